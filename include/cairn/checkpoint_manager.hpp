@@ -1,0 +1,91 @@
+#pragma once
+/// Numbered checkpoints of one job in one directory.
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cairn/contents.hpp"
+#include "cairn/error.hpp"
+#include "cairn/group.hpp"
+#include "cairn/sharding.hpp"
+#include "cairn/state.hpp"
+
+namespace cairn {
+
+namespace io {
+class FileSystem;
+}
+
+struct ManagerOptions {
+  std::string name = "ckpt";     ///< checkpoints are DIRECTORY/NAME-STEP
+  int max_to_keep = 5;           ///< newest ones that stay; 0: all
+  bool overwrite = false;        ///< allow save(step) over a live step
+  bool read_only = false;        ///< never own, recover, collect or save
+  bool fall_back = true;         ///< restore_latest: go on to an older one when one is damaged
+  bool verify_first = false;     ///< restore: prove every byte before any array is touched
+  std::int64_t chunk_bytes = std::int64_t{16} << 20;  ///< unit of reading and exchange, ≤ 64 MiB
+  double owner_wait_seconds = 10;  ///< how long a directory's dying previous owner is waited for
+  std::shared_ptr<const ShardingCallback> policy;     ///< none: ShardByTaskPolicy
+  /// The device of a slice on this rank; none: task = rank, device as the memory says, numbered
+  /// within the node.
+  std::function<DeviceTask(int rank, const LocalTensor&)> device_of;
+  std::shared_ptr<io::FileSystem> file_system;        ///< none: POSIX
+};
+
+/// What a restore did.
+struct RestoreReport {
+  std::int64_t step = 0;
+  std::string prefix;
+  std::vector<std::string> unused_keys;    ///< in the checkpoint, wanted by no rank
+  std::vector<std::string> skipped;        ///< newer checkpoints passed over as damaged: "step: why"
+  std::int64_t bytes_read = 0;             ///< by all ranks
+};
+
+struct StepInfo {
+  std::int64_t step = 0;
+  std::int64_t sequence = 0;
+  bool newest = false;
+  bool superseded = false;  ///< a restore to an earlier step has left it behind
+  std::string damage;       ///< why it was found damaged; empty: not known to be
+};
+
+/// All members but the destructor are collective: every rank of the group calls them with the same
+/// arguments, from the thread that may call MPI. They throw on all ranks or on none, with the same
+/// Error. A failed save leaves older checkpoints whole and the manager usable. The destructor is
+/// not collective and only gives up the directory.
+class CheckpointManager {
+ public:
+  /// Makes the directory if it is missing, becomes its owner and recovers it: a save whose bytes
+  /// were all durable is completed, other debris is removed. Throws busy when another job owns it.
+  CheckpointManager(std::shared_ptr<Group> group, std::filesystem::path directory,
+                    ManagerOptions options = {});
+  ~CheckpointManager();
+  CheckpointManager(CheckpointManager&&) noexcept;
+  CheckpointManager& operator=(CheckpointManager&&) noexcept;
+
+  /// Writes the state and commits it. On return it is durable under NAME-STEP. Returns the prefix.
+  /// A step that exists is an error unless it is damaged or superseded, or options say overwrite.
+  std::string save(std::int64_t step, const State& state);
+
+  /// Restores the newest whole checkpoint. Nothing there is not an error; damaged ones only is.
+  std::optional<RestoreReport> restore_latest(State& state);
+  /// Restores this step. Later saves supersede the steps after it.
+  RestoreReport restore(std::int64_t step, State& state);
+
+  /// Looks inside a checkpoint, before anything is allocated.
+  CheckpointContents open(std::int64_t step);
+  /// Ascending by commit sequence: the last is the newest.
+  std::vector<StepInfo> steps();
+
+  const std::filesystem::path& directory() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace cairn

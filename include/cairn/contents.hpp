@@ -1,0 +1,55 @@
+#pragma once
+/// What a checkpoint holds, as its index says: keys, dtypes, shapes, slices, files, own metadata.
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cairn/box.hpp"
+#include "cairn/dtype.hpp"
+
+namespace cairn {
+
+/// One contiguous run of bytes in a data file that holds the elements of one box, row-major.
+struct StoredSlice {
+  Box box;
+  std::vector<bool> dash;  ///< dimensions that TensorFlow's spelling calls "-"; empty: none
+  std::int32_t file = 0;   ///< data file (TensorFlow: shard id)
+  std::int64_t offset = 0, size = 0;  ///< bytes
+  std::uint32_t crc32c = 0;           ///< of these bytes as in the file, unmasked
+};
+
+struct StoredTensor {
+  std::string key;
+  DType dtype{};
+  Dims shape;
+  bool sliced = false;              ///< false: one plain entry
+  std::vector<StoredSlice> slices;  ///< in stored order; one covering everything if plain
+  /// Why this tensor cannot be read although the index as a whole can: a bad entry. Empty: sound.
+  std::string problem;
+};
+
+/// What Cairn says of its own checkpoints; other programs' have none.
+struct CheckpointMeta {
+  std::int64_t step = 0;
+  std::int64_t sequence = 0;     ///< commit sequence in its directory: newest is highest
+  double wall_time_seconds = 0;  ///< since 1970, when the save began
+  std::string version;           ///< of Cairn
+  int ranks = 0;
+  std::string policy;            ///< description of the sharding callback
+  std::string uuid;              ///< of the save
+};
+
+struct CheckpointContents {
+  std::string prefix;
+  int num_files = 0;
+  bool big_endian = false;             ///< the data's byte order; only others write this
+  std::vector<StoredTensor> tensors;   ///< ascending by key, own metadata left out
+  std::optional<CheckpointMeta> meta;
+
+  const StoredTensor* find(std::string_view key) const;
+  std::int64_t total_bytes() const;    ///< of all stored slices
+};
+
+}  // namespace cairn

@@ -1,0 +1,55 @@
+#pragma once
+/// The ranks of a job, as far as a checkpoint needs them. Implementations: serial (this header),
+/// MPI (cairn/mpi.hpp), and ranks that are threads of one process (tests, simulations of scale).
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace cairn {
+
+/// Messages between ranks. Each member is called from the thread that uses the library; the
+/// collectives by all ranks in the same order. Sizes may exceed 2 GiB. A failing operation throws
+/// Error(Code::communication) on the rank that sees it: no verdict is possible after that.
+class Group {
+ public:
+  virtual ~Group() = default;
+
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  /// Ranks with the same number share memory (a host). Numbered from 0 by their lowest rank.
+  virtual int node() const = 0;
+
+  /// One message of a round. Lengths are known to both sides.
+  struct Send {
+    int to;
+    std::span<const std::byte> bytes;
+  };
+  struct Receive {
+    int from;
+    std::span<std::byte> bytes;
+  };
+  /// Sends and receives all of them; returns when the receives are complete and the send buffers
+  /// may be reused. Between two ranks messages match in order. Not collective: a rank with nothing
+  /// need not call. To itself a rank may send.
+  virtual void exchange(std::span<const Send> sends, std::span<const Receive> receives) = 0;
+
+  /// Point to point with a length that the receiver does not know.
+  virtual void send(int to, std::string_view bytes) = 0;
+  virtual std::string receive(int from) = 0;
+
+  virtual void barrier() = 0;                                     ///< collective
+  virtual void broadcast(std::string& bytes, int root) = 0;       ///< collective, length travels too
+  enum class Op { min, max, sum };
+  virtual void all_reduce(std::span<std::int64_t> values, Op op) = 0;  ///< collective, elementwise
+
+  /// Ends the whole job with a message. For failures after which no verdict is possible.
+  [[noreturn]] virtual void abort(std::string_view message) = 0;
+};
+
+/// One rank. `abort` ends the process.
+std::shared_ptr<Group> serial_group();
+
+}  // namespace cairn

@@ -1,0 +1,135 @@
+#pragma once
+/// What a rank gives to a checkpoint and gets back from it.
+#include <array>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cairn/box.hpp"
+#include "cairn/dtype.hpp"
+
+namespace cairn {
+
+/// The elements of one slice, wherever they live. Implementations need not be thread-safe; the
+/// library calls them from the thread that called it. `part` is relative to the slice's origin.
+class SliceMemory {
+ public:
+  virtual ~SliceMemory() = default;
+  /// Copies the elements of part, row-major, to host memory of part.count() elements.
+  virtual void read(const Box& part, std::byte* out) const = 0;
+  /// The reverse. Throws invalid_argument where the memory is const.
+  virtual void write(const Box& part, const std::byte* in) = 0;
+  /// Address of the slice if it is host memory, row-major without gaps; else nullptr.
+  virtual const std::byte* contiguous() const { return nullptr; }
+  virtual std::byte* contiguous_writable() { return nullptr; }
+  virtual bool writable() const = 0;
+};
+
+/// The elements of a string tensor, row-major. A string tensor is whole on each rank that has it.
+class StringMemory {
+ public:
+  virtual ~StringMemory() = default;
+  virtual std::vector<std::string> get() const = 0;
+  virtual void set(std::vector<std::string> values) = 0;
+};
+
+/// One slice that this rank holds: its box in global coordinates, and its elements.
+struct LocalSlice {
+  Box box;
+  std::shared_ptr<SliceMemory> memory;
+};
+
+/// This rank's part of one tensor of the job: no slice, one, several (patches), or all of it.
+struct LocalTensor {
+  DType dtype{};
+  Dims shape;                             ///< of the whole tensor, over all ranks
+  std::vector<LocalSlice> slices;         ///< disjoint
+  std::shared_ptr<StringMemory> strings;  ///< for DType::string, in place of slices
+  std::string device_type = "CPU";        ///< "CUDA", "HIP", … of the memory
+  int device_index = 0;
+};
+
+/// Host memory with strides in elements (empty: row-major contiguous). The caller keeps it alive
+/// as long as the State is used. A null `writable` makes it save-only.
+std::shared_ptr<SliceMemory> host_memory(DType dtype, const void* data, void* writable, Dims extent,
+                                         Dims strides);
+
+/// A slice of a global tensor, of any dtype: `data` is the slice's first element.
+LocalTensor slice(DType dtype, void* data, Dims global_shape, Dims start, Dims extent,
+                  Dims strides = {});
+LocalTensor slice(DType dtype, const void* data, Dims global_shape, Dims start, Dims extent,
+                  Dims strides = {});
+
+/// The same for a typed pointer. Strides are in elements: a field with halos passes the address of
+/// its first owned element and the strides of the array with halos.
+template <Element T>
+LocalTensor slice(T* data, Dims global_shape, Dims start, Dims extent, Dims strides = {}) {
+  using Pointer = std::conditional_t<std::is_const_v<T>, const void*, void*>;
+  return slice(dtype_of<std::remove_cv_t<T>>::value, static_cast<Pointer>(data),
+               std::move(global_shape), std::move(start), std::move(extent), std::move(strides));
+}
+
+/// Throws invalid_argument if the last element lies beyond `size` elements.
+void check_span_holds(std::size_t size, const Dims& extent, const Dims& strides);
+
+/// The same for a span, whose size is checked.
+template <Element T, std::size_t N>
+LocalTensor slice(std::span<T, N> data, Dims global_shape, Dims start, Dims extent,
+                  Dims strides = {}) {
+  check_span_holds(data.size(), extent, strides);
+  return slice(data.data(), std::move(global_shape), std::move(start), std::move(extent),
+               std::move(strides));
+}
+
+/// The whole tensor on this rank. On several ranks: replicas, of which one is written.
+template <Element T>
+LocalTensor whole(T* data, Dims shape, Dims strides = {}) {
+  return slice(data, shape, Dims(shape.size(), 0), shape, std::move(strides));
+}
+
+/// Several slices of one tensor. All must have the same dtype and global shape.
+LocalTensor patches(std::vector<LocalTensor> slices);
+
+/// No part of this tensor on this rank. Leaving the key out of the state means the same.
+LocalTensor nothing(DType dtype, Dims global_shape);
+
+LocalTensor strings(std::vector<std::string>& values);
+LocalTensor strings(std::string& value);  ///< a scalar
+
+/// The tensors of one rank, in the order in which they were added. It refers to the application's
+/// memory and owns none of it. Not thread-safe.
+class State {
+ public:
+  /// Throws invalid_argument for a key that is empty, not UTF-8, begins with a zero byte or with
+  /// "_cairn/", or is there already; and for slices that lie outside the shape or overlap.
+  State& add(std::string key, LocalTensor tensor);
+
+  /// One value for the job; every rank holds it.
+  template <Element T>
+  State& add(std::string key, T& value) {
+    return add(std::move(key), whole(&value, {}));
+  }
+  /// A small replicated array, of the length it has now.
+  template <Element T>
+  State& add(std::string key, std::vector<T>& values) {
+    return add(std::move(key), whole(values.data(), {static_cast<std::int64_t>(values.size())}));
+  }
+  template <Element T, std::size_t N>
+  State& add(std::string key, std::array<T, N>& values) {
+    return add(std::move(key), whole(values.data(), {static_cast<std::int64_t>(N)}));
+  }
+  State& add(std::string key, std::string& value) { return add(std::move(key), strings(value)); }
+  State& add(std::string key, std::vector<std::string>& values) {
+    return add(std::move(key), strings(values));
+  }
+
+  const std::vector<std::pair<std::string, LocalTensor>>& tensors() const { return tensors_; }
+  const LocalTensor* find(std::string_view key) const;
+
+ private:
+  std::vector<std::pair<std::string, LocalTensor>> tensors_;
+};
+
+}  // namespace cairn

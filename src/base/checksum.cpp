@@ -1,0 +1,60 @@
+#include "base/checksum.hpp"
+
+#include <isa-l/crc.h>
+
+#include <algorithm>
+#include <array>
+
+namespace cairn {
+namespace {
+
+// Polynomials over GF(2) modulo CRC-32C's, bit-reflected: the highest bit is x^0.
+constexpr std::uint32_t polynomial = 0x82f63b78u;
+constexpr std::uint32_t one = 0x80000000u;
+
+constexpr std::uint32_t multiply(std::uint32_t a, std::uint32_t b) {
+  std::uint32_t product = 0;
+  for (std::uint32_t bit = one; bit != 0; bit >>= 1) {
+    if (a & bit) product ^= b;
+    b = b & 1 ? (b >> 1) ^ polynomial : b >> 1;
+  }
+  return product;
+}
+
+// x^(8·2^k) for each k: by squaring, starting with x^8.
+constexpr std::array<std::uint32_t, 64> byte_powers = [] {
+  std::array<std::uint32_t, 64> powers{};
+  powers[0] = one >> 8;
+  for (std::size_t k = 1; k < powers.size(); ++k) powers[k] = multiply(powers[k - 1], powers[k - 1]);
+  return powers;
+}();
+
+}  // namespace
+
+std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t previous) {
+  constexpr std::size_t step = std::size_t{1} << 30;  // the library counts in int
+  std::uint32_t crc = ~previous;
+  while (!bytes.empty()) {
+    const auto part = bytes.first(std::min(step, bytes.size()));
+    // Not const in the library's signature, but it only reads.
+    auto* start = reinterpret_cast<unsigned char*>(const_cast<std::byte*>(part.data()));
+    crc = crc32_iscsi(start, static_cast<int>(part.size()), crc);
+    bytes = bytes.subspan(part.size());
+  }
+  return ~crc;
+}
+
+std::uint32_t crc32c(std::string_view bytes, std::uint32_t previous) {
+  return crc32c(std::as_bytes(std::span(bytes.data(), bytes.size())), previous);
+}
+
+std::uint32_t crc32c_combine(std::uint32_t a, std::uint32_t b, std::uint64_t length_of_b) {
+  // Appending n zero bytes multiplies the remainder by x^(8n); the initial and final inversions of
+  // the two checksums cancel.
+  for (std::size_t k = 0; length_of_b != 0; ++k, length_of_b >>= 1) {
+    if (length_of_b & 1) a = multiply(a, byte_powers[k]);
+  }
+  return a ^ b;
+}
+
+}  // namespace cairn

@@ -1,0 +1,26 @@
+#pragma once
+/// CRC-32C (Castagnoli), as LevelDB and TensorFlow use it.
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace cairn {
+
+/// Of the bytes, continuing from the checksum of those before (0 at the start). Unmasked.
+std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t previous = 0);
+std::uint32_t crc32c(std::string_view bytes, std::uint32_t previous = 0);
+
+/// The checksum of a ‖ b from those of a and b.
+std::uint32_t crc32c_combine(std::uint32_t a, std::uint32_t b, std::uint64_t length_of_b);
+
+/// LevelDB's mask, for checksums that are stored beside what they cover.
+constexpr std::uint32_t crc_mask(std::uint32_t crc) {
+  return ((crc >> 15) | (crc << 17)) + 0xa282ead8u;
+}
+constexpr std::uint32_t crc_unmask(std::uint32_t masked) {
+  const std::uint32_t rotated = masked - 0xa282ead8u;
+  return (rotated >> 17) | (rotated << 15);
+}
+
+}  // namespace cairn

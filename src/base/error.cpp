@@ -1,0 +1,42 @@
+#include "cairn/error.hpp"
+
+namespace cairn {
+
+const char* code_name(Code code) {
+  switch (code) {
+    case Code::invalid_argument: return "invalid_argument";
+    case Code::not_found: return "not_found";
+    case Code::already_exists: return "already_exists";
+    case Code::disagreement: return "disagreement";
+    case Code::coverage: return "coverage";
+    case Code::sharding: return "sharding";
+    case Code::data_loss: return "data_loss";
+    case Code::io: return "io";
+    case Code::no_space: return "no_space";
+    case Code::busy: return "busy";
+    case Code::unsupported: return "unsupported";
+    case Code::communication: return "communication";
+    case Code::durability_unknown: return "durability_unknown";
+    case Code::internal: return "internal";
+  }
+  return "unknown";
+}
+
+Error::Error(Code code, std::string problem, std::string reason, std::string way_out)
+    : code_(code),
+      problem_(std::move(problem)),
+      reason_(std::move(reason)),
+      way_out_(std::move(way_out)) {
+  compose();
+}
+
+Error& Error::compose() {
+  text_ = problem_;
+  // Most problems name their file already.
+  if (!path_.empty() && text_.find(path_) == std::string::npos) text_ += ": " + path_;
+  if (!reason_.empty()) text_ += " (" + reason_ + ")";
+  if (!way_out_.empty()) text_ += " " + way_out_;
+  return *this;
+}
+
+}  // namespace cairn

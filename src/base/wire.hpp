@@ -1,0 +1,77 @@
+#pragma once
+/// Messages between ranks of one job: little helpers to put values into a byte string and to take
+/// them out again, bounds checked. Never stored on disk.
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "cairn/error.hpp"
+
+namespace cairn {
+
+class WireWriter {
+ public:
+  template <class T>
+    requires(std::is_trivially_copyable_v<T> && !std::is_convertible_v<T, std::string_view>)
+  WireWriter& put(const T& value) {
+    bytes_.append(reinterpret_cast<const char*>(&value), sizeof value);
+    return *this;
+  }
+  WireWriter& put(std::string_view text) {
+    put(std::uint64_t{text.size()});
+    bytes_.append(text);
+    return *this;
+  }
+  WireWriter& put(const std::string& text) { return put(std::string_view(text)); }
+  template <class T>
+  WireWriter& put(const std::vector<T>& values) {
+    put(std::uint64_t{values.size()});
+    for (const auto& value : values) put(value);
+    return *this;
+  }
+  std::string take() { return std::move(bytes_); }
+
+ private:
+  std::string bytes_;
+};
+
+class WireReader {
+ public:
+  explicit WireReader(std::string_view bytes) : rest_(bytes) {}
+
+  template <class T>
+  T get() {
+    if constexpr (std::is_same_v<T, std::string>) {
+      return std::string(bytes(get<std::uint64_t>()));
+    } else {
+      static_assert(std::is_trivially_copyable_v<T>);
+      T value;
+      std::memcpy(&value, bytes(sizeof value).data(), sizeof value);
+      return value;
+    }
+  }
+  template <class T>
+  std::vector<T> get_all() {
+    const auto count = get<std::uint64_t>();
+    std::vector<T> values;
+    values.reserve(std::min<std::uint64_t>(count, rest_.size()));
+    for (std::uint64_t i = 0; i < count; ++i) values.push_back(get<T>());
+    return values;
+  }
+  bool empty() const { return rest_.empty(); }
+
+ private:
+  std::string_view bytes(std::uint64_t count) {
+    if (count > rest_.size()) throw Error(Code::internal, "a message between ranks is too short");
+    const auto front = rest_.substr(0, count);
+    rest_.remove_prefix(count);
+    return front;
+  }
+  std::string_view rest_;
+};
+
+}  // namespace cairn

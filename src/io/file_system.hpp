@@ -1,0 +1,76 @@
+#pragma once
+/// The one interface to files. Everything that the library reads or writes goes through it, so that
+/// a double in memory can lose whatever was not synced.
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cairn::io {
+
+using Path = std::filesystem::path;
+
+/// An open file. One thread at a time, except read_at, which any number may call. Errors throw
+/// cairn::Error (io, or no_space for a full disk or quota) with path and system message.
+class File {
+ public:
+  virtual ~File() = default;  ///< closes; call close() first to hear of errors
+  /// Writes all bytes, however many (short writes and EINTR are handled inside).
+  virtual void write_at(std::int64_t offset, std::span<const std::byte> bytes) = 0;
+  /// Reads exactly bytes.size() bytes; data_loss if the file ends before.
+  virtual void read_at(std::int64_t offset, std::span<std::byte> bytes) const = 0;
+  virtual std::int64_t size() const = 0;
+  virtual void sync() = 0;   ///< fsync: data and length are durable on return (the name is not)
+  virtual void close() = 0;
+};
+
+/// Held until destroyed or until the process dies.
+class Lock {
+ public:
+  virtual ~Lock() = default;
+};
+
+struct Status {
+  bool is_directory = false;
+  std::int64_t size = 0;
+  double modified_seconds = 0;  ///< since 1970
+};
+
+/// Thread-safe. Errors throw cairn::Error with the path; not_found where something must exist and
+/// does not, already_exists for the exclusive creators.
+class FileSystem {
+ public:
+  virtual ~FileSystem() = default;
+  virtual std::unique_ptr<File> create(const Path&) = 0;        ///< exclusive, read and write
+  virtual std::unique_ptr<File> open_read(const Path&) = 0;
+  virtual void rename(const Path& from, const Path& to) = 0;    ///< replaces atomically
+  virtual void remove(const Path&) = 0;                         ///< a file
+  virtual void create_directory(const Path&) = 0;               ///< one level, exclusive
+  virtual void remove_directory(const Path&) = 0;               ///< must be empty
+  virtual std::vector<std::string> list(const Path&) = 0;       ///< names, ascending, no dots
+  virtual std::optional<Status> status(const Path&) = 0;        ///< nothing if not there
+  virtual void sync_directory(const Path&) = 0;                 ///< fsync of the directory
+  virtual std::int64_t free_bytes(const Path& directory) = 0;
+  /// A kernel lock on a file that is created when missing. Nothing if another holds it (also in
+  /// this process). Throws unsupported where the file system has no locks.
+  virtual std::unique_ptr<Lock> try_lock(const Path&) = 0;
+};
+
+std::shared_ptr<FileSystem> posix_file_system();
+
+// On top of it.
+bool exists(FileSystem&, const Path&);
+/// Throws data_loss above the limit, so that a hostile file costs no memory.
+std::string read_file(FileSystem&, const Path&, std::int64_t limit_bytes);
+/// Creates (exclusively), writes, syncs, closes. The directory is left to the caller.
+void write_file(FileSystem&, const Path&, std::string_view bytes);
+/// Replaces a file durably: PATH.tmp, fsync, rename, directory fsync.
+void replace_file(FileSystem&, const Path&, std::string_view bytes);
+/// Makes a directory and its missing parents, and syncs each parent. Existing ones are fine.
+void create_directories(FileSystem&, const Path&);
+
+}  // namespace cairn::io

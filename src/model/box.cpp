@@ -1,0 +1,121 @@
+#include "cairn/box.hpp"
+
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "cairn/error.hpp"
+
+namespace cairn {
+
+std::int64_t element_count(const Dims& shape) {
+  if (shape.size() > 254) {
+    throw Error(Code::invalid_argument, cat("a shape has ", shape.size(), " dimensions"),
+                "checkpoints hold at most 254");
+  }
+  std::int64_t count = 1;
+  bool zero = false, overflow = false;
+  for (const auto extent : shape) {
+    if (extent < 0) {
+      throw Error(Code::invalid_argument, cat("shape ", shape_text(shape), " has a negative extent"));
+    }
+    zero |= extent == 0;
+    if (!zero && __builtin_mul_overflow(count, extent, &count)) overflow = true;
+  }
+  if (zero) return 0;
+  if (overflow) {
+    throw Error(Code::invalid_argument,
+                cat("shape ", shape_text(shape), " has 2^63 elements or more"),
+                "element counts are signed 64-bit");
+  }
+  return count;
+}
+
+Dims row_major_strides(const Dims& shape) {
+  Dims strides(shape.size());
+  std::int64_t stride = 1;
+  for (auto d = shape.size(); d-- > 0;) {
+    strides[d] = stride;
+    stride *= std::max<std::int64_t>(shape[d], 1);
+  }
+  return strides;
+}
+
+std::string shape_text(const Dims& shape) {
+  std::string text = "[";
+  for (std::size_t d = 0; d < shape.size(); ++d) text += cat(d ? " " : "", shape[d]);
+  return text + "]";
+}
+
+bool Box::empty() const {
+  return std::any_of(extent.begin(), extent.end(), [](auto e) { return e == 0; });
+}
+
+bool Box::contains(const Box& other) const {
+  if (other.rank() != rank()) return false;
+  if (other.empty()) return true;
+  for (std::size_t d = 0; d < rank(); ++d) {
+    if (other.start[d] < start[d] || other.end(d) > end(d)) return false;
+  }
+  return true;
+}
+
+Box Box::relative_to(const Dims& origin) const {
+  Box moved = *this;
+  for (std::size_t d = 0; d < rank(); ++d) moved.start[d] -= origin[d];
+  return moved;
+}
+
+bool overlaps(const Box& a, const Box& b) {
+  for (std::size_t d = 0; d < a.rank(); ++d) {
+    if (std::max(a.start[d], b.start[d]) >= std::min(a.end(d), b.end(d))) return false;
+  }
+  return true;
+}
+
+std::optional<Box> intersect(const Box& a, const Box& b) {
+  if (!overlaps(a, b)) return std::nullopt;
+  Box common = a;
+  for (std::size_t d = 0; d < a.rank(); ++d) {
+    common.start[d] = std::max(a.start[d], b.start[d]);
+    common.extent[d] = std::min(a.end(d), b.end(d)) - common.start[d];
+  }
+  return common;
+}
+
+std::vector<Box> subtract(const Box& a, const Box& b) {
+  if (a.empty()) return {};
+  const auto common = intersect(a, b);
+  if (!common) return {a};
+  // Peel the slabs before and after the common part off, one dimension after another.
+  std::vector<Box> pieces;
+  Box rest = a;
+  for (std::size_t d = 0; d < a.rank(); ++d) {
+    if (common->start[d] > rest.start[d]) {
+      Box before = rest;
+      before.extent[d] = common->start[d] - rest.start[d];
+      pieces.push_back(std::move(before));
+    }
+    if (common->end(d) < rest.end(d)) {
+      Box after = rest;
+      after.start[d] = common->end(d);
+      after.extent[d] = rest.end(d) - after.start[d];
+      pieces.push_back(std::move(after));
+    }
+    rest.start[d] = common->start[d];
+    rest.extent[d] = common->extent[d];
+  }
+  std::sort(pieces.begin(), pieces.end());
+  return pieces;
+}
+
+std::string box_text(const Box& box) {
+  if (box.rank() == 0) return "the scalar";
+  if (box.empty()) return cat("the empty box at ", shape_text(box.start));
+  std::string text = "rows ";
+  for (std::size_t d = 0; d < box.rank(); ++d) {
+    text += cat(d ? " × " : "", box.start[d], "..", box.end(d) - 1);
+  }
+  return text;
+}
+
+}  // namespace cairn

@@ -1,0 +1,1 @@
+#include "model/box_index.hpp"

@@ -1,0 +1,152 @@
+#include "cairn/state.hpp"
+
+#include "base/text.hpp"
+#include "cairn/error.hpp"
+
+namespace cairn {
+namespace {
+
+class StringVector : public StringMemory {
+ public:
+  explicit StringVector(std::vector<std::string>& values) : values_(values) {}
+  std::vector<std::string> get() const override { return values_; }
+  void set(std::vector<std::string> values) override { values_ = std::move(values); }
+
+ private:
+  std::vector<std::string>& values_;
+};
+
+class OneString : public StringMemory {
+ public:
+  explicit OneString(std::string& value) : value_(value) {}
+  std::vector<std::string> get() const override { return {value_}; }
+  void set(std::vector<std::string> values) override { value_ = std::move(values.at(0)); }
+
+ private:
+  std::string& value_;
+};
+
+LocalTensor slice_of(DType dtype, const void* data, void* writable, Dims shape, Dims start,
+                     Dims extent, Dims strides) {
+  if (start.size() != shape.size() || extent.size() != shape.size()) {
+    throw Error(Code::invalid_argument,
+                cat("a slice with start ", shape_text(start), " and extent ", shape_text(extent),
+                    " is given for a tensor of shape ", shape_text(shape)),
+                "all three need the same number of dimensions");
+  }
+  LocalTensor tensor;
+  tensor.dtype = dtype;
+  tensor.shape = std::move(shape);
+  auto memory = host_memory(dtype, data, writable, extent, std::move(strides));
+  tensor.slices.push_back({Box{std::move(start), std::move(extent)}, std::move(memory)});
+  return tensor;
+}
+
+}  // namespace
+
+LocalTensor slice(DType dtype, void* data, Dims shape, Dims start, Dims extent, Dims strides) {
+  return slice_of(dtype, data, data, std::move(shape), std::move(start), std::move(extent),
+                  std::move(strides));
+}
+
+LocalTensor slice(DType dtype, const void* data, Dims shape, Dims start, Dims extent, Dims strides) {
+  return slice_of(dtype, data, nullptr, std::move(shape), std::move(start), std::move(extent),
+                  std::move(strides));
+}
+
+void check_span_holds(std::size_t size, const Dims& extent, const Dims& strides) {
+  if (element_count(extent) == 0) return;
+  const Dims steps = strides.empty() ? row_major_strides(extent) : strides;
+  std::int64_t last = 0;
+  for (std::size_t d = 0; d < extent.size() && d < steps.size(); ++d) {
+    last += (extent[d] - 1) * steps[d];
+    if (steps[d] < 0) last = -1;
+  }
+  if (last < 0 || static_cast<std::uint64_t>(last) >= size) {
+    throw Error(Code::invalid_argument,
+                cat("a slice of extent ", shape_text(extent), " does not fit its span of ", size,
+                    " elements"),
+                cat("its last element would be number ", last));
+  }
+}
+
+LocalTensor patches(std::vector<LocalTensor> slices) {
+  if (slices.empty()) {
+    throw Error(Code::invalid_argument, "patches() was given no slice", "",
+                "Use nothing(dtype, shape) for a rank that holds none.");
+  }
+  LocalTensor all = std::move(slices.front());
+  for (std::size_t i = 1; i < slices.size(); ++i) {
+    auto& next = slices[i];
+    if (next.dtype != all.dtype || next.shape != all.shape) {
+      throw Error(Code::invalid_argument,
+                  cat("patches of one tensor disagree: ", dtype_name(all.dtype),
+                      shape_text(all.shape), " and ", dtype_name(next.dtype),
+                      shape_text(next.shape)));
+    }
+    for (auto& one : next.slices) all.slices.push_back(std::move(one));
+  }
+  return all;
+}
+
+LocalTensor nothing(DType dtype, Dims shape) {
+  LocalTensor tensor;
+  tensor.dtype = dtype;
+  tensor.shape = std::move(shape);
+  return tensor;
+}
+
+LocalTensor strings(std::vector<std::string>& values) {
+  auto tensor = nothing(DType::string, {static_cast<std::int64_t>(values.size())});
+  tensor.strings = std::make_shared<StringVector>(values);
+  return tensor;
+}
+
+LocalTensor strings(std::string& value) {
+  auto tensor = nothing(DType::string, {});
+  tensor.strings = std::make_shared<OneString>(value);
+  return tensor;
+}
+
+State& State::add(std::string key, LocalTensor tensor) {
+  const auto refuse = [&](std::string problem, std::string reason, std::string way_out = "") {
+    throw Error(Code::invalid_argument, std::move(problem), std::move(reason), std::move(way_out))
+        .of_tensor(key);
+  };
+  if (key.empty()) refuse("a tensor has an empty key", "no reader could ask for it");
+  if (!is_utf8(key)) {
+    refuse("a key is not UTF-8", "one such key breaks TensorFlow's listing of the whole checkpoint");
+  }
+  if (key.front() == '\0') refuse("a key begins with a zero byte", "slice keys do");
+  if (key.starts_with("_cairn/")) refuse(cat("key '", key, "' is reserved"), "it begins with _cairn/");
+  if (find(key)) {
+    refuse(cat("key '", key, "' is in the state already"), "each tensor has one key",
+           "Give several slices of one tensor with patches().");
+  }
+  if (tensor.dtype == DType::variant) refuse(cat("tensor '", key, "' is a variant"), "");
+  element_count(tensor.shape);
+  for (std::size_t i = 0; i < tensor.slices.size(); ++i) {
+    const auto& box = tensor.slices[i].box;
+    element_count(box.extent);
+    bool inside = box.rank() == tensor.shape.size();
+    for (std::size_t d = 0; inside && d < box.rank(); ++d) {
+      inside = box.start[d] >= 0 && box.extent[d] <= tensor.shape[d] &&
+               box.start[d] <= tensor.shape[d] - box.extent[d];
+    }
+    if (!inside) {
+      refuse(cat("tensor '", key, "' ", shape_text(tensor.shape), ": ", box_text(box),
+                 " is outside of it"), "a slice is given in global coordinates");
+    }
+  }
+  tensors_.emplace_back(std::move(key), std::move(tensor));
+  return *this;
+}
+
+const LocalTensor* State::find(std::string_view key) const {
+  for (const auto& [name, tensor] : tensors_) {
+    if (name == key) return &tensor;
+  }
+  return nullptr;
+}
+
+}  // namespace cairn

@@ -1,0 +1,68 @@
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "base/checksum.hpp"
+#include "base/text.hpp"
+#include "base/wire.hpp"
+#include "cairn/error.hpp"
+
+namespace cairn {
+namespace {
+
+TEST(Checksum, KnownVectors) {
+  EXPECT_EQ(crc32c(std::string_view("123456789")), 0xe3069283u);
+  EXPECT_EQ(crc_mask(0xe3069283u), 0xc78ab0e5u);
+  EXPECT_EQ(crc_mask(0), 0xa282ead8u);
+  EXPECT_EQ(crc_unmask(crc_mask(0x12345678u)), 0x12345678u);
+  EXPECT_EQ(crc32c(std::string_view()), 0u);
+}
+
+TEST(Checksum, ContinuesAndCombinesAtEveryCut) {
+  std::string text;
+  for (int i = 0; i < 300; ++i) text.push_back(static_cast<char>(i * 131 + i / 7));
+  const auto whole = crc32c(text);
+  for (std::size_t cut = 0; cut <= text.size(); ++cut) {
+    const auto a = std::string_view(text).substr(0, cut), b = std::string_view(text).substr(cut);
+    EXPECT_EQ(crc32c(b, crc32c(a)), whole);
+    EXPECT_EQ(crc32c_combine(crc32c(a), crc32c(b), b.size()), whole);
+  }
+}
+
+TEST(Text, Utf8) {
+  for (const char* good : {"", "a/b", "é", "\xe2\x82\xac", "\xf0\x9f\x98\x80", "\xf4\x8f\xbf\xbf"}) {
+    EXPECT_TRUE(is_utf8(good)) << good;
+  }
+  for (const char* bad : {"\x80", "\xc0\x80", "\xc3", "\xe0\x80\x80", "\xed\xa0\x80", "\xff",
+                          "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xe2\x82"}) {
+    EXPECT_FALSE(is_utf8(bad));
+  }
+}
+
+TEST(Text, Bytes) {
+  EXPECT_EQ(bytes_text(12), "12 B");
+  EXPECT_EQ(bytes_text(1536), "1.50 KiB");
+}
+
+TEST(Wire, RoundTripAndShortMessage) {
+  auto bytes = WireWriter().put(std::int32_t{7}).put("text").put(std::vector<std::int64_t>{1, 2}).take();
+  WireReader reader(bytes);
+  EXPECT_EQ(reader.get<std::int32_t>(), 7);
+  EXPECT_EQ(reader.get<std::string>(), "text");
+  EXPECT_EQ(reader.get_all<std::int64_t>(), (std::vector<std::int64_t>{1, 2}));
+  EXPECT_TRUE(reader.empty());
+  EXPECT_THROW(reader.get<char>(), Error);
+  EXPECT_THROW(WireReader("\xff\xff\xff\xff\xff\xff\xff\x7f").get<std::string>(), Error);
+}
+
+TEST(Error, ReadsProblemReasonWayOut) {
+  const auto error = Error(Code::io, "cannot write", "disk on fire", "Leave the building.")
+                         .at("/x/y").of_tensor("u").on_rank(3);
+  EXPECT_STREQ(error.what(), "cannot write: /x/y (disk on fire) Leave the building.");
+  EXPECT_EQ(error.rank(), 3);
+  EXPECT_EQ(error.tensor(), "u");
+  EXPECT_EQ(std::string(code_name(error.code())), "io");
+}
+
+}  // namespace
+}  // namespace cairn

@@ -1,0 +1,93 @@
+#include "cairn/state.hpp"
+
+#include <gmock/gmock.h>
+
+#include <numeric>
+
+#include "cairn/error.hpp"
+
+namespace cairn {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+TEST(State, TakesValuesSlicesAndStrings) {
+  int step = 3;
+  double dt = 0.5;
+  std::string note = "hello";
+  std::vector<std::string> names{"a", "b"};
+  std::array<float, 3> small{1, 2, 3};
+  std::vector<double> field(20);
+  State state;
+  state.add("step", step).add("dt", dt).add("note", note).add("names", names).add("small", small);
+  state.add("u", slice(field.data(), {10, 20}, {5, 0}, {1, 20}));
+  state.add("v", nothing(DType::float32, {7}));
+  ASSERT_EQ(state.tensors().size(), 7u);
+  EXPECT_EQ(state.find("step")->dtype, DType::int32);
+  EXPECT_EQ(state.find("step")->shape, Dims{});
+  EXPECT_EQ(state.find("names")->shape, Dims{2});
+  EXPECT_EQ(state.find("note")->strings->get(), std::vector<std::string>{"hello"});
+  EXPECT_EQ(state.find("u")->slices[0].box, (Box{{5, 0}, {1, 20}}));
+  EXPECT_TRUE(state.find("v")->slices.empty());
+  EXPECT_EQ(state.find("w"), nullptr);
+}
+
+TEST(State, RefusesBadInputWithTheReason) {
+  double x = 0;
+  const double constant = 0;
+  State state;
+  state.add("x", x);
+  const auto adding = [&](std::string key, LocalTensor tensor) {
+    return [&state, key, tensor] { state.add(key, tensor); };
+  };
+  EXPECT_THAT(adding("x", whole(&x, {})), ThrowsMessage<Error>(HasSubstr("in the state already")));
+  EXPECT_THAT(adding("", whole(&x, {})), ThrowsMessage<Error>(HasSubstr("empty key")));
+  EXPECT_THAT(adding("\xff", whole(&x, {})), ThrowsMessage<Error>(HasSubstr("not UTF-8")));
+  EXPECT_THAT(adding(std::string(1, '\0'), whole(&x, {})), ThrowsMessage<Error>(HasSubstr("zero byte")));
+  EXPECT_THAT(adding("_cairn/meta", whole(&x, {})), ThrowsMessage<Error>(HasSubstr("reserved")));
+  EXPECT_THAT(adding("y", slice(&x, {4}, {3}, {2})), ThrowsMessage<Error>(HasSubstr("rows 3..4 is outside")));
+  EXPECT_THAT(adding("y", slice(&x, {4}, {5}, {0})), ThrowsMessage<Error>(HasSubstr("is outside")));
+  EXPECT_THAT(adding("y", slice(&x, {4}, {-1}, {1})), ThrowsMessage<Error>(HasSubstr("is outside")));
+  EXPECT_THAT([&] { slice(&x, {4}, {0, 0}, {1}); }, ThrowsMessage<Error>(HasSubstr("same number of dimensions")));
+  EXPECT_THAT([&] { slice(std::span(&x, 1), {4}, {0}, {2}); }, ThrowsMessage<Error>(HasSubstr("does not fit its span")));
+  EXPECT_THAT([&] { slice(static_cast<double*>(nullptr), {4}, {0}, {2}); }, ThrowsMessage<Error>(HasSubstr("null pointer")));
+  EXPECT_THAT([&] { patches({whole(&x, {}), slice(&x, {4}, {0}, {1})}); }, ThrowsMessage<Error>(HasSubstr("disagree")));
+  EXPECT_THAT([&] { patches({}); }, ThrowsMessage<Error>(HasSubstr("no slice")));
+  std::byte bytes[8]{};
+  EXPECT_THAT([&] { whole(&constant, {}).slices[0].memory->write(Box{}, bytes); },
+              ThrowsMessage<Error>(HasSubstr("const")));
+}
+
+TEST(HostMemory, HaloStaysOut) {
+  // 4 × 5 with a halo of one around 2 × 3.
+  std::vector<int> field(20);
+  std::iota(field.begin(), field.end(), 0);
+  auto tensor = slice(&field[6], {2, 3}, {0, 0}, {2, 3}, {5, 1});
+  auto& memory = *tensor.slices[0].memory;
+  EXPECT_EQ(memory.contiguous(), nullptr);
+  std::vector<int> out(6);
+  memory.read(Box::whole({2, 3}), reinterpret_cast<std::byte*>(out.data()));
+  EXPECT_THAT(out, testing::ElementsAre(6, 7, 8, 11, 12, 13));
+  std::vector<int> in{-1, -2};
+  memory.write(Box{{0, 1}, {2, 1}}, reinterpret_cast<const std::byte*>(in.data()));
+  EXPECT_EQ(field[7], -1);
+  EXPECT_EQ(field[12], -2);
+  field[7] = 7, field[12] = 12;
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(field[static_cast<std::size_t>(i)], i);
+}
+
+TEST(HostMemory, ColumnMajorAndContiguous) {
+  std::vector<int> columns{1, 4, 2, 5, 3, 6};  // 2 × 3, first index fastest
+  auto tensor = slice(columns.data(), {2, 3}, {0, 0}, {2, 3}, {1, 2});
+  std::vector<int> out(6);
+  tensor.slices[0].memory->read(Box::whole({2, 3}), reinterpret_cast<std::byte*>(out.data()));
+  EXPECT_THAT(out, testing::ElementsAre(1, 2, 3, 4, 5, 6));
+  auto rows = whole(out.data(), {2, 3});
+  EXPECT_EQ(static_cast<const void*>(rows.slices[0].memory->contiguous()), out.data());
+  // An extent of one has no stride to speak of.
+  EXPECT_NE(slice(out.data(), {2, 3}, {0, 0}, {1, 3}, {99, 1}).slices[0].memory->contiguous(), nullptr);
+}
+
+}  // namespace
+}  // namespace cairn
