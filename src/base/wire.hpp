@@ -26,7 +26,6 @@ class WireWriter {
     bytes_.append(text);
     return *this;
   }
-  WireWriter& put(const std::string& text) { return put(std::string_view(text)); }
   template <class T>
   WireWriter& put(const std::vector<T>& values) {
     put(std::uint64_t{values.size()});
