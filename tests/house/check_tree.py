@@ -187,7 +187,7 @@ def tracked_files(root):
 
 def machine_paths(root):
     """Pattern of paths that exist on one machine only: home folders, and where this tree lies."""
-    patterns = [r"/home/[a-z]", r"/Users/[A-Za-z]", r"/root/"]
+    patterns = [r"/home/[a-z]", r"/Users/[A-Za-z]", r"/root[/]"]
     if len(root.parts) > (3 if root.parts[1] in SHARED_TOPS else 2):
         patterns.append(re.escape(str(root)) + r"(?![\w-])")
     return re.compile(r"(?<![\w.})\]*$-])(" + "|".join(patterns) + ")")
