@@ -57,7 +57,7 @@ auto guarded(Group& group, F&& function) {
 struct CheckpointManager::Impl {
   Job job;
   // Rank 0 only.
-  std::unique_ptr<commit::Ownership> ownership;
+  std::optional<commit::Ownership> ownership;
   std::vector<CatalogEntry> catalog;
   std::optional<std::int64_t> restored_step;
 
@@ -118,7 +118,8 @@ void CheckpointManager::Impl::open_directory() {
       return;
     }
     io::create_directories(*job.files, job.directory);
-    ownership = commit::Ownership::take(job.files, job.directory, options.owner_wait_seconds);
+    ownership.emplace(
+        commit::Ownership::take(job.files, job.directory, options.owner_wait_seconds));
   });
   if (!options.read_only) recover(job);
   together(group, [&] {
