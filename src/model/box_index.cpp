@@ -154,23 +154,37 @@ bool BoxIndex::visit_node(std::size_t height, std::size_t node, const Box& box,
   return true;
 }
 
-bool BoxIndex::touch(std::size_t height, std::size_t a, std::size_t b) const {
-  const auto* left = levels_[height].corners.data() + a * 2 * rank_;
-  const auto* right = levels_[height].corners.data() + b * 2 * rank_;
+const std::int64_t* BoxIndex::corners(std::size_t height, std::size_t node) const {
+  return levels_[height].corners.data() + node * 2 * rank_;
+}
+
+bool BoxIndex::touch(const std::int64_t* a, const std::int64_t* b) const {
   for (std::size_t d = 0; d < rank_; ++d) {
-    if (left[d] >= right[rank_ + d] || right[d] >= left[rank_ + d]) return false;
+    if (a[d] >= b[rank_ + d] || b[d] >= a[rank_ + d]) return false;
   }
   return true;
 }
 
 bool BoxIndex::overlap_below(std::size_t height, std::size_t a, std::size_t b) const {
   const auto below = height - 1;
-  const auto end_of = [&](std::size_t node) {
-    return std::min((node + 1) * fan_out, levels_[below].count);
+  // Of either node, only the children that reach into the other one matter.
+  const auto children = [&](std::size_t node, std::size_t other, std::size_t* kept) {
+    std::size_t count = 0;
+    const auto end = std::min((node + 1) * fan_out, levels_[below].count);
+    for (auto child = node * fan_out; child < end; ++child) {
+      if (a == b || touch(corners(below, child), corners(height, other))) kept[count++] = child;
+    }
+    return count;
   };
-  for (auto i = a * fan_out; i < end_of(a); ++i) {
-    for (auto j = a == b ? i + (below == 0) : b * fan_out; j < end_of(b); ++j) {
-      if (touch(below, i, j) && (below == 0 || overlap_below(below, i, j))) return true;
+  std::size_t of_a[fan_out], of_b[fan_out];
+  const auto count_a = children(a, b, of_a);
+  const auto count_b = count_a ? children(b, a, of_b) : 0;
+  for (std::size_t i = 0; i < count_a; ++i) {
+    for (auto j = a != b ? 0 : below == 0 ? i + 1 : i; j < count_b; ++j) {
+      if (touch(corners(below, of_a[i]), corners(below, of_b[j])) &&
+          (below == 0 || overlap_below(below, of_a[i], of_b[j]))) {
+        return true;
+      }
     }
   }
   return false;

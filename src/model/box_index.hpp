@@ -29,7 +29,8 @@ class BoxIndex {
     std::size_t count = 0;
     std::vector<std::int64_t> corners;
   };
-  bool touch(std::size_t height, std::size_t a, std::size_t b) const;
+  const std::int64_t* corners(std::size_t height, std::size_t node) const;
+  bool touch(const std::int64_t* a, const std::int64_t* b) const;
   bool overlap_below(std::size_t height, std::size_t a, std::size_t b) const;
   bool visit_node(std::size_t height, std::size_t node, const Box& box,
                   const std::function<bool(std::size_t)>& visit) const;
