@@ -115,7 +115,7 @@ TEST(IndexDamage, random_changes_under_right_checksums_never_crash) {
   }
   ASSERT_EQ(refusal(one_block_table(block)), "accepted");
   int accepted = 0;
-  for (int round = 0; round < 200000; ++round) {
+  for (int round = 0; round < 50000; ++round) {
     auto changed = block;
     for (auto n = 1 + random() % 3; n > 0; --n) {
       auto& byte = changed[random() % changed.size()];
@@ -140,7 +140,7 @@ TEST(IndexDamage, random_changes_under_right_checksums_never_crash) {
       ASSERT_EQ(error.code(), Code::data_loss);
     }
   }
-  EXPECT_GT(accepted, 10000);
+  EXPECT_GT(accepted, 2500);
 }
 
 TEST(IndexDamage, other_restart_intervals_and_longer_handles_are_read) {

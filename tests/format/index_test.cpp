@@ -68,6 +68,22 @@ TEST(Index, bytes_as_TensorFlow_writes_them) {
   EXPECT_EQ(contents.tensors[0].slices[0].crc32c, a.slices[0].crc32c);
 }
 
+// The worked example of docs/format-bundle.md.
+TEST(Index, documented_example) {
+  StoredTensor w{"w", DType::float32, {3, 2}, true, {}, ""};
+  w.slices.push_back({{{2, 0}, {1, 2}}, {}, 1, 0, 8, crc32c(from_hex("0000a040 0000c040"))});
+  w.slices.push_back(
+      {{{0, 0}, {2, 2}}, {}, 0, 0, 16, crc32c(from_hex("0000803f 00000040 00004040 00008040"))});
+  EXPECT_EQ(to_hex(build_index(2, {w})),
+            to_hex(from_hex("000006 08021a020801 000a13 00770001010280828082 0801"
+                            "12081202080212020802 2810 354c289874 060415 82818082 0801"
+                            "12081202080112020802 1801 2808 352cb9ff52 00012277 0801"
+                            "12081202080312020802 3a080a0210020a021002 3a0a0a04080210010a021002"
+                            "0000000001000000 0016547f65 0000000001000000 00c0f2a1b0"
+                            "000102780073 0000000001000000 0028bd45a7 780885010e") +
+                   std::string(35, '\0') + from_hex("57fb808b247547db")));
+}
+
 TEST(Index, tensors_come_sorted) {
   const std::vector<StoredTensor> tensors = {
       plain("b", DType::float64, {3, 0, 2}, 1, 5), plain("é", DType::int8, {}, 2),
