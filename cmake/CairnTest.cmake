@@ -1,16 +1,180 @@
 # One function a kind of test. A .cpp under tests/ that is on no list is a configure error.
 include(GoogleTest)
 
-# An ordinary test program, of one process.
-#   cairn_test(NAME SOURCES file... [LIBRARIES library...])
-function(cairn_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBRARIES")
+# Arguments of the functions below, checked.
+macro(cairn_parse_test_arguments name lists)
+  cmake_parse_arguments(arg "" "" "${lists}" ${ARGN})
   if(arg_UNPARSED_ARGUMENTS)
-    message(FATAL_ERROR "cairn_test(${name}): unknown arguments ${arg_UNPARSED_ARGUMENTS}")
+    message(FATAL_ERROR "${name}: unknown arguments ${arg_UNPARSED_ARGUMENTS}")
   endif()
+  if(arg_KEYWORDS_MISSING_VALUES OR NOT arg_SOURCES)
+    message(FATAL_ERROR "${name}: SOURCES or values are missing ${arg_KEYWORDS_MISSING_VALUES}")
+  endif()
+endmacro()
+
+function(cairn_add_test_program name)
+  cmake_parse_arguments(arg "" "" "SOURCES;LIBRARIES" ${ARGN})
   add_executable(${name} ${arg_SOURCES})
-  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
-  target_link_libraries(${name} PRIVATE cairn GTest::gmock GTest::gtest_main ${arg_LIBRARIES})
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src
+                                             ${PROJECT_SOURCE_DIR}/tests)
+  target_link_libraries(${name} PRIVATE cairn ${arg_LIBRARIES})
   cairn_target_flags(${name})
-  gtest_discover_tests(${name} TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 300)
+endfunction()
+
+# An ordinary test program, of one process.
+#   cairn_test(NAME SOURCES file... [LIBRARIES library...] [LABELS unit|threads|...])
+function(cairn_test name)
+  cairn_parse_test_arguments("cairn_test(${name})" "SOURCES;LIBRARIES;LABELS" ${ARGN})
+  if(NOT arg_LABELS)
+    set(arg_LABELS unit)
+  endif()
+  cairn_add_test_program(${name} SOURCES ${arg_SOURCES}
+                         LIBRARIES ${arg_LIBRARIES} GTest::gmock GTest::gtest_main)
+  gtest_discover_tests(${name} TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 60
+                       PROPERTIES TIMEOUT 300 LABELS ${arg_LABELS})
+endfunction()
+
+# A test program whose ranks are processes of MPI, run once for each rank count as NAME.npN. It has
+# its main already (tests/support/mpi_main.cpp).
+#   cairn_mpi_test(NAME RANKS count... SOURCES file... [LIBRARIES library...] [TIMEOUT seconds])
+function(cairn_mpi_test name)
+  cairn_parse_test_arguments("cairn_mpi_test(${name})" "RANKS;SOURCES;LIBRARIES;TIMEOUT" ${ARGN})
+  if(NOT arg_RANKS)
+    message(FATAL_ERROR "cairn_mpi_test(${name}): RANKS are missing")
+  endif()
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 120)
+  endif()
+  foreach(ranks IN LISTS arg_RANKS)
+    if(NOT ranks MATCHES "^[1-9][0-9]*$")
+      message(FATAL_ERROR "cairn_mpi_test(${name}): \"${ranks}\" is no rank count")
+    endif()
+  endforeach()
+  if(NOT arg_TIMEOUT MATCHES "^[1-9][0-9]*$")
+    message(FATAL_ERROR "cairn_mpi_test(${name}): \"${arg_TIMEOUT}\" is no number of seconds")
+  endif()
+  if(NOT CAIRN_MPI)
+    return()
+  endif()
+
+  cairn_add_test_program(${name} SOURCES ${arg_SOURCES}
+                         LIBRARIES ${arg_LIBRARIES} cairn_mpi_test_main cairn_mpi GTest::gmock)
+  cairn_mpi_launcher(launcher environment)
+  foreach(ranks IN LISTS arg_RANKS)
+    add_test(NAME ${name}.np${ranks}
+             COMMAND ${launcher} ${MPIEXEC_NUMPROC_FLAG} ${ranks} ${MPIEXEC_PREFLAGS}
+                     $<TARGET_FILE:${name}> ${MPIEXEC_POSTFLAGS})
+    # The program ends itself a little earlier, and says where it hung.
+    set_tests_properties(${name}.np${ranks} PROPERTIES
+      PROCESSORS ${ranks} TIMEOUT ${arg_TIMEOUT} LABELS mpi
+      ENVIRONMENT "${environment};CAIRN_TEST_SECONDS=${arg_TIMEOUT}")
+  endforeach()
+endfunction()
+
+# The start of a command line that runs MPI programs, and the environment it needs.
+function(cairn_mpi_launcher command_variable environment_variable)
+  set(command ${MPIEXEC_EXECUTABLE})
+  get_property(is_open_mpi GLOBAL PROPERTY CAIRN_IS_OPEN_MPI)
+  if(NOT DEFINED is_open_mpi OR is_open_mpi STREQUAL "")
+    execute_process(COMMAND ${MPIEXEC_EXECUTABLE} --version
+                    OUTPUT_VARIABLE version ERROR_VARIABLE version RESULT_VARIABLE failed)
+    set(is_open_mpi FALSE)
+    if(version MATCHES "Open MPI|OpenRTE|PRRTE|prte")
+      set(is_open_mpi TRUE)
+    endif()
+    set_property(GLOBAL PROPERTY CAIRN_IS_OPEN_MPI ${is_open_mpi})
+  endif()
+  if(is_open_mpi)
+    list(APPEND command --bind-to none --oversubscribe)
+  endif()
+  # What the launcher needs stands in one place, which scripts source.
+  set(environment)
+  file(STRINGS ${PROJECT_SOURCE_DIR}/scripts/mpi-env.sh lines REGEX "^export ")
+  foreach(line IN LISTS lines)
+    string(REGEX MATCHALL "[A-Za-z_0-9]+=[^ ]*" assignments "${line}")
+    list(APPEND environment ${assignments})
+  endforeach()
+  if(CAIRN_SANITIZE)
+    # MPI libraries keep memory to the end.
+    list(APPEND environment "ASAN_OPTIONS=detect_leaks=0")
+  endif()
+  set(${command_variable} ${command} PARENT_SCOPE)
+  set(${environment_variable} ${environment} PARENT_SCOPE)
+endfunction()
+
+# A Python script that opens our files with TensorFlow or h5py. It runs with the Python of the
+# virtual environment that scripts/test makes in the build folder, or with CAIRN_INTEROP_PYTHON;
+# where that Python has no TensorFlow, the test counts as skipped.
+#   cairn_interop_test(NAME SCRIPT file [ARGS argument...] [TIMEOUT seconds])
+set(CAIRN_INTEROP_PYTHON "" CACHE FILEPATH "Python with tensorflow, h5py and numpy (empty: venv/)")
+function(cairn_interop_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "SCRIPT;TIMEOUT" "ARGS")
+  if(arg_UNPARSED_ARGUMENTS OR NOT arg_SCRIPT)
+    message(FATAL_ERROR "cairn_interop_test(${name}): SCRIPT missing, or unknown arguments "
+                        "${arg_UNPARSED_ARGUMENTS}")
+  endif()
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 300)
+  endif()
+  set(python ${CAIRN_INTEROP_PYTHON})
+  if(NOT python)
+    set(python ${PROJECT_BINARY_DIR}/venv/bin/python)
+  endif()
+  cmake_path(ABSOLUTE_PATH arg_SCRIPT BASE_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
+  add_test(NAME interop.${name} COMMAND sh ${PROJECT_SOURCE_DIR}/cmake/interop-python.sh ${python}
+                                        ${arg_SCRIPT} ${arg_ARGS})
+  set_tests_properties(interop.${name} PROPERTIES LABELS interop TIMEOUT ${arg_TIMEOUT}
+                                                  SKIP_RETURN_CODE 77)
+endfunction()
+
+# A directory and all that it added, and the sources of the targets made there, as absolute paths.
+function(cairn_directories_below directory result)
+  set(found ${directory})
+  get_property(below DIRECTORY ${directory} PROPERTY SUBDIRECTORIES)
+  foreach(subdirectory IN LISTS below)
+    cairn_directories_below(${subdirectory} more)
+    list(APPEND found ${more})
+  endforeach()
+  set(${result} ${found} PARENT_SCOPE)
+endfunction()
+function(cairn_sources_of directory result)
+  set(found)
+  get_property(targets DIRECTORY ${directory} PROPERTY BUILDSYSTEM_TARGETS)
+  foreach(target IN LISTS targets)
+    get_target_property(sources ${target} SOURCES)
+    foreach(source IN LISTS sources)
+      if(source AND NOT source MATCHES "^\\$<")
+        cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY ${directory} NORMALIZE)
+        list(APPEND found ${source})
+      endif()
+    endforeach()
+  endforeach()
+  set(${result} ${found} PARENT_SCOPE)
+endfunction()
+
+# Called last in tests/: a test file that nobody builds, or a directory that nobody adds, is a
+# configure error. What this configuration leaves out (MPI or Kokkos off) is not looked at.
+function(cairn_check_test_lists)
+  cairn_directories_below(${CMAKE_CURRENT_SOURCE_DIR} directories)
+  set(built)
+  foreach(directory IN LISTS directories)
+    cairn_sources_of(${directory} sources)
+    list(APPEND built ${sources})
+  endforeach()
+  foreach(directory IN LISTS directories)
+    file(GLOB sources ${directory}/*.cpp)
+    foreach(source IN LISTS sources)
+      if(NOT source IN_LIST built)
+        message(FATAL_ERROR "${source} is on no list of tests; name it in ${directory}/CMakeLists.txt")
+      endif()
+    endforeach()
+  endforeach()
+  file(READ ${CMAKE_CURRENT_SOURCE_DIR}/CMakeLists.txt text)
+  file(GLOB lists RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR}/*/CMakeLists.txt)
+  foreach(list IN LISTS lists)
+    cmake_path(GET list PARENT_PATH directory)
+    if(NOT text MATCHES "add_subdirectory\\(${directory}\\)")
+      message(FATAL_ERROR "tests/${directory} is never added; name it in tests/CMakeLists.txt")
+    endif()
+  endforeach()
 endfunction()
