@@ -46,6 +46,7 @@ struct CheckpointContents {
   int num_files = 0;
   bool big_endian = false;             ///< the data's byte order; only others write this
   std::vector<StoredTensor> tensors;   ///< ascending by key, own metadata left out
+  std::vector<StoredTensor> own;       ///< Cairn's own entries: where the metadata is stored
   std::optional<CheckpointMeta> meta;
 
   const StoredTensor* find(std::string_view key) const;

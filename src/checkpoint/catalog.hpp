@@ -1,0 +1,46 @@
+#pragma once
+/// What checkpoints a directory holds, in the order in which they were committed.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "io/file_system.hpp"
+
+namespace cairn {
+
+struct CatalogEntry {
+  std::int64_t step = 0;
+  std::int64_t sequence = 0;     ///< 0: another program's, or unreadable
+  double wall_time_seconds = 0;  ///< of the save; of the index file where that is unknown
+  int num_files = 0;
+  int ranks = 0;
+  std::string uuid;
+  std::string damage;       ///< why it cannot be trusted; empty: not known to be damaged
+  bool superseded = false;  ///< an earlier step was committed after it
+};
+
+/// Rank 0 only. Reads every index; ascending by commit order. Checkpoints of other programs order by
+/// the state file, then by time, before ours. A damaged index keeps its place by the state file.
+std::vector<CatalogEntry> scan_catalog(io::FileSystem&, const io::Path& directory,
+                                       const std::string& name);
+
+/// Marks what a return to an earlier step has left behind: step S is superseded if a later commit
+/// has a step of S or less.
+void mark_superseded(std::vector<CatalogEntry>&);
+
+/// The entries that a restore tries, newest first: live and not known to be damaged.
+std::vector<const CatalogEntry*> restorable(const std::vector<CatalogEntry>&);
+
+/// Steps to remove so that max_to_keep stay (0: none go). What is kept first: live ones newest
+/// first, then superseded ones, then damaged ones.
+std::vector<std::int64_t> choose_victims(const std::vector<CatalogEntry>&, int max_to_keep);
+
+/// A mark that outlives the process: this save was found damaged. Durable on return.
+void mark_damaged(io::FileSystem&, const io::Path& directory, const std::string& name,
+                  const CatalogEntry&, const std::string& reason);
+
+/// Rewrites the `checkpoint` state file if it says anything else than the catalog.
+void update_state_file(io::FileSystem&, const io::Path& directory, const std::string& name,
+                       const std::vector<CatalogEntry>&);
+
+}  // namespace cairn

@@ -1,0 +1,57 @@
+#pragma once
+/// Opening a checkpoint: its index, the lengths of its data files, its own metadata.
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cairn/contents.hpp"
+#include "cairn/error.hpp"
+#include "io/file_system.hpp"
+
+namespace cairn {
+
+/// Keys of Cairn's own entries; other readers ignore them.
+inline constexpr std::string_view own_key_prefix = "_cairn/";
+std::string filler_key(int file);
+
+/// What one rank reads and tells the others: they parse it for themselves.
+struct IndexFile {
+  std::string bytes;
+  std::map<std::int32_t, std::int64_t> data_sizes;  ///< of the data files that are there
+  std::string meta;  ///< JSON; empty: not a checkpoint of ours, or meta_problem says why not
+  std::string meta_problem;
+};
+
+/// Throws not_found if there is no PREFIX.index, data_loss if it is damaged as a whole.
+IndexFile load_index(io::FileSystem&, const io::Path& prefix);
+CheckpointContents parse_contents(const IndexFile&, const io::Path& prefix);
+
+/// Both.
+CheckpointContents read_contents(io::FileSystem&, const io::Path& prefix);
+
+std::string encode(const IndexFile&);
+IndexFile decode_index_file(std::string_view);
+
+/// PREFIX.data-?????-of-?????; the prefix's last part may be anything.
+io::Path data_path(const io::Path& prefix, int file, int num_files);
+
+/// Reads one slice whole and checks it: numbers against the checksum, strings decoded. Numeric
+/// bytes come as in the file.
+std::string read_slice(io::FileSystem&, const CheckpointContents&, const StoredTensor&,
+                       const StoredSlice&);
+std::vector<std::string> read_string_slice(io::FileSystem&, const CheckpointContents&,
+                                           const StoredTensor&, const StoredSlice&);
+
+/// A string tensor whole, put together from its slices.
+std::vector<std::string> read_strings(io::FileSystem&, const CheckpointContents&,
+                                      const StoredTensor&);
+
+/// Throws data_loss if the stored slices do not cover each of these boxes.
+void require_stored(const StoredTensor&, const std::vector<Box>& wanted);
+
+/// What is said when bytes of a slice do not have the stored checksum.
+Error checksum_error(const CheckpointContents&, const StoredTensor&, const StoredSlice&,
+                     std::uint32_t found);
+
+}  // namespace cairn

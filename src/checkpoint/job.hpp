@@ -1,0 +1,21 @@
+#pragma once
+/// What every part of a save or restore needs to know.
+#include <memory>
+
+#include "cairn/checkpoint_manager.hpp"
+#include "io/file_system.hpp"
+
+namespace cairn {
+
+struct Job {
+  std::shared_ptr<Group> group;
+  std::shared_ptr<io::FileSystem> files;
+  io::Path directory;
+  ManagerOptions options;
+
+  int rank() const { return group->rank(); }
+  bool root() const { return group->rank() == 0; }
+  io::Path prefix(std::int64_t step) const;
+};
+
+}  // namespace cairn

@@ -1,0 +1,68 @@
+#include "checkpoint/messages.hpp"
+
+namespace cairn {
+
+void put(WireWriter& out, const Box& box) { out.put(box.start).put(box.extent); }
+
+Box get_box(WireReader& in) {
+  Box box;
+  box.start = in.get_all<std::int64_t>();
+  box.extent = in.get_all<std::int64_t>();
+  return box;
+}
+
+void put(WireWriter& out, const std::vector<Declaration>& declarations) {
+  for (const auto& one : declarations) {
+    out.put(one.key).put(one.dtype).put(one.shape).put(one.rank).put(std::uint64_t{one.boxes.size()});
+    for (const auto& box : one.boxes) put(out, box);
+  }
+}
+
+std::vector<Declaration> get_declarations(WireReader& in) {
+  std::vector<Declaration> declarations;
+  while (!in.empty()) {
+    Declaration one;
+    one.key = in.get<std::string>();
+    one.dtype = in.get<DType>();
+    one.shape = in.get_all<std::int64_t>();
+    one.rank = in.get<int>();
+    for (auto left = in.get<std::uint64_t>(); left > 0; --left) one.boxes.push_back(get_box(in));
+    declarations.push_back(std::move(one));
+  }
+  return declarations;
+}
+
+void put(WireWriter& out, const std::vector<StoredTensor>& tensors) {
+  for (const auto& tensor : tensors) {
+    out.put(tensor.key).put(tensor.dtype).put(tensor.shape).put(tensor.sliced);
+    out.put(std::uint64_t{tensor.slices.size()});
+    for (const auto& slice : tensor.slices) {
+      put(out, slice.box);
+      out.put(slice.file).put(slice.offset).put(slice.size).put(slice.crc32c);
+    }
+  }
+}
+
+std::vector<StoredTensor> get_stored(WireReader& in) {
+  std::vector<StoredTensor> tensors;
+  while (!in.empty()) {
+    StoredTensor tensor;
+    tensor.key = in.get<std::string>();
+    tensor.dtype = in.get<DType>();
+    tensor.shape = in.get_all<std::int64_t>();
+    tensor.sliced = in.get<bool>();
+    for (auto left = in.get<std::uint64_t>(); left > 0; --left) {
+      StoredSlice slice;
+      slice.box = get_box(in);
+      slice.file = in.get<std::int32_t>();
+      slice.offset = in.get<std::int64_t>();
+      slice.size = in.get<std::int64_t>();
+      slice.crc32c = in.get<std::uint32_t>();
+      tensor.slices.push_back(std::move(slice));
+    }
+    tensors.push_back(std::move(tensor));
+  }
+  return tensors;
+}
+
+}  // namespace cairn

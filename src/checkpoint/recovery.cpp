@@ -1,0 +1,261 @@
+#include "checkpoint/recovery.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "base/checksum.hpp"
+#include "base/text.hpp"
+#include "cairn/log.hpp"
+#include "checkpoint/contents_reader.hpp"
+#include "checkpoint/messages.hpp"
+#include "commit/names.hpp"
+#include "format/bundle/part_record.hpp"
+#include "format/bundle/strings.hpp"
+#include "group/collectives.hpp"
+
+namespace cairn {
+namespace {
+
+constexpr std::int64_t record_limit_bytes = std::int64_t{4} << 30;
+
+// A save that died after its parts were written, as its records tell.
+struct Candidate {
+  commit::Transaction save;
+  CheckpointMeta meta;
+  std::vector<StoredTensor> tensors;
+  std::vector<std::string> paths;  // of the data files, where they are now
+};
+
+std::uint64_t fingerprint(const commit::Transaction& save, const CheckpointMeta& meta,
+                          const FileLayout& layout) {
+  const auto text = cat(save.name, '\n', save.step, '\n', save.num_files, '\n', meta.sequence, '\n',
+                        meta.policy, '\n', layout.data_files, '\n', layout.writers);
+  return std::uint64_t{crc32c(text)} << 32 | crc32c(save.uuid);
+}
+
+// Throws data_loss with the reason if the records do not make a whole save.
+Candidate read_candidate(io::FileSystem& files, commit::Transaction save) {
+  Candidate candidate;
+  std::vector<bundle::PartRecord> records;
+  for (const auto& file : files.list(save.temp())) {
+    if (commit::parse_temp_name(file).kind != commit::ParsedName::Kind::record) continue;
+    records.push_back(bundle::decode_part_record(
+        io::read_file(files, save.temp() / file, record_limit_bytes)));
+  }
+  const auto refuse = [&](std::string why) { throw Error(Code::data_loss, std::move(why)); };
+  if (records.empty()) refuse("no part record");
+  const auto& first = records.front();
+  if (records.size() != static_cast<std::size_t>(first.parts)) {
+    refuse(cat(records.size(), " of ", first.parts, " part records"));
+  }
+  std::vector<bool> seen(records.size());
+  std::vector<StoredTensor> entries;
+  int data_files = 0;
+  for (const auto& record : records) {
+    if (record.uuid != save.uuid || record.fingerprint != first.fingerprint ||
+        record.parts != first.parts || record.num_files != first.num_files ||
+        record.part < 0 || record.part >= first.parts ||
+        seen[static_cast<std::size_t>(record.part)]) {
+      refuse("part records of different saves");
+    }
+    seen[static_cast<std::size_t>(record.part)] = true;
+    for (const auto& tensor : record.tensors) {
+      for (const auto& slice : tensor.slices) data_files = std::max(data_files, slice.file + 1);
+      entries.push_back(tensor);
+    }
+  }
+  save.num_files = first.num_files;
+  candidate.save = save;
+  candidate.meta = first.meta;
+  candidate.tensors = join_entries(std::move(entries));
+  if (data_files >= save.num_files) refuse("more data files than the save has");
+  for (int file = 0; file < data_files; ++file) {
+    const auto path = io::exists(files, save.part(file)) ? save.part(file) : save.data(file);
+    if (!io::exists(files, path)) refuse(cat("data file ", file, " is missing"));
+    candidate.paths.push_back(path.string());
+  }
+  return candidate;
+}
+
+// Every rank reads its share; what is wrong, or nothing.
+std::optional<Error> check_share(const Job& job, const std::vector<std::string>& paths,
+                                 const std::vector<StoredTensor>& tensors) {
+  constexpr std::int64_t piece = std::int64_t{4} << 20;
+  std::size_t turn = 0;
+  const auto ranks = static_cast<std::size_t>(job.group->size());
+  std::string bytes;
+  try {
+    for (const auto& tensor : tensors) {
+      for (const auto& slice : tensor.slices) {
+        if (turn++ % ranks != static_cast<std::size_t>(job.rank()) || slice.size == 0) continue;
+        const auto file = job.files->open_read(paths.at(static_cast<std::size_t>(slice.file)));
+        if (tensor.dtype == DType::string) {
+          bytes.resize(static_cast<std::size_t>(slice.size));
+          file->read_at(slice.offset, std::as_writable_bytes(std::span(bytes)));
+          bundle::decode_strings(bytes, slice.box.count(), slice.crc32c, false);
+          continue;
+        }
+        std::uint32_t crc = 0;
+        for (std::int64_t at = 0; at < slice.size; at += piece) {
+          bytes.resize(static_cast<std::size_t>(std::min(piece, slice.size - at)));
+          file->read_at(slice.offset + at, std::as_writable_bytes(std::span(bytes)));
+          crc = crc32c(bytes, crc);
+        }
+        if (crc != slice.crc32c) {
+          throw Error(Code::data_loss, cat("bytes of tensor '", tensor.key, "' are damaged"));
+        }
+      }
+    }
+  } catch (const Error& error) {
+    return error;
+  }
+  return std::nullopt;
+}
+
+// Collective. Whether every byte of the candidate, which rank 0 knows, is what was written.
+bool whole(const Job& job, const Candidate& candidate, std::string& why) {
+  std::string message;
+  if (job.root()) {
+    WireWriter writer;
+    writer.put(candidate.paths);
+    put(writer, candidate.tensors);
+    message = writer.take();
+  }
+  job.group->broadcast(message, 0);
+  WireReader reader(message);
+  const auto paths = reader.get_all<std::string>();
+  const auto problem = check_share(job, paths, get_stored(reader));
+  try {
+    agree(*job.group, problem);
+  } catch (const Error& error) {
+    if (error.code() == Code::communication) throw;
+    why = error.what();
+    return false;
+  }
+  return true;
+}
+
+std::vector<Candidate> find_candidates(const Job& job) {
+  std::vector<Candidate> candidates;
+  auto& files = *job.files;
+  for (const auto& name : files.list(job.directory)) {
+    const auto parsed = commit::parse_name(name, job.options.name);
+    if (parsed.kind != commit::ParsedName::Kind::temp_directory) continue;
+    const commit::Transaction save{job.directory, job.options.name, parsed.step, parsed.uuid, 0};
+    try {
+      // Committed, but for the tidying.
+      const auto there = read_contents(files, save.prefix());
+      if (there.meta && there.meta->uuid == save.uuid) continue;
+    } catch (const Error& error) {
+      if (error.code() != Code::not_found && error.code() != Code::data_loss) throw;
+    }
+    try {
+      candidates.push_back(read_candidate(files, save));
+    } catch (const Error& error) {
+      if (error.code() != Code::data_loss && error.code() != Code::internal) throw;
+      log(LogLevel::info, cat("save ", name, " did not finish: ", error.what()));
+    }
+  }
+  std::sort(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) {
+    return a.meta.sequence < b.meta.sequence;
+  });
+  return candidates;
+}
+
+void roll_forward(const Job& job, const Candidate& candidate) {
+  const auto data_files = static_cast<int>(candidate.paths.size());
+  const auto sealed =
+      seal_index(candidate.tensors, candidate.meta, data_files, candidate.save.num_files);
+  commit::publish(*job.files, candidate.save, sealed.index, sealed.own_files);
+  log(LogLevel::info, cat("completed the save of step ", candidate.save.step,
+                          ", whose job died before its commit"));
+}
+
+// Whatever of ours no committed checkpoint refers to.
+void collect_debris(const Job& job) {
+  auto& files = *job.files;
+  std::map<std::int64_t, int> files_of_step;  // -1: an index that cannot be read; leave its data
+  const auto names = files.list(job.directory);
+  bool changed = false;
+  for (const auto& name : names) {
+    const auto parsed = commit::parse_name(name, job.options.name);
+    if (parsed.kind != commit::ParsedName::Kind::index) continue;
+    try {
+      files_of_step[parsed.step] = read_contents(files, job.prefix(parsed.step)).num_files;
+    } catch (const Error& error) {
+      if (error.code() != Code::data_loss) throw;
+      files_of_step[parsed.step] = -1;
+    }
+  }
+  for (const auto& name : names) {
+    const auto parsed = commit::parse_name(name, job.options.name);
+    const auto path = job.directory / name;
+    if (parsed.kind == commit::ParsedName::Kind::temp_directory) {
+      commit::remove_temp(files, path);
+    } else if (parsed.kind == commit::ParsedName::Kind::state_temporary) {
+      files.remove(path);
+    } else if (parsed.kind == commit::ParsedName::Kind::data) {
+      const auto at = files_of_step.find(parsed.step);
+      if (at != files_of_step.end() && (at->second == -1 || at->second == parsed.count)) continue;
+      files.remove(path);
+    } else {
+      continue;
+    }
+    changed = true;
+  }
+  if (changed) files.sync_directory(job.directory);
+}
+
+}  // namespace
+
+void leave_record(const Job& job, const commit::Transaction& save, const CheckpointMeta& meta,
+                  const FileLayout& layout, std::vector<StoredTensor> entries) {
+  if (layout.writer < 0) return;
+  bundle::PartRecord record;
+  record.uuid = save.uuid;
+  record.fingerprint = fingerprint(save, meta, layout);
+  record.part = layout.writer;
+  record.parts = layout.writers;
+  record.num_files = save.num_files;
+  record.meta = meta;
+  record.tensors = std::move(entries);
+  io::write_file(*job.files, save.record(layout.writer, layout.writers),
+                 bundle::encode_part_record(record));
+  commit::seal(*job.files, save);
+}
+
+bool recover(const Job& job) {
+  Group& group = *job.group;
+  std::vector<Candidate> candidates;
+  std::int64_t count = 0;
+  together(group, [&] {
+    if (!job.root()) return;
+    // What the last process saw renamed may not be durable yet; nothing is built on it before.
+    job.files->sync_directory(job.directory);
+    candidates = find_candidates(job);
+    count = static_cast<std::int64_t>(candidates.size());
+  });
+  group.all_reduce({&count, 1}, Group::Op::max);
+  bool any = false;
+  for (std::int64_t i = 0; i < count; ++i) {
+    static const Candidate none;
+    const auto& candidate = job.root() ? candidates[static_cast<std::size_t>(i)] : none;
+    std::string why;
+    const bool complete = whole(job, candidate, why);
+    together(group, [&] {
+      if (!job.root()) return;
+      if (complete) {
+        roll_forward(job, candidate);
+        any = true;
+      } else {
+        log(LogLevel::info, cat("save of step ", candidate.save.step, " did not finish: ", why));
+      }
+    });
+  }
+  together(group, [&] {
+    if (job.root()) collect_debris(job);
+  });
+  return any;
+}
+
+}  // namespace cairn

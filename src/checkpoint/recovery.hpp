@@ -1,0 +1,19 @@
+#pragma once
+/// What the owner of a directory does first: complete what counts, remove what does not.
+#include "checkpoint/job.hpp"
+#include "checkpoint/save_steps.hpp"
+
+namespace cairn {
+
+/// Leaves this rank's part record in the temp directory, durable (step 2 of the protocol). After the
+/// last writer's, the save counts: recovery completes it.
+void leave_record(const Job&, const commit::Transaction&, const CheckpointMeta&, const FileLayout&,
+                  std::vector<StoredTensor> entries);
+
+/// Collective. A temp directory whose parts are all there, agree, cover every tensor and have bytes
+/// with the right checksums is rolled forward to a committed checkpoint; the reading is shared by
+/// the ranks. Everything else of ours that no checkpoint refers to is removed; files that are not
+/// ours are never touched. Returns on rank 0 whether anything was rolled forward.
+bool recover(const Job&);
+
+}  // namespace cairn

@@ -1,0 +1,93 @@
+// Shard: each device task's tensors through the policy; then files are numbered over all ranks.
+#include <map>
+
+#include "base/text.hpp"
+#include "base/wire.hpp"
+#include "cairn/error.hpp"
+#include "checkpoint/save_steps.hpp"
+#include "group/collectives.hpp"
+
+namespace cairn {
+namespace {
+
+DeviceTask device_of(const Job& job, const LocalTensor& tensor) {
+  if (job.options.device_of) return job.options.device_of(job.rank(), tensor);
+  DeviceTask task;
+  task.task = job.rank();
+  task.device_type = tensor.device_type;
+  task.device_index = tensor.device_index;
+  return task;
+}
+
+}  // namespace
+
+LocalShards shard(const Job& job, const State& state, const std::vector<Task>& tasks) {
+  LocalShards local;
+  std::map<DeviceTask, std::vector<ShardableTensor>> by_task;
+  for (const auto& task : tasks) {
+    const auto& [key, tensor] = state.tensors()[task.tensor];
+    ShardableTensor one;
+    one.name = one.key = key;
+    one.dtype = tensor.dtype;
+    one.shape = tensor.shape;
+    one.owner = task.tensor;
+    if (task.slice >= 0) {
+      one.owner_slice = static_cast<std::size_t>(task.slice);
+      one.slice = tensor.slices[one.owner_slice].box;
+    } else {
+      one.slice = Box::whole(tensor.shape);
+    }
+    if (tensor.strings) {
+      const auto values = tensor.strings->get();
+      if (static_cast<std::int64_t>(values.size()) != element_count(tensor.shape)) {
+        throw Error(Code::invalid_argument,
+                    cat("string tensor '", key, "' ", shape_text(tensor.shape), " now holds ",
+                        values.size(), " strings"),
+                    "its shape was taken when it was added to the state",
+                    "Build the state again when a vector changes its length.")
+            .of_tensor(key);
+      }
+      auto encoded = bundle::encode_strings(values);
+      one.bytes = static_cast<std::int64_t>(encoded.bytes.size());
+      local.strings[task.tensor] = std::move(encoded);
+    } else {
+      one.bytes = one.slice.count() * static_cast<std::int64_t>(dtype_size(one.dtype));
+    }
+    local.bytes += one.bytes;
+    one.task = device_of(job, tensor);
+    by_task[one.task].push_back(std::move(one));
+  }
+  static const ShardByTaskPolicy by_default;
+  const ShardingCallback& policy = job.options.policy ? *job.options.policy : by_default;
+  for (const auto& [task, tensors] : by_task) {
+    auto shards = policy(tensors);
+    validate_shards(shards, tensors, policy.description());
+    for (auto& one : shards) {
+      if (!one.empty()) local.shards.push_back(std::move(one));
+    }
+  }
+  return local;
+}
+
+FileLayout lay_out(Group& group, const LocalShards& local) {
+  const auto mine = WireWriter()
+                        .put(static_cast<std::int64_t>(local.shards.size()))
+                        .put(local.bytes)
+                        .take();
+  FileLayout layout;
+  const auto all = all_gather(group, mine);
+  for (int rank = 0; rank < group.size(); ++rank) {
+    WireReader reader(all[static_cast<std::size_t>(rank)]);
+    const auto files = static_cast<int>(reader.get<std::int64_t>());
+    if (rank == group.rank()) {
+      layout.first_file = layout.data_files;
+      layout.writer = files > 0 ? layout.writers : -1;
+    }
+    layout.data_files += files;
+    layout.writers += files > 0;
+    layout.total_bytes += reader.get<std::int64_t>();
+  }
+  return layout;
+}
+
+}  // namespace cairn

@@ -1,0 +1,165 @@
+// The commit protocol. Each step is durable before the next begins.
+//
+//  1. rank 0 makes PREFIX_temp_UUID exclusively, fsyncs its parent, tells everyone.     begin
+//  2. writers write data files, fsync; then their part records, fsync; then fsync the
+//     temp directory. A save whose parts are all there and whole counts from here on:
+//     recovery rolls it forward.                                                        seal
+//  3. verdict. On failure: first one part record goes and the temp directory is fsynced, so that
+//     nobody ever rolls the save forward; then everything else of it goes. The older checkpoint is
+//     untouched.                                                                        abandon
+//  4. rank 0 writes the merged index, and the data files of its own, in the temp directory; fsync
+//     each, fsync the directory.                                                        publish
+//  5. data files are renamed to PREFIX.data-?????-of-NNNNN; directory fsync.            publish
+//  6. the index is renamed to PREFIX.index: THE COMMIT POINT; directory fsync.          publish
+//  7. the `checkpoint` state file: temp, fsync, rename, directory fsync.                state_file
+//  8. verdict; then the temp directory and what this commit superseded: of a checkpoint that is
+//     removed, the index goes first, then the directory is fsynced, then the data goes. clean_up
+//
+// A step is overwritten with another NNNNN than the old files have, so that 6 alone switches.
+#include "commit/protocol.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include "cairn/error.hpp"
+#include "cairn/log.hpp"
+#include "commit/names.hpp"
+
+namespace cairn::commit {
+namespace {
+
+// Runs a step of tidying; keeps the first error and goes on.
+template <class F>
+void attempt(std::optional<Error>& first, F&& f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    if (!first) first = error;
+  }
+}
+
+bool is_record(const std::string& file) {
+  return parse_temp_name(file).kind == ParsedName::Kind::record;
+}
+
+void remove_if_there(io::FileSystem& fs, const io::Path& path) {
+  if (io::exists(fs, path)) fs.remove(path);
+}
+
+}  // namespace
+
+io::Path Transaction::prefix() const { return directory / prefix_name(name, step); }
+io::Path Transaction::temp() const {
+  return directory / temp_directory_name(prefix_name(name, step), uuid);
+}
+io::Path Transaction::part(int file) const { return temp() / part_name(file, num_files); }
+io::Path Transaction::record(int writer, int writers) const {
+  return temp() / record_name(writer, writers);
+}
+io::Path Transaction::staged_index() const { return temp() / prepared_index_name; }
+io::Path Transaction::data(int file) const {
+  return directory / data_name(prefix_name(name, step), file, num_files);
+}
+io::Path Transaction::index() const { return directory / index_name(prefix_name(name, step)); }
+
+void begin(io::FileSystem& fs, const Transaction& save) {
+  fs.create_directory(save.temp());
+  fs.sync_directory(save.directory);
+}
+
+void seal(io::FileSystem& fs, const Transaction& save) { fs.sync_directory(save.temp()); }
+
+void abandon(io::FileSystem& fs, const Transaction& save) {
+  std::optional<Error> first;
+  if (!fs.status(save.temp())) return;
+  for (const auto& file : fs.list(save.temp())) {
+    if (!is_record(file)) continue;
+    attempt(first, [&] {
+      fs.remove(save.temp() / file);
+      fs.sync_directory(save.temp());
+    });
+    break;
+  }
+  // If the record could not be removed, the data must stay: half of it gone would look like loss.
+  if (first) throw *first;
+  for (int file = 0; file < save.num_files; ++file) {
+    attempt(first, [&] { remove_if_there(fs, save.data(file)); });
+  }
+  attempt(first, [&] { remove_temp(fs, save.temp()); });
+  attempt(first, [&] { fs.sync_directory(save.directory); });
+  if (first) throw *first;
+}
+
+void publish(io::FileSystem& fs, const Transaction& save, const std::string& index_bytes,
+             const std::vector<OwnFile>& own_files) {
+  remove_if_there(fs, save.staged_index());  // of an attempt that died here
+  for (const auto& own : own_files) {
+    remove_if_there(fs, save.part(own.file));
+    io::write_file(fs, save.part(own.file), own.bytes);
+  }
+  io::write_file(fs, save.staged_index(), index_bytes);
+  fs.sync_directory(save.temp());
+
+  for (int file = 0; file < save.num_files; ++file) {
+    // Rolled forward after a crash in this loop, some are there already.
+    if (io::exists(fs, save.part(file))) fs.rename(save.part(file), save.data(file));
+  }
+  fs.sync_directory(save.directory);
+
+  fs.rename(save.staged_index(), save.index());
+  try {
+    fs.sync_directory(save.directory);
+  } catch (const Error& error) {
+    throw Error(Code::durability_unknown,
+                "the checkpoint is committed and visible, but may not survive a power failure",
+                error.what(), "Save again, or run sync on the machine that holds the directory.")
+        .at(save.prefix().string());
+  }
+}
+
+void clean_up(io::FileSystem& fs, const Transaction& save) {
+  for (const auto& file : fs.list(save.directory)) {
+    const auto parsed = parse_name(file, save.name);
+    if (parsed.kind == ParsedName::Kind::data && parsed.step == save.step && parsed.count != save.num_files) {
+      fs.remove(save.directory / file);
+    }
+  }
+  if (fs.status(save.temp())) remove_temp(fs, save.temp());
+  fs.sync_directory(save.directory);
+}
+
+void remove_checkpoint(io::FileSystem& fs, const io::Path& directory, const std::string& name,
+                       std::int64_t step) {
+  remove_if_there(fs, directory / index_name(prefix_name(name, step)));
+  fs.sync_directory(directory);
+  for (const auto& file : fs.list(directory)) {
+    const auto parsed = parse_name(file, name);
+    if (parsed.kind == ParsedName::Kind::data && parsed.step == step) fs.remove(directory / file);
+  }
+  fs.sync_directory(directory);
+}
+
+void remove_temp(io::FileSystem& fs, const io::Path& temp) {
+  // Records first: what is left after a crash in here must not look complete.
+  auto files = fs.list(temp);
+  std::stable_partition(files.begin(), files.end(), [](const auto& f) { return is_record(f); });
+  bool records_gone = false, foreign = false;
+  for (const auto& file : files) {
+    if (!records_gone && !is_record(file)) {
+      fs.sync_directory(temp);
+      records_gone = true;
+    }
+    if (parse_temp_name(file).kind == ParsedName::Kind::foreign) {
+      foreign = true;
+    } else {
+      fs.remove(temp / file);
+    }
+  }
+  if (foreign) {
+    log(LogLevel::warning, temp.string() + " stays: it holds files that are not ours");
+  } else {
+    fs.remove_directory(temp);
+  }
+}
+
+}  // namespace cairn::commit

@@ -1,0 +1,60 @@
+#pragma once
+/// The commit of one checkpoint: which file operations, in which order.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "io/file_system.hpp"
+
+namespace cairn::commit {
+
+/// One save in progress. A value; every rank of the save has the same.
+struct Transaction {
+  io::Path directory;
+  std::string name;      ///< of the checkpoints: PREFIX is directory/name-step
+  std::int64_t step = 0;
+  std::string uuid;      ///< of this save
+  int num_files = 0;     ///< final data files, N
+
+  io::Path prefix() const;
+  io::Path temp() const;
+  io::Path part(int file) const;          ///< data file in the temp directory
+  io::Path record(int writer, int writers) const;
+  io::Path staged_index() const;
+  io::Path data(int file) const;          ///< data file under its final name
+  io::Path index() const;
+};
+
+/// Step 1, rank 0.
+void begin(io::FileSystem&, const Transaction&);
+
+/// Step 2, each writer, after its files were written and synced: makes their names durable.
+void seal(io::FileSystem&, const Transaction&);
+
+/// Step 3 of a save that failed, rank 0: nobody will ever roll it forward, and its files are gone.
+/// Goes on over errors and reports the first one by throwing at the end.
+void abandon(io::FileSystem&, const Transaction&);
+
+/// Steps 4–6, rank 0: the staged index and the files in `own_files` (names in the temp directory →
+/// bytes) are written, data gets its final names, the index switches. Data files that are at their
+/// final names already are left there. Throws durability_unknown if only the last fsync failed:
+/// the checkpoint is visible, and nothing may be removed.
+struct OwnFile {
+  int file;  ///< data file number
+  std::string bytes;
+};
+void publish(io::FileSystem&, const Transaction&, const std::string& index_bytes,
+             const std::vector<OwnFile>& own_files);
+
+/// Step 8, rank 0, after the commit: removes the temp directory and the data files that an
+/// overwritten checkpoint of the same step left behind.
+void clean_up(io::FileSystem&, const Transaction&);
+
+/// Removes one committed checkpoint: index, directory fsync, then its data files.
+void remove_checkpoint(io::FileSystem&, const io::Path& directory, const std::string& name,
+                       std::int64_t step);
+
+/// Removes everything in a temp directory of ours, and the directory.
+void remove_temp(io::FileSystem&, const io::Path& temp);
+
+}  // namespace cairn::commit

@@ -1,0 +1,366 @@
+// Which checkpoint is the newest, what may be overwritten, what stays, what damage does.
+#include <gmock/gmock.h>
+
+#include "base/text.hpp"
+#include "cairn/checkpoint_manager.hpp"
+#include "cairn/log.hpp"
+#include "group/threads.hpp"
+#include "io/memory.hpp"
+
+namespace cairn {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// One value a rank of a tensor over all ranks, and a replicated step: the smallest real state.
+class Manager : public testing::TestWithParam<int> {
+ protected:
+  Manager() {
+    set_log_sink({});
+    options_.file_system = files_;
+    options_.max_to_keep = 0;
+    options_.owner_wait_seconds = 0;
+  }
+
+  struct Rank {
+    std::shared_ptr<Group> group;
+    CheckpointManager manager;
+    std::int64_t step = 0;
+    double value = 0;
+    State state;
+
+    Rank(std::shared_ptr<Group> g, const ManagerOptions& options)
+        : group(g), manager(g, "/run", options) {
+      state.add("step", step);
+      state.add("value", slice(&value, {g->size()}, {g->rank()}, {1}));
+    }
+    void save(std::int64_t at) {
+      step = at;
+      value = static_cast<double>(at * 100 + group->rank());
+      manager.save(at, state);
+    }
+    // The step whose values are in memory; -1 if they do not belong together.
+    std::int64_t seen() const {
+      return value == static_cast<double>(step * 100 + group->rank()) ? step : -1;
+    }
+    std::int64_t latest() {
+      step = -5, value = -5;
+      const auto report = manager.restore_latest(state);
+      if (!report) return 0;
+      EXPECT_EQ(report->step, seen());
+      return seen();
+    }
+    std::vector<std::int64_t> steps() {
+      std::vector<std::int64_t> all;
+      for (const auto& info : manager.steps()) all.push_back(info.step);
+      return all;
+    }
+  };
+
+  template <class F>
+  void job(F&& body) {
+    run_threads(GetParam(), [&](std::shared_ptr<Group> group) {
+      Rank rank(group, options_);
+      body(rank);
+    });
+  }
+
+  // The same error on every rank, with this in its text.
+  template <class F>
+  static void expect_error(Rank& rank, Code code, const std::string& text, F&& call) {
+    try {
+      call();
+      ADD_FAILURE() << "rank " << rank.group->rank() << ": no error; wanted: " << text;
+    } catch (const Error& error) {
+      EXPECT_EQ(code_name(error.code()), std::string(code_name(code)));
+      EXPECT_THAT(error.what(), HasSubstr(text));
+    }
+  }
+
+  void flip(const std::string& path, std::int64_t at) {
+    const auto bytes = io::read_file(*files_, path, 1 << 30);
+    auto changed = bytes;
+    changed[static_cast<std::size_t>(at)] ^= 1;
+    files_->remove(path);
+    io::write_file(*files_, path, changed);
+  }
+
+  std::string state_file() { return io::read_file(*files_, "/run/checkpoint", 1 << 20); }
+
+  std::shared_ptr<io::MemoryFileSystem> files_ = std::make_shared<io::MemoryFileSystem>();
+  ManagerOptions options_;
+};
+
+TEST_P(Manager, NothingThereIsNoError) {
+  job([&](Rank& rank) {
+    EXPECT_FALSE(rank.manager.restore_latest(rank.state));
+    EXPECT_TRUE(rank.manager.steps().empty());
+    expect_error(rank, Code::not_found, "there is no checkpoint /run/ckpt-3",
+                 [&] { rank.manager.restore(3, rank.state); });
+  });
+}
+
+TEST_P(Manager, SavesRestoresAndLists) {
+  job([&](Rank& rank) {
+    rank.save(10);
+    rank.save(20);
+    EXPECT_EQ(rank.latest(), 20);
+    rank.manager.restore(10, rank.state);
+    EXPECT_EQ(rank.seen(), 10);
+  });
+  job([&](Rank& rank) {
+    EXPECT_EQ(rank.latest(), 20);
+    const auto contents = rank.manager.open(20);
+    ASSERT_EQ(contents.tensors.size(), 2u);
+    EXPECT_EQ(contents.find("value")->shape, Dims{rank.group->size()});
+    ASSERT_TRUE(contents.meta);
+    EXPECT_EQ(contents.meta->step, 20);
+    EXPECT_EQ(contents.meta->ranks, rank.group->size());
+    const auto steps = rank.manager.steps();
+    ASSERT_EQ(steps.size(), 2u);
+    EXPECT_TRUE(steps[1].newest);
+  });
+  EXPECT_THAT(state_file(), HasSubstr("model_checkpoint_path: \"ckpt-20\""));
+}
+
+TEST_P(Manager, NewestIsTheOneCommittedLast) {
+  job([&](Rank& rank) {
+    for (const int step : {50, 60, 100}) rank.save(step);
+    rank.manager.restore(50, rank.state);
+    rank.save(60);
+    rank.value = 0;
+  });
+  EXPECT_THAT(state_file(), HasSubstr("model_checkpoint_path: \"ckpt-60\""));
+  job([&](Rank& rank) {
+    EXPECT_EQ(rank.latest(), 60) << "not 100";
+    const auto steps = rank.manager.steps();
+    ASSERT_EQ(steps.size(), 3u);
+    EXPECT_EQ(steps[0].step, 50);
+    EXPECT_EQ(steps[1].step, 100);
+    EXPECT_TRUE(steps[1].superseded);
+    EXPECT_EQ(steps[2].step, 60);
+    rank.save(100);  // left behind by the return to 50
+    EXPECT_EQ(rank.latest(), 100);
+    expect_error(rank, Code::already_exists, "step 100 exists", [&] { rank.save(100); });
+  });
+}
+
+TEST_P(Manager, ALiveStepIsOverwrittenOnlyWhenAskedFor) {
+  job([&](Rank& rank) {
+    rank.save(10);
+    rank.step = 77;
+    expect_error(rank, Code::already_exists, "whole and nothing has superseded it",
+                 [&] { rank.manager.save(10, rank.state); });
+    EXPECT_EQ(rank.latest(), 10);
+  });
+  options_.overwrite = true;
+  job([&](Rank& rank) {
+    rank.step = 77;
+    rank.manager.save(10, rank.state);
+    rank.manager.restore(10, rank.state);
+    EXPECT_EQ(rank.step, 77);
+    EXPECT_THAT(rank.steps(), ElementsAre(10));
+  });
+}
+
+TEST_P(Manager, FallsBackFromADamagedCheckpointAndSavesItAgain) {
+  job([&](Rank& rank) {
+    rank.save(90);
+    rank.save(100);
+  });
+  flip(cat("/run/ckpt-100.data-00000-of-0000", GetParam() + 1), 3);
+  job([&](Rank& rank) {
+    const auto report = rank.manager.restore_latest(rank.state);
+    ASSERT_TRUE(report);
+    EXPECT_EQ(report->step, 90);
+    EXPECT_EQ(rank.seen(), 90);
+    ASSERT_EQ(report->skipped.size(), 1u);
+    EXPECT_THAT(report->skipped[0], HasSubstr("step 100: "));
+    EXPECT_THAT(report->skipped[0], HasSubstr("not those that were written"));
+  });
+  EXPECT_THAT(state_file(), HasSubstr("model_checkpoint_path: \"ckpt-90\""));
+  job([&](Rank& rank) {  // the mark outlives the process
+    const auto report = rank.manager.restore_latest(rank.state);
+    ASSERT_TRUE(report);
+    EXPECT_EQ(report->step, 90);
+    EXPECT_EQ(report->skipped.size(), 1u);
+    rank.save(100);
+  });
+  job([&](Rank& rank) { EXPECT_EQ(rank.latest(), 100); });
+}
+
+TEST_P(Manager, ADamagedIndexIsPassedOver) {
+  job([&](Rank& rank) {
+    rank.save(90);
+    rank.save(100);
+  });
+  flip("/run/ckpt-100.index", 20);
+  job([&](Rank& rank) {
+    const auto report = rank.manager.restore_latest(rank.state);
+    ASSERT_TRUE(report);
+    EXPECT_EQ(report->step, 90);
+    EXPECT_EQ(report->skipped.size(), 1u);
+    rank.save(100);
+    EXPECT_EQ(rank.latest(), 100);
+  });
+}
+
+TEST_P(Manager, FallingBackCanBeTurnedOff) {
+  job([&](Rank& rank) {
+    rank.save(90);
+    rank.save(100);
+  });
+  flip(cat("/run/ckpt-100.data-00000-of-0000", GetParam() + 1), 3);
+  options_.fall_back = false;
+  job([&](Rank& rank) {
+    expect_error(rank, Code::data_loss, "not those that were written", [&] { rank.latest(); });
+    expect_error(rank, Code::data_loss, "can be restored", [&] { rank.latest(); });
+  });
+}
+
+TEST_P(Manager, OnlyDamagedOnesIsAnError) {
+  job([&](Rank& rank) { rank.save(1); });
+  flip("/run/ckpt-1.index", 20);
+  job([&](Rank& rank) {
+    expect_error(rank, Code::data_loss, "no checkpoint in /run can be restored",
+                 [&] { rank.latest(); });
+  });
+}
+
+TEST_P(Manager, KeepsTheNewest) {
+  options_.max_to_keep = 2;
+  job([&](Rank& rank) {
+    for (int step = 1; step <= 4; ++step) rank.save(step);
+    EXPECT_THAT(rank.steps(), ElementsAre(3, 4));
+    rank.manager.restore(3, rank.state);
+    rank.save(4);
+    EXPECT_THAT(rank.steps(), ElementsAre(3, 4));
+  });
+  for (const auto& file : files_->list("/run")) {
+    EXPECT_TRUE(file == ".cairn" || file == "checkpoint" || file.starts_with("ckpt-3.") ||
+                file.starts_with("ckpt-4."))
+        << file;
+  }
+}
+
+TEST_P(Manager, AnotherJobOwnsTheDirectory) {
+  run_threads(GetParam(), [&](std::shared_ptr<Group> group) {
+    Rank first(group, options_);
+    first.save(1);
+    expect_error(first, Code::busy, "/run", [&] { CheckpointManager(group, "/run", options_); });
+    auto reading = options_;
+    reading.read_only = true;
+    Rank reader(group, reading);
+    EXPECT_EQ(reader.latest(), 1);
+    expect_error(reader, Code::invalid_argument, "read-only", [&] { reader.save(2); });
+    first.save(2);
+    EXPECT_EQ(reader.latest(), 2) << "a reader sees what the owner commits";
+  });
+}
+
+TEST_P(Manager, BadInputIsOneErrorOnAllRanks) {
+  job([&](Rank& rank) {
+    rank.save(1);
+    const int me = rank.group->rank(), ranks = rank.group->size();
+    expect_error(rank, Code::invalid_argument, "step -1 is negative", [&] { rank.save(-1); });
+    if (ranks > 1) {
+      expect_error(rank, Code::disagreement, "ranks disagree on the step",
+                   [&] { rank.manager.save(me == 1 ? 3 : 2, rank.state); });
+      State odd;
+      double value = 0;
+      float other = 0;
+      me == 1 ? odd.add("x", other) : odd.add("x", value);
+      expect_error(rank, Code::disagreement, "tensor 'x'", [&] { rank.manager.save(2, odd); });
+      State gap;
+      if (me != 1) gap.add("y", slice(&value, {ranks}, {me}, {1}));
+      expect_error(rank, Code::coverage, "held by no rank", [&] { rank.manager.save(2, gap); });
+    }
+    State more;
+    more.add("step", rank.step).add("extra", rank.value);
+    expect_error(rank, Code::not_found, "tensor 'extra' is not in the checkpoint",
+                 [&] { rank.manager.restore_latest(more); });
+    State shape;
+    std::vector<double> longer(9);
+    shape.add("value", longer);
+    expect_error(rank, Code::invalid_argument, "tensor 'value' is float64",
+                 [&] { rank.manager.restore_latest(shape); });
+    State part;
+    part.add("step", rank.step);
+    const auto report = rank.manager.restore_latest(part);
+    ASSERT_TRUE(report);
+    EXPECT_THAT(report->unused_keys, ElementsAre("value"));
+    EXPECT_EQ(rank.latest(), 1) << "the older checkpoint is untouched";
+  });
+}
+
+TEST_P(Manager, AFullDiskFailsTheSaveAndNothingElse) {
+  job([&](Rank& rank) {
+    rank.save(1);
+    rank.group->barrier();
+    if (rank.group->rank() == 0) files_->inject({Code::no_space, "write", "part-", 0, 1});
+    rank.group->barrier();
+    expect_error(rank, Code::no_space, "", [&] { rank.save(2); });
+    EXPECT_EQ(rank.latest(), 1);
+    EXPECT_THAT(rank.steps(), ElementsAre(1));
+    rank.save(3);
+    EXPECT_EQ(rank.latest(), 3);
+  });
+  for (const auto& file : files_->list("/run")) EXPECT_EQ(file.find("_temp_"), file.npos) << file;
+}
+
+TEST_P(Manager, TooLittleSpaceIsSeenBeforeBytesMove) {
+  job([&](Rank& rank) {
+    rank.save(1);
+    rank.group->barrier();
+    if (rank.group->rank() == 0) files_->set_capacity(1 << 20);
+    rank.group->barrier();
+    const auto before = files_->operation_count();
+    rank.group->barrier();
+    expect_error(rank, Code::no_space, "nothing was written", [&] { rank.save(2); });
+    EXPECT_EQ(files_->operation_count(), before);
+  });
+}
+
+TEST_P(Manager, EveryFileOperationOfASaveMayFail) {
+  int failed = 0;
+  for (std::size_t skip = 0;; ++skip) {
+    files_ = std::make_shared<io::MemoryFileSystem>();
+    options_.file_system = files_;
+    bool hit = false;
+    job([&](Rank& rank) {
+      rank.save(1);
+      rank.group->barrier();
+      if (rank.group->rank() == 0) files_->inject({Code::io, "", "", skip, 1});
+      rank.group->barrier();
+      bool threw = false;
+      try {
+        rank.save(2);
+      } catch (const Error& error) {
+        threw = true;
+        EXPECT_TRUE(error.code() == Code::io || error.code() == Code::durability_unknown)
+            << error.what();
+        if (error.code() == Code::io) {
+          EXPECT_EQ(rank.latest(), 1);
+        }
+      }
+      rank.group->barrier();
+      if (rank.group->rank() == 0) {
+        hit = threw;
+        files_->clear_faults();
+      }
+      rank.group->barrier();
+      rank.save(3);
+      EXPECT_EQ(rank.latest(), 3) << "the manager stays usable";
+    });
+    failed += hit;
+    job([&](Rank& rank) { EXPECT_EQ(rank.latest(), 3); });
+    if (skip > 200) break;
+  }
+  EXPECT_GT(failed, 10) << "each operation up to the commit fails the save";
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, Manager, testing::Values(1, 2, 3, 7), testing::PrintToStringParamName());
+
+}  // namespace
+}  // namespace cairn

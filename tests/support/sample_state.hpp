@@ -1,0 +1,66 @@
+#pragma once
+/// States whose right contents are a function of key and global index, so that any rank can make
+/// and check any part of them.
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "cairn/state.hpp"
+
+namespace cairn::test {
+
+struct Sample {
+  std::string key;
+  DType dtype{};
+  Dims shape;
+};
+
+/// The bytes of one element; `version` makes states differ from each other.
+void element_bytes(const Sample&, std::int64_t linear_index, std::uint64_t version, std::byte* out);
+
+/// n or fewer disjoint boxes that cover the shape and, from three dimensions or pieces on, form no
+/// grid. A shape without elements gives one empty box.
+std::vector<Box> guillotine(const Dims& shape, int n, std::mt19937& random);
+
+/// For each rank the boxes it holds: pieces dealt at random, so that some ranks have several and
+/// others none; some pieces go to several ranks.
+std::vector<std::vector<Box>> deal(const std::vector<Box>& pieces, int ranks, bool replicas,
+                                   std::mt19937& random);
+
+/// One rank's memory for parts of samples, with halos and odd strides around some of them.
+class SampleState {
+ public:
+  explicit SampleState(std::uint64_t version) : version_(version) {}
+  SampleState(const SampleState&) = delete;
+  SampleState& operator=(const SampleState&) = delete;
+
+  /// style 0: contiguous; 1: halos of one around each dimension; 2: column-major.
+  void add(const Sample&, const std::vector<Box>& boxes, int style);
+  void add_string(const std::string& key, std::vector<std::string> values);
+  void fill();             ///< the right contents; halos are poisoned
+  void poison();           ///< all bytes wrong
+  /// Describes the first wrong element, or one that was written outside of a slice; "" if none.
+  std::string check(std::uint64_t version) const;
+  State& state() { return state_; }
+
+ private:
+  struct Part {
+    Sample sample;
+    Box box;
+    Dims strides;
+    std::int64_t first = 0;  // element of the box's origin in the memory
+    std::vector<std::byte> memory;
+  };
+  template <class Visit>
+  static void each_element(const Part&, const Visit&);
+
+  std::uint64_t version_;
+  std::deque<Part> parts_;
+  std::deque<std::vector<std::string>> strings_;
+  State state_;
+};
+
+}  // namespace cairn::test
