@@ -53,7 +53,8 @@ restart_on_other_ranks)
   same "7 ranks after 3" "$(echo "$output" | tail -n 1)" "$expected"
   same "kept" "$(ls "$work/run" | grep -c '\.index$')" 2
   refused "no checkpoint .*ckpt-30" 2 $run --restart 30
-  refused "step 60 exists" 2 $run --steps 60 --checkpoint-every 60 --restart none
+  refused "step 50 exists" 2 --size 50 --checkpoint-dir "$work/run" --checkpoint-every 50 \
+    --restart none
   ;;
 killed_and_restarted)
   run="--size 50 --checkpoint-dir $work/run --checkpoint-every 10 --digest"
