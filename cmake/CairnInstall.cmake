@@ -1,1 +1,76 @@
-# Filled by the install work.
+# `cmake --install`: include/, lib/, lib/cmake/Cairn, bin/cairn, share/doc/cairn. The package has the
+# components core, mpi and kokkos, each with its own file of targets, so that a program that wants
+# only the core needs neither MPI nor Kokkos.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+set(cairn_package ${CMAKE_INSTALL_LIBDIR}/cmake/Cairn)
+set(CAIRN_COMPONENTS)
+
+# cairn_install_component(COMPONENT TARGET): nothing if the target is not part of this build.
+macro(cairn_install_component component target)
+  if(TARGET ${target})
+    list(APPEND CAIRN_COMPONENTS ${component})
+    if(${component} STREQUAL "core")
+      set_target_properties(${target} PROPERTIES EXPORT_NAME cairn)
+    else()
+      set_target_properties(${target} PROPERTIES EXPORT_NAME ${component})
+    endif()
+    install(TARGETS ${target} EXPORT Cairn-${component}
+            ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+            LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+            RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+    install(EXPORT Cairn-${component} FILE Cairn-${component}.cmake NAMESPACE Cairn::
+            DESTINATION ${cairn_package})
+  endif()
+endmacro()
+cairn_install_component(core cairn)
+cairn_install_component(mpi cairn_mpi)
+cairn_install_component(kokkos cairn_kokkos)
+
+# Headers of parts that are not in this build stay out. One pattern a header, or a folder of them.
+set(left_out)
+if(NOT TARGET cairn_mpi)
+  list(APPEND left_out REGEX "/cairn/mpi(\\.hpp|$)" EXCLUDE)
+endif()
+if(NOT TARGET cairn_kokkos)
+  list(APPEND left_out REGEX "/cairn/kokkos(\\.hpp|$)" EXCLUDE)
+endif()
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/cairn DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+        FILES_MATCHING PATTERN *.hpp ${left_out})
+
+if(TARGET cairn_cli)
+  install(TARGETS cairn_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
+if(EXISTS ${PROJECT_SOURCE_DIR}/docs)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR})
+endif()
+foreach(document README.md CHANGELOG.md LICENSE)
+  if(EXISTS ${PROJECT_SOURCE_DIR}/${document})
+    install(FILES ${PROJECT_SOURCE_DIR}/${document} DESTINATION ${CMAKE_INSTALL_DOCDIR})
+  endif()
+endforeach()
+
+# What a program that links libcairn must find: a static library passes its own libraries on.
+get_target_property(cairn_type cairn TYPE)
+set(CAIRN_IS_STATIC OFF)
+if(cairn_type STREQUAL "STATIC_LIBRARY")
+  set(CAIRN_IS_STATIC ON)
+endif()
+string(JOIN "|" CAIRN_COMPONENTS_PATTERN ${CAIRN_COMPONENTS})
+string(JOIN ", " CAIRN_COMPONENTS ${CAIRN_COMPONENTS})
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/CairnConfig.cmake.in
+                              ${PROJECT_BINARY_DIR}/CairnConfig.cmake
+                              INSTALL_DESTINATION ${cairn_package})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/CairnConfigVersion.cmake
+                                 COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/CairnConfig.cmake
+              ${PROJECT_BINARY_DIR}/CairnConfigVersion.cmake DESTINATION ${cairn_package})
+set(finders)
+if(CAIRN_IS_STATIC)
+  list(APPEND finders ${PROJECT_SOURCE_DIR}/cmake/FindCairnIsal.cmake)
+endif()
+if(TARGET cairn_kokkos)
+  list(APPEND finders ${PROJECT_SOURCE_DIR}/cmake/FindCairnKokkos.cmake)
+endif()
+install(FILES ${finders} DESTINATION ${cairn_package})

@@ -33,20 +33,27 @@ class Group {
   };
   /// Sends and receives all of them; returns when the receives are complete and the send buffers
   /// may be reused. Between two ranks messages match in order. Not collective: a rank with nothing
-  /// need not call. To itself a rank may send.
+  /// need not call. A rank may send to itself what it receives in the same call.
   virtual void exchange(std::span<const Send> sends, std::span<const Receive> receives) = 0;
 
-  /// Point to point with a length that the receiver does not know.
+  /// Point to point with a length that the receiver does not know. `send` may wait for its receive,
+  /// except to the rank itself, where the bytes are kept until they are asked for. These messages
+  /// never match those of `exchange`.
   virtual void send(int to, std::string_view bytes) = 0;
   virtual std::string receive(int from) = 0;
 
-  virtual void barrier() = 0;                                     ///< collective
-  virtual void broadcast(std::string& bytes, int root) = 0;       ///< collective, length travels too
-  enum class Op { min, max, sum };
+  virtual void barrier() = 0;                                ///< collective
+  virtual void broadcast(std::string& bytes, int root) = 0;  ///< collective, length travels too
+  enum class Op { min, max, sum };                           ///< a sum wraps around
   virtual void all_reduce(std::span<std::int64_t> values, Op op) = 0;  ///< collective, elementwise
 
   /// Ends the whole job with a message. For failures after which no verdict is possible.
   [[noreturn]] virtual void abort(std::string_view message) = 0;
+
+ protected:
+  /// For implementations: what can be refused before anything moves. Throws invalid_argument.
+  void check_rank(int rank) const;
+  void check_exchange(std::span<const Send> sends, std::span<const Receive> receives) const;
 };
 
 /// One rank. `abort` ends the process.

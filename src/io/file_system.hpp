@@ -68,9 +68,12 @@ bool exists(FileSystem&, const Path&);
 std::string read_file(FileSystem&, const Path&, std::int64_t limit_bytes);
 /// Creates (exclusively), writes, syncs, closes. The directory is left to the caller.
 void write_file(FileSystem&, const Path&, std::string_view bytes);
-/// Replaces a file durably: PATH.tmp, fsync, rename, directory fsync.
+/// Replaces a file durably: PATH.tmp, fsync, rename, directory fsync. If that last one fails:
+/// durability_unknown. A PATH.tmp of a dead process is replaced; two at a time are not allowed.
 void replace_file(FileSystem&, const Path&, std::string_view bytes);
 /// Makes a directory and its missing parents, and syncs each parent. Existing ones are fine.
+/// The parent of an existing one is synced too, as its maker may have died; a failure of this is
+/// only logged (the parent may not be readable).
 void create_directories(FileSystem&, const Path&);
 
 }  // namespace cairn::io

@@ -40,29 +40,42 @@ struct Piece {
   std::int64_t bytes = 0;
 };
 
-/// In a round each rank acquires at most one chunk; then the steps move its pieces. In a step no
-/// rank sends, nor receives, more than the chunk limit. Pieces that stay on their rank are in
-/// `local` and belong to no step.
+/// In a round each rank acquires its chunks; then the steps move their pieces, one step after the
+/// other. In a step no rank sends, nor receives, more than the chunk limit (a single element that
+/// is larger travels alone). Pieces that stay on their rank are in `local` and belong to no step.
 struct Round {
-  std::vector<int> chunks;               ///< at most one a rank
+  std::vector<int> chunks;  ///< ascending by rank, then by chunk
   std::vector<Piece> local;
-  std::vector<std::vector<Piece>> steps;
+  std::vector<std::vector<Piece>> steps;  ///< none of them is empty
 };
 
 struct ExchangePlan {
-  std::vector<Chunk> chunks;
+  std::vector<Chunk> chunks;  ///< ascending by source, then by offset
   std::vector<Round> rounds;
 };
 
+/// How many chunks a rank acquires in a round: at most one; or as many as fit the chunk limit
+/// together, so that many small tensors cost few rounds.
+enum class Packing { one_chunk, fill };
+
 /// Cuts a box into chunks of at most chunk_bytes that are boxes and contiguous in it (a single
-/// element larger than that is a chunk of its own). An empty box gives none.
+/// element larger than that is a chunk of its own), in ascending order of offset and of about equal
+/// size. An empty box gives none. `source` and `rank` are left 0.
 std::vector<Chunk> cut_into_chunks(const Box& box, std::int64_t element_bytes,
                                    std::int64_t chunk_bytes);
 
 /// Every source is acquired exactly once, whole, whether or not somebody wants all of it: its
-/// checksum covers all its bytes. A chunk goes to the rank that wants most of it, as long as that
-/// rank has not more than its fair share of bytes; else to the least loaded.
+/// checksum covers all its bytes. A source with a rank is acquired by that rank. Any other chunk
+/// goes to the rank that wants most of it, as long as that rank has not more than its fair share of
+/// bytes; else to the least loaded. The fair share of a rank is the mean over ranks or, if more, the
+/// bytes that it wants, those that several ranks want divided among them. So where each chunk is
+/// wanted by one rank only, as after a restart with the same layout, nothing is sent at all; and
+/// what all ranks want is dealt out evenly and goes round in a rotation.
+///
+/// Parts of targets that no source covers are left alone: coverage is the caller's to check.
+/// Throws Code::internal on ranks outside [0, ranks) and limits below one byte.
 ExchangePlan plan_exchange(const std::vector<Source>& sources, const std::vector<Target>& targets,
-                           int ranks, std::int64_t chunk_bytes);
+                           int ranks, std::int64_t chunk_bytes,
+                           Packing packing = Packing::one_chunk);
 
 }  // namespace cairn::plan

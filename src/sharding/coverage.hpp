@@ -2,8 +2,9 @@
 /// The proof that the slices of all ranks make up each tensor: same dtype and shape everywhere,
 /// nothing twice, nothing missing, nothing outside. Identical slices are replicas.
 #include <cstdint>
-#include <string>
+#include <functional>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -39,21 +40,30 @@ struct CoveredTensor {
   std::vector<HeldSlice> slices;  ///< ascending by box
 };
 
-/// Collects declarations (in any order, any number a rank) and checks them. Throws Code::coverage,
-/// or Code::disagreement for dtypes and shapes, naming the tensor, the box and the ranks:
+/// Collects declarations (in any order; a rank that declares a key again goes on counting its boxes)
+/// and checks them. Throws Code::coverage, or Code::disagreement for dtypes and shapes, naming the
+/// tensor, the box and the ranks:
 /// "tensor 'u' [512 512]: rows 128..255 × 0..511 are held by no rank". Sub-quadratic in boxes. The
-/// result is ascending by key. Boxes without elements count as present where the tensor has none.
+/// result is ascending by key. Boxes without elements are left out of it; but a tensor without
+/// elements has one slice, its whole (empty) box, held by the lowest rank that declares it, as its
+/// box 0 or, if it gave no box, -1. A string tensor has one slice, the whole of it.
 std::vector<CoveredTensor> check_coverage(std::vector<Declaration> declarations);
 
-/// Chooses a writer for each slice so that bytes balance over ranks: result[t][s] is an index into
-/// tensors[t].slices[s].holders. Deterministic. slice_bytes(t, s) may be nullptr: by dtype.
-std::vector<std::vector<int>> choose_writers(const std::vector<CoveredTensor>& tensors, int ranks);
+/// Bytes of tensors[tensor].slices[slice].
+using SliceBytes = std::function<std::int64_t(std::size_t tensor, std::size_t slice)>;
 
-/// Any box of `whole` that none of these disjoint boxes touches, as large as it can be grown; an
-/// empty optional if they cover it. Shared with the reader's check of stored slices.
+/// Chooses a writer for each slice so that bytes balance over ranks: result[t][s] is an index into
+/// tensors[t].slices[s].holders. Deterministic. Without slice_bytes the dtype gives the bytes, and
+/// a string counts as one byte.
+std::vector<std::vector<int>> choose_writers(const std::vector<CoveredTensor>& tensors, int ranks,
+                                             const SliceBytes& slice_bytes = nullptr);
+
+/// A box of `whole` that none of these boxes touches; an empty optional if they cover it. The boxes
+/// are disjoint (see find_overlap) and may reach out of `whole`. The result cannot be grown any
+/// further in any direction. Shared with the reader's check of stored slices.
 std::optional<Box> find_gap(const Box& whole, const std::vector<Box>& boxes);
 
-/// Indices of two boxes that share an element, or nothing.
+/// Indices (ascending) of two boxes that share an element, or nothing.
 std::optional<std::pair<std::size_t, std::size_t>> find_overlap(const std::vector<Box>& boxes);
 
 }  // namespace cairn

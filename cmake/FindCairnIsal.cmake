@@ -1,0 +1,15 @@
+# ISA-L has no CMake package of its own. Gives the target Cairn::isal; the installed package of Cairn
+# uses this file too.
+include(FindPackageHandleStandardArgs)
+find_library(CAIRN_ISAL_LIBRARY isal)
+find_path(CAIRN_ISAL_INCLUDE isa-l/crc.h)
+mark_as_advanced(CAIRN_ISAL_LIBRARY CAIRN_ISAL_INCLUDE)
+find_package_handle_standard_args(
+  CairnIsal
+  REQUIRED_VARS CAIRN_ISAL_LIBRARY CAIRN_ISAL_INCLUDE
+  REASON_FAILURE_MESSAGE "Install ISA-L (libisal-dev on Debian), or name its place in CMAKE_PREFIX_PATH")
+if(CairnIsal_FOUND AND NOT TARGET Cairn::isal)
+  add_library(Cairn::isal UNKNOWN IMPORTED)
+  set_target_properties(Cairn::isal PROPERTIES IMPORTED_LOCATION ${CAIRN_ISAL_LIBRARY}
+                                               INTERFACE_INCLUDE_DIRECTORIES ${CAIRN_ISAL_INCLUDE})
+endif()

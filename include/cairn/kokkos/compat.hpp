@@ -1,0 +1,65 @@
+#pragma once
+/// Where Kokkos 3.4 to 5.x differ, as far as Cairn notices. All such differences are in this file.
+#include <Kokkos_Core.hpp>
+
+#include <string_view>
+#include <type_traits>
+
+#include "cairn/dtype.hpp"
+
+static_assert(KOKKOS_VERSION >= 30400, "Cairn needs Kokkos 3.4 or later");
+
+namespace cairn::kokkos {
+
+/// Waits for the work of this instance only. Kokkos before 3.6 has no labels on fences.
+template <class Exec>
+void fence(const Exec& exec, const char* label) {
+  if constexpr (requires { exec.fence(label); }) {
+    exec.fence(label);
+  } else {
+    exec.fence();
+  }
+}
+
+/// Whether fences carry labels, so that tools can tell one from another.
+template <class Exec>
+inline constexpr bool fence_has_label = requires(const Exec& exec) { exec.fence("label"); };
+
+/// TensorFlow's word for the kind of device whose memory this is.
+template <class MemorySpace>
+const char* device_type() {
+  const std::string_view name = MemorySpace::execution_space::name();
+  if (name == "Cuda") return "CUDA";
+  if (name == "HIP") return "HIP";
+  if (name == "SYCL") return "SYCL";
+  if (name == "OpenMPTarget" || name == "OpenACC") return "GPU";
+  return "CPU";
+}
+
+/// Kokkos' half types: on hosts, by version, a float, a wrapped float, or 16 bits.
+template <class T>
+inline constexpr bool is_half = std::is_same_v<T, Kokkos::Experimental::half_t>;
+#ifdef KOKKOS_BHALF_T_IS_FLOAT
+template <class T>
+inline constexpr bool is_bhalf = std::is_same_v<T, Kokkos::Experimental::bhalf_t>;
+#else
+template <class T>
+inline constexpr bool is_bhalf = false;
+#endif
+
+}  // namespace cairn::kokkos
+
+namespace cairn {
+
+template <>
+struct dtype_of<Kokkos::complex<float>> : dtype_is<DType::complex64> {};
+template <>
+struct dtype_of<Kokkos::complex<double>> : dtype_is<DType::complex128> {};
+
+template <class T>
+  requires((kokkos::is_half<T> || kokkos::is_bhalf<T>) && !std::is_floating_point_v<T>)
+struct dtype_of<T> : dtype_is<sizeof(T) == sizeof(float) ? DType::float32
+                              : kokkos::is_half<T>       ? DType::float16
+                                                         : DType::bfloat16> {};
+
+}  // namespace cairn

@@ -1,0 +1,265 @@
+#include "mpi/mpi_group.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <iostream>
+
+#include "base/text.hpp"
+#include "cairn/error.hpp"
+#include "cairn/log.hpp"
+#include "cairn/mpi.hpp"
+#include "mpi/mpi_check.hpp"
+
+namespace cairn {
+namespace {
+
+// Point-to-point messages of the two kinds never match; collectives have a context of their own.
+constexpr int exchange_tag = 1;
+constexpr int message_tag = 2;
+
+/// Calls a function (offset, length) for each piece; once, with length 0, for nothing.
+template <class F>
+void for_each_piece(std::size_t bytes, std::size_t piece, F function) {
+  std::size_t offset = 0;
+  do {
+    const std::size_t length = std::min(piece, bytes - offset);
+    function(offset, static_cast<int>(length));
+    offset += length;
+  } while (offset < bytes);
+}
+
+}  // namespace
+
+OwnCommunicator::OwnCommunicator(MPI_Comm original) {
+  if (!mpi_is_usable()) {
+    throw Error(Code::invalid_argument, "MPI cannot be used now",
+                "it is not initialised yet, or finalised already",
+                "Make the group between MPI_Init and MPI_Finalize.");
+  }
+  if (original == MPI_COMM_NULL) {
+    throw Error(Code::invalid_argument, "the communicator is MPI_COMM_NULL",
+                "this rank is in no group", "Call cairn::mpi only on ranks that are in it.");
+  }
+  int is_inter = 0;
+  check_mpi(MPI_Comm_test_inter(original, &is_inter), "MPI_Comm_test_inter");
+  if (is_inter) {
+    throw Error(Code::invalid_argument, "the communicator is an intercommunicator",
+                "a checkpoint belongs to one group of ranks", "Merge it with MPI_Intercomm_merge.");
+  }
+  check_mpi(MPI_Comm_dup(original, &communicator_), "MPI_Comm_dup");
+  const int code = MPI_Comm_set_errhandler(communicator_, MPI_ERRORS_RETURN);
+  if (code == MPI_SUCCESS) return;
+  MPI_Comm_free(&communicator_);
+  check_mpi(code, "MPI_Comm_set_errhandler");
+}
+
+OwnCommunicator::~OwnCommunicator() {
+  try {
+    if (communicator_ == MPI_COMM_NULL || !mpi_is_usable()) return;
+    check_mpi(MPI_Comm_free(&communicator_), "MPI_Comm_free");
+  } catch (const Error& error) {
+    log(LogLevel::error, error.what());
+  }
+}
+
+/// Requests under way. What is left when an operation fails is called back as far as MPI allows.
+class MpiGroup::Requests {
+ public:
+  explicit Requests(std::size_t count) { requests_.reserve(count); }
+  ~Requests() {
+    for (std::size_t i = 0; i < requests_.size(); ++i) {
+      if (requests_[i] == MPI_REQUEST_NULL) continue;
+      // Only receives can be cancelled everywhere; a send that stays is let go.
+      if (i < receives_) MPI_Cancel(&requests_[i]);
+      int done = 0;
+      if (MPI_Test(&requests_[i], &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done) continue;
+      if (requests_[i] != MPI_REQUEST_NULL) MPI_Request_free(&requests_[i]);
+    }
+  }
+  Requests(const Requests&) = delete;
+  Requests& operator=(const Requests&) = delete;
+
+  MPI_Request* add(int expected_bytes = -1) {
+    if (expected_bytes >= 0) {
+      ++receives_;
+      expected_.push_back(expected_bytes);
+    }
+    return &requests_.emplace_back(MPI_REQUEST_NULL);
+  }
+  /// Waits for all. The receives were added first.
+  void wait(const MpiGroup& group);
+
+ private:
+  std::vector<MPI_Request> requests_;
+  std::size_t receives_ = 0;
+  std::vector<int> expected_;
+};
+
+void MpiGroup::Requests::wait(const MpiGroup& group) {
+  if (requests_.empty()) return;
+  std::vector<MPI_Status> statuses(requests_.size());
+  for (auto& status : statuses) status.MPI_ERROR = MPI_SUCCESS;
+  const int code =
+      MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), statuses.data());
+  if (code == MPI_ERR_IN_STATUS) {
+    for (const auto& status : statuses) {
+      if (status.MPI_ERROR != MPI_ERR_PENDING) group.check(status.MPI_ERROR, "MPI_Waitall");
+    }
+  }
+  group.check(code, "MPI_Waitall");
+  for (std::size_t i = 0; i < receives_; ++i) {
+    int bytes = 0;
+    group.check(MPI_Get_count(&statuses[i], MPI_BYTE, &bytes), "MPI_Get_count");
+    if (bytes == expected_[i]) continue;
+    throw Error(Code::communication,
+                cat("a message from rank ", statuses[i].MPI_SOURCE, " to rank ", group.rank_,
+                    " has ", bytes, " bytes where ", expected_[i], " were expected"))
+        .on_rank(group.rank_);
+  }
+}
+
+MpiGroup::MpiGroup(MPI_Comm original, std::size_t piece)
+    : communicator_(original), piece_(std::max<std::size_t>(piece, 1)) {
+  check(MPI_Comm_rank(communicator_.get(), &rank_), "MPI_Comm_rank");
+  check(MPI_Comm_size(communicator_.get(), &size_), "MPI_Comm_size");
+  node_ = find_node();
+}
+
+void MpiGroup::check(int code, const char* function) const { check_mpi(code, function, rank_); }
+
+void MpiGroup::begin() const {
+  if (mpi_is_usable()) return;
+  throw Error(Code::communication, "MPI is finalised already", "ranks can no longer be reached",
+              "Finish checkpoints before MPI_Finalize.")
+      .on_rank(rank_);
+}
+
+int MpiGroup::find_node() const {
+  MPI_Comm node = MPI_COMM_NULL;
+  check(MPI_Comm_split_type(communicator_.get(), MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &node),
+        "MPI_Comm_split_type");
+  struct Free {
+    MPI_Comm& communicator;
+    ~Free() { MPI_Comm_free(&communicator); }
+  } free{node};
+  check(MPI_Comm_set_errhandler(node, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  int place = 0;
+  check(MPI_Comm_rank(node, &place), "MPI_Comm_rank");
+  // A node's first rank counts the nodes that begin no later than its own.
+  const int leads = place == 0 ? 1 : 0;
+  int number = 0;
+  check(MPI_Scan(&leads, &number, 1, MPI_INT, MPI_SUM, communicator_.get()), "MPI_Scan");
+  check(MPI_Bcast(&number, 1, MPI_INT, 0, node), "MPI_Bcast");
+  return number - 1;
+}
+
+void MpiGroup::exchange(std::span<const Send> sends, std::span<const Receive> receives) {
+  begin();
+  check_exchange(sends, receives);
+  std::size_t count = 0;
+  const auto count_pieces = [&](std::size_t, int) { ++count; };
+  for (const auto& receive : receives) for_each_piece(receive.bytes.size(), piece_, count_pieces);
+  for (const auto& send : sends) for_each_piece(send.bytes.size(), piece_, count_pieces);
+  Requests requests(count);
+  for (const auto& receive : receives) {
+    for_each_piece(receive.bytes.size(), piece_, [&](std::size_t offset, int length) {
+      check(MPI_Irecv(receive.bytes.data() + offset, length, MPI_BYTE, receive.from, exchange_tag,
+                      communicator_.get(), requests.add(length)),
+            "MPI_Irecv");
+    });
+  }
+  for (const auto& send : sends) {
+    for_each_piece(send.bytes.size(), piece_, [&](std::size_t offset, int length) {
+      check(MPI_Isend(send.bytes.data() + offset, length, MPI_BYTE, send.to, exchange_tag,
+                      communicator_.get(), requests.add()),
+            "MPI_Isend");
+    });
+  }
+  requests.wait(*this);
+}
+
+// A message is a number of full pieces and a last one that is shorter, possibly empty: so the
+// receiver needs no word about the length.
+void MpiGroup::send(int to, std::string_view bytes) {
+  begin();
+  check_rank(to);
+  if (to == rank_) {
+    to_itself_.emplace_back(bytes);
+    return;
+  }
+  for (std::size_t offset = 0;; offset += piece_) {
+    const std::size_t length = std::min(piece_, bytes.size() - offset);
+    check(MPI_Send(bytes.data() + offset, static_cast<int>(length), MPI_BYTE, to, message_tag,
+                   communicator_.get()),
+          "MPI_Send");
+    if (length < piece_) return;
+  }
+}
+
+std::string MpiGroup::receive(int from) {
+  begin();
+  check_rank(from);
+  std::string bytes;
+  if (from == rank_) {
+    if (to_itself_.empty()) {
+      throw Error(Code::communication,
+                  cat("rank ", rank_, " waits for a message from itself that it has not sent"))
+          .on_rank(rank_);
+    }
+    bytes = std::move(to_itself_.front());
+    to_itself_.pop_front();
+    return bytes;
+  }
+  for (;;) {
+    MPI_Message message = MPI_MESSAGE_NULL;
+    MPI_Status status;
+    int length = 0;
+    check(MPI_Mprobe(from, message_tag, communicator_.get(), &message, &status), "MPI_Mprobe");
+    check(MPI_Get_count(&status, MPI_BYTE, &length), "MPI_Get_count");
+    const std::size_t offset = bytes.size();
+    bytes.resize(offset + static_cast<std::size_t>(length));
+    check(MPI_Mrecv(bytes.data() + offset, length, MPI_BYTE, &message, &status), "MPI_Mrecv");
+    if (static_cast<std::size_t>(length) < piece_) return bytes;
+  }
+}
+
+void MpiGroup::barrier() {
+  begin();
+  check(MPI_Barrier(communicator_.get()), "MPI_Barrier");
+}
+
+void MpiGroup::broadcast(std::string& bytes, int root) {
+  begin();
+  check_rank(root);
+  std::uint64_t size = bytes.size();
+  check(MPI_Bcast(&size, 1, MPI_UINT64_T, root, communicator_.get()), "MPI_Bcast");
+  if (rank_ != root) bytes.resize(size);
+  if (size == 0) return;
+  for_each_piece(size, piece_, [&](std::size_t offset, int length) {
+    check(MPI_Bcast(bytes.data() + offset, length, MPI_BYTE, root, communicator_.get()),
+          "MPI_Bcast");
+  });
+}
+
+void MpiGroup::all_reduce(std::span<std::int64_t> values, Op op) {
+  begin();
+  if (values.empty()) return;
+  const MPI_Op operation = op == Op::min ? MPI_MIN : op == Op::max ? MPI_MAX : MPI_SUM;
+  for_each_piece(values.size(), piece_, [&](std::size_t offset, int count) {
+    check(MPI_Allreduce(MPI_IN_PLACE, values.data() + offset, count, MPI_INT64_T, operation,
+                        communicator_.get()),
+          "MPI_Allreduce");
+  });
+}
+
+void MpiGroup::abort(std::string_view message) {
+  std::cerr << "cairn: rank " << rank_ << ": " << message << std::endl;
+  if (mpi_is_usable()) MPI_Abort(communicator_.get(), EXIT_FAILURE);
+  std::abort();
+}
+
+std::shared_ptr<Group> mpi(MPI_Comm communicator) {
+  return std::make_shared<MpiGroup>(communicator);
+}
+
+}  // namespace cairn

@@ -1,0 +1,58 @@
+#pragma once
+/// A Group over a communicator of its own.
+#include <mpi.h>
+
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "cairn/group.hpp"
+
+namespace cairn {
+
+/// Owns a duplicate of a communicator, whose errors are returned.
+class OwnCommunicator {
+ public:
+  explicit OwnCommunicator(MPI_Comm original);
+  ~OwnCommunicator();
+  OwnCommunicator(const OwnCommunicator&) = delete;
+  OwnCommunicator& operator=(const OwnCommunicator&) = delete;
+  MPI_Comm get() const { return communicator_; }
+
+ private:
+  MPI_Comm communicator_ = MPI_COMM_NULL;
+};
+
+class MpiGroup final : public Group {
+ public:
+  /// MPI counts are int: longer messages go in pieces of this many bytes (and reductions of as many
+  /// values).
+  static constexpr std::size_t default_piece = std::size_t{1} << 30;
+
+  /// Collective. A small piece is for tests.
+  explicit MpiGroup(MPI_Comm original, std::size_t piece = default_piece);
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  int node() const override { return node_; }
+  void exchange(std::span<const Send> sends, std::span<const Receive> receives) override;
+  void send(int to, std::string_view bytes) override;
+  std::string receive(int from) override;
+  void barrier() override;
+  void broadcast(std::string& bytes, int root) override;
+  void all_reduce(std::span<std::int64_t> values, Op op) override;
+  [[noreturn]] void abort(std::string_view message) override;
+
+ private:
+  class Requests;
+  void begin() const;
+  void check(int code, const char* function) const;
+  int find_node() const;
+
+  OwnCommunicator communicator_;
+  std::size_t piece_;
+  int rank_ = -1, size_ = 0, node_ = 0;
+  std::deque<std::string> to_itself_;
+};
+
+}  // namespace cairn

@@ -1,0 +1,18 @@
+#pragma once
+/// What both directions of the index hold one entry to.
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "cairn/box.hpp"
+#include "cairn/dtype.hpp"
+
+namespace cairn::bundle {
+
+/// Elements of a shape; nothing when it is no shape: then *why says what is wrong with it.
+std::optional<std::int64_t> checked_count(const Dims& shape, std::string* why);
+
+/// Why these bytes cannot hold `count` elements; empty if they can.
+std::string size_problem(DType dtype, std::int64_t count, std::int64_t size);
+
+}  // namespace cairn::bundle

@@ -1,0 +1,24 @@
+#pragma once
+/// What Cairn says of its own checkpoints, as the text of a string scalar under one own key.
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "cairn/contents.hpp"
+
+namespace cairn::bundle {
+
+/// Users' keys cannot begin with "_cairn/".
+inline constexpr std::string_view meta_key = "_cairn/meta";
+
+/// A JSON object. Text that is not UTF-8 is stored with replacement characters.
+std::string encode_meta(const CheckpointMeta& meta);
+/// Unknown members are ignored. Throws data_loss for what is malformed, missing or of a wrong type.
+CheckpointMeta decode_meta(std::string_view json);
+
+/// Takes the entry of the metadata out of an index's contents, for its value to be read from the
+/// data file: decode_meta(decode_strings(...)[0]). Nothing in checkpoints of other programs. Throws
+/// data_loss if it has a problem or is no string scalar.
+std::optional<StoredTensor> take_meta_entry(CheckpointContents& contents);
+
+}  // namespace cairn::bundle

@@ -1,0 +1,155 @@
+#include "format/bundle/part_record.hpp"
+
+#include "base/checksum.hpp"
+#include "base/text.hpp"
+#include "bundle.pb.h"
+#include "cairn/error.hpp"
+#include "format/bundle/entry.hpp"
+#include "format/bundle/key_text.hpp"
+#include "format/bundle/meta.hpp"
+#include "format/bundle/numbers.hpp"
+
+namespace cairn::bundle {
+namespace {
+
+// magic, u32 version, u64 payload bytes, u32 masked checksum of all else, payload
+constexpr std::string_view magic("\211CairnPR", 8);
+constexpr std::uint32_t version = 1;
+constexpr std::size_t frame_bytes = 24, crc_at = 20;
+
+[[noreturn]] void bad_record(std::string reason) {
+  throw Error(Code::data_loss, "a part record is damaged", std::move(reason));
+}
+
+std::uint32_t checksum(std::string_view bytes) {
+  return crc32c(bytes.substr(frame_bytes), crc32c(bytes.substr(0, crc_at)));
+}
+
+void put(const StoredTensor& tensor, pb::PartTensor* out) {
+  out->set_key(tensor.key);
+  out->set_dtype(static_cast<std::int32_t>(tensor.dtype));
+  out->mutable_shape()->Add(tensor.shape.begin(), tensor.shape.end());
+  out->set_sliced(tensor.sliced);
+  for (const auto& slice : tensor.slices) {
+    auto* to = out->add_slices();
+    to->mutable_start()->Add(slice.box.start.begin(), slice.box.start.end());
+    to->mutable_extent()->Add(slice.box.extent.begin(), slice.box.extent.end());
+    to->mutable_dash()->Add(slice.dash.begin(), slice.dash.end());
+    to->set_file(slice.file);
+    to->set_offset(slice.offset);
+    to->set_size(slice.size);
+    to->set_crc32c(slice.crc32c);
+  }
+}
+
+StoredTensor get(const pb::PartTensor& in, int num_files) {
+  StoredTensor tensor;
+  tensor.key = in.key();
+  const auto refuse = [&](const std::string& why) {
+    bad_record(cat("tensor ", key_text(tensor.key), ": ", why));
+  };
+  if (tensor.key.empty()) refuse("it has no key");
+  const auto dtype = dtype_from_number(in.dtype());
+  if (!dtype) refuse(cat("its dtype number ", in.dtype(), " is none that is ever stored"));
+  tensor.dtype = *dtype;
+  tensor.shape.assign(in.shape().begin(), in.shape().end());
+  tensor.sliced = in.sliced();
+  std::string why;
+  if (!checked_count(tensor.shape, &why)) refuse(why);
+  const auto rank = tensor.shape.size();
+  tensor.slices.reserve(static_cast<std::size_t>(in.slices_size()));
+  for (const auto& from : in.slices()) {
+    auto& slice = tensor.slices.emplace_back();
+    slice.box.start.assign(from.start().begin(), from.start().end());
+    slice.box.extent.assign(from.extent().begin(), from.extent().end());
+    slice.dash.assign(from.dash().begin(), from.dash().end());
+    slice.file = from.file();
+    slice.offset = from.offset();
+    slice.size = from.size();
+    slice.crc32c = from.crc32c();
+    bool inside = slice.box.start.size() == rank && slice.box.extent.size() == rank &&
+                  (slice.dash.empty() || slice.dash.size() == rank);
+    for (std::size_t d = 0; inside && d < rank; ++d) {
+      const auto start = slice.box.start[d], extent = slice.box.extent[d];
+      inside = start >= 0 && extent >= 0 && start <= tensor.shape[d] &&
+               extent <= tensor.shape[d] - start;
+    }
+    if (!inside) refuse(cat("a slice lies outside its shape ", shape_text(tensor.shape)));
+    why = size_problem(tensor.dtype, slice.box.count(), slice.size);
+    if (!why.empty()) refuse(why);
+    std::int64_t end = 0;
+    if (slice.offset < 0 || __builtin_add_overflow(slice.offset, slice.size, &end)) {
+      refuse(cat("its offset ", slice.offset, " is impossible"));
+    }
+    if (slice.file < 0 || slice.file >= num_files) {
+      refuse(cat("it lies in data file ", slice.file, ", but there are ", num_files));
+    }
+  }
+  return tensor;
+}
+
+}  // namespace
+
+std::string encode_part_record(const PartRecord& record) {
+  pb::Part part;
+  part.set_uuid(record.uuid);
+  part.set_fingerprint(record.fingerprint);
+  part.set_part(record.part);
+  part.set_parts(record.parts);
+  part.set_num_files(record.num_files);
+  part.set_meta(encode_meta(record.meta));
+  for (const auto& tensor : record.tensors) put(tensor, part.add_tensors());
+  if (part.ByteSizeLong() > 0x7fffffff) {
+    throw Error(Code::invalid_argument,
+                cat("the part record of a rank with ", record.tensors.size(),
+                    " tensors is larger than 2 GiB"),
+                "Protocol Buffers hold no larger message", "Give the rank fewer slices.");
+  }
+  std::string bytes(magic);
+  append_u32(bytes, version);
+  append_u64(bytes, part.ByteSizeLong());
+  append_u32(bytes, 0);
+  part.AppendToString(&bytes);
+  std::string crc;
+  append_u32(crc, crc_mask(checksum(bytes)));
+  bytes.replace(crc_at, 4, crc);
+  return bytes;
+}
+
+PartRecord decode_part_record(std::string_view bytes) {
+  if (bytes.size() < frame_bytes) {
+    bad_record(
+        cat("it has ", bytes.size(), " bytes, fewer than the ", frame_bytes, " of its frame"));
+  }
+  if (bytes.substr(0, magic.size()) != magic) bad_record("it does not begin as a part record does");
+  if (const auto found = load_u32(&bytes[8]); found != version) {
+    bad_record(cat("its version is ", found, ", this program reads version ", version));
+  }
+  const auto length = load_u64(&bytes[12]);
+  if (length != bytes.size() - frame_bytes) {
+    bad_record(cat("it should hold ", length, " bytes, but holds ", bytes.size() - frame_bytes));
+  }
+  if (crc_unmask(load_u32(&bytes[crc_at])) != checksum(bytes)) bad_record("checksum mismatch");
+  pb::Part part;
+  const auto payload = bytes.substr(frame_bytes);
+  if (payload.size() > 0x7fffffff ||
+      !part.ParseFromArray(payload.data(), static_cast<int>(payload.size()))) {
+    bad_record("its contents cannot be parsed");
+  }
+  PartRecord record;
+  record.uuid = part.uuid();
+  record.fingerprint = part.fingerprint();
+  record.part = part.part();
+  record.parts = part.parts();
+  record.num_files = part.num_files();
+  if (record.part < 0 || record.part >= record.parts) {
+    bad_record(cat("it calls itself part ", record.part, " of ", record.parts));
+  }
+  if (record.num_files < 1) bad_record(cat("it speaks of ", record.num_files, " data files"));
+  record.meta = decode_meta(part.meta());
+  record.tensors.reserve(static_cast<std::size_t>(part.tensors_size()));
+  for (const auto& tensor : part.tensors()) record.tensors.push_back(get(tensor, record.num_files));
+  return record;
+}
+
+}  // namespace cairn::bundle

@@ -1,0 +1,30 @@
+#pragma once
+/// What each writing rank leaves beside its data, so that a save whose bytes are all durable can be
+/// completed by whoever comes next.
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cairn/contents.hpp"
+
+namespace cairn::bundle {
+
+struct PartRecord {
+  std::string uuid;               ///< of the save
+  std::uint64_t fingerprint = 0;  ///< of its plan: equal in all records of a save
+  int part = 0, parts = 0;        ///< this record's number, and how many the save has
+  int num_files = 0;              ///< NNNNN of the final names
+  CheckpointMeta meta;
+  /// The entries of this rank, with final file numbers. A plain tensor may come from several ranks:
+  /// then each has its own boxes of it.
+  std::vector<StoredTensor> tensors;
+};
+
+/// Throws invalid_argument when it takes more than 2 GiB.
+std::string encode_part_record(const PartRecord& record);
+
+/// Throws data_loss and says what is wrong, for anything but whole and consistent bytes.
+PartRecord decode_part_record(std::string_view bytes);
+
+}  // namespace cairn::bundle

@@ -1,0 +1,135 @@
+#include "format/bundle/slice_key.hpp"
+
+#include <bit>
+
+#include "base/text.hpp"
+
+namespace cairn::bundle {
+namespace {
+
+// The leading n bits (n ones, then a zero) tell the length of an ordered number of n bytes.
+unsigned length_bits(unsigned n, unsigned byte) {
+  if (byte == 0) return n < 8 ? 0xffu << (8 - n) & 0xffu : 0xffu;
+  return n > 8 ? 0xffu << (16 - n) & 0xffu : 0;
+}
+
+void append_escaped(std::string& out, std::string_view name) {
+  for (const char c : name) {
+    out.push_back(c);
+    if (c == '\0') out.push_back('\xff');
+    if (c == '\xff') out.push_back('\0');
+  }
+  out.append("\0\1", 2);
+}
+
+std::optional<std::string> take_escaped(std::string_view& bytes) {
+  std::string name;
+  for (std::size_t i = 0; i + 1 < bytes.size(); ++i) {
+    const char c = bytes[i];
+    if (c != '\0' && c != '\xff') {
+      name.push_back(c);
+      continue;
+    }
+    const char next = bytes[++i];
+    if (c == '\0' && next == '\1') {
+      bytes.remove_prefix(i + 1);
+      return name;
+    }
+    if (next != static_cast<char>(~c)) return std::nullopt;
+    name.push_back(c);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+void append_ordered(std::string& out, std::int64_t value) {
+  const auto bits =
+      static_cast<unsigned>(std::bit_width(static_cast<std::uint64_t>(value < 0 ? ~value : value)));
+  const unsigned n = bits / 7 + 1;
+  for (unsigned i = 0; i < n; ++i) {
+    const unsigned shift = 8 * (n - 1 - i);
+    const auto byte = static_cast<unsigned>((shift < 64 ? value >> shift : value >> 63) & 0xff);
+    out.push_back(static_cast<char>(i < 2 ? byte ^ length_bits(n, i) : byte));
+  }
+}
+
+std::optional<std::int64_t> take_ordered(std::string_view& bytes) {
+  if (bytes.empty()) return std::nullopt;
+  const bool negative = !(static_cast<unsigned char>(bytes[0]) & 0x80);
+  const auto at = [&](unsigned i) {
+    return i < bytes.size() ? static_cast<unsigned char>(bytes[i]) : 0u;
+  };
+  unsigned head = at(0) << 8 | at(1);
+  if (negative) head = ~head & 0xffffu;
+  const auto n = static_cast<unsigned>(std::countl_one(static_cast<std::uint16_t>(head)));
+  if (n > 10 || bytes.size() < n) return std::nullopt;
+  std::uint64_t value = negative ? ~std::uint64_t{0} : 0;
+  for (unsigned i = 0; i < n; ++i) {
+    value = value << 8 | ((at(i) ^ (i < 2 ? length_bits(n, i) : 0)) & 0xffu);
+  }
+  bytes.remove_prefix(n);
+  return static_cast<std::int64_t>(value);
+}
+
+std::string encode_slice_key(std::string_view tensor, const std::vector<KeyExtent>& extents) {
+  std::string key(1, '\0');
+  append_escaped(key, tensor);
+  // The rank: a count of bytes, then the bytes, most significant first.
+  std::string rank;
+  for (auto rest = extents.size(); rest > 0; rest >>= 8)
+    rank.insert(rank.begin(), static_cast<char>(rest));
+  key.push_back(static_cast<char>(rank.size()));
+  key += rank;
+  for (const auto& extent : extents) {
+    append_ordered(key, extent.start);
+    append_ordered(key, extent.length);
+  }
+  return key;
+}
+
+std::string encode_slice_key(std::string_view tensor, const Box& box,
+                             const std::vector<bool>& dash) {
+  std::vector<KeyExtent> extents(box.rank());
+  for (std::size_t d = 0; d < box.rank(); ++d) {
+    if (d >= dash.size() || !dash[d]) extents[d] = {box.start[d], box.extent[d]};
+  }
+  return encode_slice_key(tensor, extents);
+}
+
+std::optional<SliceKey> decode_slice_key(std::string_view key) {
+  auto rest = key;
+  if (rest.empty() || rest[0] != '\0') return std::nullopt;
+  rest.remove_prefix(1);
+  auto name = take_escaped(rest);
+  if (!name || rest.empty()) return std::nullopt;
+  const auto width = static_cast<unsigned char>(rest[0]);
+  if (width > 8 || rest.size() < 1u + width) return std::nullopt;
+  std::uint64_t rank = 0;
+  for (unsigned i = 1; i <= width; ++i) rank = rank << 8 | static_cast<unsigned char>(rest[i]);
+  rest.remove_prefix(1u + width);
+  if (rank > rest.size() / 2) return std::nullopt;
+  SliceKey slice{std::move(*name), {}};
+  slice.extents.reserve(rank);
+  for (std::uint64_t d = 0; d < rank; ++d) {
+    const auto start = take_ordered(rest);
+    const auto length = take_ordered(rest);
+    if (!start || !length) return std::nullopt;
+    slice.extents.push_back({*start, *length});
+  }
+  // One spelling only: whatever else was off shows here.
+  if (encode_slice_key(slice.tensor, slice.extents) != key) return std::nullopt;
+  return slice;
+}
+
+std::string extents_text(const std::vector<KeyExtent>& extents) {
+  std::string text;
+  for (std::size_t d = 0; d < extents.size(); ++d) {
+    if (d) text += ':';
+    const auto& [start, length] = extents[d];
+    text += start == 0 && length == -1 ? "-" : cat(start, ',', length);
+  }
+  return text;
+}
+
+}  // namespace cairn::bundle

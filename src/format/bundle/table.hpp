@@ -1,0 +1,27 @@
+#pragma once
+/// The table file that an index is: sorted keys and values in checksummed blocks, as LevelDB lays
+/// them out.
+#include <deque>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "format/bundle/limits.hpp"
+
+namespace cairn::bundle {
+
+/// What a table holds. Values point into the file or into `unpacked`; both must outlive them.
+struct Table {
+  struct Entry {
+    std::string key;
+    std::string_view value;
+  };
+  std::vector<Entry> entries;  ///< keys strictly ascending
+  std::deque<std::string> unpacked;
+};
+
+/// Reads a whole table strictly: each byte of it is accounted for by a checksum, a required value
+/// or the layout (blocks end to end). Throws data_loss and says what is wrong.
+Table read_table(std::string_view file, const Limits& limits);
+
+}  // namespace cairn::bundle

@@ -1,0 +1,89 @@
+#pragma once
+/// Verdicts and tree collectives on any Group. All functions here are collective, and fail on all
+/// ranks with the same Error or on none; but Error(Code::communication) is thrown on the rank that
+/// sees it, since after that ranks can agree on nothing.
+#include <cstring>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "cairn/error.hpp"
+#include "cairn/group.hpp"
+
+namespace cairn {
+
+/// The verdict. Returns on all ranks when no rank has an error (one all_reduce); else throws on all
+/// ranks the error of the lowest rank that has one, with that rank if the error names none.
+void agree(Group& group, const std::optional<Error>& mine);
+
+/// The exception that is being handled, as an Error that ranks can agree on: foreign ones become
+/// Code::internal with their text. Rethrows communication errors and Crashed.
+Error error_in_flight();
+
+/// Runs a local part on each rank, then agrees; gives back what the function returned. The function
+/// may itself be collective as long as it fails on all ranks alike.
+template <class F>
+auto together(Group& group, F&& function) {
+  using Result = std::invoke_result_t<F>;
+  std::optional<Error> mine;
+  if constexpr (std::is_void_v<Result>) {
+    try {
+      function();
+    } catch (...) {
+      mine = error_in_flight();
+    }
+    agree(group, mine);
+  } else {
+    std::optional<Result> result;
+    try {
+      result.emplace(function());
+    } catch (...) {
+      mine = error_in_flight();
+    }
+    agree(group, mine);
+    return *std::move(result);
+  }
+}
+
+/// Combines the strings of all ranks along a binomial tree; the result is on rank 0, others get "".
+/// combine(a, b) joins neighbours: a of lower ranks, b of higher ones. What it throws reaches all.
+std::string reduce_to_root(
+    Group& group, std::string mine,
+    const std::function<std::string(std::string, std::string)>& combine);
+
+/// One string of each rank, in rank order, on rank 0 (others get none), along a tree.
+std::vector<std::string> gather(Group& group, std::string_view mine);
+
+/// The same on all ranks.
+std::vector<std::string> all_gather(Group& group, std::string_view mine);
+
+/// Gives rank r the string parts[r] of rank 0, along a tree; other ranks' parts are not looked at.
+std::string scatter(Group& group, std::vector<std::string> parts);
+
+/// Runs a function on rank 0 and gives its result, or its failure, to all.
+std::string from_root(Group& group, const std::function<std::string()>& function);
+
+/// A value of one rank, on all ranks.
+template <class T>
+  requires std::is_trivially_copyable_v<T>
+T broadcast_value(Group& group, T value, int root = 0) {
+  std::string bytes(reinterpret_cast<const char*>(&value), sizeof value);
+  group.broadcast(bytes, root);
+  std::memcpy(&value, bytes.data(), sizeof value);
+  return value;
+}
+std::string broadcast_text(Group& group, std::string text, int root = 0);
+
+std::int64_t all_reduce(Group& group, std::int64_t value, Group::Op op);
+bool all_of(Group& group, bool mine);
+bool any_of(Group& group, bool mine);
+
+/// Throws Code::disagreement, such as "ranks disagree on the step: rank 0 says 10, rank 2 says 11",
+/// unless all ranks have the same text. One all_reduce of a fingerprint when they do.
+void require_same(Group& group, std::string_view what, std::string_view text);
+
+}  // namespace cairn

@@ -1,0 +1,123 @@
+#pragma once
+/// What thread ranks share: mailboxes, rounds of collectives, and who may run.
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "cairn/error.hpp"
+#include "cairn/group.hpp"
+
+namespace cairn {
+
+/// One mutex guards all. Bytes are copied outside of it, straight from the sender's memory. Ranks
+/// are checked by the caller; every operation is called by the thread of its rank.
+class ThreadWorld {
+ public:
+  ThreadWorld(int ranks, std::optional<unsigned> seed);
+
+  int size() const { return static_cast<int>(ranks_.size()); }
+
+  void start();                       ///< all threads exist: let them run
+  void enter(int rank);               ///< first call of a rank: waits for its turn
+  void leave(int rank, bool crashed); ///< last call of a rank
+  void stop(Error why);               ///< ends all ranks' waits, now and later
+  [[noreturn]] void crash();
+  bool crashed() const;
+
+  void yield(int rank);
+  void exchange(int rank, std::span<const Group::Send> sends,
+                std::span<const Group::Receive> receives);
+  void send(int rank, int to, std::string_view bytes);
+  std::string receive(int rank, int from);
+
+  /// What a rank calls; all ranks must call the same.
+  struct Call {
+    std::string_view operation;  ///< a literal
+    int root = 0;
+    Group::Op op = Group::Op::sum;
+    std::size_t count = 0;
+    bool operator==(const Call&) const = default;
+  };
+  void barrier(int rank);
+  void broadcast(int rank, std::string& bytes, int root);
+  void all_reduce(int rank, std::span<std::int64_t> values, Group::Op op);
+
+ private:
+  using Lock = std::unique_lock<std::mutex>;
+  enum class Channel { exchange, point_to_point };
+
+  /// Lives with its sender, which stays until nobody holds it.
+  struct Message {
+    int from, to;
+    Channel channel;
+    std::span<const std::byte> bytes;
+    enum { posted, taken, done } state = posted;
+  };
+  struct Wait {
+    const char* operation;
+    int peer;  ///< -1: everybody
+    const std::function<bool()>* ready;
+  };
+  struct Rank {
+    std::condition_variable changed;
+    const Wait* wait = nullptr;  ///< what it waits for; null while it can go on
+    bool ended = false;
+    std::uint64_t rounds = 0;  ///< collectives that it has taken part in
+    std::map<std::pair<int, Channel>, std::deque<Message*>> inbox;
+    std::deque<std::string> to_itself;
+  };
+  struct Round {
+    Call call;
+    int opened_by = 0;
+    int arrived = 0, left = 0;
+    int lost = -1;  ///< a rank that ended and will never arrive
+    std::vector<std::int64_t> values;
+    std::shared_ptr<const std::string> bytes;
+  };
+
+  Lock begin(int rank);
+  void wait(Lock& lock, int rank, const char* operation, int peer,
+            const std::function<bool()>& ready);
+  void pass_turn(Lock& lock, int rank);
+  void choose_next();
+  bool can_go_on(const Rank& rank) const;
+  bool nobody_can_go_on() const;
+  void report_deadlock();
+  void set_stop(Error why);
+  void throw_if_stopped() const;
+  void wake_all();
+
+  void post(std::vector<Message>& messages);
+  void withdraw(Lock& lock, int rank, std::vector<Message>& messages);
+  void wait_until_received(Lock& lock, int rank, std::vector<Message>& messages);
+  template <class Copy>
+  void take(Lock& lock, int rank, int from, Channel channel, Copy copy);
+  [[noreturn]] void throw_ended(int ended, int rank, const char* operation) const;
+
+  Round& arrive(int rank, const Call& call, std::uint64_t& number);
+  void wait_for_all(Lock& lock, int rank, const Round& round);
+  void finish(std::uint64_t number);
+
+  mutable std::mutex mutex_;
+  std::vector<Rank> ranks_;
+  std::vector<int> ended_;
+  std::map<std::uint64_t, Round> rounds_;
+  int alive_, waiting_ = 0;
+  bool started_ = false, stopped_ = false, crashed_ = false;
+  std::optional<Error> why_stopped_;
+  std::optional<std::mt19937> generator_;
+  int turn_ = -1;  ///< who runs, with a seed
+};
+
+}  // namespace cairn

@@ -1,0 +1,94 @@
+#include <cerrno>
+
+#include "base/text.hpp"
+#include "cairn/error.hpp"
+#include "cairn/log.hpp"
+#include "io/file_system.hpp"
+#include "io/system_error.hpp"
+
+namespace cairn::io {
+namespace {
+
+Path parent_of(const Path& path) {
+  const Path parent = path.parent_path();
+  return parent.empty() ? Path(".") : parent;
+}
+
+// "a/b/" names the same directory as "a/b" but has another parent_path.
+Path without_trailing_slash(const Path& path) {
+  return path.has_relative_path() && !path.has_filename() ? path.parent_path() : path;
+}
+
+bool is_directory(FileSystem& files, const Path& path) {
+  const auto status = files.status(path);
+  return status && status->is_directory;
+}
+
+}  // namespace
+
+bool exists(FileSystem& files, const Path& path) { return files.status(path).has_value(); }
+
+std::string read_file(FileSystem& files, const Path& path, std::int64_t limit_bytes) {
+  const auto file = files.open_read(path);
+  const std::int64_t size = file->size();
+  if (size > limit_bytes) {
+    throw Error(Code::data_loss, "file is too large for what it should hold",
+                cat(size, " bytes, at most ", limit_bytes, " are plausible"),
+                "It is damaged or not ours.")
+        .at(path.string());
+  }
+  std::string bytes(static_cast<std::size_t>(size), '\0');
+  file->read_at(0, std::as_writable_bytes(std::span(bytes)));
+  file->close();
+  return bytes;
+}
+
+void write_file(FileSystem& files, const Path& path, std::string_view bytes) {
+  const auto file = files.create(path);
+  file->write_at(0, std::as_bytes(std::span(bytes)));
+  file->sync();
+  file->close();
+}
+
+void replace_file(FileSystem& files, const Path& path, std::string_view bytes) {
+  Path temporary = path;
+  temporary += ".tmp";
+  if (exists(files, temporary)) files.remove(temporary);  // of a process that died
+  write_file(files, temporary, bytes);
+  files.rename(temporary, path);
+  try {
+    files.sync_directory(parent_of(path));
+  } catch (const Error& error) {
+    throw Error(Code::durability_unknown, "the new file is in place, but perhaps not durably",
+                error.what(), "A power failure may bring the old one back.")
+        .at(path.string());
+  }
+}
+
+void create_directories(FileSystem& files, const Path& directory) {
+  const Path path = without_trailing_slash(directory);
+  if (path.empty()) return;
+  const Path parent = parent_of(path);
+  if (is_directory(files, path)) {
+    // Whoever made it may have died before its name was durable.
+    if (!path.has_relative_path() || path.filename() == "." || path.filename() == "..") return;
+    try {
+      files.sync_directory(parent);
+    } catch (const Error& error) {
+      log(LogLevel::warning,
+          cat("the directory ", path.string(), " exists, but perhaps not durably: ", error.what()));
+    }
+    return;
+  }
+  create_directories(files, parent);
+  try {
+    files.create_directory(path);
+  } catch (const Error& error) {
+    // Another process may have been faster; then it must be a directory.
+    if (error.code() != Code::already_exists) throw;
+    if (!is_directory(files, path)) throw system_error(ENOTDIR, "create directory", path);
+  }
+  files.sync_directory(parent);
+}
+
+}  // namespace cairn::io

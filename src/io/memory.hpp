@@ -1,0 +1,101 @@
+#pragma once
+/// The double of a disk: a file system in memory that remembers what was made durable, so that a
+/// test can ask what a crash would leave.
+///
+/// What survives a crash: a write, if its file was synced later. A name made, removed or renamed,
+/// if the directory that holds it was synced later (a rename is one step and needs the sync of its
+/// destination). Syncing a file does not make its name durable. Everything else may or may not.
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "io/file_system.hpp"
+
+namespace cairn {
+enum class Code;
+}
+
+namespace cairn::io {
+
+/// Which of the operations that were not durable at the crash arrived nevertheless.
+struct CrashChoice {
+  struct Tear {
+    std::size_t operation;  ///< a write that is not durable
+    std::size_t bytes;      ///< only so many of its first bytes arrived
+  };
+  bool keep = true;                 ///< whether they arrived ...
+  std::vector<std::size_t> except;  ///< ... but for these
+  std::optional<Tear> tear;
+};
+
+/// An error to come.
+struct Fault {
+  Code code;
+  /// "create", "write", "sync", "rename", "remove", "create_directory", "remove_directory",
+  /// "sync_directory", "open", "read", "list" or "lock". Empty: any that changes something.
+  std::string kind;
+  std::string path_part;  ///< of paths with this in them; empty: of all
+  std::size_t skip = 0;   ///< so many matching operations succeed first
+  std::size_t times = 1;  ///< then so many fail
+};
+
+/// Thread-safe. Paths that do not begin with '/' are taken from the root. Operations are numbered
+/// from 0; reading is not counted. Ones that fail are not recorded.
+class MemoryFileSystem : public FileSystem {
+ public:
+  MemoryFileSystem();
+  ~MemoryFileSystem() override;
+
+  std::unique_ptr<File> create(const Path&) override;
+  std::unique_ptr<File> open_read(const Path&) override;
+  void rename(const Path& from, const Path& to) override;
+  void remove(const Path&) override;
+  void create_directory(const Path&) override;
+  void remove_directory(const Path&) override;
+  std::vector<std::string> list(const Path&) override;
+  std::optional<Status> status(const Path&) override;
+  void sync_directory(const Path&) override;
+  std::int64_t free_bytes(const Path& directory) override;
+  std::unique_ptr<Lock> try_lock(const Path&) override;
+
+  std::size_t operation_count() const;
+  std::string operation_text(std::size_t index) const;  ///< "rename /d/a to /d/b"
+  /// Takes what is there as the durable beginning of a new record.
+  void mark();
+
+  /// Those of the first `stop_after` operations that were not durable when the last of them ended.
+  std::vector<std::size_t> unsynced(std::size_t stop_after) const;
+  /// The disk as the next process finds it, if all stopped after so many operations: what was
+  /// durable, and what the choice keeps, in the order in which it happened; what depends on
+  /// something that was lost is lost. All of it is durable there; nothing is locked or recorded.
+  std::shared_ptr<MemoryFileSystem> crash(std::size_t stop_after, const CrashChoice&) const;
+  /// The choices worth testing: all kept, all lost, each one lost, each one kept alone, each write
+  /// torn at every multiple of block_bytes in the file and in its middle when it crosses none.
+  std::vector<CrashChoice> crash_choices(std::size_t stop_after,
+                                         std::int64_t block_bytes = 4096) const;
+  /// In words, for the message of a failing test.
+  std::string describe(std::size_t stop_after, const CrashChoice&) const;
+
+  void inject(Fault);
+  void clear_faults();
+  /// Writes that need more throw no_space, after as much as fits was written.
+  void set_capacity(std::int64_t bytes);
+  /// Called before each operation that changes something, with its text, outside of all locks: it
+  /// may block, and it may throw to stop the caller there.
+  void set_observer(std::function<void(const std::string& operation)>);
+  /// Seconds since 1970 for times of change; none: the system's.
+  void set_clock(std::function<double()>);
+
+ private:
+  struct Disk;
+  class MemoryFile;
+  class MemoryLock;
+  std::shared_ptr<Disk> disk_;  ///< shared with open files and locks
+};
+
+}  // namespace cairn::io

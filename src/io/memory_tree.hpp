@@ -1,0 +1,71 @@
+#pragma once
+/// The files and directories of the double in memory, and the operations that change them. A copy
+/// costs as much as the number of files; their bytes are shared until written.
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+namespace cairn::io {
+
+using Inode = std::uint64_t;
+
+enum class OperationKind {
+  create,
+  write,
+  sync,
+  rename,
+  remove,
+  create_directory,
+  remove_directory,
+  sync_directory
+};
+
+/// What happened, in terms of inodes: a file keeps its identity when directories above move.
+struct MemoryOperation {
+  OperationKind kind;
+  Inode inode = 0;      ///< made, written or synced (also a directory)
+  Inode directory = 0;  ///< where `name` is made, removed or renamed from
+  std::string name = {};
+  Inode to_directory = 0;  ///< of a rename
+  std::string to_name = {};
+  std::int64_t offset = 0;  ///< of a write
+  std::shared_ptr<const std::string> bytes = {};
+  std::string text = {};  ///< "write /d/f [0, 4096)"
+};
+
+struct MemoryNode {
+  bool directory = false;
+  std::map<std::string, Inode> entries;  ///< of a directory
+  std::shared_ptr<std::string> bytes;    ///< of a file
+  double modified_seconds = 0;
+};
+
+class MemoryTree {
+ public:
+  static constexpr Inode root = 1;
+  MemoryTree();
+
+  /// Nothing there: null.
+  const MemoryNode* find(Inode) const;
+  /// The entry of a directory; 0: none.
+  Inode lookup(Inode directory, const std::string& name) const;
+
+  /// Carries the operation out, a write only up to `limit` bytes. False, and nothing changed, if
+  /// what it needs is not there (after a crash that lost an earlier one).
+  bool apply(const MemoryOperation&, std::size_t limit = std::string::npos, double now = 0);
+  void erase(Inode);
+  void erase_unreachable();  ///< what no name leads to
+
+  std::int64_t bytes_used() const;
+
+ private:
+  bool rename(const MemoryOperation&);
+  bool remove(const MemoryOperation&);
+  bool contains(Inode directory, Inode wanted) const;
+  MemoryNode& writable(Inode);
+
+  std::map<Inode, std::shared_ptr<MemoryNode>> nodes_;
+};
+
+}  // namespace cairn::io

@@ -1,0 +1,264 @@
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <limits>
+#include <utility>
+
+#include "base/text.hpp"
+#include "cairn/log.hpp"
+#include "io/file_system.hpp"
+#include "io/system_error.hpp"
+
+namespace cairn::io {
+namespace {
+
+// Linux moves at most 2 GiB - 4 KiB a call anyway.
+constexpr std::size_t largest_call = std::size_t{1} << 30;
+
+template <class Call>
+auto retried(Call call) {
+  for (;;) {
+    const auto result = call();
+    if (result != -1 || errno != EINTR) return result;
+  }
+}
+
+class Descriptor {
+ public:
+  explicit Descriptor(int number) : number_(number) {}
+  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  Descriptor& operator=(Descriptor&&) = delete;
+  ~Descriptor() {
+    if (number_ >= 0) ::close(number_);
+  }
+  int get() const { return number_; }
+  /// 0, or an errno value. Never retried: after EINTR Linux has closed the descriptor.
+  int close() {
+    const int number = std::exchange(number_, -1);
+    return number >= 0 && ::close(number) != 0 && errno != EINTR ? errno : 0;
+  }
+
+ private:
+  int number_;
+};
+
+Descriptor open_or_throw(const Path& path, int flags, const char* action) {
+  const int number = retried([&] { return ::open(path.c_str(), flags | O_CLOEXEC, 0666); });
+  if (number < 0) throw system_error(errno, action, path);
+  return Descriptor(number);
+}
+
+struct stat status_of(const Descriptor& descriptor, const Path& path) {
+  struct stat status;
+  if (::fstat(descriptor.get(), &status) != 0) throw system_error(errno, "examine", path);
+  return status;
+}
+
+class PosixFile : public File {
+ public:
+  PosixFile(Descriptor descriptor, Path path)
+      : descriptor_(std::move(descriptor)), path_(std::move(path)) {}
+
+  void write_at(std::int64_t offset, std::span<const std::byte> bytes) override {
+    require_open("write");
+    while (!bytes.empty()) {
+      const auto count = std::min(bytes.size(), largest_call);
+      const auto done =
+          retried([&] { return ::pwrite(descriptor_.get(), bytes.data(), count, off_t{offset}); });
+      if (done < 0) {
+        throw system_error(errno, cat("write ", count, " bytes at offset ", offset), path_);
+      }
+      if (done == 0) throw system_error(EIO, cat("write at offset ", offset), path_);
+      offset += done;
+      bytes = bytes.subspan(static_cast<std::size_t>(done));
+    }
+  }
+
+  void read_at(std::int64_t offset, std::span<std::byte> bytes) const override {
+    require_open("read");
+    while (!bytes.empty()) {
+      const auto count = std::min(bytes.size(), largest_call);
+      const auto done =
+          retried([&] { return ::pread(descriptor_.get(), bytes.data(), count, off_t{offset}); });
+      if (done < 0) {
+        throw system_error(errno, cat("read ", count, " bytes at offset ", offset), path_);
+      }
+      if (done == 0) throw file_ends(offset, bytes.size(), path_);
+      offset += done;
+      bytes = bytes.subspan(static_cast<std::size_t>(done));
+    }
+  }
+
+  std::int64_t size() const override {
+    require_open("examine");
+    return status_of(descriptor_, path_).st_size;
+  }
+
+  void sync() override {
+    require_open("sync");
+    // After one failure the kernel forgets the lost pages and reports the next sync as good.
+    if (sync_error_ == 0 && retried([&] { return ::fsync(descriptor_.get()); }) != 0) {
+      sync_error_ = errno;
+    }
+    if (sync_error_ != 0) throw system_error(sync_error_, "sync", path_);
+  }
+
+  void close() override {
+    if (const int error = descriptor_.close()) throw system_error(error, "close", path_);
+  }
+
+ private:
+  void require_open(const char* action) const {
+    if (descriptor_.get() < 0) throw system_error(EBADF, action, path_);
+  }
+  Descriptor descriptor_;
+  Path path_;
+  int sync_error_ = 0;
+};
+
+// A lock of the open file description, not of the process: it also excludes a second manager in
+// this process, and closing another descriptor of the same file does not drop it.
+class PosixLock : public Lock {
+ public:
+  PosixLock(Descriptor descriptor, Path path)
+      : descriptor_(std::move(descriptor)), path_(std::move(path)), process_(::getpid()) {}
+  ~PosixLock() override {
+    // A forked child shares the lock and must not release it; a child that still runs when the
+    // parent lets go must not keep it.
+    if (::getpid() != process_) return;
+    struct flock region = {};
+    region.l_type = F_UNLCK;
+    region.l_whence = SEEK_SET;
+    if (::fcntl(descriptor_.get(), F_OFD_SETLK, &region) != 0) {
+      log(LogLevel::warning, system_error(errno, "release the lock on", path_).what());
+    }
+  }
+
+ private:
+  Descriptor descriptor_;
+  Path path_;
+  pid_t process_;
+};
+
+class PosixFileSystem : public FileSystem {
+ public:
+  std::unique_ptr<File> create(const Path& path) override {
+    return std::make_unique<PosixFile>(
+        open_or_throw(path, O_RDWR | O_CREAT | O_EXCL, "create file"), path);
+  }
+
+  std::unique_ptr<File> open_read(const Path& path) override {
+    // Not to hang on a pipe that stands in the place of a file; no effect on files.
+    auto descriptor = open_or_throw(path, O_RDONLY | O_NONBLOCK, "open file");
+    const auto status = status_of(descriptor, path);
+    if (S_ISDIR(status.st_mode)) throw system_error(EISDIR, "open file", path);
+    if (!S_ISREG(status.st_mode)) {
+      throw Error(Code::io, "cannot open file", "it is no regular file").at(path.string());
+    }
+    return std::make_unique<PosixFile>(std::move(descriptor), path);
+  }
+
+  void rename(const Path& from, const Path& to) override {
+    if (::rename(from.c_str(), to.c_str()) != 0) {
+      throw system_error(errno, "rename to " + to.string(), from);
+    }
+  }
+
+  void remove(const Path& path) override {
+    if (::unlink(path.c_str()) != 0) throw system_error(errno, "remove file", path);
+  }
+
+  void create_directory(const Path& path) override {
+    if (::mkdir(path.c_str(), 0777) != 0) throw system_error(errno, "create directory", path);
+  }
+
+  void remove_directory(const Path& path) override {
+    if (::rmdir(path.c_str()) != 0) throw system_error(errno, "remove directory", path);
+  }
+
+  std::vector<std::string> list(const Path& path) override {
+    DIR* directory = ::opendir(path.c_str());
+    if (directory == nullptr) throw system_error(errno, "list directory", path);
+    std::vector<std::string> names;
+    errno = 0;
+    for (const dirent* entry; (entry = ::readdir(directory)) != nullptr; errno = 0) {
+      const std::string_view name = entry->d_name;
+      if (name != "." && name != "..") names.emplace_back(name);
+    }
+    const int error = errno;
+    const int closed = ::closedir(directory);
+    if (error != 0) throw system_error(error, "list directory", path);
+    if (closed != 0) throw system_error(errno, "list directory", path);
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  std::optional<Status> status(const Path& path) override {
+    struct stat status;
+    if (::stat(path.c_str(), &status) != 0) {
+      if (errno == ENOENT || errno == ENOTDIR) return std::nullopt;
+      throw system_error(errno, "examine", path);
+    }
+    return Status{S_ISDIR(status.st_mode), status.st_size,
+                  static_cast<double>(status.st_mtim.tv_sec) +
+                      1e-9 * static_cast<double>(status.st_mtim.tv_nsec)};
+  }
+
+  void sync_directory(const Path& path) override {
+    auto descriptor = open_or_throw(path, O_RDONLY | O_DIRECTORY, "open directory");
+    if (retried([&] { return ::fsync(descriptor.get()); }) != 0) {
+      throw system_error(errno, "sync directory", path);
+    }
+    if (const int error = descriptor.close()) throw system_error(error, "close directory", path);
+  }
+
+  std::int64_t free_bytes(const Path& directory) override {
+    struct statvfs status;
+    if (retried([&] { return ::statvfs(directory.c_str(), &status); }) != 0) {
+      throw system_error(errno, "ask for free space at", directory);
+    }
+    constexpr auto most = std::numeric_limits<std::int64_t>::max();
+    if (status.f_frsize != 0 &&
+        status.f_bavail > static_cast<unsigned long>(most) / status.f_frsize) {
+      return most;
+    }
+    return static_cast<std::int64_t>(status.f_bavail * status.f_frsize);
+  }
+
+  std::unique_ptr<Lock> try_lock(const Path& path) override {
+    for (;;) {
+      auto descriptor = open_or_throw(path, O_RDWR | O_CREAT, "open lock file");
+      struct flock region = {};
+      region.l_type = F_WRLCK;
+      region.l_whence = SEEK_SET;
+      if (retried([&] { return ::fcntl(descriptor.get(), F_OFD_SETLK, &region); }) != 0) {
+        if (errno == EAGAIN || errno == EACCES) return nullptr;
+        throw system_error(errno == EINVAL ? EOPNOTSUPP : errno, "lock", path);
+      }
+      // A file that was removed meanwhile protects nothing: another process locks its successor.
+      struct stat named;
+      const auto locked = status_of(descriptor, path);
+      if (::stat(path.c_str(), &named) == 0) {
+        if (named.st_ino == locked.st_ino && named.st_dev == locked.st_dev) {
+          return std::make_unique<PosixLock>(std::move(descriptor), path);
+        }
+      } else if (errno != ENOENT) {
+        throw system_error(errno, "examine", path);
+      }
+    }
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<FileSystem> posix_file_system() {
+  static const auto instance = std::make_shared<PosixFileSystem>();
+  return instance;
+}
+
+}  // namespace cairn::io

@@ -1,0 +1,85 @@
+#include "io/system_error.hpp"
+
+#include <cerrno>
+#include <system_error>
+
+#include "base/text.hpp"
+
+namespace cairn::io {
+namespace {
+
+Code code_of(int number) {
+  switch (number) {
+    case ENOSPC:
+    case EDQUOT:
+      return Code::no_space;
+    case ENOENT:
+      return Code::not_found;
+    case EEXIST:
+      return Code::already_exists;
+    case ENOLCK:
+    case ENOSYS:
+    case EOPNOTSUPP:
+      return Code::unsupported;
+    default:
+      return Code::io;
+  }
+}
+
+const char* way_out(int number) {
+  switch (number) {
+    case ENOSPC:
+      return "Free space on this file system, or use a directory on another one.";
+    case EDQUOT:
+      return "The quota is used up: free space, or have it raised.";
+    case ENOENT:
+      return "Check the path and that its parent directory exists.";
+    case EEXIST:
+      return "Remove it, or use another name.";
+    case ENOTEMPTY:
+      return "It holds files that were not expected there: look at them first.";
+    case EACCES:
+    case EPERM:
+      return "Check owner and permissions of the file and of its directory.";
+    case EROFS:
+      return "The file system is mounted read-only: use another directory.";
+    case ENOTDIR:
+      return "A part of the path is a file where a directory should be.";
+    case EISDIR:
+      return "A directory stands where a file should be.";
+    case EMFILE:
+    case ENFILE:
+      return "Raise the limit on open files (ulimit -n).";
+    case ENAMETOOLONG:
+      return "Use a shorter name.";
+    case EFBIG:
+      return "The file system or a limit (ulimit -f) allows no larger file.";
+    case EIO:
+      return "The device or server failed: do not trust it before it was checked.";
+    case ESTALE:
+      return "The server no longer knows this file: it was removed or is mounted anew.";
+    case ENOLCK:
+    case ENOSYS:
+    case EOPNOTSUPP:
+      return "This file system does not offer the operation.";
+    default:
+      return "";
+  }
+}
+
+}  // namespace
+
+Error system_error(int number, const std::string& action, const Path& path) {
+  return Error(code_of(number), "cannot " + action, std::generic_category().message(number),
+               way_out(number))
+      .at(path.string());
+}
+
+Error file_ends(std::int64_t offset, std::size_t wanted, const Path& path) {
+  return Error(Code::data_loss, "file ends too early",
+               cat(wanted, " bytes are wanted at offset ", offset),
+               "It was truncated or never written whole.")
+      .at(path.string());
+}
+
+}  // namespace cairn::io

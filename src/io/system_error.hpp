@@ -1,0 +1,17 @@
+#pragma once
+/// From an errno value to the library's error, the same words for the disk and for the double.
+#include <cstdint>
+#include <string>
+
+#include "cairn/error.hpp"
+#include "io/file_system.hpp"
+
+namespace cairn::io {
+
+/// "cannot ACTION: PATH (system's text) what helps". ACTION reads like "create file".
+Error system_error(int number, const std::string& action, const Path& path);
+
+/// A read of `wanted` bytes at this offset found the end of the file.
+Error file_ends(std::int64_t offset, std::size_t wanted, const Path& path);
+
+}  // namespace cairn::io

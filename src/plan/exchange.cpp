@@ -1,0 +1,246 @@
+#include "plan/exchange.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/text.hpp"
+#include "cairn/error.hpp"
+#include "model/box_index.hpp"
+
+namespace cairn::plan {
+namespace {
+
+std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+/// The targets of one tensor, findable by box.
+struct TargetsOfTensor {
+  std::vector<int> targets;
+  std::vector<Box> boxes;
+};
+
+class Planner {
+ public:
+  Planner(const std::vector<Source>& sources, const std::vector<Target>& targets, int ranks,
+          std::int64_t chunk_bytes)
+      : sources_(sources), targets_(targets), ranks_(ranks), limit_(chunk_bytes) {}
+
+  ExchangePlan run(Packing packing) {
+    check_ranks();
+    cut();
+    find_pieces();
+    assign();
+    deal_rounds(packing);
+    for (auto& round : plan_.rounds) schedule(round);
+    return std::move(plan_);
+  }
+
+ private:
+  void check_ranks() const {
+    const auto refuse = [&](const char* what, int rank) {
+      throw Error(Code::internal, cat("an exchange among ", ranks_, " ranks has ", what, " rank ", rank));
+    };
+    for (const auto& source : sources_) {
+      if (source.rank < -1 || source.rank >= ranks_) refuse("a source on", source.rank);
+    }
+    for (const auto& target : targets_) {
+      if (target.rank < 0 || target.rank >= ranks_) refuse("a target on", target.rank);
+    }
+    if (ranks_ < 1) refuse("no", 0);
+  }
+
+  void cut() {
+    for (std::size_t s = 0; s < sources_.size(); ++s) {
+      for (auto& chunk : cut_into_chunks(sources_[s].box, sources_[s].element_bytes, limit_)) {
+        chunk.source = static_cast<int>(s);
+        chunk.rank = sources_[s].rank;
+        plan_.chunks.push_back(std::move(chunk));
+      }
+    }
+  }
+
+  /// Pieces ascending by chunk, then by target.
+  void find_pieces() {
+    std::map<int, TargetsOfTensor> wanted;
+    for (std::size_t t = 0; t < targets_.size(); ++t) {
+      auto& of_tensor = wanted[targets_[t].tensor];
+      of_tensor.targets.push_back(static_cast<int>(t));
+      of_tensor.boxes.push_back(targets_[t].box);
+    }
+    std::map<int, BoxIndex> indices;
+    for (const auto& [tensor, of_tensor] : wanted) indices.emplace(tensor, of_tensor.boxes);
+    first_piece_.push_back(0);
+    for (std::size_t c = 0; c < plan_.chunks.size(); ++c) {
+      const auto& chunk = plan_.chunks[c];
+      const auto& source = sources_[at(chunk.source)];
+      if (const auto index = indices.find(source.tensor); index != indices.end()) {
+        const auto& of_tensor = wanted.at(source.tensor);
+        for (const auto hit : index->second.query(chunk.box)) {
+          auto box = *intersect(chunk.box, of_tensor.boxes[hit]);
+          const auto bytes = box.count() * source.element_bytes;
+          pieces_.push_back({static_cast<int>(c), of_tensor.targets[hit], std::move(box), bytes});
+        }
+      }
+      first_piece_.push_back(pieces_.size());
+    }
+  }
+
+  struct Wish {
+    int rank;
+    double bytes;
+  };
+
+  /// Bytes of a chunk that each rank wants, ascending by rank.
+  std::vector<Wish> wishes(std::size_t chunk) const {
+    std::vector<Wish> all;
+    for (auto p = first_piece_[chunk]; p < first_piece_[chunk + 1]; ++p) {
+      all.push_back({targets_[at(pieces_[p].target)].rank, static_cast<double>(pieces_[p].bytes)});
+    }
+    std::stable_sort(all.begin(), all.end(), [](const Wish& a, const Wish& b) { return a.rank < b.rank; });
+    std::size_t kept = 0;
+    for (std::size_t i = 1; i < all.size(); ++i) {
+      if (all[i].rank == all[kept].rank) {
+        all[kept].bytes += all[i].bytes;
+      } else {
+        all[++kept] = all[i];
+      }
+    }
+    if (!all.empty()) all.resize(kept + 1);
+    return all;
+  }
+
+  void assign() {
+    load_.assign(at(ranks_), 0.0);
+    std::vector<double> share(at(ranks_), 0.0);
+    std::vector<std::size_t> shared, unwanted;
+    double total = 0;
+    for (std::size_t c = 0; c < plan_.chunks.size(); ++c) {
+      auto& chunk = plan_.chunks[c];
+      const auto bytes = static_cast<double>(chunk.bytes);
+      total += bytes;
+      if (chunk.rank >= 0) {
+        load_[at(chunk.rank)] += bytes;
+        continue;
+      }
+      const auto all = wishes(c);
+      double sum = 0;
+      for (const auto& wish : all) sum += wish.bytes;
+      for (const auto& wish : all) share[at(wish.rank)] += bytes * (wish.bytes / sum);
+      if (all.size() == 1) {
+        // Within the share by definition of it; taken before what others could take as well.
+        chunk.rank = all[0].rank;
+        load_[at(chunk.rank)] += bytes;
+      } else {
+        (all.empty() ? unwanted : shared).push_back(c);
+      }
+    }
+    for (auto& one : share) one = std::max(one, total / ranks_);
+
+    std::set<std::pair<double, int>> by_load;
+    for (int rank = 0; rank < ranks_; ++rank) by_load.emplace(load_[at(rank)], rank);
+    const auto give = [&](std::size_t c, int rank) {
+      by_load.erase({load_[at(rank)], rank});
+      load_[at(rank)] += static_cast<double>(plan_.chunks[c].bytes);
+      by_load.emplace(load_[at(rank)], rank);
+      plan_.chunks[c].rank = rank;
+    };
+    for (const auto c : shared) {
+      auto all = wishes(c);
+      std::stable_sort(all.begin(), all.end(), [&](const Wish& a, const Wish& b) {
+        return a.bytes != b.bytes ? a.bytes > b.bytes : load_[at(a.rank)] < load_[at(b.rank)];
+      });
+      const auto chosen = std::find_if(all.begin(), all.end(), [&](const Wish& wish) {
+        return load_[at(wish.rank)] < share[at(wish.rank)];
+      });
+      give(c, chosen != all.end() ? chosen->rank : by_load.begin()->second);
+    }
+    for (const auto c : unwanted) give(c, by_load.begin()->second);
+  }
+
+  void deal_rounds(Packing packing) {
+    struct Open {
+      std::size_t round = 0;
+      std::int64_t bytes = 0;  // in that round
+    };
+    std::vector<Open> open(at(ranks_));
+    for (std::size_t c = 0; c < plan_.chunks.size(); ++c) {
+      const auto& chunk = plan_.chunks[c];
+      auto& [round, bytes] = open[at(chunk.rank)];
+      const bool full = packing == Packing::one_chunk || bytes > limit_ - chunk.bytes;
+      if (bytes > 0 && full) ++round, bytes = 0;
+      bytes += chunk.bytes;
+      if (plan_.rounds.size() <= round) plan_.rounds.resize(round + 1);
+      plan_.rounds[round].chunks.push_back(static_cast<int>(c));
+    }
+    for (auto& round : plan_.rounds) {
+      std::stable_sort(round.chunks.begin(), round.chunks.end(), [&](int a, int b) {
+        return plan_.chunks[at(a)].rank < plan_.chunks[at(b)].rank;
+      });
+    }
+  }
+
+  /// Sorts the pieces of a round by (target rank − source rank) mod ranks, then fills steps: within
+  /// one such distance each rank sends to one rank and receives from one.
+  void schedule(Round& round) {
+    struct Travel {
+      int distance;
+      std::size_t piece;
+    };
+    std::vector<Travel> travels;
+    for (const auto c : round.chunks) {
+      const auto from = plan_.chunks[at(c)].rank;
+      for (auto p = first_piece_[at(c)]; p < first_piece_[at(c) + 1]; ++p) {
+        const auto to = targets_[at(pieces_[p].target)].rank;
+        if (to == from) {
+          round.local.push_back(std::move(pieces_[p]));
+        } else {
+          travels.push_back({(to - from + ranks_) % ranks_, p});
+        }
+      }
+    }
+    std::stable_sort(travels.begin(), travels.end(),
+                     [](const Travel& a, const Travel& b) { return a.distance < b.distance; });
+    // Each rank's latest step and the bytes in it; steps only go forward, so this is linear.
+    struct End {
+      std::size_t step = 0;
+      std::int64_t bytes = 0;
+    };
+    std::vector<End> sends(at(ranks_)), receives(at(ranks_));
+    for (const auto& travel : travels) {
+      auto& piece = pieces_[travel.piece];
+      auto& send = sends[at(plan_.chunks[at(piece.chunk)].rank)];
+      auto& receive = receives[at(targets_[at(piece.target)].rank)];
+      auto step = std::max(send.step, receive.step);
+      for (const auto* end : {&send, &receive}) {
+        if (end->step == step && end->bytes > 0 && end->bytes > limit_ - piece.bytes) {
+          ++step;
+          break;
+        }
+      }
+      for (auto* end : {&send, &receive}) {
+        if (end->step < step) *end = {step, 0};
+        end->bytes += piece.bytes;
+      }
+      if (round.steps.size() <= step) round.steps.resize(step + 1);
+      round.steps[step].push_back(std::move(piece));
+    }
+  }
+
+  const std::vector<Source>& sources_;
+  const std::vector<Target>& targets_;
+  const int ranks_;
+  const std::int64_t limit_;
+  ExchangePlan plan_;
+  std::vector<Piece> pieces_;
+  std::vector<std::size_t> first_piece_;  ///< of each chunk, and one past the last
+  std::vector<double> load_;
+};
+
+}  // namespace
+
+ExchangePlan plan_exchange(const std::vector<Source>& sources, const std::vector<Target>& targets,
+                           int ranks, std::int64_t chunk_bytes, Packing packing) {
+  return Planner(sources, targets, ranks, chunk_bytes).run(packing);
+}
+
+}  // namespace cairn::plan

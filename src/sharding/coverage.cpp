@@ -1,0 +1,192 @@
+#include "sharding/coverage.hpp"
+
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "cairn/error.hpp"
+#include "sharding/box_check.hpp"
+
+namespace cairn {
+namespace {
+
+constexpr const char* disjoint_advice =
+    "Leave halos out of the slices; a slice that several ranks hold must be the same box on each.";
+
+/// A box as one rank gave it.
+struct Given {
+  Box box;
+  HeldSlice::Holder holder;
+};
+
+/// Checks the declarations of one key, which come ascending by rank.
+class TensorCheck {
+ public:
+  explicit TensorCheck(std::vector<Declaration*> declarations)
+      : declarations_(std::move(declarations)), first_(*declarations_.front()) {}
+
+  CoveredTensor run() {
+    agree();
+    try {
+      count_ = element_count(first_.shape);
+    } catch (const Error& error) {
+      throw Error(error.code(),
+                  cat("tensor '", first_.key, "', declared by rank ", first_.rank, ": ",
+                      error.problem()),
+                  error.reason())
+          .of_tensor(first_.key);
+    }
+    auto given = collect();
+    CoveredTensor tensor{first_.key, first_.dtype, first_.shape, {}};
+    if (count_ == 0) {
+      const int box = first_.boxes.empty() ? -1 : 0;
+      tensor.slices.push_back({Box::whole(first_.shape), {{first_.rank, box}}});
+      return tensor;
+    }
+    tensor.slices = merge(std::move(given));
+    prove(tensor.slices);
+    return tensor;
+  }
+
+ private:
+  [[noreturn]] void fail(Code code, std::string problem, std::string reason,
+                         std::string way_out) const {
+    throw Error(code, std::move(problem), std::move(reason), std::move(way_out))
+        .of_tensor(first_.key);
+  }
+  std::string name() const {
+    return cat("tensor '", first_.key, "' ", shape_text(first_.shape), ": ");
+  }
+  std::string verb(const char* one, const char* many) const {
+    return first_.shape.empty() ? one : many;
+  }
+
+  void agree() const {
+    for (const auto* other : declarations_) {
+      if (other->dtype == first_.dtype && other->shape == first_.shape) continue;
+      const bool dtype = other->dtype != first_.dtype;
+      const bool shape = other->shape != first_.shape;
+      fail(Code::disagreement,
+           cat("tensor '", first_.key, "' has differing ",
+               dtype && shape ? "dtypes and shapes" : dtype ? "dtypes" : "shapes", ": ",
+               dtype_name(first_.dtype), " ", shape_text(first_.shape), " on rank ", first_.rank,
+               ", ", dtype_name(other->dtype), " ", shape_text(other->shape), " on rank ",
+               other->rank),
+           "a tensor has one dtype and one global shape in the whole job",
+           "The shape to give is that of the whole tensor, not of a rank's slice.");
+    }
+  }
+
+  std::vector<Given> collect() {
+    std::size_t total = 0;
+    for (const auto* declaration : declarations_) total += declaration->boxes.size();
+    std::vector<Given> given;
+    given.reserve(total);
+    const Box whole = Box::whole(first_.shape);
+    int number = 0, rank = first_.rank;
+    for (auto* declaration : declarations_) {
+      // A rank that speaks twice of one tensor goes on counting its boxes.
+      if (declaration->rank != rank) number = 0;
+      rank = declaration->rank;
+      for (auto& box : declaration->boxes) {
+        if (!lies_inside(box, first_.shape)) {
+          fail(Code::coverage,
+               cat(name(), any_box_text(box), " of rank ", rank, " ",
+                   verb("is", "are"), " outside of it"),
+               "a slice is given in global coordinates and lies inside the global shape", "");
+        }
+        if (first_.dtype == DType::string && box != whole) {
+          fail(Code::coverage,
+               cat(name(), "rank ", rank, " holds only ", box_text(box), " of it"),
+               "a string tensor is whole on each rank that has it", "");
+        }
+        if (count_ != 0 && !box.empty()) given.push_back({std::move(box), {rank, number}});
+        ++number;
+      }
+    }
+    return given;
+  }
+
+  /// Puts the holders of each distinct box together.
+  std::vector<HeldSlice> merge(std::vector<Given> given) const {
+    std::vector<std::size_t> order(given.size());
+    for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+    // given is ascending by rank and number, so these break ties.
+    std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+      const auto by_box = given[a].box <=> given[b].box;
+      return by_box != 0 ? by_box < 0 : a < b;
+    });
+    std::vector<HeldSlice> slices;
+    slices.reserve(given.size());
+    for (const auto i : order) {
+      auto& [box, holder] = given[i];
+      if (slices.empty() || slices.back().box != box) {
+        slices.push_back({std::move(box), {holder}});
+        continue;
+      }
+      auto& holders = slices.back().holders;
+      if (holders.back().rank == holder.rank) {
+        fail(Code::coverage,
+             cat(name(), box_text(box), " ", verb("is", "are"), " given twice by rank ",
+                 holder.rank),
+             "each element has one value on a rank", "Give each slice once.");
+      }
+      holders.push_back(holder);
+    }
+    return slices;
+  }
+
+  void prove(const std::vector<HeldSlice>& slices) const {
+    std::vector<Box> boxes;
+    boxes.reserve(slices.size());
+    for (const auto& slice : slices) boxes.push_back(slice.box);
+    if (const auto pair = find_overlap(boxes)) report_overlap(slices[pair->first], slices[pair->second]);
+    std::int64_t held = 0;
+    for (const auto& box : boxes) held += box.count();
+    if (held == count_) return;
+    const auto gap = find_gap(Box::whole(first_.shape), boxes);
+    fail(Code::coverage, cat(name(), box_text(*gap), " ", verb("is", "are"), " held by no rank"),
+         cat(count_ - held, " of its ", count_, " elements are missing"),
+         "The slices of all ranks together must make up the whole tensor.");
+  }
+
+  [[noreturn]] void report_overlap(const HeldSlice& a, const HeldSlice& b) const {
+    // The same rank may hold both while others hold one: name the lowest holders.
+    const int left = a.holders.front().rank, right = b.holders.front().rank;
+    const auto who = left == right
+                         ? cat("twice by rank ", left)
+                         : cat("by rank ", std::min(left, right), " and by rank ",
+                               std::max(left, right));
+    const auto& lower = left <= right ? a : b;
+    const auto& upper = left <= right ? b : a;
+    fail(Code::coverage,
+         cat(name(), box_text(*intersect(a.box, b.box)), " are held ", who,
+             " in differing slices: ", box_text(lower.box), " and ", box_text(upper.box)),
+         "an element that two slices hold would be stored twice", disjoint_advice);
+  }
+
+  std::vector<Declaration*> declarations_;
+  const Declaration& first_;
+  std::int64_t count_ = 0;
+};
+
+}  // namespace
+
+std::vector<CoveredTensor> check_coverage(std::vector<Declaration> declarations) {
+  std::vector<Declaration*> order;
+  order.reserve(declarations.size());
+  for (auto& declaration : declarations) order.push_back(&declaration);
+  std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
+    const auto by_key = a->key.compare(b->key);
+    return by_key != 0 ? by_key < 0 : a->rank < b->rank;
+  });
+  std::vector<CoveredTensor> tensors;
+  for (auto from = order.begin(); from != order.end();) {
+    const auto to = std::find_if(from, order.end(),
+                                 [&](const auto* other) { return other->key != (*from)->key; });
+    tensors.push_back(TensorCheck({from, to}).run());
+    from = to;
+  }
+  return tensors;
+}
+
+}  // namespace cairn

@@ -1,0 +1,224 @@
+#!/usr/bin/env python3
+"""Holds the source tree to the rules of its design. usage: check_tree.py [ROOT]
+
+Reads every #include in include/, src/, mpi/ and kokkos/ and complains of an arrow between layers
+that is not allowed, of circles, of third-party headers outside their layer, of files that are too
+long and of paths that only one machine has. Prints one line a fault; exit status 1 if there is any.
+"""
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+# What each layer may include directly, of the others. Public headers belong to layers too.
+BELOW_CHECKPOINT = {"base", "model", "sharding", "plan", "io", "commit", "group", "format"}
+ALLOWED = {
+    "base": set(),
+    "model": {"base"},
+    "sharding": {"base", "model"},
+    "plan": {"base", "model", "sharding"},
+    "io": {"base"},
+    "commit": {"base", "io"},
+    "group": {"base"},
+    "format": {"base", "model"},
+    "checkpoint": BELOW_CHECKPOINT,
+    "cli": BELOW_CHECKPOINT | {"checkpoint"},
+    "mpi": {"base"},  # and every public header
+    "kokkos": set(),  # and every public header
+}
+LAYER_OF_PUBLIC_HEADER = {
+    "error": "base", "log": "base",
+    "box": "model", "dtype": "model", "device": "model", "state": "model", "contents": "model",
+    "sharding": "sharding",
+    "group": "group",
+    "checkpoint_manager": "checkpoint", "cairn": "checkpoint",
+    "mpi": "mpi",
+    "kokkos": "kokkos",
+}
+FREE_OF_LAYERS = {"mpi", "kokkos"}  # see every public header, but never each other
+# Headers that make a file depend on a package: only these layers may name them.
+PACKAGES = {
+    "MPI": (re.compile(r"mpi(-ext)?\.h|mpio\.h"), {"mpi"}),
+    "Kokkos": (re.compile(r"(impl/)?Kokkos_.*"), {"kokkos"}),
+    "LevelDB": (re.compile(r"leveldb/.*"), {"format"}),
+    "protobuf": (re.compile(r"google/protobuf/.*|.*\.pb\.h"), {"format"}),
+    "HDF5": (re.compile(r"hdf5\.h|H5\w*\.h"), {"format", "mpi"}),
+    "CLI11": (re.compile(r"CLI/.*"), {"cli"}),
+}
+CODE_FOLDERS = ("include", "src", "mpi", "kokkos", "tests", "examples", "bench")
+LAYERED_FOLDERS = ("include", "src", "mpi", "kokkos")
+HEADERS, SOURCES = {".hpp", ".h"}, {".cpp", ".cc", ".cu"}
+LONGEST_HEADER, LONGEST_SOURCE = 300, 500
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)
+
+
+# Top folders that every machine has; naming one of them (/tmp, /usr/include) says nothing.
+SHARED_TOPS = {"bin", "dev", "etc", "home", "lib", "media", "mnt", "opt", "proc", "root", "run",
+               "sbin", "srv", "sys", "tmp", "usr", "var", "src"}
+
+
+def layer_of(path):
+    """The layer of a file, given relative to the root. None: nobody's."""
+    first, rest = path.parts[0], path.parts[1:]
+    if first == "src":
+        return rest[0] if len(rest) > 1 else None
+    if first in ("mpi", "kokkos"):
+        return first
+    if first == "include" and len(rest) > 1 and rest[0] == "cairn":
+        return LAYER_OF_PUBLIC_HEADER.get(Path(rest[1]).stem)
+    return None
+
+
+def code_files(root, folders):
+    for folder in folders:
+        for path in sorted((root / folder).rglob("*")):
+            if path.suffix in HEADERS | SOURCES and path.is_file():
+                yield path.relative_to(root)
+
+
+def resolve(root, includer, name):
+    """The file of the tree that an include names, or None when it lies outside."""
+    for folder in (includer.parent, Path("include"), Path("src"), Path(".")):
+        if (root / folder / name).is_file():
+            return Path(os.path.normpath(folder / name))
+    return None
+
+
+def is_generated(root, name):
+    return name.endswith(".pb.h") and any((root / "src").rglob(Path(name).name[:-5] + ".proto"))
+
+
+def check_include(root, includer, quote, name):
+    layer = layer_of(includer)
+    public = includer.parts[0] == "include"
+    if name.endswith(tuple(SOURCES)):
+        yield f"{includer}: includes the source file {name}"
+        return
+    if ".." in Path(name).parts:
+        yield f'{includer}: "{name}" climbs; write includes from src/ or include/'
+        return
+    for package, (pattern, layers) in PACKAGES.items():
+        if pattern.fullmatch(name) and layer not in layers:
+            yield f"{includer}: <{name}> ties layer {layer} to {package}"
+    target = resolve(root, includer, name)
+    if target is None:
+        if quote == '"' and not is_generated(root, name):
+            yield f'{includer}: "{name}" is no file of this tree'
+        elif public and re.search(r"[./]", name) and layer not in FREE_OF_LAYERS:
+            yield f"{includer}: <{name}> is not of the standard library, in a public header"
+        return
+    below = layer_of(target)
+    if public and target.parts[0] != "include":
+        yield f"{includer}: a public header includes {target}, which is not installed"
+    elif below is None:
+        yield f"{includer}: {target} belongs to no layer"
+    elif layer == below or below in ALLOWED[layer]:
+        return
+    elif layer in FREE_OF_LAYERS and target.parts[0] == "include" and below not in FREE_OF_LAYERS:
+        return
+    else:
+        yield f"{includer}: forbidden arrow {layer} -> {below} (includes {target})"
+
+
+def find_circles(edges):
+    state, trail = {}, []
+
+    def visit(node):
+        state[node] = "open"
+        trail.append(node)
+        for target in edges.get(node, ()):
+            if state.get(target) == "open":
+                circle = trail[trail.index(target):] + [target]
+                yield "circle of includes: " + " -> ".join(map(str, circle))
+            elif target not in state:
+                yield from visit(target)
+        trail.pop()
+        state[node] = "done"
+
+    for node in sorted(edges):
+        if node not in state:
+            yield from visit(node)
+
+
+def check_includes(root):
+    edges = {}
+    for path in code_files(root, LAYERED_FOLDERS):
+        text = (root / path).read_text(encoding="utf-8")
+        if layer_of(path) not in ALLOWED:
+            yield f"{path}: belongs to no layer"
+            continue
+        if path.suffix in HEADERS and "#pragma once" not in text:
+            yield f"{path}: #pragma once is missing"
+        for quote, name in INCLUDE.findall(text):
+            yield from check_include(root, path, quote, name)
+            target = resolve(root, path, name)
+            if target is not None:
+                edges.setdefault(path, []).append(target)
+    yield from find_circles(edges)
+
+
+def check_examples(root):
+    for path in code_files(root, ["examples"]):
+        for _, name in INCLUDE.findall((root / path).read_text(encoding="utf-8")):
+            target = resolve(root, path, name)
+            if target is not None and target.parts[0] not in ("examples", "include"):
+                yield f"{path}: an example includes {target}, which is not installed"
+
+
+def check_lengths(root):
+    for path in code_files(root, CODE_FOLDERS):
+        limit = LONGEST_HEADER if path.suffix in HEADERS else LONGEST_SOURCE
+        with open(root / path, encoding="utf-8") as file:
+            lines = sum(1 for _ in file)
+        if lines > limit:
+            yield f"{path}: {lines} lines, at most {limit} are allowed"
+
+
+def tracked_files(root):
+    try:
+        listing = subprocess.run(["git", "-c", f"safe.directory={root}", "ls-files", "-z"], cwd=root,
+                                 check=True, capture_output=True).stdout.decode()
+        return [Path(name) for name in listing.split("\0") if name]
+    except (OSError, subprocess.CalledProcessError):  # an unpacked archive
+        return [path.relative_to(root) for path in root.rglob("*")
+                if path.is_file() and not path.relative_to(root).parts[0].startswith("build")]
+
+
+def machine_paths(root):
+    """Pattern of paths that exist on one machine only: home folders, and where this tree lies."""
+    patterns = [r"/home/[a-z]", r"/Users/[A-Za-z]", r"/root[/]"]
+    if len(root.parts) > (3 if root.parts[1] in SHARED_TOPS else 2):
+        patterns.append(re.escape(str(root)) + r"(?![\w-])")
+    return re.compile(r"(?<![\w.})\]*$-])(" + "|".join(patterns) + ")")
+
+
+def check_paths(root):
+    pattern = machine_paths(root)
+    for path in tracked_files(root):
+        try:
+            text = (root / path).read_text(encoding="utf-8")
+        except (UnicodeDecodeError, OSError):
+            continue  # binary, or deleted and not yet committed
+        for number, line in enumerate(text.splitlines(), 1):
+            if found := pattern.search(line):
+                yield f"{path}:{number}: '{found.group(1)}' is a path of one machine only"
+
+
+def check_tree(root):
+    root = Path(root).resolve()
+    checks = (check_includes, check_examples, check_lengths, check_paths)
+    return [fault for check in checks for fault in check(root)]
+
+
+def main(arguments):
+    if len(arguments) > 1 or arguments[:1] in (["-h"], ["--help"]):
+        print(__doc__)
+        return 2
+    faults = check_tree(arguments[0] if arguments else Path(__file__).parents[2])
+    print("\n".join(faults) if faults else "the tree keeps its rules")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

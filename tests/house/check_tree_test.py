@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+"""The tree's checker must itself be able to fail: small trees, each with one fault."""
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+import check_tree  # noqa: E402
+
+SOUND = {
+    "include/cairn/error.hpp": "#pragma once\n#include <string>\n",
+    "include/cairn/box.hpp": "#pragma once\n#include <vector>\n",
+    "include/cairn/group.hpp": "#pragma once\n#include <span>\n",
+    "include/cairn/mpi.hpp": '#pragma once\n#include <mpi.h>\n#include "cairn/group.hpp"\n',
+    "include/cairn/kokkos.hpp": '#pragma once\n#include <Kokkos_Core.hpp>\n#include "cairn/box.hpp"\n',
+    "src/base/text.hpp": '#pragma once\n#include "cairn/error.hpp"\n',
+    "src/model/box.cpp": '#include "cairn/box.hpp"\n#include "base/text.hpp"\n',
+    "src/plan/plan.hpp": '#pragma once\n#include "cairn/box.hpp"\n',
+    "src/io/file.hpp": '#pragma once\n#include "base/text.hpp"\n',
+    "src/commit/names.cpp": '#include "io/file.hpp"\n',
+    "src/format/bundle/entry.proto": "",
+    "src/format/bundle/entry.cpp": '#include "format/bundle/entry.pb.h"\n#include <leveldb/table.h>\n',
+    "src/checkpoint/save.cpp": '#include "commit/names.hpp"\n#include "plan/plan.hpp"\n',
+    "src/commit/names.hpp": "#pragma once\n",
+    "src/cli/main.cpp": '#include <CLI/CLI.hpp>\n#include "io/file.hpp"\n',
+    "mpi/group.cpp": '#include "cairn/mpi.hpp"\n#include "base/text.hpp"\n',
+    "kokkos/staging.hpp": '#pragma once\n#include "cairn/kokkos.hpp"\n',
+    "examples/first.cpp": '#include "cairn/box.hpp"\n',
+    "tests/model/box_test.cpp": '#include "model/anything.hpp"\n',
+}
+
+
+class CheckTree(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = Path(folder.name).resolve() / "tree"
+
+    def faults(self, **changes):
+        for name, text in {**SOUND, **changes.pop("files", {})}.items():
+            path = self.root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        return check_tree.check_tree(self.root)
+
+    def expect_only(self, fault, files):
+        self.assertEqual(self.faults(files=files), [fault])
+
+    def test_a_sound_tree_has_no_faults(self):
+        self.assertEqual(self.faults(), [])
+
+    def test_arrows_that_point_up(self):
+        for includer, name, arrow in [
+                ("src/base/a.cpp", "cairn/box.hpp", "base -> model (includes include/cairn/box.hpp)"),
+                ("src/model/a.cpp", "plan/plan.hpp", "model -> plan (includes src/plan/plan.hpp)"),
+                ("src/io/a.cpp", "cairn/box.hpp", "io -> model (includes include/cairn/box.hpp)"),
+                ("src/plan/a.cpp", "io/file.hpp", "plan -> io (includes src/io/file.hpp)"),
+                ("src/format/a.cpp", "io/file.hpp", "format -> io (includes src/io/file.hpp)"),
+                ("src/group/a.cpp", "cairn/box.hpp", "group -> model (includes include/cairn/box.hpp)"),
+                ("src/cli/a.cpp", "cairn/mpi.hpp", "cli -> mpi (includes include/cairn/mpi.hpp)"),
+                ("mpi/a.cpp", "plan/plan.hpp", "mpi -> plan (includes src/plan/plan.hpp)"),
+                ("mpi/a.cpp", "cairn/kokkos.hpp", "mpi -> kokkos (includes include/cairn/kokkos.hpp)"),
+                ("kokkos/a.hpp", "base/text.hpp", "kokkos -> base (includes src/base/text.hpp)"),
+                ("include/cairn/error.hpp", "cairn/box.hpp",
+                 "base -> model (includes include/cairn/box.hpp)")]:
+            with self.subTest(arrow=arrow):
+                self.setUp()
+                self.expect_only(f"{includer}: forbidden arrow {arrow}",
+                                 {includer: f'#pragma once\n  #  include "{name}"\n'})
+
+    def test_public_headers_see_installed_and_standard_ones_only(self):
+        self.expect_only("include/cairn/box.hpp: a public header includes src/base/text.hpp, which is"
+                         " not installed",
+                         {"include/cairn/box.hpp": '#pragma once\n#include "base/text.hpp"\n'})
+        self.expect_only("include/cairn/box.hpp: <fmt/core.h> is not of the standard library, in a"
+                         " public header",
+                         {"include/cairn/box.hpp": "#pragma once\n#include <fmt/core.h>\n"})
+
+    def test_packages_stay_in_their_layers(self):
+        for includer, name, fault in [
+                ("src/io/a.cpp", "mpi.h", "ties layer io to MPI"),
+                ("src/model/a.cpp", "Kokkos_Core.hpp", "ties layer model to Kokkos"),
+                ("mpi/a.cpp", "Kokkos_Core.hpp", "ties layer mpi to Kokkos"),
+                ("src/commit/a.cpp", "leveldb/db.h", "ties layer commit to LevelDB"),
+                ("src/checkpoint/a.cpp", "CLI/CLI.hpp", "ties layer checkpoint to CLI11")]:
+            with self.subTest(name=name):
+                self.setUp()
+                self.expect_only(f"{includer}: <{name}> {fault}", {includer: f"#include <{name}>\n"})
+
+    def test_circles(self):
+        self.expect_only(
+            "circle of includes: src/io/a.hpp -> src/io/b.hpp -> src/io/a.hpp",
+            {"src/io/a.hpp": '#pragma once\n#include "io/b.hpp"\n',
+             "src/io/b.hpp": '#pragma once\n#include "io/a.hpp"\n'})
+
+    def test_includes_of_sources_climbing_missing_and_nobodys_files(self):
+        self.expect_only("src/io/a.cpp: includes the source file io/b.cpp",
+                         {"src/io/a.cpp": '#include "io/b.cpp"\n'})
+        self.expect_only('src/io/a.cpp: "../io/file.hpp" climbs; write includes from src/ or include/',
+                         {"src/io/a.cpp": '#include "../io/file.hpp"\n'})
+        self.expect_only('src/io/a.cpp: "io/gone.hpp" is no file of this tree',
+                         {"src/io/a.cpp": '#include "io/gone.hpp"\n'})
+        self.expect_only("src/stray.cpp: belongs to no layer",
+                         {"src/io/a.cpp": "", "src/stray.cpp": ""})
+
+    def test_a_header_without_pragma_once(self):
+        self.expect_only("src/io/a.hpp: #pragma once is missing", {"src/io/a.hpp": "\n"})
+
+    def test_an_example_that_looks_inside(self):
+        self.expect_only(
+            "examples/first.cpp: an example includes src/base/text.hpp, which is not installed",
+            {"examples/first.cpp": '#include "base/text.hpp"\n'})
+
+    def test_long_files(self):
+        self.expect_only("src/io/a.hpp: 301 lines, at most 300 are allowed",
+                         {"src/io/a.hpp": "#pragma once\n" + 300 * "\n", "src/io/b.cpp": 500 * "\n"})
+        self.setUp()
+        self.expect_only("tests/io/a.cpp: 501 lines, at most 500 are allowed",
+                         {"tests/io/a.cpp": 501 * "\n"})
+
+    def test_paths_of_one_machine(self):
+        home = "/home" + "/somebody"
+        self.expect_only("docs/a.md:2: '/home" + "/s' is a path of one machine only",
+                         {"docs/a.md": f"first\nsee {home}/notes\n"})
+        self.setUp()
+        here = str(self.root)
+        self.expect_only(f"docs/a.md:1: '{here}' is a path of one machine only",
+                         {"docs/a.md": f"cd {here}/build\n"})
+
+    def test_untracked_files_may_hold_paths(self):
+        files = {"notes.md": f"{self.root}\n"}
+        self.faults(files=files)
+        git = ["git", "-C", str(self.root)]
+        subprocess.run([*git, "init", "-q"], check=True)
+        subprocess.run([*git, "add", "src"], check=True)
+        self.assertEqual(check_tree.check_tree(self.root), [])
+
+    def test_the_program_tells_by_its_exit_status(self):
+        self.faults(files={"src/io/a.hpp": "\n"})
+        program = [sys.executable, check_tree.__file__, str(self.root)]
+        failed = subprocess.run(program, capture_output=True, text=True)
+        self.assertEqual(failed.returncode, 1)
+        self.assertEqual(failed.stdout, "src/io/a.hpp: #pragma once is missing\n")
+        (self.root / "src/io/a.hpp").unlink()
+        self.assertEqual(subprocess.run(program, capture_output=True).returncode, 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

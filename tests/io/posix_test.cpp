@@ -1,0 +1,166 @@
+// What only the disk can show: other processes, links, pipes and full file systems.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "base/text.hpp"
+#include "io/expect_error.hpp"
+#include "io/file_system.hpp"
+#include "io/system_error.hpp"
+#include "io/temporary_directory.hpp"
+
+namespace cairn::io {
+namespace {
+
+TEST(Posix, ErrorsByNumber) {
+  EXPECT_EQ(system_error(ENOSPC, "write", "/x").code(), Code::no_space);
+  EXPECT_EQ(system_error(EDQUOT, "write", "/x").code(), Code::no_space);
+  EXPECT_EQ(system_error(ENOENT, "write", "/x").code(), Code::not_found);
+  EXPECT_EQ(system_error(EEXIST, "write", "/x").code(), Code::already_exists);
+  EXPECT_EQ(system_error(ENOLCK, "lock", "/x").code(), Code::unsupported);
+  EXPECT_EQ(system_error(ENOSYS, "lock", "/x").code(), Code::unsupported);
+  EXPECT_EQ(system_error(EOPNOTSUPP, "lock", "/x").code(), Code::unsupported);
+  EXPECT_EQ(system_error(EIO, "sync", "/x").code(), Code::io);
+  const auto error = system_error(EROFS, "create file", "/d/x");
+  EXPECT_STREQ(error.what(),
+               "cannot create file: /d/x (Read-only file system) The file system is mounted "
+               "read-only: use another directory.");
+  EXPECT_EQ(error.path(), "/d/x");
+}
+
+TEST(Posix, LinksToDevicesAreRefused) {
+  test::TemporaryDirectory directory;
+  const auto path = directory.path() / "device";
+  ASSERT_EQ(::symlink("/dev/null", path.c_str()), 0);
+  EXPECT_CAIRN_ERROR(posix_file_system()->create(path), Code::already_exists, "File exists");
+  EXPECT_CAIRN_ERROR(posix_file_system()->open_read(path), Code::io, "it is no regular file");
+}
+
+TEST(Posix, APipeDoesNotHang) {
+  test::TemporaryDirectory directory;
+  const auto path = directory.path() / "pipe";
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  EXPECT_CAIRN_ERROR(posix_file_system()->open_read(path), Code::io,
+                     cat("cannot open file: ", path.string(), " (it is no regular file)"));
+}
+
+TEST(Posix, WriteBeyondTheFileSizeLimitIsReportedAfterWhatFits) {
+  // In a child: the limit is of the process. The first call writes 1000 bytes, the next none.
+  test::TemporaryDirectory directory;
+  const auto path = directory.path() / "a";
+  const pid_t child = ::fork();
+  if (child == 0) {
+    std::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{1000, 1000};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    int result = 1;
+    try {
+      auto file = posix_file_system()->create(path);
+      const std::string text(5000, 'x');
+      file->write_at(0, std::as_bytes(std::span(text)));
+    } catch (const Error& error) {
+      const std::string message = error.what();
+      const bool told = message.find("cannot write 4000 bytes at offset 1000") == 0 &&
+                        message.find("File too large") != std::string::npos;
+      result = told && error.code() == Code::io ? 0 : 2;
+    }
+    ::_exit(result);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_EQ(std::filesystem::file_size(path), 1000u);
+}
+
+TEST(Posix, LockOfAnotherProcessHoldsUntilItDies) {
+  test::TemporaryDirectory directory;
+  const auto path = directory.path() / "lock";
+  int ready[2], go[2];
+  ASSERT_EQ(::pipe(ready), 0);
+  ASSERT_EQ(::pipe(go), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const auto lock = posix_file_system()->try_lock(path);
+    const char answer = lock ? 'y' : 'n';
+    char end;
+    if (::write(ready[1], &answer, 1) != 1 || ::read(go[0], &end, 1) != 1) ::_exit(1);
+    ::_exit(0);  // as a crash: no destructor runs
+  }
+  char answer = 0;
+  ASSERT_EQ(::read(ready[0], &answer, 1), 1);
+  EXPECT_EQ(answer, 'y');
+  EXPECT_FALSE(posix_file_system()->try_lock(path));
+  ASSERT_EQ(::write(go[1], "x", 1), 1);
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_TRUE(posix_file_system()->try_lock(path));
+  for (int descriptor : {ready[0], ready[1], go[0], go[1]}) ::close(descriptor);
+}
+
+TEST(Posix, AForkedChildNeitherKeepsNorDropsTheLock) {
+  test::TemporaryDirectory directory;
+  const auto path = directory.path() / "lock";
+  auto lock = posix_file_system()->try_lock(path);
+  int done[2], go[2];
+  ASSERT_EQ(::pipe(done), 0);
+  ASSERT_EQ(::pipe(go), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    lock.reset();  // of the parent
+    char end;
+    if (::write(done[1], "x", 1) != 1 || ::read(go[0], &end, 1) != 1) ::_exit(1);
+    ::_exit(0);
+  }
+  char answer = 0;
+  ASSERT_EQ(::read(done[0], &answer, 1), 1);
+  EXPECT_FALSE(posix_file_system()->try_lock(path));
+  lock.reset();
+  EXPECT_TRUE(posix_file_system()->try_lock(path));
+  ASSERT_EQ(::write(go[1], "x", 1), 1);
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  for (int descriptor : {done[0], done[1], go[0], go[1]}) ::close(descriptor);
+}
+
+TEST(Posix, DescriptorsAreClosedOnExec) {
+  test::TemporaryDirectory directory;
+  auto file = posix_file_system()->create(directory.path() / "a");
+  const auto lock = posix_file_system()->try_lock(directory.path() / "lock");
+  int found = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    const auto target = std::filesystem::read_symlink(entry.path(), gone);
+    if (gone || target.parent_path() != directory.path()) continue;
+    ++found;
+    EXPECT_TRUE(::fcntl(std::stoi(entry.path().filename()), F_GETFD) & FD_CLOEXEC) << target;
+  }
+  EXPECT_EQ(found, 2);
+}
+
+TEST(Posix, NothingStaysOpen) {
+  const auto count = [] {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
+  };
+  test::TemporaryDirectory directory;
+  const auto files = posix_file_system();
+  const auto before = count();
+  replace_file(*files, directory.path() / "a", "text");
+  read_file(*files, directory.path() / "a", 10);
+  files->create(directory.path() / "b").reset();
+  files->list(directory.path());
+  files->try_lock(directory.path() / "lock").reset();
+  EXPECT_THROW(read_file(*files, directory.path() / "a", 1), Error);
+  EXPECT_THROW(files->open_read(directory.path()), Error);
+  EXPECT_EQ(count(), before);
+}
+
+}  // namespace
+}  // namespace cairn::io
