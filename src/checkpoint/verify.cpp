@@ -11,6 +11,7 @@
 #include "cairn/error.hpp"
 #include "checkpoint/contents_reader.hpp"
 #include "format/bundle/key_text.hpp"
+#include "format/bundle/meta.hpp"
 #include "format/bundle/strings.hpp"
 
 namespace cairn {
@@ -100,7 +101,7 @@ bool Verifier::load() {
   sizes_ = loaded_.data_sizes;
   report_.tensors = static_cast<std::int64_t>(contents_.tensors.size());
   for (const auto& tensor : contents_.own) {
-    if (tensor.key != meta_key) continue;
+    if (tensor.key != bundle::meta_key) continue;
     report_.ours = true;
     if (tensor.slices.size() == 1) meta_file_ = tensor.slices.front().file;
     if (tensor.problem.empty() && !loaded_.meta_problem.empty()) {
