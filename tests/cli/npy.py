@@ -21,8 +21,8 @@ OWN_WORDS = {"bfloat16", "float8_e5m2", "float8_e4m3fn", "float8_e4m3fnuz", "flo
 
 
 def cat(prefix, tensor, *flags):
-    key = ["--", prefix, tensor["key"]] if "key" in tensor else [prefix, "--key-hex",
-                                                                tensor["key_hex"]]
+    hexed = tensor.get("key_hex") or tensor["key"].encode().hex()  # a key may hold a zero byte
+    key = [prefix, "--key-hex", hexed]
     return subprocess.run([tool, "cat", *flags, *map(str, key)], check=True,
                           stdout=subprocess.PIPE).stdout
 
