@@ -33,9 +33,8 @@ std::vector<const StoredSlice*> touched(const CheckpointContents& contents,
         .of_tensor(tensor.key);
   }
   if (wanted.rank() != tensor.shape.size() || !Box::whole(tensor.shape).contains(wanted)) {
-    throw Error(Code::invalid_argument,
-                cat(box_text(wanted), " is no part of tensor ", name, " ",
-                    shape_text(tensor.shape)))
+    throw Error(Code::invalid_argument, cat(box_text(wanted), " is no part of tensor ", name, " ",
+                                            shape_text(tensor.shape)))
         .of_tensor(tensor.key);
   }
   require_stored(tensor, {wanted});

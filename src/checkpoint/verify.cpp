@@ -154,8 +154,8 @@ void Verifier::list_data_files() {
       sizes_[file] = status->size;
       continue;
     }
-    auto& finding = add(Kind::damage, cat("data file ", file, " of ", contents_.num_files,
-                                          " is missing"));
+    auto& finding =
+        add(Kind::damage, cat("data file ", file, " of ", contents_.num_files, " is missing"));
     finding.file = path.string();
     if (++missing == most_missing_files) {
       add(Kind::damage, "more data files may be missing: no more were looked for");

@@ -17,10 +17,10 @@ struct Finding {
     note      ///< worth saying, but no fault
   };
   Kind kind = Kind::note;
-  std::string what;   ///< in words
-  std::string key;    ///< of the tensor, as stored
-  std::string slice;  ///< of it, as TensorFlow's spec
-  std::string file;   ///< path
+  std::string what;          ///< in words
+  std::string key;           ///< of the tensor, as stored
+  std::string slice;         ///< of it, as TensorFlow's spec
+  std::string file;          ///< path
   std::int64_t offset = -1;  ///< in the file, in bytes
 };
 

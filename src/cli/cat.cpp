@@ -141,8 +141,7 @@ void run(io::FileSystem& files, const Options& options) {
   }
   if (options.format == "npy") npy_header(tensor.dtype, {});  // says why not
   const auto values = read_string_box(files, contents, tensor, box, bar.callback());
-  to_output(options,
-            [&](std::ostream& out) { write_strings(out, values, options, box.extent); });
+  to_output(options, [&](std::ostream& out) { write_strings(out, values, options, box.extent); });
 }
 
 }  // namespace
@@ -169,8 +168,10 @@ void add_cat(Tool& tool) {
   command->footer(
       "Each stored slice that holds a part of it is read whole and checked before anything is\n"
       "written. Variants cannot be decoded.\n"
-      "npy: half becomes '<f2'; quantised integers plain ones; bfloat16 '<u2', float8 and the 4- and\n"
-      "2-bit types '|u1', with their bits as stored (one byte an element). Strings have no npy form.\n\n"
+      "npy: half becomes '<f2'; quantised integers plain ones; bfloat16 '<u2', float8 and the 4- "
+      "and\n"
+      "2-bit types '|u1', with their bits as stored (one byte an element). Strings have no npy "
+      "form.\n\n"
       "Examples:\n"
       "  cairn cat run/ckpt step\n"
       "  cairn cat run/ckpt/ckpt-100 u --slice 0,20:15,15\n"

@@ -9,7 +9,8 @@
 namespace cairn::cli {
 
 struct Tool {
-  CLI::App app{"Look into checkpoints of Cairn and TensorFlow, check them, clear up after crashes."};
+  CLI::App app{
+      "Look into checkpoints of Cairn and TensorFlow, check them, clear up after crashes."};
   std::shared_ptr<io::FileSystem> files = io::posix_file_system();
   int exit_code = 0;  ///< set by the command that ran
 };

@@ -26,8 +26,8 @@ std::set<std::string> our_names(io::FileSystem& files, const io::Path& directory
   std::set<std::string> names;
   for (const auto& entry : files.list(directory)) {
     const auto split = split_step(entry.substr(0, entry.rfind("_temp_")));
-    if (split && commit::parse_name(entry, split->name).kind ==
-                     commit::ParsedName::Kind::temp_directory) {
+    if (split &&
+        commit::parse_name(entry, split->name).kind == commit::ParsedName::Kind::temp_directory) {
       names.insert(split->name);
     }
   }
@@ -87,8 +87,9 @@ void add_gc(Tool& tool) {
   auto* command = tool.app.add_subcommand("gc", "Clear up after saves that did not finish");
   command->add_option("DIR", options->directory, "Directory of checkpoints")->required();
   command->add_flag("--dry-run", options->dry_run, "Say what would be done, and change nothing");
-  command->add_option("--name", options->name,
-                      "Only the checkpoints NAME-STEP; else all names under which Cairn saved here");
+  command->add_option(
+      "--name", options->name,
+      "Only the checkpoints NAME-STEP; else all names under which Cairn saved here");
   command->footer(
       "A save whose job died after all its bytes were durable is completed; what others left is\n"
       "removed. Committed checkpoints and files that Cairn did not make are not touched. The\n"

@@ -109,7 +109,7 @@ Json json_of(const Look& found) {
   return out;
 }
 
-void print_slices(const CheckpointContents& contents, const StoredTensor& tensor, bool all) {
+void print_slices(const StoredTensor& tensor, bool all) {
   if (!tensor.sliced) return;
   const auto count = all ? tensor.slices.size() : std::min(tensor.slices.size(), slices_shown);
   std::vector<std::vector<std::string>> rows;
@@ -123,7 +123,6 @@ void print_slices(const CheckpointContents& contents, const StoredTensor& tensor
   if (count < tensor.slices.size()) {
     std::cout << "      and " << tensor.slices.size() - count << " more (--all)\n";
   }
-  (void)contents;
 }
 
 void print(const Look& found, bool all) {
@@ -154,8 +153,8 @@ void print(const Look& found, bool all) {
                         : bytes_text(static_cast<double>(size->second)),
                     file_name(contents, file)});
   }
-  std::cout << "\n  " << contents.num_files << (contents.num_files == 1 ? " data file" : " data files")
-            << '\n';
+  std::cout << "\n  " << contents.num_files
+            << (contents.num_files == 1 ? " data file" : " data files") << '\n';
   print_table(rows, "    ", {0, 1});
   std::cout << "\n  " << contents.tensors.size()
             << (contents.tensors.size() == 1 ? " tensor" : " tensors") << '\n';
@@ -173,7 +172,7 @@ void print(const Look& found, bool all) {
                                [](const auto& t) { return t.sliced && !t.slices.empty(); });
   if (any) std::cout << "\n  slices\n";
   for (const auto& tensor : contents.tensors) {
-    if (!tensor.slices.empty()) print_slices(contents, tensor, all);
+    if (!tensor.slices.empty()) print_slices(tensor, all);
   }
 }
 

@@ -90,9 +90,9 @@ void add_verify(Tool& tool) {
   command->footer(
       "Exit status: 0 whole, 1 damaged, 2 cannot tell (not there, not readable, or it holds\n"
       "variants, whose bytes are not decoded). Of a directory: 1 if any is damaged, else 2 if any\n"
-      "cannot be told. In checkpoints of Cairn every byte is accounted for, gaps and the spare copy\n"
-      "of the index too; in others', bytes that belong to no tensor and tensors that are stored in\n"
-      "part are told as notes. Nothing is changed.\n\n"
+      "cannot be told. In checkpoints of Cairn every byte is accounted for, gaps and the spare\n"
+      "copy of the index too; in others', bytes that belong to no tensor and tensors that are stored\n"
+      "in part are told as notes. Nothing is changed.\n\n"
       "Examples:\n"
       "  cairn verify run/ckpt/ckpt-100\n"
       "  cairn verify run/ckpt && echo all whole\n"

@@ -3,12 +3,12 @@
 
 #include <span>
 
+#include "base/checksum.hpp"
 #include "base/text.hpp"
 #include "cairn/checkpoint_manager.hpp"
 #include "cairn/log.hpp"
 #include "checkpoint/save_steps.hpp"
 #include "checkpoint/verify.hpp"
-#include "base/checksum.hpp"
 #include "format/bundle/index.hpp"
 #include "group/threads.hpp"
 #include "io/memory.hpp"
@@ -80,8 +80,8 @@ class Verify : public testing::Test {
     }
   }
 
-  static StoredTensor bytes_at(const std::string& key, const std::string& data,
-                               std::int64_t offset, std::int64_t size) {
+  static StoredTensor bytes_at(const std::string& key, const std::string& data, std::int64_t offset,
+                               std::int64_t size) {
     StoredSlice slice;
     slice.box = Box::whole({size});
     slice.offset = offset;
@@ -198,8 +198,7 @@ TEST_F(Verify, SlicesThatShareBytesAreEachChecked) {
   auto right = bytes_at("a", data, 0, 10), wrong = bytes_at("b", data, 0, 10);
   wrong.slices[0].crc32c ^= 1;
   io::create_directories(*files_, "/run");
-  replace("/run/ckpt-5.index",
-          bundle::build_index(1, {right, wrong, bytes_at("c", data, 3, 4)}));
+  replace("/run/ckpt-5.index", bundle::build_index(1, {right, wrong, bytes_at("c", data, 3, 4)}));
   replace("/run/ckpt-5.data-00000-of-00001", data);
   const auto checked = verify();
   ASSERT_EQ(checked.findings.size(), 1u) << words(checked);
@@ -232,10 +231,11 @@ TEST_F(Verify, ACheckpointThatGoesAwayMeanwhileIsNotDamaged) {
 TEST_F(Verify, ProgressEndsAtTheTotal) {
   save();
   std::int64_t last = 0, all = -1;
-  const auto checked = verify_checkpoint(*files_, prefix_, [&](std::int64_t done, std::int64_t total) {
-    EXPECT_GE(done, last);
-    last = done, all = total;
-  });
+  const auto checked =
+      verify_checkpoint(*files_, prefix_, [&](std::int64_t done, std::int64_t total) {
+        EXPECT_GE(done, last);
+        last = done, all = total;
+      });
   EXPECT_EQ(last, all);
   EXPECT_EQ(last, checked.bytes);
 }

@@ -49,7 +49,8 @@ class Checkpoint : public testing::Test {
     return found;
   }
   // What verify says when a file has other bytes for a moment.
-  static Ran verify_with(const std::string& prefix, const fs::path& file, const std::string& bytes) {
+  static Ran verify_with(const std::string& prefix, const fs::path& file,
+                         const std::string& bytes) {
     const auto right = read_bytes(file);
     write_bytes(file, bytes);
     auto ran = run_tool({"verify", prefix, "--json"});
@@ -267,9 +268,11 @@ TEST_F(Checkpoint, ToolsChangeNothing) {
     return seen;
   };
   before = look();
-  for (const std::vector<std::string>& words :
-       {std::vector<std::string>{"ls", directory()}, {"show", prefix}, {"cat", prefix, "field"},
-        {"verify", directory()}, {"gc", directory(), "--dry-run"}}) {
+  for (const std::vector<std::string>& words : {std::vector<std::string>{"ls", directory()},
+                                                {"show", prefix},
+                                                {"cat", prefix, "field"},
+                                                {"verify", directory()},
+                                                {"gc", directory(), "--dry-run"}}) {
     EXPECT_EQ(run_tool(words).status, 0);
     EXPECT_EQ(look(), before) << words.front();
   }

@@ -161,7 +161,8 @@ TEST(Bad, VerifyNamesTheDamageOfEachCase) {
     const auto found = ran.json().at(0);
     std::string words;
     for (const auto& finding : found["findings"]) {
-      words += finding["kind"].get<std::string>() + ": " + finding["what"].get<std::string>() + '\n';
+      words +=
+          finding["kind"].get<std::string>() + ": " + finding["what"].get<std::string>() + '\n';
     }
     if (bad["case"] == "slices_insufficient") {
       // Of another program's tensor a part may be stored: TensorFlow reads that part.
@@ -265,8 +266,8 @@ TEST(Golden_, LsGroupsByName) {
     EXPECT_EQ(item["bytes"], bytes);
     found.emplace_back(item["step"], item["newest"]);
   }
-  EXPECT_THAT(found, testing::ElementsAre(std::pair(30, false), std::pair(40, false),
-                                          std::pair(50, true)));
+  EXPECT_THAT(
+      found, testing::ElementsAre(std::pair(30, false), std::pair(40, false), std::pair(50, true)));
 }
 
 TEST(Golden_, TextIsReadable) {

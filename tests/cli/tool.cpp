@@ -28,8 +28,7 @@ Ran run_tool(const std::vector<std::string>& arguments) {
   posix_spawn_file_actions_addopen(&actions, 1, out.c_str(), O_WRONLY | O_CREAT, 0600);
   posix_spawn_file_actions_addopen(&actions, 2, err.c_str(), O_WRONLY | O_CREAT, 0600);
   pid_t child = 0;
-  const int failed =
-      posix_spawn(&child, pointers[0], &actions, nullptr, pointers.data(), environ);
+  const int failed = posix_spawn(&child, pointers[0], &actions, nullptr, pointers.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   if (failed) throw std::runtime_error("cannot start " CAIRN_TOOL);
   int status = 0;

@@ -197,8 +197,8 @@ TEST_P(ThreadRanks, AbortEndsAllRanksAndNotTheProcess) {
   std::atomic<int> told = 0;
   const auto error = error_of([&] {
     run(4, [&](SharedGroup group) {
-      group->barrier();
       try {
+        group->barrier();
         if (group->rank() == 2) group->abort("the wire is cut");
         group->receive((group->rank() + 1) % 4);
       } catch (const Error& caught) {
