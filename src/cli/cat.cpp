@@ -44,7 +44,7 @@ const StoredTensor& find(const CheckpointContents& contents, const std::string& 
     if (tensor.key == key) return tensor;
   }
   throw Error(Code::not_found, cat("there is no tensor ", shown_key(key), " in ", contents.prefix),
-              cat("it holds ", contents.tensors.size(), " other tensors"),
+              cat("it holds ", contents.tensors.size(), " tensors under other keys"),
               "cairn show lists their keys.")
       .of_tensor(key);
 }

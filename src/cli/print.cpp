@@ -11,6 +11,8 @@
 namespace cairn::cli {
 namespace {
 
+constexpr std::size_t widest_column = 60;
+
 std::size_t width(const std::string& text) {
   return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
     return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
@@ -74,12 +76,16 @@ void print_table(const std::vector<std::vector<std::string>>& rows, const std::s
   std::vector<std::size_t> widths;
   for (const auto& row : rows) {
     if (widths.size() < row.size()) widths.resize(row.size());
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width(row[i]));
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const auto cell = width(row[i]);
+      if (cell <= widest_column) widths[i] = std::max(widths[i], cell);
+    }
   }
   for (const auto& row : rows) {
     std::string line = indent;
     for (std::size_t i = 0; i < row.size(); ++i) {
-      const std::string pad(widths[i] - width(row[i]), ' ');
+      const auto cell = width(row[i]);
+      const std::string pad(widths[i] > cell ? widths[i] - cell : 0, ' ');
       const bool flush_right = std::find(right.begin(), right.end(), i) != right.end();
       line += (i ? "  " : "") + (flush_right ? pad + row[i] : row[i] + pad);
     }

@@ -27,8 +27,8 @@ std::string local_time(double seconds);
 /// "2026-11-21T13:51:07.250Z"
 std::string utc_time(double seconds);
 
-/// Columns as wide as their widest cell, two blanks between, no blanks at line ends. Numbers of
-/// columns that are set flush right. Widths count UTF-8 characters.
+/// Columns as wide as their widest cell, two blanks between, no blanks at line ends. Widths count
+/// UTF-8 characters; a cell of more than 60 sticks out. `right`: columns that are set flush right.
 void print_table(const std::vector<std::vector<std::string>>& rows, const std::string& indent,
                  const std::vector<std::size_t>& right = {});
 
