@@ -177,11 +177,17 @@ std::vector<RecoveryStep> find_debris(const Job& job, const std::vector<Candidat
   auto& files = *job.files;
   std::map<std::int64_t, int> files_of_step;  // -1: an index that cannot be read; leave its data
   const auto names = files.list(job.directory);
+  // Another program may be saving under this name, data first: orphans are ours only where we have
+  // saved.
+  bool ours = !completed.empty();
   for (const auto& name : names) {
     const auto parsed = commit::parse_name(name, job.options.name);
+    ours |= parsed.kind == Kind::temp_directory;
     if (parsed.kind != Kind::index) continue;
     try {
-      files_of_step[parsed.step] = read_contents(files, job.prefix(parsed.step)).num_files;
+      const auto contents = read_contents(files, job.prefix(parsed.step));
+      files_of_step[parsed.step] = contents.num_files;
+      ours |= contents.meta.has_value();
     } catch (const Error& error) {
       if (error.code() != Code::data_loss) throw;
       files_of_step[parsed.step] = -1;
@@ -197,12 +203,24 @@ std::vector<RecoveryStep> find_debris(const Job& job, const std::vector<Candidat
       debris.push_back({name, false, "a save that did not finish"});
     } else if (parsed.kind == Kind::state_temporary) {
       debris.push_back({name, false, "a state file that was not finished"});
-    } else if (parsed.kind == Kind::data) {
+    } else if (parsed.kind == Kind::data && ours) {
       const auto at = files_of_step.find(parsed.step);
       if (at != files_of_step.end() && (at->second == -1 || at->second == parsed.count)) continue;
       debris.push_back({name, false, "data that no index refers to"});
     }
   }
+  const auto marks = io::Path(commit::private_directory_name) / commit::damaged_directory_name;
+  if (files.status(job.directory / marks)) {
+    for (const auto& mark : files.list(job.directory / marks)) {
+      const auto step = commit::parse_prefix(mark, job.options.name);
+      if (!step || files_of_step.count(*step)) continue;
+      debris.push_back({(marks / mark).string(), false, "a mark of a checkpoint that is gone"});
+    }
+  }
+  // Temp directories last: they are the evidence that the rest is ours.
+  std::stable_partition(debris.begin(), debris.end(), [&](const auto& step) {
+    return commit::parse_name(step.entry, job.options.name).kind != Kind::temp_directory;
+  });
   return debris;
 }
 
