@@ -19,9 +19,7 @@ CAIRN_ON_GROUPS(GroupConformance);
 std::span<const std::byte> bytes_of(const std::string& text) {
   return std::as_bytes(std::span(text));
 }
-std::span<std::byte> bytes_of(std::string& text) {
-  return std::as_writable_bytes(std::span(text));
-}
+std::span<std::byte> bytes_of(std::string& text) { return std::as_writable_bytes(std::span(text)); }
 
 /// Bytes that tell sender, receiver and index apart, of a length that both sides know.
 std::string message(int from, int to, int index, std::size_t length) {
@@ -143,8 +141,11 @@ TEST_P(GroupConformance, ExchangeWithItselfMustBeWhole) {
     const int me = group->rank();
     const std::string text = "text";
     std::string in(3, '?');
-    expect_error([&] { group->exchange(std::vector<Group::Send>{{me, bytes_of(text)}}, {}); },
-                 Code::invalid_argument, HasSubstr("sends itself 1 messages and receives 0"));
+    expect_error(
+        [&] {
+          group->exchange(std::vector<Group::Send>{{me, bytes_of(text)}}, {});
+        },
+        Code::invalid_argument, HasSubstr("sends itself 1 messages and receives 0"));
     expect_error(
         [&] {
           group->exchange(std::vector<Group::Send>{{me, bytes_of(text)}},

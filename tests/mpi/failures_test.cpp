@@ -68,14 +68,21 @@ TEST(Failures, EachCallOfAnOperationIsChecked) {
   const std::vector<Group::Receive> receives{{me, std::as_writable_bytes(std::span(in))}};
   const auto exchange = [&] { group->exchange(sends, receives); };
   expect_failure("MPI_Irecv", exchange, me);
-  expect_failure("MPI_Barrier", [&] { group->barrier(); }, me);
-  expect_failure("MPI_Bcast", [&] { broadcast_text(*group, "x", 0); }, me);
-  expect_failure("MPI_Allreduce", [&] { all_reduce(*group, 1, Group::Op::sum); }, me);
-  expect_failure("MPI_Allreduce", [&] { agree(*group, std::nullopt); }, me);
-  expect_failure("MPI_Allreduce", [&] { require_same(*group, "x", "y"); }, me);
+  expect_failure(
+      "MPI_Barrier", [&] { group->barrier(); }, me);
+  expect_failure(
+      "MPI_Bcast", [&] { broadcast_text(*group, "x", 0); }, me);
+  expect_failure(
+      "MPI_Allreduce", [&] { all_reduce(*group, 1, Group::Op::sum); }, me);
+  expect_failure(
+      "MPI_Allreduce", [&] { agree(*group, std::nullopt); }, me);
+  expect_failure(
+      "MPI_Allreduce", [&] { require_same(*group, "x", "y"); }, me);
   if (other != me) {
-    expect_failure("MPI_Send", [&] { group->send(other, "text"); }, me);
-    expect_failure("MPI_Mprobe", [&] { group->receive(other); }, me);
+    expect_failure(
+        "MPI_Send", [&] { group->send(other, "text"); }, me);
+    expect_failure(
+        "MPI_Mprobe", [&] { group->receive(other); }, me);
   }
   // The group still works: nothing was half done.
   group->barrier();
@@ -177,14 +184,16 @@ TEST(Failures, AMessageOfAnotherLengthIsAnError) {
     group->exchange(std::vector<Group::Send>{{last, bytes}}, {});
   }
   if (group->rank() == last) {
-    const auto shorter =
-        error_of([&] { group->exchange({}, std::vector<Group::Receive>{{0, bytes.first(5)}}); });
+    const auto shorter = error_of([&] {
+      group->exchange({}, std::vector<Group::Receive>{{0, bytes.first(5)}});
+    });
     ASSERT_TRUE(shorter);
     EXPECT_EQ(shorter->code(), Code::communication);
     EXPECT_EQ(std::string(shorter->what()),
               cat("a message from rank 0 to rank ", last, " has 3 bytes where 5 were expected"));
-    const auto longer =
-        error_of([&] { group->exchange({}, std::vector<Group::Receive>{{0, bytes.first(5)}}); });
+    const auto longer = error_of([&] {
+      group->exchange({}, std::vector<Group::Receive>{{0, bytes.first(5)}});
+    });
     ASSERT_TRUE(longer);
     EXPECT_EQ(longer->code(), Code::communication);
     EXPECT_THAT(longer->what(), StartsWith("MPI_Wait failed (" + mpi_text(MPI_ERR_TRUNCATE)));

@@ -29,10 +29,10 @@ int cancelled_or_freed_requests() { return let_go; }
 
 namespace fakes = cairn::testing;
 
-#define CAIRN_FAKE(name, parameters, arguments)             \
-  int MPI_##name parameters {                               \
+#define CAIRN_FAKE(name, parameters, arguments)                 \
+  int MPI_##name parameters {                                   \
     if (fakes::fails("MPI_" #name)) return fakes::failing_code; \
-    return PMPI_##name arguments;                           \
+    return PMPI_##name arguments;                               \
   }
 
 extern "C" {
@@ -59,8 +59,7 @@ CAIRN_FAKE(Irecv,
             MPI_Request* request),
            (buffer, count, type, from, tag, comm, request))
 CAIRN_FAKE(Wait, (MPI_Request * request, MPI_Status* status), (request, status))
-CAIRN_FAKE(Send,
-           (const void* buffer, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm),
+CAIRN_FAKE(Send, (const void* buffer, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm),
            (buffer, count, type, to, tag, comm))
 CAIRN_FAKE(Mprobe, (int from, int tag, MPI_Comm comm, MPI_Message* message, MPI_Status* status),
            (from, tag, comm, message, status))
