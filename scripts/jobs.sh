@@ -65,7 +65,7 @@ find_ranks() {
 rank_of() {
   local entry
   while IFS= read -r -d '' entry; do
-    case $entry in OMPI_COMM_WORLD_RANK=*) rank=${entry#*=} && return 0 ;; esac
+    case $entry in OMPI_COMM_WORLD_RANK=* | PMIX_RANK=* | PMI_RANK=*) rank=${entry#*=} && return 0 ;; esac
   done 2>/dev/null <"/proc/$1/environ"
   return 1
 }
