@@ -18,8 +18,8 @@ CatalogEntry look_at(io::FileSystem& files, const io::Path& directory, const std
                      std::int64_t step) {
   CatalogEntry entry;
   entry.step = step;
-  const auto prefix = directory / commit::checkpoint_prefix(name, step);
-  if (const auto status = files.status(directory / commit::index_file(name, step))) {
+  const auto prefix = directory / commit::prefix_name(name, step);
+  if (const auto status = files.status(directory / commit::index_name(commit::prefix_name(name, step)))) {
     entry.wall_time_seconds = status->modified_seconds;
   }
   try {
@@ -44,21 +44,20 @@ CatalogEntry look_at(io::FileSystem& files, const io::Path& directory, const std
   return entry;
 }
 
+io::Path mark_path(const io::Path& directory, const std::string& name, std::int64_t step) {
+  return directory / commit::private_directory_name / commit::damaged_directory_name /
+         commit::prefix_name(name, step);
+}
+
 // The mark counts only for the very save that was found damaged, not for one that replaced it.
 std::string damage_mark(io::FileSystem& files, const io::Path& directory, const std::string& name,
                         const CatalogEntry& entry) {
-  const auto path = directory / commit::damage_mark_file(name, entry.step);
+  const auto path = mark_path(directory, name, entry.step);
   if (!files.status(path)) return "";
   const auto text = io::read_file(files, path, small_file_limit_bytes);
   const auto end = text.find('\n');
   if (text.substr(0, end) != entry.uuid) return "";
   return end == text.npos ? "found damaged before" : text.substr(end + 1);
-}
-
-std::optional<commit::StateFile> load_state_file(io::FileSystem& files, const io::Path& directory) {
-  const auto path = directory / commit::state_file_name();
-  if (!files.status(path)) return std::nullopt;
-  return commit::parse_state_file(io::read_file(files, path, small_file_limit_bytes));
 }
 
 }  // namespace
@@ -69,7 +68,7 @@ std::vector<CatalogEntry> scan_catalog(io::FileSystem& files, const io::Path& di
   if (!files.status(directory)) return entries;
   for (const auto& file : files.list(directory)) {
     const auto parsed = commit::parse_name(file, name);
-    if (parsed.kind != commit::Kind::index) continue;
+    if (parsed.kind != commit::ParsedName::Kind::index) continue;
     auto entry = look_at(files, directory, name, parsed.step);
     const auto mark = damage_mark(files, directory, name, entry);
     if (!mark.empty()) entry.damage = mark;
@@ -77,13 +76,13 @@ std::vector<CatalogEntry> scan_catalog(io::FileSystem& files, const io::Path& di
   }
   // Where the state file lists an entry. Absolute and relative paths end alike.
   std::map<std::string, int> listed;
-  if (const auto state = load_state_file(files, directory)) {
+  if (const auto state = commit::read_state_file(files, directory)) {
     for (const auto& path : state->all_paths) {
       listed[io::Path(path).filename().string()] = static_cast<int>(listed.size()) + 1;
     }
   }
   const auto place = [&](const CatalogEntry& entry) {
-    const auto at = listed.find(commit::checkpoint_prefix(name, entry.step));
+    const auto at = listed.find(commit::prefix_name(name, entry.step));
     return at == listed.end() ? 0 : at->second;
   };
   // Readable ones of ours order by sequence. One that is not goes behind its predecessor: by the
@@ -146,7 +145,7 @@ std::vector<std::int64_t> choose_victims(const std::vector<CatalogEntry>& entrie
 
 void mark_damaged(io::FileSystem& files, const io::Path& directory, const std::string& name,
                   const CatalogEntry& entry, const std::string& reason) {
-  const auto path = directory / commit::damage_mark_file(name, entry.step);
+  const auto path = mark_path(directory, name, entry.step);
   io::create_directories(files, path.parent_path());
   io::replace_file(files, path, entry.uuid + "\n" + reason);
 }
@@ -157,7 +156,7 @@ void update_state_file(io::FileSystem& files, const io::Path& directory, const s
   if (live.empty()) return;
   commit::StateFile state;
   const auto add = [&](const CatalogEntry& entry) {
-    state.all_paths.push_back(commit::checkpoint_prefix(name, entry.step));
+    state.all_paths.push_back(commit::prefix_name(name, entry.step));
     state.timestamps.push_back(entry.wall_time_seconds);
   };
   for (const auto& entry : entries) {
@@ -165,12 +164,10 @@ void update_state_file(io::FileSystem& files, const io::Path& directory, const s
   }
   add(*live.front());
   state.model_checkpoint_path = state.all_paths.back();
-  const auto old = load_state_file(files, directory);
+  const auto old = commit::read_state_file(files, directory);
   if (old) state.last_preserved = old->last_preserved;
-  const auto path = directory / commit::state_file_name();
-  const auto text = commit::print_state_file(state);
-  if (files.status(path) && io::read_file(files, path, small_file_limit_bytes) == text) return;
-  io::replace_file(files, path, text);
+  if (old && *old == state) return;
+  commit::write_state_file(files, directory, state);
 }
 
 }  // namespace cairn

@@ -36,7 +36,7 @@ std::string filler_key(int file) {
 }
 
 io::Path data_path(const io::Path& prefix, int file, int num_files) {
-  return prefix.parent_path() / commit::data_file(prefix.filename().string(), file, num_files);
+  return prefix.parent_path() / commit::data_name(prefix.filename().string(), file, num_files);
 }
 
 IndexFile load_index(io::FileSystem& files, const io::Path& prefix) {
@@ -60,7 +60,7 @@ IndexFile load_index(io::FileSystem& files, const io::Path& prefix) {
     const auto status = files.status(data_path(prefix, file, contents.num_files));
     if (status && !status->is_directory) loaded.data_sizes[file] = status->size;
   }
-  if (const auto* stored = contents.find(meta_key)) {
+  if (const auto* stored = contents.find(bundle::meta_key)) {
     try {
       check_files(contents, loaded);
       if (!stored->problem.empty()) throw Error(Code::data_loss, stored->problem);

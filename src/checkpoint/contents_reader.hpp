@@ -13,7 +13,6 @@ namespace cairn {
 
 /// Keys of Cairn's own entries; other readers ignore them.
 inline constexpr std::string_view own_key_prefix = "_cairn/";
-inline constexpr std::string_view meta_key = "_cairn/meta";
 std::string filler_key(int file);
 
 /// What one rank reads and tells the others: they parse it for themselves.

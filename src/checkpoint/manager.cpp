@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "base/text.hpp"
+#include "base/wire.hpp"
 #include "cairn/checkpoint_manager.hpp"
 #include "cairn/log.hpp"
 #include "checkpoint/catalog.hpp"
@@ -21,7 +22,7 @@ namespace cairn {
 #endif
 
 io::Path Job::prefix(std::int64_t step) const {
-  return directory / commit::checkpoint_prefix(options.name, step);
+  return directory / commit::prefix_name(options.name, step);
 }
 
 namespace {
@@ -56,7 +57,7 @@ auto guarded(Group& group, F&& function) {
 struct CheckpointManager::Impl {
   Job job;
   // Rank 0 only.
-  std::unique_ptr<commit::Ownership> ownership;
+  std::optional<commit::Ownership> ownership;
   std::vector<CatalogEntry> catalog;
   std::optional<std::int64_t> restored_step;
 
@@ -117,7 +118,8 @@ void CheckpointManager::Impl::open_directory() {
       return;
     }
     io::create_directories(*job.files, job.directory);
-    ownership = commit::Ownership::take(job.files, job.directory, options.owner_wait_seconds);
+    ownership.emplace(
+        commit::Ownership::take(job.files, job.directory, options.owner_wait_seconds));
   });
   if (!options.read_only) recover(job);
   together(group, [&] {
@@ -169,10 +171,10 @@ commit::Transaction CheckpointManager::Impl::new_transaction(std::int64_t step,
                            layout.data_files + 1};
   // Another number of files than anything that is there for this step, so that renaming the index
   // alone switches from the old to the new.
-  std::vector<int> taken;
+  std::vector<std::int64_t> taken;
   for (const auto& file : job.files->list(job.directory)) {
     const auto parsed = commit::parse_name(file, options.name);
-    if (parsed.kind == commit::Kind::data && parsed.step == step) taken.push_back(parsed.count);
+    if (parsed.kind == commit::ParsedName::Kind::data && parsed.step == step) taken.push_back(parsed.count);
   }
   while (std::find(taken.begin(), taken.end(), save.num_files) != taken.end()) ++save.num_files;
   ownership->check();

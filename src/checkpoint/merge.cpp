@@ -6,7 +6,6 @@
 #include "checkpoint/contents_reader.hpp"
 #include "checkpoint/messages.hpp"
 #include "checkpoint/save_steps.hpp"
-#include "commit/names.hpp"
 #include "format/bundle/index.hpp"
 #include "format/bundle/meta.hpp"
 #include "format/bundle/strings.hpp"
@@ -72,12 +71,13 @@ std::vector<StoredTensor> merge_entries(Group& group, std::vector<StoredTensor> 
 Sealed seal_index(std::vector<StoredTensor> tensors, const CheckpointMeta& meta, int data_files,
                   int num_files) {
   Sealed sealed;
-  auto stored_meta = bundle::encode_strings({bundle::encode_meta(meta)});
+  const std::string text = bundle::encode_meta(meta);
+  const auto stored_meta = bundle::encode_strings({&text, 1});
   StoredSlice slice;
   slice.file = data_files;
   slice.size = static_cast<std::int64_t>(stored_meta.bytes.size());
   slice.crc32c = stored_meta.crc32c;
-  tensors.push_back({std::string(meta_key), DType::string, {}, false, {slice}, ""});
+  tensors.push_back({std::string(bundle::meta_key), DType::string, {}, false, {slice}, ""});
   // Files of a number that an overwritten step needed; TensorFlow's merge counts on each of them
   // being referenced.
   for (int file = data_files + 1; file < num_files; ++file) {

@@ -38,7 +38,7 @@ Candidate read_candidate(io::FileSystem& files, commit::Transaction save) {
   Candidate candidate;
   std::vector<bundle::PartRecord> records;
   for (const auto& file : files.list(save.temp())) {
-    if (!commit::is_record_file(file)) continue;
+    if (commit::parse_temp_name(file).kind != commit::ParsedName::Kind::record) continue;
     records.push_back(bundle::decode_part_record(
         io::read_file(files, save.temp() / file, record_limit_bytes)));
   }
@@ -140,7 +140,7 @@ std::vector<Candidate> find_candidates(const Job& job) {
   auto& files = *job.files;
   for (const auto& name : files.list(job.directory)) {
     const auto parsed = commit::parse_name(name, job.options.name);
-    if (parsed.kind != commit::Kind::temp_directory) continue;
+    if (parsed.kind != commit::ParsedName::Kind::temp_directory) continue;
     const commit::Transaction save{job.directory, job.options.name, parsed.step, parsed.uuid, 0};
     try {
       // Committed, but for the tidying.
@@ -179,7 +179,7 @@ void collect_debris(const Job& job) {
   bool changed = false;
   for (const auto& name : names) {
     const auto parsed = commit::parse_name(name, job.options.name);
-    if (parsed.kind != commit::Kind::index) continue;
+    if (parsed.kind != commit::ParsedName::Kind::index) continue;
     try {
       files_of_step[parsed.step] = read_contents(files, job.prefix(parsed.step)).num_files;
     } catch (const Error& error) {
@@ -190,11 +190,11 @@ void collect_debris(const Job& job) {
   for (const auto& name : names) {
     const auto parsed = commit::parse_name(name, job.options.name);
     const auto path = job.directory / name;
-    if (parsed.kind == commit::Kind::temp_directory) {
+    if (parsed.kind == commit::ParsedName::Kind::temp_directory) {
       commit::remove_temp(files, path);
-    } else if (parsed.kind == commit::Kind::state_temp) {
+    } else if (parsed.kind == commit::ParsedName::Kind::state_temporary) {
       files.remove(path);
-    } else if (parsed.kind == commit::Kind::data) {
+    } else if (parsed.kind == commit::ParsedName::Kind::data) {
       const auto at = files_of_step.find(parsed.step);
       if (at != files_of_step.end() && (at->second == -1 || at->second == parsed.count)) continue;
       files.remove(path);

@@ -1,12 +1,14 @@
 #pragma once
 /// The stages of a save, from a rank's state to entries on disk. Each collective one is marked.
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "cairn/contents.hpp"
 #include "checkpoint/job.hpp"
 #include "commit/protocol.hpp"
+#include "format/bundle/strings.hpp"
 
 namespace cairn {
 
@@ -20,11 +22,7 @@ struct Task {
 std::vector<Task> cover(const Job&, const State&);
 
 /// String tensors as they will be stored, by index in the state.
-struct EncodedStrings {
-  std::string bytes;
-  std::uint32_t crc32c = 0;
-};
-using StringStore = std::map<std::size_t, EncodedStrings>;
+using StringStore = std::map<std::size_t, bundle::EncodedStrings>;
 
 /// Shard (local): the policy, once for each device task, and its validation.
 struct LocalShards {

@@ -5,7 +5,6 @@
 #include "base/wire.hpp"
 #include "cairn/error.hpp"
 #include "checkpoint/save_steps.hpp"
-#include "format/bundle/strings.hpp"
 #include "group/collectives.hpp"
 
 namespace cairn {
@@ -50,7 +49,7 @@ LocalShards shard(const Job& job, const State& state, const std::vector<Task>& t
       }
       auto encoded = bundle::encode_strings(values);
       one.bytes = static_cast<std::int64_t>(encoded.bytes.size());
-      local.strings[task.tensor] = {std::move(encoded.bytes), encoded.crc32c};
+      local.strings[task.tensor] = std::move(encoded);
     } else {
       one.bytes = one.slice.count() * static_cast<std::int64_t>(dtype_size(one.dtype));
     }

@@ -22,6 +22,7 @@
 #include <optional>
 
 #include "cairn/error.hpp"
+#include "cairn/log.hpp"
 #include "commit/names.hpp"
 
 namespace cairn::commit {
@@ -37,23 +38,29 @@ void attempt(std::optional<Error>& first, F&& f) {
   }
 }
 
+bool is_record(const std::string& file) {
+  return parse_temp_name(file).kind == ParsedName::Kind::record;
+}
+
 void remove_if_there(io::FileSystem& fs, const io::Path& path) {
   if (io::exists(fs, path)) fs.remove(path);
 }
 
 }  // namespace
 
-io::Path Transaction::prefix() const { return directory / checkpoint_prefix(name, step); }
-io::Path Transaction::temp() const { return directory / temp_directory(name, step, uuid); }
-io::Path Transaction::part(int file) const { return temp() / part_file(file, num_files); }
+io::Path Transaction::prefix() const { return directory / prefix_name(name, step); }
+io::Path Transaction::temp() const {
+  return directory / temp_directory_name(prefix_name(name, step), uuid);
+}
+io::Path Transaction::part(int file) const { return temp() / part_name(file, num_files); }
 io::Path Transaction::record(int writer, int writers) const {
-  return temp() / record_file(writer, writers);
+  return temp() / record_name(writer, writers);
 }
-io::Path Transaction::staged_index() const { return temp() / staged_index_file(); }
+io::Path Transaction::staged_index() const { return temp() / prepared_index_name; }
 io::Path Transaction::data(int file) const {
-  return directory / data_file(name, step, file, num_files);
+  return directory / data_name(prefix_name(name, step), file, num_files);
 }
-io::Path Transaction::index() const { return directory / index_file(name, step); }
+io::Path Transaction::index() const { return directory / index_name(prefix_name(name, step)); }
 
 void begin(io::FileSystem& fs, const Transaction& save) {
   fs.create_directory(save.temp());
@@ -66,7 +73,7 @@ void abandon(io::FileSystem& fs, const Transaction& save) {
   std::optional<Error> first;
   if (!fs.status(save.temp())) return;
   for (const auto& file : fs.list(save.temp())) {
-    if (!is_record_file(file)) continue;
+    if (!is_record(file)) continue;
     attempt(first, [&] {
       fs.remove(save.temp() / file);
       fs.sync_directory(save.temp());
@@ -113,7 +120,7 @@ void publish(io::FileSystem& fs, const Transaction& save, const std::string& ind
 void clean_up(io::FileSystem& fs, const Transaction& save) {
   for (const auto& file : fs.list(save.directory)) {
     const auto parsed = parse_name(file, save.name);
-    if (parsed.kind == Kind::data && parsed.step == save.step && parsed.count != save.num_files) {
+    if (parsed.kind == ParsedName::Kind::data && parsed.step == save.step && parsed.count != save.num_files) {
       fs.remove(save.directory / file);
     }
   }
@@ -123,11 +130,11 @@ void clean_up(io::FileSystem& fs, const Transaction& save) {
 
 void remove_checkpoint(io::FileSystem& fs, const io::Path& directory, const std::string& name,
                        std::int64_t step) {
-  remove_if_there(fs, directory / index_file(name, step));
+  remove_if_there(fs, directory / index_name(prefix_name(name, step)));
   fs.sync_directory(directory);
   for (const auto& file : fs.list(directory)) {
     const auto parsed = parse_name(file, name);
-    if (parsed.kind == Kind::data && parsed.step == step) fs.remove(directory / file);
+    if (parsed.kind == ParsedName::Kind::data && parsed.step == step) fs.remove(directory / file);
   }
   fs.sync_directory(directory);
 }
@@ -135,16 +142,24 @@ void remove_checkpoint(io::FileSystem& fs, const io::Path& directory, const std:
 void remove_temp(io::FileSystem& fs, const io::Path& temp) {
   // Records first: what is left after a crash in here must not look complete.
   auto files = fs.list(temp);
-  std::stable_partition(files.begin(), files.end(), [](const auto& f) { return is_record_file(f); });
-  bool records_gone = false;
+  std::stable_partition(files.begin(), files.end(), [](const auto& f) { return is_record(f); });
+  bool records_gone = false, foreign = false;
   for (const auto& file : files) {
-    if (!records_gone && !is_record_file(file)) {
+    if (!records_gone && !is_record(file)) {
       fs.sync_directory(temp);
       records_gone = true;
     }
-    fs.remove(temp / file);
+    if (parse_temp_name(file).kind == ParsedName::Kind::foreign) {
+      foreign = true;
+    } else {
+      fs.remove(temp / file);
+    }
   }
-  fs.remove_directory(temp);
+  if (foreign) {
+    log(LogLevel::warning, temp.string() + " stays: it holds files that are not ours");
+  } else {
+    fs.remove_directory(temp);
+  }
 }
 
 }  // namespace cairn::commit

@@ -17,7 +17,8 @@ class HostMemory : public SliceMemory {
         writable_(static_cast<std::byte*>(writable)),
         strides_(std::move(strides)) {
     if (strides_.empty()) strides_ = row_major_strides(extent);
-    contiguous_ = element_count(extent) == 0 || is_row_major(extent);
+    empty_ = element_count(extent) == 0;
+    contiguous_ = empty_ || is_row_major(extent);
   }
 
   void read(const Box& part, std::byte* out) const override {
@@ -54,7 +55,8 @@ class HostMemory : public SliceMemory {
 
   const std::byte* contiguous() const override { return contiguous_ ? data_ : nullptr; }
   std::byte* contiguous_writable() override { return contiguous_ ? writable_ : nullptr; }
-  bool writable() const override { return writable_ != nullptr; }
+  // An empty slice of an empty array has no address, and nothing to write.
+  bool writable() const override { return writable_ || empty_; }
 
  private:
   bool is_row_major(const Dims& extent) const {
@@ -85,7 +87,7 @@ class HostMemory : public SliceMemory {
   const std::byte* data_;
   std::byte* writable_;
   Dims strides_;
-  bool contiguous_ = false;
+  bool contiguous_ = false, empty_ = false;
 };
 
 }  // namespace

@@ -98,10 +98,10 @@ std::string debris(io::MemoryFileSystem& disk, const std::vector<StepInfo>& step
                    const std::function<int(std::int64_t)>& files_of) {
   std::set<std::string> expected{".cairn"};
   for (const auto& info : steps) {
-    expected.insert(commit::index_file("ckpt", info.step));
+    expected.insert(commit::index_name(commit::prefix_name("ckpt", info.step)));
     const int count = files_of(info.step);
     for (int file = 0; file < count; ++file) {
-      expected.insert(commit::data_file("ckpt", info.step, file, count));
+      expected.insert(commit::data_name(commit::prefix_name("ckpt", info.step), file, count));
     }
   }
   if (!steps.empty()) expected.insert("checkpoint");

@@ -340,7 +340,9 @@ TEST_P(Manager, EveryFileOperationOfASaveMayFail) {
         threw = true;
         EXPECT_TRUE(error.code() == Code::io || error.code() == Code::durability_unknown)
             << error.what();
-        if (error.code() == Code::io) EXPECT_EQ(rank.latest(), 1);
+        if (error.code() == Code::io) {
+          EXPECT_EQ(rank.latest(), 1);
+        }
       }
       rank.group->barrier();
       if (rank.group->rank() == 0) {

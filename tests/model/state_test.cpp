@@ -77,6 +77,12 @@ TEST(HostMemory, HaloStaysOut) {
   for (int i = 0; i < 20; ++i) EXPECT_EQ(field[static_cast<std::size_t>(i)], i);
 }
 
+TEST(HostMemory, AnEmptySliceMayBeRestoredInto) {
+  std::vector<double> none;
+  const auto tensor = slice(none.data(), {4, 3}, {4, 0}, {0, 3});
+  EXPECT_TRUE(tensor.slices[0].memory->writable());
+}
+
 TEST(HostMemory, ColumnMajorAndContiguous) {
   std::vector<int> columns{1, 4, 2, 5, 3, 6};  // 2 × 3, first index fastest
   auto tensor = slice(columns.data(), {2, 3}, {0, 0}, {2, 3}, {1, 2});

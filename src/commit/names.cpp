@@ -1,0 +1,196 @@
+#include "commit/names.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <system_error>
+
+#include "base/text.hpp"
+#include "cairn/error.hpp"
+
+namespace cairn::commit {
+namespace {
+
+using Kind = ParsedName::Kind;
+
+constexpr std::size_t uuid_digits = 32;
+// A file name may have 255 bytes; ours add a step and "_temp_UUID" or two numbers.
+constexpr std::size_t longest_name = 180;
+
+void require(bool good, std::string_view what) {
+  if (!good) throw Error(Code::internal, cat("a file name cannot be built: ", what));
+}
+
+std::string numbers(std::int64_t number, std::int64_t count) {
+  require(number >= 0 && number < count, cat("number ", number, " of ", count));
+  const auto padded = [](std::int64_t value) {
+    const std::string digits = std::to_string(value);
+    return std::string(digits.size() < 5 ? 5 - digits.size() : 0, '0') + digits;
+  };
+  return padded(number) + "-of-" + padded(count);
+}
+
+bool take(std::string_view& text, std::string_view prefix) {
+  if (!text.starts_with(prefix)) return false;
+  text.remove_prefix(prefix.size());
+  return true;
+}
+
+// Digits as they would be printed with this minimum width.
+std::optional<std::int64_t> take_number(std::string_view& text, std::size_t width) {
+  const auto end =
+      std::find_if(text.begin(), text.end(), [](char c) { return c < '0' || c > '9'; });
+  const auto digits = static_cast<std::size_t>(end - text.begin());
+  if (digits < width || (digits > width && text[0] == '0')) return std::nullopt;
+  std::int64_t value = 0;
+  const auto result = std::from_chars(text.data(), text.data() + digits, value);
+  if (result.ec != std::errc{}) return std::nullopt;
+  text.remove_prefix(digits);
+  return value;
+}
+
+// "NUMBER-of-COUNT" to the end.
+ParsedName parse_numbers(Kind kind, std::string_view text) {
+  const auto number = take_number(text, 5);
+  if (!number || !take(text, "-of-")) return {};
+  const auto count = take_number(text, 5);
+  if (!count || !text.empty() || *number >= *count) return {};
+  ParsedName parsed;
+  parsed.kind = kind;
+  parsed.number = *number;
+  parsed.count = *count;
+  return parsed;
+}
+
+ParsedName of_kind(Kind kind) {
+  ParsedName parsed;
+  parsed.kind = kind;
+  return parsed;
+}
+
+// Takes "NAME-STEP" off the front.
+std::optional<std::int64_t> take_prefix(std::string_view& text, std::string_view name) {
+  if (!take(text, name) || !take(text, "-")) return std::nullopt;
+  return take_number(text, 1);
+}
+
+}  // namespace
+
+void check_checkpoint_name(std::string_view name) {
+  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
+  const auto refuse = [&](const std::string& reason) {
+    std::string shown(is_utf8(name) ? name : "?");
+    std::replace_if(shown.begin(), shown.end(), is_control, '?');
+    throw Error(Code::invalid_argument, cat("checkpoints cannot be called '", shown, "'"), reason,
+                "Use letters, digits, '-', '_' and '.'.");
+  };
+  if (name.empty()) refuse("the name is empty");
+  if (name.front() == '.') refuse("names that begin with '.' are hidden, and ours are private");
+  if (name.size() > longest_name) {
+    refuse(cat("it has ", name.size(), " bytes, at most ", longest_name,
+               " leave room for what is appended"));
+  }
+  if (!is_utf8(name)) refuse("it is not UTF-8, which TensorFlow's state file needs");
+  for (const char c : name) {
+    if (c == '/') refuse("it contains '/': give a directory as the directory");
+    if (c == '*' || c == '?' || c == '[' || c == ']' || c == '\\') {
+      refuse(cat("it contains '", c, "': TensorFlow finds the files by pattern"));
+    }
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
+      refuse("it contains a control character");
+  }
+}
+
+std::string new_uuid() {
+  std::array<unsigned char, uuid_digits / 2> bytes;
+  if (::getentropy(bytes.data(), bytes.size()) != 0) {
+    throw Error(Code::io, "cannot get random bytes", std::generic_category().message(errno));
+  }
+  std::string text;
+  for (const unsigned byte : bytes) {
+    text += "0123456789abcdef"[byte >> 4];
+    text += "0123456789abcdef"[byte & 15];
+  }
+  return text;
+}
+
+bool is_uuid(std::string_view text) {
+  return text.size() == uuid_digits && std::all_of(text.begin(), text.end(), [](char c) {
+           return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+         });
+}
+
+std::string prefix_name(std::string_view name, std::int64_t step) {
+  require(step >= 0, cat("step ", step));
+  return cat(name, "-", step);
+}
+
+std::string index_name(std::string_view prefix) { return cat(prefix, ".index"); }
+
+std::string data_name(std::string_view prefix, std::int64_t number, std::int64_t count) {
+  return cat(prefix, ".data-", numbers(number, count));
+}
+
+std::string temp_directory_name(std::string_view prefix, std::string_view uuid) {
+  require(is_uuid(uuid), cat("uuid '", uuid, "'"));
+  return cat(prefix, "_temp_", uuid);
+}
+
+std::string part_name(std::int64_t number, std::int64_t count) {
+  return "part-" + numbers(number, count);
+}
+
+std::string record_name(std::int64_t number, std::int64_t count) {
+  return "record-" + numbers(number, count);
+}
+
+std::string owner_temporary_name(std::string_view token) {
+  require(is_uuid(token), cat("uuid '", token, "'"));
+  return cat(owner_name, ".tmp-", token);
+}
+
+ParsedName parse_name(std::string_view entry, std::string_view name) {
+  if (entry == state_file_name) return of_kind(Kind::state_file);
+  if (entry == state_temporary_name) return of_kind(Kind::state_temporary);
+  if (entry == private_directory_name) return of_kind(Kind::private_directory);
+  const auto step = take_prefix(entry, name);
+  if (!step) return {};
+  ParsedName parsed;
+  if (entry == ".index") {
+    parsed.kind = Kind::index;
+  } else if (take(entry, ".data-")) {
+    parsed = parse_numbers(Kind::data, entry);
+  } else if (take(entry, "_temp_") && is_uuid(entry)) {
+    parsed.kind = Kind::temp_directory;
+    parsed.uuid = entry;
+  }
+  if (parsed.kind != Kind::foreign) parsed.step = *step;
+  return parsed;
+}
+
+ParsedName parse_temp_name(std::string_view entry) {
+  if (entry == prepared_index_name) return of_kind(Kind::prepared_index);
+  if (take(entry, "part-")) return parse_numbers(Kind::part, entry);
+  if (take(entry, "record-")) return parse_numbers(Kind::record, entry);
+  return {};
+}
+
+ParsedName parse_private_name(std::string_view entry) {
+  if (entry == lock_name) return of_kind(Kind::lock);
+  if (entry == owner_name) return of_kind(Kind::owner);
+  if (entry == damaged_directory_name) return of_kind(Kind::damaged_directory);
+  if (!take(entry, cat(owner_name, ".tmp-")) || !is_uuid(entry)) return {};
+  auto parsed = of_kind(Kind::owner_temporary);
+  parsed.uuid = entry;
+  return parsed;
+}
+
+std::optional<std::int64_t> parse_prefix(std::string_view prefix, std::string_view name) {
+  const auto step = take_prefix(prefix, name);
+  return prefix.empty() ? step : std::nullopt;
+}
+
+}  // namespace cairn::commit

@@ -1,0 +1,82 @@
+#pragma once
+/// Every file name of a checkpoint directory, built and parsed in this one place. Both ways are
+/// strict: a name that the builders would not produce is foreign, and foreign files are not touched.
+///
+///   DIRECTORY/checkpoint                         TensorFlow's state file
+///   DIRECTORY/NAME-STEP.index                    NAME-STEP is the checkpoint's prefix
+///   DIRECTORY/NAME-STEP.data-00000-of-00002
+///   DIRECTORY/NAME-STEP_temp_UUID/               a save in progress:
+///       part-00000-of-00002                      its data files,
+///       record-00000-of-00004                    one part record a writing rank,
+///       index                                    the index in preparation
+///   DIRECTORY/.cairn/                            ours alone: lock, owner, damaged/NAME-STEP
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace cairn::commit {
+
+/// Throws invalid_argument, with the reason, if checkpoints cannot be called so.
+void check_checkpoint_name(std::string_view name);
+
+/// 32 lowercase hexadecimal digits that nobody has used before.
+std::string new_uuid();
+bool is_uuid(std::string_view text);
+
+inline constexpr const char* state_file_name = "checkpoint";
+inline constexpr const char* state_temporary_name = "checkpoint.tmp";
+
+// Builders. Steps and numbers are ≥ 0, counts greater than numbers; else internal is thrown.
+std::string prefix_name(std::string_view name, std::int64_t step);  ///< "NAME-STEP"
+std::string index_name(std::string_view prefix);
+std::string data_name(std::string_view prefix, std::int64_t number, std::int64_t count);
+std::string temp_directory_name(std::string_view prefix, std::string_view uuid);
+
+inline constexpr const char* prepared_index_name = "index";
+std::string part_name(std::int64_t number, std::int64_t count);
+std::string record_name(std::int64_t number, std::int64_t count);
+
+inline constexpr const char* private_directory_name = ".cairn";
+inline constexpr const char* lock_name = "lock";
+inline constexpr const char* owner_name = "owner";
+inline constexpr const char* damaged_directory_name = "damaged";
+std::string owner_temporary_name(std::string_view token);  ///< "owner.tmp-UUID"
+
+struct ParsedName {
+  enum class Kind {
+    foreign,
+    index,
+    data,
+    temp_directory,
+    state_file,
+    state_temporary,
+    private_directory,
+    // in a temp directory
+    part,
+    record,
+    prepared_index,
+    // in the private directory
+    lock,
+    owner,
+    owner_temporary,
+    damaged_directory,
+  };
+  Kind kind = Kind::foreign;
+  std::int64_t step = -1;    ///< of index, data and temp_directory
+  std::int64_t number = -1;  ///< of data, part and record
+  std::int64_t count = -1;
+  std::string uuid;          ///< of temp_directory and owner_temporary
+  bool operator==(const ParsedName&) const = default;
+};
+
+/// An entry of the directory that holds the checkpoints called `name`.
+ParsedName parse_name(std::string_view entry, std::string_view name);
+/// An entry of a temp directory.
+ParsedName parse_temp_name(std::string_view entry);
+/// An entry of the private directory.
+ParsedName parse_private_name(std::string_view entry);
+/// The step of "NAME-STEP": a damage mark, or the last part of a path in the state file.
+std::optional<std::int64_t> parse_prefix(std::string_view prefix, std::string_view name);
+
+}  // namespace cairn::commit

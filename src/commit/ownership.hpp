@@ -1,0 +1,65 @@
+#pragma once
+/// Who may save into a directory: one process at a time.
+///
+/// The owner holds a kernel lock on DIRECTORY/.cairn/lock; the record DIRECTORY/.cairn/owner says
+/// who that is. Where the file system has no locks, the record alone decides: its owner rewrites it
+/// every few seconds, and a record that was not rewritten for long, or whose process on this host is
+/// dead, may be taken over. Ages are differences between times that the file system itself gave, so
+/// clocks of hosts need not agree.
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "io/file_system.hpp"
+
+namespace cairn::commit {
+
+struct OwnerRecord {
+  std::string token;      ///< a uuid; each ownership has its own
+  std::string host;
+  std::int64_t pid = 0;
+  std::string processes;  ///< which process numbers are meant: the pid namespace; empty: unknown
+  std::string job;        ///< of the batch system; empty: none
+  double start_seconds = 0;      ///< since 1970, as all times
+  double heartbeat_seconds = 0;
+  bool by_heartbeat = false;     ///< owned without a kernel lock
+};
+
+/// The record as text and back; nothing if it is none of ours.
+std::string print_owner(const OwnerRecord&);
+std::optional<OwnerRecord> parse_owner(std::string_view text);
+/// Who owns the directory, or owned it when it died. Nothing if there is no record.
+std::optional<OwnerRecord> read_owner(io::FileSystem&, const io::Path& directory);
+/// "process 12 on host n0, job 77, since 2026-11-05 10:00:00 UTC"
+std::string describe(const OwnerRecord&);
+
+struct OwnershipOptions {
+  double stale_seconds = 120;     ///< without locks: a record this old may be taken over
+  double heartbeat_seconds = 10;  ///< without locks: how often it is rewritten
+  double settle_seconds = 2;      ///< without locks: how long two that take over may overlap
+};
+
+/// Movable. Any thread, one at a time. A forked child's copy does nothing.
+class Ownership {
+ public:
+  /// Makes the directory and its private one if missing. Throws busy, naming the owner, if another
+  /// still holds it after wait_seconds (a dying process holds it for a moment longer).
+  static Ownership take(std::shared_ptr<io::FileSystem> files, const io::Path& directory,
+                        double wait_seconds, const OwnershipOptions& options = {});
+  /// Gives the directory up and removes the record if it is still ours. Never throws.
+  ~Ownership();
+  Ownership(Ownership&&) noexcept;
+  Ownership& operator=(Ownership&&) noexcept;
+
+  /// Throws busy if the directory is no longer ours. To be called just before a commit point.
+  void check() const;
+
+  const OwnerRecord& record() const;
+
+ private:
+  struct Impl;
+  explicit Ownership(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace cairn::commit

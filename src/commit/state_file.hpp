@@ -1,0 +1,36 @@
+#pragma once
+/// TensorFlow's `checkpoint` state file: a CheckpointState message in protobuf's text format, by
+/// which tf.train.latest_checkpoint and tf.train.CheckpointManager find checkpoints.
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "io/file_system.hpp"
+
+namespace cairn::commit {
+
+struct StateFile {
+  std::string model_checkpoint_path;   ///< of the newest; relative ones start at the directory
+  std::vector<std::string> all_paths;  ///< oldest first; the newest is the last
+  std::vector<double> timestamps;      ///< seconds since 1970: none, or one a path
+  std::optional<double> last_preserved;
+  bool operator==(const StateFile&) const = default;
+};
+
+/// Reads what TensorFlow reads. Nothing where it finds no checkpoint: bad text, an unknown field, no
+/// newest path.
+std::optional<StateFile> parse_state_file(std::string_view text);
+
+/// As TensorFlow prints it, one field a line. The newest path is appended to all_paths if it is not
+/// their last. Throws internal if there are timestamps, but not one a path.
+std::string print_state_file(const StateFile& state);
+
+/// Nothing if the file is missing or says nothing.
+std::optional<StateFile> read_state_file(io::FileSystem& files, const io::Path& directory);
+
+/// Replaces the file durably (see io::replace_file).
+void write_state_file(io::FileSystem& files, const io::Path& directory, const StateFile& state);
+
+}  // namespace cairn::commit

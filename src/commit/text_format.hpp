@@ -1,0 +1,41 @@
+#pragma once
+/// The tokens of protobuf's text format, split as Python's parser splits them, as TensorFlow reads
+/// the state file with that one.
+#include <string>
+#include <string_view>
+
+namespace cairn::commit {
+
+class TextFormat {
+ public:
+  /// The text must outlive this.
+  explicit TextFormat(std::string_view text) : rest_(text) { next(); }
+
+  bool at_end() const { return token_.empty(); }
+  std::string take_token();
+  bool take(std::string_view token);  ///< only if it is this one
+
+  // False, and the value unspecified, if something else stands there.
+  bool take_string(std::string& value);  ///< adjacent literals are one
+  bool take_double(double& value);
+
+  /// One value, or a list "[1, 2]"; `take_value` takes one.
+  template <class Take>
+  bool take_values(Take take_value) {
+    if (!take("[")) return take_value();
+    if (take("]")) return true;
+    for (;;) {
+      if (!take_value()) return false;
+      if (take("]")) return true;
+      if (!take(",")) return false;
+    }
+  }
+
+ private:
+  void next();
+  void skip_space_and_comments();
+  std::string_view rest_;   ///< after the token
+  std::string_view token_;  ///< empty at the end
+};
+
+}  // namespace cairn::commit

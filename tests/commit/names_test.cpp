@@ -1,0 +1,225 @@
+#include "commit/names.hpp"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <set>
+
+#include "base/text.hpp"
+#include "cairn/error.hpp"
+#include "io/expect_error.hpp"
+
+namespace cairn::commit {
+namespace {
+
+using Kind = ParsedName::Kind;
+
+const std::string uuid = "0123456789abcdef0123456789abcdef";
+constexpr std::int64_t largest = std::numeric_limits<std::int64_t>::max();
+
+ParsedName expected(Kind kind, std::int64_t step = -1, std::int64_t number = -1,
+                    std::int64_t count = -1, std::string id = "") {
+  return {kind, step, number, count, std::move(id)};
+}
+
+TEST(Names, AreTensorFlows) {
+  EXPECT_EQ(prefix_name("ckpt", 12), "ckpt-12");
+  EXPECT_EQ(index_name("ckpt-12"), "ckpt-12.index");
+  EXPECT_EQ(data_name("ckpt-12", 3, 16), "ckpt-12.data-00003-of-00016");
+  EXPECT_EQ(data_name("a", 123456, 1234567), "a.data-123456-of-1234567");
+  EXPECT_EQ(temp_directory_name("ckpt-12", uuid), "ckpt-12_temp_" + uuid);
+  EXPECT_EQ(part_name(0, 2), "part-00000-of-00002");
+  EXPECT_EQ(record_name(1, 2), "record-00001-of-00002");
+  EXPECT_EQ(owner_temporary_name(uuid), "owner.tmp-" + uuid);
+}
+
+TEST(Names, BuildersRefuseWhatCannotBe) {
+  EXPECT_CAIRN_ERROR(prefix_name("a", -1), Code::internal, "step -1");
+  EXPECT_CAIRN_ERROR(data_name("a-1", 2, 2), Code::internal, "number 2 of 2");
+  EXPECT_CAIRN_ERROR(data_name("a-1", -1, 2), Code::internal, "number -1 of 2");
+  EXPECT_CAIRN_ERROR(part_name(0, 0), Code::internal, "number 0 of 0");
+  EXPECT_CAIRN_ERROR(temp_directory_name("a-1", "xyz"), Code::internal, "uuid 'xyz'");
+  EXPECT_CAIRN_ERROR(owner_temporary_name(""), Code::internal, "uuid ''");
+}
+
+TEST(Names, ParseFixedOnes) {
+  EXPECT_EQ(parse_name("checkpoint", "a"), expected(Kind::state_file));
+  EXPECT_EQ(parse_name("checkpoint.tmp", "a"), expected(Kind::state_temporary));
+  EXPECT_EQ(parse_name(".cairn", "a"), expected(Kind::private_directory));
+  EXPECT_EQ(parse_temp_name("index"), expected(Kind::prepared_index));
+  EXPECT_EQ(parse_private_name("lock"), expected(Kind::lock));
+  EXPECT_EQ(parse_private_name("owner"), expected(Kind::owner));
+  EXPECT_EQ(parse_private_name("damaged"), expected(Kind::damaged_directory));
+  EXPECT_EQ(parse_private_name("owner.tmp-" + uuid),
+            expected(Kind::owner_temporary, -1, -1, -1, uuid));
+}
+
+TEST(Names, NeighboursAreForeign) {
+  for (const std::string entry : {"",
+                                  "a",
+                                  "a-",
+                                  "a-1",
+                                  "a-1.",
+                                  "a-1.index ",
+                                  "a-1.Index",
+                                  "a-01.index",
+                                  "a--1.index",
+                                  "a-+1.index",
+                                  "a-1x.index",
+                                  "a-1.index.tmp",
+                                  "xa-1.index",
+                                  "A-1.index",
+                                  "a-9223372036854775808.index",
+                                  "a-1.data-0000-of-00001",
+                                  "a-1.data-00000-of-0001",
+                                  "a-1.data-000000-of-00001",
+                                  "a-1.data-00000-of-000001",
+                                  "a-1.data-00001-of-00001",
+                                  "a-1.data-00000-of-00000",
+                                  "a-1.data-00000-of-00001.tempstate123",
+                                  "a-1.data-00000-of-99999999999999999999",
+                                  "a-1.data-00000of00001",
+                                  "a-1.data-",
+                                  "a-1.data-00000-of-",
+                                  "a-1_temp_",
+                                  "a-1_temp_0123",
+                                  "checkpoint.tmp1",
+                                  "checkpoint-1",
+                                  "Checkpoint",
+                                  ".cairn2",
+                                  "cairn",
+                                  "a.index",
+                                  "a.data-00000-of-00001",
+                                  "lock",
+                                  "index"}) {
+    EXPECT_EQ(parse_name(entry, "a"), ParsedName{}) << entry;
+  }
+  EXPECT_EQ(parse_name("a-1_temp_0123456789ABCDEF0123456789abcdef", "a"), ParsedName{});
+  EXPECT_EQ(parse_name("a-1_temp_" + uuid + "0", "a"), ParsedName{});
+  EXPECT_EQ(parse_name("a-1_temp_" + uuid + "/part", "a"), ParsedName{});
+  for (const std::string entry :
+       {"", "part-00000-of-00001x", "part-0-of-1", "record-00001-of-00001", "index.tmp", "Index",
+        "part", "parts-00000-of-00001"}) {
+    EXPECT_EQ(parse_temp_name(entry), ParsedName{}) << entry;
+  }
+  for (const std::string entry : {"", "owner.tmp", "owner.tmp-", "owner.tmp-xyz", "lock1"}) {
+    EXPECT_EQ(parse_private_name(entry), ParsedName{}) << entry;
+  }
+}
+
+TEST(Names, OneNameMayBeginAnother) {
+  EXPECT_EQ(parse_name("a-1-5.index", "a"), ParsedName{});
+  EXPECT_EQ(parse_name("a-1-5.index", "a-1"), expected(Kind::index, 5));
+  EXPECT_EQ(parse_name("a-1.index", "a"), expected(Kind::index, 1));
+  EXPECT_EQ(parse_name("a-1.index", "a-1"), ParsedName{});
+  EXPECT_EQ(parse_name("a-12.index", "a-1"), ParsedName{});
+  EXPECT_EQ(parse_prefix("a-1-5", "a-1"), 5);
+  EXPECT_EQ(parse_prefix("a-1-5", "a"), std::nullopt);
+  EXPECT_EQ(parse_prefix("a-1", "a-1"), std::nullopt);
+  EXPECT_EQ(parse_prefix("a-05", "a"), std::nullopt);
+  EXPECT_EQ(parse_prefix("a-1.index", "a"), std::nullopt);
+}
+
+// Every name that is built is parsed to what it was built from, and by no other name of ours.
+TEST(Names, ParseIsTheInverseOfBuild) {
+  const std::vector<std::string> names = {
+      "a",    "a-1",        "a-1-",      "ckpt",  "x y.z",          "é",         "7", "a-",
+      "a--2", "model.data", "a-1.index", "index", "x_temp_" + uuid, "checkpoint"};
+  std::mt19937_64 random(1);
+  const auto any_number = [&] {
+    const auto shift = random() % 63;
+    return static_cast<std::int64_t>((random() >> 1) >> shift);
+  };
+  for (int i = 0; i < 20000; ++i) {
+    const auto& name = names[random() % names.size()];
+    const auto step = i == 0 ? 0 : i == 1 ? largest : any_number();
+    const auto prefix = prefix_name(name, step);
+    const auto count = std::max<std::int64_t>(any_number(), 1);
+    const auto number = static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(count));
+    const auto id = new_uuid();
+    const std::vector<std::pair<std::string, ParsedName>> built = {
+        {index_name(prefix), expected(Kind::index, step)},
+        {data_name(prefix, number, count), expected(Kind::data, step, number, count)},
+        {temp_directory_name(prefix, id), expected(Kind::temp_directory, step, -1, -1, id)}};
+    for (const auto& [entry, meaning] : built) {
+      EXPECT_EQ(parse_name(entry, name), meaning) << entry;
+      for (const auto& other : names) {
+        if (other != name) {
+          EXPECT_EQ(parse_name(entry, other).kind, Kind::foreign) << entry << " as " << other;
+        }
+      }
+    }
+    EXPECT_EQ(parse_prefix(prefix, name), step);
+    EXPECT_EQ(parse_temp_name(part_name(number, count)), expected(Kind::part, -1, number, count));
+    EXPECT_EQ(parse_temp_name(record_name(number, count)),
+              expected(Kind::record, -1, number, count));
+  }
+}
+
+// What parses is what would be built: random edits of good names are foreign or round-trip.
+TEST(Names, BuildIsTheInverseOfParse) {
+  std::mt19937_64 random(2);
+  const std::string characters = "0123456789-._acdeftmpinxof ";
+  const std::vector<std::string> seeds = {"a-17.index", "a-17.data-00003-of-00012",
+                                          "a-17_temp_" + uuid};
+  int good = 0;
+  for (int i = 0; i < 60000; ++i) {
+    std::string entry = seeds[random() % seeds.size()];
+    for (auto edits = random() % 3; edits-- > 0;) {
+      const auto at = random() % entry.size();
+      const char c = characters[random() % characters.size()];
+      switch (random() % 3) {
+        case 0:
+          entry[at] = c;
+          break;
+        case 1:
+          entry.insert(at, 1, c);
+          break;
+        default:
+          entry.erase(at, 1);
+      }
+    }
+    const auto parsed = parse_name(entry, "a");
+    if (parsed.kind == Kind::foreign) continue;
+    ++good;
+    const auto prefix = prefix_name("a", parsed.step);
+    const auto again = parsed.kind == Kind::index  ? index_name(prefix)
+                       : parsed.kind == Kind::data ? data_name(prefix, parsed.number, parsed.count)
+                                                   : temp_directory_name(prefix, parsed.uuid);
+    EXPECT_EQ(again, entry);
+  }
+  EXPECT_GT(good, 20000);
+}
+
+TEST(Names, UuidsDiffer) {
+  std::set<std::string> seen;
+  for (int i = 0; i < 1000; ++i) {
+    const auto id = new_uuid();
+    EXPECT_TRUE(is_uuid(id)) << id;
+    EXPECT_TRUE(seen.insert(id).second);
+  }
+}
+
+TEST(Names, CheckpointNames) {
+  for (const std::string name : {"ckpt", "a-1", "x.y", "run 7", "é", "7", "-"}) {
+    EXPECT_NO_THROW(check_checkpoint_name(name)) << name;
+  }
+  EXPECT_NO_THROW(check_checkpoint_name(std::string(180, 'x')));
+  const auto refused = [](const std::string& name, const std::string& reason) {
+    EXPECT_CAIRN_ERROR(check_checkpoint_name(name), Code::invalid_argument, reason);
+  };
+  refused("", "checkpoints cannot be called '' (the name is empty) Use letters");
+  refused(".hidden", "begin with '.'");
+  refused("a/b", "it contains '/'");
+  for (const char* name : {"a*", "a?", "[a", "a]", "a\\b"}) {
+    refused(name, "TensorFlow finds the files by pattern");
+  }
+  refused("a\nb", "control character");
+  refused("a\x7f", "control character");
+  refused(std::string("a\0b", 3), "control character");
+  refused("a\xff", "not UTF-8");
+  refused(std::string(181, 'x'), "it has 181 bytes, at most 180");
+}
+
+}  // namespace
+}  // namespace cairn::commit
