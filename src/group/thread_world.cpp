@@ -157,6 +157,7 @@ void ThreadWorld::throw_if_stopped() const {
 }
 
 void ThreadWorld::wake_all() {
+  if (generator_) return;  // choose_next wakes whose turn it is
   for (auto& rank : ranks_) rank.changed.notify_one();
 }
 

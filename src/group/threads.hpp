@@ -13,7 +13,7 @@ struct ThreadOptions {
   /// With a seed one rank runs at a time. At each operation of the group and at each yield_point()
   /// the seeded generator picks who goes on among those that can, so the interleaving is a function
   /// of the seed alone. A rank may then not wait for another by any other means (a mutex, say).
-  std::optional<unsigned> seed;
+  std::optional<unsigned> seed = std::nullopt;
   /// How many consecutive ranks share a node; 0: all of them.
   int ranks_per_node = 0;
 };

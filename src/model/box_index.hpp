@@ -9,9 +9,9 @@
 
 namespace cairn {
 
-/// An immutable R-tree (sort-tile-recursive) over boxes of one rank, whose ends fit 64 bits.
-/// Building costs n log n; a query over disjoint boxes costs about log n plus its hits. Boxes
-/// without elements are never found. Any number of threads may query it at once.
+/// An immutable R-tree, packed at once, over boxes of one rank whose ends fit 64 bits. Building
+/// costs n log n; a query over disjoint boxes costs about log n plus its hits. Boxes without
+/// elements are never found. Any number of threads may query it at once.
 class BoxIndex {
  public:
   /// Throws Code::internal when the boxes have differing ranks.
@@ -20,6 +20,8 @@ class BoxIndex {
   /// visit returns false. Throws Code::internal when `box` has another rank than the indexed ones.
   void query(const Box& box, const std::function<bool(std::size_t)>& visit) const;
   std::vector<std::size_t> query(const Box& box) const;  ///< all of them, ascending
+  /// Whether any two of the boxes share an element: one walk of the tree against itself.
+  bool any_overlap() const;
 
  private:
   /// Nodes of one height as flat corners: low[rank], high[rank] of each. Height 0: the boxes.
@@ -27,6 +29,9 @@ class BoxIndex {
     std::size_t count = 0;
     std::vector<std::int64_t> corners;
   };
+  const std::int64_t* corners(std::size_t height, std::size_t node) const;
+  bool touch(const std::int64_t* a, const std::int64_t* b) const;
+  bool overlap_below(std::size_t height, std::size_t a, std::size_t b) const;
   bool visit_node(std::size_t height, std::size_t node, const Box& box,
                   const std::function<bool(std::size_t)>& visit) const;
 

@@ -30,6 +30,7 @@ struct Chunk {
   Box box;
   std::int64_t offset = 0, bytes = 0;  ///< within the source
   int rank = 0;                        ///< who acquires it
+  bool operator==(const Chunk&) const = default;
 };
 
 /// One piece for one target: chunk ∩ target, in global coordinates.
@@ -38,6 +39,7 @@ struct Piece {
   int target = 0;  ///< index into the targets
   Box box;
   std::int64_t bytes = 0;
+  bool operator==(const Piece&) const = default;
 };
 
 /// In a round each rank acquires its chunks; then the steps move their pieces, one step after the
@@ -47,11 +49,13 @@ struct Round {
   std::vector<int> chunks;  ///< ascending by rank, then by chunk
   std::vector<Piece> local;
   std::vector<std::vector<Piece>> steps;  ///< none of them is empty
+  bool operator==(const Round&) const = default;
 };
 
 struct ExchangePlan {
   std::vector<Chunk> chunks;  ///< ascending by source, then by offset
   std::vector<Round> rounds;
+  bool operator==(const ExchangePlan&) const = default;
 };
 
 /// How many chunks a rank acquires in a round: at most one; or as many as fit the chunk limit

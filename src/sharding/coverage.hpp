@@ -28,9 +28,11 @@ struct HeldSlice {
   struct Holder {
     int rank;
     int box;
+    bool operator==(const Holder&) const = default;
   };
   Box box;
   std::vector<Holder> holders;
+  bool operator==(const HeldSlice&) const = default;
 };
 
 struct CoveredTensor {
@@ -38,6 +40,7 @@ struct CoveredTensor {
   DType dtype{};
   Dims shape;
   std::vector<HeldSlice> slices;  ///< ascending by box
+  bool operator==(const CoveredTensor&) const = default;
 };
 
 /// Collects declarations (in any order; a rank that declares a key again goes on counting its boxes)

@@ -1,0 +1,104 @@
+# Sourced by the scripts: messages, and installing what is missing. Sets $root.
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+. "$root/scripts/mpi-env.sh"
+
+if [ -t 1 ] && [ -z "${NO_COLOR:-}" ]; then
+  bold=$'\e[1m' dim=$'\e[2m' red=$'\e[31m' green=$'\e[32m' yellow=$'\e[33m' blue=$'\e[36m' plain=$'\e[0m'
+else
+  bold='' dim='' red='' green='' yellow='' blue='' plain=''
+fi
+
+title() { printf '\n%s== %s%s\n' "$bold$blue" "$*" "$plain"; }
+note() { printf '%s\n' "$*"; }
+loud() { printf '%s%s%s\n' "$bold$yellow" "$*" "$plain"; }
+die() {
+  printf '%s%s%s\n' "$bold$red" "$*" "$plain" >&2
+  exit 1
+}
+
+# The comment block at the head of a script is its help.
+print_help() { sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$0"; }
+
+cores() { nproc 2>/dev/null || echo 2; }
+
+# Debian's names. A program that is there by other means does not count as missing.
+build_packages=(g++ cmake ninja-build libopenmpi-dev openmpi-bin libtrilinos-kokkos-dev
+  libleveldb-dev libsnappy-dev libprotobuf-dev protobuf-compiler libisal-dev libcli11-dev
+  nlohmann-json3-dev libpng-dev)
+test_packages=(libgtest-dev libgmock-dev libbenchmark-dev libhdf5-openmpi-dev hdf5-tools
+  ca-certificates python3 python3-venv)
+
+has_program() { command -v "$1" >/dev/null 2>&1; }
+
+is_there() {
+  case $1 in
+    g++) has_program c++ || has_program g++ ;;
+    cmake) has_program cmake && cmake -P "$root/scripts/cmake-version.cmake" >/dev/null 2>&1 ;;
+    ninja-build) has_program ninja ;;
+    openmpi-bin) has_program mpirun ;;
+    libopenmpi-dev) has_program mpicc ;;
+    hdf5-tools) has_program h5dump ;;
+    protobuf-compiler) has_program protoc ;;
+    python3) has_program python3 ;;
+    python3-venv) has_program python3 && python3 -c 'import venv, ensurepip' 2>/dev/null ;;
+    *) [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ] ;;
+  esac
+}
+
+# install_missing PACKAGE...: by apt, as root or with sudo; where that cannot be, says what to type.
+install_missing() {
+  local package missing=() as_root=()
+  if ! has_program apt-get || ! has_program dpkg-query; then
+    loud "No apt here: going on with what is installed. On Debian these would be needed: $*"
+    return
+  fi
+  for package in "$@"; do
+    is_there "$package" || missing+=("$package")
+  done
+  [ ${#missing[@]} -gt 0 ] || return 0
+  title "Installing ${#missing[@]} missing packages"
+  note "${missing[*]}"
+  local line="apt-get install --yes --no-install-recommends ${missing[*]}"
+  if [ "$(id -u)" -ne 0 ]; then
+    if has_program sudo && { [ -t 0 ] || sudo -n true 2>/dev/null; }; then
+      as_root=(sudo)
+    else
+      die "They can be installed by root only. Type this and start again:
+  sudo apt-get update && sudo $line"
+    fi
+  fi
+  as_root+=(env DEBIAN_FRONTEND=noninteractive)
+  local log
+  log=$(mktemp)
+  # shellcheck disable=SC2086
+  if ! { "${as_root[@]}" apt-get -o Acquire::Retries=3 update &&
+    "${as_root[@]}" $line; } </dev/null >"$log" 2>&1; then
+    tail -n 30 "$log" >&2
+    rm -f "$log"
+    die "apt failed. Its last lines are above; as root the command was: $line"
+  fi
+  rm -f "$log"
+}
+
+# quietly LOG COMMAND...: the output goes to LOG; the end of it is shown when the command fails.
+quietly() {
+  local log=$1
+  shift
+  "$@" </dev/null >"$log" 2>&1 && return 0
+  local status=$?
+  printf '%s' "$red" >&2
+  grep -nE -A3 -m 20 'error|Error|FAILED' "$log" | head -n 60 >&2
+  tail -n 25 "$log" >&2
+  printf '%s\n' "$plain(all of it: $log)" >&2
+  return $status
+}
+
+# Seconds since a moment taken from $SECONDS, as "1 m 05 s".
+since() {
+  local seconds=$((SECONDS - $1))
+  if [ $seconds -ge 60 ]; then
+    printf '%d m %02d s' $((seconds / 60)) $((seconds % 60))
+  else
+    printf '%d s' $seconds
+  fi
+}

@@ -1,0 +1,70 @@
+// main of MPI tests: all ranks run all tests. Rank 0 reports; others only their failures. A failure
+// on any rank fails the program on all.
+#include <gtest/gtest.h>
+#include <mpi.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+#include <sstream>
+
+namespace {
+
+int rank_of_world = 0;
+char where[256] = "before the first test";
+
+/// A rank that waits for ever says where, before the launcher is killed from outside.
+void on_alarm(int) {
+  char text[400];
+  // Not promised to be safe in a handler, but the process ends here, well or badly.
+  const int length = std::snprintf(text, sizeof text, "rank %d still hangs: %s\n", rank_of_world, where);
+  if (length > 0 && write(STDERR_FILENO, text, static_cast<size_t>(length)) < 0) _exit(4);
+  _exit(3);
+}
+
+class RememberWhere : public ::testing::EmptyTestEventListener {
+  void OnTestStart(const ::testing::TestInfo& info) override {
+    std::snprintf(where, sizeof where, "%s.%s", info.test_suite_name(), info.name());
+  }
+};
+
+class OnlyFailures : public ::testing::EmptyTestEventListener {
+  void OnTestPartResult(const ::testing::TestPartResult& result) override {
+    if (!result.failed()) return;
+    std::ostringstream text;
+    text << "[rank " << rank_of_world << "] " << where << ": "
+         << (result.file_name() ? result.file_name() : "?") << ":" << result.line_number() << "\n"
+         << result.message() << "\n";
+    std::cerr << text.str() << std::flush;
+  }
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  int provided = 0;
+  if (MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided) != MPI_SUCCESS) return 2;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank_of_world);
+  if (const char* seconds = std::getenv("CAIRN_TEST_SECONDS")) {
+    signal(SIGALRM, on_alarm);
+    const int limit = std::atoi(seconds);
+    alarm(static_cast<unsigned>(limit > 10 ? limit - 5 : 5));
+  }
+  ::testing::InitGoogleTest(&argc, argv);
+  auto& listeners = ::testing::UnitTest::GetInstance()->listeners();
+  listeners.Append(new RememberWhere);
+  if (rank_of_world != 0) {
+    delete listeners.Release(listeners.default_result_printer());
+    delete listeners.Release(listeners.default_xml_generator());
+    listeners.Append(new OnlyFailures);
+  }
+
+  int failed = RUN_ALL_TESTS() != 0 ? 1 : 0;
+  std::snprintf(where, sizeof where, "after the last test");
+  MPI_Allreduce(MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+  if (failed && rank_of_world == 0) std::cerr << "at least one rank failed" << std::endl;
+  MPI_Finalize();
+  return failed;
+}
