@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <optional>
 #include <tuple>
 
@@ -21,6 +22,9 @@ struct Stored {
   const StoredTensor* tensor;
   const StoredSlice* slice;
 };
+
+// Small enough that the bytes are still in the cache when they are checked after the read.
+constexpr std::size_t piece_bytes = std::size_t{1} << 18;
 
 // Every stored slice that somebody wants a part of.
 void collect_sources(const CheckpointContents& contents, const std::vector<Want>& wants,
@@ -54,6 +58,23 @@ std::optional<std::int64_t> contiguous_at(const Box& part, const Dims& extent) {
   for (std::size_t i = 0; i < part.rank(); ++i) at += part.start[i] * strides[i];
   return at;
 }
+
+// Memory for whatever is staged next. Growing keeps no old contents: nothing is held twice.
+class Scratch {
+ public:
+  std::span<std::byte> get(std::size_t size) {
+    if (size > size_) {
+      memory_.reset();
+      memory_ = std::make_unique_for_overwrite<std::byte[]>(size);
+      size_ = size;
+    }
+    return {memory_.get(), size};
+  }
+
+ private:
+  std::unique_ptr<std::byte[]> memory_;
+  std::size_t size_ = 0;
+};
 
 // A run of bytes of one source, with its checksum.
 struct Run {
@@ -127,8 +148,7 @@ class Restore {
       if (auto* place = place_of(piece, element_bytes())) bytes_ = {place, size};
     }
     if (bytes_.empty()) {
-      buffer_.resize(size);
-      bytes_ = buffer_;
+      bytes_ = buffer_.get(size);
     }
     try {
       if (!file_ || file_number_ != from.slice->file) {
@@ -137,13 +157,18 @@ class Restore {
             data_path(contents_.prefix, from.slice->file, contents_.num_files));
         file_number_ = from.slice->file;
       }
-      file_->read_at(from.slice->offset + chunk_->offset, bytes_);
+      std::uint32_t crc = 0;
+      for (std::size_t at = 0; at < size; at += piece_bytes) {
+        const auto piece = bytes_.subspan(at, std::min(piece_bytes, size - at));
+        file_->read_at(from.slice->offset + chunk_->offset + static_cast<std::int64_t>(at), piece);
+        crc = crc32c(piece, crc);
+      }
+      bytes_read_ += chunk_->bytes;
+      add_run({chunk_->source, chunk_->offset, chunk_->bytes, crc});
     } catch (const Error& error) {
       if (!error_) error_ = Error(error).of_tensor(from.tensor->key).on_rank(job_.rank());
       return;
     }
-    bytes_read_ += chunk_->bytes;
-    add_run({chunk_->source, chunk_->offset, chunk_->bytes, crc32c(bytes_)});
     if (contents_.big_endian) {
       bundle::swap_bytes(bytes_, dtype_swap_unit(from.tensor->dtype));
     }
@@ -168,8 +193,8 @@ class Restore {
   void keep(const plan::Piece& piece) {
     auto* place = place_of(piece, element_bytes());
     if (place && place == bytes_.data()) return;  // it was read there
-    packed_.resize(static_cast<std::size_t>(piece.bytes));
-    const auto bytes = bytes_of(piece, packed_.data());
+    auto* packing = packed_.get(static_cast<std::size_t>(piece.bytes)).data();
+    const auto bytes = bytes_of(piece, packing);
     const auto& slice = memory_of(piece);
     slice.memory->write(piece.box.relative_to(slice.box.start), bytes.data());
   }
@@ -181,13 +206,11 @@ class Restore {
       if (target_of(piece).rank == job_.rank()) in += piece.bytes;
     }
     if (out == 0 && in == 0) return;
-    packed_.resize(static_cast<std::size_t>(out));
-    arrived_.resize(static_cast<std::size_t>(in));
     std::vector<Group::Send> sends;
     std::vector<Group::Receive> receives;
     std::vector<std::pair<const plan::Piece*, const std::byte*>> to_place;
-    auto* packing = packed_.data();
-    auto* arriving = arrived_.data();
+    auto* packing = packed_.get(static_cast<std::size_t>(out)).data();
+    auto* arriving = arrived_.get(static_cast<std::size_t>(in)).data();
     for (const auto& piece : step) {
       if (is_mine(piece)) {
         sends.push_back({target_of(piece).rank, bytes_of(piece, packing)});
@@ -269,7 +292,7 @@ class Restore {
 
   const plan::Chunk* chunk_ = nullptr;  // in hand
   std::span<std::byte> bytes_;          // its elements, in buffer_ or in the application's memory
-  std::vector<std::byte> buffer_, packed_, arrived_;
+  Scratch buffer_, packed_, arrived_;
   std::unique_ptr<io::File> file_;
   int file_number_ = -1;
   std::vector<Run> runs_;

@@ -21,7 +21,7 @@ OWN = "_cairn/"  # metadata and fillers: TensorFlow lists them and takes no noti
 
 
 def digest(value):
-    value = np.asarray(value)
+    value = np.asarray(value, dtype=object if isinstance(value, bytes) else None)
     if value.dtype == object:
         strings = [bytes(s) for s in value.ravel()]
         raw = b"".join(struct.pack("<Q", len(s)) + s for s in strings)
