@@ -1,7 +1,7 @@
 // Save and restore beside MPI-IO and plain files, in the same run on the same disk.
 //
-// Contestants take turns within each repetition, and each repetition begins with another one. A
-// time runs from a barrier to the barrier after the slowest rank; a save's ends when data and names
+// Contestants take turns within each repetition, in a new order each time: what one leaves behind for
+// the next (freed blocks, a busy disk) is shared out evenly. A time runs from a barrier to the barrier after the slowest rank; a save's ends when data and names
 // are synced. What a repetition wrote is removed, and the file system synced, between the times.
 // Only Cairn computes and checks checksums, and only Cairn commits atomically.
 #include <algorithm>
@@ -10,9 +10,9 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <iostream>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -155,10 +155,13 @@ class Bench {
 
  private:
   void compete(std::vector<Contestant> contestants) {
+    std::vector<std::size_t> order(contestants.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::mt19937 random(1);  // the same on all ranks
     for (int repetition = -1; repetition < settings_.repetitions; ++repetition) {
-      for (std::size_t turn = 0; turn < contestants.size(); ++turn) {
-        auto& one = contestants[(turn + static_cast<std::size_t>(repetition + 1)) %
-                                contestants.size()];
+      std::shuffle(order.begin(), order.end(), random);
+      for (const auto turn : order) {
+        auto& one = contestants[turn];
         one.before();
         ranks_.barrier();
         const double start = MPI_Wtime();
