@@ -24,7 +24,7 @@ struct Stored {
 };
 
 // Small enough that the bytes are still in the cache when they are checked after the read.
-constexpr std::size_t piece_bytes = std::size_t{1} << 18;
+constexpr std::size_t piece_bytes = std::size_t{1} << 17;
 
 // Every stored slice that somebody wants a part of.
 void collect_sources(const CheckpointContents& contents, const std::vector<Want>& wants,
