@@ -32,9 +32,9 @@ std::vector<Box> boxes_of(Kind kind, std::int64_t count) {
       const auto row = std::min(i / columns, rows - 1), column = i - row * columns;
       const auto width = row == rows - 1 ? columns + count - rows * columns : columns;
       const auto edge = [](std::int64_t k, std::int64_t n) { return k * side / n; };
-      all.push_back({{edge(row, rows), edge(column, width)},
-                     {edge(row + 1, rows) - edge(row, rows),
-                      edge(column + 1, width) - edge(column, width)}});
+      all.push_back(
+          {{edge(row, rows), edge(column, width)},
+           {edge(row + 1, rows) - edge(row, rows), edge(column + 1, width) - edge(column, width)}});
     }
   } else {
     all = boxes::guillotine(random, whole_of(kind), static_cast<std::size_t>(count));
@@ -45,7 +45,8 @@ std::vector<Box> boxes_of(Kind kind, std::int64_t count) {
 
 std::vector<Declaration> dealt_to_ranks(const Dims& shape, const std::vector<Box>& all) {
   std::vector<Declaration> declarations;
-  for (int rank = 0; rank < ranks; ++rank) declarations.push_back({"u", DType::float64, shape, rank, {}});
+  for (int rank = 0; rank < ranks; ++rank)
+    declarations.push_back({"u", DType::float64, shape, rank, {}});
   for (std::size_t i = 0; i < all.size(); ++i) declarations[i % ranks].boxes.push_back(all[i]);
   return declarations;
 }

@@ -88,7 +88,7 @@ function(cairn_mpi_launcher command_variable environment_variable)
     list(APPEND command --bind-to none --oversubscribe)
   endif()
   # What the launcher needs stands in one place, which scripts source.
-  set(environment)
+  set(environment GTEST_COLOR=no)
   file(STRINGS ${PROJECT_SOURCE_DIR}/scripts/mpi-env.sh lines REGEX "^export ")
   foreach(line IN LISTS lines)
     string(REGEX MATCHALL "[A-Za-z_0-9]+=[^ ]*" assignments "${line}")

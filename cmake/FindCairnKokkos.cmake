@@ -235,6 +235,9 @@ if(NOT TARGET Cairn::kokkos_backend)
   endif()
 endif()
 
+if(NOT _cairn_kokkos_trouble)
+  set(_cairn_kokkos_trouble "no Kokkos was found")
+endif()
 find_package_handle_standard_args(
   CairnKokkos
   REQUIRED_VARS CairnKokkos_ORIGIN CairnKokkos_INCLUDE_DIR

@@ -10,9 +10,9 @@ void check_mpi(int code, const char* function, int rank) {
   char text[MPI_MAX_ERROR_STRING] = {};
   int length = 0;
   const bool has_text = MPI_Error_string(code, text, &length) == MPI_SUCCESS && length > 0;
-  throw Error(Code::communication, cat(function, " failed"),
-              has_text ? std::string(text, static_cast<std::size_t>(length))
-                       : cat("MPI error code ", code))
+  throw Error(
+      Code::communication, cat(function, " failed"),
+      has_text ? std::string(text, static_cast<std::size_t>(length)) : cat("MPI error code ", code))
       .on_rank(rank);
 }
 

@@ -2,13 +2,13 @@
 /// Kokkos Views as slices of a State. Link Cairn::kokkos; with CUDA or HIP call
 /// cairn_kokkos_sources(TARGET) in CMake. Kokkos 3.4 to 5.x.
 ///
-/// Views may have rank 0 to 8, LayoutRight, LayoutLeft or LayoutStride (subviews, so that halos stay
-/// out), any memory space, managed or not. A View of const elements is for saving only. The State
-/// keeps a copy of the View and with it the allocation: let both go before Kokkos::finalize.
+/// Views may have rank 0 to 8, LayoutRight, LayoutLeft or LayoutStride (subviews, so that halos
+/// stay out), any memory space, managed or not. A View of const elements is for saving only. The
+/// State keeps a copy of the View and with it the allocation: let both go before Kokkos::finalize.
 ///
-/// Copies are queued on one execution-space instance and end with a labelled fence of that instance;
-/// nothing else is fenced. Without an instance it is the default one of the View's execution space:
-/// pass the instance that your kernels run on if it is another.
+/// Copies are queued on one execution-space instance and end with a labelled fence of that
+/// instance; nothing else is fenced. Without an instance it is the default one of the View's
+/// execution space: pass the instance that your kernels run on if it is another.
 #include <Kokkos_Core.hpp>
 
 #include <memory>
@@ -48,8 +48,8 @@ LocalTensor slice(const Kokkos::View<Data, Properties...>& view, Dims global_sha
   LocalTensor tensor;
   tensor.dtype = dtype_of<Value>::value;
   tensor.shape = std::move(global_shape);
-  tensor.slices.push_back(
-      {Box{std::move(start), extent}, std::make_shared<kokkos::ViewMemory<View, Exec>>(view, exec)});
+  tensor.slices.push_back({Box{std::move(start), extent},
+                           std::make_shared<kokkos::ViewMemory<View, Exec>>(view, exec)});
   tensor.device_type = kokkos::device_type<typename View::memory_space>();
   return tensor;
 }
@@ -60,8 +60,8 @@ LocalTensor slice(const Kokkos::View<Data, Properties...>& view, Dims global_sha
   return slice(view, std::move(global_shape), std::move(start), Exec());
 }
 
-/// The whole tensor on this rank, of the View's extents. On several ranks: replicas, of which one is
-/// written.
+/// The whole tensor on this rank, of the View's extents. On several ranks: replicas, of which one
+/// is written.
 template <class Data, class... Properties, class Exec>
 LocalTensor whole(const Kokkos::View<Data, Properties...>& view, const Exec& exec) {
   auto shape = kokkos::extents(view);

@@ -55,7 +55,9 @@ class ShardByTaskPolicy : public ShardingCallback {
 ///  5. a task was altered,
 ///  6. one shard holds tensors of different tasks,
 ///  7. a tensor, or part of a slice, is missing from the shards.
-/// Re-sliced tensors are compared as sets of elements: same union, nothing twice.
+/// Re-sliced tensors are compared as sets of elements: same union, nothing twice. Each piece is cut
+/// from one given slice and keeps its owner; slices given apart are not joined. String tensors and
+/// slices without elements come back as they were. `bytes` is not looked at.
 void validate_shards(const std::vector<Shard>& shards, const std::vector<ShardableTensor>& given,
                      const std::string& callback_description);
 

@@ -59,23 +59,6 @@ std::optional<std::int64_t> contiguous_at(const Box& part, const Dims& extent) {
   return at;
 }
 
-// Memory for whatever is staged next. Growing keeps no old contents: nothing is held twice.
-class Scratch {
- public:
-  std::span<std::byte> get(std::size_t size) {
-    if (size > size_) {
-      memory_.reset();
-      memory_ = std::make_unique_for_overwrite<std::byte[]>(size);
-      size_ = size;
-    }
-    return {memory_.get(), size};
-  }
-
- private:
-  std::unique_ptr<std::byte[]> memory_;
-  std::size_t size_ = 0;
-};
-
 // A run of bytes of one source, with its checksum.
 struct Run {
   int source;
@@ -98,6 +81,7 @@ class Restore {
   }
 
   std::int64_t run() {
+    together(*job_.group, [&] { allocate(); });
     for (const auto& round : plan_.rounds) {
       chunk_ = nullptr;
       for (const auto number : round.chunks) {
@@ -106,7 +90,7 @@ class Restore {
         }
       }
       for (const auto& piece : round.local) {
-        if (is_mine(piece)) keep(piece);
+        if (is_mine(piece)) guard([&] { keep(piece); });
       }
       for (const auto& step : round.steps) exchange(step);
     }
@@ -125,6 +109,47 @@ class Restore {
   }
   const LocalSlice& memory_of(const plan::Piece& piece) const {
     return *memories_[static_cast<std::size_t>(target_of(piece).id)];
+  }
+
+  // Once rounds have begun, a rank that threw would leave the others waiting for its messages: all
+  // memory is taken before, and errors are kept until everybody has moved everything.
+  void allocate() {
+    std::int64_t chunk = 0, kept = 0, out = 0, in = 0;
+    const auto me = job_.rank();
+    for (const auto& round : plan_.rounds) {
+      for (const auto number : round.chunks) {
+        const auto& one = plan_.chunks[static_cast<std::size_t>(number)];
+        if (one.rank == me) chunk = std::max(chunk, one.bytes);
+      }
+      for (const auto& piece : round.local) {
+        if (is_mine(piece)) kept = std::max(kept, piece.bytes);
+      }
+      for (const auto& step : round.steps) {
+        std::int64_t step_out = 0, step_in = 0;
+        for (const auto& piece : step) {
+          if (is_mine(piece)) step_out += piece.bytes;
+          if (target_of(piece).rank == me) step_in += piece.bytes;
+        }
+        out = std::max(out, step_out), in = std::max(in, step_in);
+      }
+    }
+    // Not initialised: what is never used is never touched.
+    const auto take = [](std::int64_t bytes) {
+      return std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(bytes));
+    };
+    buffer_ = take(chunk);
+    packed_ = take(std::max(kept, out));
+    arrived_ = take(in);
+  }
+
+  template <class F>
+  void guard(F&& function) {
+    try {
+      function();
+    } catch (...) {
+      const auto error = error_in_flight();
+      if (!error_) error_ = error;
+    }
   }
 
   // Where a box lies in the application's memory, if it is one run of bytes there.
@@ -147,9 +172,12 @@ class Restore {
       if (piece.chunk != number || piece.box != chunk_->box) continue;
       if (auto* place = place_of(piece, element_bytes())) bytes_ = {place, size};
     }
-    if (bytes_.empty()) {
-      bytes_ = buffer_.get(size);
-    }
+    if (bytes_.empty()) bytes_ = {buffer_.get(), size};
+    guard([&] { read_chunk(from); });
+  }
+
+  void read_chunk(const Stored& from) {
+    std::uint32_t crc = 0;
     try {
       if (!file_ || file_number_ != from.slice->file) {
         file_.reset();
@@ -157,18 +185,16 @@ class Restore {
             data_path(contents_.prefix, from.slice->file, contents_.num_files));
         file_number_ = from.slice->file;
       }
-      std::uint32_t crc = 0;
-      for (std::size_t at = 0; at < size; at += piece_bytes) {
-        const auto piece = bytes_.subspan(at, std::min(piece_bytes, size - at));
+      for (std::size_t at = 0; at < bytes_.size(); at += piece_bytes) {
+        const auto piece = bytes_.subspan(at, std::min(piece_bytes, bytes_.size() - at));
         file_->read_at(from.slice->offset + chunk_->offset + static_cast<std::int64_t>(at), piece);
         crc = crc32c(piece, crc);
       }
-      bytes_read_ += chunk_->bytes;
-      add_run({chunk_->source, chunk_->offset, chunk_->bytes, crc});
     } catch (const Error& error) {
-      if (!error_) error_ = Error(error).of_tensor(from.tensor->key).on_rank(job_.rank());
-      return;
+      throw Error(error).of_tensor(from.tensor->key).on_rank(job_.rank());
     }
+    bytes_read_ += chunk_->bytes;
+    add_run({chunk_->source, chunk_->offset, chunk_->bytes, crc});
     if (contents_.big_endian) {
       bundle::swap_bytes(bytes_, dtype_swap_unit(from.tensor->dtype));
     }
@@ -193,24 +219,17 @@ class Restore {
   void keep(const plan::Piece& piece) {
     auto* place = place_of(piece, element_bytes());
     if (place && place == bytes_.data()) return;  // it was read there
-    auto* packing = packed_.get(static_cast<std::size_t>(piece.bytes)).data();
-    const auto bytes = bytes_of(piece, packing);
+    const auto bytes = bytes_of(piece, packed_.get());
     const auto& slice = memory_of(piece);
     slice.memory->write(piece.box.relative_to(slice.box.start), bytes.data());
   }
 
   void exchange(const std::vector<plan::Piece>& step) {
-    std::int64_t out = 0, in = 0;
-    for (const auto& piece : step) {
-      if (is_mine(piece)) out += piece.bytes;
-      if (target_of(piece).rank == job_.rank()) in += piece.bytes;
-    }
-    if (out == 0 && in == 0) return;
     std::vector<Group::Send> sends;
     std::vector<Group::Receive> receives;
     std::vector<std::pair<const plan::Piece*, const std::byte*>> to_place;
-    auto* packing = packed_.get(static_cast<std::size_t>(out)).data();
-    auto* arriving = arrived_.get(static_cast<std::size_t>(in)).data();
+    auto* packing = packed_.get();
+    auto* arriving = arrived_.get();
     for (const auto& piece : step) {
       if (is_mine(piece)) {
         sends.push_back({target_of(piece).rank, bytes_of(piece, packing)});
@@ -228,10 +247,13 @@ class Restore {
       receives.push_back({plan_.chunks[static_cast<std::size_t>(piece.chunk)].rank,
                           {place, static_cast<std::size_t>(piece.bytes)}});
     }
+    if (sends.empty() && receives.empty()) return;
     job_.group->exchange(sends, receives);
     for (const auto& [piece, bytes] : to_place) {
       const auto& slice = memory_of(*piece);
-      slice.memory->write(piece->box.relative_to(slice.box.start), bytes);
+      guard([&, piece = piece, bytes = bytes] {
+        slice.memory->write(piece->box.relative_to(slice.box.start), bytes);
+      });
     }
   }
 
@@ -292,7 +314,7 @@ class Restore {
 
   const plan::Chunk* chunk_ = nullptr;  // in hand
   std::span<std::byte> bytes_;          // its elements, in buffer_ or in the application's memory
-  Scratch buffer_, packed_, arrived_;
+  std::unique_ptr<std::byte[]> buffer_, packed_, arrived_;
   std::unique_ptr<io::File> file_;
   int file_number_ = -1;
   std::vector<Run> runs_;

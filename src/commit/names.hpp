@@ -1,6 +1,7 @@
 #pragma once
 /// Every file name of a checkpoint directory, built and parsed in this one place. Both ways are
-/// strict: a name that the builders would not produce is foreign, and foreign files are not touched.
+/// strict: a name that the builders would not produce is foreign, and foreign files are not
+/// touched.
 ///
 ///   DIRECTORY/checkpoint                         TensorFlow's state file
 ///   DIRECTORY/NAME-STEP.index                    NAME-STEP is the checkpoint's prefix
@@ -66,7 +67,7 @@ struct ParsedName {
   std::int64_t step = -1;    ///< of index, data and temp_directory
   std::int64_t number = -1;  ///< of data, part and record
   std::int64_t count = -1;
-  std::string uuid;          ///< of temp_directory and owner_temporary
+  std::string uuid;  ///< of temp_directory and owner_temporary
   bool operator==(const ParsedName&) const = default;
 };
 

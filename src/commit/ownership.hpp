@@ -3,9 +3,9 @@
 ///
 /// The owner holds a kernel lock on DIRECTORY/.cairn/lock; the record DIRECTORY/.cairn/owner says
 /// who that is. Where the file system has no locks, the record alone decides: its owner rewrites it
-/// every few seconds, and a record that was not rewritten for long, or whose process on this host is
-/// dead, may be taken over. Ages are differences between times that the file system itself gave, so
-/// clocks of hosts need not agree.
+/// every few seconds, and a record that was not rewritten for long, or whose process on this host
+/// is dead, may be taken over. Ages are differences between times that the file system itself gave,
+/// so clocks of hosts need not agree.
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,14 +15,14 @@
 namespace cairn::commit {
 
 struct OwnerRecord {
-  std::string token;      ///< a uuid; each ownership has its own
+  std::string token;  ///< a uuid; each ownership has its own
   std::string host;
   std::int64_t pid = 0;
-  std::string processes;  ///< which process numbers are meant: the pid namespace; empty: unknown
-  std::string job;        ///< of the batch system; empty: none
-  double start_seconds = 0;      ///< since 1970, as all times
+  std::string processes;     ///< which process numbers are meant: the pid namespace; empty: unknown
+  std::string job;           ///< of the batch system; empty: none
+  double start_seconds = 0;  ///< since 1970, as all times
   double heartbeat_seconds = 0;
-  bool by_heartbeat = false;     ///< owned without a kernel lock
+  bool by_heartbeat = false;  ///< owned without a kernel lock
 };
 
 /// The record as text and back; nothing if it is none of ours.

@@ -19,8 +19,8 @@ struct StateFile {
   bool operator==(const StateFile&) const = default;
 };
 
-/// Reads what TensorFlow reads. Nothing where it finds no checkpoint: bad text, an unknown field, no
-/// newest path.
+/// Reads what TensorFlow reads. Nothing where it finds no checkpoint: bad text, an unknown field,
+/// no newest path.
 std::optional<StateFile> parse_state_file(std::string_view text);
 
 /// As TensorFlow prints it, one field a line. The newest path is appended to all_paths if it is not

@@ -191,11 +191,13 @@ bool TextFormat::take_double(double& value) {
       is_digit(text[unsigned_start + 1])) {
     return false;
   }
-  while (text.size() > 1 && text.back() == 'f') text.pop_back();  // "1.5f"; "inf" becomes "in"
+  const bool infinite =
+      text == "inf" || text == "+inf" || text == "-inf" || text == "inff" || text == "-inff";
+  while (!text.empty() && text.back() == 'f') text.pop_back();  // "1.5f"
   if (!drop_underscores(text)) return false;
   const bool negative = text.starts_with("-");
   if (negative || text.starts_with("+")) text.erase(0, 1);
-  if (text == "in" || text == "infinity") {
+  if (infinite || text == "infinity") {
     value = std::numeric_limits<double>::infinity();
   } else if (text == "nan") {
     value = std::numeric_limits<double>::quiet_NaN();

@@ -101,9 +101,8 @@ Error error_in_flight() {
   }
 }
 
-std::string reduce_to_root(
-    Group& group, std::string mine,
-    const std::function<std::string(std::string, std::string)>& combine) {
+std::string reduce_to_root(Group& group, std::string mine,
+                           const std::function<std::string(std::string, std::string)>& combine) {
   // The last byte of a message tells whether a rank below has failed: it must go up nevertheless,
   // or those above would wait for ever.
   std::optional<Error> failure;
@@ -206,7 +205,8 @@ bool all_of(Group& group, bool mine) { return all_reduce(group, mine, Group::Op:
 bool any_of(Group& group, bool mine) { return all_reduce(group, mine, Group::Op::max) != 0; }
 
 void require_same(Group& group, std::string_view what, std::string_view text) {
-  // The least of x and of ~x tell whether all x are equal. The rest is two fingerprints of the text.
+  // The least of x and of ~x tell whether all x are equal. The rest is two fingerprints of the
+  // text.
   const auto hash = static_cast<std::int64_t>(fnv1a(text));
   const auto check = static_cast<std::int64_t>((std::uint64_t{text.size()} << 32) ^ crc32c(text));
   std::array<std::int64_t, 4> least{hash, ~hash, check, ~check};

@@ -51,9 +51,8 @@ auto together(Group& group, F&& function) {
 
 /// Combines the strings of all ranks along a binomial tree; the result is on rank 0, others get "".
 /// combine(a, b) joins neighbours: a of lower ranks, b of higher ones. What it throws reaches all.
-std::string reduce_to_root(
-    Group& group, std::string mine,
-    const std::function<std::string(std::string, std::string)>& combine);
+std::string reduce_to_root(Group& group, std::string mine,
+                           const std::function<std::string(std::string, std::string)>& combine);
 
 /// One string of each rank, in rank order, on rank 0 (others get none), along a tree.
 std::vector<std::string> gather(Group& group, std::string_view mine);
@@ -69,8 +68,7 @@ std::string from_root(Group& group, const std::function<std::string()>& function
 
 /// A value of one rank, on all ranks.
 template <class T>
-  requires std::is_trivially_copyable_v<T>
-T broadcast_value(Group& group, T value, int root = 0) {
+requires std::is_trivially_copyable_v<T> T broadcast_value(Group& group, T value, int root = 0) {
   std::string bytes(reinterpret_cast<const char*>(&value), sizeof value);
   group.broadcast(bytes, root);
   std::memcpy(&value, bytes.data(), sizeof value);

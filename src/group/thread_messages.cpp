@@ -19,8 +19,12 @@ std::string text_of(const ThreadWorld::Call& call) {
 
 void combine(std::int64_t& into, std::int64_t value, Group::Op op) {
   switch (op) {
-    case Group::Op::min: into = std::min(into, value); return;
-    case Group::Op::max: into = std::max(into, value); return;
+    case Group::Op::min:
+      into = std::min(into, value);
+      return;
+    case Group::Op::max:
+      into = std::max(into, value);
+      return;
     case Group::Op::sum:
       into = static_cast<std::int64_t>(static_cast<std::uint64_t>(into) +
                                        static_cast<std::uint64_t>(value));

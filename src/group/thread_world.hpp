@@ -28,10 +28,10 @@ class ThreadWorld {
 
   int size() const { return static_cast<int>(ranks_.size()); }
 
-  void start();                       ///< all threads exist: let them run
-  void enter(int rank);               ///< first call of a rank: waits for its turn
-  void leave(int rank, bool crashed); ///< last call of a rank
-  void stop(Error why);               ///< ends all ranks' waits, now and later
+  void start();                        ///< all threads exist: let them run
+  void enter(int rank);                ///< first call of a rank: waits for its turn
+  void leave(int rank, bool crashed);  ///< last call of a rank
+  void stop(Error why);                ///< ends all ranks' waits, now and later
   [[noreturn]] void crash();
   bool crashed() const;
 

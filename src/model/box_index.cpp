@@ -28,7 +28,8 @@ class Packing {
     sides_.resize(dims.size());
     for (std::size_t d = 0; d < dims.size(); ++d) {
       sides_[d].reserve(items.size());
-      for (const auto i : items) sides_[d].push_back({boxes[i].start[dims[d]], boxes[i].end(dims[d])});
+      for (const auto i : items)
+        sides_[d].push_back({boxes[i].start[dims[d]], boxes[i].end(dims[d])});
     }
     entries_.reserve(items.size());
     for (const auto i : items) entries_.push_back({0, entries_.size(), i});
@@ -61,7 +62,9 @@ class Packing {
     const auto middle = begin + std::max<std::size_t>(count / subtree / 2, 1) * subtree;
     const auto& sides = sides_[best_dim(begin, end)];
     for (auto i = begin; i < end; ++i) entries_[i].key = sides[entries_[i].row].centre();
-    const auto at = [&](std::size_t i) { return entries_.begin() + static_cast<std::ptrdiff_t>(i); };
+    const auto at = [&](std::size_t i) {
+      return entries_.begin() + static_cast<std::ptrdiff_t>(i);
+    };
     std::nth_element(at(begin), at(middle), at(end), [](const Entry& a, const Entry& b) {
       return a.key != b.key ? a.key < b.key : a.row < b.row;
     });

@@ -2,6 +2,7 @@
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
+#include "model/box_index.hpp"
 
 namespace cairn {
 namespace {
@@ -137,6 +138,14 @@ State& State::add(std::string key, LocalTensor tensor) {
       refuse(cat("tensor '", key, "' ", shape_text(tensor.shape), ": ", box_text(box),
                  " is outside of it"), "a slice is given in global coordinates");
     }
+  }
+  std::vector<Box> boxes;
+  for (const auto& slice : tensor.slices) boxes.push_back(slice.box);
+  if (const auto pair = first_overlap(boxes)) {
+    refuse(cat("tensor '", key, "' ", shape_text(tensor.shape), ": slices ", pair->first, " and ",
+               pair->second, " overlap in ",
+               box_text(*intersect(boxes[pair->first], boxes[pair->second]))),
+           "an element would be stored twice", "Leave halos out of the slices.");
   }
   tensors_.emplace_back(std::move(key), std::move(tensor));
   return *this;

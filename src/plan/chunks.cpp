@@ -9,8 +9,9 @@ namespace cairn::plan {
 std::vector<Chunk> cut_into_chunks(const Box& box, std::int64_t element_bytes,
                                    std::int64_t chunk_bytes) {
   if (element_bytes < 1 || chunk_bytes < 1) {
-    throw Error(Code::internal, cat("chunks of ", chunk_bytes, " bytes were asked for, of elements of ",
-                                    element_bytes, " bytes"));
+    throw Error(Code::internal,
+                cat("chunks of ", chunk_bytes, " bytes were asked for, of elements of ",
+                    element_bytes, " bytes"));
   }
   std::int64_t total;
   if (__builtin_mul_overflow(box.count(), element_bytes, &total)) {

@@ -38,7 +38,8 @@ class Planner {
  private:
   void check_ranks() const {
     const auto refuse = [&](const char* what, int rank) {
-      throw Error(Code::internal, cat("an exchange among ", ranks_, " ranks has ", what, " rank ", rank));
+      throw Error(Code::internal,
+                  cat("an exchange among ", ranks_, " ranks has ", what, " rank ", rank));
     };
     for (const auto& source : sources_) {
       if (source.rank < -1 || source.rank >= ranks_) refuse("a source on", source.rank);
@@ -96,7 +97,8 @@ class Planner {
     for (auto p = first_piece_[chunk]; p < first_piece_[chunk + 1]; ++p) {
       all.push_back({targets_[at(pieces_[p].target)].rank, static_cast<double>(pieces_[p].bytes)});
     }
-    std::stable_sort(all.begin(), all.end(), [](const Wish& a, const Wish& b) { return a.rank < b.rank; });
+    std::stable_sort(all.begin(), all.end(),
+                     [](const Wish& a, const Wish& b) { return a.rank < b.rank; });
     std::size_t kept = 0;
     for (std::size_t i = 1; i < all.size(); ++i) {
       if (all[i].rank == all[kept].rank) {

@@ -1,6 +1,7 @@
 #pragma once
 /// The one exchange engine's plan: boxes held by these ranks → boxes wanted by those, cut into
-/// bounded pieces and rounds. Pure functions: every rank computes the same plan from the same input.
+/// bounded pieces and rounds. Pure functions: every rank computes the same plan from the same
+/// input.
 #include <cstdint>
 #include <vector>
 
@@ -71,9 +72,9 @@ std::vector<Chunk> cut_into_chunks(const Box& box, std::int64_t element_bytes,
 /// Every source is acquired exactly once, whole, whether or not somebody wants all of it: its
 /// checksum covers all its bytes. A source with a rank is acquired by that rank. Any other chunk
 /// goes to the rank that wants most of it, as long as that rank has not more than its fair share of
-/// bytes; else to the least loaded. The fair share of a rank is the mean over ranks or, if more, the
-/// bytes that it wants, those that several ranks want divided among them. So where each chunk is
-/// wanted by one rank only, as after a restart with the same layout, nothing is sent at all; and
+/// bytes; else to the least loaded. The fair share of a rank is the mean over ranks or, if more,
+/// the bytes that it wants, those that several ranks want divided among them. So where each chunk
+/// is wanted by one rank only, as after a restart with the same layout, nothing is sent at all; and
 /// what all ranks want is dealt out evenly and goes round in a rotation.
 ///
 /// Parts of targets that no source covers are left alone: coverage is the caller's to check.

@@ -29,10 +29,10 @@ class TensorCheck {
     try {
       count_ = element_count(first_.shape);
     } catch (const Error& error) {
-      throw Error(error.code(),
-                  cat("tensor '", first_.key, "', declared by rank ", first_.rank, ": ",
-                      error.problem()),
-                  error.reason())
+      throw Error(
+          error.code(),
+          cat("tensor '", first_.key, "', declared by rank ", first_.rank, ": ", error.problem()),
+          error.reason())
           .of_tensor(first_.key);
     }
     auto given = collect();
@@ -67,10 +67,12 @@ class TensorCheck {
       const bool shape = other->shape != first_.shape;
       fail(Code::disagreement,
            cat("tensor '", first_.key, "' has differing ",
-               dtype && shape ? "dtypes and shapes" : dtype ? "dtypes" : "shapes", ": ",
-               dtype_name(first_.dtype), " ", shape_text(first_.shape), " on rank ", first_.rank,
-               ", ", dtype_name(other->dtype), " ", shape_text(other->shape), " on rank ",
-               other->rank),
+               dtype && shape ? "dtypes and shapes"
+               : dtype        ? "dtypes"
+                              : "shapes",
+               ": ", dtype_name(first_.dtype), " ", shape_text(first_.shape), " on rank ",
+               first_.rank, ", ", dtype_name(other->dtype), " ", shape_text(other->shape),
+               " on rank ", other->rank),
            "a tensor has one dtype and one global shape in the whole job",
            "The shape to give is that of the whole tensor, not of a rank's slice.");
     }
@@ -90,13 +92,12 @@ class TensorCheck {
       for (auto& box : declaration->boxes) {
         if (!lies_inside(box, first_.shape)) {
           fail(Code::coverage,
-               cat(name(), any_box_text(box), " of rank ", rank, " ",
-                   verb("is", "are"), " outside of it"),
+               cat(name(), any_box_text(box), " of rank ", rank, " ", verb("is", "are"),
+                   " outside of it"),
                "a slice is given in global coordinates and lies inside the global shape", "");
         }
         if (first_.dtype == DType::string && box != whole) {
-          fail(Code::coverage,
-               cat(name(), "rank ", rank, " holds only ", box_text(box), " of it"),
+          fail(Code::coverage, cat(name(), "rank ", rank, " holds only ", box_text(box), " of it"),
                "a string tensor is whole on each rank that has it", "");
         }
         if (count_ != 0 && !box.empty()) given.push_back({std::move(box), {rank, number}});
@@ -139,7 +140,8 @@ class TensorCheck {
     std::vector<Box> boxes;
     boxes.reserve(slices.size());
     for (const auto& slice : slices) boxes.push_back(slice.box);
-    if (const auto pair = find_overlap(boxes)) report_overlap(slices[pair->first], slices[pair->second]);
+    if (const auto pair = find_overlap(boxes))
+      report_overlap(slices[pair->first], slices[pair->second]);
     std::int64_t held = 0;
     for (const auto& box : boxes) held += box.count();
     if (held == count_) return;
@@ -152,10 +154,9 @@ class TensorCheck {
   [[noreturn]] void report_overlap(const HeldSlice& a, const HeldSlice& b) const {
     // The same rank may hold both while others hold one: name the lowest holders.
     const int left = a.holders.front().rank, right = b.holders.front().rank;
-    const auto who = left == right
-                         ? cat("twice by rank ", left)
-                         : cat("by rank ", std::min(left, right), " and by rank ",
-                               std::max(left, right));
+    const auto who = left == right ? cat("twice by rank ", left)
+                                   : cat("by rank ", std::min(left, right), " and by rank ",
+                                         std::max(left, right));
     const auto& lower = left <= right ? a : b;
     const auto& upper = left <= right ? b : a;
     fail(Code::coverage,

@@ -43,13 +43,13 @@ struct CoveredTensor {
   bool operator==(const CoveredTensor&) const = default;
 };
 
-/// Collects declarations (in any order; a rank that declares a key again goes on counting its boxes)
-/// and checks them. Throws Code::coverage, or Code::disagreement for dtypes and shapes, naming the
-/// tensor, the box and the ranks:
-/// "tensor 'u' [512 512]: rows 128..255 × 0..511 are held by no rank". Sub-quadratic in boxes. The
-/// result is ascending by key. Boxes without elements are left out of it; but a tensor without
-/// elements has one slice, its whole (empty) box, held by the lowest rank that declares it, as its
-/// box 0 or, if it gave no box, -1. A string tensor has one slice, the whole of it.
+/// Collects declarations (in any order; a rank that declares a key again goes on counting its
+/// boxes) and checks them. Throws Code::coverage, or Code::disagreement for dtypes and shapes,
+/// naming the tensor, the box and the ranks: "tensor 'u' [512 512]: rows 128..255 × 0..511 are held
+/// by no rank". Sub-quadratic in boxes. The result is ascending by key. Boxes without elements are
+/// left out of it; but a tensor without elements has one slice, its whole (empty) box, held by the
+/// lowest rank that declares it, as its box 0 or, if it gave no box, -1. A string tensor has one
+/// slice, the whole of it.
 std::vector<CoveredTensor> check_coverage(std::vector<Declaration> declarations);
 
 /// Bytes of tensors[tensor].slices[slice].

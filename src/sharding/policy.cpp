@@ -5,11 +5,10 @@
 
 namespace cairn {
 
-std::string ShardByTaskPolicy::description() const {
-  return "all tensors of a task in one shard";
-}
+std::string ShardByTaskPolicy::description() const { return "all tensors of a task in one shard"; }
 
-std::vector<Shard> ShardByTaskPolicy::operator()(const std::vector<ShardableTensor>& tensors) const {
+std::vector<Shard> ShardByTaskPolicy::operator()(
+    const std::vector<ShardableTensor>& tensors) const {
   if (tensors.empty()) return {};
   std::vector<Shard> shards(1);
   for (const auto& tensor : tensors) {

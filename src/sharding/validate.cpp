@@ -50,8 +50,8 @@ class Validation {
           if (!first) first = &tensor;
           if (tensor.task != first->task) {
             fail(tensor, "tensors of different tasks are in one shard",
-                 cat("shard ", number, " begins with '", first->key, "' of ", to_string(first->task),
-                     "; this one is of ", to_string(tensor.task)));
+                 cat("shard ", number, " begins with '", first->key, "' of ",
+                     to_string(first->task), "; this one is of ", to_string(tensor.task)));
           }
         }
       }
@@ -105,13 +105,14 @@ class Validation {
     }
     if (tensor.slice != box) {
       fail(tensor, "a tensor is filed under another slice than its own",
-           cat("shard ", number, " has it under ", spec_text(tensor.shape, box), "; its own slice is ",
-               spec_text(tensor.shape, tensor.slice)));
+           cat("shard ", number, " has it under ", spec_text(tensor.shape, box),
+               "; its own slice is ", spec_text(tensor.shape, tensor.slice)));
     }
     const auto at = known_.find(key);
     if (at == known_.end()) {
-      fail(tensor, "a tensor was found that is not among those given",
-           cat("shard ", number, " has this key; none of the ", known_.size(), " keys given is it"));
+      fail(
+          tensor, "a tensor was found that is not among those given",
+          cat("shard ", number, " has this key; none of the ", known_.size(), " keys given is it"));
     }
     auto& known = at->second;
     const auto [seen, is_new] = known.seen.emplace(box, number);
@@ -132,8 +133,8 @@ class Validation {
     }
     if (given.dtype == DType::string && tensor.slice != given.slice) {
       fail(tensor, "a string tensor was found cut",
-           cat("given: ", spec_text(shape, given.slice), "; returned: ",
-               spec_text(shape, tensor.slice), "; strings are stored whole"));
+           cat("given: ", spec_text(shape, given.slice),
+               "; returned: ", spec_text(shape, tensor.slice), "; strings are stored whole"));
     }
     if (tensor.task != given.task) {
       fail(tensor, "a tensor was found with an altered task",
@@ -141,8 +142,10 @@ class Validation {
     }
     if (tensor.owner != given.owner || tensor.owner_slice != given.owner_slice) {
       fail(tensor, "a tensor was found with an altered owner",
-           cat("given: tensor ", given.owner, ", slice ", given.owner_slice, " of the state; returned: "
-               "tensor ", tensor.owner, ", slice ", tensor.owner_slice));
+           cat("given: tensor ", given.owner, ", slice ", given.owner_slice,
+               " of the state; returned: "
+               "tensor ",
+               tensor.owner, ", slice ", tensor.owner_slice));
     }
     known.pieces[number_given].push_back(tensor.slice);
   }
@@ -187,9 +190,9 @@ class Validation {
       auto tensor = *known.given.front();
       tensor.slice = b;
       fail(tensor, "elements were found twice",
-           cat(box_text(*intersect(a, b)), " are in slice ", spec_text(tensor.shape, a), " of shard ",
-               known.seen.at(a), " and in slice ", spec_text(tensor.shape, b), " of shard ",
-               known.seen.at(b)));
+           cat(box_text(*intersect(a, b)), " are in slice ", spec_text(tensor.shape, a),
+               " of shard ", known.seen.at(a), " and in slice ", spec_text(tensor.shape, b),
+               " of shard ", known.seen.at(b)));
     }
     for (std::size_t i = 0; i < known.given.size(); ++i) {
       const auto& given = *known.given[i];

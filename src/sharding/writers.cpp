@@ -17,7 +17,8 @@ std::vector<std::vector<int>> choose_writers(const std::vector<CoveredTensor>& t
   std::vector<std::vector<int>> writers(tensors.size());
   for (std::size_t t = 0; t < tensors.size(); ++t) {
     const auto& slices = tensors[t].slices;
-    const auto element = static_cast<double>(std::max<std::size_t>(dtype_size(tensors[t].dtype), 1));
+    const auto element =
+        static_cast<double>(std::max<std::size_t>(dtype_size(tensors[t].dtype), 1));
     writers[t].assign(slices.size(), 0);
     for (std::size_t s = 0; s < slices.size(); ++s) {
       const auto& holders = slices[s].holders;
@@ -49,9 +50,9 @@ std::vector<std::vector<int>> choose_writers(const std::vector<CoveredTensor>& t
     const auto load_of = [&](const auto& holder) -> double& {
       return load[static_cast<std::size_t>(holder.rank)];
     };
-    const auto least = std::min_element(
-        holders.begin(), holders.end(),
-        [&](const auto& a, const auto& b) { return load_of(a) < load_of(b); });
+    const auto least =
+        std::min_element(holders.begin(), holders.end(),
+                         [&](const auto& a, const auto& b) { return load_of(a) < load_of(b); });
     load_of(*least) += group.bytes;
     writers[group.tensor][group.slice] = static_cast<int>(least - holders.begin());
   }

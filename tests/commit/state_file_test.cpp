@@ -156,9 +156,11 @@ TEST(StateFile, Numbers) {
   EXPECT_EQ(number("1e-999"), 0);
   EXPECT_EQ(number("inf"), INFINITY);
   EXPECT_EQ(number("-Infinity"), -INFINITY);
+  EXPECT_EQ(number("-inff"), -INFINITY);
   EXPECT_TRUE(std::isnan(number("nan")));
-  for (const char* bad : {"01", "-00.5", "0x10", "1e", "1..2", "--1", "-", "+", "1_", "_1", "1__0",
-                          "\"1\"", "word", "", "[1]", "f", "- 1", "1.5g"}) {
+  for (const char* bad :
+       {"01",   "-00.5", "0x10", "1e", "1..2", "--1", "-",  "+",     "1_",  "_1",
+        "1__0", "\"1\"", "word", "",   "[1]",  "f",   "in", "infff", "- 1", "1.5g"}) {
     EXPECT_EQ(number(bad), -777) << bad;
   }
 }

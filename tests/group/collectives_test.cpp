@@ -40,9 +40,8 @@ TEST_P(Collectives, AgreeThrowsTheLowestRanksErrorWholeOnAll) {
     EXPECT_EQ(error->way_out(), cat("Way out ", lowest, "."));
     EXPECT_EQ(error->path(), cat("dir/file-", lowest));
     EXPECT_EQ(error->tensor(), cat("tensor\0/", lowest));
-    EXPECT_EQ(std::string(error->what()),
-              cat("rank ", lowest, " has no room: dir/file-", lowest, " (reason ", lowest,
-                  ") Way out ", lowest, "."));
+    EXPECT_EQ(std::string(error->what()), cat("rank ", lowest, " has no room: dir/file-", lowest,
+                                              " (reason ", lowest, ") Way out ", lowest, "."));
     EXPECT_NO_THROW(agree(*group, std::nullopt));
   });
 }
@@ -123,15 +122,13 @@ TEST_P(Collectives, CommunicationErrorsAreNotAgreedOn) {
 }
 
 TEST_P(Collectives, ACrashIsNoError) {
-  on_ranks([&](auto group) {
-    EXPECT_THROW(together(*group, [] { throw Crashed{}; }), Crashed);
-  });
+  on_ranks([&](auto group) { EXPECT_THROW(together(*group, [] { throw Crashed{}; }), Crashed); });
 }
 
 TEST_P(Collectives, ReduceToRootCombinesNeighboursInRankOrder) {
   on_ranks([&](auto group) {
-    const auto result = reduce_to_root(
-        *group, cat(group->rank(), ","), [](std::string a, std::string b) {
+    const auto result =
+        reduce_to_root(*group, cat(group->rank(), ","), [](std::string a, std::string b) {
           const auto last = [](const std::string& list) {
             const auto comma = list.rfind(',', list.size() - 2);
             return std::stoi(list.substr(comma == std::string::npos ? 0 : comma + 1));
@@ -179,7 +176,9 @@ TEST_P(Collectives, ReduceToRootTellsAllOfAFailingCombine) {
 TEST_P(Collectives, GatherAndAllGatherKeepOrderAndLengths) {
   on_ranks([&](auto group) {
     const auto text = [](int rank) {
-      return rank % 3 == 1 ? std::string() : std::string(static_cast<std::size_t>(rank) * 999, 'a' + rank % 26) + '\0';
+      return rank % 3 == 1
+                 ? std::string()
+                 : std::string(static_cast<std::size_t>(rank) * 999, 'a' + rank % 26) + '\0';
     };
     std::vector<std::string> expected;
     for (int rank = 0; rank < group->size(); ++rank) expected.push_back(text(rank));
@@ -191,7 +190,9 @@ TEST_P(Collectives, GatherAndAllGatherKeepOrderAndLengths) {
 
 TEST_P(Collectives, ScatterGivesEachItsPart) {
   on_ranks([&](auto group) {
-    const auto text = [](int rank) { return std::string(static_cast<std::size_t>(rank % 4) * 700, 'a' + rank % 26); };
+    const auto text = [](int rank) {
+      return std::string(static_cast<std::size_t>(rank % 4) * 700, 'a' + rank % 26);
+    };
     std::vector<std::string> parts;
     if (group->rank() == 0) {
       for (int rank = 0; rank < group->size(); ++rank) parts.push_back(text(rank));

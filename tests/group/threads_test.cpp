@@ -14,9 +14,9 @@
 namespace cairn {
 namespace {
 
+using ::testing::AllOf;
 using testing::error_of;
 using testing::expect_error;
-using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 using SharedGroup = std::shared_ptr<Group>;
@@ -95,14 +95,17 @@ TEST_P(ThreadRanks, AnEndedRankHangsNobody) {
   waits([](Group& group) { broadcast_text(group, "", 2); }, "broadcast");
   waits([](Group& group) { group.receive(2); }, "receive");
   waits([](Group& group) { group.send(2, "text"); }, "send");
-  waits([](Group& group) {
-    std::string in(8, '?');
-    group.exchange({}, std::vector<Group::Receive>{
-                           {2, std::as_writable_bytes(std::span(in))}});
-  }, "exchange");
-  waits([&](Group& group) {
-    group.exchange(std::vector<Group::Send>{{2, std::as_bytes(std::span(bytes))}}, {});
-  }, "exchange");
+  waits(
+      [](Group& group) {
+        std::string in(8, '?');
+        group.exchange({}, std::vector<Group::Receive>{{2, std::as_writable_bytes(std::span(in))}});
+      },
+      "exchange");
+  waits(
+      [&](Group& group) {
+        group.exchange(std::vector<Group::Send>{{2, std::as_bytes(std::span(bytes))}}, {});
+      },
+      "exchange");
 }
 
 TEST_P(ThreadRanks, ARankThatEndsLaterStillFreesItsWaiters) {
@@ -170,11 +173,12 @@ TEST_P(ThreadRanks, DifferentCollectivesAreReported) {
     });
   });
   ASSERT_TRUE(error);
-  EXPECT_THAT(error->what(), AllOf(HasSubstr("ranks call different collectives"),
-                                   HasSubstr("calls barrier"),
-                                   HasSubstr("rank 1 calls all_reduce of 3 values (max)")));
-  expect_error([&] { run(2, [&](SharedGroup group) { broadcast_text(*group, "", group->rank()); }); },
-               Code::communication, HasSubstr("calls broadcast from rank"));
+  EXPECT_THAT(error->what(),
+              AllOf(HasSubstr("ranks call different collectives"), HasSubstr("calls barrier"),
+                    HasSubstr("rank 1 calls all_reduce of 3 values (max)")));
+  expect_error(
+      [&] { run(2, [&](SharedGroup group) { broadcast_text(*group, "", group->rank()); }); },
+      Code::communication, HasSubstr("calls broadcast from rank"));
 }
 
 TEST_P(ThreadRanks, AWrongLengthIsReported) {
@@ -197,8 +201,8 @@ TEST_P(ThreadRanks, AbortEndsAllRanksAndNotTheProcess) {
   std::atomic<int> told = 0;
   const auto error = error_of([&] {
     run(4, [&](SharedGroup group) {
-      group->barrier();
       try {
+        group->barrier();
         if (group->rank() == 2) group->abort("the wire is cut");
         group->receive((group->rank() + 1) % 4);
       } catch (const Error& caught) {
@@ -276,9 +280,9 @@ TEST_P(ThreadRanks, AThousandRanksGatherThroughATree) {
     }
     EXPECT_EQ(scatter(*group, all), cat("rank ", group->rank()));
     require_same(*group, "the step", "10");
-    EXPECT_THROW(agree(*group, group->rank() == 999 ? std::optional(Error(Code::io, "disk"))
-                                                    : std::nullopt),
-                 Error);
+    EXPECT_THROW(
+        agree(*group, group->rank() == 999 ? std::optional(Error(Code::io, "disk")) : std::nullopt),
+        Error);
   });
 }
 
@@ -296,32 +300,31 @@ TEST(YieldPoint, CrashNeedsARank) {
 /// Who came by, in order, over yield points and all kinds of operations.
 std::vector<int> trail(unsigned seed, int ranks) {
   std::vector<int> visits;  // one rank runs at a time: no guard is needed
-  run_threads(
-      ranks,
-      [&](SharedGroup group) {
-        const int me = group->rank(), size = group->size();
-        const auto visit = [&] { visits.push_back(me); };
-        for (int i = 0; i < 4; ++i) {
-          yield_point();
-          visit();
-        }
-        group->barrier();
-        visit();
-        for (int i = 0; i < 3; ++i) {
-          const std::string out(5, 'x');
-          std::string in(5, '?');
-          group->exchange(
-              std::vector<Group::Send>{{(me + 1) % size, std::as_bytes(std::span(out))}},
-              std::vector<Group::Receive>{
-                  {(me + size - 1) % size, std::as_writable_bytes(std::span(in))}});
-          visit();
-        }
-        gather(*group, "text");
-        visit();
-        all_reduce(*group, 1, Group::Op::sum);
-        visit();
-      },
-      {.seed = seed});
+  run_threads(ranks,
+              [&](SharedGroup group) {
+                const int me = group->rank(), size = group->size();
+                const auto visit = [&] { visits.push_back(me); };
+                for (int i = 0; i < 4; ++i) {
+                  yield_point();
+                  visit();
+                }
+                group->barrier();
+                visit();
+                for (int i = 0; i < 3; ++i) {
+                  const std::string out(5, 'x');
+                  std::string in(5, '?');
+                  group->exchange(
+                      std::vector<Group::Send>{{(me + 1) % size, std::as_bytes(std::span(out))}},
+                      std::vector<Group::Receive>{
+                          {(me + size - 1) % size, std::as_writable_bytes(std::span(in))}});
+                  visit();
+                }
+                gather(*group, "text");
+                visit();
+                all_reduce(*group, 1, Group::Op::sum);
+                visit();
+              },
+              {.seed = seed});
   return visits;
 }
 
@@ -338,15 +341,14 @@ TEST(Scheduler, TheSeedAloneDecidesTheInterleaving) {
 
 TEST(Scheduler, TheInterleavingIsTheSameOnEveryPlatform) {
   std::vector<int> visits;
-  run_threads(
-      3,
-      [&](SharedGroup group) {
-        for (int i = 0; i < 4; ++i) {
-          visits.push_back(group->rank());
-          yield_point();
-        }
-      },
-      {.seed = 7});
+  run_threads(3,
+              [&](SharedGroup group) {
+                for (int i = 0; i < 4; ++i) {
+                  visits.push_back(group->rank());
+                  yield_point();
+                }
+              },
+              {.seed = 7});
   EXPECT_THAT(visits, ::testing::ElementsAre(0, 1, 1, 2, 1, 0, 2, 2, 1, 2, 0, 0));
 }
 
@@ -364,20 +366,19 @@ TEST(Scheduler, EveryOrderOfThreeRanksIsReached) {
 
 TEST(Scheduler, OneRankRunsAtATime) {
   std::atomic<int> running = 0;
-  run_threads(
-      8,
-      [&](SharedGroup group) {
-        for (int i = 0; i < 50; ++i) {
-          EXPECT_EQ(running.fetch_add(1), 0);
-          EXPECT_EQ(running.fetch_sub(1), 1);
-          if (i % 5 == 0) {
-            group->barrier();
-          } else {
-            yield_point();
-          }
-        }
-      },
-      {.seed = 11});
+  run_threads(8,
+              [&](SharedGroup group) {
+                for (int i = 0; i < 50; ++i) {
+                  EXPECT_EQ(running.fetch_add(1), 0);
+                  EXPECT_EQ(running.fetch_sub(1), 1);
+                  if (i % 5 == 0) {
+                    group->barrier();
+                  } else {
+                    yield_point();
+                  }
+                }
+              },
+              {.seed = 11});
 }
 
 TEST(Scheduler, WithoutASeedRanksRunAtTheSameTime) {

@@ -1,4 +1,4 @@
-"""Opens what write_samples saved with TensorFlow, through every door that TensorFlow has.
+"""Opens what save_samples saved with TensorFlow, through every door that TensorFlow has.
 
 usage: open_samples.py WORK_DIRECTORY COMMAND...
 COMMAND is run with WORK_DIRECTORY (made afresh) as its last argument.

@@ -228,6 +228,16 @@ TEST_F(Memory, AfterTheCrashAllIsDurableAndUnlocked) {
   EXPECT_TRUE(disk->try_lock("/lock"));
 }
 
+TEST_F(Memory, LostFilesTakeNoSpaceAfterTheCrash) {
+  files.set_capacity(10);
+  write_file(files, "/a", "1234");
+  files.mark();
+  files.remove("/a");
+  write_file(files, "/b", "123456");
+  EXPECT_EQ(files.crash(4, kept)->free_bytes("/"), 4);
+  EXPECT_EQ(files.crash(4, lost)->free_bytes("/"), 6);
+}
+
 TEST_F(Memory, TheCrashedDiskAndTheOldOneAreApart) {
   auto file = files.create("/a");
   file->write_at(0, bytes_of("text"));

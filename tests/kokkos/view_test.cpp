@@ -157,8 +157,8 @@ TEST(View, AtomicAndUnmanagedTraits) {
       buffer.data(), 3, 4));
   const Kokkos::View<int**, Kokkos::LayoutRight, Space> plain("view", 3, 4);
   number(plain);
-  const Kokkos::View<int**, Kokkos::LayoutRight, Space, Kokkos::MemoryTraits<Kokkos::Atomic>> atomic(
-      plain);
+  const Kokkos::View<int**, Kokkos::LayoutRight, Space, Kokkos::MemoryTraits<Kokkos::Atomic>>
+      atomic(plain);
   check_read(plain, *whole(atomic).slices[0].memory);
 }
 
@@ -187,14 +187,20 @@ TEST(View, ConstOnesAreForSavingOnly) {
   EXPECT_FALSE(memory.writable());
   EXPECT_EQ(memory.contiguous_writable(), nullptr);
   std::byte bytes[8]{};
-  EXPECT_THAT([&] { memory.write({{0, 0}, {1, 1}}, bytes); },
-              ThrowsMessage<Error>(HasSubstr("const")));
+  EXPECT_THAT(
+      [&] {
+        memory.write({{0, 0}, {1, 1}}, bytes);
+      },
+      ThrowsMessage<Error>(HasSubstr("const")));
   kokkos::StagedViewMemory<Kokkos::View<const double**, Kokkos::LayoutLeft, Space>, Exec> staged(
       constant, Exec());
   check_read(view, staged);
   EXPECT_FALSE(staged.writable());
-  EXPECT_THAT([&] { staged.write({{0, 0}, {1, 1}}, bytes); },
-              ThrowsMessage<Error>(HasSubstr("const View (it was given for saving only)")));
+  EXPECT_THAT(
+      [&] {
+        staged.write({{0, 0}, {1, 1}}, bytes);
+      },
+      ThrowsMessage<Error>(HasSubstr("const View (it was given for saving only)")));
 }
 
 TEST(View, ContiguousOnesLendTheirAddress) {
@@ -224,12 +230,21 @@ TEST(Slice, TakesTheBoxFromTheView) {
   EXPECT_EQ(u.slices.at(0).box, (Box{{6, 17}, {4, 3}}));
   EXPECT_EQ(u.device_type, "CPU");
   EXPECT_EQ(state.find("all")->slices.at(0).box, Box::whole({4, 3}));
-  EXPECT_THAT([&] { state.add("v", slice(view, {10, 20}, {7, 17})); },
-              ThrowsMessage<Error>(HasSubstr("is outside of it")));
-  EXPECT_THAT([&] { slice(view, {10}, {0, 0}); },
-              ThrowsMessage<Error>(HasSubstr("View 'view' of extent [4 3]")));
-  EXPECT_THAT([&] { slice(view, {10, 20}, {0}, Exec()); },
-              ThrowsMessage<Error>(HasSubstr("same number of dimensions")));
+  EXPECT_THAT(
+      [&] {
+        state.add("v", slice(view, {10, 20}, {7, 17}));
+      },
+      ThrowsMessage<Error>(HasSubstr("is outside of it")));
+  EXPECT_THAT(
+      [&] {
+        slice(view, {10}, {0, 0});
+      },
+      ThrowsMessage<Error>(HasSubstr("View 'view' of extent [4 3]")));
+  EXPECT_THAT(
+      [&] {
+        slice(view, {10, 20}, {0}, Exec());
+      },
+      ThrowsMessage<Error>(HasSubstr("same number of dimensions")));
 }
 
 TEST(Slice, KeepsTheAllocation) {

@@ -89,10 +89,16 @@ TEST(BoxIndex, StopsWhenTheVisitorHasEnough) {
 }
 
 TEST(BoxIndex, RefusesMixedRanks) {
-  EXPECT_THAT([] { BoxIndex({{{0}, {1}}, {{0, 0}, {1, 1}}}); },
-              ThrowsMessage<Error>(HasSubstr("boxes of 1 and of 2 dimensions")));
-  EXPECT_THAT([] { BoxIndex({{{0}, {1}}}).query({{0, 0}, {1, 1}}); },
-              ThrowsMessage<Error>(HasSubstr("boxes of 1 and of 2 dimensions")));
+  EXPECT_THAT(
+      [] {
+        BoxIndex({{{0}, {1}}, {{0, 0}, {1, 1}}});
+      },
+      ThrowsMessage<Error>(HasSubstr("boxes of 1 and of 2 dimensions")));
+  EXPECT_THAT(
+      [] {
+        BoxIndex({{{0}, {1}}}).query({{0, 0}, {1, 1}});
+      },
+      ThrowsMessage<Error>(HasSubstr("boxes of 1 and of 2 dimensions")));
 }
 
 TEST(FirstOverlap, IsTheLowestPair) {

@@ -49,6 +49,9 @@ TEST(State, RefusesBadInputWithTheReason) {
   EXPECT_THAT(adding("y", slice(&x, {4}, {3}, {2})), ThrowsMessage<Error>(HasSubstr("rows 3..4 is outside")));
   EXPECT_THAT(adding("y", slice(&x, {4}, {5}, {0})), ThrowsMessage<Error>(HasSubstr("is outside")));
   EXPECT_THAT(adding("y", slice(&x, {4}, {-1}, {1})), ThrowsMessage<Error>(HasSubstr("is outside")));
+  EXPECT_THAT(adding("y", patches({slice(&x, {4}, {3}, {1}), slice(&x, {4}, {0}, {1}),
+                                   slice(&x, {4}, {0}, {2}, {0})})),
+              ThrowsMessage<Error>(HasSubstr("slices 1 and 2 overlap in rows 0..0")));
   EXPECT_THAT([&] { slice(&x, {4}, {0, 0}, {1}); }, ThrowsMessage<Error>(HasSubstr("same number of dimensions")));
   EXPECT_THAT([&] { slice(std::span(&x, 1), {4}, {0}, {2}); }, ThrowsMessage<Error>(HasSubstr("does not fit its span")));
   EXPECT_THAT([&] { slice(static_cast<double*>(nullptr), {4}, {0}, {2}); }, ThrowsMessage<Error>(HasSubstr("null pointer")));

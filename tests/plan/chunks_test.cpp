@@ -20,9 +20,8 @@ TEST(Chunks, AreContiguousBoxesWithinTheLimit) {
     const auto box = boxes::random_box(random, Box::whole(shape));
     const auto element = boxes::draw(random, 1, 16), limit = boxes::draw(random, 1, 200);
     std::map<Dims, std::int64_t> number;  // of each element in the box's row-major order
-    boxes::for_each_element(box, [&](const Dims& at) {
-      number.emplace(at, static_cast<std::int64_t>(number.size()));
-    });
+    boxes::for_each_element(
+        box, [&](const Dims& at) { number.emplace(at, static_cast<std::int64_t>(number.size())); });
     std::int64_t next = 0;
     for (const auto& chunk : cut_into_chunks(box, element, limit)) {
       EXPECT_EQ(chunk.offset, next * element);
@@ -52,7 +51,8 @@ TEST(Chunks, EmptyBoxesGiveNoneAndLargeElementsTravelAlone) {
 }
 
 TEST(Chunks, RefuseWhatCannotBeCut) {
-  EXPECT_THAT([] { cut_into_chunks(Box::whole({4}), 8, 0); }, ThrowsMessage<Error>(HasSubstr("0 bytes")));
+  EXPECT_THAT([] { cut_into_chunks(Box::whole({4}), 8, 0); },
+              ThrowsMessage<Error>(HasSubstr("0 bytes")));
   EXPECT_THAT([] { cut_into_chunks(Box::whole({4}), 0, 8); },
               ThrowsMessage<Error>(HasSubstr("elements of 0 bytes")));
   EXPECT_THAT([] { cut_into_chunks(Box::whole({std::int64_t{1} << 61}), 8, 8); },

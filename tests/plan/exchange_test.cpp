@@ -19,7 +19,8 @@ std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 /// What each element of each tensor should be, a byte at a time.
 char value(int tensor, const Dims& place, std::int64_t byte) {
-  std::uint64_t mix = static_cast<std::uint64_t>(tensor) * 1000003 + static_cast<std::uint64_t>(byte);
+  std::uint64_t mix =
+      static_cast<std::uint64_t>(tensor) * 1000003 + static_cast<std::uint64_t>(byte);
   for (const auto x : place) mix = mix * 1099511628211u + static_cast<std::uint64_t>(x) + 17;
   return static_cast<char>(mix >> 7);
 }
@@ -35,11 +36,13 @@ struct Problem {
 struct Measured {
   std::vector<std::int64_t> acquired;  ///< bytes, a rank
   std::int64_t sent = 0, steps = 0, rounds = 0;
+  std::int64_t fewest_steps = 0;  ///< that the busiest rank of each round needs
 };
 
 /// Moves the elements as ranks would, with every limit asserted.
 Measured simulate(const Problem& problem, const ExchangePlan& plan, Packing packing) {
-  Measured measured{std::vector<std::int64_t>(at(problem.ranks)), 0, 0, 0};
+  Measured measured;
+  measured.acquired.resize(at(problem.ranks));
   // A source's bytes in row-major order.
   std::vector<std::string> stored;
   for (const auto& source : problem.sources) {
@@ -103,21 +106,34 @@ Measured simulate(const Problem& problem, const ExchangePlan& plan, Packing pack
       EXPECT_EQ(plan.chunks[at(piece.chunk)].rank, problem.targets[at(piece.target)].rank);
       deliver(piece);
     }
+    std::map<int, std::int64_t> sent_in_round, got_in_round;
     for (const auto& step : round.steps) {
       std::map<int, std::int64_t> sent, got;
       std::map<int, int> sends, gets;
       EXPECT_FALSE(step.empty());
       for (const auto& piece : step) {
-        const auto from = plan.chunks[at(piece.chunk)].rank, to = problem.targets[at(piece.target)].rank;
+        const auto from = plan.chunks[at(piece.chunk)].rank,
+                   to = problem.targets[at(piece.target)].rank;
         EXPECT_NE(from, to);
         sent[from] += piece.bytes, ++sends[from];
         got[to] += piece.bytes, ++gets[to];
+        sent_in_round[from] += piece.bytes;
+        got_in_round[to] += piece.bytes;
         measured.sent += piece.bytes;
         deliver(piece);
       }
-      for (const auto& [rank, bytes] : sent) EXPECT_TRUE(bytes <= problem.chunk_bytes || sends[rank] == 1);
-      for (const auto& [rank, bytes] : got) EXPECT_TRUE(bytes <= problem.chunk_bytes || gets[rank] == 1);
+      for (const auto& [rank, bytes] : sent)
+        EXPECT_TRUE(bytes <= problem.chunk_bytes || sends[rank] == 1);
+      for (const auto& [rank, bytes] : got)
+        EXPECT_TRUE(bytes <= problem.chunk_bytes || gets[rank] == 1);
     }
+    std::int64_t fewest = 0;
+    for (const auto& all : {sent_in_round, got_in_round}) {
+      for (const auto& [rank, bytes] : all) {
+        fewest = std::max(fewest, (bytes - 1) / problem.chunk_bytes + 1);
+      }
+    }
+    measured.fewest_steps += fewest;
     measured.steps += static_cast<std::int64_t>(round.steps.size());
   }
   measured.rounds = static_cast<std::int64_t>(plan.rounds.size());
@@ -146,10 +162,10 @@ Measured simulate(const Problem& problem, const ExchangePlan& plan, Packing pack
 }
 
 Measured plan_and_simulate(const Problem& problem, Packing packing = Packing::one_chunk) {
-  return simulate(problem,
-                  plan_exchange(problem.sources, problem.targets, problem.ranks, problem.chunk_bytes,
-                                packing),
-                  packing);
+  return simulate(
+      problem,
+      plan_exchange(problem.sources, problem.targets, problem.ranks, problem.chunk_bytes, packing),
+      packing);
 }
 
 /// Several tensors, cut one way in the sources and another in the targets.
@@ -206,9 +222,9 @@ TEST(Exchange, RandomProblemsEndWithEachElementInPlace) {
     for (const auto packing : {Packing::one_chunk, Packing::fill}) {
       plan_and_simulate(problem, packing);
       const auto copy = problem;
-      EXPECT_TRUE(
-          plan_exchange(problem.sources, problem.targets, problem.ranks, problem.chunk_bytes, packing) ==
-          plan_exchange(copy.sources, copy.targets, copy.ranks, copy.chunk_bytes, packing));
+      EXPECT_TRUE(plan_exchange(problem.sources, problem.targets, problem.ranks,
+                                problem.chunk_bytes, packing) ==
+                  plan_exchange(copy.sources, copy.targets, copy.ranks, copy.chunk_bytes, packing));
     }
     if (HasFailure()) FAIL() << "in round " << round;
   }
@@ -216,7 +232,8 @@ TEST(Exchange, RandomProblemsEndWithEachElementInPlace) {
 
 /// One tensor of rows, cut for some ranks on one side and for others on the other.
 Problem rows_problem(const std::vector<std::int64_t>& source_rows,
-                     const std::vector<std::int64_t>& target_rows, int ranks, std::int64_t chunk_bytes) {
+                     const std::vector<std::int64_t>& target_rows, int ranks,
+                     std::int64_t chunk_bytes) {
   Problem problem;
   problem.ranks = ranks;
   problem.chunk_bytes = chunk_bytes;
@@ -235,16 +252,65 @@ Problem rows_problem(const std::vector<std::int64_t>& source_rows,
 }
 
 TEST(Exchange, SameLayoutSendsNothing) {
-  // Also with uneven slices and beside a tensor that all want.
-  auto problem = rows_problem({5, 90, 1, 0, 30}, {5, 90, 1, 0, 30}, 5, 100);
-  problem.element_bytes[1] = 8;
-  problem.sources.insert(problem.sources.begin(), {1, Box::whole({64}), 8, -1});
-  auto with_replica = problem;
-  for (int rank = 0; rank < 5; ++rank) with_replica.targets.push_back({1, Box::whole({64}), rank, 1});
-  problem.sources.erase(problem.sources.begin());
+  // Also with uneven slices and beside a large tensor that all want, which comes first.
+  auto problem = rows_problem({5, 90, 1, 0, 30}, {5, 90, 1, 0, 30}, 5, 8000);
   EXPECT_EQ(plan_and_simulate(problem).sent, 0);
-  const auto measured = plan_and_simulate(with_replica);
-  EXPECT_EQ(measured.sent, 4 * 64 * 8) << "only the replica travels";
+  problem.element_bytes[1] = 8;
+  problem.sources.insert(problem.sources.begin(), {1, Box::whole({1000}), 8, -1});
+  for (int rank = 0; rank < 5; ++rank) problem.targets.push_back({1, Box::whole({1000}), rank, 1});
+  EXPECT_EQ(plan_and_simulate(problem).sent, 4 * 8000) << "only the replica travels";
+}
+
+TEST(Exchange, WhatAllWantGoesToThoseWithLittleOfTheirOwn) {
+  auto problem = rows_problem({100, 10}, {100, 10}, 2, 40);
+  problem.element_bytes[1] = 8;
+  problem.sources.insert(problem.sources.begin(), {1, Box::whole({250}), 8, -1});
+  for (int rank = 0; rank < 2; ++rank) problem.targets.push_back({1, Box::whole({250}), rank, 1});
+  EXPECT_THAT(plan_and_simulate(problem).acquired, testing::ElementsAre(4000, 400 + 2000));
+}
+
+TEST(Exchange, WhoWantsALittleMoreThanOthersDoesNotAcquireAll) {
+  Problem problem;
+  problem.ranks = 4;
+  problem.chunk_bytes = 100;
+  problem.element_bytes[0] = 1;
+  problem.sources.push_back({0, Box::whole({100, 100}), 1, -1});
+  for (int r = 0; r < 4; ++r) problem.targets.push_back({0, {{0, 0}, {100, r ? 99 : 100}}, r, 0});
+  // The shares are 10000 · 100 / 397 and 10000 · 99 / 397, of which the mean is the floor.
+  EXPECT_THAT(plan_and_simulate(problem).acquired, testing::ElementsAre(2600, 2500, 2500, 2400));
+}
+
+TEST(Exchange, AStepThatARankJoinsLateIsFilled) {
+  Problem problem;
+  problem.ranks = 3;
+  problem.chunk_bytes = 100;
+  problem.element_bytes[0] = problem.element_bytes[1] = 1;
+  problem.sources = {{0, {{0}, {90}}, 1, 0}, {1, {{0}, {60}}, 1, 1}};
+  problem.targets = {{0, {{0}, {60}}, 1, 0},
+                     {0, {{0}, {60}}, 2, 0},
+                     {0, {{60}, {30}}, 2, 1},
+                     {1, {{0}, {60}}, 2, 2}};
+  EXPECT_EQ(plan_and_simulate(problem).steps, 2);
+}
+
+TEST(Exchange, StepsAreNearTheFewestPossible) {
+  Random random(71);
+  for (int ranks = 2; ranks <= 12; ++ranks) {
+    Problem problem;
+    problem.ranks = ranks;
+    problem.chunk_bytes = 64;
+    problem.element_bytes[0] = 1;
+    const auto whole = Box::whole({60, 60});
+    for (const auto& box : boxes::guillotine(random, whole, 100))
+      problem.sources.push_back({0, box, 1, -1});
+    for (const auto& box : boxes::guillotine(random, whole, at(ranks) * 5)) {
+      problem.targets.push_back({0, box, static_cast<int>(random() % at(ranks)), 0});
+    }
+    for (const auto packing : {Packing::one_chunk, Packing::fill}) {
+      const auto measured = plan_and_simulate(problem, packing);
+      EXPECT_LE(measured.steps, measured.fewest_steps + measured.fewest_steps / 4 + 1);
+    }
+  }
 }
 
 TEST(Exchange, UnwantedSourcesAreAcquiredByTheLeastLoaded) {
@@ -269,7 +335,8 @@ TEST(Exchange, WhatAllWantIsSharedOutAndRotates) {
     const auto plan = plan_exchange(problem.sources, problem.targets, ranks, 256);
     for (std::size_t s = 0; s < plan.rounds[0].steps.size(); ++s) {
       for (const auto& piece : plan.rounds[0].steps[s]) {
-        const auto from = plan.chunks[at(piece.chunk)].rank, to = problem.targets[at(piece.target)].rank;
+        const auto from = plan.chunks[at(piece.chunk)].rank,
+                   to = problem.targets[at(piece.target)].rank;
         EXPECT_EQ((to - from + ranks) % ranks, static_cast<int>(s) + 1);
       }
     }
@@ -287,15 +354,15 @@ TEST(Exchange, NobodyAcquiresMoreThanAFairShareAndAChunk) {
     std::vector<std::int64_t> wanted(at(problem.ranks));
     for (const auto& target : problem.targets) {
       for (const auto& source : problem.sources) {
-        const auto common = source.tensor == target.tensor ? intersect(source.box, target.box)
-                                                           : std::nullopt;
+        const auto common =
+            source.tensor == target.tensor ? intersect(source.box, target.box) : std::nullopt;
         // A chunk is read whole even when little of it is wanted.
         if (common) wanted[at(target.rank)] += source.box.count() * source.element_bytes;
       }
     }
     for (int rank = 0; rank < problem.ranks; ++rank) {
-      EXPECT_LE(measured.acquired[at(rank)],
-                std::max(total / problem.ranks + 1, wanted[at(rank)]) + std::max<std::int64_t>(problem.chunk_bytes, 16));
+      EXPECT_LE(measured.acquired[at(rank)], std::max(total / problem.ranks + 1, wanted[at(rank)]) +
+                                                 std::max<std::int64_t>(problem.chunk_bytes, 16));
     }
   }
 }
@@ -347,13 +414,23 @@ TEST(Exchange, NothingGivesAnEmptyPlan) {
 
 TEST(Exchange, RefusesRanksThatAreNone) {
   const auto box = Box::whole({4});
-  EXPECT_THAT([&] { plan_exchange({{0, box, 1, 2}}, {}, 2, 64); },
-              ThrowsMessage<Error>(HasSubstr("among 2 ranks has a source on rank 2")));
-  EXPECT_THAT([&] { plan_exchange({}, {{0, box, -1, 0}}, 2, 64); },
-              ThrowsMessage<Error>(HasSubstr("among 2 ranks has a target on rank -1")));
-  EXPECT_THAT([&] { plan_exchange({}, {}, 0, 64); }, ThrowsMessage<Error>(HasSubstr("among 0 ranks")));
-  EXPECT_THAT([&] { plan_exchange({{0, box, 1, -1}}, {}, 2, 0); },
-              ThrowsMessage<Error>(HasSubstr("chunks of 0 bytes")));
+  EXPECT_THAT(
+      [&] {
+        plan_exchange({{0, box, 1, 2}}, {}, 2, 64);
+      },
+      ThrowsMessage<Error>(HasSubstr("among 2 ranks has a source on rank 2")));
+  EXPECT_THAT(
+      [&] {
+        plan_exchange({}, {{0, box, -1, 0}}, 2, 64);
+      },
+      ThrowsMessage<Error>(HasSubstr("among 2 ranks has a target on rank -1")));
+  EXPECT_THAT([&] { plan_exchange({}, {}, 0, 64); },
+              ThrowsMessage<Error>(HasSubstr("among 0 ranks")));
+  EXPECT_THAT(
+      [&] {
+        plan_exchange({{0, box, 1, -1}}, {}, 2, 0);
+      },
+      ThrowsMessage<Error>(HasSubstr("chunks of 0 bytes")));
 }
 
 }  // namespace

@@ -36,9 +36,10 @@ void expect_refused(std::vector<Declaration> declarations, Code code,
 }
 
 TEST(Coverage, NamesAGap) {
-  expect_refused({say(0, {rows(0, 128)}), say(1, {rows(256, 512)}), say(2, {})}, Code::coverage,
-                 AllOf(StartsWith("tensor 'u' [512 512]: rows 128..255 × 0..511 are held by no rank ("),
-                       HasSubstr("65536 of its 262144 elements are missing")));
+  expect_refused(
+      {say(0, {rows(0, 128)}), say(1, {rows(256, 512)}), say(2, {})}, Code::coverage,
+      AllOf(StartsWith("tensor 'u' [512 512]: rows 128..255 × 0..511 are held by no rank ("),
+            HasSubstr("65536 of its 262144 elements are missing")));
 }
 
 TEST(Coverage, ATensorThatNobodyHoldsIsAGap) {
@@ -51,17 +52,20 @@ TEST(Coverage, ATensorThatNobodyHoldsIsAGap) {
 }
 
 TEST(Coverage, NamesAnOverlapAndBothSlices) {
-  expect_refused({say(2, {rows(0, 128)}), say(0, {rows(0, 512)})}, Code::coverage,
-                 StartsWith("tensor 'u' [512 512]: rows 0..127 × 0..511 are held by rank 0 and by rank "
-                            "2 in differing slices: rows 0..511 × 0..511 and rows 0..127 × 0..511 ("));
-  expect_refused({say(4, {rows(0, 300), rows(200, 512)})}, Code::coverage,
-                 HasSubstr("rows 200..299 × 0..511 are held twice by rank 4 in differing slices: rows "
-                           "0..299 × 0..511 and rows 200..511 × 0..511"));
+  expect_refused(
+      {say(2, {rows(0, 128)}), say(0, {rows(0, 512)})}, Code::coverage,
+      StartsWith("tensor 'u' [512 512]: rows 0..127 × 0..511 are held by rank 0 and by rank "
+                 "2 in differing slices: rows 0..511 × 0..511 and rows 0..127 × 0..511 ("));
+  expect_refused(
+      {say(4, {rows(0, 300), rows(200, 512)})}, Code::coverage,
+      HasSubstr("rows 200..299 × 0..511 are held twice by rank 4 in differing slices: rows "
+                "0..299 × 0..511 and rows 200..511 × 0..511"));
 }
 
 TEST(Coverage, NamesASliceGivenTwice) {
-  expect_refused({say(0, {rows(0, 256)}), say(1, {rows(256, 512), rows(256, 512)})}, Code::coverage,
-                 StartsWith("tensor 'u' [512 512]: rows 256..511 × 0..511 are given twice by rank 1 ("));
+  expect_refused(
+      {say(0, {rows(0, 256)}), say(1, {rows(256, 512), rows(256, 512)})}, Code::coverage,
+      StartsWith("tensor 'u' [512 512]: rows 256..511 × 0..511 are given twice by rank 1 ("));
   // Also when the rank declares the tensor twice.
   expect_refused({say(0, {rows(0, 512)}), say(1, {rows(0, 512)}), say(0, {rows(0, 512)})},
                  Code::coverage, HasSubstr("are given twice by rank 0"));
@@ -71,22 +75,26 @@ TEST(Coverage, NamesASliceGivenTwice) {
 
 TEST(Coverage, NamesASliceOutside) {
   const auto top = std::numeric_limits<std::int64_t>::max();
-  expect_refused({say(0, {rows(0, 512)}), say(3, {rows(500, 513)})}, Code::coverage,
-                 StartsWith("tensor 'u' [512 512]: rows 500..512 × 0..511 of rank 3 are outside of it ("));
+  expect_refused(
+      {say(0, {rows(0, 512)}), say(3, {rows(500, 513)})}, Code::coverage,
+      StartsWith("tensor 'u' [512 512]: rows 500..512 × 0..511 of rank 3 are outside of it ("));
   expect_refused({say(0, {Box{{-1, 0}, {4, 4}}})}, Code::coverage, HasSubstr("rows -1..2 × 0..3"));
-  expect_refused({say(0, {Box{{5, 5}, {top, 1}}})}, Code::coverage,
-                 HasSubstr("the box with start [5 5] and extent [9223372036854775807 1] of rank 0"));
+  expect_refused(
+      {say(0, {Box{{5, 5}, {top, 1}}})}, Code::coverage,
+      HasSubstr("the box with start [5 5] and extent [9223372036854775807 1] of rank 0"));
   expect_refused({say(0, {Box{{5, 5}, {-2, 1}}})}, Code::coverage, HasSubstr("extent [-2 1]"));
   expect_refused({say(0, {Box{{5}, {1}}})}, Code::coverage, HasSubstr("rows 5..5 of rank 0"));
-  expect_refused({say(0, {Box{{5, 5}, {1}}})}, Code::coverage, HasSubstr("start [5 5] and extent [1]"));
+  expect_refused({say(0, {Box{{5, 5}, {1}}})}, Code::coverage,
+                 HasSubstr("start [5 5] and extent [1]"));
 }
 
 TEST(Coverage, NamesDisagreementsWithTheLowestRanks) {
-  expect_refused({say(7, {}, {512, 512}, DType::float32), say(5, {}, {512, 512}, DType::float32),
-                  say(3, {rows(0, 512)}), say(9, {})},
-                 Code::disagreement,
-                 StartsWith("tensor 'u' has differing dtypes: float64 [512 512] on rank 3, float32 [512 "
-                            "512] on rank 5 ("));
+  expect_refused(
+      {say(7, {}, {512, 512}, DType::float32), say(5, {}, {512, 512}, DType::float32),
+       say(3, {rows(0, 512)}), say(9, {})},
+      Code::disagreement,
+      StartsWith("tensor 'u' has differing dtypes: float64 [512 512] on rank 3, float32 [512 "
+                 "512] on rank 5 ("));
   expect_refused({say(1, {}, {512}), say(0, {rows(0, 512)})}, Code::disagreement,
                  StartsWith("tensor 'u' has differing shapes: float64 [512 512] on rank 0, float64 "
                             "[512] on rank 1 ("));
@@ -100,12 +108,13 @@ TEST(Coverage, RefusesShapesThatAreNone) {
 }
 
 TEST(Coverage, StringsAreWhole) {
-  expect_refused({say(0, {Box{{0}, {2}}}, {4}, DType::string), say(1, {Box{{2}, {2}}}, {4}, DType::string)},
-                 Code::coverage,
-                 StartsWith("tensor 'u' [4]: rank 0 holds only rows 0..1 of it (a string tensor is whole"));
-  const auto tensors = check_coverage(
-      {say(2, {Box::whole({4})}, {4}, DType::string), say(1, {}, {4}, DType::string),
-       say(0, {Box::whole({4})}, {4}, DType::string)});
+  expect_refused(
+      {say(0, {Box{{0}, {2}}}, {4}, DType::string), say(1, {Box{{2}, {2}}}, {4}, DType::string)},
+      Code::coverage,
+      StartsWith("tensor 'u' [4]: rank 0 holds only rows 0..1 of it (a string tensor is whole"));
+  const auto tensors =
+      check_coverage({say(2, {Box::whole({4})}, {4}, DType::string), say(1, {}, {4}, DType::string),
+                      say(0, {Box::whole({4})}, {4}, DType::string)});
   ASSERT_EQ(tensors.size(), 1u);
   ASSERT_EQ(tensors[0].slices.size(), 1u);
   EXPECT_EQ(tensors[0].slices[0].box, Box::whole({4}));
@@ -127,7 +136,8 @@ TEST(Coverage, TensorsWithoutElementsHaveOneHolder) {
     const Box whole = Box::whole(shape);
     EXPECT_EQ(holder_of({say(2, {}, shape), say(1, {}, shape)}), (HeldSlice::Holder{1, -1}));
     EXPECT_EQ(holder_of({say(2, {whole}, shape), say(1, {}, shape)}), (HeldSlice::Holder{1, -1}));
-    EXPECT_EQ(holder_of({say(2, {whole}, shape), say(1, {whole}, shape)}), (HeldSlice::Holder{1, 0}));
+    EXPECT_EQ(holder_of({say(2, {whole}, shape), say(1, {whole}, shape)}),
+              (HeldSlice::Holder{1, 0}));
     EXPECT_EQ(holder_of({say(1, {whole, whole}, shape)}), (HeldSlice::Holder{1, 0}));
   }
 }
@@ -150,8 +160,8 @@ TEST(Coverage, ResultIsAscendingByKeyAndBox) {
 }
 
 TEST(Coverage, ARankThatSpeaksTwiceGoesOnCounting) {
-  const auto tensors = check_coverage({say(1, {rows(0, 100), rows(100, 200)}), say(0, {}),
-                                       say(1, {rows(200, 512)})});
+  const auto tensors = check_coverage(
+      {say(1, {rows(0, 100), rows(100, 200)}), say(0, {}), say(1, {rows(200, 512)})});
   EXPECT_EQ(tensors.at(0).slices.at(2).holders.at(0), (HeldSlice::Holder{1, 2}));
 }
 
@@ -227,7 +237,8 @@ TEST(Coverage, AgreesWithSetsOfElements) {
       std::map<Box, std::vector<std::pair<int, int>>> holders;
       Box last{Dims(shape.size(), -1), {}};
       for (const auto& slice : tensors.at(0).slices) {
-        for (const auto& holder : slice.holders) holders[slice.box].emplace_back(holder.rank, holder.box);
+        for (const auto& holder : slice.holders)
+          holders[slice.box].emplace_back(holder.rank, holder.box);
         EXPECT_TRUE(shape.empty() || last < slice.box) << "not ascending";
         last = slice.box;
       }
@@ -245,7 +256,8 @@ TEST(Coverage, AgreesWithSetsOfElements) {
       }
     }
   }
-  for (const char* kind : {"outside of it", "given twice by rank", "in differing slices", "held by no rank"}) {
+  for (const char* kind :
+       {"outside of it", "given twice by rank", "in differing slices", "held by no rank"}) {
     EXPECT_GT(seen[kind], 50) << kind;
   }
   EXPECT_GT(seen[""], 1000);

@@ -21,7 +21,8 @@ inline bool chance(Random& random, int percent) { return draw(random, 1, 100) <=
 inline Dims random_shape(Random& random, int most_dims = 4) {
   static constexpr std::int64_t longest[] = {1, 40, 9, 5, 4};
   Dims shape(static_cast<std::size_t>(draw(random, 0, most_dims)));
-  for (auto& extent : shape) extent = draw(random, 1, longest[std::min<std::size_t>(shape.size(), 4)]);
+  for (auto& extent : shape)
+    extent = draw(random, 1, longest[std::min<std::size_t>(shape.size(), 4)]);
   return shape;
 }
 
@@ -109,9 +110,10 @@ inline std::vector<Box> grid(Random& random, const Box& whole) {
 
 /// Either, shuffled.
 inline std::vector<Box> decompose(Random& random, const Box& whole, std::int64_t most_pieces = 12) {
-  auto boxes = chance(random, 50)
-                   ? grid(random, whole)
-                   : guillotine(random, whole, static_cast<std::size_t>(draw(random, 1, most_pieces)));
+  auto boxes =
+      chance(random, 50)
+          ? grid(random, whole)
+          : guillotine(random, whole, static_cast<std::size_t>(draw(random, 1, most_pieces)));
   std::shuffle(boxes.begin(), boxes.end(), random);
   return boxes;
 }

@@ -9,7 +9,8 @@ namespace {
 using boxes::Random;
 
 bool touches_any(const Box& box, const std::vector<Box>& all) {
-  return std::any_of(all.begin(), all.end(), [&](const Box& other) { return overlaps(box, other); });
+  return std::any_of(all.begin(), all.end(),
+                     [&](const Box& other) { return overlaps(box, other); });
 }
 
 /// Free, inside, and blocked on each face.
@@ -68,8 +69,9 @@ TEST(FindGap, ReportsTheWholeOfAPlainGap) {
   EXPECT_EQ(find_gap(whole, {}), whole);
   EXPECT_EQ(find_gap(whole, {{{0, 0}, {128, 512}}, {{256, 0}, {256, 512}}}),
             (Box{{128, 0}, {128, 512}}));
-  // An L-shaped gap: the larger of the boxes that fit.
+  // An L-shaped gap, lying either way: the larger of the boxes that fit.
   EXPECT_EQ(find_gap(whole, {{{0, 0}, {500, 300}}}), (Box{{0, 300}, {512, 212}}));
+  EXPECT_EQ(find_gap(whole, {{{0, 0}, {300, 500}}}), (Box{{300, 0}, {212, 512}}));
   EXPECT_EQ(find_gap(Box::whole({}), {}), Box::whole({}));
   EXPECT_EQ(find_gap(Box::whole({4, 0}), {}), std::nullopt);
 }

@@ -21,7 +21,8 @@ DeviceTask task_of(int rank) {
 ShardableTensor make(const std::string& key, Dims shape, Box slice, std::size_t owner,
                      std::size_t owner_slice = 0, DType dtype = DType::float32) {
   const auto bytes = slice.count() * static_cast<std::int64_t>(dtype_size(dtype));
-  return {key, key, dtype, std::move(shape), std::move(slice), task_of(0), owner, owner_slice, bytes};
+  return {key,   key,         dtype, std::move(shape), std::move(slice), task_of(0),
+          owner, owner_slice, bytes};
 }
 
 /// A matrix in two slices, a scalar, a string tensor and one without elements.
@@ -43,8 +44,9 @@ void expect_refused(Spoil spoil, const testing::Matcher<std::string>& text,
     ADD_FAILURE() << "nothing was thrown";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Code::sharding);
-    EXPECT_THAT(std::string(error.what()),
-                AllOf(StartsWith("After executing the checkpoint sharding callback 'spoiler', "), text));
+    EXPECT_THAT(
+        std::string(error.what()),
+        AllOf(StartsWith("After executing the checkpoint sharding callback 'spoiler', "), text));
     EXPECT_FALSE(error.tensor().empty());
   }
 }
@@ -83,16 +85,23 @@ TEST(ShardByTaskPolicy, NothingGivesNoShard) {
 TEST(ShardByTaskPolicy, RefusesTheSameSliceTwice) {
   auto given = some_tensors();
   given.push_back(given[0]);
-  EXPECT_THAT([&] { ShardByTaskPolicy()(given); },
-              testing::ThrowsMessage<Error>(HasSubstr("'u', slice \"4 6 0,2:0,6\" is given twice")));
+  EXPECT_THAT(
+      [&] { ShardByTaskPolicy()(given); },
+      testing::ThrowsMessage<Error>(HasSubstr("'u', slice \"4 6 0,2:0,6\" is given twice")));
 }
 
 TEST(ValidateShards, FoundTwice) {
-  expect_refused([](auto& shards) { shards.push_back({{"u", {{lower, shards[0]["u"][lower]}}}}); },
-                 HasSubstr("a key and slice was found twice: key 'u', slice \"4 6 2,2:0,3\" (first in "
-                           "shard 0, again in shard 1)"));
-  expect_refused([](auto& shards) { shards.push_back({{"none", shards[0]["none"]}}); },
-                 HasSubstr("found twice: key 'none', slice \"0 3 0,0:0,3\""));
+  expect_refused(
+      [](auto& shards) {
+        shards.push_back({{"u", {{lower, shards[0]["u"][lower]}}}});
+      },
+      HasSubstr("a key and slice was found twice: key 'u', slice \"4 6 2,2:0,3\" (first in "
+                "shard 0, again in shard 1)"));
+  expect_refused(
+      [](auto& shards) {
+        shards.push_back({{"none", shards[0]["none"]}});
+      },
+      HasSubstr("found twice: key 'none', slice \"0 3 0,0:0,3\""));
 }
 
 TEST(ValidateShards, PiecesThatOverlap) {
@@ -102,41 +111,68 @@ TEST(ValidateShards, PiecesThatOverlap) {
         piece.slice = {{1, 2}, {1, 4}};
         shards.push_back({{"u", {{piece.slice, piece}}}});
       },
-      HasSubstr("elements were found twice: key 'u', slice \"4 6 1,1:2,4\" (rows 1..1 × 2..5 are in "
-                "slice \"4 6 0,2:0,6\" of shard 0 and in slice \"4 6 1,1:2,4\" of shard 1)"));
+      HasSubstr(
+          "elements were found twice: key 'u', slice \"4 6 1,1:2,4\" (rows 1..1 × 2..5 are in "
+          "slice \"4 6 0,2:0,6\" of shard 0 and in slice \"4 6 1,1:2,4\" of shard 1)"));
 }
 
 TEST(ValidateShards, AKeyThatWasNotGiven) {
   expect_refused(
-      [](auto& shards) { shards[0]["v"].emplace(upper, make("v", {4, 6}, upper, 0)); },
+      [](auto& shards) {
+        shards[0]["v"].emplace(upper, make("v", {4, 6}, upper, 0));
+      },
       HasSubstr("a tensor was found that is not among those given: key 'v', slice \"4 6 0,2:0,6\" "
                 "(shard 0 has this key; none of the 4 keys given is it)"));
-  expect_refused([](auto& shards) { shards[0]["v"] = shards[0]["u"]; },
-                 HasSubstr("filed under another key than its own: key 'u', slice \"4 6 0,2:0,6\" (shard 0 "
-                           "has it under 'v'; its own key is 'u')"));
+  expect_refused(
+      [](auto& shards) { shards[0]["v"] = shards[0]["u"]; },
+      HasSubstr("filed under another key than its own: key 'u', slice \"4 6 0,2:0,6\" (shard 0 "
+                "has it under 'v'; its own key is 'u')"));
 }
 
 TEST(ValidateShards, AnAlteredShape) {
-  expect_refused(changed("u", [](auto& t) { t.shape = {4, 7}; }),
-                 HasSubstr("an altered shape: key 'u', slice \"4 7 0,2:0,6\" (given: [4 6]; returned: "
-                           "[4 7])"));
-  expect_refused(changed("step", [](auto& t) { t.shape = {1}, t.slice = {{0}, {1}}; }),
-                 HasSubstr("an altered shape: key 'step', slice \"1 0,1\" (given: []; returned: [1])"));
+  expect_refused(
+      changed("u",
+              [](auto& t) {
+                t.shape = {4, 7};
+              }),
+      HasSubstr("an altered shape: key 'u', slice \"4 7 0,2:0,6\" (given: [4 6]; returned: "
+                "[4 7])"));
+  expect_refused(
+      changed("step",
+              [](auto& t) {
+                t.shape = {1}, t.slice = {{0}, {1}};
+              }),
+      HasSubstr("an altered shape: key 'step', slice \"1 0,1\" (given: []; returned: [1])"));
 }
 
 TEST(ValidateShards, APieceThatLeavesWhatWasGiven) {
-  expect_refused(changed("u", [](auto& t) { t.slice = {{2, 2}, {2, 4}}; }),
-                 HasSubstr("a slice was found that leaves the slices given: key 'u', slice \"4 6 "
-                           "2,2:2,4\" (given: \"4 6 0,2:0,6\" and 1 more; returned also: rows 2..3 × "
-                           "3..5)"));
-  expect_refused(changed("u", [](auto& t) { t.slice = {{3, 0}, {2, 6}}; }),
-                 HasSubstr("reaches out of its tensor: key 'u', slice rows 3..4 × 0..5 (the shape is [4 "
-                           "6]; returned: rows 3..4 × 0..5)"));
-  expect_refused(changed("u", [](auto& t) { t.slice = {{1}, {1, 2}}; }),
+  expect_refused(
+      changed("u",
+              [](auto& t) {
+                t.slice = {{2, 2}, {2, 4}};
+              }),
+      HasSubstr("a slice was found that leaves the slices given: key 'u', slice \"4 6 "
+                "2,2:2,4\" (given: \"4 6 0,2:0,6\" and 1 more; returned also: rows 2..3 × "
+                "3..5)"));
+  expect_refused(
+      changed("u",
+              [](auto& t) {
+                t.slice = {{3, 0}, {2, 6}};
+              }),
+      HasSubstr("reaches out of its tensor: key 'u', slice rows 3..4 × 0..5 (the shape is [4 "
+                "6]; returned: rows 3..4 × 0..5)"));
+  expect_refused(changed("u",
+                         [](auto& t) {
+                           t.slice = {{1}, {1, 2}};
+                         }),
                  HasSubstr("start [1] and extent [1 2]"));
-  expect_refused(changed("u", [](auto& t) { t.slice = {{1, 1}, {0, 2}}; }),
-                 HasSubstr("without elements was found that is not among those given: key 'u', slice \"4 "
-                           "6 1,0:1,2\" (given: \"4 6 0,2:0,6\" and 1 more; returned: \"4 6 1,0:1,2\")"));
+  expect_refused(
+      changed("u",
+              [](auto& t) {
+                t.slice = {{1, 1}, {0, 2}};
+              }),
+      HasSubstr("without elements was found that is not among those given: key 'u', slice \"4 "
+                "6 1,0:1,2\" (given: \"4 6 0,2:0,6\" and 1 more; returned: \"4 6 1,0:1,2\")"));
 }
 
 TEST(ValidateShards, APieceThatJoinsTwoSlices) {
@@ -148,32 +184,37 @@ TEST(ValidateShards, APieceThatJoinsTwoSlices) {
         shards[0]["u"].clear();
         shards[0]["u"].emplace(piece.slice, piece);
       },
-      HasSubstr("joins slices given apart: key 'u', slice \"4 6 0,4:0,3\" (given: \"4 6 0,2:0,6\" and \"4 "
+      HasSubstr("joins slices given apart: key 'u', slice \"4 6 0,4:0,3\" (given: \"4 6 0,2:0,6\" "
+                "and \"4 "
                 "6 2,2:0,3\"; returned: \"4 6 0,4:0,3\")"));
 }
 
 TEST(ValidateShards, FiledUnderAnotherSlice) {
-  expect_refused([](auto& shards) { shards[0]["u"][upper].slice = lower; },
-                 HasSubstr("filed under another slice than its own: key 'u', slice \"4 6 2,2:0,3\" (shard "
-                           "0 has it under \"4 6 0,2:0,6\"; its own slice is \"4 6 2,2:0,3\")"));
+  expect_refused(
+      [](auto& shards) { shards[0]["u"][upper].slice = lower; },
+      HasSubstr("filed under another slice than its own: key 'u', slice \"4 6 2,2:0,3\" (shard "
+                "0 has it under \"4 6 0,2:0,6\"; its own slice is \"4 6 2,2:0,3\")"));
 }
 
 TEST(ValidateShards, AnAlteredDtype) {
-  expect_refused(changed("u", [](auto& t) { t.dtype = DType::float64; }),
-                 HasSubstr("an altered dtype: key 'u', slice \"4 6 0,2:0,6\" (given: float32; returned: "
-                           "float64)"));
+  expect_refused(
+      changed("u", [](auto& t) { t.dtype = DType::float64; }),
+      HasSubstr("an altered dtype: key 'u', slice \"4 6 0,2:0,6\" (given: float32; returned: "
+                "float64)"));
 }
 
 TEST(ValidateShards, AnAlteredTask) {
-  expect_refused(changed("step", [](auto& t) { t.task.task = 3; }),
-                 HasSubstr("an altered task: key 'step', slice \"\" (given: /job:worker/replica:0/task:0/"
-                           "device:CPU:0; returned: /job:worker/replica:0/task:3/device:CPU:0)"));
+  expect_refused(
+      changed("step", [](auto& t) { t.task.task = 3; }),
+      HasSubstr("an altered task: key 'step', slice \"\" (given: /job:worker/replica:0/task:0/"
+                "device:CPU:0; returned: /job:worker/replica:0/task:3/device:CPU:0)"));
 }
 
 TEST(ValidateShards, AnAlteredOwner) {
-  expect_refused(changed("step", [](auto& t) { t.owner = 0; }),
-                 HasSubstr("an altered owner: key 'step', slice \"\" (given: tensor 1, slice 0 of the "
-                           "state; returned: tensor 0, slice 0)"));
+  expect_refused(
+      changed("step", [](auto& t) { t.owner = 0; }),
+      HasSubstr("an altered owner: key 'step', slice \"\" (given: tensor 1, slice 0 of the "
+                "state; returned: tensor 0, slice 0)"));
   expect_refused(changed("u", [](auto& t) { t.owner_slice = 1; }),
                  HasSubstr("(given: tensor 0, slice 0 of the state; returned: tensor 0, slice 1)"));
 }
@@ -181,11 +222,12 @@ TEST(ValidateShards, AnAlteredOwner) {
 TEST(ValidateShards, TwoTasksInOneShard) {
   auto given = some_tensors();
   given[2].task = task_of(1);
-  expect_refused([](auto&) {},
-                 HasSubstr("tensors of different tasks are in one shard: key 'step', slice \"\" (shard 0 "
-                           "begins with 'names' of /job:worker/replica:0/task:0/device:CPU:0; this one is "
-                           "of /job:worker/replica:0/task:1/device:CPU:0)"),
-                 given);
+  expect_refused(
+      [](auto&) {},
+      HasSubstr("tensors of different tasks are in one shard: key 'step', slice \"\" (shard 0 "
+                "begins with 'names' of /job:worker/replica:0/task:0/device:CPU:0; this one is "
+                "of /job:worker/replica:0/task:1/device:CPU:0)"),
+      given);
   auto shards = ShardByTaskPolicy()(given);
   shards.push_back({{"step", shards[0]["step"]}});
   shards[0].erase("step");
@@ -194,15 +236,20 @@ TEST(ValidateShards, TwoTasksInOneShard) {
 
 TEST(ValidateShards, Missing) {
   for (const char* key : {"step", "names", "none"}) {
-    expect_refused([=](auto& shards) { shards[0].erase(key); },
-                   AllOf(HasSubstr("a tensor given is missing from the shards: key '" + std::string(key)),
-                         HasSubstr("returned: nothing)")));
+    expect_refused(
+        [=](auto& shards) { shards[0].erase(key); },
+        AllOf(HasSubstr("a tensor given is missing from the shards: key '" + std::string(key)),
+              HasSubstr("returned: nothing)")));
   }
   expect_refused([](auto& shards) { shards.clear(); }, HasSubstr("missing from the shards"));
-  expect_refused([](auto& shards) { shards[0]["u"].erase(lower); },
-                 HasSubstr("missing from the shards: key 'u', slice \"4 6 2,2:0,3\" (given: rows 2..3 × "
-                           "0..2; returned: nothing)"));
-  expect_refused(changed("u", [](auto& t) { t.slice = {{0, 0}, {2, 4}}; }),
+  expect_refused(
+      [](auto& shards) { shards[0]["u"].erase(lower); },
+      HasSubstr("missing from the shards: key 'u', slice \"4 6 2,2:0,3\" (given: rows 2..3 × "
+                "0..2; returned: nothing)"));
+  expect_refused(changed("u",
+                         [](auto& t) {
+                           t.slice = {{0, 0}, {2, 4}};
+                         }),
                  HasSubstr("part of a slice given is missing from the shards: key 'u', slice \"4 6 "
                            "0,2:0,6\" (given: rows 0..1 × 0..5; not returned: rows 0..1 × 4..5)"));
 }
@@ -217,7 +264,8 @@ TEST(ValidateShards, AStringTensorMayNotBeCut) {
           shards[0]["names"].emplace(box, piece);
         }
       },
-      HasSubstr("a string tensor was found cut: key 'names', slice \"5 0,3\" (given: \"5 0,5\"; returned: "
+      HasSubstr("a string tensor was found cut: key 'names', slice \"5 0,3\" (given: \"5 0,5\"; "
+                "returned: "
                 "\"5 0,3\""));
 }
 
@@ -226,14 +274,16 @@ TEST(ValidateShards, WhatIsGivenMustBeDisjointItself) {
   given.push_back(given[1]);
   auto refused = [&](const char* text) {
     EXPECT_THAT([&] { validate_shards({}, given, "spoiler"); },
-                testing::ThrowsMessage<Error>(
-                    AllOf(StartsWith("After executing the checkpoint sharding callback 'spoiler', "),
-                          HasSubstr(text))));
+                testing::ThrowsMessage<Error>(AllOf(
+                    StartsWith("After executing the checkpoint sharding callback 'spoiler', "),
+                    HasSubstr(text))));
   };
   refused("a slice turns out to have been given twice: key 'u', slice \"4 6 2,2:0,3\"");
   given.back().slice = {{1, 0}, {2, 1}};
-  refused("slices turn out to have been given that overlap: key 'u', slice \"4 6 1,2:0,1\" (the other one "
-          "is \"4 6 0,2:0,6\")");
+  refused(
+      "slices turn out to have been given that overlap: key 'u', slice \"4 6 1,2:0,1\" (the other "
+      "one "
+      "is \"4 6 0,2:0,6\")");
   given.back().slice = {{3, 5}, {2, 1}};
   refused("given outside of its tensor: key 'u', slice rows 3..4 × 5..5 (the shape is [4 6])");
   given.back() = make("u", {9, 9}, {{8, 8}, {1, 1}}, 9);
@@ -257,7 +307,8 @@ TEST(ValidateShards, AgreesWithSetsOfElements) {
         if (boxes::chance(random, 3)) box = boxes::random_box(random, Box::whole(shape));
         auto piece = tensor;
         piece.slice = box;
-        if (shards[random() % shards.size()]["u"].emplace(box, piece).second) returned.push_back(box);
+        if (shards[random() % shards.size()]["u"].emplace(box, piece).second)
+          returned.push_back(box);
       }
     }
     std::size_t total = 0;

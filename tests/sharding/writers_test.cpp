@@ -29,9 +29,11 @@ TEST(ChooseWriters, UnreplicatedSlicesCountFirst) {
 }
 
 TEST(ChooseWriters, LargestGroupsFirst) {
-  const std::vector<CoveredTensor> tensors{{"r", DType::int8, {16},
-                                            {held(0, 3, {0, 1}), held(3, 3, {0, 1}),
-                                             held(6, 4, {0, 1}), held(10, 6, {0, 1})}}};
+  const std::vector<CoveredTensor> tensors{
+      {"r",
+       DType::int8,
+       {16},
+       {held(0, 3, {0, 1}), held(3, 3, {0, 1}), held(6, 4, {0, 1}), held(10, 6, {0, 1})}}};
   // 6 → 0, 4 → 1, 3 → 1, 3 → 0.
   EXPECT_THAT(choose_writers(tensors, 2), ElementsAre(ElementsAre(1, 0, 1, 0)));
 }
@@ -67,7 +69,8 @@ TEST(ChooseWriters, BalancesBytesOfRandomReplicas) {
       ASSERT_EQ(writers[t].size(), tensors[t].slices.size());
       for (std::size_t s = 0; s < writers[t].size(); ++s) {
         const auto& slice = tensors[t].slices[s];
-        load[static_cast<std::size_t>(slice.holders.at(static_cast<std::size_t>(writers[t][s])).rank)] +=
+        load[static_cast<std::size_t>(
+            slice.holders.at(static_cast<std::size_t>(writers[t][s])).rank)] +=
             2 * slice.box.count();
       }
     }
@@ -79,10 +82,16 @@ TEST(ChooseWriters, BalancesBytesOfRandomReplicas) {
 }
 
 TEST(ChooseWriters, RefusesHoldersThatAreNoRanks) {
-  EXPECT_THAT([] { choose_writers({{"u", DType::int8, {4}, {held(0, 4, {7})}}}, 4); },
-              ThrowsMessage<Error>(HasSubstr("tensor 'u' is held by rank 7 of 4")));
-  EXPECT_THAT([] { choose_writers({{"u", DType::int8, {4}, {held(0, 4, {})}}}, 4); },
-              ThrowsMessage<Error>(HasSubstr("has no holder")));
+  EXPECT_THAT(
+      [] {
+        choose_writers({{"u", DType::int8, {4}, {held(0, 4, {7})}}}, 4);
+      },
+      ThrowsMessage<Error>(HasSubstr("tensor 'u' is held by rank 7 of 4")));
+  EXPECT_THAT(
+      [] {
+        choose_writers({{"u", DType::int8, {4}, {held(0, 4, {})}}}, 4);
+      },
+      ThrowsMessage<Error>(HasSubstr("has no holder")));
 }
 
 }  // namespace

@@ -43,9 +43,8 @@ inline std::string case_name(const ::testing::TestParamInfo<GroupCase>& info) {
   return info.param.name;
 }
 
-#define CAIRN_ON_GROUPS(Fixture)                                                                \
-  INSTANTIATE_TEST_SUITE_P(Groups, Fixture,                                                     \
-                           ::testing::ValuesIn(::cairn::testing::group_cases()),                \
+#define CAIRN_ON_GROUPS(Fixture)                                                                  \
+  INSTANTIATE_TEST_SUITE_P(Groups, Fixture, ::testing::ValuesIn(::cairn::testing::group_cases()), \
                            ::cairn::testing::case_name)
 
 /// The Error that a function throws, if any. Other exceptions pass.

@@ -8,13 +8,13 @@ std::vector<GroupCase> group_cases() {
   for (const int ranks : {1, 2, 3, 4, 7}) {
     cases.push_back({"threads_" + std::to_string(ranks), ranks,
                      [ranks](const RankBody& body) { run_threads(ranks, body); }});
-    cases.push_back({"seeded_threads_" + std::to_string(ranks), ranks,
-                     [ranks](const RankBody& body) {
-                       for (unsigned seed = 1; seed <= 3; ++seed) {
-                         SCOPED_TRACE("seed " + std::to_string(seed));
-                         run_threads(ranks, body, {.seed = seed});
-                       }
-                     }});
+    cases.push_back(
+        {"seeded_threads_" + std::to_string(ranks), ranks, [ranks](const RankBody& body) {
+           for (unsigned seed = 1; seed <= 3; ++seed) {
+             SCOPED_TRACE("seed " + std::to_string(seed));
+             run_threads(ranks, body, {.seed = seed});
+           }
+         }});
   }
   return cases;
 }

@@ -23,7 +23,21 @@ void fence(const Exec& exec, const char* label) {
 
 /// Whether fences carry labels, so that tools can tell one from another.
 template <class Exec>
-inline constexpr bool fence_has_label = requires(const Exec& exec) { exec.fence("label"); };
+inline constexpr bool fence_has_label = requires(const Exec& exec) {
+  exec.fence("label");
+};
+
+/// Which device of this process an instance works on: memory of one may be out of another's reach.
+template <class Exec>
+int device_number([[maybe_unused]] const Exec& exec) {
+  if constexpr (requires { exec.cuda_device(); }) {
+    return exec.cuda_device();
+  } else if constexpr (requires { exec.hip_device(); }) {
+    return exec.hip_device();
+  } else {
+    return 0;
+  }
+}
 
 /// TensorFlow's word for the kind of device whose memory this is.
 template <class MemorySpace>
@@ -57,9 +71,11 @@ template <>
 struct dtype_of<Kokkos::complex<double>> : dtype_is<DType::complex128> {};
 
 template <class T>
-  requires((kokkos::is_half<T> || kokkos::is_bhalf<T>) && !std::is_floating_point_v<T>)
-struct dtype_of<T> : dtype_is<sizeof(T) == sizeof(float) ? DType::float32
-                              : kokkos::is_half<T>       ? DType::float16
-                                                         : DType::bfloat16> {};
+requires((kokkos::is_half<T> ||
+          kokkos::is_bhalf<T>)&&!std::is_floating_point_v<T>) struct dtype_of<T>
+    : dtype_is<sizeof(T) == sizeof(float) ? DType::float32
+               : kokkos::is_half<T>       ? DType::float16
+                                          : DType::bfloat16> {
+};
 
 }  // namespace cairn

@@ -6,11 +6,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <type_traits>
 #include <utility>
 
 #include "cairn/error.hpp"
 #include "cairn/kokkos/compat.hpp"
+#include "cairn/kokkos/staging.hpp"
 #include "cairn/state.hpp"
 
 namespace cairn::kokkos {
@@ -131,13 +133,14 @@ struct Unpack {
 
 /// A View of a memory space that the host cannot reach. A box travels through a row-major temporary
 /// in that space, so that what crosses to the host is flat bytes; both halves are queued on one
-/// execution-space instance. The temporary holds at most `staging_bytes` (one element at least) and
-/// lives until the fence that ends the call.
+/// execution-space instance, and a fence of it ends the call. The temporary holds at most
+/// `staging_bytes` (one element at least).
 template <class View, class Exec>
 class StagedViewMemory : public SliceMemory {
   using T = typename View::non_const_value_type;
   using Space = typename View::memory_space;
-  using Temporary = Kokkos::View<T*, Kokkos::LayoutRight, Space>;
+  using Pool = StagingPool<Space>;
+  using Temporary = std::optional<typename Pool::Buffer>;
   template <class Byte, class MemorySpace>
   using Bytes = Kokkos::View<Byte*, Kokkos::LayoutRight, MemorySpace,
                              Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
@@ -164,7 +167,7 @@ class StagedViewMemory : public SliceMemory {
       const BoxWalk walk(piece, strides_);
       const T* from = view_.data() + walk.offset;
       if (!walk.flat()) {
-        T* row_major = room(temporary, elements);
+        T* row_major = room(temporary, part);
         Kokkos::parallel_for("cairn::pack", Policy(exec_, 0, elements),
                              Pack<T>{walk, view_.data(), row_major});
         from = row_major;
@@ -175,6 +178,7 @@ class StagedViewMemory : public SliceMemory {
       out += bytes;
     });
     fence(exec_, "cairn::read: fence after the copy to the host");
+    if (temporary) Pool::instance().give_back(exec_, std::move(*temporary));
   }
 
   void write(const Box& part, const std::byte* in) override {
@@ -187,7 +191,7 @@ class StagedViewMemory : public SliceMemory {
       for_pieces(part, 0, [&](const Box& piece, std::int64_t elements) {
         const BoxWalk walk(piece, strides_);
         const bool flat = walk.flat();
-        T* to = flat ? view_.data() + walk.offset : room(temporary, elements);
+        T* to = flat ? view_.data() + walk.offset : room(temporary, part);
         const auto bytes = static_cast<std::size_t>(elements) * sizeof(T);
         Kokkos::deep_copy(
             exec_, Bytes<char, Space>(reinterpret_cast<char*>(to), bytes),
@@ -199,23 +203,20 @@ class StagedViewMemory : public SliceMemory {
         in += bytes;
       });
       fence(exec_, "cairn::write: fence after the copy from the host");
+      if (temporary) Pool::instance().give_back(exec_, std::move(*temporary));
     }
   }
 
   bool writable() const override { return !std::is_const_v<typename View::value_type>; }
 
  private:
-  // The temporary's elements, after growing it to hold so many.
-  T* room(Temporary& temporary, std::int64_t elements) const {
-    if (static_cast<std::int64_t>(temporary.extent(0)) < elements) {
-      if (temporary.extent(0) != 0) {  // queued work uses the one that goes
-        fence(exec_, "cairn::staging: fence before growth");
-      }
-      temporary =
-          Temporary(Kokkos::view_alloc(exec_, Kokkos::WithoutInitializing, "cairn::staging"),
-                    static_cast<std::size_t>(elements));
+  // Room for the largest piece of a box; taken when a first piece needs it.
+  T* room(Temporary& temporary, const Box& part) const {
+    if (!temporary) {
+      const auto elements = static_cast<std::size_t>(std::min(part.count(), limit_));
+      temporary.emplace(Pool::instance().take(exec_, elements * sizeof(T)));
     }
-    return temporary.data();
+    return reinterpret_cast<T*>(temporary->data());
   }
 
   // Cuts a box into pieces of at most limit_ elements whose elements follow each other row-major.

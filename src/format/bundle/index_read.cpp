@@ -204,8 +204,8 @@ class Assembler {
     const auto refuse = [&](const std::string& why) {
       tensor.problem = cat("the entry of its slice ", extents_text(extents), ' ', why);
     };
-    if (!part.problem.empty()) return refuse(cat("is bad: ", part.problem));
     if (part.sliced) return refuse("lists slices itself");
+    if (!part.problem.empty()) return refuse(cat("is bad: ", part.problem));
     if (part.dtype != tensor.dtype) {
       return refuse(
           cat("has the dtype ", dtype_name(part.dtype), ", not ", dtype_name(tensor.dtype)));

@@ -28,6 +28,15 @@ class StringFile : public leveldb::WritableFile {
   std::string bytes;
 };
 
+// LevelDB asserts that a builder is closed, also when an exception unwinds.
+struct ClosedBuilder : leveldb::TableBuilder {
+  using TableBuilder::TableBuilder;
+  ~ClosedBuilder() {
+    if (!closed) Abandon();
+  }
+  bool closed = false;
+};
+
 // One key of the index. Without a slice: the full entry of a sliced tensor.
 struct Item {
   std::string key;
@@ -148,23 +157,25 @@ std::string build_index(int num_files, const std::vector<StoredTensor>& tensors)
     }
   }
   std::sort(items.begin(), items.end(), [](const auto& a, const auto& b) { return a.key < b.key; });
+  for (std::size_t i = 1; i < items.size(); ++i) {
+    const auto& [key, tensor, slice] = items[i];
+    if (key != items[i - 1].key) continue;
+    refuse(*tensor, slice && key[0] == '\0'
+                        ? cat("the slice ", box_text(slice->box), " comes twice")
+                        : "its key comes twice");
+  }
 
   leveldb::Options options;
   options.compression = leveldb::kNoCompression;
   options.block_size = std::size_t{64} << 20;
   options.block_restart_interval = 16;
   StringFile file;
-  leveldb::TableBuilder table(options, &file);
+  ClosedBuilder table(options, &file);
   table.Add("", header(num_files));
-  for (std::size_t i = 0; i < items.size(); ++i) {
-    const auto& [key, tensor, slice] = items[i];
-    if (i > 0 && key == items[i - 1].key) {
-      refuse(*tensor, slice && !is_plain(*tensor)
-                          ? cat("the slice ", box_text(slice->box), " comes twice")
-                          : "its key comes twice");
-    }
+  for (const auto& [key, tensor, slice] : items) {
     table.Add(key, slice ? place_entry(*tensor, *slice) : full_entry(*tensor));
   }
+  table.closed = true;
   if (const auto status = table.Finish(); !status.ok()) {
     throw Error(Code::internal, cat("the index could not be built: ", status.ToString()));
   }

@@ -37,13 +37,14 @@ class Reader {
   }
 
   Table read() {
-    const auto [metaindex, index] = footer();
+    const auto handles = footer();
+    const Handle metaindex = handles.first, index = handles.second;
     // Nobody gives the metaindex a meaning, but it is checked like the rest.
-    const std::string meta_name = "metaindex block";
+    const auto meta_name = cat("metaindex block at byte ", metaindex.offset);
     each_entry(block(metaindex, meta_name), meta_name, [](auto&, auto) {});
 
     std::uint64_t next = 0;  // where the next data block must begin
-    const std::string index_name = "index block";
+    const auto index_name = cat("index block at byte ", index.offset);
     each_entry(block(index, index_name), index_name, [&](const std::string& separator, auto value) {
       // Bytes after the handle are allowed, as LevelDB allows them.
       const auto handle = take_handle(value);
@@ -117,8 +118,7 @@ class Reader {
     const auto crc = crc_unmask(load_u32(&file_[handle.offset + handle.size + 1]));
     const auto computed = crc32c(file_.substr(handle.offset, handle.size + 1));
     if (crc != computed) {
-      damaged(cat(name, " at byte ", handle.offset, ": checksum mismatch, stored ", crc,
-                  ", computed ", computed));
+      damaged(cat(name, ": checksum mismatch, stored ", crc, ", computed ", computed));
     }
     const int type = static_cast<unsigned char>(file_[handle.offset + handle.size]);
     if (type == 0) return stored;

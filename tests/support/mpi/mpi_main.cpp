@@ -19,7 +19,8 @@ char where[256] = "before the first test";
 void on_alarm(int) {
   char text[400];
   // Not promised to be safe in a handler, but the process ends here, well or badly.
-  const int length = std::snprintf(text, sizeof text, "rank %d still hangs: %s\n", rank_of_world, where);
+  const int length =
+      std::snprintf(text, sizeof text, "rank %d still hangs: %s\n", rank_of_world, where);
   if (length > 0 && write(STDERR_FILENO, text, static_cast<size_t>(length)) < 0) _exit(4);
   _exit(3);
 }

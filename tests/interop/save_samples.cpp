@@ -1,5 +1,5 @@
 // Saves checkpoints with one of everything, for other readers to open.
-// usage: mpirun -np N write_samples DIRECTORY
+// usage: mpirun -np N save_samples DIRECTORY
 // Leaves DIRECTORY/run with steps 10, 20 and 30, the last one overwritten, and DIRECTORY/EXPECTED.json
 // that says what is in them (dtypes, shapes, digests of whole tensors and of slices).
 #include <cstdio>
@@ -212,10 +212,10 @@ void write(const std::filesystem::path& directory) {
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   try {
-    if (argc != 2) throw std::runtime_error("usage: write_samples DIRECTORY");
+    if (argc != 2) throw std::runtime_error("usage: save_samples DIRECTORY");
     write(argv[1]);
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "write_samples: %s\n", error.what());
+    std::fprintf(stderr, "save_samples: %s\n", error.what());
     MPI_Abort(MPI_COMM_WORLD, 1);
   }
   MPI_Finalize();

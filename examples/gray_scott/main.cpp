@@ -1,0 +1,163 @@
+// Gray–Scott reaction and diffusion of two substances u and v, checkpointed with Cairn.
+//
+// Kill it at any time and start it again, on any number of ranks: it goes on from the newest whole
+// checkpoint and ends with exactly the bits of a run that nobody disturbed.
+#include <mpi.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <Kokkos_Core.hpp>
+#include <cairn/cairn.hpp>
+#include <cairn/kokkos.hpp>
+#include <cairn/mpi.hpp>
+#include <cctype>
+#include <cinttypes>
+#include <cstdio>
+#include <optional>
+#include <string>
+
+#include "grid.hpp"
+#include "output.hpp"
+
+// Each cell is computed alike wherever it lies, from its global index or its neighbours, and
+// nothing is summed over ranks: so the bits do not depend on how the grid is cut.
+struct GrayScott {
+  struct Start {};  // spots of v in a sea of u, one in each tile of 64 × 64 cells
+  struct Step {};   // one explicit Euler step
+
+  int first_row, first_column;
+  Field u, v, new_u, new_v;
+  double F = 0.037, k = 0.06, Du = 0.16, Dv = 0.08, dt = 1;
+
+  KOKKOS_FUNCTION void operator()(Start, int i, int j) const {
+    const int row = first_row + i - 1, column = first_column + j - 1;
+    const int tile = row / 64 * 29 + column / 64 * 13;
+    const int down = row % 64 - 8 - tile % 41, right = column % 64 - 8 - tile * 7 % 37;
+    const bool spot = down * down + right * right < 36;
+    u(i, j) = spot ? 0.5 : 1;
+    v(i, j) = spot ? 0.25 + 0.001 * (row % 7 + column % 5) : 0;
+  }
+  KOKKOS_FUNCTION void operator()(Step, int i, int j) const {
+    const double reaction = u(i, j) * v(i, j) * v(i, j);
+    new_u(i, j) = u(i, j) + dt * (Du * laplace(u, i, j) - reaction + F * (1 - u(i, j)));
+    new_v(i, j) = v(i, j) + dt * (Dv * laplace(v, i, j) + reaction - (F + k) * v(i, j));
+  }
+  KOKKOS_FUNCTION static double laplace(const Field& f, int i, int j) {
+    return f(i - 1, j) + f(i + 1, j) + f(i, j - 1) + f(i, j + 1) - 4 * f(i, j);
+  }
+};
+
+struct Options {
+  int size = 512, steps = 2000, every = 0, max_to_keep = 5;
+  std::string checkpoint_dir, format = "bundle", restart = "auto", image;
+  bool digest = false, progress = isatty(STDERR_FILENO);
+
+  explicit Options(CLI::App& app) {
+    const CLI::Range count(0, 1 << 30);
+    app.option_defaults()->always_capture_default();
+    app.add_option("--size", size, "cells a side")->check(CLI::Range(1, 32768));
+    app.add_option("--steps", steps, "last time step")->check(count);
+    auto* dir = app.add_option("--checkpoint-dir", checkpoint_dir, "home of the checkpoints");
+    app.add_option("--checkpoint-every", every, "steps; 0: never")->check(count)->needs(dir);
+    app.add_option("--max-to-keep", max_to_keep, "newest ones that stay; 0: all")->check(count);
+    app.add_option("--format", format, "of the checkpoints")->check(CLI::IsMember({"bundle"}));
+    auto* from = app.add_option("--restart", restart, "auto (newest one, if any), none, or a step");
+    from->needs(dir)->check(CLI::IsMember({"auto", "none"}) | count);
+    app.add_option("--image", image, "PNG file for v at the end");
+    app.add_flag("--digest", digest, "last line: 'digest HEX step S', over u and v");
+    app.add_flag("--progress,!--no-progress", progress, "a progress bar on standard error");
+    app.footer("Example: mpirun -n 4 gray_scott --checkpoint-dir run --checkpoint-every 100");
+  }
+};
+
+template <class Tag>
+using Cells = Kokkos::MDRangePolicy<Kokkos::Rank<2>, Tag>;
+
+void run(const Options& o) {
+  if (!o.image.empty() && !GRAY_SCOTT_PNG) throw std::runtime_error("--image needs libpng");
+  const Grid grid(o.size, MPI_COMM_WORLD);
+  const auto& size = grid.extent;
+  const auto field = [&](std::string name) { return Field(name, size[0] + 2, size[1] + 2); };
+  GrayScott gs{grid.start[0], grid.start[1],  field("u"),
+               field("v"),    field("new u"), field("new v")};
+  std::int64_t step = 0;
+
+  // What a checkpoint holds, for saving and for restoring alike.
+  const auto state = [&] {
+    const cairn::Dims shape{grid.n, grid.n}, start{grid.start[0], grid.start[1]};
+    cairn::State state;
+    state.add("step", step).add("dt", gs.dt);
+    state.add("F", gs.F).add("k", gs.k).add("Du", gs.Du).add("Dv", gs.Dv);
+    state.add("u", cairn::slice(grid.owned(gs.u), shape, start));
+    state.add("v", cairn::slice(grid.owned(gs.v), shape, start));
+    return state;
+  };
+
+  std::optional<cairn::CheckpointManager> manager;
+  std::optional<cairn::RestoreReport> restored;
+  if (!o.checkpoint_dir.empty()) {
+    cairn::ManagerOptions keep;
+    keep.max_to_keep = o.max_to_keep;
+    manager.emplace(cairn::mpi(MPI_COMM_WORLD), o.checkpoint_dir, keep);
+    auto target = state();
+    if (o.restart == "auto") restored = manager->restore_latest(target);
+    if (!std::isalpha(o.restart[0])) restored = manager->restore(std::stoll(o.restart), target);
+  }
+
+  const bool speaks = grid.rank == 0;
+  const auto say = [&](const std::string& line) {
+    if (speaks) std::printf("%s\n", line.c_str()), std::fflush(stdout);
+  };
+  const Kokkos::Array<std::int64_t, 2> first{1, 1}, end{size[0] + 1, size[1] + 1};
+  if (restored) {
+    for (const auto& why : restored->skipped) say("passed over a damaged checkpoint, " + why);
+    say("restored step " + std::to_string(step) + " from " + restored->prefix);
+  } else if (grid.active) {
+    Kokkos::parallel_for("start", Cells<GrayScott::Start>(first, end), gs);
+  }
+
+  while (step < o.steps) {
+    grid.exchange_halo(gs.u);
+    grid.exchange_halo(gs.v);
+    if (grid.active) Kokkos::parallel_for("step", Cells<GrayScott::Step>(first, end), gs);
+    std::swap(gs.u, gs.new_u);
+    std::swap(gs.v, gs.new_v);
+    ++step;
+    if (o.progress && speaks && (step % 10 == 0 || step == o.steps)) {
+      const std::string bar(static_cast<std::size_t>(50 * step / o.steps), '#');
+      std::fprintf(stderr, "\r[%-50s] %" PRId64, bar.c_str(), step);
+    }
+    if (o.every > 0 && step % o.every == 0) {
+      manager->save(step, state());
+      say("saved step " + std::to_string(step));
+    }
+  }
+
+  if (o.progress && speaks) std::fputc('\n', stderr);
+  if (!o.digest && o.image.empty()) return;
+  const auto all_u = grid.gather(gs.u), all_v = grid.gather(gs.v);
+  if (speaks && !o.image.empty()) write_png(o.image, all_v, grid.n);
+  const auto hash = fnv1a(all_v, fnv1a(all_u));
+  if (speaks && o.digest) std::printf("digest %016" PRIx64 " step %" PRId64 "\n", hash, step);
+}
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  int rank = 0, failed = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  CLI::App app("Gray-Scott reaction and diffusion, checkpointed with Cairn", "gray_scott");
+  Options options(app);
+  try {
+    app.parse(argc, argv);
+    const Kokkos::ScopeGuard kokkos;  // configured by KOKKOS_... in the environment
+    run(options);
+  } catch (const CLI::ParseError& error) {  // all ranks see the same arguments
+    failed = error.get_exit_code() != 0;
+    if (rank == 0) app.exit(error);
+  } catch (const std::exception& error) {  // a cairn::Error of a collective call is on all ranks
+    failed = 1;
+    if (rank == 0) std::fprintf(stderr, "gray_scott: %s\n", error.what());
+  }
+  MPI_Finalize();
+  return failed;
+}

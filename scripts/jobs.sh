@@ -1,0 +1,122 @@
+# Sourced by demo and kill-campaign: MPI jobs of the Gray-Scott example that get killed.
+# Needs lib.sh. $program is the example, $checkpoints the directory that it saves to.
+export OMPI_MCA_hwloc_base_binding_policy=none        # several jobs must not share one core
+export OMPI_MCA_btl_vader_single_copy_mechanism=none  # containers often forbid what it needs
+export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} OMP_PROC_BIND=${OMP_PROC_BIND:-false}
+job='' job_limit_seconds=240
+
+# Ends what we started if the script itself is ended.
+end_job() {
+  [ -z "$job" ] || { kill "$job" && wait "$job"; } 2>/dev/null
+  job=''
+}
+trap end_job EXIT
+trap 'exit 130' INT TERM
+
+# start_job LOG RANKS ARGUMENT...: in the background; standard error goes to LOG.err.
+start_job() {
+  log=$1 ranks=$2
+  shift 2
+  : >"$log"
+  mpirun -np "$ranks" "$program" "$@" </dev/null >>"$log" 2>"$log.err" &
+  job=$!
+  job_deadline=$((SECONDS + job_limit_seconds))
+}
+
+# Ends the script when a job runs for too long: a job that hangs is a defect, and is not waited for.
+check_deadline() {
+  [ $SECONDS -lt $job_deadline ] || die "The job on $ranks ranks hangs; see $log and $log.err"
+}
+job_runs() { kill -0 "$job" 2>/dev/null; }
+
+# Waits for the end of the job; sets job_status.
+finish_job() {
+  while job_runs; do
+    check_deadline
+    pause
+  done
+  wait "$job" 2>/dev/null
+  job_status=$?
+  job=''
+}
+pause() { sleep 0.02; }
+
+# Sets pids to the processes of the job's ranks, by rank. Fewer than $ranks: it is still starting.
+find_ranks() {
+  local stat line rest name=${program##*/} found=() pid parent
+  local -A parents=()
+  pids=()
+  for stat in /proc/[0-9]*/stat; do
+    { IFS= read -r line <"$stat"; } 2>/dev/null || continue
+    pid=${line%% *}
+    rest=${line##*") "}  # "STATE PARENT ..."
+    parent=${rest#* }
+    parents[$pid]=${parent%% *}
+    line=${line#*"("}
+    if [ "${line%")"*}" = "${name:0:15}" ] && [ "${rest%% *}" != Z ]; then found+=("$pid"); fi
+  done
+  for pid in ${found[@]+"${found[@]}"}; do
+    parent=${parents[$pid]}
+    while [ "${parent:-0}" -gt 1 ] && [ "$parent" != "$job" ]; do parent=${parents[$parent]:-0}; done
+    if [ "$parent" = "$job" ] && rank_of "$pid"; then pids[$rank]=$pid; fi
+  done
+  return 0
+}
+rank_of() {
+  local entry
+  while IFS= read -r -d '' entry; do
+    case $entry in OMPI_COMM_WORLD_RANK=*) rank=${entry#*=} && return 0 ;; esac
+  done 2>/dev/null <"/proc/$1/environ"
+  return 1
+}
+
+# Waits until every rank of the job exists. Fails if the job is over before.
+await_ranks() {
+  while find_ranks && [ ${#pids[@]} -lt "$ranks" ]; do
+    job_runs || return 1
+    check_deadline
+    pause
+  done
+}
+
+# random BELOW: sets number to 0 .. BELOW-1. RANDOM is seeded by the scripts.
+random() { number=$(((RANDOM * 32768 + RANDOM) % $1)); }
+
+# The highest step with an index, which is what makes a checkpoint visible; 0 if there is none.
+saved_step() {
+  local index step
+  newest=0
+  for index in "$checkpoints"/*.index; do
+    step=${index##*-}
+    step=${step%.index}
+    [ -e "$index" ] && [ "$step" -gt "$newest" ] && newest=$step
+  done 2>/dev/null
+  return 0
+}
+
+# Sets temporary to the directories of saves that are not committed.
+temporary_directories() {
+  local directory
+  temporary=()
+  for directory in "$checkpoints"/*_temp_*; do
+    [ -d "$directory" ] && temporary+=("$directory")
+  done
+  return 0
+}
+
+# The last `digest HEX step S` and `restored step S ...` of a log.
+digest_of() { grep -E '^digest [0-9a-fA-F]+ step [0-9]+$' "$1" | tail -n 1; }
+restored_of() { sed -n 's/^restored step \([0-9]*\).*/\1/p' "$1" | head -n 1; }
+
+# build_programs: sets program and cairn.
+build_programs() {
+  title "Building"
+  local start=$SECONDS
+  mkdir -p "$build"
+  quietly "$build/configure.log" cmake -S "$root" --preset release -B "$build" -DCAIRN_HDF5=OFF ||
+    die "the configure step failed"
+  quietly "$build/build.log" cmake --build "$build" --parallel "${jobs:-$(cores)}" \
+    --target gray_scott cairn_cli || die "the build failed"
+  note "built in $(since $start)"
+  program=$build/bin/gray_scott cairn=$build/bin/cairn
+}

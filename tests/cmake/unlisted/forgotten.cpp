@@ -1,0 +1,1 @@
+// A test that nobody builds.

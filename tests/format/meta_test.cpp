@@ -1,0 +1,120 @@
+#include "format/bundle/meta.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cairn/error.hpp"
+#include "format/bundle/index.hpp"
+#include "format/bundle/strings.hpp"
+
+namespace cairn::bundle {
+namespace {
+
+using testing::HasSubstr;
+
+const CheckpointMeta sample{-3, 1LL << 62, 1763730000.123456, "0.1.0", 7, "by task \"é\"", "u-u"};
+
+void expect_same(const CheckpointMeta& a, const CheckpointMeta& b) {
+  EXPECT_EQ(a.step, b.step);
+  EXPECT_EQ(a.sequence, b.sequence);
+  EXPECT_EQ(a.wall_time_seconds, b.wall_time_seconds);
+  EXPECT_EQ(a.version, b.version);
+  EXPECT_EQ(a.ranks, b.ranks);
+  EXPECT_EQ(a.policy, b.policy);
+  EXPECT_EQ(a.uuid, b.uuid);
+}
+
+std::string refusal(std::string_view json) {
+  try {
+    decode_meta(json);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::data_loss);
+    EXPECT_THAT(error.what(), HasSubstr("own metadata is damaged"));
+    return error.reason();
+  }
+  return "accepted";
+}
+
+TEST(Meta, comes_back) {
+  expect_same(decode_meta(encode_meta(sample)), sample);
+  expect_same(decode_meta(encode_meta({})), {});
+}
+
+TEST(Meta, unknown_members_are_ignored) {
+  auto json = encode_meta(sample);
+  json.insert(1, R"("later":{"deep":[1,2,{"x":null}]},)");
+  expect_same(decode_meta(json), sample);
+}
+
+TEST(Meta, text_that_is_not_utf8_is_stored_with_replacements) {
+  auto odd = sample;
+  odd.policy = "a\xff";
+  EXPECT_EQ(decode_meta(encode_meta(odd)).policy, "a\xef\xbf\xbd");
+}
+
+TEST(Meta, malformed_text_is_refused) {
+  const auto with = [](const std::string& from, const std::string& to) {
+    auto json = encode_meta(sample);
+    const auto at = json.find(from);
+    EXPECT_NE(at, json.npos) << from;
+    return json.replace(at, from.size(), to);
+  };
+  EXPECT_THAT(refusal(""), HasSubstr("no JSON object"));
+  EXPECT_THAT(refusal("[1]"), HasSubstr("no JSON object"));
+  EXPECT_THAT(refusal(encode_meta(sample).substr(1)), HasSubstr("no JSON object"));
+  EXPECT_THAT(refusal(encode_meta(sample) + "x"), HasSubstr("no JSON object"));
+  EXPECT_THAT(refusal(std::string(1 << 20, '[')), HasSubstr("no JSON object"));
+  EXPECT_THAT(refusal(with("\"step\"", "\"stop\"")), HasSubstr("lacks \"step\""));
+  EXPECT_THAT(refusal(with("-3", "\"-3\"")), HasSubstr("\"step\" is no integer of 64 bits"));
+  EXPECT_THAT(refusal(with("-3", "-3.5")), HasSubstr("\"step\" is no integer of 64 bits"));
+  EXPECT_THAT(refusal(with("-3", "9223372036854775808")), HasSubstr("\"step\" is no integer"));
+  EXPECT_THAT(refusal(with(":7", ":2147483648")), HasSubstr("\"ranks\" is no integer of 32 bits"));
+  EXPECT_THAT(refusal(with("\"u-u\"", "null")), HasSubstr("\"uuid\" is no text"));
+  EXPECT_THAT(refusal(with("1763730000.123456", "true")),
+              HasSubstr("\"wall_time_seconds\" is no number"));
+}
+
+StoredTensor entry(DType dtype, const Dims& shape, std::int64_t size) {
+  StoredTensor tensor{std::string(meta_key), dtype, shape, false, {}, ""};
+  tensor.slices.push_back({Box::whole(shape), {}, 0, 0, size, 5});
+  return tensor;
+}
+
+TEST(Meta, entry_is_taken_out_of_the_contents) {
+  const auto text = encode_strings(std::vector{encode_meta(sample)});
+  auto own = entry(DType::string, {}, static_cast<std::int64_t>(text.bytes.size()));
+  own.slices[0].crc32c = text.crc32c;
+  auto other = entry(DType::uint8, {3}, 3);
+  other.key = "x";
+  auto contents = parse_index(build_index(1, {own, other}));
+  const auto taken = take_meta_entry(contents);
+  ASSERT_TRUE(taken);
+  expect_same(decode_meta(decode_strings(text.bytes, 1, taken->slices[0].crc32c)[0]), sample);
+  ASSERT_EQ(contents.tensors.size(), 1u);
+  EXPECT_EQ(contents.tensors[0].key, "x");
+  EXPECT_FALSE(take_meta_entry(contents));
+}
+
+TEST(Meta, entry_of_another_kind_is_refused) {
+  for (const auto& wrong : {entry(DType::uint8, {}, 1), entry(DType::string, {1}, 9)}) {
+    auto contents = parse_index(build_index(1, {wrong}));
+    try {
+      take_meta_entry(contents);
+      ADD_FAILURE();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::data_loss);
+      EXPECT_THAT(error.what(), HasSubstr("is no string scalar"));
+    }
+  }
+  auto contents = parse_index(build_index(1, {entry(DType::string, {}, 9)}));
+  check_files(contents, std::vector<std::optional<std::int64_t>>{});
+  try {
+    take_meta_entry(contents);
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("data file 0 of 1 is missing"));
+  }
+}
+
+}  // namespace
+}  // namespace cairn::bundle

@@ -1,0 +1,53 @@
+/// Any bytes as an index, as the contents of its data block, and as a part record and strings. Only
+/// data_loss may come out, and what is accepted must keep the promises of index.hpp.
+#include <cstdlib>
+#include <string_view>
+
+#include "cairn/error.hpp"
+#include "format/bundle/index.hpp"
+#include "format/bundle/part_record.hpp"
+#include "format/bundle/strings.hpp"
+#include "support/table_writer.hpp"
+
+namespace {
+
+template <class Call>
+void only_data_loss(Call call) {
+  try {
+    call();
+  } catch (const cairn::Error& error) {
+    if (error.code() != cairn::Code::data_loss) std::abort();
+  }
+}
+
+void read(std::string_view index) {
+  only_data_loss([&] {
+    auto contents = cairn::bundle::parse_index(index);
+    cairn::bundle::check_files(contents, [](auto) { return std::optional<std::int64_t>(1000); });
+    std::vector<cairn::StoredTensor> sound;
+    for (const auto& tensor : contents.tensors) {
+      if (!tensor.problem.empty() || tensor.key[0] == '\0') continue;
+      sound.push_back(tensor);
+      for (const auto& slice : tensor.slices) {
+        if (slice.offset < 0 || slice.size < 0 || slice.offset + slice.size > 1000) std::abort();
+        if (!cairn::Box::whole(tensor.shape).contains(slice.box)) std::abort();
+      }
+    }
+    // What is sound can be written again.
+    cairn::bundle::parse_index(cairn::bundle::build_index(contents.num_files, sound));
+  });
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size) {
+  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
+  read(bytes);
+  if (!bytes.empty()) {
+    read(cairn::test::one_block_table(bytes.substr(1), static_cast<char>(bytes[0] % 3)));
+  }
+  only_data_loss([&] { cairn::bundle::decode_part_record(bytes); });
+  only_data_loss(
+      [&] { cairn::bundle::decode_strings(bytes, static_cast<std::int64_t>(size % 7), 0); });
+  return 0;
+}

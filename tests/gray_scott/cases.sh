@@ -1,0 +1,96 @@
+#!/bin/sh
+# cases.sh CASE PROGRAM DIRECTORY LAUNCHER...: runs gray_scott on several rank counts and compares.
+set -eu
+case=$1 program=$2 work=$3
+shift 3
+launcher=$*
+rm -rf "$work"
+mkdir -p "$work"
+
+fail() {
+  echo "FAILED: $*" >&2
+  exit 1
+}
+# on RANKS ARGUMENT...: standard output on standard output, errors into $work/errors.
+on() {
+  ranks=$1
+  shift
+  $launcher "$ranks" "$program" "$@" 2>"$work/errors"
+}
+# same WHAT A B
+same() {
+  [ -n "$2" ] || fail "$1: nothing came out; $(cat "$work/errors")"
+  [ "$2" = "$3" ] || fail "$1: '$2' is not '$3'"
+}
+# refused TEXT RANKS ARGUMENT...: exit status 1 and a message with this text, once.
+refused() {
+  text=$1
+  shift
+  if on "$@" >"$work/output"; then fail "accepted: $*"; fi
+  count=$(grep -c -e "$text" "$work/errors") || fail "no '$text' in: $(cat "$work/errors")"
+  same "lines with '$text'" "$count" 1
+}
+
+case $case in
+any_ranks_same_bits)
+  expected=$(on 1 --size 65 --steps 60 --digest)
+  for ranks in 2 3 4 7; do
+    same "$ranks ranks" "$(on $ranks --size 65 --steps 60 --digest)" "$expected"
+  done
+  expected=$(on 1 --size 3 --steps 20 --digest)  # ranks without a cell
+  same "7 ranks for 3 rows" "$(on 7 --size 3 --steps 20 --digest)" "$expected"
+  same "another step" "$(on 1 --size 65 --steps 0 --digest | sed 's/.* step/step/')" "step 0"
+  ;;
+restart_on_other_ranks)
+  run="--size 50 --checkpoint-dir $work/run --checkpoint-every 10 --max-to-keep 2 --digest"
+  expected=$(on 1 --size 50 --steps 60 --digest)
+  same "a save" "$(on 4 $run --steps 30 | grep -c '^saved step')" 3
+  output=$(on 3 $run --steps 60)
+  same "newest" "$(echo "$output" | head -n 1)" "restored step 30 from $work/run/ckpt-30"
+  same "3 ranks after 4" "$(echo "$output" | tail -n 1)" "$expected"
+  output=$(on 7 $run --steps 60 --restart 50)
+  same "a step" "$(echo "$output" | head -n 1)" "restored step 50 from $work/run/ckpt-50"
+  same "7 ranks after 3" "$(echo "$output" | tail -n 1)" "$expected"
+  same "kept" "$(ls "$work/run" | grep -c '\.index$')" 2
+  refused "no checkpoint .*ckpt-30" 2 $run --restart 30
+  refused "step 50 exists" 2 --size 50 --checkpoint-dir "$work/run" --checkpoint-every 50 \
+    --restart none
+  ;;
+killed_and_restarted)
+  run="--size 50 --checkpoint-dir $work/run --checkpoint-every 10 --digest"
+  # One rank is killed, hard, as soon as rank 0 has said that step 20 is saved.
+  mkfifo "$work/lines"
+  $launcher 4 sh -c 'echo $$ >"$0/pid.$$"; exec "$@"' "$work" "$program" $run --steps 1000000 \
+    >"$work/lines" 2>"$work/errors" &
+  started=$!
+  while read -r line; do
+    if [ "$line" = "saved step 20" ]; then
+      kill -9 "$(cat "$work"/pid.* | tail -n 1)"
+    fi
+  done <"$work/lines"
+  if wait $started; then fail "a killed job succeeded"; fi
+  newest=$(sed -n 's/^model_checkpoint_path: "ckpt-\([0-9]*\)"$/\1/p' "$work/run/checkpoint")
+  [ "$newest" -ge 20 ] || fail "newest is '$newest'"
+  steps=$((newest + 40))
+  expected=$(on 1 --size 50 --steps $steps --digest)
+  output=$(on 3 $run --steps $steps)
+  restored=$(echo "$output" | sed -n 's/^restored step \([0-9]*\) from .*/\1/p')
+  [ "${restored:-0}" -ge "$newest" ] || fail "restored '$restored', newest is $newest"
+  same "after a kill" "$(echo "$output" | tail -n 1)" "$expected"
+  ;;
+bad_arguments)
+  refused "size: Value 0 not in range" 3 --size 0
+  refused "restart: (foo not in {auto,none})" 3 --restart foo --checkpoint-dir "$work"
+  refused "restart requires --checkpoint-dir" 3 --restart 3
+  refused "format: .* not in {bundle}" 3 --format hdf4
+  refused "checkpoint-every requires --checkpoint-dir" 2 --checkpoint-every 3
+  on 2 --help | grep -q -e "--checkpoint-every" || fail "no usage text"
+  ;;
+wrong_size)
+  on 2 --size 20 --steps 5 --checkpoint-dir "$work/run" --checkpoint-every 5 >"$work/output"
+  refused "tensor 'u'.*\[20 20\]" 3 --size 21 --steps 10 --checkpoint-dir "$work/run"
+  touch "$work/file"
+  refused "$work/file" 2 --size 20 --checkpoint-dir "$work/file/run"
+  ;;
+*) fail "no case $case" ;;
+esac
