@@ -1,9 +1,10 @@
 // Save and restore beside MPI-IO and plain files, in the same run on the same disk.
 //
-// Contestants take turns within each repetition, in a new order each time: what one leaves behind for
-// the next (freed blocks, a busy disk) is shared out evenly. A time runs from a barrier to the barrier after the slowest rank; a save's ends when data and names
-// are synced. What a repetition wrote is removed, and the file system synced, between the times.
-// Only Cairn computes and checks checksums, and only Cairn commits atomically.
+// Contestants take turns within each repetition, in a new order each time: what one leaves behind
+// for the next (freed blocks, a busy disk) is shared out evenly. A time runs from a barrier to the
+// barrier after the slowest rank; a save's ends when data and names are synced. What a repetition
+// wrote is removed, and the file system synced, between the times. Only Cairn computes and checks
+// checksums, and only Cairn commits atomically.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -135,7 +136,8 @@ class Bench {
       const double to_raw = median(raw(one.measure)->seconds) / middle;
       const double to_mpi = median(mpi(one.measure)->seconds) / middle;
       std::printf("%-8s %-44s %11.2f %8.2f %7.2f  %8.2f %9.2f\n", one.measure.c_str(),
-                  one.what.c_str(), speed(*slowest), speed(middle), speed(*fastest), to_mpi, to_raw);
+                  one.what.c_str(), speed(*slowest), speed(middle), speed(*fastest), to_mpi,
+                  to_raw);
       rows.push_back({{"measure", one.measure},
                       {"what", one.what},
                       {"bytes", total},
@@ -146,7 +148,8 @@ class Bench {
                       {"ratio_to_raw", to_raw},
                       {"ratio_to_mpi_io", to_mpi}});
     }
-    std::printf("* ratio of medians to the better POSIX row. Only Cairn makes and checks checksums.\n");
+    std::printf(
+        "* ratio of medians to the better POSIX row. Only Cairn makes and checks checksums.\n");
     if (settings_.json.empty()) return;
     std::ofstream out(settings_.json);
     out << rows.dump(2) << '\n';

@@ -171,39 +171,72 @@ void roll_forward(const Job& job, const Candidate& candidate) {
                           ", whose job died before its commit"));
 }
 
-// Whatever of ours no committed checkpoint refers to.
-void collect_debris(const Job& job) {
+// Whatever of ours no checkpoint refers to, when these saves have been completed.
+std::vector<RecoveryStep> find_debris(const Job& job, const std::vector<Candidate>& completed) {
+  using Kind = commit::ParsedName::Kind;
   auto& files = *job.files;
   std::map<std::int64_t, int> files_of_step;  // -1: an index that cannot be read; leave its data
   const auto names = files.list(job.directory);
-  bool changed = false;
+  // Another program may be saving under this name, data first: orphans are ours only where we have
+  // saved.
+  bool ours = !completed.empty();
   for (const auto& name : names) {
     const auto parsed = commit::parse_name(name, job.options.name);
-    if (parsed.kind != commit::ParsedName::Kind::index) continue;
+    ours |= parsed.kind == Kind::temp_directory;
+    if (parsed.kind != Kind::index) continue;
     try {
-      files_of_step[parsed.step] = read_contents(files, job.prefix(parsed.step)).num_files;
+      const auto contents = read_contents(files, job.prefix(parsed.step));
+      files_of_step[parsed.step] = contents.num_files;
+      ours |= contents.meta.has_value();
     } catch (const Error& error) {
       if (error.code() != Code::data_loss) throw;
       files_of_step[parsed.step] = -1;
     }
   }
+  for (const auto& candidate : completed) {
+    files_of_step[candidate.save.step] = candidate.save.num_files;
+  }
+  std::vector<RecoveryStep> debris;
   for (const auto& name : names) {
     const auto parsed = commit::parse_name(name, job.options.name);
-    const auto path = job.directory / name;
-    if (parsed.kind == commit::ParsedName::Kind::temp_directory) {
-      commit::remove_temp(files, path);
-    } else if (parsed.kind == commit::ParsedName::Kind::state_temporary) {
-      files.remove(path);
-    } else if (parsed.kind == commit::ParsedName::Kind::data) {
+    if (parsed.kind == Kind::temp_directory) {
+      debris.push_back({name, false, "a save that did not finish"});
+    } else if (parsed.kind == Kind::state_temporary) {
+      debris.push_back({name, false, "a state file that was not finished"});
+    } else if (parsed.kind == Kind::data && ours) {
       const auto at = files_of_step.find(parsed.step);
       if (at != files_of_step.end() && (at->second == -1 || at->second == parsed.count)) continue;
-      files.remove(path);
-    } else {
-      continue;
+      debris.push_back({name, false, "data that no index refers to"});
     }
-    changed = true;
   }
-  if (changed) files.sync_directory(job.directory);
+  const auto marks = io::Path(commit::private_directory_name) / commit::damaged_directory_name;
+  if (files.status(job.directory / marks)) {
+    for (const auto& mark : files.list(job.directory / marks)) {
+      const auto step = commit::parse_prefix(mark, job.options.name);
+      if (!step || files_of_step.count(*step)) continue;
+      debris.push_back({(marks / mark).string(), false, "a mark of a checkpoint that is gone"});
+    }
+  }
+  // Temp directories last: they are the evidence that the rest is ours.
+  std::stable_partition(debris.begin(), debris.end(), [&](const auto& step) {
+    return commit::parse_name(step.entry, job.options.name).kind != Kind::temp_directory;
+  });
+  return debris;
+}
+
+void collect_debris(const Job& job) {
+  auto& files = *job.files;
+  const auto debris = find_debris(job, {});
+  for (const auto& step : debris) {
+    const auto path = job.directory / step.entry;
+    const auto kind = commit::parse_name(step.entry, job.options.name).kind;
+    if (kind == commit::ParsedName::Kind::temp_directory) {
+      commit::remove_temp(files, path);
+    } else {
+      files.remove(path);
+    }
+  }
+  if (!debris.empty()) files.sync_directory(job.directory);
 }
 
 }  // namespace
@@ -256,6 +289,25 @@ bool recover(const Job& job) {
     if (job.root()) collect_debris(job);
   });
   return any;
+}
+
+std::vector<RecoveryStep> plan_recovery(const Job& job) {
+  std::vector<RecoveryStep> steps;
+  std::vector<Candidate> completed;
+  for (auto& candidate : find_candidates(job)) {
+    std::string why;
+    if (!whole(job, candidate, why)) continue;
+    steps.push_back({candidate.save.temp().filename().string(), true,
+                     cat("step ", candidate.save.step, ": all its bytes were durable")});
+    completed.push_back(std::move(candidate));
+  }
+  for (auto& step : find_debris(job, completed)) {
+    const bool becomes = std::any_of(steps.begin(), steps.end(), [&](const auto& done) {
+      return done.completes && done.entry == step.entry;
+    });
+    if (!becomes) steps.push_back(std::move(step));
+  }
+  return steps;
 }
 
 }  // namespace cairn

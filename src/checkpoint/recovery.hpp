@@ -16,4 +16,14 @@ void leave_record(const Job&, const commit::Transaction&, const CheckpointMeta&,
 /// ours are never touched. Returns on rank 0 whether anything was rolled forward.
 bool recover(const Job&);
 
+/// What recover would do with the directory as it is now.
+struct RecoveryStep {
+  std::string entry;  ///< of the directory
+  bool completes;     ///< a save, which becomes a checkpoint; else the entry is removed
+  std::string why;
+};
+
+/// One process. Changes nothing and needs no ownership; reads all bytes of unfinished saves.
+std::vector<RecoveryStep> plan_recovery(const Job&);
+
 }  // namespace cairn

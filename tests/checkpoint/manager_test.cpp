@@ -319,6 +319,7 @@ TEST_P(Manager, TooLittleSpaceIsSeenBeforeBytesMove) {
     rank.group->barrier();
     expect_error(rank, Code::no_space, "nothing was written", [&] { rank.save(2); });
     EXPECT_EQ(files_->operation_count(), before);
+    rank.group->barrier();  // giving up the directory is an operation
   });
 }
 
@@ -358,6 +359,35 @@ TEST_P(Manager, EveryFileOperationOfASaveMayFail) {
     if (skip > 200) break;
   }
   EXPECT_GT(failed, 10) << "each operation up to the commit fails the save";
+}
+
+TEST_P(Manager, FilesOfOthersAreNotTouched) {
+  files_->create_directory("/run");
+  const std::vector<std::string> others{"notes.txt", "ckpt-7.data-00000-of-00001", "other-1.index",
+                                        "ckpt-x.index", "checkpoint.bak"};
+  for (const auto& name : others) io::write_file(*files_, "/run/" + name, "theirs");
+  job([](Rank&) {});
+  for (const auto& name : others) EXPECT_TRUE(io::exists(*files_, "/run/" + name)) << name;
+  job([&](Rank& rank) { rank.save(1); });
+  job([](Rank&) {});
+  EXPECT_FALSE(io::exists(*files_, "/run/" + others[1])) << "where we save, such a file is debris";
+  for (const auto& name : others) {
+    if (name == others[1]) continue;
+    EXPECT_TRUE(io::exists(*files_, "/run/" + name)) << name;
+  }
+}
+
+TEST_P(Manager, AMarkOfDamageGoesWithItsCheckpoint) {
+  job([&](Rank& rank) {
+    rank.save(90);
+    rank.save(100);
+  });
+  flip(cat("/run/ckpt-100.data-00000-of-0000", GetParam() + 1), 3);
+  job([&](Rank& rank) { EXPECT_EQ(rank.latest(), 90); });
+  EXPECT_TRUE(io::exists(*files_, "/run/.cairn/damaged/ckpt-100"));
+  files_->remove("/run/ckpt-100.index");
+  job([](Rank&) {});
+  EXPECT_FALSE(io::exists(*files_, "/run/.cairn/damaged/ckpt-100"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, Manager, testing::Values(1, 2, 3, 7), testing::PrintToStringParamName());

@@ -9,8 +9,8 @@
 #include "base/text.hpp"
 #include "cairn/checkpoint_manager.hpp"
 #include "group/threads.hpp"
-#include "support/sample_state.hpp"
 #include "io/temporary_directory.hpp"
+#include "support/sample_state.hpp"
 
 namespace {
 
@@ -18,9 +18,10 @@ namespace {
 std::atomic<std::int64_t> bytes_in_use{0}, most_bytes{0};
 
 void* counted(std::size_t size, std::size_t alignment) {
-  void* memory = alignment <= alignof(std::max_align_t)
-                     ? std::malloc(size)
-                     : std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+  void* memory =
+      alignment <= alignof(std::max_align_t)
+          ? std::malloc(size)
+          : std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
   if (!memory) throw std::bad_alloc();
   const auto got = static_cast<std::int64_t>(malloc_usable_size(memory));
   const auto now = bytes_in_use.fetch_add(got, std::memory_order_relaxed) + got;
@@ -145,9 +146,7 @@ class Memory : public testing::Test {
     run_threads(ranks, [&](std::shared_ptr<Group> group) {
       Field field(layout, group->rank(), ranks, border);
       CheckpointManager manager(group, directory_.path(), options_);
-      const auto bytes = beyond(*group, [&] {
-        ASSERT_TRUE(manager.restore_latest(field.state));
-      });
+      const auto bytes = beyond(*group, [&] { ASSERT_TRUE(manager.restore_latest(field.state)); });
       if (group->rank() == 0) most = bytes;
       EXPECT_EQ(field.wrong(), 0);
     });

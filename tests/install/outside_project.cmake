@@ -55,7 +55,9 @@ if(NOT text MATCHES "core works")
 endif()
 
 if(components)
-  run("Configuring for ${COMPONENTS}" ${configure} -B ${WORK}/all "-DCOMPONENTS=${components}")
+  # A list goes through a function's arguments only in a file.
+  file(WRITE ${WORK}/components.cmake "set(COMPONENTS \"${components}\" CACHE STRING \"\")\n")
+  run("Configuring for ${COMPONENTS}" ${configure} -B ${WORK}/all -C ${WORK}/components.cmake)
   run("Building" ${CMAKE_COMMAND} --build ${WORK}/all --config ${CONFIG})
   foreach(component IN LISTS components)
     set(launcher)

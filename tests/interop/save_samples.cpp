@@ -1,7 +1,8 @@
 // Saves checkpoints with one of everything, for other readers to open.
 // usage: mpirun -np N save_samples DIRECTORY
-// Leaves DIRECTORY/run with steps 10, 20 and 30, the last one overwritten, and DIRECTORY/EXPECTED.json
-// that says what is in them (dtypes, shapes, digests of whole tensors and of slices).
+// Leaves DIRECTORY/run with steps 10, 20 and 30, the last one overwritten, and
+// DIRECTORY/EXPECTED.json that says what is in them (dtypes, shapes, digests of whole tensors and
+// of slices).
 #include <cstdio>
 #include <exception>
 #include <fstream>
@@ -68,19 +69,21 @@ class Plan {
                false);
       }
     }
-    pieces({"rows", DType::float64, {ranks * 40, 30}}, grid({ranks * 40, 30}, {ranks, 1}), false);
-    pieces({"deep", DType::int32, {5, 4, 6, 2, 3}},
-           grid({5, 4, 6, 2, 3}, {2, 1, 3, 1, 1}), true);
+    // Large enough to begin on a page, behind a gap.
+    pieces({"rows", DType::float64, {ranks * 400, 30}}, grid({ranks * 400, 30}, {ranks, 1}), false);
+    pieces({"deep", DType::int32, {5, 4, 6, 2, 3}}, grid({5, 4, 6, 2, 3}, {2, 1, 3, 1, 1}), true);
     pieces({"replica on every rank", DType::float32, {17}}, {Box::whole({17})}, false);
     tensors.back().held.assign(static_cast<std::size_t>(ranks), {Box::whole({17})});
   }
 
   std::vector<Planned> tensors;
   const std::vector<std::pair<std::string, std::vector<std::string>>> strings{
-      {"strings/words", {"cairn", "", "two words", "\xc3\xbc", std::string("\0nul", 4), "\xff\xfe"}},
+      {"strings/words",
+       {"cairn", "", "two words", "\xc3\xbc", std::string("\0nul", 4), "\xff\xfe"}},
       {"strings/empty", {"", "", ""}},
       {"strings/none", {}},
-      {"strings/long", {std::string(200000, 'x'), "y", std::string(127, 'a'), std::string(128, 'b')}}};
+      {"strings/long",
+       {std::string(200000, 'x'), "y", std::string(127, 'a'), std::string(128, 'b')}}};
 
  private:
   void whole(Sample sample) {
@@ -186,8 +189,7 @@ void save(cairn::CheckpointManager& manager, int rank, const Plan& plan, int ste
 void write(const std::filesystem::path& directory) {
   const auto group = cairn::mpi(MPI_COMM_WORLD);
   const Plan plan(group->size());
-  cairn::CheckpointManager manager(group, directory / "run",
-                                   {.max_to_keep = 3, .overwrite = true});
+  cairn::CheckpointManager manager(group, directory / "run", {.max_to_keep = 3, .overwrite = true});
   save(manager, group->rank(), plan, 5, 5);  // max_to_keep removes it
   save(manager, group->rank(), plan, 10, 10);
   save(manager, group->rank(), plan, 20, 20);

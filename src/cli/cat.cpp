@@ -1,0 +1,189 @@
+// cairn cat: the elements of one tensor.
+#include <unistd.h>
+
+#include <fstream>
+#include <functional>
+#include <iostream>
+
+#include "base/text.hpp"
+#include "cairn/error.hpp"
+#include "checkpoint/read_tensor.hpp"
+#include "cli/command.hpp"
+#include "cli/elements.hpp"
+#include "cli/print.hpp"
+#include "cli/progress_bar.hpp"
+#include "cli/target.hpp"
+
+namespace cairn::cli {
+namespace {
+
+struct Options {
+  std::string target, key, key_hex, slice, output, format = "text";
+};
+
+std::string from_hex(const std::string& hex) {
+  const auto digit = [&](char c) {
+    const auto at = std::string_view("0123456789abcdef").find(c >= 'A' && c <= 'F' ? c + 32 : c);
+    if (at == std::string_view::npos || hex.size() % 2) {
+      throw Error(Code::invalid_argument, cat("--key-hex '", hex, "' is no hexadecimal text"), "",
+                  "Write two digits for each byte of the key.");
+    }
+    return static_cast<int>(at);
+  };
+  std::string bytes;
+  for (std::size_t i = 0; i < hex.size(); i += 2) {
+    const int high = digit(hex[i]);
+    bytes += static_cast<char>(high << 4 | digit(hex[i + 1]));
+  }
+  return bytes;
+}
+
+const StoredTensor& find(const CheckpointContents& contents, const std::string& key) {
+  if (const auto* tensor = contents.find(key)) return *tensor;
+  for (const auto& tensor : contents.own) {
+    if (tensor.key == key) return tensor;
+  }
+  throw Error(Code::not_found, cat("there is no tensor ", shown_key(key), " in ", contents.prefix),
+              cat("it holds ", contents.tensors.size(), " tensors under other keys"),
+              "cairn show lists their keys.")
+      .of_tensor(key);
+}
+
+// SPEC with the full shape in front or without.
+Box parse_slice(const StoredTensor& tensor, const std::string& text) {
+  if (text.empty()) return Box::whole(tensor.shape);
+  std::string full = text;
+  if (text.find(' ') == text.npos) {
+    full.clear();
+    for (const auto extent : tensor.shape) full += cat(extent, ' ');
+    full += text;
+  }
+  auto spec = parse_slice_spec(full);
+  if (spec.shape != tensor.shape) {
+    throw Error(Code::invalid_argument,
+                cat("--slice speaks of the shape ", shape_text(spec.shape), ", tensor ",
+                    shown_key(tensor.key), " has ", shape_text(tensor.shape)))
+        .of_tensor(tensor.key);
+  }
+  return spec.box;
+}
+
+// One row of the last dimension a line; an empty line between matrices.
+void print_rows(std::ostream& out, const Dims& shape,
+                const std::function<std::string(std::int64_t)>& element) {
+  const auto count = element_count(shape);
+  const auto row = shape.empty() ? 1 : shape.back();
+  const auto matrix = shape.size() < 3 ? count : row * shape[shape.size() - 2];
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (i > 0 && i % matrix == 0) out << '\n';
+    out << element(i) << ((i + 1) % row == 0 ? '\n' : ' ');
+  }
+}
+
+void write_strings(std::ostream& out, const std::vector<std::string>& values,
+                   const Options& options, const Dims& shape) {
+  if (options.format == "text") {
+    return print_rows(out, shape, [&](std::int64_t i) {
+      return string_text(values[static_cast<std::size_t>(i)]);
+    });
+  }
+  for (const auto& value : values) {
+    char length[8];
+    for (int i = 0; i < 8; ++i) length[i] = static_cast<char>(std::uint64_t{value.size()} >> 8 * i);
+    out.write(length, sizeof length);
+    out.write(value.data(), static_cast<std::streamsize>(value.size()));
+  }
+}
+
+void write_numbers(std::ostream& out, const std::string& bytes, const Options& options, DType dtype,
+                   const Dims& shape) {
+  if (options.format == "text") {
+    const auto item = dtype_size(dtype);
+    return print_rows(out, shape, [&](std::int64_t i) {
+      return element_text(dtype, bytes.data() + static_cast<std::size_t>(i) * item);
+    });
+  }
+  if (options.format == "npy") {
+    const auto header = npy_header(dtype, shape);
+    out.write(header.data(), static_cast<std::streamsize>(header.size()));
+  }
+  out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+}
+
+void to_output(const Options& options, const std::function<void(std::ostream&)>& write) {
+  if (options.output.empty()) return write(std::cout);
+  std::ofstream file(options.output, std::ios::binary | std::ios::trunc);
+  if (file) write(file);
+  file.close();
+  if (!file) {
+    throw Error(Code::io, cat("cannot write ", options.output), "",
+                "Check that the directory exists, may be written and has space.")
+        .at(options.output);
+  }
+}
+
+void run(io::FileSystem& files, const Options& options) {
+  if (options.format != "text" && options.output.empty() && ::isatty(1)) {
+    throw Error(Code::invalid_argument, cat("--format ", options.format, " is no text"),
+                "standard output is a terminal", "Add --output FILE, or redirect.");
+  }
+  const auto contents = read_contents(files, resolve_checkpoint(files, options.target));
+  const auto& tensor =
+      find(contents, options.key_hex.empty() ? options.key : from_hex(options.key_hex));
+  const auto box = parse_slice(tensor, options.slice);
+  ProgressBar bar(cat("read ", shown_key(tensor.key)));
+  if (tensor.dtype != DType::string) {
+    const auto bytes = read_numbers(files, contents, tensor, box, bar.callback());
+    to_output(options, [&](std::ostream& out) {
+      write_numbers(out, bytes, options, tensor.dtype, box.extent);
+    });
+    return;
+  }
+  if (options.format == "npy") npy_header(tensor.dtype, {});  // says why not
+  const auto values = read_string_box(files, contents, tensor, box, bar.callback());
+  to_output(options, [&](std::ostream& out) { write_strings(out, values, options, box.extent); });
+}
+
+}  // namespace
+
+void add_cat(Tool& tool) {
+  auto options = std::make_shared<Options>();
+  auto* command = tool.app.add_subcommand("cat", "Print the elements of a tensor");
+  command->add_option("PREFIX", options->target, "Checkpoint, or a directory for its newest one")
+      ->required();
+  auto* key = command->add_option("KEY", options->key, "Key of the tensor");
+  auto* hex = command->add_option("--key-hex", options->key_hex,
+                                  "Its key in hexadecimal digits, for keys that are not text");
+  key->excludes(hex);
+  command->add_option("--slice", options->slice,
+                      "Part of it in TensorFlow's form: start,length of each dimension or -, "
+                      "with the full shape in front or without");
+  command
+      ->add_option("--format", options->format,
+                   "text (one row a line), raw (row-major, little-endian; strings: a length of 8 "
+                   "bytes, little-endian, then the bytes, each) or npy")
+      ->check(CLI::IsMember({"text", "raw", "npy"}))
+      ->capture_default_str();
+  command->add_option("--output,-o", options->output, "File to write instead of standard output");
+  command->footer(
+      "Each stored slice that holds a part of it is read whole and checked before anything is\n"
+      "written. Variants cannot be decoded.\n"
+      "npy: half becomes '<f2'; quantised integers plain ones; bfloat16 '<u2', float8 and the 4- "
+      "and\n"
+      "2-bit types '|u1', with their bits as stored (one byte an element). Strings have no npy "
+      "form.\n\n"
+      "Examples:\n"
+      "  cairn cat run/ckpt step\n"
+      "  cairn cat run/ckpt/ckpt-100 u --slice 0,20:15,15\n"
+      "  cairn cat run/ckpt/ckpt-100 u --slice '40 30 0,20:-' --format raw -o u.bin\n"
+      "  cairn cat run/ckpt u --format npy -o u.npy && python3 -c 'import numpy as np; "
+      "print(np.load(\"u.npy\"))'");
+  command->callback([&tool, options] {
+    if (options->key.empty() && options->key_hex.empty()) {
+      throw CLI::RequiredError("KEY or --key-hex");
+    }
+    run(*tool.files, *options);
+  });
+}
+
+}  // namespace cairn::cli

@@ -1,0 +1,24 @@
+#pragma once
+/// One file a command: each adds itself to the tool.
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+
+#include "io/file_system.hpp"
+
+namespace cairn::cli {
+
+struct Tool {
+  CLI::App app{
+      "Look into checkpoints of Cairn and TensorFlow, check them, clear up after crashes."};
+  std::shared_ptr<io::FileSystem> files = io::posix_file_system();
+  int exit_code = 0;  ///< set by the command that ran
+};
+
+void add_ls(Tool&);
+void add_show(Tool&);
+void add_cat(Tool&);
+void add_verify(Tool&);
+void add_gc(Tool&);
+
+}  // namespace cairn::cli

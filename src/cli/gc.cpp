@@ -1,0 +1,104 @@
+// cairn gc: what a new owner of the directory would do, without a job.
+#include <algorithm>
+#include <iostream>
+#include <set>
+
+#include "base/text.hpp"
+#include "cairn/group.hpp"
+#include "checkpoint/catalog.hpp"
+#include "checkpoint/contents_reader.hpp"
+#include "checkpoint/recovery.hpp"
+#include "cli/command.hpp"
+#include "cli/target.hpp"
+#include "commit/names.hpp"
+#include "commit/ownership.hpp"
+
+namespace cairn::cli {
+namespace {
+
+struct Options {
+  std::string directory, name;
+  bool dry_run = false;
+};
+
+// Names under which Cairn has saved here, to the end or not. What only others made is left alone.
+std::set<std::string> our_names(io::FileSystem& files, const io::Path& directory) {
+  std::set<std::string> names;
+  for (const auto& entry : files.list(directory)) {
+    const auto split = split_step(entry.substr(0, entry.rfind("_temp_")));
+    if (split &&
+        commit::parse_name(entry, split->name).kind == commit::ParsedName::Kind::temp_directory) {
+      names.insert(split->name);
+    }
+  }
+  for (const auto& prefix : list_prefixes(files, directory)) {
+    const auto split = split_step(prefix);
+    if (!split || names.contains(split->name)) continue;
+    try {
+      if (!read_contents(files, directory / prefix).own.empty()) names.insert(split->name);
+    } catch (const Error&) {
+      // Damaged: another of this name will tell.
+    }
+  }
+  return names;
+}
+
+void print(const std::vector<RecoveryStep>& steps, bool dry_run) {
+  for (const auto& step : steps) {
+    std::cout << (dry_run ? "would " : "") << (step.completes ? "complete" : "remove") << ' '
+              << step.entry << " (" << step.why << ")\n";
+  }
+}
+
+void run(Tool& tool, const Options& options) {
+  const auto directory = require_directory(*tool.files, options.directory);
+  const auto names = options.name.empty() ? our_names(*tool.files, directory)
+                                          : std::set<std::string>{options.name};
+  std::optional<commit::Ownership> ownership;
+  if (options.dry_run) {
+    if (const auto owner = commit::read_owner(*tool.files, directory)) {
+      std::cerr << "cairn: the directory is or was owned by " << commit::describe(*owner)
+                << ": what that is saving now is listed too, and gc refuses while it runs\n";
+    }
+  } else if (!names.empty()) {
+    constexpr double wait_seconds = 2;  // a dying process holds its lock for a moment
+    ownership = commit::Ownership::take(tool.files, directory, wait_seconds);
+  }
+  bool any = false;
+  for (const auto& name : names) {
+    commit::check_checkpoint_name(name);
+    Job job{serial_group(), tool.files, directory, {}};
+    job.options.name = name;
+    const auto steps = plan_recovery(job);
+    print(steps, options.dry_run);
+    any = any || !steps.empty();
+    if (options.dry_run) continue;
+    if (recover(job)) {
+      update_state_file(*tool.files, directory, name, scan_catalog(*tool.files, directory, name));
+    }
+  }
+  if (!any) std::cout << "nothing to do in " << directory.string() << '\n';
+}
+
+}  // namespace
+
+void add_gc(Tool& tool) {
+  auto options = std::make_shared<Options>();
+  auto* command = tool.app.add_subcommand("gc", "Clear up after saves that did not finish");
+  command->add_option("DIR", options->directory, "Directory of checkpoints")->required();
+  command->add_flag("--dry-run", options->dry_run, "Say what would be done, and change nothing");
+  command->add_option(
+      "--name", options->name,
+      "Only the checkpoints NAME-STEP; else all names under which Cairn saved here");
+  command->footer(
+      "A save whose job died after all its bytes were durable is completed; what others left is\n"
+      "removed. Committed checkpoints and files that Cairn did not make are not touched. The\n"
+      "directory is owned meanwhile: while a job saves into it, gc refuses. A job does the same\n"
+      "when it opens its directory.\n\n"
+      "Examples:\n"
+      "  cairn gc run/ckpt --dry-run\n"
+      "  cairn gc run/ckpt");
+  command->callback([&tool, options] { run(tool, *options); });
+}
+
+}  // namespace cairn::cli

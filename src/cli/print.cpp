@@ -1,0 +1,97 @@
+#include "cli/print.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <ctime>
+#include <iostream>
+
+#include "base/text.hpp"
+#include "format/bundle/key_text.hpp"
+
+namespace cairn::cli {
+namespace {
+
+constexpr std::size_t widest_column = 60;
+
+std::size_t width(const std::string& text) {
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
+  }));
+}
+
+// Nothing for times that no calendar holds.
+std::string calendar(double seconds, bool local, const char* format) {
+  if (!(std::abs(seconds) < 1e15)) return "?";
+  const auto whole = static_cast<std::time_t>(std::floor(seconds));
+  std::tm parts{};
+  if (!(local ? ::localtime_r(&whole, &parts) : ::gmtime_r(&whole, &parts))) return "?";
+  char text[64];
+  return std::strftime(text, sizeof text, format, &parts) ? text : "?";
+}
+
+}  // namespace
+
+void print_json(const Json& value) {
+  std::cout << value.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
+}
+
+void add_key(Json& object, const std::string& key) {
+  if (is_utf8(key)) {
+    object["key"] = key;
+    return;
+  }
+  std::string hex;
+  for (const char c : key) {
+    constexpr char digits[] = "0123456789abcdef";
+    hex += digits[static_cast<unsigned char>(c) >> 4];
+    hex += digits[static_cast<unsigned char>(c) & 15];
+  }
+  object["key_hex"] = hex;
+}
+
+std::string shown_key(const std::string& key) {
+  const auto quoted = bundle::key_text(key);
+  const bool plain = quoted.size() == key.size() + 2 && key.find(' ') == key.npos &&
+                     quoted.compare(1, key.size(), key) == 0;
+  return plain ? key : quoted;
+}
+
+std::string spec_of(const StoredTensor& tensor, const StoredSlice& slice) {
+  return to_string(SliceSpec{tensor.shape, slice.box, slice.dash, false});
+}
+
+std::string local_time(double seconds) {
+  return seconds == 0 ? "-" : calendar(seconds, true, "%Y-%m-%d %H:%M:%S");
+}
+
+std::string utc_time(double seconds) {
+  char fraction[8];
+  const auto part = std::min(999, static_cast<int>((seconds - std::floor(seconds)) * 1000));
+  std::snprintf(fraction, sizeof fraction, ".%03dZ", std::max(0, part));
+  return calendar(seconds, false, "%Y-%m-%dT%H:%M:%S") + fraction;
+}
+
+void print_table(const std::vector<std::vector<std::string>>& rows, const std::string& indent,
+                 const std::vector<std::size_t>& right) {
+  std::vector<std::size_t> widths;
+  for (const auto& row : rows) {
+    if (widths.size() < row.size()) widths.resize(row.size());
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const auto cell = width(row[i]);
+      if (cell <= widest_column) widths[i] = std::max(widths[i], cell);
+    }
+  }
+  for (const auto& row : rows) {
+    std::string line = indent;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const auto cell = width(row[i]);
+      const std::string pad(widths[i] > cell ? widths[i] - cell : 0, ' ');
+      const bool flush_right = std::find(right.begin(), right.end(), i) != right.end();
+      line += (i ? "  " : "") + (flush_right ? pad + row[i] : row[i] + pad);
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    std::cout << line << '\n';
+  }
+}
+
+}  // namespace cairn::cli

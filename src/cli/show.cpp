@@ -1,0 +1,207 @@
+// cairn show: what a checkpoint holds.
+#include <algorithm>
+#include <iostream>
+#include <map>
+
+#include "base/text.hpp"
+#include "checkpoint/contents_reader.hpp"
+#include "cli/command.hpp"
+#include "cli/print.hpp"
+#include "cli/target.hpp"
+
+namespace cairn::cli {
+namespace {
+
+constexpr std::size_t slices_shown = 8;
+
+struct Look {
+  IndexFile index;
+  CheckpointContents contents;
+  std::map<std::int32_t, std::int64_t> bytes_used;  // by data file
+};
+
+Look look(io::FileSystem& files, const io::Path& prefix) {
+  Look found;
+  found.index = load_index(files, prefix);
+  found.contents = parse_contents(found.index, prefix);
+  const auto count = [&](const StoredTensor& tensor) {
+    for (const auto& slice : tensor.slices) found.bytes_used[slice.file] += slice.size;
+  };
+  for (const auto& tensor : found.contents.tensors) count(tensor);
+  for (const auto& tensor : found.contents.own) count(tensor);
+  return found;
+}
+
+std::int64_t bytes_of(const StoredTensor& tensor) {
+  std::int64_t bytes = 0;
+  for (const auto& slice : tensor.slices) bytes += slice.size;
+  return bytes;
+}
+
+std::string file_name(const CheckpointContents& contents, int file) {
+  return data_path(contents.prefix, file, contents.num_files).filename().string();
+}
+
+Json json_of(const CheckpointContents& contents, const StoredTensor& tensor) {
+  Json item;
+  add_key(item, tensor.key);
+  if (static_cast<int>(tensor.dtype) != 0) {
+    item["dtype"] = dtype_name(tensor.dtype);
+    item["dtype_number"] = static_cast<int>(tensor.dtype);
+  }
+  item["shape"] = tensor.shape;
+  item["bytes"] = bytes_of(tensor);
+  item["sliced"] = tensor.sliced;
+  if (!tensor.problem.empty()) item["problem"] = tensor.problem;
+  Json slices = Json::array();
+  for (const auto& slice : tensor.slices) {
+    char crc[16];
+    std::snprintf(crc, sizeof crc, "%08x", static_cast<unsigned>(slice.crc32c));
+    slices.push_back({{"spec", spec_of(tensor, slice)},
+                      {"start", slice.box.start},
+                      {"extent", slice.box.extent},
+                      {"file", file_name(contents, slice.file)},
+                      {"offset", slice.offset},
+                      {"bytes", slice.size},
+                      {"crc32c", crc}});
+  }
+  item["slices"] = std::move(slices);
+  return item;
+}
+
+Json json_of(const Look& found) {
+  const auto& contents = found.contents;
+  Json out;
+  out["prefix"] = contents.prefix;
+  out["num_files"] = contents.num_files;
+  out["byte_order"] = contents.big_endian ? "big" : "little";
+  out["index_bytes"] = found.index.bytes.size();
+  out["metadata"] = Json();
+  if (contents.meta) {
+    const auto& meta = *contents.meta;
+    out["metadata"] = {{"step", meta.step},
+                       {"sequence", meta.sequence},
+                       {"time_seconds", meta.wall_time_seconds},
+                       {"time", utc_time(meta.wall_time_seconds)},
+                       {"version", meta.version},
+                       {"ranks", meta.ranks},
+                       {"policy", meta.policy},
+                       {"uuid", meta.uuid}};
+  } else if (!found.index.meta_problem.empty()) {
+    out["metadata_problem"] = found.index.meta_problem;
+  }
+  Json files = Json::array();
+  for (const auto& [file, used] : found.bytes_used) {
+    const auto size = found.index.data_sizes.find(file);
+    const bool there = size != found.index.data_sizes.end();
+    files.push_back({{"file", file_name(contents, file)},
+                     {"number", file},
+                     {"bytes", there ? Json(size->second) : Json()},
+                     {"bytes_used", used}});
+  }
+  out["files"] = std::move(files);
+  for (const auto& [member, tensors] :
+       {std::pair("tensors", &contents.tensors), std::pair("own", &contents.own)}) {
+    Json list = Json::array();
+    for (const auto& tensor : *tensors) list.push_back(json_of(contents, tensor));
+    out[member] = std::move(list);
+  }
+  return out;
+}
+
+void print_slices(const StoredTensor& tensor, bool all) {
+  if (!tensor.sliced) return;
+  const auto count = all ? tensor.slices.size() : std::min(tensor.slices.size(), slices_shown);
+  std::vector<std::vector<std::string>> rows;
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto& slice = tensor.slices[i];
+    rows.push_back({spec_of(tensor, slice), cat("file ", slice.file), cat("at ", slice.offset),
+                    bytes_text(static_cast<double>(slice.size))});
+  }
+  std::cout << "    " << shown_key(tensor.key) << '\n';
+  print_table(rows, "      ");
+  if (count < tensor.slices.size()) {
+    std::cout << "      and " << tensor.slices.size() - count << " more (--all)\n";
+  }
+}
+
+void print(const Look& found, bool all) {
+  const auto& contents = found.contents;
+  std::cout << contents.prefix << '\n';
+  if (contents.meta) {
+    const auto& meta = *contents.meta;
+    print_table({{"step", cat(meta.step)},
+                 {"saved", cat(local_time(meta.wall_time_seconds), " by Cairn ", meta.version,
+                               " on ", meta.ranks, meta.ranks == 1 ? " rank" : " ranks")},
+                 {"commit", cat(meta.sequence)},
+                 {"policy", meta.policy},
+                 {"uuid", meta.uuid}},
+                "  ");
+  } else {
+    std::cout << "  "
+              << (found.index.meta_problem.empty() ? "not saved by Cairn: no metadata"
+                                                   : "metadata: " + found.index.meta_problem)
+              << '\n';
+  }
+  if (contents.big_endian) std::cout << "  big-endian data\n";
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& [file, used] : found.bytes_used) {
+    const auto size = found.index.data_sizes.find(file);
+    rows.push_back({cat(file),
+                    size == found.index.data_sizes.end()
+                        ? "missing"
+                        : bytes_text(static_cast<double>(size->second)),
+                    file_name(contents, file)});
+  }
+  std::cout << "\n  " << contents.num_files
+            << (contents.num_files == 1 ? " data file" : " data files") << '\n';
+  print_table(rows, "    ", {0, 1});
+  std::cout << "\n  " << contents.tensors.size()
+            << (contents.tensors.size() == 1 ? " tensor" : " tensors") << '\n';
+  rows.clear();
+  for (const auto& tensor : contents.tensors) {
+    const bool typed = static_cast<int>(tensor.dtype) != 0;
+    rows.push_back({shown_key(tensor.key), typed ? std::string(dtype_name(tensor.dtype)) : "?",
+                    shape_text(tensor.shape), bytes_text(static_cast<double>(bytes_of(tensor))),
+                    !tensor.problem.empty() ? cat("damaged: ", tensor.problem)
+                    : tensor.sliced         ? cat(tensor.slices.size(), " slices")
+                                            : cat("file ", tensor.slices.front().file)});
+  }
+  print_table(rows, "    ", {3});
+  const bool any = std::any_of(contents.tensors.begin(), contents.tensors.end(),
+                               [](const auto& t) { return t.sliced && !t.slices.empty(); });
+  if (any) std::cout << "\n  slices\n";
+  for (const auto& tensor : contents.tensors) {
+    if (!tensor.slices.empty()) print_slices(tensor, all);
+  }
+}
+
+}  // namespace
+
+void add_show(Tool& tool) {
+  struct Options {
+    std::string target;
+    bool json = false, all = false;
+  };
+  auto options = std::make_shared<Options>();
+  auto* command =
+      tool.app.add_subcommand("show", "Show a checkpoint's keys, dtypes, shapes, slices and files");
+  command->add_option("PREFIX", options->target, "Checkpoint, or a directory for its newest one")
+      ->required();
+  command->add_flag("--json", options->json, "Print JSON, with checksums and all slices");
+  command->add_flag("--all", options->all, "Print all slices of a tensor, not the first 8");
+  command->footer(
+      "Only the index is read, and the lengths of the data files. A key that is not UTF-8 is\n"
+      "\"key_hex\" in the JSON.\n\n"
+      "Examples:\n"
+      "  cairn show run/ckpt/ckpt-100\n"
+      "  cairn show run/ckpt                       the newest\n"
+      "  cairn show run/ckpt --json | jq '.tensors[].key'");
+  command->callback([&tool, options] {
+    const auto found = look(*tool.files, resolve_checkpoint(*tool.files, options->target));
+    if (options->json) return print_json(json_of(found));
+    print(found, options->all);
+  });
+}
+
+}  // namespace cairn::cli

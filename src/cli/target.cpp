@@ -1,0 +1,121 @@
+#include "cli/target.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+#include "base/text.hpp"
+#include "cairn/error.hpp"
+#include "commit/names.hpp"
+#include "commit/state_file.hpp"
+
+namespace cairn::cli {
+namespace {
+
+constexpr std::string_view index_suffix = ".index";
+
+bool is_file(io::FileSystem& files, const io::Path& path) {
+  const auto status = files.status(path);
+  return status && !status->is_directory;
+}
+
+bool is_directory(io::FileSystem& files, const io::Path& path) {
+  const auto status = files.status(path);
+  return status && status->is_directory;
+}
+
+bool is_checkpoint(io::FileSystem& files, const io::Path& prefix) {
+  const auto name = prefix.filename().string();
+  return !name.empty() && is_file(files, prefix.parent_path() / commit::index_name(name));
+}
+
+io::Path newest_in(io::FileSystem& files, const io::Path& directory) {
+  if (const auto state = commit::read_state_file(files, directory)) {
+    const auto prefix = directory / state->model_checkpoint_path;  // absolute ones stay themselves
+    if (is_checkpoint(files, prefix)) return prefix;
+    throw Error(Code::not_found, cat("the newest checkpoint of ", directory.string(), " is gone"),
+                cat("its state file names ", prefix.string(), ", which has no index"),
+                "List what is there with cairn ls, and give a PREFIX.")
+        .at(directory.string());
+  }
+  const auto prefixes = list_prefixes(files, directory);
+  if (prefixes.size() == 1) return directory / prefixes.front();
+  throw Error(Code::not_found,
+              prefixes.empty() ? cat("there is no checkpoint in ", directory.string())
+                               : cat(directory.string(), " does not say which of its ",
+                                     prefixes.size(), " checkpoints is the newest"),
+              "it has no state file", prefixes.empty() ? "" : "Give a PREFIX; cairn ls lists them.")
+      .at(directory.string());
+}
+
+// The prefix that the text names by itself, if it does.
+std::optional<io::Path> named_prefix(io::FileSystem& files, const std::string& text) {
+  if (is_checkpoint(files, text)) return io::Path(text);
+  if (text.ends_with(index_suffix)) {
+    const io::Path prefix = text.substr(0, text.size() - index_suffix.size());
+    if (is_checkpoint(files, prefix)) return prefix;
+  }
+  return std::nullopt;
+}
+
+[[noreturn]] void nothing_there(const std::string& text) {
+  throw Error(Code::not_found, cat("there is no checkpoint ", text),
+              "neither PREFIX.index nor a directory of this name exists",
+              "List what is there with cairn ls DIRECTORY.")
+      .at(text);
+}
+
+}  // namespace
+
+std::optional<NameAndStep> split_step(const std::string& prefix) {
+  const auto dash = prefix.rfind('-');
+  if (dash == prefix.npos || dash == 0) return std::nullopt;
+  const auto name = prefix.substr(0, dash);
+  const auto step = commit::parse_prefix(prefix, name);
+  if (!step) return std::nullopt;
+  return NameAndStep{name, *step};
+}
+
+std::vector<std::string> list_prefixes(io::FileSystem& files, const io::Path& directory) {
+  std::vector<std::string> prefixes;
+  for (const auto& entry : files.list(directory)) {
+    if (entry.size() <= index_suffix.size() || !entry.ends_with(index_suffix)) continue;
+    if (!is_file(files, directory / entry)) continue;
+    prefixes.push_back(entry.substr(0, entry.size() - index_suffix.size()));
+  }
+  const auto order = [](const std::string& prefix) {
+    const auto split = split_step(prefix);
+    return split ? std::make_tuple(split->name, split->step, prefix)
+                 : std::make_tuple(prefix, std::int64_t{-1}, prefix);
+  };
+  std::sort(prefixes.begin(), prefixes.end(),
+            [&](const auto& a, const auto& b) { return order(a) < order(b); });
+  return prefixes;
+}
+
+io::Path resolve_checkpoint(io::FileSystem& files, const std::string& text) {
+  if (const auto prefix = named_prefix(files, text)) return *prefix;
+  if (is_directory(files, text)) return newest_in(files, text);
+  nothing_there(text);
+}
+
+std::vector<io::Path> resolve_checkpoints(io::FileSystem& files, const std::string& text) {
+  if (const auto prefix = named_prefix(files, text)) return {*prefix};
+  if (!is_directory(files, text)) nothing_there(text);
+  std::vector<io::Path> found;
+  for (const auto& prefix : list_prefixes(files, text)) found.push_back(io::Path(text) / prefix);
+  if (found.empty()) {
+    throw Error(Code::not_found, cat("there is no checkpoint in ", text)).at(text);
+  }
+  return found;
+}
+
+io::Path require_directory(io::FileSystem& files, const std::string& text) {
+  const auto status = files.status(text);
+  if (!status) throw Error(Code::not_found, cat("there is no directory ", text)).at(text);
+  if (!status->is_directory) {
+    throw Error(Code::invalid_argument, cat(text, " is no directory")).at(text);
+  }
+  return text;
+}
+
+}  // namespace cairn::cli

@@ -1,0 +1,33 @@
+#pragma once
+/// What the words of the command line name: directories, and checkpoints in them.
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "io/file_system.hpp"
+
+namespace cairn::cli {
+
+/// Names of all checkpoints in a directory: "X" of each "X.index", of whatever origin, ascending;
+/// those that end in -STEP by name, then step.
+std::vector<std::string> list_prefixes(io::FileSystem&, const io::Path& directory);
+
+/// "ckpt-100" as ("ckpt", 100). Nothing for names of another form.
+struct NameAndStep {
+  std::string name;
+  std::int64_t step;
+};
+std::optional<NameAndStep> split_step(const std::string& prefix);
+
+/// The checkpoint that PREFIX, PREFIX.index or a directory (its newest, by the state file) names.
+/// Throws not_found.
+io::Path resolve_checkpoint(io::FileSystem&, const std::string& text);
+
+/// The same, but all of a directory's checkpoints.
+std::vector<io::Path> resolve_checkpoints(io::FileSystem&, const std::string& text);
+
+/// Throws not_found, or invalid_argument for a file.
+io::Path require_directory(io::FileSystem&, const std::string& text);
+
+}  // namespace cairn::cli

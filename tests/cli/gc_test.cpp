@@ -1,0 +1,158 @@
+// What `cairn gc` completes, removes and leaves alone.
+#include <gmock/gmock.h>
+
+#include "cairn/checkpoint_manager.hpp"
+#include "cairn/log.hpp"
+#include "cli/tool.hpp"
+#include "commit/ownership.hpp"
+#include "group/crash.hpp"
+
+namespace cairn::test {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+// The disk of a job that dies at the first rename onto, or write below, a path with this in it.
+class DyingDisk : public io::FileSystem {
+ public:
+  explicit DyingDisk(std::string at) : at_(std::move(at)) {}
+  std::unique_ptr<io::File> create(const io::Path& path) override {
+    die_at(path);
+    return disk_->create(path);
+  }
+  std::unique_ptr<io::File> open_read(const io::Path& path) override {
+    return disk_->open_read(path);
+  }
+  void rename(const io::Path& from, const io::Path& to) override {
+    die_at(to);
+    disk_->rename(from, to);
+  }
+  void remove(const io::Path& path) override { disk_->remove(path); }
+  void create_directory(const io::Path& path) override { disk_->create_directory(path); }
+  void remove_directory(const io::Path& path) override { disk_->remove_directory(path); }
+  std::vector<std::string> list(const io::Path& path) override { return disk_->list(path); }
+  std::optional<io::Status> status(const io::Path& path) override { return disk_->status(path); }
+  void sync_directory(const io::Path& path) override { disk_->sync_directory(path); }
+  std::int64_t free_bytes(const io::Path& path) override { return disk_->free_bytes(path); }
+  std::unique_ptr<io::Lock> try_lock(const io::Path& path) override {
+    return disk_->try_lock(path);
+  }
+
+ private:
+  void die_at(const io::Path& path) const {
+    if (path.string().find(at_) != std::string::npos) throw Crashed{};
+  }
+  std::string at_;
+  std::shared_ptr<io::FileSystem> disk_ = io::posix_file_system();
+};
+
+class Gc : public testing::Test {
+ protected:
+  Gc() {
+    set_log_sink({});
+    state_.add("value", value_);
+  }
+  // The job saves, and dies there. Empty: it does not.
+  void save(std::int64_t step, const std::string& dies_at = "") {
+    ManagerOptions options;
+    options.max_to_keep = 0;
+    if (!dies_at.empty()) options.file_system = std::make_shared<DyingDisk>(dies_at);
+    value_ = static_cast<double>(step);
+    try {
+      CheckpointManager(serial_group(), scratch_.path(), options).save(step, state_);
+      EXPECT_EQ(dies_at, "") << "the job lives";
+    } catch (const Crashed&) {
+    }
+  }
+  Ran gc(std::vector<std::string> more = {}) const {
+    more.insert(more.begin(), {"gc", scratch_.path().string()});
+    return run_tool(more);
+  }
+  bool left_over() const {
+    for (const auto& name : scratch_.listing()) {
+      if (name.find("_temp_") != std::string::npos) return true;
+    }
+    return false;
+  }
+
+  double value_ = 0;
+  State state_;
+  ScratchDirectory scratch_;
+};
+
+TEST_F(Gc, CompletesASaveThatWasDurable) {
+  save(1);
+  save(2, "ckpt-2.index");
+  ASSERT_TRUE(left_over());
+  const auto before = scratch_.listing();
+  const auto would = gc({"--dry-run"});
+  EXPECT_EQ(would.status, 0);
+  EXPECT_THAT(would.out, AllOf(HasSubstr("would complete ckpt-2_temp_"),
+                               Not(HasSubstr("remove ckpt-2.data"))));
+  EXPECT_EQ(scratch_.listing(), before);
+  const auto done = gc();
+  EXPECT_EQ(done.status, 0) << done.err;
+  EXPECT_THAT(done.out, HasSubstr("complete ckpt-2_temp_"));
+  EXPECT_FALSE(left_over());
+  EXPECT_EQ(run_tool({"verify", scratch_.path().string()}).status, 0);
+  // The state file speaks of it too.
+  EXPECT_EQ(run_tool({"cat", scratch_.path().string(), "value"}).out, "2\n");
+  EXPECT_THAT(gc().out, HasSubstr("nothing to do"));
+}
+
+TEST_F(Gc, RemovesASaveThatWasNot) {
+  save(1);
+  save(2, "_temp_");
+  const auto temp = scratch_.path() / "ckpt-2_temp_0123456789abcdef0123456789abcdef";
+  fs::create_directories(temp);
+  write_bytes(temp / "part-00000-of-00002", "half of it");
+  write_bytes(scratch_.path() / "ckpt-2.data-00000-of-00002", "orphan");
+  write_bytes(scratch_.path() / "ckpt-2.notes", "the user's");
+  write_bytes(scratch_.path() / "other-2.data-00000-of-00001", "not ours to judge");
+  const auto before = scratch_.listing();
+  const auto would = gc({"--dry-run"});
+  EXPECT_THAT(would.out, AllOf(HasSubstr("would remove " + temp.filename().string()),
+                               HasSubstr("would remove ckpt-2.data-00000-of-00002"),
+                               Not(HasSubstr("notes")), Not(HasSubstr("other"))));
+  EXPECT_EQ(scratch_.listing(), before);
+  EXPECT_EQ(gc().status, 0);
+  EXPECT_FALSE(fs::exists(temp));
+  EXPECT_FALSE(fs::exists(scratch_.path() / "ckpt-2.data-00000-of-00002"));
+  EXPECT_TRUE(fs::exists(scratch_.path() / "ckpt-2.notes"));
+  EXPECT_TRUE(fs::exists(scratch_.path() / "other-2.data-00000-of-00001"));
+  EXPECT_EQ(run_tool({"verify", (scratch_.path() / "ckpt-1").string()}).status, 0);
+}
+
+TEST_F(Gc, NothingOfOursIsTouchedNotEvenByALock) {
+  write_bytes(scratch_.path() / "model-3.data-00000-of-00001", "of another program");
+  const auto ran = gc();
+  EXPECT_EQ(ran.status, 0);
+  EXPECT_THAT(ran.out, HasSubstr("nothing to do"));
+  EXPECT_THAT(scratch_.listing(), testing::ElementsAre("model-3.data-00000-of-00001"));
+}
+
+TEST_F(Gc, RefusesWhileAnotherOwnsTheDirectory) {
+  save(1);
+  save(2, "ckpt-2.index");
+  const auto owner = commit::Ownership::take(io::posix_file_system(), scratch_.path(), 0);
+  const auto ran = gc();
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_THAT(ran.err, HasSubstr(std::to_string(getpid())));
+  EXPECT_TRUE(left_over());
+  const auto would = gc({"--dry-run"});
+  EXPECT_EQ(would.status, 0);
+  EXPECT_THAT(would.err, HasSubstr("is or was owned by process " + std::to_string(getpid())));
+}
+
+TEST_F(Gc, SaysWhatIsWrongWithTheQuestion) {
+  EXPECT_THAT(gc({"--name", "a/b"}).err, HasSubstr("checkpoints cannot be called 'a/b'"));
+  const auto missing = run_tool({"gc", (scratch_.path() / "none").string()});
+  EXPECT_EQ(missing.status, 2);
+  EXPECT_THAT(missing.err, HasSubstr("there is no directory"));
+}
+
+}  // namespace
+}  // namespace cairn::test
