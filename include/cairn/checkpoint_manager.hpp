@@ -29,11 +29,11 @@ struct ManagerOptions {
   bool verify_first = false;     ///< restore: prove every byte before any array is touched
   std::int64_t chunk_bytes = std::int64_t{16} << 20;  ///< unit of reading and exchange, ≤ 64 MiB
   double owner_wait_seconds = 10;  ///< how long a directory's dying previous owner is waited for
-  std::shared_ptr<const ShardingCallback> policy;     ///< none: ShardByTaskPolicy
+  std::shared_ptr<const ShardingCallback> policy = nullptr;  ///< none: ShardByTaskPolicy
   /// The device of a slice on this rank; none: task = rank, device as the memory says, numbered
   /// within the node.
-  std::function<DeviceTask(int rank, const LocalTensor&)> device_of;
-  std::shared_ptr<io::FileSystem> file_system;        ///< none: POSIX
+  std::function<DeviceTask(int rank, const LocalTensor&)> device_of = nullptr;
+  std::shared_ptr<io::FileSystem> file_system = nullptr;     ///< none: POSIX
 };
 
 /// What a restore did.

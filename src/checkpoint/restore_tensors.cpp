@@ -23,6 +23,9 @@ struct Stored {
   const StoredSlice* slice;
 };
 
+// Small enough that the bytes are still in the cache when they are checked after the read.
+constexpr std::size_t piece_bytes = std::size_t{1} << 17;
+
 // Every stored slice that somebody wants a part of.
 void collect_sources(const CheckpointContents& contents, const std::vector<Want>& wants,
                      std::vector<plan::Source>& sources, std::vector<Stored>& stored) {
@@ -174,6 +177,7 @@ class Restore {
   }
 
   void read_chunk(const Stored& from) {
+    std::uint32_t crc = 0;
     try {
       if (!file_ || file_number_ != from.slice->file) {
         file_.reset();
@@ -181,12 +185,16 @@ class Restore {
             data_path(contents_.prefix, from.slice->file, contents_.num_files));
         file_number_ = from.slice->file;
       }
-      file_->read_at(from.slice->offset + chunk_->offset, bytes_);
+      for (std::size_t at = 0; at < bytes_.size(); at += piece_bytes) {
+        const auto piece = bytes_.subspan(at, std::min(piece_bytes, bytes_.size() - at));
+        file_->read_at(from.slice->offset + chunk_->offset + static_cast<std::int64_t>(at), piece);
+        crc = crc32c(piece, crc);
+      }
     } catch (const Error& error) {
       throw Error(error).of_tensor(from.tensor->key).on_rank(job_.rank());
     }
     bytes_read_ += chunk_->bytes;
-    add_run({chunk_->source, chunk_->offset, chunk_->bytes, crc32c(bytes_)});
+    add_run({chunk_->source, chunk_->offset, chunk_->bytes, crc});
     if (contents_.big_endian) {
       bundle::swap_bytes(bytes_, dtype_swap_unit(from.tensor->dtype));
     }

@@ -12,11 +12,20 @@ namespace {
 // Small enough that the bytes are still in the cache when they are written after the checksum.
 constexpr std::int64_t piece_bytes = std::int64_t{1} << 20;
 
+// Large slices begin on a page, so that whole pages are copied on the way to the disk and back; the
+// gap before one reads as zeros.
+constexpr std::int64_t page_bytes = 4096, aligned_from_bytes = std::int64_t{64} << 10;
+
 class DataFile {
  public:
   explicit DataFile(std::unique_ptr<io::File> file) : file_(std::move(file)) {}
 
-  void begin_slice() { crc_ = 0; }
+  // Returns where it begins.
+  std::int64_t begin_slice(std::int64_t bytes) {
+    crc_ = 0;
+    if (bytes >= aligned_from_bytes) end_ = (end_ + page_bytes - 1) / page_bytes * page_bytes;
+    return end_;
+  }
   void append(std::span<const std::byte> bytes) {
     while (!bytes.empty()) {
       const auto piece = bytes.first(std::min<std::size_t>(piece_bytes, bytes.size()));
@@ -65,8 +74,7 @@ std::vector<StoredTensor> write_shards(const Job& job, const State& state, const
         StoredSlice stored;
         stored.box = box;
         stored.file = number;
-        stored.offset = file.end();
-        file.begin_slice();
+        stored.offset = file.begin_slice(tensor.bytes);
         if (source.strings) {
           const auto& encoded = local.strings.at(tensor.owner);
           file.append(std::as_bytes(std::span(encoded.bytes)));

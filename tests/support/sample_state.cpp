@@ -16,6 +16,23 @@ std::uint64_t mix(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
+// Of the first byte: types smaller than a byte leave its high bits zero.
+std::byte valid_bits(DType dtype) {
+  switch (dtype) {
+    case DType::boolean:
+      return std::byte{1};
+    case DType::int2:
+    case DType::uint2:
+      return std::byte{3};
+    case DType::int4:
+    case DType::uint4:
+    case DType::float4_e2m1fn:
+      return std::byte{15};
+    default:
+      return std::byte{255};
+  }
+}
+
 }  // namespace
 
 void element_bytes(const Sample& sample, std::int64_t index, std::uint64_t version, std::byte* out) {
@@ -26,7 +43,7 @@ void element_bytes(const Sample& sample, std::int64_t index, std::uint64_t versi
     const auto word = mix(seed ^ mix(static_cast<std::uint64_t>(index) * 2 + i / 8));
     std::memcpy(out + i, &word, std::min<std::size_t>(8, size - i));
   }
-  if (sample.dtype == DType::boolean) out[0] &= std::byte{1};
+  out[0] &= valid_bits(sample.dtype);
 }
 
 std::vector<Box> guillotine(const Dims& shape, int n, std::mt19937& random) {

@@ -1,0 +1,160 @@
+#include "raw_io.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <limits>
+#include <stdexcept>
+#include <string>
+
+namespace cairn::bench {
+namespace {
+
+namespace fs = std::filesystem;
+
+void check_mpi(int code, const char* call) {
+  if (code == MPI_SUCCESS) return;
+  char text[MPI_MAX_ERROR_STRING];
+  int length = 0;
+  MPI_Error_string(code, text, &length);
+  throw std::runtime_error(std::string(call) + ": " + text);
+}
+
+void check(bool good, const std::string& action) {
+  if (!good) throw std::runtime_error(action + ": " + std::strerror(errno));
+}
+
+class Descriptor {
+ public:
+  Descriptor(const fs::path& path, int flags) : number_(::open(path.c_str(), flags, 0666)) {
+    check(number_ >= 0, "open " + path.string());
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() {
+    if (number_ >= 0) ::close(number_);
+  }
+  int get() const { return number_; }
+  void close() {
+    const int number = number_;
+    number_ = -1;
+    check(::close(number) == 0, "close");
+  }
+
+ private:
+  int number_;
+};
+
+void sync_directory(const fs::path& directory) {
+  const Descriptor descriptor(directory, O_RDONLY | O_DIRECTORY);
+  check(::fsync(descriptor.get()) == 0, "fsync " + directory.string());
+}
+
+// Counts of MPI calls are int: beyond that, elements of 1 MiB.
+struct Count {
+  explicit Count(std::size_t bytes) : number(0), type(MPI_BYTE) {
+    if (bytes <= std::size_t{std::numeric_limits<int>::max()}) {
+      number = static_cast<int>(bytes);
+      return;
+    }
+    check_mpi(MPI_Type_contiguous(1 << 20, MPI_BYTE, &type), "MPI_Type_contiguous");
+    check_mpi(MPI_Type_commit(&type), "MPI_Type_commit");
+    number = static_cast<int>(bytes >> 20);
+  }
+  Count(const Count&) = delete;
+  Count& operator=(const Count&) = delete;
+  ~Count() {
+    if (type != MPI_BYTE) MPI_Type_free(&type);
+  }
+  int number;
+  MPI_Datatype type;
+};
+
+fs::path shared_file(const fs::path& directory) { return directory / "shared"; }
+fs::path own_file(const fs::path& directory, int rank) {
+  return directory / ("rank-" + std::to_string(rank));
+}
+
+}  // namespace
+
+Ranks::Ranks(MPI_Comm communicator) : communicator_(communicator) {
+  check_mpi(MPI_Comm_rank(communicator, &rank_), "MPI_Comm_rank");
+  check_mpi(MPI_Comm_size(communicator, &size_), "MPI_Comm_size");
+}
+
+void Ranks::barrier() const { check_mpi(MPI_Barrier(communicator_), "MPI_Barrier"); }
+
+double Ranks::max(double value) const {
+  double result = 0;
+  check_mpi(MPI_Allreduce(&value, &result, 1, MPI_DOUBLE, MPI_MAX, communicator_), "MPI_Allreduce");
+  return result;
+}
+
+void Ranks::write_collective(const fs::path& directory, Bytes bytes) const {
+  MPI_File file;
+  check_mpi(MPI_File_open(communicator_, shared_file(directory).c_str(),
+                          MPI_MODE_CREATE | MPI_MODE_EXCL | MPI_MODE_WRONLY, MPI_INFO_NULL, &file),
+            "MPI_File_open");
+  const Count count(bytes.size());
+  check_mpi(MPI_File_write_at_all(file, static_cast<MPI_Offset>(bytes.size()) * rank_, bytes.data(),
+                                  count.number, count.type, MPI_STATUS_IGNORE),
+            "MPI_File_write_at_all");
+  check_mpi(MPI_File_sync(file), "MPI_File_sync");
+  check_mpi(MPI_File_close(&file), "MPI_File_close");
+  if (rank_ == 0) sync_directory(directory);
+}
+
+void Ranks::read_collective(const fs::path& directory, std::span<std::byte> bytes) const {
+  MPI_File file;
+  check_mpi(MPI_File_open(communicator_, shared_file(directory).c_str(), MPI_MODE_RDONLY,
+                          MPI_INFO_NULL, &file),
+            "MPI_File_open");
+  const Count count(bytes.size());
+  check_mpi(MPI_File_read_at_all(file, static_cast<MPI_Offset>(bytes.size()) * rank_, bytes.data(),
+                                 count.number, count.type, MPI_STATUS_IGNORE),
+            "MPI_File_read_at_all");
+  check_mpi(MPI_File_close(&file), "MPI_File_close");
+}
+
+void Ranks::write_own(const fs::path& directory, Bytes bytes, std::size_t piece) const {
+  Descriptor file(own_file(directory, rank_), O_WRONLY | O_CREAT | O_EXCL);
+  for (std::size_t at = 0; at < bytes.size();) {
+    const auto part = bytes.subspan(at, std::min(piece, bytes.size() - at));
+    const auto done = ::pwrite(file.get(), part.data(), part.size(), static_cast<off_t>(at));
+    check(done > 0, "pwrite");
+    at += static_cast<std::size_t>(done);
+  }
+  check(::fsync(file.get()) == 0, "fsync");
+  file.close();
+  sync_directory(directory);
+}
+
+void Ranks::read_own(const fs::path& directory, std::span<std::byte> bytes,
+                     std::size_t piece) const {
+  const Descriptor file(own_file(directory, rank_), O_RDONLY);
+  for (std::size_t at = 0; at < bytes.size();) {
+    const auto part = bytes.subspan(at, std::min(piece, bytes.size() - at));
+    const auto done = ::pread(file.get(), part.data(), part.size(), static_cast<off_t>(at));
+    check(done > 0, "pread");
+    at += static_cast<std::size_t>(done);
+  }
+}
+
+void drop_caches(const fs::path& directory) {
+  for (const auto& entry : fs::recursive_directory_iterator(directory)) {
+    if (!entry.is_regular_file()) continue;
+    const Descriptor file(entry.path(), O_RDONLY);
+    const int error = ::posix_fadvise(file.get(), 0, 0, POSIX_FADV_DONTNEED);
+    if (error != 0) throw std::runtime_error(std::string("posix_fadvise: ") + std::strerror(error));
+  }
+}
+
+void sync_file_system(const fs::path& directory) {
+  const Descriptor descriptor(directory, O_RDONLY | O_DIRECTORY);
+  check(::syncfs(descriptor.get()) == 0, "syncfs " + directory.string());
+}
+
+}  // namespace cairn::bench

@@ -1,0 +1,41 @@
+#pragma once
+/// What a program without a checkpoint library would do with the same bytes.
+#include <mpi.h>
+
+#include <cstddef>
+#include <filesystem>
+#include <span>
+
+namespace cairn::bench {
+
+using Bytes = std::span<const std::byte>;
+
+/// Collective operations of a communicator's ranks. Failures throw std::runtime_error.
+class Ranks {
+ public:
+  explicit Ranks(MPI_Comm communicator);
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  void barrier() const;
+  double max(double value) const;
+
+  /// One new file in the directory, each rank's bytes at rank × length; synced, with its name.
+  void write_collective(const std::filesystem::path& directory, Bytes bytes) const;
+  void read_collective(const std::filesystem::path& directory, std::span<std::byte> bytes) const;
+
+  /// A new file for each rank, written in pieces; synced, with its name.
+  void write_own(const std::filesystem::path& directory, Bytes bytes, std::size_t piece) const;
+  void read_own(const std::filesystem::path& directory, std::span<std::byte> bytes,
+                std::size_t piece) const;
+
+ private:
+  MPI_Comm communicator_;
+  int rank_ = 0, size_ = 1;
+};
+
+/// Forgets the cached pages of all files below a directory.
+void drop_caches(const std::filesystem::path& directory);
+/// Waits until everything on the file system of this directory is on disk.
+void sync_file_system(const std::filesystem::path& directory);
+
+}  // namespace cairn::bench

@@ -1,0 +1,213 @@
+// How much memory a save and a restore take beyond the state itself: counted at operator new.
+#include <gtest/gtest.h>
+#include <malloc.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "base/text.hpp"
+#include "cairn/checkpoint_manager.hpp"
+#include "group/threads.hpp"
+#include "io/temporary_directory.hpp"
+#include "support/sample_state.hpp"
+
+namespace {
+
+// Of the whole process. Relaxed is enough: what is compared was counted before a barrier.
+std::atomic<std::int64_t> bytes_in_use{0}, most_bytes{0};
+
+void* counted(std::size_t size, std::size_t alignment) {
+  void* memory =
+      alignment <= alignof(std::max_align_t)
+          ? std::malloc(size)
+          : std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+  if (!memory) throw std::bad_alloc();
+  const auto got = static_cast<std::int64_t>(malloc_usable_size(memory));
+  const auto now = bytes_in_use.fetch_add(got, std::memory_order_relaxed) + got;
+  auto most = most_bytes.load(std::memory_order_relaxed);
+  while (now > most && !most_bytes.compare_exchange_weak(most, now, std::memory_order_relaxed)) {
+  }
+  return memory;
+}
+
+void give_back(void* memory) noexcept {
+  if (!memory) return;
+  bytes_in_use.fetch_sub(static_cast<std::int64_t>(malloc_usable_size(memory)),
+                         std::memory_order_relaxed);
+  std::free(memory);
+}
+
+}  // namespace
+
+// The array and nothrow forms of the standard library call these.
+void* operator new(std::size_t size) { return counted(size, 1); }
+void* operator new(std::size_t size, std::align_val_t alignment) {
+  return counted(size, static_cast<std::size_t>(alignment));
+}
+void operator delete(void* memory) noexcept { give_back(memory); }
+void operator delete(void* memory, std::size_t) noexcept { give_back(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { give_back(memory); }
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { give_back(memory); }
+
+namespace cairn {
+namespace {
+
+constexpr std::int64_t mib = std::int64_t{1} << 20;
+constexpr std::int64_t chunk = mib;
+constexpr Dims::value_type rows = 2048, columns = 4096;  // of 8 bytes: 64 MiB
+
+enum class Layout { rows, columns, all };
+
+Box part_of(Layout layout, int rank, int ranks) {
+  Box box = Box::whole({rows, columns});
+  if (layout == Layout::all) return box;
+  const std::size_t d = layout == Layout::rows ? 0 : 1;
+  const auto extent = box.extent[d];
+  box.start[d] = extent * rank / ranks;
+  box.extent[d] = extent * (rank + 1) / ranks - box.start[d];
+  return box;
+}
+
+// One rank's part of the tensor, in an array that may have a border of one column on each side.
+struct Field {
+  std::vector<double> values;
+  Box box;
+  Dims strides;
+  std::int64_t first;
+  State state;
+
+  Field(Layout layout, int rank, int ranks, bool border) : box(part_of(layout, rank, ranks)) {
+    const auto width = box.extent[1] + (border ? 2 : 0);
+    first = border ? 1 : 0;
+    strides = {width, 1};
+    values.resize(static_cast<std::size_t>(box.extent[0] * width));
+    state.add("u", slice(values.data() + first, {rows, columns}, box.start, box.extent, strides));
+  }
+  static double right(std::int64_t row, std::int64_t column) {
+    return static_cast<double>(row * columns + column);
+  }
+  double& at(std::int64_t row, std::int64_t column) {
+    return values[static_cast<std::size_t>(first + row * strides[0] + column)];
+  }
+  void fill() {
+    for (std::int64_t i = 0; i < box.extent[0]; ++i) {
+      for (std::int64_t j = 0; j < box.extent[1]; ++j) {
+        at(i, j) = right(box.start[0] + i, box.start[1] + j);
+      }
+    }
+  }
+  std::int64_t wrong() {
+    std::int64_t count = 0;
+    for (std::int64_t i = 0; i < box.extent[0]; ++i) {
+      for (std::int64_t j = 0; j < box.extent[1]; ++j) {
+        count += at(i, j) != right(box.start[0] + i, box.start[1] + j);
+      }
+    }
+    return count;
+  }
+};
+
+class Memory : public testing::Test {
+ protected:
+  Memory() { options_.chunk_bytes = chunk; }
+
+  // Most bytes that all ranks together held during the call, beyond what they held before it.
+  template <class F>
+  static std::int64_t beyond(Group& group, F&& call) {
+    static std::int64_t before;
+    group.barrier();
+    if (group.rank() == 0) {
+      before = bytes_in_use;
+      most_bytes = before;
+    }
+    group.barrier();
+    call();
+    group.barrier();
+    const auto most = most_bytes - before;
+    group.barrier();
+    return most;
+  }
+
+  std::int64_t save(int ranks, Layout layout, bool border) {
+    std::int64_t most = 0;
+    run_threads(ranks, [&](std::shared_ptr<Group> group) {
+      Field field(layout, group->rank(), ranks, border);
+      field.fill();
+      CheckpointManager manager(group, directory_.path(), options_);
+      const auto bytes = beyond(*group, [&] { manager.save(1, field.state); });
+      if (group->rank() == 0) most = bytes;
+    });
+    return most;
+  }
+
+  std::int64_t restore(int ranks, Layout layout, bool border) {
+    std::int64_t most = 0;
+    run_threads(ranks, [&](std::shared_ptr<Group> group) {
+      Field field(layout, group->rank(), ranks, border);
+      CheckpointManager manager(group, directory_.path(), options_);
+      const auto bytes = beyond(*group, [&] { ASSERT_TRUE(manager.restore_latest(field.state)); });
+      if (group->rank() == 0) most = bytes;
+      EXPECT_EQ(field.wrong(), 0);
+    });
+    return most;
+  }
+
+  // Plans and messages: they grow with the number of chunks, not with their size.
+  static constexpr std::int64_t small_change = mib;
+  static std::int64_t chunks(int ranks, int each) { return ranks * each * chunk + small_change; }
+
+  test::TemporaryDirectory directory_;
+  ManagerOptions options_;
+};
+
+TEST_F(Memory, IsCounted) {
+  run_threads(1, [&](std::shared_ptr<Group> group) {
+    const auto most = beyond(*group, [] { std::vector<char> some(10 * mib); });
+    EXPECT_GE(most, 10 * mib);
+    EXPECT_LT(most, 10 * mib + 4096);
+  });
+}
+
+TEST_F(Memory, ASaveOfContiguousArraysCopiesNothing) {
+  EXPECT_LE(save(4, Layout::rows, false), small_change);
+}
+
+TEST_F(Memory, ASaveOfStridedArraysPacksPieceByPiece) {
+  EXPECT_LE(save(4, Layout::rows, true), chunks(4, 1));
+}
+
+TEST_F(Memory, RestoringTheSameLayoutReservesNoMoreThanForAChunk) {
+  save(4, Layout::rows, false);
+  EXPECT_LE(restore(4, Layout::rows, false), chunks(4, 2));
+}
+
+TEST_F(Memory, RestoringTheSameLayoutIntoABorderStagesAChunk) {
+  save(4, Layout::rows, true);
+  EXPECT_LE(restore(4, Layout::rows, true), chunks(4, 2));
+}
+
+TEST_F(Memory, FourRowsToThreeColumns) {
+  save(4, Layout::rows, false);
+  EXPECT_LE(restore(3, Layout::columns, false), chunks(3, 4));
+}
+
+TEST_F(Memory, ThreeColumnsToFourRowsWithABorder) {
+  save(3, Layout::columns, false);
+  EXPECT_LE(restore(4, Layout::rows, true), chunks(4, 4));
+}
+
+TEST_F(Memory, EverybodyWantsEverything) {
+  save(4, Layout::rows, false);
+  EXPECT_LE(restore(4, Layout::all, false), chunks(4, 4));
+  EXPECT_LE(restore(3, Layout::all, true), chunks(3, 4));
+}
+
+TEST_F(Memory, VerifyingFirstCostsNoMore) {
+  options_.verify_first = true;
+  save(4, Layout::rows, false);
+  EXPECT_LE(restore(3, Layout::columns, true), chunks(3, 4));
+}
+
+}  // namespace
+}  // namespace cairn
