@@ -1,0 +1,108 @@
+// The real thing: processes, MPI messages, files of the operating system. Every pair of rank counts
+// up to the size of the job.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "base/text.hpp"
+#include "cairn/cairn.hpp"
+#include "cairn/mpi.hpp"
+#include "group/collectives.hpp"
+#include "support/n_to_m.hpp"
+
+namespace cairn {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A directory of this test alone, the same on all ranks; rank 0 removes it.
+class Directory {
+ public:
+  explicit Directory(Group& group) : group_(group) {
+    path_ = from_root(group, [] {
+      std::string name = (fs::temp_directory_path() / "cairn-mpi-XXXXXX").string();
+      if (!mkdtemp(name.data())) throw Error(Code::io, "cannot make a temporary directory");
+      return name;
+    });
+  }
+  ~Directory() {
+    std::error_code ignored;
+    if (group_.rank() == 0) fs::remove_all(path_, ignored);
+  }
+  const fs::path& path() const { return path_; }
+
+ private:
+  Group& group_;
+  fs::path path_;
+};
+
+// The first n ranks as a communicator of their own; null on the others.
+std::shared_ptr<Group> first_ranks(int n, int rank) {
+  MPI_Comm part = MPI_COMM_NULL;
+  EXPECT_EQ(MPI_Comm_split(MPI_COMM_WORLD, rank < n ? 0 : MPI_UNDEFINED, rank, &part), MPI_SUCCESS);
+  if (part == MPI_COMM_NULL) return nullptr;
+  auto group = mpi(part);
+  EXPECT_EQ(MPI_Comm_free(&part), MPI_SUCCESS);
+  return group;
+}
+
+TEST(MpiCheckpoint, NToMOfAllPairs) {
+  const auto world = mpi(MPI_COMM_WORLD);
+  for (int n = 1; n <= world->size(); ++n) {
+    for (int m = 1; m <= world->size(); ++m) {
+      if (world->size() > 4 && n != world->size() && m != world->size()) continue;
+      const Directory directory(*world);
+      const test::NToMCase one(n, m, static_cast<unsigned>(n + m));
+      if (const auto group = first_ranks(n, world->rank())) {
+        one.save(group, directory.path(), {});
+      }
+      world->barrier();
+      if (const auto group = first_ranks(m, world->rank())) {
+        EXPECT_EQ(one.restore(group, directory.path(), {}), "") << n << " to " << m;
+      }
+      world->barrier();
+    }
+  }
+}
+
+TEST(MpiCheckpoint, AnErrorOfOneRankIsThrownOnAll) {
+  const auto world = mpi(MPI_COMM_WORLD);
+  const Directory directory(*world);
+  CheckpointManager manager(world, directory.path() / "run");
+  double value = 1;
+  State good;
+  good.add("x", value);
+  manager.save(1, good);
+  State bad;
+  std::vector<double> longer(2);
+  const bool odd = world->rank() == world->size() - 1 && world->size() > 1;
+  odd ? bad.add("x", longer) : bad.add("x", value);
+  if (world->size() > 1) {
+    try {
+      manager.save(2, bad);
+      ADD_FAILURE() << "no error on rank " << world->rank();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::disagreement) << error.what();
+      require_same(*world, "the error", error.what());
+    }
+  }
+  value = 0;
+  const auto report = manager.restore_latest(good);
+  ASSERT_TRUE(report);
+  EXPECT_EQ(report->step, 1);
+  EXPECT_EQ(value, 1);
+}
+
+TEST(MpiCheckpoint, ADirectoryThatCannotBeMadeIsAnErrorOnAllRanks) {
+  const auto world = mpi(MPI_COMM_WORLD);
+  try {
+    CheckpointManager(world, "/dev/null/run");
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::io) << error.what();
+    EXPECT_NE(std::string(error.what()).find("/dev/null"), std::string::npos) << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace cairn
