@@ -40,6 +40,7 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/cairn DESTINATION ${CMAKE_INSTAL
         FILES_MATCHING PATTERN *.hpp ${left_out})
 
 if(TARGET cairn_cli)
+  set_target_properties(cairn_cli PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
   install(TARGETS cairn_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 if(EXISTS ${PROJECT_SOURCE_DIR}/docs)
