@@ -55,8 +55,8 @@ std::string box_text(const Box& box);
 struct SliceSpec {
   Dims shape;
   Box box;
-  std::vector<bool> dash;     ///< a dimension was written "-"
-  bool unstated = false;      ///< the text was ""
+  std::vector<bool> dash;  ///< a dimension was written "-"
+  bool unstated = false;   ///< the text was ""
   bool operator==(const SliceSpec&) const = default;
 };
 

@@ -21,28 +21,28 @@ class FileSystem;
 }
 
 struct ManagerOptions {
-  std::string name = "ckpt";     ///< checkpoints are DIRECTORY/NAME-STEP
-  int max_to_keep = 5;           ///< newest ones that stay; 0: all
-  bool overwrite = false;        ///< allow save(step) over a live step
-  bool read_only = false;        ///< never own, recover, collect or save
-  bool fall_back = true;         ///< restore_latest: go on to an older one when one is damaged
-  bool verify_first = false;     ///< restore: prove every byte before any array is touched
+  std::string name = "ckpt";  ///< checkpoints are DIRECTORY/NAME-STEP
+  int max_to_keep = 5;        ///< newest ones that stay; 0: all
+  bool overwrite = false;     ///< allow save(step) over a live step
+  bool read_only = false;     ///< never own, recover, collect or save
+  bool fall_back = true;      ///< restore_latest: go on to an older one when one is damaged
+  bool verify_first = false;  ///< restore: prove every byte before any array is touched
   std::int64_t chunk_bytes = std::int64_t{16} << 20;  ///< unit of reading and exchange, ≤ 64 MiB
   double owner_wait_seconds = 10;  ///< how long a directory's dying previous owner is waited for
   std::shared_ptr<const ShardingCallback> policy = nullptr;  ///< none: ShardByTaskPolicy
   /// The device of a slice on this rank; none: task = rank, device as the memory says, numbered
   /// within the node.
   std::function<DeviceTask(int rank, const LocalTensor&)> device_of = nullptr;
-  std::shared_ptr<io::FileSystem> file_system = nullptr;     ///< none: POSIX
+  std::shared_ptr<io::FileSystem> file_system = nullptr;  ///< none: POSIX
 };
 
 /// What a restore did.
 struct RestoreReport {
   std::int64_t step = 0;
   std::string prefix;
-  std::vector<std::string> unused_keys;    ///< in the checkpoint, wanted by no rank
-  std::vector<std::string> skipped;        ///< newer checkpoints passed over as damaged: "step: why"
-  std::int64_t bytes_read = 0;             ///< by all ranks
+  std::vector<std::string> unused_keys;  ///< in the checkpoint, wanted by no rank
+  std::vector<std::string> skipped;      ///< newer checkpoints passed over as damaged: "step: why"
+  std::int64_t bytes_read = 0;           ///< by all ranks
 };
 
 struct StepInfo {

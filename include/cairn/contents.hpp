@@ -37,20 +37,22 @@ struct CheckpointMeta {
   double wall_time_seconds = 0;  ///< since 1970, when the save began
   std::string version;           ///< of Cairn
   int ranks = 0;
-  std::string policy;            ///< description of the sharding callback
-  std::string uuid;              ///< of the save
+  std::string policy;  ///< description of the sharding callback
+  std::string uuid;    ///< of the save
+  /// Sequence of the checkpoint that this run went on from; -1: unknown.
+  std::int64_t parent = -1;
 };
 
 struct CheckpointContents {
   std::string prefix;
   int num_files = 0;
-  bool big_endian = false;             ///< the data's byte order; only others write this
-  std::vector<StoredTensor> tensors;   ///< ascending by key, own metadata left out
-  std::vector<StoredTensor> own;       ///< Cairn's own entries: where the metadata is stored
+  bool big_endian = false;            ///< the data's byte order; only others write this
+  std::vector<StoredTensor> tensors;  ///< ascending by key, own metadata left out
+  std::vector<StoredTensor> own;      ///< Cairn's own entries: where the metadata is stored
   std::optional<CheckpointMeta> meta;
 
   const StoredTensor* find(std::string_view key) const;
-  std::int64_t total_bytes() const;    ///< of all stored slices
+  std::int64_t total_bytes() const;  ///< of all stored slices
 };
 
 }  // namespace cairn

@@ -17,8 +17,8 @@ struct ShardableTensor {
   std::string name;  ///< for people; the key unless the caller gave another
   std::string key;   ///< checkpoint key
   DType dtype{};
-  Dims shape;        ///< global shape
-  Box slice;         ///< the part of it, in global coordinates
+  Dims shape;  ///< global shape
+  Box slice;   ///< the part of it, in global coordinates
   DeviceTask task;
   std::size_t owner = 0;        ///< index of the tensor in the rank's State
   std::size_t owner_slice = 0;  ///< index of the slice in it; a re-sliced tensor keeps its parent's

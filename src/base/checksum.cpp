@@ -25,7 +25,8 @@ constexpr std::uint32_t multiply(std::uint32_t a, std::uint32_t b) {
 constexpr std::array<std::uint32_t, 64> byte_powers = [] {
   std::array<std::uint32_t, 64> powers{};
   powers[0] = one >> 8;
-  for (std::size_t k = 1; k < powers.size(); ++k) powers[k] = multiply(powers[k - 1], powers[k - 1]);
+  for (std::size_t k = 1; k < powers.size(); ++k)
+    powers[k] = multiply(powers[k - 1], powers[k - 1]);
   return powers;
 }();
 

@@ -4,20 +4,34 @@ namespace cairn {
 
 const char* code_name(Code code) {
   switch (code) {
-    case Code::invalid_argument: return "invalid_argument";
-    case Code::not_found: return "not_found";
-    case Code::already_exists: return "already_exists";
-    case Code::disagreement: return "disagreement";
-    case Code::coverage: return "coverage";
-    case Code::sharding: return "sharding";
-    case Code::data_loss: return "data_loss";
-    case Code::io: return "io";
-    case Code::no_space: return "no_space";
-    case Code::busy: return "busy";
-    case Code::unsupported: return "unsupported";
-    case Code::communication: return "communication";
-    case Code::durability_unknown: return "durability_unknown";
-    case Code::internal: return "internal";
+    case Code::invalid_argument:
+      return "invalid_argument";
+    case Code::not_found:
+      return "not_found";
+    case Code::already_exists:
+      return "already_exists";
+    case Code::disagreement:
+      return "disagreement";
+    case Code::coverage:
+      return "coverage";
+    case Code::sharding:
+      return "sharding";
+    case Code::data_loss:
+      return "data_loss";
+    case Code::io:
+      return "io";
+    case Code::no_space:
+      return "no_space";
+    case Code::busy:
+      return "busy";
+    case Code::unsupported:
+      return "unsupported";
+    case Code::communication:
+      return "communication";
+    case Code::durability_unknown:
+      return "durability_unknown";
+    case Code::internal:
+      return "internal";
   }
   return "unknown";
 }

@@ -29,8 +29,16 @@ void set_log_sink(LogSink replacement) {
 }
 
 void log(LogLevel level, std::string_view message) {
-  std::lock_guard lock(mutex);
-  if (sink()) sink()(level, message);
+  // Called without the lock, so that a sink may log or replace itself. What it throws is lost: a
+  // message must not make one rank take another path than the others.
+  const auto current = [] {
+    std::lock_guard lock(mutex);
+    return sink();
+  }();
+  try {
+    if (current) current(level, message);
+  } catch (const std::exception&) {
+  }
 }
 
 }  // namespace cairn

@@ -24,7 +24,8 @@ bool is_utf8(std::string_view text) {
       continue;
     }
     const int more = lead >= 0xf0 ? 3 : lead >= 0xe0 ? 2 : 1;
-    if (lead < 0xc2 || lead > 0xf4 || text.size() - i <= static_cast<std::size_t>(more)) return false;
+    if (lead < 0xc2 || lead > 0xf4 || text.size() - i <= static_cast<std::size_t>(more))
+      return false;
     std::uint32_t point = lead & (0x3f >> more);
     for (int k = 1; k <= more; ++k) {
       const auto next = static_cast<unsigned char>(text[i + static_cast<std::size_t>(k)]);

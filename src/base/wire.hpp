@@ -16,8 +16,8 @@ namespace cairn {
 class WireWriter {
  public:
   template <class T>
-    requires(std::is_trivially_copyable_v<T> && !std::is_convertible_v<T, std::string_view>)
-  WireWriter& put(const T& value) {
+  requires(std::is_trivially_copyable_v<T> &&
+           !std::is_convertible_v<T, std::string_view>) WireWriter& put(const T& value) {
     bytes_.append(reinterpret_cast<const char*>(&value), sizeof value);
     return *this;
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/checksum.hpp"
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "checkpoint/contents_reader.hpp"
@@ -19,19 +20,23 @@ CatalogEntry look_at(io::FileSystem& files, const io::Path& directory, const std
   CatalogEntry entry;
   entry.step = step;
   const auto prefix = directory / commit::prefix_name(name, step);
-  if (const auto status = files.status(directory / commit::index_name(commit::prefix_name(name, step)))) {
+  if (const auto status =
+          files.status(directory / commit::index_name(commit::prefix_name(name, step)))) {
     entry.wall_time_seconds = status->modified_seconds;
   }
   try {
     const auto loaded = load_index(files, prefix);
     const auto contents = parse_contents(loaded, prefix);
     entry.num_files = contents.num_files;
+    entry.ours = contents.meta || !contents.own.empty();
+    entry.identity = cat("index-", std::hex, crc32c(loaded.bytes));
     if (!loaded.meta_problem.empty()) entry.damage = loaded.meta_problem;
     if (contents.meta) {
       entry.sequence = contents.meta->sequence;
       entry.wall_time_seconds = contents.meta->wall_time_seconds;
       entry.ranks = contents.meta->ranks;
-      entry.uuid = contents.meta->uuid;
+      entry.parent = contents.meta->parent;
+      entry.identity = contents.meta->uuid;
     }
     for (const auto& tensor : contents.tensors) {
       if (entry.damage.empty() && !tensor.problem.empty()) {
@@ -40,6 +45,7 @@ CatalogEntry look_at(io::FileSystem& files, const io::Path& directory, const std
     }
   } catch (const Error& error) {
     entry.damage = error.what();
+    entry.unreadable = error.code() != Code::data_loss;
   }
   return entry;
 }
@@ -56,7 +62,7 @@ std::string damage_mark(io::FileSystem& files, const io::Path& directory, const 
   if (!files.status(path)) return "";
   const auto text = io::read_file(files, path, small_file_limit_bytes);
   const auto end = text.find('\n');
-  if (text.substr(0, end) != entry.uuid) return "";
+  if (text.substr(0, end) != entry.identity) return "";
   return end == text.npos ? "found damaged before" : text.substr(end + 1);
 }
 
@@ -93,9 +99,10 @@ std::vector<CatalogEntry> scan_catalog(io::FileSystem& files, const io::Path& di
     if (entry.sequence > 0 || entry.damage.empty()) continue;
     for (const auto& other : entries) {
       if (other.sequence == 0) continue;
-      const bool before = place(entry) && place(other) ? place(other) < place(entry)
-                                                       : other.step < entry.step;
-      if (before) order[entry.step] = std::max(order[entry.step], static_cast<double>(other.sequence) + 0.5);
+      const bool before =
+          place(entry) && place(other) ? place(other) < place(entry) : other.step < entry.step;
+      if (before)
+        order[entry.step] = std::max(order[entry.step], static_cast<double>(other.sequence) + 0.5);
     }
   }
   std::sort(entries.begin(), entries.end(), [&](const CatalogEntry& a, const CatalogEntry& b) {
@@ -107,14 +114,20 @@ std::vector<CatalogEntry> scan_catalog(io::FileSystem& files, const io::Path& di
 }
 
 void mark_superseded(std::vector<CatalogEntry>& entries) {
-  std::vector<CatalogEntry*> live;  // ascending in order and in step
-  for (auto& entry : entries) {
-    entry.superseded = false;
-    while (!live.empty() && live.back()->step >= entry.step) {
-      live.back()->superseded = true;
-      live.pop_back();
+  for (auto& entry : entries) entry.superseded = false;
+  for (std::size_t now = 0; now < entries.size(); ++now) {
+    const auto& entry = entries[now];
+    // The last of those that came no later than the parent. What could not be read has no sequence
+    // and goes by its place.
+    std::size_t behind = 0;
+    for (std::size_t i = 0; i < now && entry.parent >= 0; ++i) {
+      const auto& older = entries[i];
+      const bool of_others = !older.ours && older.damage.empty();
+      if (of_others || (older.sequence > 0 && older.sequence <= entry.parent)) behind = i + 1;
     }
-    live.push_back(&entry);
+    for (std::size_t i = behind; i < now; ++i) {
+      if (entry.parent >= 0 || entries[i].step >= entry.step) entries[i].superseded = true;
+    }
   }
 }
 
@@ -130,9 +143,13 @@ std::vector<std::int64_t> choose_victims(const std::vector<CatalogEntry>& entrie
                                          int max_to_keep) {
   if (max_to_keep <= 0) return {};
   std::vector<const CatalogEntry*> ranked;
-  for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) ranked.push_back(&*entry);
+  for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
+    if (entry->ours && !entry->unreadable) ranked.push_back(&*entry);
+  }
   std::stable_sort(ranked.begin(), ranked.end(), [](const auto* a, const auto* b) {
-    const auto worth = [](const CatalogEntry& e) { return !e.damage.empty() ? 2 : e.superseded ? 1 : 0; };
+    const auto worth = [](const CatalogEntry& e) {
+      return !e.damage.empty() ? 2 : e.superseded ? 1 : 0;
+    };
     return worth(*a) < worth(*b);
   });
   std::vector<std::int64_t> victims;
@@ -147,7 +164,7 @@ void mark_damaged(io::FileSystem& files, const io::Path& directory, const std::s
                   const CatalogEntry& entry, const std::string& reason) {
   const auto path = mark_path(directory, name, entry.step);
   io::create_directories(files, path.parent_path());
-  io::replace_file(files, path, entry.uuid + "\n" + reason);
+  io::replace_file(files, path, entry.identity + "\n" + reason);
 }
 
 void update_state_file(io::FileSystem& files, const io::Path& directory, const std::string& name,
@@ -160,7 +177,8 @@ void update_state_file(io::FileSystem& files, const io::Path& directory, const s
     state.timestamps.push_back(entry.wall_time_seconds);
   };
   for (const auto& entry : entries) {
-    if (entry.damage.empty() && &entry != live.front()) add(entry);
+    if (&entry != live.front())
+      add(entry);  // damaged ones too: their place is known from here only
   }
   add(*live.front());
   state.model_checkpoint_path = state.all_paths.back();

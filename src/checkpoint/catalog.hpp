@@ -14,25 +14,31 @@ struct CatalogEntry {
   double wall_time_seconds = 0;  ///< of the save; of the index file where that is unknown
   int num_files = 0;
   int ranks = 0;
-  std::string uuid;
-  std::string damage;       ///< why it cannot be trusted; empty: not known to be damaged
-  bool superseded = false;  ///< an earlier step was committed after it
+  std::int64_t parent = -1;      ///< sequence of the checkpoint it went on from; -1: unknown
+  std::string identity;          ///< of this very save: its UUID, or the checksum of its index
+  std::string damage;            ///< why it cannot be trusted; empty: not known to be damaged
+  bool unreadable = false;       ///< the damage is only that it could not be read now
+  bool ours = false;             ///< Cairn wrote it; others' checkpoints are never removed
+  bool volatile_commit = false;  ///< visible, but its last fsync failed
+  bool superseded = false;       ///< an earlier step was committed after it
 };
 
-/// Rank 0 only. Reads every index; ascending by commit order. Checkpoints of other programs order by
-/// the state file, then by time, before ours. A damaged index keeps its place by the state file.
+/// Rank 0 only. Reads every index; ascending by commit order. Checkpoints of other programs order
+/// by the state file, then by time, before ours. A damaged index keeps its place by the state file.
 std::vector<CatalogEntry> scan_catalog(io::FileSystem&, const io::Path& directory,
                                        const std::string& name);
 
-/// Marks what a return to an earlier step has left behind: step S is superseded if a later commit
-/// has a step of S or less.
+/// Marks what a return to an earlier checkpoint has left behind: whatever was committed between a
+/// checkpoint and the one that its run went on from. Where that is unknown: whatever has the same
+/// or a higher step than a later commit.
 void mark_superseded(std::vector<CatalogEntry>&);
 
 /// The entries that a restore tries, newest first: live and not known to be damaged.
 std::vector<const CatalogEntry*> restorable(const std::vector<CatalogEntry>&);
 
 /// Steps to remove so that max_to_keep stay (0: none go). What is kept first: live ones newest
-/// first, then superseded ones, then damaged ones.
+/// first, then superseded ones, then damaged ones. Others' checkpoints and what could not be read
+/// now are neither counted nor removed.
 std::vector<std::int64_t> choose_victims(const std::vector<CatalogEntry>&, int max_to_keep);
 
 /// A mark that outlives the process: this save was found damaged. Durable on return.

@@ -68,6 +68,7 @@ IndexFile load_index(io::FileSystem& files, const io::Path& prefix) {
       loaded.meta = read_string_slice(files, contents, *stored, stored->slices.at(0)).at(0);
       bundle::decode_meta(loaded.meta);
     } catch (const Error& error) {
+      if (error.code() != Code::data_loss) throw;  // not readable now: that says nothing of it
       loaded.meta.clear();
       loaded.meta_problem = error.what();
     }
@@ -150,8 +151,8 @@ std::vector<std::string> read_string_slice(io::FileSystem& files,
   try {
     return bundle::decode_strings(bytes, slice.box.count(), slice.crc32c, contents.big_endian);
   } catch (Error& error) {
-    throw error.of_tensor(tensor.key).at(
-        data_path(contents.prefix, slice.file, contents.num_files).string());
+    throw error.of_tensor(tensor.key)
+        .at(data_path(contents.prefix, slice.file, contents.num_files).string());
   }
 }
 
@@ -206,10 +207,10 @@ void require_stored(const StoredTensor& tensor, const std::vector<Box>& wanted) 
     });
     if (covered == want.count()) continue;  // the index reader has refused overlaps
     const auto gap = find_gap(want, parts);
-    throw Error(Code::data_loss,
+    throw Error(Code::not_found,
                 cat("tensor '", tensor.key, "' ", shape_text(tensor.shape), ": ",
                     box_text(gap.value_or(want)), " is in no stored slice"),
-                "the checkpoint holds a part of the tensor only")
+                "the checkpoint holds a part of the tensor only", "Ask for what is there.")
         .of_tensor(tensor.key);
   }
 }

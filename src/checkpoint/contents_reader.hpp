@@ -47,7 +47,7 @@ std::vector<std::string> read_string_slice(io::FileSystem&, const CheckpointCont
 std::vector<std::string> read_strings(io::FileSystem&, const CheckpointContents&,
                                       const StoredTensor&);
 
-/// Throws data_loss if the stored slices do not cover each of these boxes.
+/// Throws not_found if the stored slices do not cover each of these boxes.
 void require_stored(const StoredTensor&, const std::vector<Box>& wanted);
 
 /// What is said when bytes of a slice do not have the stored checksum.

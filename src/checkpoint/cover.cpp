@@ -43,9 +43,8 @@ std::vector<Task> cover(const Job& job, const State& state) {
   Group& group = *job.group;
   WireWriter mine;
   together(group, [&] { put(mine, declare(state, group.rank())); });
-  const auto all = reduce_to_root(group, mine.take(), [](std::string low, std::string high) {
-    return std::move(low) + high;
-  });
+  const auto all = reduce_to_root(
+      group, mine.take(), [](std::string low, std::string high) { return std::move(low) + high; });
   std::vector<std::string> orders;
   together(group, [&] {
     if (group.rank() != 0) return;

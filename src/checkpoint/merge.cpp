@@ -38,8 +38,8 @@ std::vector<StoredTensor> join_entries(std::vector<StoredTensor> entries) {
     std::vector<Box> boxes;
     for (const auto& slice : tensor.slices) boxes.push_back(slice.box);
     if (const auto twice = find_overlap(boxes)) {
-      throw Error(Code::internal, cat("entries of tensor '", tensor.key, "' overlap: ",
-                                      box_text(boxes[twice->first]), " and ",
+      throw Error(Code::internal, cat("entries of tensor '", tensor.key,
+                                      "' overlap: ", box_text(boxes[twice->first]), " and ",
                                       box_text(boxes[twice->second])))
           .of_tensor(tensor.key);
     }

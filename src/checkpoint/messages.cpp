@@ -13,7 +13,8 @@ Box get_box(WireReader& in) {
 
 void put(WireWriter& out, const std::vector<Declaration>& declarations) {
   for (const auto& one : declarations) {
-    out.put(one.key).put(one.dtype).put(one.shape).put(one.rank).put(std::uint64_t{one.boxes.size()});
+    out.put(one.key).put(one.dtype).put(one.shape).put(one.rank).put(
+        std::uint64_t{one.boxes.size()});
     for (const auto& box : one.boxes) put(out, box);
   }
 }

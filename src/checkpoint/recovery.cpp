@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "base/checksum.hpp"
 #include "base/text.hpp"
@@ -39,8 +40,8 @@ Candidate read_candidate(io::FileSystem& files, commit::Transaction save) {
   std::vector<bundle::PartRecord> records;
   for (const auto& file : files.list(save.temp())) {
     if (commit::parse_temp_name(file).kind != commit::ParsedName::Kind::record) continue;
-    records.push_back(bundle::decode_part_record(
-        io::read_file(files, save.temp() / file, record_limit_bytes)));
+    records.push_back(
+        bundle::decode_part_record(io::read_file(files, save.temp() / file, record_limit_bytes)));
   }
   const auto refuse = [&](std::string why) { throw Error(Code::data_loss, std::move(why)); };
   if (records.empty()) refuse("no part record");
@@ -53,9 +54,8 @@ Candidate read_candidate(io::FileSystem& files, commit::Transaction save) {
   int data_files = 0;
   for (const auto& record : records) {
     if (record.uuid != save.uuid || record.fingerprint != first.fingerprint ||
-        record.parts != first.parts || record.num_files != first.num_files ||
-        record.part < 0 || record.part >= first.parts ||
-        seen[static_cast<std::size_t>(record.part)]) {
+        record.parts != first.parts || record.num_files != first.num_files || record.part < 0 ||
+        record.part >= first.parts || seen[static_cast<std::size_t>(record.part)]) {
       refuse("part records of different saves");
     }
     seen[static_cast<std::size_t>(record.part)] = true;
@@ -106,14 +106,22 @@ std::optional<Error> check_share(const Job& job, const std::vector<std::string>&
         }
       }
     }
-  } catch (const Error& error) {
-    return error;
+  } catch (...) {
+    return error_in_flight();
   }
   return std::nullopt;
 }
 
+// Saves that could not be read now: neither completed nor removed.
+struct Undecided {
+  std::set<std::string> temps;
+  std::set<std::int64_t> steps;
+};
+
+enum class Finding { whole, damaged, unreadable };
+
 // Collective. Whether every byte of the candidate, which rank 0 knows, is what was written.
-bool whole(const Job& job, const Candidate& candidate, std::string& why) {
+Finding examine(const Job& job, const Candidate& candidate, std::string& why) {
   std::string message;
   if (job.root()) {
     WireWriter writer;
@@ -130,35 +138,58 @@ bool whole(const Job& job, const Candidate& candidate, std::string& why) {
   } catch (const Error& error) {
     if (error.code() == Code::communication) throw;
     why = error.what();
-    return false;
+    return error.code() == Code::data_loss ? Finding::damaged : Finding::unreadable;
   }
-  return true;
+  return Finding::whole;
 }
 
-std::vector<Candidate> find_candidates(const Job& job) {
+// The contents of a committed checkpoint, or nothing where that cannot be told: then its files are
+// left alone.
+std::optional<CheckpointContents> try_contents(const Job& job, std::int64_t step) {
+  try {
+    return read_contents(*job.files, job.prefix(step));
+  } catch (const Error& error) {
+    if (error.code() != Code::data_loss && error.code() != Code::not_found) {
+      log(LogLevel::warning, cat("step ", step, " cannot be read now: ", error.what()));
+    }
+    return std::nullopt;
+  }
+}
+
+std::vector<Candidate> find_candidates(const Job& job, Undecided& undecided) {
   std::vector<Candidate> candidates;
   auto& files = *job.files;
-  for (const auto& name : files.list(job.directory)) {
+  const auto names = files.list(job.directory);
+  // A save that something was committed after has been given up, or was committed and is replaced.
+  std::int64_t committed = 0;
+  for (const auto& name : names) {
+    const auto parsed = commit::parse_name(name, job.options.name);
+    if (parsed.kind != commit::ParsedName::Kind::index) continue;
+    const auto there = try_contents(job, parsed.step);
+    if (there && there->meta) committed = std::max(committed, there->meta->sequence);
+  }
+  for (const auto& name : names) {
     const auto parsed = commit::parse_name(name, job.options.name);
     if (parsed.kind != commit::ParsedName::Kind::temp_directory) continue;
     const commit::Transaction save{job.directory, job.options.name, parsed.step, parsed.uuid, 0};
+    const auto there = try_contents(job, save.step);
+    if (there && there->meta && there->meta->uuid == save.uuid) continue;  // but for the tidying
     try {
-      // Committed, but for the tidying.
-      const auto there = read_contents(files, save.prefix());
-      if (there.meta && there.meta->uuid == save.uuid) continue;
+      auto candidate = read_candidate(files, save);
+      if (candidate.meta.sequence <= committed) {
+        log(LogLevel::info, cat("save ", name, " is behind what was committed after it"));
+        continue;
+      }
+      candidates.push_back(std::move(candidate));
     } catch (const Error& error) {
-      if (error.code() != Code::not_found && error.code() != Code::data_loss) throw;
-    }
-    try {
-      candidates.push_back(read_candidate(files, save));
-    } catch (const Error& error) {
-      if (error.code() != Code::data_loss && error.code() != Code::internal) throw;
       log(LogLevel::info, cat("save ", name, " did not finish: ", error.what()));
+      if (error.code() == Code::data_loss || error.code() == Code::internal) continue;
+      undecided.temps.insert(name);
+      undecided.steps.insert(parsed.step);
     }
   }
-  std::sort(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) {
-    return a.meta.sequence < b.meta.sequence;
-  });
+  std::sort(candidates.begin(), candidates.end(),
+            [](const auto& a, const auto& b) { return a.meta.sequence < b.meta.sequence; });
   return candidates;
 }
 
@@ -172,7 +203,8 @@ void roll_forward(const Job& job, const Candidate& candidate) {
 }
 
 // Whatever of ours no checkpoint refers to, when these saves have been completed.
-std::vector<RecoveryStep> find_debris(const Job& job, const std::vector<Candidate>& completed) {
+std::vector<RecoveryStep> find_debris(const Job& job, const std::vector<Candidate>& completed,
+                                      const Undecided& undecided) {
   using Kind = commit::ParsedName::Kind;
   auto& files = *job.files;
   std::map<std::int64_t, int> files_of_step;  // -1: an index that cannot be read; leave its data
@@ -184,21 +216,18 @@ std::vector<RecoveryStep> find_debris(const Job& job, const std::vector<Candidat
     const auto parsed = commit::parse_name(name, job.options.name);
     ours |= parsed.kind == Kind::temp_directory;
     if (parsed.kind != Kind::index) continue;
-    try {
-      const auto contents = read_contents(files, job.prefix(parsed.step));
-      files_of_step[parsed.step] = contents.num_files;
-      ours |= contents.meta.has_value();
-    } catch (const Error& error) {
-      if (error.code() != Code::data_loss) throw;
-      files_of_step[parsed.step] = -1;
-    }
+    const auto contents = try_contents(job, parsed.step);
+    files_of_step[parsed.step] = contents ? contents->num_files : -1;
+    ours |= contents && contents->meta;
   }
   for (const auto& candidate : completed) {
     files_of_step[candidate.save.step] = candidate.save.num_files;
   }
+  for (const auto step : undecided.steps) files_of_step[step] = -1;
   std::vector<RecoveryStep> debris;
   for (const auto& name : names) {
     const auto parsed = commit::parse_name(name, job.options.name);
+    if (undecided.temps.count(name)) continue;
     if (parsed.kind == Kind::temp_directory) {
       debris.push_back({name, false, "a save that did not finish"});
     } else if (parsed.kind == Kind::state_temporary) {
@@ -224,18 +253,21 @@ std::vector<RecoveryStep> find_debris(const Job& job, const std::vector<Candidat
   return debris;
 }
 
-void collect_debris(const Job& job) {
+// What cannot be removed stays: a job must not fail for that.
+void collect_debris(const Job& job, const Undecided& undecided) {
   auto& files = *job.files;
-  const auto debris = find_debris(job, {});
-  for (const auto& step : debris) {
-    const auto path = job.directory / step.entry;
-    const auto kind = commit::parse_name(step.entry, job.options.name).kind;
-    if (kind == commit::ParsedName::Kind::temp_directory) {
-      commit::remove_temp(files, path);
-    } else {
-      files.remove(path);
+  const auto debris = find_debris(job, {}, undecided);
+  for (const auto& step : debris) try {
+      const auto path = job.directory / step.entry;
+      const auto kind = commit::parse_name(step.entry, job.options.name).kind;
+      if (kind == commit::ParsedName::Kind::temp_directory) {
+        commit::remove_temp(files, path);
+      } else {
+        files.remove(path);
+      }
+    } catch (const Error& error) {
+      log(LogLevel::warning, cat("debris stays: ", error.what()));
     }
-  }
   if (!debris.empty()) files.sync_directory(job.directory);
 }
 
@@ -260,12 +292,13 @@ void leave_record(const Job& job, const commit::Transaction& save, const Checkpo
 bool recover(const Job& job) {
   Group& group = *job.group;
   std::vector<Candidate> candidates;
+  Undecided undecided;
   std::int64_t count = 0;
   together(group, [&] {
     if (!job.root()) return;
     // What the last process saw renamed may not be durable yet; nothing is built on it before.
     job.files->sync_directory(job.directory);
-    candidates = find_candidates(job);
+    candidates = find_candidates(job, undecided);
     count = static_cast<std::int64_t>(candidates.size());
   });
   group.all_reduce({&count, 1}, Group::Op::max);
@@ -274,19 +307,23 @@ bool recover(const Job& job) {
     static const Candidate none;
     const auto& candidate = job.root() ? candidates[static_cast<std::size_t>(i)] : none;
     std::string why;
-    const bool complete = whole(job, candidate, why);
+    const auto finding = examine(job, candidate, why);
     together(group, [&] {
       if (!job.root()) return;
-      if (complete) {
+      if (finding == Finding::whole) {
         roll_forward(job, candidate);
         any = true;
-      } else {
-        log(LogLevel::info, cat("save of step ", candidate.save.step, " did not finish: ", why));
+        return;
+      }
+      log(LogLevel::info, cat("save of step ", candidate.save.step, " did not finish: ", why));
+      if (finding == Finding::unreadable) {
+        undecided.temps.insert(candidate.save.temp().filename().string());
+        undecided.steps.insert(candidate.save.step);
       }
     });
   }
   together(group, [&] {
-    if (job.root()) collect_debris(job);
+    if (job.root()) collect_debris(job, undecided);
   });
   return any;
 }
@@ -294,14 +331,15 @@ bool recover(const Job& job) {
 std::vector<RecoveryStep> plan_recovery(const Job& job) {
   std::vector<RecoveryStep> steps;
   std::vector<Candidate> completed;
-  for (auto& candidate : find_candidates(job)) {
+  Undecided undecided;
+  for (auto& candidate : find_candidates(job, undecided)) {
     std::string why;
-    if (!whole(job, candidate, why)) continue;
+    if (examine(job, candidate, why) != Finding::whole) continue;
     steps.push_back({candidate.save.temp().filename().string(), true,
                      cat("step ", candidate.save.step, ": all its bytes were durable")});
     completed.push_back(std::move(candidate));
   }
-  for (auto& step : find_debris(job, completed)) {
+  for (auto& step : find_debris(job, completed, undecided)) {
     const bool becomes = std::any_of(steps.begin(), steps.end(), [&](const auto& done) {
       return done.completes && done.entry == step.entry;
     });

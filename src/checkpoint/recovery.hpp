@@ -5,8 +5,8 @@
 
 namespace cairn {
 
-/// Leaves this rank's part record in the temp directory, durable (step 2 of the protocol). After the
-/// last writer's, the save counts: recovery completes it.
+/// Leaves this rank's part record in the temp directory, durable (step 2 of the protocol). After
+/// the last writer's, the save counts: recovery completes it.
 void leave_record(const Job&, const commit::Transaction&, const CheckpointMeta&, const FileLayout&,
                   std::vector<StoredTensor> entries);
 

@@ -21,9 +21,9 @@ const StoredTensor& match(const CheckpointContents& contents, const std::string&
                           const LocalTensor& tensor) {
   const auto* stored = contents.find(key);
   if (!stored) {
-    throw Error(Code::not_found,
-                cat("tensor '", key, "' is not in the checkpoint ", contents.prefix),
-                "the state wants it", "Leave it out of the state, or restore a checkpoint that has it.")
+    throw Error(
+        Code::not_found, cat("tensor '", key, "' is not in the checkpoint ", contents.prefix),
+        "the state wants it", "Leave it out of the state, or restore a checkpoint that has it.")
         .of_tensor(key);
   }
   if (!stored->problem.empty()) {
@@ -110,10 +110,12 @@ std::int64_t restore_strings(const Job& job, const CheckpointContents& contents,
       values.emplace_back(number, WireReader(message).get_all<std::string>());
     }
   }
-  for (auto& [number, strings] : values) {
-    const auto& key = contents.tensors[static_cast<std::size_t>(number)].key;
-    if (const auto& memory = state.find(key)->strings) memory->set(std::move(strings));
-  }
+  together(*job.group, [&] {
+    for (auto& [number, strings] : values) {
+      const auto& key = contents.tensors[static_cast<std::size_t>(number)].key;
+      if (const auto& memory = state.find(key)->strings) memory->set(std::move(strings));
+    }
+  });
   return bytes_read;
 }
 

@@ -114,6 +114,7 @@ class Restore {
   // Once rounds have begun, a rank that threw would leave the others waiting for its messages: all
   // memory is taken before, and errors are kept until everybody has moved everything.
   void allocate() {
+    for (const auto* slice : memories_) places_.push_back(slice->memory->contiguous_writable());
     std::int64_t chunk = 0, kept = 0, out = 0, in = 0;
     const auto me = job_.rank();
     for (const auto& round : plan_.rounds) {
@@ -155,7 +156,7 @@ class Restore {
   // Where a box lies in the application's memory, if it is one run of bytes there.
   std::byte* place_of(const plan::Piece& piece, std::int64_t element_bytes) const {
     const auto& slice = memory_of(piece);
-    auto* base = slice.memory->contiguous_writable();
+    auto* base = places_[static_cast<std::size_t>(target_of(piece).id)];
     if (!base) return nullptr;
     const auto at = contiguous_at(piece.box.relative_to(slice.box.start), slice.box.extent);
     return at ? base + *at * element_bytes : nullptr;
@@ -273,9 +274,8 @@ class Restore {
   void check_runs() {
     WireWriter mine;
     for (const auto& run : runs_) mine.put(run);
-    const auto all = reduce_to_root(*job_.group, mine.take(), [](std::string a, std::string b) {
-      return std::move(a) + b;
-    });
+    const auto all = reduce_to_root(*job_.group, mine.take(),
+                                    [](std::string a, std::string b) { return std::move(a) + b; });
     together(*job_.group, [&] {
       if (!job_.root()) return;
       std::vector<Run> runs;
@@ -312,6 +312,7 @@ class Restore {
   std::vector<plan::Target> targets_;
   plan::ExchangePlan plan_;
 
+  std::vector<std::byte*> places_;      // of the memories that are one run of bytes; else null
   const plan::Chunk* chunk_ = nullptr;  // in hand
   std::span<std::byte> bytes_;          // its elements, in buffer_ or in the application's memory
   std::unique_ptr<std::byte[]> buffer_, packed_, arrived_;

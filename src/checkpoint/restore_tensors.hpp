@@ -12,7 +12,7 @@ struct Want {
   int tensor;  ///< index into contents.tensors
   Box box;
   int rank;
-  int id;      ///< on that rank: which slice memory
+  int id;  ///< on that rank: which slice memory
 };
 
 /// Collective. `wants` is the same on all ranks; `memories` is this rank's, by id. Without `place`

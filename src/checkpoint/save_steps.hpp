@@ -34,9 +34,9 @@ LocalShards shard(const Job&, const State&, const std::vector<Task>&);
 
 /// Lay out (collective): data files are numbered over ranks in rank order.
 struct FileLayout {
-  int first_file = 0;     ///< of this rank
-  int data_files = 0;     ///< of all ranks
-  int writer = -1;        ///< this rank's number among the ranks that write, -1: it writes nothing
+  int first_file = 0;  ///< of this rank
+  int data_files = 0;  ///< of all ranks
+  int writer = -1;     ///< this rank's number among the ranks that write, -1: it writes nothing
   int writers = 0;
   std::int64_t total_bytes = 0;
 };

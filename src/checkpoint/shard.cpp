@@ -70,10 +70,8 @@ LocalShards shard(const Job& job, const State& state, const std::vector<Task>& t
 }
 
 FileLayout lay_out(Group& group, const LocalShards& local) {
-  const auto mine = WireWriter()
-                        .put(static_cast<std::int64_t>(local.shards.size()))
-                        .put(local.bytes)
-                        .take();
+  const auto mine =
+      WireWriter().put(static_cast<std::int64_t>(local.shards.size())).put(local.bytes).take();
   FileLayout layout;
   const auto all = all_gather(group, mine);
   for (int rank = 0; rank < group.size(); ++rank) {

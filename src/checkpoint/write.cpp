@@ -61,8 +61,7 @@ void append_elements(DataFile& file, const LocalSlice& slice, const Box& part,
 }  // namespace
 
 std::vector<StoredTensor> write_shards(const Job& job, const State& state, const LocalShards& local,
-                                       const FileLayout& layout,
-                                       const commit::Transaction& save) {
+                                       const FileLayout& layout, const commit::Transaction& save) {
   std::vector<StoredTensor> entries;
   std::vector<std::byte> buffer;
   for (std::size_t i = 0; i < local.shards.size(); ++i) {
@@ -93,8 +92,12 @@ std::vector<StoredTensor> write_shards(const Job& job, const State& state, const
           stored.crc32c = file.crc();
         }
         stored.size = file.end() - stored.offset;
-        entries.push_back({key, tensor.dtype, tensor.shape, box != Box::whole(tensor.shape),
-                           {std::move(stored)}, ""});
+        entries.push_back({key,
+                           tensor.dtype,
+                           tensor.shape,
+                           box != Box::whole(tensor.shape),
+                           {std::move(stored)},
+                           ""});
       }
     }
     file.finish();

@@ -72,16 +72,19 @@ void seal(io::FileSystem& fs, const Transaction& save) { fs.sync_directory(save.
 void abandon(io::FileSystem& fs, const Transaction& save) {
   std::optional<Error> first;
   if (!fs.status(save.temp())) return;
+  bool records = false, withdrawn = false;
   for (const auto& file : fs.list(save.temp())) {
-    if (!is_record(file)) continue;
+    if (withdrawn || !is_record(file)) continue;
+    records = true;
     attempt(first, [&] {
       fs.remove(save.temp() / file);
       fs.sync_directory(save.temp());
+      withdrawn = true;
     });
-    break;
   }
-  // If the record could not be removed, the data must stay: half of it gone would look like loss.
-  if (first) throw *first;
+  // If no record could be removed, the data must stay: half of it gone would look like loss.
+  if (records && !withdrawn) throw *first;
+  first.reset();
   for (int file = 0; file < save.num_files; ++file) {
     attempt(first, [&] { remove_if_there(fs, save.data(file)); });
   }
@@ -106,7 +109,12 @@ void publish(io::FileSystem& fs, const Transaction& save, const std::string& ind
   }
   fs.sync_directory(save.directory);
 
-  fs.rename(save.staged_index(), save.index());
+  try {
+    fs.rename(save.staged_index(), save.index());
+  } catch (const Error&) {
+    // Servers may carry out a rename and yet report an error: then it is committed.
+    if (io::exists(fs, save.staged_index())) throw;
+  }
   try {
     fs.sync_directory(save.directory);
   } catch (const Error& error) {
@@ -120,7 +128,8 @@ void publish(io::FileSystem& fs, const Transaction& save, const std::string& ind
 void clean_up(io::FileSystem& fs, const Transaction& save) {
   for (const auto& file : fs.list(save.directory)) {
     const auto parsed = parse_name(file, save.name);
-    if (parsed.kind == ParsedName::Kind::data && parsed.step == save.step && parsed.count != save.num_files) {
+    if (parsed.kind == ParsedName::Kind::data && parsed.step == save.step &&
+        parsed.count != save.num_files) {
       fs.remove(save.directory / file);
     }
   }
@@ -158,6 +167,7 @@ void remove_temp(io::FileSystem& fs, const io::Path& temp) {
   if (foreign) {
     log(LogLevel::warning, temp.string() + " stays: it holds files that are not ours");
   } else {
+    fs.sync_directory(temp);  // not to come back with records in it
     fs.remove_directory(temp);
   }
 }

@@ -11,17 +11,17 @@ namespace cairn::commit {
 /// One save in progress. A value; every rank of the save has the same.
 struct Transaction {
   io::Path directory;
-  std::string name;      ///< of the checkpoints: PREFIX is directory/name-step
+  std::string name;  ///< of the checkpoints: PREFIX is directory/name-step
   std::int64_t step = 0;
-  std::string uuid;      ///< of this save
-  int num_files = 0;     ///< final data files, N
+  std::string uuid;   ///< of this save
+  int num_files = 0;  ///< final data files, N
 
   io::Path prefix() const;
   io::Path temp() const;
-  io::Path part(int file) const;          ///< data file in the temp directory
+  io::Path part(int file) const;  ///< data file in the temp directory
   io::Path record(int writer, int writers) const;
   io::Path staged_index() const;
-  io::Path data(int file) const;          ///< data file under its final name
+  io::Path data(int file) const;  ///< data file under its final name
   io::Path index() const;
 };
 

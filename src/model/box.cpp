@@ -16,7 +16,8 @@ std::int64_t element_count(const Dims& shape) {
   bool zero = false, overflow = false;
   for (const auto extent : shape) {
     if (extent < 0) {
-      throw Error(Code::invalid_argument, cat("shape ", shape_text(shape), " has a negative extent"));
+      throw Error(Code::invalid_argument,
+                  cat("shape ", shape_text(shape), " has a negative extent"));
     }
     zero |= extent == 0;
     if (!zero && __builtin_mul_overflow(count, extent, &count)) overflow = true;

@@ -10,8 +10,8 @@ namespace cairn {
 namespace {
 
 [[noreturn]] void malformed(std::string_view text, std::string_view reason) {
-  throw Error(Code::invalid_argument, cat("device \"", text, "\" is malformed"), std::string(reason),
-              "Write it as \"/job:worker/replica:0/task:3/device:CPU:0\".");
+  throw Error(Code::invalid_argument, cat("device \"", text, "\" is malformed"),
+              std::string(reason), "Write it as \"/job:worker/replica:0/task:3/device:CPU:0\".");
 }
 
 }  // namespace
@@ -65,8 +65,8 @@ DeviceTask parse_device_task(std::string_view text) {
 }
 
 std::string to_string(const DeviceTask& task) {
-  return cat("/job:", task.job, "/replica:", task.replica, "/task:", task.task, "/device:",
-             task.device_type, ":", task.device_index);
+  return cat("/job:", task.job, "/replica:", task.replica, "/task:", task.task,
+             "/device:", task.device_type, ":", task.device_index);
 }
 
 }  // namespace cairn

@@ -23,16 +23,17 @@ class HostMemory : public SliceMemory {
 
   void read(const Box& part, std::byte* out) const override {
     if (part.empty()) return;
-    walk(part, 0, offset_of(part), [&](std::int64_t at, std::int64_t elements, std::int64_t stride) {
-      if (stride == 1) {
-        std::memcpy(out, data_ + at * item_, static_cast<std::size_t>(elements * item_));
-        out += elements * item_;
-      } else {
-        for (std::int64_t i = 0; i < elements; ++i, out += item_) {
-          std::memcpy(out, data_ + (at + i * stride) * item_, static_cast<std::size_t>(item_));
-        }
-      }
-    });
+    walk(part, 0, offset_of(part),
+         [&](std::int64_t at, std::int64_t elements, std::int64_t stride) {
+           if (stride == 1) {
+             std::memcpy(out, data_ + at * item_, static_cast<std::size_t>(elements * item_));
+             out += elements * item_;
+           } else {
+             for (std::int64_t i = 0; i < elements; ++i, out += item_) {
+               std::memcpy(out, data_ + (at + i * stride) * item_, static_cast<std::size_t>(item_));
+             }
+           }
+         });
   }
 
   void write(const Box& part, const std::byte* in) override {
@@ -41,16 +42,18 @@ class HostMemory : public SliceMemory {
                   "it was given for saving only", "Restore into memory that may be written.");
     }
     if (part.empty()) return;
-    walk(part, 0, offset_of(part), [&](std::int64_t at, std::int64_t elements, std::int64_t stride) {
-      if (stride == 1) {
-        std::memcpy(writable_ + at * item_, in, static_cast<std::size_t>(elements * item_));
-        in += elements * item_;
-      } else {
-        for (std::int64_t i = 0; i < elements; ++i, in += item_) {
-          std::memcpy(writable_ + (at + i * stride) * item_, in, static_cast<std::size_t>(item_));
-        }
-      }
-    });
+    walk(part, 0, offset_of(part),
+         [&](std::int64_t at, std::int64_t elements, std::int64_t stride) {
+           if (stride == 1) {
+             std::memcpy(writable_ + at * item_, in, static_cast<std::size_t>(elements * item_));
+             in += elements * item_;
+           } else {
+             for (std::int64_t i = 0; i < elements; ++i, in += item_) {
+               std::memcpy(writable_ + (at + i * stride) * item_, in,
+                           static_cast<std::size_t>(item_));
+             }
+           }
+         });
   }
 
   const std::byte* contiguous() const override { return contiguous_ ? data_ : nullptr; }
@@ -100,8 +103,8 @@ std::shared_ptr<SliceMemory> host_memory(DType dtype, const void* data, void* wr
                 "Strings are given with cairn::strings.");
   }
   if (!strides.empty() && strides.size() != extent.size()) {
-    throw Error(Code::invalid_argument, cat("a slice of extent ", shape_text(extent), " has ",
-                                            strides.size(), " strides"));
+    throw Error(Code::invalid_argument,
+                cat("a slice of extent ", shape_text(extent), " has ", strides.size(), " strides"));
   }
   if (!data && element_count(extent) != 0) {
     throw Error(Code::invalid_argument,

@@ -9,7 +9,8 @@ namespace {
 
 [[noreturn]] void malformed(std::string_view text, std::string_view reason) {
   throw Error(Code::invalid_argument, cat("slice spec \"", text, "\" is malformed"),
-              std::string(reason), "Write full extents, then start,length or - of each dimension, "
+              std::string(reason),
+              "Write full extents, then start,length or - of each dimension, "
               "such as \"40 30 0,20:-\".");
 }
 
@@ -44,8 +45,8 @@ SliceSpec parse_slice_spec(std::string_view text) {
   words.pop_back();
   for (const auto word : words) spec.shape.push_back(number(word));
   // A scalar has no dimension to write: "" stands for it, or " " with nothing on either side.
-  const auto parts = spec.shape.empty() && slices.empty() ? std::vector<std::string_view>{}
-                                                          : split(slices, ':');
+  const auto parts =
+      spec.shape.empty() && slices.empty() ? std::vector<std::string_view>{} : split(slices, ':');
   if (parts.size() != spec.shape.size()) {
     malformed(text, cat(spec.shape.size(), " extents but ", parts.size(), " slices"));
   }

@@ -50,7 +50,8 @@ LocalTensor slice(DType dtype, void* data, Dims shape, Dims start, Dims extent, 
                   std::move(strides));
 }
 
-LocalTensor slice(DType dtype, const void* data, Dims shape, Dims start, Dims extent, Dims strides) {
+LocalTensor slice(DType dtype, const void* data, Dims shape, Dims start, Dims extent,
+                  Dims strides) {
   return slice_of(dtype, data, nullptr, std::move(shape), std::move(start), std::move(extent),
                   std::move(strides));
 }
@@ -76,14 +77,18 @@ LocalTensor patches(std::vector<LocalTensor> slices) {
     throw Error(Code::invalid_argument, "patches() was given no slice", "",
                 "Use nothing(dtype, shape) for a rank that holds none.");
   }
+  for (const auto& one : slices) {
+    if (!one.strings) continue;
+    throw Error(Code::invalid_argument, "patches() was given strings",
+                "a string tensor is whole on each rank that has it");
+  }
   LocalTensor all = std::move(slices.front());
   for (std::size_t i = 1; i < slices.size(); ++i) {
     auto& next = slices[i];
     if (next.dtype != all.dtype || next.shape != all.shape) {
-      throw Error(Code::invalid_argument,
-                  cat("patches of one tensor disagree: ", dtype_name(all.dtype),
-                      shape_text(all.shape), " and ", dtype_name(next.dtype),
-                      shape_text(next.shape)));
+      throw Error(Code::invalid_argument, cat("patches of one tensor disagree: ",
+                                              dtype_name(all.dtype), shape_text(all.shape), " and ",
+                                              dtype_name(next.dtype), shape_text(next.shape)));
     }
     for (auto& one : next.slices) all.slices.push_back(std::move(one));
   }
@@ -116,10 +121,19 @@ State& State::add(std::string key, LocalTensor tensor) {
   };
   if (key.empty()) refuse("a tensor has an empty key", "no reader could ask for it");
   if (!is_utf8(key)) {
-    refuse("a key is not UTF-8", "one such key breaks TensorFlow's listing of the whole checkpoint");
+    refuse("a key is not UTF-8",
+           "one such key breaks TensorFlow's listing of the whole checkpoint");
+  }
+  if (key.size() > 65536) refuse(cat("a key has ", key.size(), " bytes"), "the limit is 65536");
+  if (tensor.strings && tensor.dtype != DType::string) {
+    refuse(cat("tensor '", key, "' has strings but dtype ", dtype_name(tensor.dtype)), "");
+  }
+  for (const auto& slice : tensor.slices) {
+    if (!slice.memory) refuse(cat("a slice of tensor '", key, "' has no memory"), "");
   }
   if (key.front() == '\0') refuse("a key begins with a zero byte", "slice keys do");
-  if (key.starts_with("_cairn/")) refuse(cat("key '", key, "' is reserved"), "it begins with _cairn/");
+  if (key.starts_with("_cairn/"))
+    refuse(cat("key '", key, "' is reserved"), "it begins with _cairn/");
   if (find(key)) {
     refuse(cat("key '", key, "' is in the state already"), "each tensor has one key",
            "Give several slices of one tensor with patches().");
@@ -136,7 +150,8 @@ State& State::add(std::string key, LocalTensor tensor) {
     }
     if (!inside) {
       refuse(cat("tensor '", key, "' ", shape_text(tensor.shape), ": ", box_text(box),
-                 " is outside of it"), "a slice is given in global coordinates");
+                 " is outside of it"),
+             "a slice is given in global coordinates");
     }
   }
   std::vector<Box> boxes;

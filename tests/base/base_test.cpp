@@ -30,7 +30,8 @@ TEST(Checksum, ContinuesAndCombinesAtEveryCut) {
 }
 
 TEST(Text, Utf8) {
-  for (const char* good : {"", "a/b", "é", "\xe2\x82\xac", "\xf0\x9f\x98\x80", "\xf4\x8f\xbf\xbf"}) {
+  for (const char* good :
+       {"", "a/b", "é", "\xe2\x82\xac", "\xf0\x9f\x98\x80", "\xf4\x8f\xbf\xbf"}) {
     EXPECT_TRUE(is_utf8(good)) << good;
   }
   for (const char* bad : {"\x80", "\xc0\x80", "\xc3", "\xe0\x80\x80", "\xed\xa0\x80", "\xff",
@@ -45,7 +46,8 @@ TEST(Text, Bytes) {
 }
 
 TEST(Wire, RoundTripAndShortMessage) {
-  auto bytes = WireWriter().put(std::int32_t{7}).put("text").put(std::vector<std::int64_t>{1, 2}).take();
+  auto bytes =
+      WireWriter().put(std::int32_t{7}).put("text").put(std::vector<std::int64_t>{1, 2}).take();
   WireReader reader(bytes);
   EXPECT_EQ(reader.get<std::int32_t>(), 7);
   EXPECT_EQ(reader.get<std::string>(), "text");
@@ -57,7 +59,9 @@ TEST(Wire, RoundTripAndShortMessage) {
 
 TEST(Error, ReadsProblemReasonWayOut) {
   const auto error = Error(Code::io, "cannot write", "disk on fire", "Leave the building.")
-                         .at("/x/y").of_tensor("u").on_rank(3);
+                         .at("/x/y")
+                         .of_tensor("u")
+                         .on_rank(3);
   EXPECT_STREQ(error.what(), "cannot write: /x/y (disk on fire) Leave the building.");
   EXPECT_EQ(error.rank(), 3);
   EXPECT_EQ(error.tensor(), "u");

@@ -59,6 +59,7 @@ struct Story {
   int max_to_keep = 0;
   bool overwrite = false;
   std::vector<io::Fault> faults = {};
+  bool whole_record = false;  // nothing of `before` is durable by decree
 };
 
 ManagerOptions options_of(const Story& story, std::shared_ptr<io::MemoryFileSystem> disk) {
@@ -71,24 +72,23 @@ ManagerOptions options_of(const Story& story, std::shared_ptr<io::MemoryFileSyst
 // Runs the story on a disk that records its second half.
 std::shared_ptr<io::MemoryFileSystem> record(const Story& story, unsigned seed) {
   auto disk = std::make_shared<io::MemoryFileSystem>();
-  run_threads(
-      story.ranks,
-      [&](std::shared_ptr<Group> group) {
-        Job job(group, options_of(story, disk), story.ranks);
-        story.before(job);
-        group->barrier();
-        if (group->rank() == 0) {
-          disk->mark();
-          for (const auto& fault : story.faults) disk->inject(fault);
-          disk->set_observer([](const std::string&) { yield_point(); });
-        }
-        group->barrier();
-        story.act(job);
-        group->barrier();
-        if (group->rank() == 0) disk->set_observer({});
-        group->barrier();
-      },
-      {.seed = seed});
+  run_threads(story.ranks,
+              [&](std::shared_ptr<Group> group) {
+                Job job(group, options_of(story, disk), story.ranks);
+                story.before(job);
+                group->barrier();
+                if (group->rank() == 0) {
+                  if (!story.whole_record) disk->mark();
+                  for (const auto& fault : story.faults) disk->inject(fault);
+                  disk->set_observer([](const std::string&) { yield_point(); });
+                }
+                group->barrier();
+                story.act(job);
+                group->barrier();
+                if (group->rank() == 0) disk->set_observer({});
+                group->barrier();
+              },
+              {.seed = seed});
   disk->clear_faults();
   return disk;
 }
@@ -130,7 +130,8 @@ std::int64_t next_job(std::shared_ptr<io::MemoryFileSystem> disk, const Story& s
     }
     if (report && !report->skipped.empty()) mine = "passed over: " + report->skipped.front();
     if (group->rank() == 0) {
-      mine += debris(*disk, steps, [&](std::int64_t step) { return job.manager.open(step).num_files; });
+      mine +=
+          debris(*disk, steps, [&](std::int64_t step) { return job.manager.open(step).num_files; });
     } else {
       for (const auto& info : steps) job.manager.open(info.step);
     }
@@ -228,24 +229,53 @@ std::vector<Story> stories() {
       {"SecondSave", 3, first, second, {1, 2}, 2},
       {"ManyRanks", 6, first, second, {1, 2}, 2},
       {"Overwrite", 3, first, [](Job& job) { job.save(10, 2); }, {1, 2}, 2, 0, true},
-      {"Retention", 2,
+      {"Retention",
+       2,
        [](Job& job) {
          job.save(5, 3);
          job.save(10, 1);
        },
-       second, {1, 2}, 2, 1},
-      {"Superseded", 2,
+       second,
+       {1, 2},
+       2,
+       1},
+      {"Superseded",
+       2,
        [](Job& job) {
          job.save(10, 1);
          job.save(20, 3);
          job.manager.restore(10, job.state);
        },
-       second, {3, 2}, 2},
+       second,
+       {3, 2},
+       2},
       {"WriteFails", 3, first, fails, {1}, 1, 0, false, {{Code::io, "write", "part-", 2, 1}}},
       {"DiskFull", 3, first, fails, {1}, 1, 0, false, {{Code::no_space, "write", "record-", 1, 1}}},
       // Until the failure is reported the save may still be completed by a recovery.
       {"CommitFails", 3, first, fails, {1, 2}, 1, 0, false, {{Code::io, "rename", ".data-", 1, 1}}},
-      {"IndexRenameFails", 2, first, fails, {1, 2}, 1, 0, false, {{Code::io, "rename", ".index", 0, 1}}},
+      // Twice the same step: the first save must never come back over the second.
+      {"OverwriteFromTheStart",
+       2,
+       nothing_before,
+       [](Job& job) {
+         job.save(10, 1);
+         job.save(10, 2);
+       },
+       {0, 1, 2},
+       2,
+       0,
+       true,
+       {},
+       true},
+      {"IndexRenameFails",
+       2,
+       first,
+       fails,
+       {1, 2},
+       1,
+       0,
+       false,
+       {{Code::io, "rename", ".index", 0, 1}}},
   };
 }
 

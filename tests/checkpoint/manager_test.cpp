@@ -4,6 +4,7 @@
 #include "base/text.hpp"
 #include "cairn/checkpoint_manager.hpp"
 #include "cairn/log.hpp"
+#include "format/bundle/index.hpp"
 #include "group/threads.hpp"
 #include "io/memory.hpp"
 
@@ -390,7 +391,109 @@ TEST_P(Manager, AMarkOfDamageGoesWithItsCheckpoint) {
   EXPECT_FALSE(io::exists(*files_, "/run/.cairn/damaged/ckpt-100"));
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, Manager, testing::Values(1, 2, 3, 7), testing::PrintToStringParamName());
+TEST_P(Manager, AReturnToAnEarlierStepLeavesTheHigherOnesBehindWhateverComesNext) {
+  options_.max_to_keep = 3;
+  job([&](Rank& rank) {
+    for (const int step : {10, 20, 30}) rank.save(step);
+    rank.manager.restore(10, rank.state);
+    rank.save(40);
+    EXPECT_THAT(rank.steps(), ElementsAre(10, 30, 40)) << "10 was continued, 20 and 30 were not";
+  });
+  flip(cat("/run/ckpt-40.data-00000-of-0000", GetParam() + 1), 3);
+  job([&](Rank& rank) { EXPECT_EQ(rank.latest(), 10); });
+  job([&](Rank& rank) { EXPECT_EQ(rank.latest(), 10) << "nor does 30 come back later"; });
+}
+
+TEST_P(Manager, RetentionKeepsOtherProgramsCheckpoints) {
+  job([&](Rank& rank) { rank.save(1); });
+  // As another program would have left it: without our metadata.
+  auto contents = bundle::parse_index(io::read_file(*files_, "/run/ckpt-1.index", 1 << 20));
+  std::erase_if(contents.tensors, [](const auto& t) { return t.key.starts_with("_cairn/"); });
+  const auto theirs = bundle::build_index(contents.num_files, contents.tensors);
+  files_->remove("/run/ckpt-1.index");
+  io::write_file(*files_, "/run/ckpt-1.index", theirs);
+  io::write_file(*files_, "/run/ckpt-7.index", "a stranger's text");
+  options_.max_to_keep = 1;
+  job([&](Rank& rank) {
+    for (const int step : {10, 20}) rank.save(step);
+    rank.manager.restore(1, rank.state);
+    EXPECT_EQ(rank.seen(), 1);
+  });
+  EXPECT_TRUE(io::exists(*files_, "/run/ckpt-1.index"));
+  EXPECT_TRUE(io::exists(*files_, "/run/ckpt-7.index"));
+  EXPECT_FALSE(io::exists(*files_, "/run/ckpt-10.index"));
+}
+
+TEST_P(Manager, WhatCannotBeReadNowIsNotTakenForDamaged) {
+  job([&](Rank& rank) {
+    rank.save(10);
+    rank.save(20);
+  });
+  options_.max_to_keep = 1;
+  files_->inject({Code::io, "open", "ckpt-20.index", 0, 1000});
+  job([&](Rank& rank) {
+    EXPECT_EQ(rank.latest(), 10);
+    rank.save(30);
+  });
+  files_->clear_faults();
+  EXPECT_TRUE(io::exists(*files_, "/run/ckpt-20.index"));
+}
+
+TEST_P(Manager, RanksWithDifferentDirectoriesAreRefused) {
+  if (GetParam() == 1) return;
+  run_threads(GetParam(), [&](std::shared_ptr<Group> group) {
+    try {
+      CheckpointManager(group, group->rank() == 1 ? "/b" : "/a", options_);
+      ADD_FAILURE() << "no error";
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr("ranks disagree on the directory"));
+    }
+  });
+}
+
+TEST_P(Manager, AReportedFailureStaysOne) {
+  job([&](Rank& rank) {
+    rank.save(10);
+    rank.group->barrier();
+    if (rank.group->rank() == 0) {
+      files_->inject({Code::io, "rename", ".data-", 0, 1});
+      files_->inject({Code::io, "remove", "record-", 0, 1000});
+    }
+    rank.group->barrier();
+    expect_error(rank, Code::io, "may still complete it", [&] { rank.save(20); });
+    rank.group->barrier();
+    expect_error(rank, Code::io, "", [&] { rank.save(20); });  // not before the first is gone
+    rank.group->barrier();
+    if (rank.group->rank() == 0) files_->clear_faults();
+    rank.group->barrier();
+    rank.save(30);
+  });
+  job([&](Rank& rank) {
+    EXPECT_EQ(rank.latest(), 30);
+    EXPECT_THAT(rank.steps(), ElementsAre(10, 30));
+  });
+}
+
+TEST_P(Manager, AStateThatAsksForTooMuchMarksNothing) {
+  job([&](Rank& rank) { rank.save(1); });
+  auto contents = bundle::parse_index(io::read_file(*files_, "/run/ckpt-1.index", 1 << 20));
+  if (GetParam() == 1) return;  // one rank's tensor is in one slice
+  for (auto& tensor : contents.tensors) {
+    if (tensor.key == "value") tensor.slices.pop_back();
+  }
+  const auto partial = bundle::build_index(contents.num_files, contents.tensors);
+  files_->remove("/run/ckpt-1.index");
+  io::write_file(*files_, "/run/ckpt-1.index", partial);
+  job([&](Rank& rank) {
+    expect_error(rank, Code::not_found, "is in no stored slice", [&] { rank.latest(); });
+    State fits;
+    fits.add("step", rank.step);
+    EXPECT_TRUE(rank.manager.restore_latest(fits));
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, Manager, testing::Values(1, 2, 3, 7),
+                         testing::PrintToStringParamName());
 
 }  // namespace
 }  // namespace cairn

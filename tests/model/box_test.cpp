@@ -34,8 +34,11 @@ TEST(Shape, CountsAndRefuses) {
   EXPECT_EQ(element_count({3, 0, 5}), 0);
   EXPECT_EQ(element_count({0, std::int64_t{1} << 62, 8}), 0);
   EXPECT_EQ(element_count({std::int64_t{1} << 62}), std::int64_t{1} << 62);
-  EXPECT_THAT([] { element_count({std::int64_t{1} << 32, std::int64_t{1} << 31}); },
-              ThrowsMessage<Error>(HasSubstr("2^63")));
+  EXPECT_THAT(
+      [] {
+        element_count({std::int64_t{1} << 32, std::int64_t{1} << 31});
+      },
+      ThrowsMessage<Error>(HasSubstr("2^63")));
   EXPECT_THAT([] { element_count({-1}); }, ThrowsMessage<Error>(HasSubstr("negative")));
   EXPECT_THAT([] { element_count(Dims(255, 1)); }, ThrowsMessage<Error>(HasSubstr("255")));
 }
@@ -81,8 +84,8 @@ TEST(Box, Text) {
 }
 
 TEST(SliceSpec, ParsesAndPrintsTheSameText) {
-  for (const char* text : {"40 30 0,20:15,15", "40 30 0,20:-", "4 -", "4 0 0,2:-", "5 5,0", "",
-                           "1 1 1 -:-:0,1"}) {
+  for (const char* text :
+       {"40 30 0,20:15,15", "40 30 0,20:-", "4 -", "4 0 0,2:-", "5 5,0", "", "1 1 1 -:-:0,1"}) {
     EXPECT_EQ(to_string(parse_slice_spec(text)), text);
   }
   const auto spec = parse_slice_spec("40 30 0,20:-");
@@ -94,10 +97,10 @@ TEST(SliceSpec, ParsesAndPrintsTheSameText) {
 }
 
 TEST(SliceSpec, RefusesMalformedText) {
-  for (const char* text : {"40", "40 30 0,20", "40 0,20:1,1", "40 0,41", "40 20,21", "40 -1,3",
-                           "40 0;3", "40  0,3", " 40 0,3", "40 0,3 ", "40 0,", "40 ,3", "x 0,1",
-                           "40 0,9223372036854775807", "40 0,9223372036854775808", "40 0,1:",
-                           "4294967296 4294967296 0,1:0,1"}) {
+  for (const char* text :
+       {"40", "40 30 0,20", "40 0,20:1,1", "40 0,41", "40 20,21", "40 -1,3", "40 0;3", "40  0,3",
+        " 40 0,3", "40 0,3 ", "40 0,", "40 ,3", "x 0,1", "40 0,9223372036854775807",
+        "40 0,9223372036854775808", "40 0,1:", "4294967296 4294967296 0,1:0,1"}) {
     EXPECT_THROW(parse_slice_spec(text), Error) << text;
   }
 }

@@ -16,10 +16,11 @@ TEST(DeviceTask, ParsesAndPrintsTensorFlowsForm) {
 }
 
 TEST(DeviceTask, RefusesMalformedText) {
-  for (const char* text : {"", "job:a", "/job:a", "/job:a/replica:0/task:0", "/job:a/replica:0/task:x/cpu:0",
-                           "/job:a/job:b/replica:0/task:0/cpu:0", "/job:/replica:0/task:0/cpu:0",
-                           "/job:a/replica:0/task:0/device:CPU", "/job:a/replica:0/task:-1/cpu:0",
-                           "/job:a/replica:0/task:0/cpu:0/", "/job:a/replica:0/task:0/cpu:0/rack:1"}) {
+  for (const char* text :
+       {"", "job:a", "/job:a", "/job:a/replica:0/task:0", "/job:a/replica:0/task:x/cpu:0",
+        "/job:a/job:b/replica:0/task:0/cpu:0", "/job:/replica:0/task:0/cpu:0",
+        "/job:a/replica:0/task:0/device:CPU", "/job:a/replica:0/task:-1/cpu:0",
+        "/job:a/replica:0/task:0/cpu:0/", "/job:a/replica:0/task:0/cpu:0/rack:1"}) {
     EXPECT_THROW(parse_device_task(text), Error) << text;
   }
 }

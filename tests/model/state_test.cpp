@@ -44,18 +44,31 @@ TEST(State, RefusesBadInputWithTheReason) {
   EXPECT_THAT(adding("x", whole(&x, {})), ThrowsMessage<Error>(HasSubstr("in the state already")));
   EXPECT_THAT(adding("", whole(&x, {})), ThrowsMessage<Error>(HasSubstr("empty key")));
   EXPECT_THAT(adding("\xff", whole(&x, {})), ThrowsMessage<Error>(HasSubstr("not UTF-8")));
-  EXPECT_THAT(adding(std::string(1, '\0'), whole(&x, {})), ThrowsMessage<Error>(HasSubstr("zero byte")));
+  EXPECT_THAT(adding(std::string(1, '\0'), whole(&x, {})),
+              ThrowsMessage<Error>(HasSubstr("zero byte")));
   EXPECT_THAT(adding("_cairn/meta", whole(&x, {})), ThrowsMessage<Error>(HasSubstr("reserved")));
-  EXPECT_THAT(adding("y", slice(&x, {4}, {3}, {2})), ThrowsMessage<Error>(HasSubstr("rows 3..4 is outside")));
+  EXPECT_THAT(adding("y", slice(&x, {4}, {3}, {2})),
+              ThrowsMessage<Error>(HasSubstr("rows 3..4 is outside")));
   EXPECT_THAT(adding("y", slice(&x, {4}, {5}, {0})), ThrowsMessage<Error>(HasSubstr("is outside")));
-  EXPECT_THAT(adding("y", slice(&x, {4}, {-1}, {1})), ThrowsMessage<Error>(HasSubstr("is outside")));
+  EXPECT_THAT(adding("y", slice(&x, {4}, {-1}, {1})),
+              ThrowsMessage<Error>(HasSubstr("is outside")));
   EXPECT_THAT(adding("y", patches({slice(&x, {4}, {3}, {1}), slice(&x, {4}, {0}, {1}),
                                    slice(&x, {4}, {0}, {2}, {0})})),
               ThrowsMessage<Error>(HasSubstr("slices 1 and 2 overlap in rows 0..0")));
-  EXPECT_THAT([&] { slice(&x, {4}, {0, 0}, {1}); }, ThrowsMessage<Error>(HasSubstr("same number of dimensions")));
-  EXPECT_THAT([&] { slice(std::span(&x, 1), {4}, {0}, {2}); }, ThrowsMessage<Error>(HasSubstr("does not fit its span")));
-  EXPECT_THAT([&] { slice(static_cast<double*>(nullptr), {4}, {0}, {2}); }, ThrowsMessage<Error>(HasSubstr("null pointer")));
-  EXPECT_THAT([&] { patches({whole(&x, {}), slice(&x, {4}, {0}, {1})}); }, ThrowsMessage<Error>(HasSubstr("disagree")));
+  EXPECT_THAT(
+      [&] {
+        slice(&x, {4}, {0, 0}, {1});
+      },
+      ThrowsMessage<Error>(HasSubstr("same number of dimensions")));
+  EXPECT_THAT([&] { slice(std::span(&x, 1), {4}, {0}, {2}); },
+              ThrowsMessage<Error>(HasSubstr("does not fit its span")));
+  EXPECT_THAT([&] { slice(static_cast<double*>(nullptr), {4}, {0}, {2}); },
+              ThrowsMessage<Error>(HasSubstr("null pointer")));
+  EXPECT_THAT(
+      [&] {
+        patches({whole(&x, {}), slice(&x, {4}, {0}, {1})});
+      },
+      ThrowsMessage<Error>(HasSubstr("disagree")));
   EXPECT_THAT([&] { patches({}); }, ThrowsMessage<Error>(HasSubstr("no slice")));
   std::byte bytes[8]{};
   EXPECT_THAT([&] { whole(&constant, {}).slices[0].memory->write(Box{}, bytes); },
@@ -95,7 +108,8 @@ TEST(HostMemory, ColumnMajorAndContiguous) {
   auto rows = whole(out.data(), {2, 3});
   EXPECT_EQ(static_cast<const void*>(rows.slices[0].memory->contiguous()), out.data());
   // An extent of one has no stride to speak of.
-  EXPECT_NE(slice(out.data(), {2, 3}, {0, 0}, {1, 3}, {99, 1}).slices[0].memory->contiguous(), nullptr);
+  EXPECT_NE(slice(out.data(), {2, 3}, {0, 0}, {1, 3}, {99, 1}).slices[0].memory->contiguous(),
+            nullptr);
 }
 
 }  // namespace

@@ -6,9 +6,9 @@ namespace cairn::test {
 namespace {
 
 std::vector<Sample> random_samples(std::mt19937& random) {
-  static constexpr DType dtypes[] = {DType::float32,  DType::float64,   DType::int8,
-                                     DType::boolean,  DType::float16,   DType::int64,
-                                     DType::uint16,   DType::complex128, DType::bfloat16,
+  static constexpr DType dtypes[] = {DType::float32,   DType::float64,    DType::int8,
+                                     DType::boolean,   DType::float16,    DType::int64,
+                                     DType::uint16,    DType::complex128, DType::bfloat16,
                                      DType::complex64, DType::float8_e5m2};
   std::vector<Sample> all;
   const int count = 2 + static_cast<int>(random() % 4);

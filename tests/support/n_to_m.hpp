@@ -8,8 +8,8 @@
 
 namespace cairn::test {
 
-/// Random samples, held by n ranks and wanted by m: irregular boxes, patches, replicas, halos, ranks
-/// without data; in a quarter of the cases of a tensor, everybody wants everything.
+/// Random samples, held by n ranks and wanted by m: irregular boxes, patches, replicas, halos,
+/// ranks without data; in a quarter of the cases of a tensor, everybody wants everything.
 struct NToMCase {
   NToMCase(int n, int m, unsigned seed);
 

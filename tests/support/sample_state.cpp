@@ -35,7 +35,8 @@ std::byte valid_bits(DType dtype) {
 
 }  // namespace
 
-void element_bytes(const Sample& sample, std::int64_t index, std::uint64_t version, std::byte* out) {
+void element_bytes(const Sample& sample, std::int64_t index, std::uint64_t version,
+                   std::byte* out) {
   std::uint64_t seed = version;
   for (const char c : sample.key) seed = mix(seed ^ static_cast<unsigned char>(c));
   const auto size = dtype_size(sample.dtype);
@@ -115,8 +116,9 @@ void SampleState::add(const Sample& sample, const std::vector<Box>& boxes, int s
     if (style == 1) {
       for (const auto stride : part.strides) part.first += stride;
     }
-    part.memory.assign(static_cast<std::size_t>(std::max<std::int64_t>(1, element_count(around)) * item),
-                       poison_byte);
+    part.memory.assign(
+        static_cast<std::size_t>(std::max<std::int64_t>(1, element_count(around)) * item),
+        poison_byte);
     parts_.push_back(std::move(part));
     auto& kept = parts_.back();
     slices.push_back(slice(sample.dtype, static_cast<void*>(kept.memory.data() + kept.first * item),
@@ -167,7 +169,8 @@ std::string SampleState::check(std::uint64_t version) const {
     });
     for (std::size_t i = 0; wrong.empty() && i < inside.size(); ++i) {
       for (std::size_t b = 0; !inside[i] && b < item; ++b) {
-        if (part.memory[i * item + b] != poison_byte) wrong = part.sample.key + ": a halo was written";
+        if (part.memory[i * item + b] != poison_byte)
+          wrong = part.sample.key + ": a halo was written";
       }
     }
     if (!wrong.empty()) return wrong;

@@ -40,8 +40,8 @@ class SampleState {
   /// style 0: contiguous; 1: halos of one around each dimension; 2: column-major.
   void add(const Sample&, const std::vector<Box>& boxes, int style);
   void add_string(const std::string& key, std::vector<std::string> values);
-  void fill();             ///< the right contents; halos are poisoned
-  void poison();           ///< all bytes wrong
+  void fill();    ///< the right contents; halos are poisoned
+  void poison();  ///< all bytes wrong
   /// Describes the first wrong element, or one that was written outside of a slice; "" if none.
   std::string check(std::uint64_t version) const;
   State& state() { return state_; }

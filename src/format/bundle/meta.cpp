@@ -39,6 +39,7 @@ T member(const Json& object, const char* name) {
 std::string encode_meta(const CheckpointMeta& meta) {
   const Json object = {{"step", meta.step},
                        {"sequence", meta.sequence},
+                       {"parent", meta.parent},
                        {"wall_time_seconds", meta.wall_time_seconds},
                        {"version", meta.version},
                        {"ranks", meta.ranks},
@@ -53,6 +54,7 @@ CheckpointMeta decode_meta(std::string_view json) {
   CheckpointMeta meta;
   meta.step = member<std::int64_t>(object, "step");
   meta.sequence = member<std::int64_t>(object, "sequence");
+  if (object.contains("parent")) meta.parent = member<std::int64_t>(object, "parent");
   meta.wall_time_seconds = member<double>(object, "wall_time_seconds");
   meta.version = member<std::string>(object, "version");
   meta.ranks = member<int>(object, "ranks");

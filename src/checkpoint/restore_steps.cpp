@@ -1,0 +1,138 @@
+// Which checkpoint is restored, and what happens when it is damaged.
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "base/wire.hpp"
+#include "cairn/log.hpp"
+#include "checkpoint/contents_reader.hpp"
+#include "checkpoint/manager_impl.hpp"
+#include "checkpoint/restore.hpp"
+#include "group/collectives.hpp"
+
+namespace cairn {
+namespace {
+
+// A damaged checkpoint can be passed over; a state that does not fit it cannot.
+bool is_damage(const Error& error) {
+  return error.code() == Code::data_loss || error.code() == Code::io ||
+         (error.code() == Code::not_found && (error.tensor().empty() || !error.path().empty()));
+}
+
+}  // namespace
+
+// Collective.
+RestoreReport CheckpointManager::Impl::restore_step(std::int64_t step, State& state) {
+  const auto contents = tell_contents(step);
+  auto report = restore_state(job, contents, state);
+  report.step = step;
+  restored_step = step;
+  if (const auto* entry = find(step)) head = entry->sequence;
+  return report;
+}
+
+void CheckpointManager::Impl::remember_damage(std::int64_t step, const Error& error) {
+  if (!job.root()) return;
+  log(LogLevel::warning, cat("step ", step, " is damaged: ", error.what()));
+  for (auto& entry : catalog) {
+    if (entry.step != step || error.code() != Code::data_loss) continue;
+    entry.damage = error.what();
+    if (job.options.read_only) continue;
+    try {
+      mark_damaged(*job.files, job.directory, job.options.name, entry, error.what());
+      update_state_file(*job.files, job.directory, job.options.name, catalog);
+    } catch (const Error& failed) {
+      log(LogLevel::warning, cat("the damage of step ", step, " is not marked: ", failed.what()));
+    }
+  }
+}
+
+// Collective. Whether the checkpoint that a reader could not restore has been replaced or removed
+// by its owner in the meantime.
+bool CheckpointManager::Impl::changed_meanwhile(std::int64_t step) {
+  if (!job.options.read_only) return false;
+  const auto message = from_root(*job.group, [&]() -> std::string {
+    const auto* before = find(step);
+    const auto identity = before ? before->identity : "";
+    catalog = scan_catalog(*job.files, job.directory, job.options.name);
+    const auto* now = find(step);
+    return now && now->identity == identity ? "" : "changed";
+  });
+  return !message.empty();
+}
+
+// Collective. The steps to try, newest first, and what is passed over before the first of them.
+CheckpointManager::Impl::Choices CheckpointManager::Impl::choose() {
+  const auto message = from_root(*job.group, [&] {
+    // The owner knows its directory; others' contents change under a reader.
+    if (job.options.read_only) {
+      catalog = scan_catalog(*job.files, job.directory, job.options.name);
+    }
+    std::vector<std::int64_t> steps;
+    std::vector<std::string> passed;
+    for (const auto* entry : restorable(catalog)) steps.push_back(entry->step);
+    for (auto entry = catalog.rbegin(); entry != catalog.rend(); ++entry) {
+      if (!steps.empty() && entry->step == steps.front()) break;
+      if (!entry->damage.empty() && !entry->superseded) {
+        passed.push_back(cat("step ", entry->step, ": ", entry->damage));
+      }
+    }
+    return WireWriter().put(steps).put(passed).take();
+  });
+  WireReader reader(message);
+  Choices choices;
+  choices.steps = reader.get_all<std::int64_t>();
+  choices.passed = reader.get_all<std::string>();
+  return choices;
+}
+
+std::optional<RestoreReport> CheckpointManager::restore_latest(State& state) {
+  auto& self = *impl_;
+  const Job& job = self.job;
+  return guarded(*job.group, [&]() -> std::optional<RestoreReport> {
+    auto choices = self.choose();
+    if (choices.steps.empty() && choices.passed.empty()) return std::nullopt;
+    const bool may_try = choices.passed.empty() || job.options.fall_back;
+    int looks = 3;  // of a reader, at a directory that its owner changes
+    for (std::size_t i = 0; may_try && i < choices.steps.size(); ++i) {
+      const auto step = choices.steps[i];
+      try {
+        auto report = self.restore_step(step, state);
+        report.skipped = choices.passed;
+        return report;
+      } catch (const Error& error) {
+        if (!is_damage(error)) throw;
+        if (looks-- > 0 && self.changed_meanwhile(step)) {
+          choices = self.choose();
+          i = static_cast<std::size_t>(-1);
+          continue;
+        }
+        self.remember_damage(step, error);
+        choices.passed.push_back(cat("step ", step, ": ", error.what()));
+        if (!job.options.fall_back) throw;
+      }
+    }
+    std::string reasons;
+    for (const auto& one : choices.passed) reasons += (reasons.empty() ? "" : "; ") + one;
+    throw Error(Code::data_loss,
+                cat("no checkpoint in ", job.directory.string(), " can be restored"), reasons,
+                "cairn verify names all that is damaged; restore(step) takes a step that a "
+                "restore to an earlier one has superseded.")
+        .at(job.directory.string());
+  });
+}
+
+RestoreReport CheckpointManager::restore(std::int64_t step, State& state) {
+  auto& self = *impl_;
+  Group& group = *self.job.group;
+  return guarded(group, [&] {
+    require_same(group, "the step", cat(step));
+    try {
+      return self.restore_step(step, state);
+    } catch (const Error& error) {
+      if (is_damage(error) && error.code() != Code::not_found) self.remember_damage(step, error);
+      throw;
+    }
+  });
+}
+
+}  // namespace cairn

@@ -1,0 +1,237 @@
+// A save, in the order in which it happens: CheckpointManager::save is the table of contents.
+#include <algorithm>
+#include <chrono>
+
+#include "base/text.hpp"
+#include "base/wire.hpp"
+#include "cairn/log.hpp"
+#include "checkpoint/manager_impl.hpp"
+#include "checkpoint/recovery.hpp"
+#include "commit/names.hpp"
+#include "group/collectives.hpp"
+
+namespace cairn {
+
+#ifndef CAIRN_VERSION
+#define CAIRN_VERSION "unknown"
+#endif
+
+namespace {
+
+double now_seconds() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+void CheckpointManager::Impl::require_writable() const {
+  if (!job.options.read_only) return;
+  throw Error(Code::invalid_argument, "a read-only manager cannot save",
+              cat("it does not own ", job.directory.string()),
+              "Make it without ManagerOptions::read_only.");
+}
+
+// Rank 0: whether this step may be saved, and under which number of files.
+commit::Transaction CheckpointManager::Impl::new_transaction(std::int64_t step,
+                                                             const FileLayout& layout) {
+  const auto& options = job.options;
+  const auto* there = find(step);
+  const bool left_behind =
+      there && ((!there->damage.empty() && !there->unreadable) || there->superseded ||
+                there->volatile_commit || (restored_step && step > *restored_step));
+  if (there && !left_behind && !options.overwrite) {
+    throw Error(Code::already_exists, cat("step ", step, " exists in ", job.directory.string()),
+                "it is whole and nothing has superseded it",
+                "Save another step, use another directory, or set ManagerOptions::overwrite.")
+        .at(job.prefix(step).string());
+  }
+  constexpr std::int64_t slack_bytes = std::int64_t{4} << 20;  // index, records, metadata
+  const auto free = job.files->free_bytes(job.directory);
+  if (free < layout.total_bytes + slack_bytes) {
+    throw Error(
+        Code::no_space,
+        cat("step ", step, " needs ", bytes_text(static_cast<double>(layout.total_bytes)), " in ",
+            job.directory.string(), ", where ", bytes_text(static_cast<double>(free)), " are free"),
+        "nothing was written", "Free space, or keep fewer checkpoints (max_to_keep).")
+        .at(job.directory.string());
+  }
+  commit::Transaction save{job.directory, options.name, step, commit::new_uuid(),
+                           layout.data_files + 1};
+  // Another number of files than anything that is there for this step, so that renaming the index
+  // alone switches from the old to the new.
+  std::vector<std::int64_t> taken;
+  for (const auto& file : job.files->list(job.directory)) {
+    const auto parsed = commit::parse_name(file, options.name);
+    if (parsed.kind == commit::ParsedName::Kind::data && parsed.step == step)
+      taken.push_back(parsed.count);
+  }
+  while (std::find(taken.begin(), taken.end(), save.num_files) != taken.end()) ++save.num_files;
+  ownership->check();
+  if (unwithdrawn) {
+    commit::abandon(*job.files, *unwithdrawn);
+    unwithdrawn.reset();
+  }
+  try {
+    commit::begin(*job.files, save);
+  } catch (const Error&) {
+    if (io::exists(*job.files, save.temp())) job.files->remove_directory(save.temp());
+    throw;
+  }
+  return save;
+}
+
+// Collective.
+CheckpointManager::Impl::Prepared CheckpointManager::Impl::prepare(std::int64_t step,
+                                                                   const FileLayout& layout) {
+  const auto message = from_root(*job.group, [&] {
+    const auto save = new_transaction(step, layout);
+    for (const auto& entry : catalog) last_sequence = std::max(last_sequence, entry.sequence);
+    const auto sequence = ++last_sequence;
+    return WireWriter()
+        .put(save.uuid)
+        .put(save.num_files)
+        .put(sequence)
+        .put(head)
+        .put(now_seconds())
+        .take();
+  });
+  WireReader reader(message);
+  Prepared prepared;
+  prepared.save = {job.directory, job.options.name, step, reader.get<std::string>(), 0};
+  prepared.save.num_files = reader.get<int>();
+  prepared.meta.step = step;
+  prepared.meta.sequence = reader.get<std::int64_t>();
+  prepared.meta.parent = reader.get<std::int64_t>();
+  prepared.meta.wall_time_seconds = reader.get<double>();
+  prepared.meta.version = CAIRN_VERSION;
+  prepared.meta.ranks = job.group->size();
+  prepared.meta.policy = policy;
+  prepared.meta.uuid = prepared.save.uuid;
+  return prepared;
+}
+
+// Collective, after all ranks have failed alike. Whether nobody will ever roll the save forward.
+bool CheckpointManager::Impl::withdraw(const commit::Transaction& save, bool committed) {
+  std::int64_t done = 1;
+  if (job.root() && !committed) {
+    try {
+      commit::abandon(*job.files, save);
+    } catch (const Error& error) {
+      log(LogLevel::warning, cat("while removing what a failed save left: ", error.what()));
+      unwithdrawn = save;
+      done = 0;
+    }
+  }
+  job.group->all_reduce({&done, 1}, Group::Op::min);
+  return done != 0;
+}
+
+// Rank 0, step 7. The checkpoint counts already: what fails here is said, not thrown.
+void CheckpointManager::Impl::after_commit(const Prepared& prepared, bool volatile_commit) {
+  std::erase_if(catalog, [&](const auto& entry) { return entry.step == prepared.save.step; });
+  CatalogEntry entry;
+  entry.step = prepared.save.step;
+  entry.sequence = prepared.meta.sequence;
+  entry.wall_time_seconds = prepared.meta.wall_time_seconds;
+  entry.num_files = prepared.save.num_files;
+  entry.ranks = prepared.meta.ranks;
+  entry.parent = prepared.meta.parent;
+  entry.identity = prepared.meta.uuid;
+  entry.ours = true;
+  entry.volatile_commit = volatile_commit;
+  catalog.push_back(std::move(entry));
+  mark_superseded(catalog);
+  restored_step.reset();
+  unwithdrawn.reset();
+  head = prepared.meta.sequence;
+  try {
+    update_state_file(*job.files, job.directory, job.options.name, catalog);
+  } catch (const Error& error) {
+    log(LogLevel::warning,
+        cat("step ", prepared.save.step, " is saved, but the state file is not: ", error.what()));
+  }
+}
+
+// Rank 0, step 8.
+void CheckpointManager::Impl::collect(const commit::Transaction& save) {
+  try {
+    commit::clean_up(*job.files, save);
+  } catch (const Error& error) {
+    log(LogLevel::warning, cat("while tidying up after a save: ", error.what()));
+  }
+  try {
+    const auto victims = choose_victims(catalog, job.options.max_to_keep);
+    if (victims.empty()) return;
+    auto kept = catalog;
+    std::erase_if(kept, [&](const auto& entry) {
+      return std::find(victims.begin(), victims.end(), entry.step) != victims.end();
+    });
+    // TensorFlow's manager does the same: the state file never names what is half removed.
+    update_state_file(*job.files, job.directory, job.options.name, kept);
+    for (const auto step : victims) {
+      commit::remove_checkpoint(*job.files, job.directory, job.options.name, step);
+      std::erase_if(catalog, [&](const auto& entry) { return entry.step == step; });
+    }
+  } catch (const Error& error) {
+    log(LogLevel::warning, cat("while removing old checkpoints: ", error.what()));
+  }
+}
+
+std::string CheckpointManager::save(std::int64_t step, const State& state) {
+  auto& self = *impl_;
+  const Job& job = self.job;
+  Group& group = *job.group;
+  return guarded(group, [&] {
+    self.require_writable();
+    require_same(group, "the step", cat(step));
+    if (step < 0) {
+      throw Error(Code::invalid_argument, cat("step ", step, " is negative"), "",
+                  "Steps are numbered from 0.");
+    }
+    const auto tasks = cover(job, state);
+    const auto local = together(group, [&] { return shard(job, state, tasks); });
+    const auto layout = lay_out(group, local);
+    const auto prepared = self.prepare(step, layout);
+    bool committed = false;  // rank 0
+    try {
+      auto entries = together(group, [&] {
+        auto written = write_shards(job, state, local, layout, prepared.save);
+        leave_record(job, prepared.save, prepared.meta, layout, written);
+        return written;
+      });
+      auto tensors = merge_entries(group, std::move(entries));
+      together(group, [&] {
+        if (!job.root()) return;
+        const auto sealed = seal_index(std::move(tensors), prepared.meta, layout.data_files,
+                                       prepared.save.num_files);
+        self.ownership->check();
+        try {
+          commit::publish(*job.files, prepared.save, sealed.index, sealed.own_files);
+          committed = true;
+        } catch (const Error& error) {
+          committed = error.code() == Code::durability_unknown;
+          if (committed) self.after_commit(prepared, true);
+          throw;
+        }
+        self.after_commit(prepared, false);
+      });
+    } catch (const Error& error) {
+      // Whoever owns the directory now may have completed this save: busy removes nothing.
+      if (error.code() == Code::communication || error.code() == Code::durability_unknown ||
+          error.code() == Code::busy || self.withdraw(prepared.save, committed)) {
+        throw;
+      }
+      throw Error(error.code(), error.problem(), error.reason(),
+                  cat(error.way_out(), error.way_out().empty() ? "" : " ",
+                      "The failed save could not be removed either: until another save commits, a "
+                      "restart may still complete it."))
+          .at(error.path())
+          .of_tensor(error.tensor())
+          .on_rank(error.rank());
+    }
+    if (job.root()) self.collect(prepared.save);
+    return prepared.save.prefix().string();
+  });
+}
+
+}  // namespace cairn
