@@ -10,6 +10,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "base/checksum.hpp"
+
 namespace cairn::bench {
 namespace {
 
@@ -141,6 +143,20 @@ void Ranks::read_own(const fs::path& directory, std::span<std::byte> bytes,
     check(done > 0, "pread");
     at += static_cast<std::size_t>(done);
   }
+}
+
+std::uint32_t Ranks::read_own_checked(const fs::path& directory, std::span<std::byte> bytes) const {
+  constexpr std::size_t piece = std::size_t{128} << 10;
+  const Descriptor file(own_file(directory, rank_), O_RDONLY);
+  std::uint32_t crc = 0;
+  for (std::size_t at = 0; at < bytes.size();) {
+    const auto part = bytes.subspan(at, std::min(piece, bytes.size() - at));
+    const auto done = ::pread(file.get(), part.data(), part.size(), static_cast<off_t>(at));
+    check(done > 0, "pread");
+    crc = crc32c(part.first(static_cast<std::size_t>(done)), crc);
+    at += static_cast<std::size_t>(done);
+  }
+  return crc;
 }
 
 void drop_caches(const fs::path& directory) {

@@ -3,6 +3,7 @@
 #include <mpi.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <span>
 
@@ -27,6 +28,9 @@ class Ranks {
   void write_own(const std::filesystem::path& directory, Bytes bytes, std::size_t piece) const;
   void read_own(const std::filesystem::path& directory, std::span<std::byte> bytes,
                 std::size_t piece) const;
+  /// The same in pieces that stay in the cache, with the checksum that a checkpoint needs.
+  std::uint32_t read_own_checked(const std::filesystem::path& directory,
+                                 std::span<std::byte> bytes) const;
 
  private:
   MPI_Comm communicator_;

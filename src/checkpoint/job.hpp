@@ -12,6 +12,7 @@ struct Job {
   std::shared_ptr<io::FileSystem> files;
   io::Path directory;
   ManagerOptions options;
+  int rank_in_node = 0;  ///< devices of a node are numbered by it
 
   int rank() const { return group->rank(); }
   bool root() const { return group->rank() == 0; }

@@ -1,5 +1,5 @@
-// Opening a directory, and looking into it. The save is in save.cpp, the choice of what is restored in
-// restore_steps.cpp.
+// Opening a directory, and looking into it. The save is in save.cpp, the choice of what is restored
+// in restore_steps.cpp.
 #include "base/text.hpp"
 #include "base/wire.hpp"
 #include "cairn/log.hpp"
@@ -56,6 +56,11 @@ void CheckpointManager::Impl::open_directory() {
     }
     policy = policy_description(options);
   });
+  const auto nodes = all_gather(group, cat(group.node()));
+  for (int rank = 0; rank < group.rank(); ++rank) {
+    job.rank_in_node +=
+        nodes[static_cast<std::size_t>(rank)] == nodes.at(static_cast<std::size_t>(group.rank()));
+  }
   require_same(group, "the directory", job.directory.string());
   require_same(group, "the manager's options",
                cat("name=", options.name, " max_to_keep=", options.max_to_keep,

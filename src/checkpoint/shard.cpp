@@ -15,7 +15,9 @@ DeviceTask device_of(const Job& job, const LocalTensor& tensor) {
   DeviceTask task;
   task.task = job.rank();
   task.device_type = tensor.device_type;
-  task.device_index = tensor.device_index;
+  // A rank's own device, unless the memory names one: ranks of a node share its devices in turn.
+  task.device_index = tensor.device_type == "CPU" || tensor.device_index != 0 ? tensor.device_index
+                                                                              : job.rank_in_node;
   return task;
 }
 
