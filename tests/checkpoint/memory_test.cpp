@@ -40,12 +40,21 @@ void give_back(void* memory) noexcept {
 
 }  // namespace
 
-// The array and nothrow forms of the standard library call these.
+// The array forms of the standard library call these. The nothrow form (std::stable_sort's) would
+// too, but AddressSanitizer brings one of its own, that does not.
 void* operator new(std::size_t size) { return counted(size, 1); }
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+  try {
+    return counted(size, 1);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
 void* operator new(std::size_t size, std::align_val_t alignment) {
   return counted(size, static_cast<std::size_t>(alignment));
 }
 void operator delete(void* memory) noexcept { give_back(memory); }
+void operator delete(void* memory, const std::nothrow_t&) noexcept { give_back(memory); }
 void operator delete(void* memory, std::size_t) noexcept { give_back(memory); }
 void operator delete(void* memory, std::align_val_t) noexcept { give_back(memory); }
 void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { give_back(memory); }
