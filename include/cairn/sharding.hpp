@@ -68,15 +68,16 @@ class ShardByTaskPolicy : public ShardingCallback {
 /// that is still too large, along the next ones; always ends, whatever the shapes.
 ///
 /// How many shards: at most ceil(total / maximum) + 1 a task, as long as every tensor may be cut.
-/// Shards hold whole elements, so `maximum` in it is the multiple of the largest element (16 bytes
-/// or less) below the limit. An element larger than the limit is an error (invalid_argument).
+/// Shards hold whole elements, so `maximum` counts as the largest multiple of the largest element
+/// (16 bytes or less) that is not above it. An element larger than the maximum is an error
+/// (invalid_argument).
 ///
 /// Not cut are strings, and the dtypes that TensorFlow cannot assemble from slices (half, uint16,
-/// uint32, uint64, float8, int2, uint2, float4, qint16, quint16). One that is larger than the limit
-/// gets a shard of its own, which is then larger than the limit, and a warning in the log, once a
-/// key. Smaller ones, and tensors without elements, are packed whole, the largest first, and share
-/// shards with the rest. They come on top of the bound above, whose total leaves them out: one shard
-/// for each oversize one, and fewer than 2 · (bytes of the smaller ones / limit) + 1 for those.
+/// uint32, uint64, float8, int2, uint2, float4, qint16, quint16). One that is larger than the
+/// maximum gets a shard of its own, which is then larger than the maximum too, and is named in a
+/// warning in the log, once a key. Smaller ones, and tensors without elements, are packed whole and
+/// share shards with the rest. They come on top of the bound, whose total leaves them out: one
+/// shard for each that is too large, and for the others fewer than 2 · (their bytes) / maximum + 1.
 class MaxShardSizePolicy : public ShardingCallback {
  public:
   /// Throws invalid_argument unless the limit is positive.

@@ -139,16 +139,28 @@ struct MaxShardSizePolicy::Warned {
   std::mutex mutex;
   std::set<std::string> keys;
 
-  void of(const ShardableTensor& tensor, std::int64_t max_bytes) {
+  void of(const Tensors& oversize, std::int64_t max_bytes) {
+    constexpr std::size_t most_named = 3;
+    Tensors news;
     {
       const std::lock_guard lock(mutex);
-      if (!keys.insert(tensor.key).second) return;
+      for (const auto* tensor : oversize) {
+        if (keys.insert(tensor->key).second) news.push_back(tensor);
+      }
     }
+    if (news.empty()) return;
+    std::string names;
+    for (std::size_t i = 0; i < std::min(news.size(), most_named); ++i) {
+      names += cat(i > 0 ? ", '" : "'", news[i]->key, "' (", bytes_of(*news[i]), " bytes of ",
+                   dtype_name(news[i]->dtype), ")");
+    }
+    if (news.size() > most_named) names += cat(" and ", news.size() - most_named, " more");
+    const bool one = news.size() == 1;
     log(LogLevel::warning,
-        cat("tensor '", tensor.key, "', slice \"", slice_spec_text(tensor.shape, tensor.slice),
-            "\", has ", bytes_of(tensor), " bytes, more than a shard's limit of ", max_bytes,
-            ". It gets a shard of its own: it is not cut, because TensorFlow cannot assemble ",
-            dtype_name(tensor.dtype), " tensors from slices."));
+        cat(one ? cat("tensor ", names, " is") : cat(news.size(), " tensors are"),
+            " larger than a shard's limit of ", max_bytes, " bytes", one ? "" : cat(": ", names),
+            ". ", one ? "It gets" : "Each gets",
+            " a shard of its own and is not cut: TensorFlow cannot assemble its dtype from slices."));
   }
 };
 
@@ -201,9 +213,9 @@ std::vector<Shard> MaxShardSizePolicy::operator()(
   filling.pack(whole);
   for (const auto* tensor : cut) filling.fill(*tensor);
   for (const auto* tensor : oversize) {
-    warned_->of(*tensor, max_bytes_);
     filling.alone(*tensor);
   }
+  warned_->of(oversize, max_bytes_);
   return filling.take();
 }
 

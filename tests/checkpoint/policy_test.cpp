@@ -105,7 +105,7 @@ std::vector<Attack> attacks() {
          return std::vector<std::string>{
              "elements were found twice: key 'u'",
              cat("rows ", 4 * rank, "..", 4 * rank + 1, " × 0..5 are in slice"), spec(rank, ranks),
-             "of shard 0 and in slice", "of shard 1"};
+             "of shard 1 and in slice", "of shard 0)"};
        }},
       {"a key that was not given", changed([](auto& t) { t.key = "v"; }),
        [](int, int) {

@@ -148,7 +148,6 @@ TEST_F(MaxShardSize, RefusesALimitThatHoldsNothing) {
 }
 
 TEST_F(MaxShardSize, WhatTensorFlowCannotAssembleIsWholeAndAloneWithAWarning) {
-  const MaxShardSizePolicy policy(64);
   int trap = 0;
   for (const auto dtype : all_dtypes()) {
     auto tensor = make("w", dtype, {100, 2});
@@ -169,13 +168,31 @@ TEST_F(MaxShardSize, WhatTensorFlowCannotAssembleIsWholeAndAloneWithAWarning) {
     EXPECT_THAT(boxes_of(shards[2], "w"), ElementsAre(tensor.slice));
     ASSERT_EQ(warnings_.size(), 1u);
     EXPECT_THAT(warnings_[0],
-                AllOf(StartsWith("tensor 'w', slice \"100 2 0,100:0,2\", has "),
-                      HasSubstr(cat(bytes, " bytes, more than a shard's limit of 64.")),
-                      HasSubstr(cat("cannot assemble ", dtype_name(dtype), " tensors"))));
+                AllOf(StartsWith(cat("tensor 'w' (", bytes, " bytes of ", dtype_name(dtype),
+                                     ") is larger than a shard's limit of 64 bytes. It gets a "
+                                     "shard of its own")),
+                      HasSubstr("TensorFlow cannot assemble its dtype from slices")));
     fresh(given);
     EXPECT_EQ(warnings_.size(), 1u) << "once a key";
   }
   EXPECT_EQ(trap, 15);
+}
+
+TEST_F(MaxShardSize, ManyOversizeTensorsAreOneWarning) {
+  std::vector<ShardableTensor> given;
+  for (int i = 0; i < 5; ++i) given.push_back(make(cat("h", i), DType::float16, {100}));
+  const MaxShardSizePolicy policy(64);
+  EXPECT_EQ(policy(given).size(), 5u);
+  ASSERT_EQ(warnings_.size(), 1u);
+  EXPECT_THAT(warnings_[0],
+              AllOf(StartsWith("5 tensors are larger than a shard's limit of 64 bytes: 'h0' (200 "
+                               "bytes of float16), 'h1' (200 bytes of float16), 'h2' (200 bytes of "
+                               "float16) and 2 more. "),
+                    HasSubstr("Each gets a shard of its own")));
+  given.push_back(make("k", DType::uint64, {9}));
+  policy(given);
+  ASSERT_EQ(warnings_.size(), 2u);
+  EXPECT_THAT(warnings_[1], StartsWith("tensor 'k' (72 bytes of uint64) is larger "));
 }
 
 TEST_F(MaxShardSize, SmallOnesThatAreNotCutShareShards) {
@@ -272,7 +289,7 @@ void expect_promises(const std::vector<ShardableTensor>& given, std::int64_t lim
     } else {
       packed += tensor.bytes;
     }
-    any_uncuttable |= !may_be_cut(tensor) && !tensor.slice.empty();
+    any_uncuttable |= !may_be_cut(tensor) && tensor.bytes > 0;
   }
   std::int64_t alone = 0;
   for (const auto& shard : shards) {
