@@ -154,9 +154,9 @@ const std::vector<Named> layouts{
        Layout one(ranks);
        for (int expert = 0; expert < 4 * ranks; ++expert) {
          const int rank = expert % ranks, other = (rank + ranks / 2) % ranks;
-         one.replica(200'000 + 100 * (expert % 7), rank == other ? std::vector{rank}
-                                                   : std::vector{std::min(rank, other),
-                                                                 std::max(rank, other)});
+         one.replica(200'000 + 100 * (expert % 7),
+                     rank == other ? std::vector{rank}
+                                   : std::vector{std::min(rank, other), std::max(rank, other)});
        }
        transformer(6, 128, [&](int, std::int64_t n) { one.replica(n, range(0, ranks)); });
        return one;
@@ -185,8 +185,9 @@ const std::vector<Named> layouts{
          const auto size = std::int64_t{1000} << (random() % 7);
          const int rank = static_cast<int>(random() % static_cast<unsigned>(ranks));
          const int buddy = static_cast<int>(random() % static_cast<unsigned>(ranks));
-         one.replica(size, rank == buddy ? std::vector{rank}
-                                         : std::vector{std::min(rank, buddy), std::max(rank, buddy)});
+         one.replica(size, rank == buddy
+                               ? std::vector{rank}
+                               : std::vector{std::min(rank, buddy), std::max(rank, buddy)});
        }
        return one;
      }},
@@ -245,7 +246,8 @@ struct Spread {
 Spread spread_of(const std::vector<double>& loads) {
   Spread spread;
   spread.count = loads.size();
-  for (const auto load : loads) spread.largest = std::max(spread.largest, load), spread.mean += load;
+  for (const auto load : loads)
+    spread.largest = std::max(spread.largest, load), spread.mean += load;
   if (!loads.empty()) spread.mean /= static_cast<double>(loads.size());
   return spread;
 }
@@ -297,9 +299,10 @@ Spread over_files(const Layout& layout, const Writers& writers, const ShardingCa
 }
 
 /// No choice of writers leaves the fullest rank with less: the mean over all ranks; over the
-/// holders of each set, of what only they hold; the largest slice.
+/// holders of each set, of what only they hold; a slice besides what its writer alone holds.
 double floor_of(const Layout& layout) {
   std::map<std::vector<int>, double> bytes_of_set;
+  std::vector<double> alone(static_cast<std::size_t>(layout.ranks()));
   double total = 0, floor = 0;
   for (std::size_t t = 0; t < layout.tensors().size(); ++t) {
     for (std::size_t s = 0; s < layout.tensors()[t].slices.size(); ++s) {
@@ -309,7 +312,19 @@ double floor_of(const Layout& layout) {
       const auto bytes = static_cast<double>(layout.bytes(t, s));
       bytes_of_set[set] += bytes;
       total += bytes;
-      floor = std::max(floor, bytes);
+      if (set.size() == 1) alone[static_cast<std::size_t>(set[0])] += bytes;
+    }
+  }
+  for (std::size_t t = 0; t < layout.tensors().size(); ++t) {
+    for (std::size_t s = 0; s < layout.tensors()[t].slices.size(); ++s) {
+      double least = -1;
+      const auto& holders = layout.tensors()[t].slices[s].holders;
+      for (const auto& holder : holders) {
+        const auto own = alone[static_cast<std::size_t>(holder.rank)];
+        least = least < 0 ? own : std::min(least, own);
+      }
+      floor = std::max(floor,
+                       least + (holders.size() > 1 ? static_cast<double>(layout.bytes(t, s)) : 0));
     }
   }
   floor = std::max(floor, total / layout.ranks());
@@ -331,8 +346,9 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: replica_bench [LARGEST RANKS]\n");
     return 2;
   }
-  std::printf("Bytes, largest / mean. ranks: over ranks; files: over data files; limit: over data\n"
-              "files under MaxShardSizePolicy of half a rank's mean.\n\n");
+  std::printf(
+      "Bytes, largest / mean. ranks: over ranks; files: over data files; limit: over data\n"
+      "files under MaxShardSizePolicy of half a rank's mean.\n\n");
   std::printf("%-40s %6s %8s  %7s  %7s %7s  %7s %7s %9s\n", "layout", "ranks", "slices", "first",
               "chosen", "floor", "files", "limit", "time");
   double worst = 1;
@@ -352,7 +368,7 @@ int main(int argc, char** argv) {
           std::chrono::steady_clock::now() - begin;
       const auto chosen = over_ranks(layout, writers);
       const auto floor = floor_of(layout);
-      worst = std::max(worst, chosen.largest / floor);
+      worst = std::max(worst, floor > 0 ? chosen.largest / floor : 1);
       const MaxShardSizePolicy limit(static_cast<std::int64_t>(chosen.mean / 2) + 16);
       std::printf("%-40s %6d %8zu  %7.3f  %7.3f %7.3f  %7.3f %7.3f %6.1f ms\n", name, ranks, slices,
                   over_ranks(layout, first).ratio(), chosen.ratio(), floor / chosen.mean,
@@ -360,8 +376,9 @@ int main(int argc, char** argv) {
                   over_files(layout, writers, limit).ratio(), time.count());
     }
   }
-  std::printf("\nfirst: the first holder writes; chosen: as Cairn does; floor: no choice beats it.\n"
-              "The worst chosen / floor is %.3f.\n",
-              worst);
+  std::printf(
+      "\nfirst: the first holder writes; chosen: as Cairn does; floor: no choice beats it.\n"
+      "The worst chosen / floor is %.3f.\n",
+      worst);
   return 0;
 }

@@ -36,7 +36,8 @@ class TensorCheck {
           .of_tensor(first_.key);
     }
     auto given = collect();
-    CoveredTensor tensor{first_.key, first_.dtype, first_.shape, {}, string_bytes()};
+    CoveredTensor tensor{first_.key, first_.dtype, first_.shape, {}};
+    tensor.string_bytes = string_bytes();
     if (count_ == 0) {
       const int box = first_.boxes.empty() ? -1 : 0;
       tensor.slices.push_back({Box::whole(first_.shape), {{first_.rank, box}}});

@@ -42,7 +42,9 @@ TEST(ChooseWriters, LargestGroupsFirst) {
 
 TEST(ChooseWriters, StringsCountAsLongAsTheyAre) {
   const auto words = [](const char* key, std::int64_t bytes) {
-    return CoveredTensor{key, DType::string, {}, {{Box{}, {{0, 0}, {1, 0}}}}, bytes};
+    CoveredTensor tensor{key, DType::string, {}, {{Box{}, {{0, 0}, {1, 0}}}}};
+    tensor.string_bytes = bytes;
+    return tensor;
   };
   EXPECT_THAT(choose_writers({words("a", 10), words("b", 10), words("c", 100)}, 2),
               ElementsAre(ElementsAre(1), ElementsAre(1), ElementsAre(0)));
