@@ -47,6 +47,8 @@ class FileSystem {
   virtual ~FileSystem() = default;
   virtual std::unique_ptr<File> create(const Path&) = 0;        ///< exclusive, read and write
   virtual std::unique_ptr<File> open_read(const Path&) = 0;
+  /// An existing file, read and write: several processes may write disjoint parts of one.
+  virtual std::unique_ptr<File> open_write(const Path&) = 0;
   virtual void rename(const Path& from, const Path& to) = 0;    ///< replaces atomically
   virtual void remove(const Path&) = 0;                         ///< a file
   virtual void create_directory(const Path&) = 0;               ///< one level, exclusive
