@@ -68,7 +68,7 @@ void run(Tool& tool, const Options& options) {
   for (const auto& name : names) {
     commit::check_checkpoint_name(name);
     Job job{serial_group(), tool.files, directory, {}};
-    job.options.name = name;
+    job.naming = name;
     const auto steps = plan_recovery(job);
     print(steps, options.dry_run);
     any = any || !steps.empty();
