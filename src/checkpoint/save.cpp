@@ -175,14 +175,18 @@ std::string Series::save(std::int64_t step, const State& state) {
     throw Error(Code::invalid_argument, cat("step ", step, " is negative"), "",
                 "Steps are numbered from 0.");
   }
-  const auto tasks = cover(job, state);
-  const auto local = together(group, [&] { return shard(job, state, tasks); });
-  const auto layout = lay_out(group, local);
+  auto covered = cover(job, state);
+  const auto local = together(group, [&] { return shard(job, state, covered.tasks); });
+  const auto dense = plan_dense(std::move(covered.dense), group.size(), job.options.chunk_bytes);
+  const auto layout = lay_out(group, local, dense);
   const auto prepared = prepare(step, layout);
   bool committed = false;  // rank 0
   try {
+    const auto dense_path = dense.bytes > 0 ? prepared.save.part(layout.dense_file) : io::Path();
+    auto runs = write_dense(job, state, dense, layout.dense_file, dense_path);
     auto entries = together(group, [&] {
       auto written = write_shards(job, state, local, layout, prepared.save);
+      std::move(runs.begin(), runs.end(), std::back_inserter(written));
       leave_record(job, prepared.save, prepared.meta, layout, written);
       return written;
     });

@@ -47,6 +47,8 @@ class FileSystem {
   virtual ~FileSystem() = default;
   virtual std::unique_ptr<File> create(const Path&) = 0;        ///< exclusive, read and write
   virtual std::unique_ptr<File> open_read(const Path&) = 0;
+  /// An existing file, read and write: several processes may write disjoint parts of one.
+  virtual std::unique_ptr<File> open_write(const Path&) = 0;
   virtual void rename(const Path& from, const Path& to) = 0;    ///< replaces atomically
   /// A second name for a file's bytes. False where that cannot be, here or between these two.
   virtual bool try_link(const Path& from, const Path& to);

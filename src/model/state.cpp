@@ -91,9 +91,18 @@ LocalTensor patches(std::vector<LocalTensor> slices) {
                                               dtype_name(all.dtype), shape_text(all.shape), " and ",
                                               dtype_name(next.dtype), shape_text(next.shape)));
     }
+    if (all.storage == Storage::automatic) all.storage = next.storage;
+    if (next.storage != Storage::automatic && next.storage != all.storage) {
+      throw Error(Code::invalid_argument, "patches of one tensor are to be stored in two ways");
+    }
     for (auto& one : next.slices) all.slices.push_back(std::move(one));
   }
   return all;
+}
+
+LocalTensor stored(Storage storage, LocalTensor tensor) {
+  tensor.storage = storage;
+  return tensor;
 }
 
 LocalTensor nothing(DType dtype, Dims shape) {
@@ -145,6 +154,16 @@ State& State::add(std::string key, LocalTensor tensor) {
       refuse(cat("tensor '", key, "' ", shape_text(tensor.shape), ": ", box_text(box),
                  " is outside of it"),
              "a slice is given in global coordinates");
+    }
+    const auto& dash = tensor.slices[i].dash;
+    bool whole = dash.empty() || dash.size() == box.rank();
+    for (std::size_t d = 0; whole && d < dash.size(); ++d) {
+      whole = !dash[d] || box.extent[d] == tensor.shape[d];
+    }
+    if (!whole) {
+      refuse(cat("tensor '", key, "' ", shape_text(tensor.shape), ": ", box_text(box),
+                 " is called whole in a dimension where it is not"),
+             "a slice may be spelled - only where it has all indices");
     }
   }
   std::vector<Box> boxes;

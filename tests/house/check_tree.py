@@ -29,7 +29,7 @@ ALLOWED = {
 }
 LAYER_OF_PUBLIC_HEADER = {
     "error": "base", "log": "base",
-    "box": "model", "dtype": "model", "device": "model", "state": "model", "contents": "model",
+    "box": "model", "dtype": "model", "device": "model", "state": "model", "contents": "model", "mesh": "model",
     "sharding": "sharding",
     "group": "group",
     "checkpoint_manager": "checkpoint", "cairn": "checkpoint",
