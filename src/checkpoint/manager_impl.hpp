@@ -60,7 +60,7 @@ struct CheckpointManager::Impl {
   Choices choose();
   bool changed_meanwhile(std::int64_t step);
   CheckpointContents tell_contents(std::int64_t step);
-  RestoreReport restore_step(std::int64_t step, State&);
+  RestoreReport restore_step(std::int64_t step, State&, const RestoreOptions&);
   void remember_damage(std::int64_t step, const Error&);
   const CatalogEntry* find(std::int64_t step) const;
 };
