@@ -33,6 +33,7 @@ LAYER_OF_PUBLIC_HEADER = {
     "contents": "model", "mesh": "model",
     "sharding": "sharding",
     "group": "group",
+    "bundle": "checkpoint", "checkpoint": "checkpoint",
     "checkpoint_manager": "checkpoint", "restore_options": "checkpoint", "retention": "checkpoint",
     "cairn": "checkpoint",
     "mpi": "mpi",
