@@ -17,8 +17,8 @@ struct Declaration {
   std::string key;
   DType dtype{};
   Dims shape;
-  int rank = 0;            ///< who says so
-  std::vector<Box> boxes;  ///< its slices; empty: it holds none but knows the tensor
+  int rank = 0;                   ///< who says so
+  std::vector<Box> boxes;         ///< its slices; empty: it holds none but knows the tensor
   std::int64_t string_bytes = 0;  ///< of a string tensor, nearly as stored
 };
 

@@ -22,8 +22,9 @@ std::int64_t item_of(const ShardableTensor& tensor) {
 }
 
 [[noreturn]] void too_large(const ShardableTensor& tensor) {
-  throw Error(Code::invalid_argument,
-              cat("the slices of a task have more than 2^63 bytes, up to tensor '", tensor.key, "'"))
+  throw Error(
+      Code::invalid_argument,
+      cat("the slices of a task have more than 2^63 bytes, up to tensor '", tensor.key, "'"))
       .of_tensor(tensor.key);
 }
 
@@ -160,7 +161,8 @@ struct MaxShardSizePolicy::Warned {
         cat(one ? cat("tensor ", names, " is") : cat(news.size(), " tensors are"),
             " larger than a shard's limit of ", max_bytes, " bytes", one ? "" : cat(": ", names),
             ". ", one ? "It gets" : "Each gets",
-            " a shard of its own and is not cut: TensorFlow cannot assemble its dtype from slices."));
+            " a shard of its own and is not cut: TensorFlow cannot assemble its dtype from "
+            "slices."));
   }
 };
 
@@ -202,9 +204,8 @@ std::vector<Shard> MaxShardSizePolicy::operator()(
       (bytes > max_bytes_ ? oversize : whole).push_back(&tensor);
     }
   }
-  std::stable_sort(whole.begin(), whole.end(), [](const auto* a, const auto* b) {
-    return bytes_of(*a) > bytes_of(*b);
-  });
+  std::stable_sort(whole.begin(), whole.end(),
+                   [](const auto* a, const auto* b) { return bytes_of(*a) > bytes_of(*b); });
   std::stable_sort(cut.begin(), cut.end(),
                    [](const auto* a, const auto* b) { return item_of(*a) > item_of(*b); });
   const auto capacity = max_bytes_ - max_bytes_ % largest_item;
