@@ -103,7 +103,7 @@ LocalShards shard(const Job& job, const State& state, const std::vector<Task>& t
   return local;
 }
 
-FileLayout lay_out(Group& group, const LocalShards& local) {
+FileLayout lay_out(Group& group, const LocalShards& local, const DensePlan& dense) {
   const auto mine =
       WireWriter().put(static_cast<std::int64_t>(local.shards.size())).put(local.bytes).take();
   FileLayout layout;
@@ -111,13 +111,18 @@ FileLayout lay_out(Group& group, const LocalShards& local) {
   for (int rank = 0; rank < group.size(); ++rank) {
     WireReader reader(all[static_cast<std::size_t>(rank)]);
     const auto files = static_cast<int>(reader.get<std::int64_t>());
+    const bool writes = files > 0 || dense.writes(rank);
     if (rank == group.rank()) {
       layout.first_file = layout.data_files;
-      layout.writer = files > 0 ? layout.writers : -1;
+      layout.writer = writes ? layout.writers : -1;
     }
     layout.data_files += files;
-    layout.writers += files > 0;
+    layout.writers += writes;
     layout.total_bytes += reader.get<std::int64_t>();
+  }
+  if (dense.bytes > 0) {
+    layout.dense_file = layout.data_files++;
+    layout.total_bytes += dense.bytes;
   }
   return layout;
 }

@@ -9,6 +9,7 @@
 
 #include "cairn/box.hpp"
 #include "cairn/dtype.hpp"
+#include "cairn/state.hpp"
 
 namespace cairn {
 
@@ -17,8 +18,9 @@ struct Declaration {
   std::string key;
   DType dtype{};
   Dims shape;
-  int rank = 0;                   ///< who says so
-  std::vector<Box> boxes;         ///< its slices; empty: it holds none but knows the tensor
+  int rank = 0;            ///< who says so
+  std::vector<Box> boxes;  ///< its slices; empty: it holds none but knows the tensor
+  Storage storage = Storage::automatic;
   std::int64_t string_bytes = 0;  ///< of a string tensor, nearly as stored
 };
 
@@ -39,18 +41,19 @@ struct CoveredTensor {
   std::string key;
   DType dtype{};
   Dims shape;
-  std::vector<HeldSlice> slices;  ///< ascending by box
-  std::int64_t string_bytes = 0;  ///< of a string tensor: what its first holder says
+  std::vector<HeldSlice> slices;         ///< ascending by box
+  Storage storage = Storage::automatic;  ///< what ranks say that say something else, if any
+  std::int64_t string_bytes = 0;         ///< of a string tensor: what its first holder says
   bool operator==(const CoveredTensor&) const = default;
 };
 
 /// Collects declarations (in any order; a rank that declares a key again goes on counting its
-/// boxes) and checks them. Throws Code::coverage, or Code::disagreement for dtypes and shapes,
-/// naming the tensor, the box and the ranks: "tensor 'u' [512 512]: rows 128..255 × 0..511 are held
-/// by no rank". Sub-quadratic in boxes. The result is ascending by key. Boxes without elements are
-/// left out of it; but a tensor without elements has one slice, its whole (empty) box, held by the
-/// lowest rank that declares it, as its box 0 or, if it gave no box, -1. A string tensor has one
-/// slice, the whole of it.
+/// boxes) and checks them. Throws Code::coverage, or Code::disagreement for dtypes, shapes and
+/// storage, naming the tensor, the box and the ranks: "tensor 'u' [512 512]: rows 128..255 × 0..511
+/// are held by no rank". Sub-quadratic in boxes. The result is ascending by key. Boxes without
+/// elements are left out of it; but a tensor without elements has one slice, its whole (empty) box,
+/// held by the lowest rank that declares it, as its box 0 or, if it gave no box, -1. A string
+/// tensor has one slice, the whole of it.
 std::vector<CoveredTensor> check_coverage(std::vector<Declaration> declarations);
 
 /// Chooses a writer for each slice so that bytes balance over ranks: result[t][s] is an index into
