@@ -28,9 +28,9 @@ ShardableTensor piece_of(const ShardableTensor& tensor, Box slice) {
 void add_to(Shard& shard, ShardableTensor tensor) {
   auto& slices = shard[tensor.key];
   if (slices.contains(tensor.slice)) {
-    throw Error(Code::sharding, cat("tensor '", tensor.key, "', slice \"",
-                                    slice_spec_text(tensor.shape, tensor.slice),
-                                    "\" is given twice to one shard"))
+    throw Error(Code::sharding,
+                cat("tensor '", tensor.key, "', slice \"",
+                    slice_spec_text(tensor.shape, tensor.slice), "\" is given twice to one shard"))
         .of_tensor(tensor.key);
   }
   auto slice = tensor.slice;

@@ -38,9 +38,10 @@ class Balance {
     });
     for (auto& replica : replicas_) {
       const auto& holders = *replica.holders;
-      const auto least = std::min_element(
-          holders.begin(), holders.end(), [&](const auto& a, const auto& b) {
-            return load_[static_cast<std::size_t>(a.rank)] < load_[static_cast<std::size_t>(b.rank)];
+      const auto least =
+          std::min_element(holders.begin(), holders.end(), [&](const auto& a, const auto& b) {
+            return load_[static_cast<std::size_t>(a.rank)] <
+                   load_[static_cast<std::size_t>(b.rank)];
           });
       replica.chosen = static_cast<int>(least - holders.begin());
       load_[replica.writer()] += replica.bytes;
@@ -56,8 +57,8 @@ class Balance {
     written_.resize(load_.size());
     for (std::size_t i = 0; i < replicas_.size(); ++i) written_[replicas_[i].writer()].push_back(i);
     for (;;) {
-      const auto fullest = static_cast<std::size_t>(
-          std::max_element(load_.begin(), load_.end()) - load_.begin());
+      const auto fullest =
+          static_cast<std::size_t>(std::max_element(load_.begin(), load_.end()) - load_.begin());
       looks_left_ -= static_cast<std::int64_t>(load_.size());
       if (load_[fullest] <= mean || !relieve(fullest)) return;
     }

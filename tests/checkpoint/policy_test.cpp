@@ -80,9 +80,7 @@ std::string key_starting(const Shard& shard, const std::string& start) {
 }
 
 std::string rows_text(int rank) { return cat("rows ", 4 * rank, "..", 4 * rank + 3, " × 0..5"); }
-std::string spec(int rank, int ranks) {
-  return cat("\"", 4 * ranks, " 6 ", 4 * rank, ",4:0,6\"");
-}
+std::string spec(int rank, int ranks) { return cat("\"", 4 * ranks, " 6 ", 4 * rank, ",4:0,6\""); }
 
 std::vector<Attack> attacks() {
   return {
@@ -132,10 +130,11 @@ std::vector<Attack> attacks() {
        }},
       {"an altered task", changed([](auto& t) { t.task.task += 1; }),
        [](int rank, int) {
-         return std::vector<std::string>{
-             "an altered task: key 'u'",
-             cat("given: /job:worker/replica:0/task:", rank, "/device:CPU:0; returned: "
-                 "/job:worker/replica:0/task:", rank + 1, "/device:CPU:0")};
+         return std::vector<std::string>{"an altered task: key 'u'",
+                                         cat("given: /job:worker/replica:0/task:", rank,
+                                             "/device:CPU:0; returned: "
+                                             "/job:worker/replica:0/task:",
+                                             rank + 1, "/device:CPU:0")};
        }},
       // One call sees one task, so of two in a shard one was altered.
       {"two tasks in one shard",
@@ -149,9 +148,8 @@ std::vector<Attack> attacks() {
        }},
       {"a tensor that is missing", [](Shards& shards) { shards[0].erase("u"); },
        [](int rank, int) {
-         return std::vector<std::string>{
-             "a tensor given is missing from the shards: key 'u'",
-             cat("given: ", rows_text(rank), "; returned: nothing")};
+         return std::vector<std::string>{"a tensor given is missing from the shards: key 'u'",
+                                         cat("given: ", rows_text(rank), "; returned: nothing")};
        }},
       {"everything is missing", [](Shards& shards) { shards.clear(); },
        [](int, int) {
@@ -160,8 +158,8 @@ std::vector<Attack> attacks() {
       {"a tensor without elements that is missing",
        [](Shards& shards) { shards[0].erase(key_starting(shards[0], "none")); },
        [](int rank, int) {
-         return std::vector<std::string>{
-             cat("is missing from the shards: key 'none", rank, "'"), "returned: nothing"};
+         return std::vector<std::string>{cat("is missing from the shards: key 'none", rank, "'"),
+                                         "returned: nothing"};
        }},
       {"part of a slice that is missing", changed([](auto& t) { t.slice.extent[0] = 3; }),
        [](int rank, int) {
@@ -275,7 +273,8 @@ TEST_P(Policies, EachBrokenPromiseIsOneErrorOnAllRanks) {
       EXPECT_EQ(error.rank(), rank);
       EXPECT_THAT(error.what(),
                   StartsWith("After executing the checkpoint sharding callback 'adversary', "));
-      for (const auto& text : attack.texts(rank, ranks())) EXPECT_THAT(error.what(), HasSubstr(text));
+      for (const auto& text : attack.texts(rank, ranks()))
+        EXPECT_THAT(error.what(), HasSubstr(text));
     }
   }
 }
@@ -299,7 +298,8 @@ TEST_P(Policies, WhatACallbackThrowsIsOneErrorOnAllRanks) {
   const auto own = error_of(
       [](Shards&) { throw Error(Code::unsupported, "not these tensors", "why", "what to do"); });
   EXPECT_STREQ(code_name(own.code()), "unsupported");
-  EXPECT_STREQ(own.what(), Error(Code::unsupported, "not these tensors", "why", "what to do").what());
+  EXPECT_STREQ(own.what(),
+               Error(Code::unsupported, "not these tensors", "why", "what to do").what());
 }
 
 TEST_P(Policies, EmptyShardsMakeNoFiles) {
@@ -368,6 +368,48 @@ TEST_P(Policies, RanksMustAgreeOnThem) {
           " says 'k=2'"));
   expect_disagreement(made_with(named("n", ""), named("n", std::nullopt)),
                       cat("rank 0 says '', rank ", odd, " says none that it states"));
+}
+
+TEST(Writers, StringsCountInTheBalance) {
+  ManagerOptions options;
+  options.file_system = std::make_shared<io::MemoryFileSystem>();
+  run_threads(2, [&](std::shared_ptr<Group> group) {
+    std::string a(8000, 'a'), b(8000, 'b');
+    std::vector<double> few(20);
+    State state;
+    state.add("few", few).add("a", a).add("b", b);
+    CheckpointManager manager(group, "/run", options);
+    manager.save(1, state);
+    const auto contents = manager.open(1);
+    EXPECT_NE(contents.find("a")->slices[0].file, contents.find("b")->slices[0].file);
+  });
+}
+
+// Only the box of a piece says how large it is.
+TEST(Pieces, ArePackedByTheirOwnSize) {
+  struct Halves : ShardingCallback {
+    std::string description() const override { return "halves, with the bytes of the whole"; }
+    Shards operator()(const std::vector<ShardableTensor>& tensors) const override {
+      Shards shards(1);
+      for (auto tensor : tensors) {
+        tensor.slice.extent[0] = 1000;
+        add_to(shards[0], tensor);
+        tensor.slice = {{1000}, {tensor.shape[0] - 1000}};
+        add_to(shards[0], tensor);
+      }
+      return shards;
+    }
+  };
+  ManagerOptions options;
+  options.file_system = std::make_shared<io::MemoryFileSystem>();
+  options.policy = std::make_shared<Halves>();
+  std::vector<std::uint8_t> large(65536);  // large enough to begin on a page
+  State state;
+  state.add("large", large);
+  CheckpointManager manager(serial_group(), "/run", options);
+  manager.save(1, state);
+  const auto contents = manager.open(1);
+  EXPECT_EQ(contents.find("large")->slices.at(1).offset, 1000);
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, Policies, testing::Range(1, 8),

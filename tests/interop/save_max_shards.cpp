@@ -1,7 +1,7 @@
 // Saves a checkpoint under MaxShardSizePolicy, for TensorFlow to read.
 // usage: mpirun -np N save_max_shards DIRECTORY
-// Leaves DIRECTORY/run/ckpt-1 and DIRECTORY/EXPECTED.json: digests of whole tensors and of the slices
-// that the policy made, the limit, and which tensors may not be cut.
+// Leaves DIRECTORY/run/ckpt-1 and DIRECTORY/EXPECTED.json: digests of whole tensors and of the
+// slices that the policy made, the limit, and which tensors may not be cut.
 #include <cstdio>
 #include <exception>
 #include <fstream>
@@ -101,12 +101,9 @@ nlohmann::json expected_strings(const std::string& key, const std::vector<std::s
     for (int i = 0; i < 8; ++i) bytes += static_cast<char>(std::uint64_t{value.size()} >> 8 * i);
     bytes += value;
   }
-  return {{"key", key},
-          {"dtype", "string"},
-          {"dtype_number", 7},
-          {"shape", {values.size()}},
-          {"may_be_cut", false},
-          {"sha256", cairn::test::sha256(bytes)}};
+  return {{"key", key},          {"dtype", "string"},
+          {"dtype_number", 7},   {"shape", {values.size()}},
+          {"may_be_cut", false}, {"sha256", cairn::test::sha256(bytes)}};
 }
 
 void write(const std::filesystem::path& directory) {
@@ -130,8 +127,8 @@ void write(const std::filesystem::path& directory) {
   }
   tensors.push_back(expected_strings("strings/long", long_words));
   tensors.push_back(expected_strings("strings/short", short_words));
-  const nlohmann::json expected{
-      {"limit", limit}, {"checkpoints", {{{"prefix", "ckpt-1"}, {"tensors", tensors}}}}};
+  const nlohmann::json expected{{"limit", limit},
+                                {"checkpoints", {{{"prefix", "ckpt-1"}, {"tensors", tensors}}}}};
   std::ofstream out(directory / "EXPECTED.json");
   out << expected.dump(1) << '\n';
   if (!out.flush()) throw std::runtime_error("cannot write EXPECTED.json");

@@ -39,13 +39,16 @@ TEST(PieceOf, RefusesWhatIsNoPart) {
   for (const Box& part : {Box{{1, 0}, {2, 6}}, Box{{2, 0}, {5, 6}}, Box{{2}, {1}},
                           Box{{2, 0}, {-1, 6}}, Box{{0, 0}, {8, 6}}}) {
     EXPECT_THAT([&] { piece_of(matrix(), part); },
-                ThrowsMessage<Error>(HasSubstr(
-                    "tensor 'u': the slice rows 2..5 × 0..5 cannot be cut to ")));
+                ThrowsMessage<Error>(
+                    HasSubstr("tensor 'u': the slice rows 2..5 × 0..5 cannot be cut to ")));
   }
   auto words = matrix();
   words.dtype = DType::string;
-  EXPECT_THAT([&] { piece_of(words, {{2, 0}, {1, 6}}); },
-              ThrowsMessage<Error>(HasSubstr("(string tensors are stored whole)")));
+  EXPECT_THAT(
+      [&] {
+        piece_of(words, {{2, 0}, {1, 6}});
+      },
+      ThrowsMessage<Error>(HasSubstr("(string tensors are stored whole)")));
   words.bytes = 1234;
   EXPECT_EQ(piece_of(words, words.slice).bytes, 1234) << "all of it is no cut";
 }
