@@ -9,5 +9,6 @@
 #include "cairn/group.hpp"
 #include "cairn/log.hpp"
 #include "cairn/mesh.hpp"
+#include "cairn/sharded_save.hpp"
 #include "cairn/sharding.hpp"
 #include "cairn/state.hpp"

@@ -32,7 +32,7 @@ LAYER_OF_PUBLIC_HEADER = {
     "box": "model", "dtype": "model", "device": "model", "state": "model", "contents": "model", "mesh": "model",
     "sharding": "sharding",
     "group": "group",
-    "checkpoint_manager": "checkpoint", "cairn": "checkpoint",
+    "checkpoint_manager": "checkpoint", "sharded_save": "checkpoint", "cairn": "checkpoint",
     "mpi": "mpi",
     "kokkos": "kokkos",
 }
