@@ -14,6 +14,7 @@ namespace cairn {
 struct ShardedOptions {
   std::int64_t chunk_bytes = std::int64_t{16} << 20;  ///< as ManagerOptions
   bool verify_first = false;                          ///< of sharded_restore
+  RestoreOptions restore = {};                        ///< of sharded_restore: into less or more
   double owner_wait_seconds = 10;
   std::shared_ptr<const ShardingCallback> policy = nullptr;
   std::shared_ptr<io::FileSystem> file_system = nullptr;  ///< none: POSIX

@@ -17,7 +17,12 @@ std::vector<Declaration> declare(const State& state, int rank) {
   for (const auto& [key, tensor] : state.tensors()) {
     const auto storage = tensor.storage != Storage::automatic ? tensor.storage : state.storage();
     Declaration one{key, tensor.dtype, tensor.shape, rank, {}, storage};
-    if (tensor.strings) one.boxes.push_back(Box::whole(tensor.shape));
+    if (tensor.strings) {
+      one.boxes.push_back(Box::whole(tensor.shape));
+      // Nearly what is stored: the lengths before them take a byte or a few each.
+      for (const auto& value : tensor.strings->get())
+        one.string_bytes += static_cast<std::int64_t>(value.size()) + 1;
+    }
     for (const auto& slice : tensor.slices) one.boxes.push_back(slice.box);
     declarations.push_back(std::move(one));
   }

@@ -14,6 +14,7 @@ Box get_box(WireReader& in) {
 void put(WireWriter& out, const std::vector<Declaration>& declarations) {
   for (const auto& one : declarations) {
     out.put(one.key).put(one.dtype).put(one.shape).put(one.rank).put(one.storage);
+    out.put(one.string_bytes);
     out.put(std::uint64_t{one.boxes.size()});
     for (const auto& box : one.boxes) put(out, box);
   }
@@ -28,6 +29,7 @@ std::vector<Declaration> get_declarations(WireReader& in) {
     one.shape = in.get_all<std::int64_t>();
     one.rank = in.get<int>();
     one.storage = in.get<Storage>();
+    one.string_bytes = in.get<std::int64_t>();
     for (auto left = in.get<std::uint64_t>(); left > 0; --left) one.boxes.push_back(get_box(in));
     declarations.push_back(std::move(one));
   }

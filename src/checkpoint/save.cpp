@@ -56,15 +56,7 @@ commit::Transaction Series::new_transaction(std::int64_t step, const FileLayout&
   }
   commit::Transaction save{job.directory, job.naming, step, commit::new_uuid(),
                            layout.data_files + 1};
-  // Another number of files than anything that is there for this step, so that renaming the index
-  // alone switches from the old to the new.
-  std::vector<std::int64_t> taken;
-  for (const auto& file : job.files->list(job.directory)) {
-    const auto parsed = commit::parse_name(file, job.naming);
-    if (parsed.kind == commit::ParsedName::Kind::data && parsed.step == step)
-      taken.push_back(parsed.count);
-  }
-  while (std::find(taken.begin(), taken.end(), save.num_files) != taken.end()) ++save.num_files;
+  commit::avoid_counts_in_use(*job.files, save);
   ownership->check();
   if (unwithdrawn) {
     commit::abandon(*job.files, *unwithdrawn);

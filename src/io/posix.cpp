@@ -190,6 +190,15 @@ class PosixFileSystem : public FileSystem {
     }
   }
 
+  bool try_link(const Path& from, const Path& to) override {
+    if (::link(from.c_str(), to.c_str()) == 0) return true;
+    if (errno == EXDEV || errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS ||
+        errno == EMLINK) {
+      return false;
+    }
+    throw system_error(errno, "link to " + to.string(), from);
+  }
+
   void remove(const Path& path) override {
     if (::unlink(path.c_str()) != 0) throw system_error(errno, "remove file", path);
   }

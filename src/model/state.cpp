@@ -3,6 +3,7 @@
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "model/box_index.hpp"
+#include "model/keys.hpp"
 
 namespace cairn {
 namespace {
@@ -128,21 +129,13 @@ State& State::add(std::string key, LocalTensor tensor) {
     throw Error(Code::invalid_argument, std::move(problem), std::move(reason), std::move(way_out))
         .of_tensor(key);
   };
-  if (key.empty()) refuse("a tensor has an empty key", "no reader could ask for it");
-  if (!is_utf8(key)) {
-    refuse("a key is not UTF-8",
-           "one such key breaks TensorFlow's listing of the whole checkpoint");
-  }
-  if (key.size() > 65536) refuse(cat("a key has ", key.size(), " bytes"), "the limit is 65536");
+  check_key(key);
   if (tensor.strings && tensor.dtype != DType::string) {
     refuse(cat("tensor '", key, "' has strings but dtype ", dtype_name(tensor.dtype)), "");
   }
   for (const auto& slice : tensor.slices) {
     if (!slice.memory) refuse(cat("a slice of tensor '", key, "' has no memory"), "");
   }
-  if (key.front() == '\0') refuse("a key begins with a zero byte", "slice keys do");
-  if (key.starts_with("_cairn/"))
-    refuse(cat("key '", key, "' is reserved"), "it begins with _cairn/");
   if (find(key)) {
     refuse(cat("key '", key, "' is in the state already"), "each tensor has one key",
            "Give several slices of one tensor with patches().");

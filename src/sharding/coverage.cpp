@@ -37,6 +37,7 @@ class TensorCheck {
     }
     auto given = collect();
     CoveredTensor tensor{first_.key, first_.dtype, first_.shape, {}, agree_on_storage()};
+    tensor.string_bytes = string_bytes();
     if (count_ == 0) {
       const int box = first_.boxes.empty() ? -1 : 0;
       tensor.slices.push_back({Box::whole(first_.shape), {{first_.rank, box}}});
@@ -58,6 +59,13 @@ class TensorCheck {
   }
   std::string verb(const char* one, const char* many) const {
     return first_.shape.empty() ? one : many;
+  }
+
+  std::int64_t string_bytes() const {
+    for (const auto* declaration : declarations_) {
+      if (!declaration->boxes.empty()) return declaration->string_bytes;
+    }
+    return 0;
   }
 
   void agree() const {

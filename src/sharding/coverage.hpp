@@ -2,7 +2,6 @@
 /// The proof that the slices of all ranks make up each tensor: same dtype and shape everywhere,
 /// nothing twice, nothing missing, nothing outside. Identical slices are replicas.
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -22,6 +21,7 @@ struct Declaration {
   int rank = 0;            ///< who says so
   std::vector<Box> boxes;  ///< its slices; empty: it holds none but knows the tensor
   Storage storage = Storage::automatic;
+  std::int64_t string_bytes = 0;  ///< of a string tensor, nearly as stored
 };
 
 /// One distinct slice and all who hold it (ascending ranks, with the index of the box in the
@@ -43,6 +43,7 @@ struct CoveredTensor {
   Dims shape;
   std::vector<HeldSlice> slices;         ///< ascending by box
   Storage storage = Storage::automatic;  ///< what ranks say that say something else, if any
+  std::int64_t string_bytes = 0;         ///< of a string tensor: what its first holder says
   bool operator==(const CoveredTensor&) const = default;
 };
 
@@ -55,14 +56,10 @@ struct CoveredTensor {
 /// tensor has one slice, the whole of it.
 std::vector<CoveredTensor> check_coverage(std::vector<Declaration> declarations);
 
-/// Bytes of tensors[tensor].slices[slice].
-using SliceBytes = std::function<std::int64_t(std::size_t tensor, std::size_t slice)>;
-
 /// Chooses a writer for each slice so that bytes balance over ranks: result[t][s] is an index into
-/// tensors[t].slices[s].holders. Deterministic. Without slice_bytes the dtype gives the bytes, and
-/// a string counts as one byte.
-std::vector<std::vector<int>> choose_writers(const std::vector<CoveredTensor>& tensors, int ranks,
-                                             const SliceBytes& slice_bytes = nullptr);
+/// tensors[t].slices[s].holders. Deterministic. The largest load is the smallest that there is when
+/// all replicas have the same size, and close to it otherwise.
+std::vector<std::vector<int>> choose_writers(const std::vector<CoveredTensor>& tensors, int ranks);
 
 /// A box of `whole` that none of these boxes touches; an empty optional if they cover it. The boxes
 /// are disjoint (see find_overlap) and may reach out of `whole`. The result cannot be grown any

@@ -227,5 +227,20 @@ TEST_F(Memory, VerifyingFirstCostsNoMore) {
   EXPECT_LE(restore(3, Layout::columns, true), chunks(3, 4));
 }
 
+TEST_F(Memory, ConvertingIsDoneByPieces) {
+  save(4, Layout::rows, false);
+  run_threads(3, [&](std::shared_ptr<Group> group) {
+    const auto box = part_of(Layout::columns, group->rank(), 3);
+    std::vector<float> values(static_cast<std::size_t>(box.count()));
+    State state;
+    state.add("u", slice(values.data(), {rows, columns}, box.start, box.extent));
+    CheckpointManager manager(group, directory_.path(), options_);
+    const RestoreOptions round{.convert = Conversion::round};
+    const auto most = beyond(*group, [&] { ASSERT_TRUE(manager.restore_latest(state, round)); });
+    EXPECT_LE(most, chunks(3, 4));
+    EXPECT_EQ(values.back(), static_cast<float>(Field::right(rows - 1, box.end(1) - 1)));
+  });
+}
+
 }  // namespace
 }  // namespace cairn

@@ -29,10 +29,12 @@ ALLOWED = {
 }
 LAYER_OF_PUBLIC_HEADER = {
     "error": "base", "log": "base",
-    "box": "model", "dtype": "model", "device": "model", "state": "model", "contents": "model", "mesh": "model",
+    "box": "model", "conversion": "model", "dtype": "model", "device": "model", "state": "model",
+    "contents": "model", "mesh": "model",
     "sharding": "sharding",
     "group": "group",
-    "checkpoint_manager": "checkpoint", "sharded_save": "checkpoint", "cairn": "checkpoint",
+    "checkpoint_manager": "checkpoint", "restore_options": "checkpoint", "retention": "checkpoint",
+    "sharded_save": "checkpoint", "bundle": "checkpoint", "cairn": "checkpoint",
     "mpi": "mpi",
     "kokkos": "kokkos",
 }
