@@ -12,5 +12,6 @@
 #include "cairn/log.hpp"
 #include "cairn/mesh.hpp"
 #include "cairn/restore_options.hpp"
+#include "cairn/sharded_save.hpp"
 #include "cairn/sharding.hpp"
 #include "cairn/state.hpp"
