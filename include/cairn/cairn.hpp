@@ -8,5 +8,6 @@
 #include "cairn/error.hpp"
 #include "cairn/group.hpp"
 #include "cairn/log.hpp"
+#include "cairn/object_graph.hpp"
 #include "cairn/sharding.hpp"
 #include "cairn/state.hpp"

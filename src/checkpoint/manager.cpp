@@ -66,7 +66,8 @@ void CheckpointManager::Impl::open_directory() {
                cat("name=", options.name, " max_to_keep=", options.max_to_keep,
                    " overwrite=", options.overwrite, " read_only=", options.read_only,
                    " fall_back=", options.fall_back, " verify_first=", options.verify_first,
-                   " chunk_bytes=", options.chunk_bytes, " policy=", policy));
+                   " chunk_bytes=", options.chunk_bytes, " object_graph=", options.object_graph,
+                   " policy=", policy));
   together(group, [&] {
     if (!job.root()) return;
     if (options.read_only) {
@@ -115,8 +116,8 @@ const std::filesystem::path& CheckpointManager::directory() const { return impl_
 
 // Collective: rank 0 reads the index, since other nodes may not see the directory as it is now.
 CheckpointContents CheckpointManager::Impl::tell_contents(std::int64_t step) {
-  const auto message =
-      from_root(*job.group, [&] { return encode(load_index(*job.files, job.prefix(step))); });
+  const auto message = from_root(
+      *job.group, [&] { return encode(load_index(*job.files, job.prefix(step), Graph::read)); });
   return together(*job.group,
                   [&] { return parse_contents(decode_index_file(message), job.prefix(step)); });
 }

@@ -1,10 +1,12 @@
 #include "checkpoint/restore.hpp"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "base/text.hpp"
 #include "base/wire.hpp"
+#include "checkpoint/find_tensor.hpp"
 #include "checkpoint/messages.hpp"
 #include "checkpoint/restore_tensors.hpp"
 #include "group/collectives.hpp"
@@ -17,13 +19,16 @@ int index_of(const CheckpointContents& contents, const StoredTensor& tensor) {
 }
 
 // The stored tensor that a local one is filled from, after every check that needs no data.
-const StoredTensor& match(const CheckpointContents& contents, const std::string& key,
+const StoredTensor& match(const CheckpointContents& contents, const TensorFinder& finder,
+                          const std::string& key, std::string_view name,
                           const LocalTensor& tensor) {
-  const auto* stored = contents.find(key);
+  const auto* stored = finder.find(key, name);
   if (!stored) {
     throw Error(
         Code::not_found, cat("tensor '", key, "' is not in the checkpoint ", contents.prefix),
-        "the state wants it", "Leave it out of the state, or restore a checkpoint that has it.")
+        contents.graph ? "the state wants it, and no key, path or variable's name is so"
+                       : "the state wants it",
+        "Leave it out of the state, or restore a checkpoint that has it.")
         .of_tensor(key);
   }
   if (!stored->problem.empty()) {
@@ -55,15 +60,23 @@ struct Wanted {
   std::vector<Want> slices;
   std::vector<const LocalSlice*> memories;  // of this rank
   std::set<int> strings;                    // indices into contents.tensors, of all ranks
+  std::multimap<int, StringMemory*> string_memories;  // of this rank, by the same
   std::set<int> tensors;                    // all that anybody asked for
 };
 
-Wanted gather_wants(const Job& job, const CheckpointContents& contents, const State& state) {
+Wanted gather_wants(const Job& job, const CheckpointContents& contents, const TensorFinder& finder,
+                    const State& state) {
   Wanted wanted;
   WireWriter mine;
   together(*job.group, [&] {
+    const auto& names = state.objects().names;
     for (const auto& [key, tensor] : state.tensors()) {
-      const auto& stored = match(contents, key, tensor);
+      const auto name = names.find(key);
+      const auto& stored =
+          match(contents, finder, key, name == names.end() ? "" : name->second, tensor);
+      if (tensor.strings) {
+        wanted.string_memories.emplace(index_of(contents, stored), tensor.strings.get());
+      }
       std::vector<Box> boxes;
       for (const auto& slice : tensor.slices) boxes.push_back(slice.box);
       require_stored(stored, boxes);
@@ -92,11 +105,11 @@ Wanted gather_wants(const Job& job, const CheckpointContents& contents, const St
 
 // Collective. Each string tensor is read and decoded by one rank and told to all.
 std::int64_t restore_strings(const Job& job, const CheckpointContents& contents,
-                             const std::set<int>& tensors, State& state) {
+                             const Wanted& wanted) {
   std::int64_t bytes_read = 0;
   int turn = 0;
   std::vector<std::pair<int, std::vector<std::string>>> values;
-  for (const auto number : tensors) {
+  for (const auto number : wanted.strings) {
     const auto& tensor = contents.tensors[static_cast<std::size_t>(number)];
     const int reader = turn++ % job.group->size();
     std::string message;
@@ -106,14 +119,14 @@ std::int64_t restore_strings(const Job& job, const CheckpointContents& contents,
       for (const auto& slice : tensor.slices) bytes_read += slice.size;
     });
     job.group->broadcast(message, reader);
-    if (state.find(tensor.key)) {
+    if (wanted.string_memories.count(number)) {
       values.emplace_back(number, WireReader(message).get_all<std::string>());
     }
   }
   together(*job.group, [&] {
-    for (auto& [number, strings] : values) {
-      const auto& key = contents.tensors[static_cast<std::size_t>(number)].key;
-      if (const auto& memory = state.find(key)->strings) memory->set(std::move(strings));
+    for (const auto& [number, strings] : values) {
+      const auto [begin, end] = wanted.string_memories.equal_range(number);
+      for (auto memory = begin; memory != end; ++memory) memory->second->set(strings);
     }
   });
   return bytes_read;
@@ -122,7 +135,8 @@ std::int64_t restore_strings(const Job& job, const CheckpointContents& contents,
 }  // namespace
 
 RestoreReport restore_state(const Job& job, const CheckpointContents& contents, State& state) {
-  const auto wanted = gather_wants(job, contents, state);
+  const TensorFinder finder(contents);
+  const auto wanted = gather_wants(job, contents, finder, state);
   RestoreReport report;
   report.prefix = contents.prefix;
   if (contents.meta) report.step = contents.meta->step;
@@ -130,12 +144,12 @@ RestoreReport restore_state(const Job& job, const CheckpointContents& contents, 
   if (job.options.verify_first) {
     bytes += restore_tensors(job, contents, wanted.slices, wanted.memories, false);
   }
-  bytes += restore_strings(job, contents, wanted.strings, state);
+  bytes += restore_strings(job, contents, wanted);
   bytes += restore_tensors(job, contents, wanted.slices, wanted.memories, true);
   job.group->all_reduce({&bytes, 1}, Group::Op::sum);
   report.bytes_read = bytes;
   for (std::size_t t = 0; t < contents.tensors.size(); ++t) {
-    if (!wanted.tensors.count(static_cast<int>(t))) {
+    if (!wanted.tensors.count(static_cast<int>(t)) && !finder.is_bookkeeping(contents.tensors[t])) {
       report.unused_keys.push_back(contents.tensors[t].key);
     }
   }

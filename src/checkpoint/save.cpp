@@ -6,6 +6,7 @@
 #include "base/wire.hpp"
 #include "cairn/log.hpp"
 #include "checkpoint/manager_impl.hpp"
+#include "checkpoint/objects.hpp"
 #include "checkpoint/recovery.hpp"
 #include "commit/names.hpp"
 #include "group/collectives.hpp"
@@ -177,7 +178,7 @@ void CheckpointManager::Impl::collect(const commit::Transaction& save) {
   }
 }
 
-std::string CheckpointManager::save(std::int64_t step, const State& state) {
+std::string CheckpointManager::save(std::int64_t step, const State& given) {
   auto& self = *impl_;
   const Job& job = self.job;
   Group& group = *job.group;
@@ -188,6 +189,9 @@ std::string CheckpointManager::save(std::int64_t step, const State& state) {
       throw Error(Code::invalid_argument, cat("step ", step, " is negative"), "",
                   "Steps are numbered from 0.");
     }
+    std::optional<State> objects;
+    if (job.options.object_graph) objects = with_object_graph(group, given, step);
+    const State& state = objects ? *objects : given;
     const auto tasks = cover(job, state);
     const auto local = together(group, [&] { return shard(job, state, tasks); });
     const auto layout = lay_out(group, local);

@@ -30,6 +30,7 @@ ALLOWED = {
 LAYER_OF_PUBLIC_HEADER = {
     "error": "base", "log": "base",
     "box": "model", "dtype": "model", "device": "model", "state": "model", "contents": "model",
+    "object_graph": "model",
     "sharding": "sharding",
     "group": "group",
     "checkpoint_manager": "checkpoint", "cairn": "checkpoint",
