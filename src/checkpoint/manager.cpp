@@ -4,15 +4,16 @@
 #include "base/wire.hpp"
 #include "cairn/log.hpp"
 #include "checkpoint/contents_reader.hpp"
-#include "checkpoint/manager_impl.hpp"
 #include "checkpoint/recovery.hpp"
+#include "checkpoint/restore.hpp"
+#include "checkpoint/series.hpp"
 #include "commit/names.hpp"
 #include "group/collectives.hpp"
 
 namespace cairn {
 
 io::Path Job::prefix(std::int64_t step) const {
-  return directory / commit::prefix_name(options.name, step);
+  return directory / commit::prefix_name(naming, step);
 }
 
 namespace {
@@ -32,18 +33,18 @@ io::Path checked_directory(const io::Path& directory) {
 
 }  // namespace
 
-CheckpointManager::Impl::Impl(std::shared_ptr<Group> group, io::Path directory,
-                              ManagerOptions options)
+Series::Series(std::shared_ptr<Group> group, io::Path directory, commit::Naming naming,
+               ManagerOptions options)
     : job{std::move(group), options.file_system ? options.file_system : io::posix_file_system(),
-          checked_directory(directory), std::move(options)} {
+          checked_directory(directory), std::move(naming), std::move(options)} {
   if (!job.group) throw Error(Code::invalid_argument, "the group of a CheckpointManager is null");
 }
 
-void CheckpointManager::Impl::open_directory() {
+void Series::open_directory() {
   Group& group = *job.group;
   const auto& options = job.options;
   together(group, [&] {
-    commit::check_checkpoint_name(options.name);
+    commit::check_checkpoint_name(job.naming.name);
     if (options.chunk_bytes < 4096 || options.chunk_bytes > (std::int64_t{64} << 20)) {
       throw Error(Code::invalid_argument,
                   cat("ManagerOptions::chunk_bytes is ", options.chunk_bytes),
@@ -63,7 +64,7 @@ void CheckpointManager::Impl::open_directory() {
   }
   require_same(group, "the directory", job.directory.string());
   require_same(group, "the manager's options",
-               cat("name=", options.name, " max_to_keep=", options.max_to_keep,
+               cat("name=", job.naming.name, " max_to_keep=", options.max_to_keep,
                    " overwrite=", options.overwrite, " read_only=", options.read_only,
                    " fall_back=", options.fall_back, " verify_first=", options.verify_first,
                    " chunk_bytes=", options.chunk_bytes, " object_graph=", options.object_graph,
@@ -79,23 +80,27 @@ void CheckpointManager::Impl::open_directory() {
       return;
     }
     io::create_directories(*job.files, job.directory);
-    ownership.emplace(
-        commit::Ownership::take(job.files, job.directory, options.owner_wait_seconds));
+    ownership.emplace(commit::OwnedName::take(job.files, job.directory, job.naming.name,
+                                              options.owner_wait_seconds));
   });
   if (!options.read_only) recover(job);
   together(group, [&] {
     if (!job.root()) return;
-    catalog = scan_catalog(*job.files, job.directory, options.name);
+    catalog = scan_catalog(*job.files, job.directory, job.naming);
     if (options.read_only) return;
     try {
-      update_state_file(*job.files, job.directory, options.name, catalog);
+      write_state_file(catalog);
     } catch (const Error& error) {
       log(LogLevel::warning, cat("the state file is not up to date: ", error.what()));
     }
   });
 }
 
-const CatalogEntry* CheckpointManager::Impl::find(std::int64_t step) const {
+void Series::write_state_file(const std::vector<CatalogEntry>& entries) const {
+  if (keeps_state_file) update_state_file(*job.files, job.directory, job.naming, entries);
+}
+
+const CatalogEntry* Series::find(std::int64_t step) const {
   for (const auto& entry : catalog) {
     if (entry.step == step) return &entry;
   }
@@ -104,7 +109,7 @@ const CatalogEntry* CheckpointManager::Impl::find(std::int64_t step) const {
 
 CheckpointManager::CheckpointManager(std::shared_ptr<Group> group, std::filesystem::path directory,
                                      ManagerOptions options)
-    : impl_(std::make_unique<Impl>(std::move(group), std::move(directory), std::move(options))) {
+    : impl_(std::make_unique<Impl>(std::move(group), std::move(directory), options.name, options)) {
   guarded(*impl_->job.group, [&] { impl_->open_directory(); });
 }
 
@@ -114,20 +119,12 @@ CheckpointManager& CheckpointManager::operator=(CheckpointManager&&) noexcept = 
 
 const std::filesystem::path& CheckpointManager::directory() const { return impl_->job.directory; }
 
-// Collective: rank 0 reads the index, since other nodes may not see the directory as it is now.
-CheckpointContents CheckpointManager::Impl::tell_contents(std::int64_t step) {
-  const auto message = from_root(
-      *job.group, [&] { return encode(load_index(*job.files, job.prefix(step), Graph::read)); });
-  return together(*job.group,
-                  [&] { return parse_contents(decode_index_file(message), job.prefix(step)); });
-}
-
 CheckpointContents CheckpointManager::open(std::int64_t step) {
   auto& self = *impl_;
   Group& group = *self.job.group;
   return guarded(group, [&] {
     require_same(group, "the step", cat(step));
-    return self.tell_contents(step);
+    return tell_contents(self.job, self.job.prefix(step));
   });
 }
 
@@ -137,7 +134,7 @@ std::vector<StepInfo> CheckpointManager::steps() {
   return guarded(*job.group, [&] {
     const auto message = from_root(*job.group, [&] {
       if (job.options.read_only) {
-        self.catalog = scan_catalog(*job.files, job.directory, job.options.name);
+        self.catalog = scan_catalog(*job.files, job.directory, job.naming);
       }
       const auto live = restorable(self.catalog);
       WireWriter writer;

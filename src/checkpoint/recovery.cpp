@@ -29,8 +29,8 @@ struct Candidate {
 
 std::uint64_t fingerprint(const commit::Transaction& save, const CheckpointMeta& meta,
                           const FileLayout& layout) {
-  const auto text = cat(save.name, '\n', save.step, '\n', save.num_files, '\n', meta.sequence, '\n',
-                        meta.policy, '\n', layout.data_files, '\n', layout.writers);
+  const auto text = cat(save.name.name, '\n', save.step, '\n', save.num_files, '\n', meta.sequence,
+                        '\n', meta.policy, '\n', layout.data_files, '\n', layout.writers);
   return std::uint64_t{crc32c(text)} << 32 | crc32c(save.uuid);
 }
 
@@ -163,15 +163,15 @@ std::vector<Candidate> find_candidates(const Job& job, Undecided& undecided) {
   // A save that something was committed after has been given up, or was committed and is replaced.
   std::int64_t committed = 0;
   for (const auto& name : names) {
-    const auto parsed = commit::parse_name(name, job.options.name);
+    const auto parsed = commit::parse_name(name, job.naming);
     if (parsed.kind != commit::ParsedName::Kind::index) continue;
     const auto there = try_contents(job, parsed.step);
     if (there && there->meta) committed = std::max(committed, there->meta->sequence);
   }
   for (const auto& name : names) {
-    const auto parsed = commit::parse_name(name, job.options.name);
+    const auto parsed = commit::parse_name(name, job.naming);
     if (parsed.kind != commit::ParsedName::Kind::temp_directory) continue;
-    const commit::Transaction save{job.directory, job.options.name, parsed.step, parsed.uuid, 0};
+    const commit::Transaction save{job.directory, job.naming, parsed.step, parsed.uuid, 0};
     const auto there = try_contents(job, save.step);
     if (there && there->meta && there->meta->uuid == save.uuid) continue;  // but for the tidying
     try {
@@ -213,7 +213,7 @@ std::vector<RecoveryStep> find_debris(const Job& job, const std::vector<Candidat
   // saved.
   bool ours = !completed.empty();
   for (const auto& name : names) {
-    const auto parsed = commit::parse_name(name, job.options.name);
+    const auto parsed = commit::parse_name(name, job.naming);
     ours |= parsed.kind == Kind::temp_directory;
     if (parsed.kind != Kind::index) continue;
     const auto contents = try_contents(job, parsed.step);
@@ -226,7 +226,7 @@ std::vector<RecoveryStep> find_debris(const Job& job, const std::vector<Candidat
   for (const auto step : undecided.steps) files_of_step[step] = -1;
   std::vector<RecoveryStep> debris;
   for (const auto& name : names) {
-    const auto parsed = commit::parse_name(name, job.options.name);
+    const auto parsed = commit::parse_name(name, job.naming);
     if (undecided.temps.count(name)) continue;
     if (parsed.kind == Kind::temp_directory) {
       debris.push_back({name, false, "a save that did not finish"});
@@ -241,14 +241,14 @@ std::vector<RecoveryStep> find_debris(const Job& job, const std::vector<Candidat
   const auto marks = io::Path(commit::private_directory_name) / commit::damaged_directory_name;
   if (files.status(job.directory / marks)) {
     for (const auto& mark : files.list(job.directory / marks)) {
-      const auto step = commit::parse_prefix(mark, job.options.name);
+      const auto step = commit::parse_prefix(mark, job.naming);
       if (!step || files_of_step.count(*step)) continue;
       debris.push_back({(marks / mark).string(), false, "a mark of a checkpoint that is gone"});
     }
   }
   // Temp directories last: they are the evidence that the rest is ours.
   std::stable_partition(debris.begin(), debris.end(), [&](const auto& step) {
-    return commit::parse_name(step.entry, job.options.name).kind != Kind::temp_directory;
+    return commit::parse_name(step.entry, job.naming).kind != Kind::temp_directory;
   });
   return debris;
 }
@@ -259,7 +259,7 @@ void collect_debris(const Job& job, const Undecided& undecided) {
   const auto debris = find_debris(job, {}, undecided);
   for (const auto& step : debris) try {
       const auto path = job.directory / step.entry;
-      const auto kind = commit::parse_name(step.entry, job.options.name).kind;
+      const auto kind = commit::parse_name(step.entry, job.naming).kind;
       if (kind == commit::ParsedName::Kind::temp_directory) {
         commit::remove_temp(files, path);
       } else {

@@ -134,6 +134,12 @@ std::int64_t restore_strings(const Job& job, const CheckpointContents& contents,
 
 }  // namespace
 
+CheckpointContents tell_contents(const Job& job, const io::Path& prefix) {
+  const auto message =
+      from_root(*job.group, [&] { return encode(load_index(*job.files, prefix, Graph::read)); });
+  return together(*job.group, [&] { return parse_contents(decode_index_file(message), prefix); });
+}
+
 RestoreReport restore_state(const Job& job, const CheckpointContents& contents, State& state) {
   const TensorFinder finder(contents);
   const auto wanted = gather_wants(job, contents, finder, state);

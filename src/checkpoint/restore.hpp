@@ -5,6 +5,10 @@
 
 namespace cairn {
 
+/// Collective. What a checkpoint holds. Rank 0 reads the index, since other nodes may not see the
+/// directory as it is now. Throws not_found or data_loss.
+CheckpointContents tell_contents(const Job&, const io::Path& prefix);
+
 /// Collective. Fills the state from the checkpoint. Throws, on all ranks alike:
 /// not_found if the state wants a key that is not there, invalid_argument if dtype or shape differ
 /// or memory is const (before anything is touched); data_loss if bytes are damaged or missing,

@@ -67,8 +67,7 @@ void run(Tool& tool, const Options& options) {
   bool any = false;
   for (const auto& name : names) {
     commit::check_checkpoint_name(name);
-    Job job{serial_group(), tool.files, directory, {}};
-    job.options.name = name;
+    Job job{serial_group(), tool.files, directory, name, {}};
     const auto steps = plan_recovery(job);
     print(steps, options.dry_run);
     any = any || !steps.empty();

@@ -23,7 +23,6 @@
 
 #include "cairn/error.hpp"
 #include "cairn/log.hpp"
-#include "commit/names.hpp"
 
 namespace cairn::commit {
 namespace {
@@ -137,7 +136,7 @@ void clean_up(io::FileSystem& fs, const Transaction& save) {
   fs.sync_directory(save.directory);
 }
 
-void remove_checkpoint(io::FileSystem& fs, const io::Path& directory, const std::string& name,
+void remove_checkpoint(io::FileSystem& fs, const io::Path& directory, const Naming& name,
                        std::int64_t step) {
   remove_if_there(fs, directory / index_name(prefix_name(name, step)));
   fs.sync_directory(directory);

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "commit/names.hpp"
 #include "io/file_system.hpp"
 
 namespace cairn::commit {
@@ -11,7 +12,7 @@ namespace cairn::commit {
 /// One save in progress. A value; every rank of the save has the same.
 struct Transaction {
   io::Path directory;
-  std::string name;  ///< of the checkpoints: PREFIX is directory/name-step
+  Naming name;  ///< of the checkpoints: PREFIX is directory/name-step
   std::int64_t step = 0;
   std::string uuid;   ///< of this save
   int num_files = 0;  ///< final data files, N
@@ -51,7 +52,7 @@ void publish(io::FileSystem&, const Transaction&, const std::string& index_bytes
 void clean_up(io::FileSystem&, const Transaction&);
 
 /// Removes one committed checkpoint: index, directory fsync, then its data files.
-void remove_checkpoint(io::FileSystem&, const io::Path& directory, const std::string& name,
+void remove_checkpoint(io::FileSystem&, const io::Path& directory, const Naming& name,
                        std::int64_t step);
 
 /// Removes everything in a temp directory of ours, and the directory.
