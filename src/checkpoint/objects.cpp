@@ -12,6 +12,7 @@
 #include "group/collectives.hpp"
 #include "model/graph_builder.hpp"
 #include "model/graph_index.hpp"
+#include "model/object_path.hpp"
 
 namespace cairn {
 namespace {
@@ -95,6 +96,11 @@ struct Everything {
   std::vector<std::pair<std::string, std::string>> aliases;
 };
 
+std::string join_messages(std::string low, std::string high) {
+  if (low.compare(high) != 0) low += high;  // most ranks have the same keys
+  return low;
+}
+
 Everything read_messages(std::string_view messages) {
   Everything all;
   for (WireReader reader(messages); !reader.empty();) {
@@ -120,6 +126,21 @@ Everything read_messages(std::string_view messages) {
   return all;
 }
 
+// Whether some rank has the value of an attribute. Tables and the like keep it in several tensors,
+// whose keys differ from the attribute's behind ".ATTRIBUTES/"; no other attribute has them.
+bool is_there(const Everything& all, const std::set<std::string_view>& attributes,
+              const std::string& key) {
+  if (all.values.count(key)) return true;
+  const auto at = key.find(cat(attributes_part, '/'));
+  if (at == key.npos) return false;
+  const auto object = key.substr(0, at + attributes_part.size() + 1);
+  for (auto value = all.values.lower_bound(object);
+       value != all.values.end() && value->first.starts_with(object); ++value) {
+    if (!attributes.count(value->first)) return true;
+  }
+  return false;
+}
+
 struct Made {
   std::string graph;
   std::string counter_key;  // empty: no counter is added
@@ -128,11 +149,13 @@ struct Made {
 Made make(const State& state, Everything all, bool wants_counter) {
   Made made;
   if (const auto& carried = state.objects().graph) {
-    std::set<std::string> missing;
+    std::set<std::string_view> attributes;
     for (const auto& node : carried->nodes) {
-      for (const auto& attribute : node.attributes) {
-        if (!all.values.count(attribute.key)) missing.insert(attribute.key);
-      }
+      for (const auto& attribute : node.attributes) attributes.insert(attribute.key);
+    }
+    std::set<std::string> missing;
+    for (const auto key : attributes) {
+      if (!is_there(all, attributes, std::string(key))) missing.emplace(key);
     }
     if (wants_counter) {
       const auto counter = GraphIndex(*carried).key_of(counter_path);
@@ -180,9 +203,7 @@ State with_object_graph(Group& group, const State& state,
     return bytes.empty() ? "none" : cat(bytes.size(), " bytes, checksum ", crc32c(bytes));
   });
   require_same(group, "the object graph that the state carries", carried);
-  const auto all = reduce_to_root(
-      group, std::move(keys.message),
-      [](std::string low, std::string high) { return std::move(low) + high; });
+  const auto all = reduce_to_root(group, std::move(keys.message), join_messages);
   return together(group, [&] {
     State stored;
     for (std::size_t i = 0; i < keys.stored.size(); ++i) {

@@ -5,6 +5,7 @@
 #include "cairn/checkpoint_manager.hpp"
 #include "cairn/log.hpp"
 #include "checkpoint/contents_reader.hpp"
+#include "checkpoint/verify.hpp"
 #include "group/threads.hpp"
 #include "io/memory.hpp"
 #include "model/graph_builder.hpp"
@@ -324,6 +325,21 @@ TEST_P(Objects, ADamagedGraphLeavesTheKeys) {
     EXPECT_THAT(report->skipped, ElementsAre(HasSubstr("cannot be looked up")));
     EXPECT_EQ(model.bias[0], 7.0f);
   });
+}
+
+TEST_P(Objects, AGraphThatIsNoneIsDamage) {
+  options_.object_graph = false;
+  std::string text = "no graph";
+  job([&](Group&, CheckpointManager& manager) {
+    std::string mine = text;
+    manager.save(1, State().add(std::string(object_graph_key), mine));
+    EXPECT_THAT(manager.open(1).graph_problem, HasSubstr("object graph is damaged"));
+  });
+  const auto found = verify_checkpoint(*files_, "/run/ckpt-1");
+  EXPECT_EQ(found.verdict(), Verdict::damaged);
+  ASSERT_EQ(found.findings.size(), 1u);
+  EXPECT_THAT(found.findings[0].what, HasSubstr("object graph is damaged"));
+  EXPECT_EQ(found.findings[0].key, object_graph_key);
 }
 
 // Whatever a crash leaves, a save that counts has the bytes that it would have had.

@@ -12,6 +12,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 
 #include "base/text.hpp"
@@ -99,14 +100,21 @@ void change(const std::string& from, const std::string& to, const std::string& h
   std::deque<Held> held;
   cairn::State state;
   int by_name = 0;
+  std::set<std::string> known{std::string(cairn::object_graph_key)};
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     for (const auto& value : graph.nodes[n].attributes) {
       const bool unique = named[value.full_name] == 1 && !value.full_name.empty();
       const auto key = how == "name" && unique ? value.full_name : paths[n];
       by_name += key == value.full_name;
       const auto* tensor = contents.find(value.key);
-      if (!tensor) throw std::runtime_error("no tensor " + value.key);
+      if (!tensor) continue;  // it is kept in several, below
+      known.insert(value.key);
       state.add(key, held.emplace_back().hold(*group, tensor->dtype, tensor->shape));
+    }
+  }
+  for (const auto& tensor : contents.tensors) {
+    if (known.insert(tensor.key).second) {
+      state.add(tensor.key, held.emplace_back().hold(*group, tensor.dtype, tensor.shape));
     }
   }
   if (how == "name" && by_name < 3) throw std::runtime_error("hardly any names");

@@ -101,6 +101,17 @@ def keras(seed):
     return tf.train.Checkpoint(model=model, optimizer=optimizer, step=step), variables
 
 
+class SortedTable:
+    """A hash table, whose keys and values are stored in any order."""
+
+    def __init__(self, table, part):
+        self.table, self.part = table, part
+
+    def numpy(self):
+        exported = [tensor.numpy() for tensor in self.table.export()]
+        return exported[self.part][np.argsort(exported[0])]
+
+
 def with_slots(seed):
     rng = np.random.default_rng(seed)
     v = tf.Variable(rng.normal(size=(4, 3)).astype(np.float32), name="first")
@@ -116,8 +127,11 @@ def with_slots(seed):
         variables[f"w {slot}"] = optimizer.get_slot(w, slot)
     for i, variable in enumerate(optimizer.variables()):
         variables[f"optimizer {i}"] = variable
+    table = tf.lookup.experimental.MutableHashTable(tf.string, tf.int64, -1)
+    table.insert(["a", "b", str(seed)], tf.constant([1, 2, seed], tf.int64))
+    variables["table keys"], variables["table values"] = SortedTable(table, 0), SortedTable(table, 1)
     net = tf.train.Checkpoint(v=v, w=w, **{"odd/name.x": v})
-    return tf.train.Checkpoint(net=net, opt=optimizer, text=text), variables
+    return tf.train.Checkpoint(net=net, opt=optimizer, text=text, table=table), variables
 
 
 class Layer(tf.Module):
