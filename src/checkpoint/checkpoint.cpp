@@ -84,7 +84,10 @@ struct LoadStatus::Impl {
   void fill(bool first) {
     State added;
     for (const auto& [key, tensor] : state->tensors()) {
-      if (!seen.count(key)) added.add(key, tensor);
+      if (seen.count(key)) continue;
+      added.add(key, tensor);
+      const auto name = state->objects().names.find(key);
+      if (name != state->objects().names.end()) added.name(key, name->second);
     }
     const auto ours = static_cast<std::int64_t>(added.tensors().size());
     if (all_reduce(*job.group, ours, Group::Op::max) == 0 && !first) return;
