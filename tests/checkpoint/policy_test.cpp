@@ -497,27 +497,23 @@ std::shared_ptr<const ShardingCallback> some_policy(unsigned seed, std::int64_t&
   }
 }
 
-/// Bytes of tensors in each data file; 0 stands for what no policy has a say in.
+/// A data file above the limit has only what is not cut. (What is dense shares one that no policy
+/// has a say in.)
 void expect_files_within(const CheckpointContents& contents, std::int64_t limit) {
   struct File {
     std::int64_t bytes = 0;
-    int slices = 0;
     bool may_be_cut = false;
   };
   std::map<int, File> files;
   for (const auto& tensor : contents.tensors) {
-    if (tensor.key.rfind("_cairn/", 0) == 0) continue;
     for (const auto& one : tensor.slices) {
-      auto& file = files[one.file];
-      file.bytes += one.size;
-      ++file.slices;
-      file.may_be_cut |= dtype_assembles_in_tensorflow(tensor.dtype);
+      files[one.file].bytes += one.size;
+      files[one.file].may_be_cut |= dtype_assembles_in_tensorflow(tensor.dtype);
     }
   }
   for (const auto& [number, file] : files) {
-    if (file.bytes <= limit) continue;
-    EXPECT_EQ(file.slices, 1) << "file " << number << " has " << file.bytes << " bytes";
-    EXPECT_FALSE(file.may_be_cut) << "file " << number << " has " << file.bytes << " bytes";
+    EXPECT_TRUE(file.bytes <= limit || !file.may_be_cut)
+        << "file " << number << " has " << file.bytes << " bytes";
   }
 }
 
