@@ -21,8 +21,7 @@ bool is_damage(const Error& error) {
 }  // namespace
 
 // Collective.
-RestoreReport Series::restore_step(std::int64_t step, State& state,
-                                   const RestoreOptions& options) {
+RestoreReport Series::restore_step(std::int64_t step, State& state, const RestoreOptions& options) {
   const auto contents = tell_contents(job, job.prefix(step));
   auto report = restore_state(job, contents, state, options);
   report.step = step;
