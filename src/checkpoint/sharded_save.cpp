@@ -4,6 +4,7 @@
 
 #include "base/text.hpp"
 #include "checkpoint/on_mesh.hpp"
+#include "checkpoint/prefix.hpp"
 #include "checkpoint/restore.hpp"
 #include "checkpoint/series.hpp"
 #include "group/collectives.hpp"
@@ -87,17 +88,6 @@ ManagerOptions options_of(const ShardedOptions& options) {
   out.policy = options.policy;
   out.file_system = options.file_system;
   return out;
-}
-
-// Collective. The prefix, absolute.
-std::filesystem::path checked_prefix(Group& group, const std::filesystem::path& prefix) {
-  const auto whole = std::filesystem::absolute(prefix).lexically_normal();
-  require_same(group, "the prefix", whole.string());
-  if (prefix.empty() || !prefix.has_filename()) {
-    throw Error(Code::invalid_argument, cat("'", prefix.string(), "' is no prefix"),
-                "its last part is the name of the checkpoint's files");
-  }
-  return whole;
 }
 
 void require_group(const std::shared_ptr<Group>& group) {
