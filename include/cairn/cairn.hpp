@@ -11,6 +11,7 @@
 #include "cairn/group.hpp"
 #include "cairn/log.hpp"
 #include "cairn/mesh.hpp"
+#include "cairn/object_graph.hpp"
 #include "cairn/restore_options.hpp"
 #include "cairn/sharded_save.hpp"
 #include "cairn/sharding.hpp"

@@ -1,6 +1,7 @@
 #pragma once
 /// What a rank gives to a checkpoint and gets back from it.
 #include <array>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -9,6 +10,7 @@
 
 #include "cairn/box.hpp"
 #include "cairn/dtype.hpp"
+#include "cairn/object_graph.hpp"
 
 namespace cairn {
 
@@ -113,6 +115,12 @@ LocalTensor strings(std::string& value);  ///< a scalar
 
 /// The same tensor, to be stored in this way: state.add("h", stored(Storage::dense, slice(…))).
 LocalTensor stored(Storage storage, LocalTensor tensor);
+/// What an object graph needs to know of a state beyond its keys (docs/object-graph.md).
+struct ObjectNotes {
+  std::vector<std::pair<std::string, std::string>> aliases;  ///< path, and where it leads
+  std::map<std::string, std::string> names;                  ///< of variables, by key
+  std::shared_ptr<const ObjectGraph> graph;                  ///< null: one is made of the paths
+};
 
 /// The tensors of one rank, in the order in which they were added. It refers to the application's
 /// memory and owns none of it. Not thread-safe.
@@ -141,8 +149,24 @@ class State {
     return add(std::move(key), strings(values));
   }
 
+  /// The tensors of another state, as KEY/its key, with its aliases and names: states make a tree,
+  /// whose keys are paths. What is added to `part` later is not in this state. Throws
+  /// invalid_argument if `part` carries an object graph.
+  State& add(const std::string& key, const State& part);
+  /// A list: KEY/0/…, KEY/1/…
+  State& add(const std::string& key, const std::vector<State>& parts);
+
+  /// The object under `target` (a key, or a path that keys begin with) is under `path` too.
+  State& alias(std::string path, std::string target);
+  /// The variable's name of the tensor under `key`. It is kept in the object graph, and a
+  /// checkpoint that does not know the key is asked for it.
+  State& name(const std::string& key, std::string variable_name);
+  /// The object graph that saves shall carry, such as that of a checkpoint which was restored.
+  State& carry(std::shared_ptr<const ObjectGraph> graph);
+
   const std::vector<std::pair<std::string, LocalTensor>>& tensors() const { return tensors_; }
   const LocalTensor* find(std::string_view key) const;
+  const ObjectNotes& objects() const { return objects_; }
 
   /// How tensors are stored that are themselves `automatic`. The same on all ranks.
   State& store(Storage storage) { return storage_ = storage, *this; }
@@ -151,6 +175,8 @@ class State {
  private:
   Storage storage_ = Storage::automatic;
   std::vector<std::pair<std::string, LocalTensor>> tensors_;
+  std::map<std::string, std::size_t, std::less<>> position_;
+  ObjectNotes objects_;
 };
 
 }  // namespace cairn

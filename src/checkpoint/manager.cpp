@@ -76,7 +76,7 @@ void Series::open_directory() {
                cat("name=", job.naming.name, " max_to_keep=", options.max_to_keep,
                    " overwrite=", options.overwrite, " read_only=", options.read_only,
                    " fall_back=", options.fall_back, " verify_first=", options.verify_first,
-                   " chunk_bytes=", options.chunk_bytes));
+                   " chunk_bytes=", options.chunk_bytes, " object_graph=", options.object_graph));
   require_same(group, "the sharding policy", policy);
   require_same(group, "the parameters of the sharding policy", parameters);
   together(group, [&] {

@@ -5,6 +5,7 @@
 #include "base/text.hpp"
 #include "base/wire.hpp"
 #include "cairn/log.hpp"
+#include "checkpoint/objects.hpp"
 #include "checkpoint/recovery.hpp"
 #include "checkpoint/series.hpp"
 #include "commit/names.hpp"
@@ -225,7 +226,11 @@ std::string Series::save(std::int64_t step, const State& state) {
 }
 
 std::string CheckpointManager::save(std::int64_t step, const State& state) {
-  return guarded(*impl_->job.group, [&] { return impl_->save(step, state); });
+  const Job& job = impl_->job;
+  return guarded(*job.group, [&] {
+    if (!job.options.object_graph) return impl_->save(step, state);
+    return impl_->save(step, with_object_graph(*job.group, state, step));
+  });
 }
 
 }  // namespace cairn

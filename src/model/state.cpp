@@ -174,15 +174,58 @@ State& State::add(std::string key, LocalTensor tensor) {
                box_text(*intersect(boxes[pair->first], boxes[pair->second]))),
            "an element would be stored twice", "Leave halos out of the slices.");
   }
+  position_.emplace(key, tensors_.size());
   tensors_.emplace_back(std::move(key), std::move(tensor));
   return *this;
 }
 
-const LocalTensor* State::find(std::string_view key) const {
-  for (const auto& [name, tensor] : tensors_) {
-    if (name == key) return &tensor;
+State& State::add(const std::string& key, const State& part) {
+  const auto below = [&](const std::string& path) { return key + '/' + path; };
+  if (key.empty() || &part == this || part.objects_.graph) {
+    throw Error(Code::invalid_argument, cat("a state cannot be added under '", key, "'"),
+                key.empty()      ? "a part of a tree has a name"
+                : &part == this ? "it is the state itself"
+                                : "it carries an object graph, which is that of a whole checkpoint",
+                "Let the outermost state carry the graph.")
+        .of_tensor(key);
   }
-  return nullptr;
+  for (const auto& [name, tensor] : part.tensors_) add(below(name), tensor);
+  for (const auto& [path, target] : part.objects_.aliases) alias(below(path), below(target));
+  for (const auto& [name, variable] : part.objects_.names) this->name(below(name), variable);
+  return *this;
+}
+
+State& State::add(const std::string& key, const std::vector<State>& parts) {
+  for (std::size_t i = 0; i < parts.size(); ++i) add(cat(key, '/', i), parts[i]);
+  return *this;
+}
+
+State& State::alias(std::string path, std::string target) {
+  if (path == target || path.empty() || target.empty()) {
+    throw Error(Code::invalid_argument, cat("alias '", path, "' of '", target, "'"),
+                "an alias is another path to an object");
+  }
+  objects_.aliases.emplace_back(std::move(path), std::move(target));
+  return *this;
+}
+
+State& State::name(const std::string& key, std::string variable_name) {
+  if (!is_utf8(variable_name)) {
+    throw Error(Code::invalid_argument, cat("the name of variable '", key, "' is not UTF-8"))
+        .of_tensor(key);
+  }
+  objects_.names[key] = std::move(variable_name);
+  return *this;
+}
+
+State& State::carry(std::shared_ptr<const ObjectGraph> graph) {
+  objects_.graph = std::move(graph);
+  return *this;
+}
+
+const LocalTensor* State::find(std::string_view key) const {
+  const auto at = position_.find(key);
+  return at == position_.end() ? nullptr : &tensors_[at->second].second;
 }
 
 }  // namespace cairn
