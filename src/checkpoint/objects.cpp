@@ -205,6 +205,7 @@ State with_object_graph(Group& group, const State& state,
   const auto all = reduce_to_root(group, std::move(keys.message), join_messages);
   return together(group, [&] {
     State stored;
+    stored.store(state.storage());
     for (std::size_t i = 0; i < keys.stored.size(); ++i) {
       stored.add(keys.stored[i], state.tensors()[i].second);
     }
