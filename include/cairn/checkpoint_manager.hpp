@@ -11,6 +11,7 @@
 #include "cairn/contents.hpp"
 #include "cairn/error.hpp"
 #include "cairn/group.hpp"
+#include "cairn/restore_options.hpp"
 #include "cairn/sharding.hpp"
 #include "cairn/state.hpp"
 
@@ -45,6 +46,7 @@ struct RestoreReport {
   std::string prefix;
   /// In the checkpoint, wanted by no rank; but for an object graph and TensorFlow's save_counter.
   std::vector<std::string> unused_keys;
+  std::vector<std::string> kept_keys;    ///< not in it, as allowed: they keep what is in memory
   std::vector<std::string> skipped;      ///< newer checkpoints passed over as damaged: "step: why"
   std::int64_t bytes_read = 0;           ///< by all ranks
 };
@@ -76,9 +78,9 @@ class CheckpointManager {
   std::string save(std::int64_t step, const State& state);
 
   /// Restores the newest whole checkpoint. Nothing there is not an error; damaged ones only is.
-  std::optional<RestoreReport> restore_latest(State& state);
+  std::optional<RestoreReport> restore_latest(State& state, const RestoreOptions& options = {});
   /// Restores this step. Later saves supersede the steps after it.
-  RestoreReport restore(std::int64_t step, State& state);
+  RestoreReport restore(std::int64_t step, State& state, const RestoreOptions& options = {});
 
   /// Looks inside a checkpoint, before anything is allocated.
   CheckpointContents open(std::int64_t step);

@@ -41,6 +41,18 @@ class StringMemory {
 struct LocalSlice {
   Box box;
   std::shared_ptr<SliceMemory> memory;
+  /// Dimensions that the stored slice spells "-", all of which it must hold; empty: none. Only
+  /// DTensor asks for them: see Layout.
+  std::vector<bool> dash = {};
+};
+
+/// How a tensor is stored that several slices make up. Every reader gets the same elements.
+enum class Storage {
+  /// Slice by slice; dense where TensorFlow cannot put the dtype together from slices
+  /// (dtype_assembles_in_tensorflow) and from 8,000 slices on, where it becomes slow.
+  automatic,
+  sliced,  ///< each slice an entry of its own, written by a rank that holds it
+  dense    ///< one plain row-major entry in one data file, of which each rank writes a part
 };
 
 /// This rank's part of one tensor of the job: no slice, one, several (patches), or all of it.
@@ -51,6 +63,7 @@ struct LocalTensor {
   std::shared_ptr<StringMemory> strings;  ///< for DType::string, in place of slices
   std::string device_type = "CPU";        ///< "CUDA", "HIP", … of the memory
   int device_index = 0;
+  Storage storage = Storage::automatic;  ///< ranks that say something else than automatic agree
 };
 
 /// Host memory with strides in elements (empty: row-major contiguous). The caller keeps it alive
@@ -99,6 +112,9 @@ LocalTensor nothing(DType dtype, Dims global_shape);
 
 LocalTensor strings(std::vector<std::string>& values);
 LocalTensor strings(std::string& value);  ///< a scalar
+
+/// The same tensor, to be stored in this way: state.add("h", stored(Storage::dense, slice(…))).
+LocalTensor stored(Storage storage, LocalTensor tensor);
 
 /// What an object graph needs to know of a state beyond its keys (docs/object-graph.md).
 struct ObjectNotes {
@@ -153,7 +169,12 @@ class State {
   const LocalTensor* find(std::string_view key) const;
   const ObjectNotes& objects() const { return objects_; }
 
+  /// How tensors are stored that are themselves `automatic`. The same on all ranks.
+  State& store(Storage storage) { return storage_ = storage, *this; }
+  Storage storage() const { return storage_; }
+
  private:
+  Storage storage_ = Storage::automatic;
   std::vector<std::pair<std::string, LocalTensor>> tensors_;
   std::map<std::string, std::size_t, std::less<>> position_;
   ObjectNotes objects_;

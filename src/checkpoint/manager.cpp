@@ -22,6 +22,13 @@ std::string policy_description(const ManagerOptions& options) {
   return options.policy ? options.policy->description() : ShardByTaskPolicy().description();
 }
 
+// Parameters that are not stated differ from stated ones, but not from each other.
+std::string policy_parameters(const ManagerOptions& options) {
+  const auto stated =
+      options.policy ? options.policy->parameters() : ShardByTaskPolicy().parameters();
+  return stated ? cat("'", *stated, "'") : "none that it states";
+}
+
 io::Path checked_directory(const io::Path& directory) {
   if (directory.empty()) {
     throw Error(Code::invalid_argument, "the directory of a CheckpointManager is empty", "",
@@ -43,6 +50,7 @@ Series::Series(std::shared_ptr<Group> group, io::Path directory, commit::Naming 
 void Series::open_directory() {
   Group& group = *job.group;
   const auto& options = job.options;
+  std::string parameters;
   together(group, [&] {
     commit::check_checkpoint_name(job.naming.name);
     if (options.chunk_bytes < 4096 || options.chunk_bytes > (std::int64_t{64} << 20)) {
@@ -56,6 +64,7 @@ void Series::open_directory() {
                   "Give a number of checkpoints, or 0 to keep all.");
     }
     policy = policy_description(options);
+    parameters = policy_parameters(options);
   });
   const auto nodes = all_gather(group, cat(group.node()));
   for (int rank = 0; rank < group.rank(); ++rank) {
@@ -67,8 +76,9 @@ void Series::open_directory() {
                cat("name=", job.naming.name, " max_to_keep=", options.max_to_keep,
                    " overwrite=", options.overwrite, " read_only=", options.read_only,
                    " fall_back=", options.fall_back, " verify_first=", options.verify_first,
-                   " chunk_bytes=", options.chunk_bytes, " object_graph=", options.object_graph,
-                   " policy=", policy));
+                   " chunk_bytes=", options.chunk_bytes, " object_graph=", options.object_graph));
+  require_same(group, "the sharding policy", policy);
+  require_same(group, "the parameters of the sharding policy", parameters);
   together(group, [&] {
     if (!job.root()) return;
     if (options.read_only) {

@@ -111,9 +111,8 @@ Everything read_messages(std::string_view messages) {
       auto& value = all.values[std::move(stored)];
       if (value.key.empty()) value.key = std::move(key);
       if (!value.name.empty() && !name.empty() && value.name != name) {
-        throw Error(Code::disagreement,
-                    cat("ranks call the variable '", value.key, "' '", value.name, "' and '", name,
-                        "'"))
+        throw Error(Code::disagreement, cat("ranks call the variable '", value.key, "' '",
+                                            value.name, "' and '", name, "'"))
             .of_tensor(value.key);
       }
       if (value.name.empty()) value.name = std::move(name);
@@ -186,8 +185,8 @@ Made make(const State& state, Everything all, bool wants_counter) {
   }
   std::vector<ObjectValue> values;
   for (auto& [stored, value] : all.values) values.push_back(std::move(value));
-  made.graph = bundle::encode_object_graph(
-      build_object_graph(std::move(values), std::move(all.aliases)));
+  made.graph =
+      bundle::encode_object_graph(build_object_graph(std::move(values), std::move(all.aliases)));
   return made;
 }
 
@@ -206,6 +205,7 @@ State with_object_graph(Group& group, const State& state,
   const auto all = reduce_to_root(group, std::move(keys.message), join_messages);
   return together(group, [&] {
     State stored;
+    stored.store(state.storage());
     for (std::size_t i = 0; i < keys.stored.size(); ++i) {
       stored.add(keys.stored[i], state.tensors()[i].second);
     }

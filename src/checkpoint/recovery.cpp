@@ -23,8 +23,9 @@ constexpr std::int64_t record_limit_bytes = std::int64_t{4} << 30;
 struct Candidate {
   commit::Transaction save;
   CheckpointMeta meta;
-  std::vector<StoredTensor> tensors;
-  std::vector<std::string> paths;  // of the data files, where they are now
+  std::vector<StoredTensor> entries;  // as the writers left them: what is checked
+  std::vector<StoredTensor> tensors;  // of the index
+  std::vector<std::string> paths;     // of the data files, where they are now
 };
 
 std::uint64_t fingerprint(const commit::Transaction& save, const CheckpointMeta& meta,
@@ -67,7 +68,8 @@ Candidate read_candidate(io::FileSystem& files, commit::Transaction save) {
   save.num_files = first.num_files;
   candidate.save = save;
   candidate.meta = first.meta;
-  candidate.tensors = join_entries(std::move(entries));
+  candidate.tensors = join_entries(entries);
+  candidate.entries = std::move(entries);
   if (data_files >= save.num_files) refuse("more data files than the save has");
   for (int file = 0; file < data_files; ++file) {
     const auto path = io::exists(files, save.part(file)) ? save.part(file) : save.data(file);
@@ -126,7 +128,7 @@ Finding examine(const Job& job, const Candidate& candidate, std::string& why) {
   if (job.root()) {
     WireWriter writer;
     writer.put(candidate.paths);
-    put(writer, candidate.tensors);
+    put(writer, candidate.entries);
     message = writer.take();
   }
   job.group->broadcast(message, 0);

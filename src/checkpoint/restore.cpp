@@ -8,90 +8,45 @@
 #include "base/wire.hpp"
 #include "checkpoint/find_tensor.hpp"
 #include "checkpoint/messages.hpp"
+#include "checkpoint/resolve.hpp"
 #include "checkpoint/restore_tensors.hpp"
 #include "group/collectives.hpp"
 
 namespace cairn {
 namespace {
 
-int index_of(const CheckpointContents& contents, const StoredTensor& tensor) {
-  return static_cast<int>(&tensor - contents.tensors.data());
-}
-
-// The stored tensor that a local one is filled from, after every check that needs no data.
-const StoredTensor& match(const CheckpointContents& contents, const TensorFinder& finder,
-                          const std::string& key, std::string_view name,
-                          const LocalTensor& tensor) {
-  const auto* stored = finder.find(key, name);
-  if (!stored) {
-    throw Error(
-        Code::not_found, cat("tensor '", key, "' is not in the checkpoint ", contents.prefix),
-        contents.graph ? "the state wants it, and no key, path or variable's name is so"
-                       : "the state wants it",
-        "Leave it out of the state, or restore a checkpoint that has it.")
-        .of_tensor(key);
-  }
-  if (!stored->problem.empty()) {
-    throw Error(Code::data_loss, cat("tensor '", key, "' cannot be read"), stored->problem,
-                "Restore an older checkpoint.")
-        .at(contents.prefix)
-        .of_tensor(key);
-  }
-  if (stored->dtype != tensor.dtype || stored->shape != tensor.shape) {
-    throw Error(Code::invalid_argument,
-                cat("tensor '", key, "' is ", dtype_name(stored->dtype), " ",
-                    shape_text(stored->shape), " in the checkpoint ", contents.prefix, " and ",
-                    dtype_name(tensor.dtype), " ", shape_text(tensor.shape), " in the state"),
-                "a restore changes neither", "Give the state the checkpoint's dtype and shape.")
-        .of_tensor(key);
-  }
-  for (const auto& slice : tensor.slices) {
-    if (!slice.memory->writable()) {
-      throw Error(Code::invalid_argument, cat("the memory of tensor '", key, "' is const"),
-                  "it was given for saving only", "Restore into memory that may be written.")
-          .of_tensor(key);
-    }
-  }
-  return *stored;
-}
-
 // What all ranks want of the checkpoint.
 struct Wanted {
   std::vector<Want> slices;
   std::vector<const LocalSlice*> memories;  // of this rank
   std::set<int> strings;                    // indices into contents.tensors, of all ranks
-  std::multimap<int, StringMemory*> string_memories;  // of this rank, by the same
   std::set<int> tensors;                    // all that anybody asked for
+  std::set<std::string> kept;               // of all ranks
 };
 
-Wanted gather_wants(const Job& job, const CheckpointContents& contents, const TensorFinder& finder,
-                    const State& state) {
+// Collective. `mine` outlives the result.
+Wanted gather_wants(const Job& job, const CheckpointContents& contents, const WantedState& mine) {
   Wanted wanted;
-  WireWriter mine;
+  WireWriter message;
   together(*job.group, [&] {
-    const auto& names = state.objects().names;
-    for (const auto& [key, tensor] : state.tensors()) {
-      const auto name = names.find(key);
-      const auto& stored =
-          match(contents, finder, key, name == names.end() ? "" : name->second, tensor);
-      if (tensor.strings) {
-        wanted.string_memories.emplace(index_of(contents, stored), tensor.strings.get());
-      }
+    message.put(mine.kept);
+    for (const auto& [number, tensor] : mine.tensors) {
       std::vector<Box> boxes;
       for (const auto& slice : tensor.slices) boxes.push_back(slice.box);
-      require_stored(stored, boxes);
-      mine.put(index_of(contents, stored)).put(tensor.strings != nullptr);
-      mine.put(std::uint64_t{boxes.size()});
+      require_stored(contents.tensors[static_cast<std::size_t>(number)], boxes);
+      message.put(number).put(tensor.strings != nullptr).put(std::uint64_t{boxes.size()});
       for (std::size_t i = 0; i < boxes.size(); ++i) {
-        put(mine, boxes[i]);
+        put(message, boxes[i]);
         wanted.memories.push_back(&tensor.slices[i]);
       }
     }
   });
-  const auto all = all_gather(*job.group, mine.take());
+  const auto all = all_gather(*job.group, message.take());
   for (int rank = 0; rank < job.group->size(); ++rank) {
     int id = 0;
-    for (WireReader reader(all[static_cast<std::size_t>(rank)]); !reader.empty();) {
+    WireReader reader(all[static_cast<std::size_t>(rank)]);
+    for (auto& key : reader.get_all<std::string>()) wanted.kept.insert(std::move(key));
+    while (!reader.empty()) {
       const auto tensor = reader.get<int>();
       wanted.tensors.insert(tensor);
       if (reader.get<bool>()) wanted.strings.insert(tensor);
@@ -105,11 +60,11 @@ Wanted gather_wants(const Job& job, const CheckpointContents& contents, const Te
 
 // Collective. Each string tensor is read and decoded by one rank and told to all.
 std::int64_t restore_strings(const Job& job, const CheckpointContents& contents,
-                             const Wanted& wanted) {
+                             const std::set<int>& tensors, const WantedState& mine) {
   std::int64_t bytes_read = 0;
   int turn = 0;
-  std::vector<std::pair<int, std::vector<std::string>>> values;
-  for (const auto number : wanted.strings) {
+  std::map<int, std::string> values;  // of those that this rank wants
+  for (const auto number : tensors) {
     const auto& tensor = contents.tensors[static_cast<std::size_t>(number)];
     const int reader = turn++ % job.group->size();
     std::string message;
@@ -119,14 +74,15 @@ std::int64_t restore_strings(const Job& job, const CheckpointContents& contents,
       for (const auto& slice : tensor.slices) bytes_read += slice.size;
     });
     job.group->broadcast(message, reader);
-    if (wanted.string_memories.count(number)) {
-      values.emplace_back(number, WireReader(message).get_all<std::string>());
-    }
+    const bool wanted = std::any_of(mine.tensors.begin(), mine.tensors.end(), [&](const auto& one) {
+      return one.stored == number && one.tensor.strings;
+    });
+    if (wanted) values[number] = std::move(message);
   }
   together(*job.group, [&] {
-    for (const auto& [number, strings] : values) {
-      const auto [begin, end] = wanted.string_memories.equal_range(number);
-      for (auto memory = begin; memory != end; ++memory) memory->second->set(strings);
+    for (const auto& [number, tensor] : mine.tensors) {
+      if (!tensor.strings) continue;
+      tensor.strings->set(WireReader(values.at(number)).get_all<std::string>());
     }
   });
   return bytes_read;
@@ -140,9 +96,10 @@ CheckpointContents tell_contents(const Job& job, const io::Path& prefix) {
   return together(*job.group, [&] { return parse_contents(decode_index_file(message), prefix); });
 }
 
-RestoreReport restore_state(const Job& job, const CheckpointContents& contents, State& state) {
-  const TensorFinder finder(contents);
-  const auto wanted = gather_wants(job, contents, finder, state);
+RestoreReport restore_state(const Job& job, const CheckpointContents& contents, State& state,
+                            const RestoreOptions& options) {
+  const auto mine = resolve(*job.group, contents, state, options);
+  const auto wanted = gather_wants(job, contents, mine);
   RestoreReport report;
   report.prefix = contents.prefix;
   if (contents.meta) report.step = contents.meta->step;
@@ -150,15 +107,17 @@ RestoreReport restore_state(const Job& job, const CheckpointContents& contents, 
   if (job.options.verify_first) {
     bytes += restore_tensors(job, contents, wanted.slices, wanted.memories, false);
   }
-  bytes += restore_strings(job, contents, wanted);
+  bytes += restore_strings(job, contents, wanted.strings, mine);
   bytes += restore_tensors(job, contents, wanted.slices, wanted.memories, true);
   job.group->all_reduce({&bytes, 1}, Group::Op::sum);
   report.bytes_read = bytes;
+  const auto bookkeeping = bookkeeping_keys(contents);
   for (std::size_t t = 0; t < contents.tensors.size(); ++t) {
-    if (!wanted.tensors.count(static_cast<int>(t)) && !finder.is_bookkeeping(contents.tensors[t])) {
+    if (!wanted.tensors.count(static_cast<int>(t)) && !bookkeeping.count(contents.tensors[t].key)) {
       report.unused_keys.push_back(contents.tensors[t].key);
     }
   }
+  report.kept_keys.assign(wanted.kept.begin(), wanted.kept.end());
   return report;
 }
 

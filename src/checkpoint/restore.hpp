@@ -9,10 +9,10 @@ namespace cairn {
 /// directory as it is now. Throws not_found or data_loss.
 CheckpointContents tell_contents(const Job&, const io::Path& prefix);
 
-/// Collective. Fills the state from the checkpoint. Throws, on all ranks alike:
-/// not_found if the state wants a key that is not there, invalid_argument if dtype or shape differ
-/// or memory is const (before anything is touched); data_loss if bytes are damaged or missing,
+/// Collective. Fills the state from the checkpoint. Throws, on all ranks alike: what resolve()
+/// throws, before anything is touched; invalid_argument for a value that its new dtype cannot hold
+/// and data_loss if bytes are damaged or missing,
 /// after which the arrays' contents are unspecified (unless options.verify_first).
-RestoreReport restore_state(const Job&, const CheckpointContents&, State&);
+RestoreReport restore_state(const Job&, const CheckpointContents&, State&, const RestoreOptions&);
 
 }  // namespace cairn

@@ -21,9 +21,9 @@ bool is_damage(const Error& error) {
 }  // namespace
 
 // Collective.
-RestoreReport Series::restore_step(std::int64_t step, State& state) {
+RestoreReport Series::restore_step(std::int64_t step, State& state, const RestoreOptions& options) {
   const auto contents = tell_contents(job, job.prefix(step));
-  auto report = restore_state(job, contents, state);
+  auto report = restore_state(job, contents, state, options);
   report.step = step;
   restored_step = step;
   if (const auto* entry = find(step)) head = entry->sequence;
@@ -85,7 +85,8 @@ Series::Choices Series::choose() {
   return choices;
 }
 
-std::optional<RestoreReport> CheckpointManager::restore_latest(State& state) {
+std::optional<RestoreReport> CheckpointManager::restore_latest(State& state,
+                                                               const RestoreOptions& options) {
   auto& self = *impl_;
   const Job& job = self.job;
   return guarded(*job.group, [&]() -> std::optional<RestoreReport> {
@@ -96,7 +97,7 @@ std::optional<RestoreReport> CheckpointManager::restore_latest(State& state) {
     for (std::size_t i = 0; may_try && i < choices.steps.size(); ++i) {
       const auto step = choices.steps[i];
       try {
-        auto report = self.restore_step(step, state);
+        auto report = self.restore_step(step, state, options);
         report.skipped = choices.passed;
         return report;
       } catch (const Error& error) {
@@ -121,13 +122,14 @@ std::optional<RestoreReport> CheckpointManager::restore_latest(State& state) {
   });
 }
 
-RestoreReport CheckpointManager::restore(std::int64_t step, State& state) {
+RestoreReport CheckpointManager::restore(std::int64_t step, State& state,
+                                         const RestoreOptions& options) {
   auto& self = *impl_;
   Group& group = *self.job.group;
   return guarded(group, [&] {
     require_same(group, "the step", cat(step));
     try {
-      return self.restore_step(step, state);
+      return self.restore_step(step, state, options);
     } catch (const Error& error) {
       if (is_damage(error) && error.code() != Code::not_found) self.remember_damage(step, error);
       throw;

@@ -57,15 +57,7 @@ commit::Transaction Series::new_transaction(std::int64_t step, const FileLayout&
   }
   commit::Transaction save{job.directory, job.naming, step, commit::new_uuid(),
                            layout.data_files + 1};
-  // Another number of files than anything that is there for this step, so that renaming the index
-  // alone switches from the old to the new.
-  std::vector<std::int64_t> taken;
-  for (const auto& file : job.files->list(job.directory)) {
-    const auto parsed = commit::parse_name(file, job.naming);
-    if (parsed.kind == commit::ParsedName::Kind::data && parsed.step == step)
-      taken.push_back(parsed.count);
-  }
-  while (std::find(taken.begin(), taken.end(), save.num_files) != taken.end()) ++save.num_files;
+  commit::avoid_counts_in_use(*job.files, save);
   ownership->check();
   if (unwithdrawn) {
     commit::abandon(*job.files, *unwithdrawn);
@@ -184,14 +176,18 @@ std::string Series::save(std::int64_t step, const State& state) {
     throw Error(Code::invalid_argument, cat("step ", step, " is negative"), "",
                 "Steps are numbered from 0.");
   }
-  const auto tasks = cover(job, state);
-  const auto local = together(group, [&] { return shard(job, state, tasks); });
-  const auto layout = lay_out(group, local);
+  auto covered = cover(job, state);
+  const auto local = together(group, [&] { return shard(job, state, covered.tasks); });
+  const auto dense = plan_dense(std::move(covered.dense), group.size(), job.options.chunk_bytes);
+  const auto layout = lay_out(group, local, dense);
   const auto prepared = prepare(step, layout);
   bool committed = false;  // rank 0
   try {
+    const auto dense_path = dense.bytes > 0 ? prepared.save.part(layout.dense_file) : io::Path();
+    auto runs = write_dense(job, state, dense, layout.dense_file, dense_path);
     auto entries = together(group, [&] {
       auto written = write_shards(job, state, local, layout, prepared.save);
+      std::move(runs.begin(), runs.end(), std::back_inserter(written));
       leave_record(job, prepared.save, prepared.meta, layout, written);
       return written;
     });

@@ -66,7 +66,7 @@ struct Series {
   };
   Choices choose();
   bool changed_meanwhile(std::int64_t step);
-  RestoreReport restore_step(std::int64_t step, State&);
+  RestoreReport restore_step(std::int64_t step, State&, const RestoreOptions&);
   void remember_damage(std::int64_t step, const Error&);
   const CatalogEntry* find(std::int64_t step) const;
 };

@@ -22,14 +22,15 @@ struct Options {
 };
 
 // Names under which Cairn has saved here, to the end or not. What only others made is left alone.
-std::set<std::string> our_names(io::FileSystem& files, const io::Path& directory) {
-  std::set<std::string> names;
+std::vector<commit::Naming> our_names(io::FileSystem& files, const io::Path& directory) {
+  std::set<std::string> names, single;
   for (const auto& entry : files.list(directory)) {
-    const auto split = split_step(entry.substr(0, entry.rfind("_temp_")));
-    if (split &&
-        commit::parse_name(entry, split->name).kind == commit::ParsedName::Kind::temp_directory) {
-      names.insert(split->name);
-    }
+    const auto prefix = entry.substr(0, entry.rfind("_temp_"));
+    const auto split = split_step(prefix);
+    const auto naming = split ? commit::Naming(split->name) : commit::Naming(prefix, false);
+    if (commit::parse_name(entry, naming).kind != commit::ParsedName::Kind::temp_directory)
+      continue;
+    (naming.numbered ? names : single).insert(naming.name);
   }
   for (const auto& prefix : list_prefixes(files, directory)) {
     const auto split = split_step(prefix);
@@ -40,7 +41,9 @@ std::set<std::string> our_names(io::FileSystem& files, const io::Path& directory
       // Damaged: another of this name will tell.
     }
   }
-  return names;
+  std::vector<commit::Naming> all(names.begin(), names.end());
+  for (const auto& name : single) all.emplace_back(name, false);
+  return all;
 }
 
 void print(const std::vector<RecoveryStep>& steps, bool dry_run) {
@@ -53,7 +56,7 @@ void print(const std::vector<RecoveryStep>& steps, bool dry_run) {
 void run(Tool& tool, const Options& options) {
   const auto directory = require_directory(*tool.files, options.directory);
   const auto names = options.name.empty() ? our_names(*tool.files, directory)
-                                          : std::set<std::string>{options.name};
+                                          : std::vector<commit::Naming>{options.name};
   std::optional<commit::Ownership> ownership;
   if (options.dry_run) {
     if (const auto owner = commit::read_owner(*tool.files, directory)) {
@@ -65,15 +68,16 @@ void run(Tool& tool, const Options& options) {
     ownership = commit::Ownership::take(tool.files, directory, wait_seconds);
   }
   bool any = false;
-  for (const auto& name : names) {
-    commit::check_checkpoint_name(name);
-    Job job{serial_group(), tool.files, directory, name, {}};
+  for (const auto& naming : names) {
+    commit::check_checkpoint_name(naming.name);
+    const Job job{serial_group(), tool.files, directory, naming, {}};
     const auto steps = plan_recovery(job);
     print(steps, options.dry_run);
     any = any || !steps.empty();
     if (options.dry_run) continue;
-    if (recover(job)) {
-      update_state_file(*tool.files, directory, name, scan_catalog(*tool.files, directory, name));
+    if (recover(job) && naming.numbered) {
+      update_state_file(*tool.files, directory, naming,
+                        scan_catalog(*tool.files, directory, naming));
     }
   }
   if (!any) std::cout << "nothing to do in " << directory.string() << '\n';

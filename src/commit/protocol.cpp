@@ -20,6 +20,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 
 #include "cairn/error.hpp"
 #include "cairn/log.hpp"
@@ -60,6 +61,17 @@ io::Path Transaction::data(int file) const {
   return directory / data_name(prefix_name(name, step), file, num_files);
 }
 io::Path Transaction::index() const { return directory / index_name(prefix_name(name, step)); }
+
+void avoid_counts_in_use(io::FileSystem& fs, Transaction& save) {
+  std::set<std::int64_t> taken;
+  for (const auto& file : fs.list(save.directory)) {
+    const auto parsed = parse_name(file, save.name);
+    if (parsed.kind == ParsedName::Kind::data && parsed.step == save.step) {
+      taken.insert(parsed.count);
+    }
+  }
+  while (taken.count(save.num_files)) ++save.num_files;
+}
 
 void begin(io::FileSystem& fs, const Transaction& save) {
   fs.create_directory(save.temp());

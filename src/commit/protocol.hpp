@@ -26,6 +26,10 @@ struct Transaction {
   io::Path index() const;
 };
 
+/// Raises num_files until no data file of this checkpoint has that count, so that renaming the index
+/// alone switches from an old checkpoint to the new one.
+void avoid_counts_in_use(io::FileSystem&, Transaction&);
+
 /// Step 1, rank 0.
 void begin(io::FileSystem&, const Transaction&);
 

@@ -138,11 +138,12 @@ class Memory : public testing::Test {
     return most;
   }
 
-  std::int64_t save(int ranks, Layout layout, bool border) {
+  std::int64_t save(int ranks, Layout layout, bool border, Storage storage = Storage::automatic) {
     std::int64_t most = 0;
     run_threads(ranks, [&](std::shared_ptr<Group> group) {
       Field field(layout, group->rank(), ranks, border);
       field.fill();
+      field.state.store(storage);
       CheckpointManager manager(group, directory_.path(), options_);
       const auto bytes = beyond(*group, [&] { manager.save(1, field.state); });
       if (group->rank() == 0) most = bytes;
@@ -186,6 +187,14 @@ TEST_F(Memory, ASaveOfStridedArraysPacksPieceByPiece) {
   EXPECT_LE(save(4, Layout::rows, true), chunks(4, 1));
 }
 
+TEST_F(Memory, ADenseSaveStagesThreeChunksARank) {
+  EXPECT_LE(save(4, Layout::columns, false, Storage::dense), chunks(4, 3));
+}
+
+TEST_F(Memory, ADenseSaveOfStridedArraysStagesNoMore) {
+  EXPECT_LE(save(3, Layout::columns, true, Storage::dense), chunks(3, 3));
+}
+
 TEST_F(Memory, RestoringTheSameLayoutReservesNoMoreThanForAChunk) {
   save(4, Layout::rows, false);
   EXPECT_LE(restore(4, Layout::rows, false), chunks(4, 2));
@@ -216,6 +225,21 @@ TEST_F(Memory, VerifyingFirstCostsNoMore) {
   options_.verify_first = true;
   save(4, Layout::rows, false);
   EXPECT_LE(restore(3, Layout::columns, true), chunks(3, 4));
+}
+
+TEST_F(Memory, ConvertingIsDoneByPieces) {
+  save(4, Layout::rows, false);
+  run_threads(3, [&](std::shared_ptr<Group> group) {
+    const auto box = part_of(Layout::columns, group->rank(), 3);
+    std::vector<float> values(static_cast<std::size_t>(box.count()));
+    State state;
+    state.add("u", slice(values.data(), {rows, columns}, box.start, box.extent));
+    CheckpointManager manager(group, directory_.path(), options_);
+    const RestoreOptions round{.convert = Conversion::round};
+    const auto most = beyond(*group, [&] { ASSERT_TRUE(manager.restore_latest(state, round)); });
+    EXPECT_LE(most, chunks(3, 4));
+    EXPECT_EQ(values.back(), static_cast<float>(Field::right(rows - 1, box.end(1) - 1)));
+  });
 }
 
 }  // namespace

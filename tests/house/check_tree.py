@@ -29,11 +29,13 @@ ALLOWED = {
 }
 LAYER_OF_PUBLIC_HEADER = {
     "error": "base", "log": "base",
-    "box": "model", "dtype": "model", "device": "model", "state": "model", "contents": "model",
+    "box": "model", "conversion": "model", "dtype": "model", "device": "model", "state": "model",
+    "contents": "model", "mesh": "model",
     "object_graph": "model",
     "sharding": "sharding",
     "group": "group",
-    "checkpoint_manager": "checkpoint", "cairn": "checkpoint",
+    "checkpoint_manager": "checkpoint", "restore_options": "checkpoint", "retention": "checkpoint",
+    "cairn": "checkpoint",
     "mpi": "mpi",
     "kokkos": "kokkos",
 }

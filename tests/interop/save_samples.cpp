@@ -20,6 +20,7 @@ namespace {
 using cairn::Box;
 using cairn::cat;
 using cairn::DType;
+using cairn::Storage;
 using cairn::test::Sample;
 
 constexpr int first_dtype = 1, last_dtype = 33;
@@ -30,6 +31,13 @@ struct Planned {
   std::vector<Box> pieces;
   std::vector<std::vector<Box>> held;  // by rank
   int style = 0;
+  Storage storage = Storage::automatic;
+
+  bool sliced() const {
+    return pieces.size() > 1 &&
+           (storage == Storage::automatic ? cairn::dtype_assembles_in_tensorflow(sample.dtype)
+                                          : storage == Storage::sliced);
+  }
 };
 
 std::vector<Box> grid(const cairn::Dims& shape, const std::vector<int>& parts) {
@@ -64,13 +72,23 @@ class Plan {
                grid({2 * ranks + 1, 6}, {ranks, 2}), false);
         pieces({cat("irregular/", name), *dtype, {9, 11, 4}},
                cairn::test::guillotine({9, 11, 4}, 2 * ranks + 5, random_), true);
+        pieces({cat("on request/", name), *dtype, {2 * ranks + 1, 6}},
+               grid({2 * ranks + 1, 6}, {ranks, 2}), false, Storage::dense);
       } else {
         pieces({cat("exact/", name), *dtype, {ranks + 3, 2}}, grid({ranks + 3, 2}, {ranks + 1, 1}),
-               false);
+               false, Storage::sliced);
+        pieces({cat("dense/", name), *dtype, {2 * ranks + 1, 6}},
+               grid({2 * ranks + 1, 6}, {ranks, 2}), false);
+        pieces({cat("dense irregular/", name), *dtype, {9, 11, 4}},
+               cairn::test::guillotine({9, 11, 4}, 2 * ranks + 5, random_), true);
       }
     }
     // Large enough to begin on a page, behind a gap.
     pieces({"rows", DType::float64, {ranks * 400, 30}}, grid({ranks * 400, 30}, {ranks, 1}), false);
+    pieces({"dense rows", DType::float16, {ranks * 4000, 30}}, grid({ranks * 4000, 30}, {ranks, 1}),
+           false);
+    pieces({"dense columns", DType::uint64, {3001, 2 * ranks}}, grid({3001, 2 * ranks}, {1, ranks}),
+           false);
     pieces({"deep", DType::int32, {5, 4, 6, 2, 3}}, grid({5, 4, 6, 2, 3}, {2, 1, 3, 1, 1}), true);
     pieces({"replica on every rank", DType::float32, {17}}, {Box::whole({17})}, false);
     tensors.back().held.assign(static_cast<std::size_t>(ranks), {Box::whole({17})});
@@ -90,8 +108,9 @@ class Plan {
     const auto all = Box::whole(sample.shape);
     pieces(std::move(sample), {all}, false);
   }
-  void pieces(Sample sample, std::vector<Box> boxes, bool dealt_at_random) {
-    Planned one{std::move(sample), std::move(boxes), {}, turn_ % 3};
+  void pieces(Sample sample, std::vector<Box> boxes, bool dealt_at_random,
+              Storage storage = Storage::automatic) {
+    Planned one{std::move(sample), std::move(boxes), {}, turn_ % 3, storage};
     if (dealt_at_random) {
       one.held = cairn::test::deal(one.pieces, ranks_, true, random_);
     } else {
@@ -135,7 +154,7 @@ nlohmann::json expected_tensor(const Planned& one, std::uint64_t version) {
                      {"shape", sample.shape},
                      {"nbytes", bytes.size()},
                      {"sha256", cairn::test::sha256(bytes)}};
-  if (one.pieces.size() == 1) return out;
+  if (!one.sliced()) return out;
   out["covered"] = true;
   if (!cairn::dtype_assembles_in_tensorflow(sample.dtype)) out["exact_match_only"] = true;
   for (const auto& box : std::set<Box>(one.pieces.begin(), one.pieces.end())) {
@@ -177,7 +196,8 @@ void save(cairn::CheckpointManager& manager, int rank, const Plan& plan, int ste
           std::uint64_t version) {
   cairn::test::SampleState mine(version);
   for (const auto& one : plan.tensors) {
-    mine.add(one.sample, one.held[static_cast<std::size_t>(rank)], one.style);
+    mine.add(one.sample, one.held[static_cast<std::size_t>(rank)], one.style,
+             [&](cairn::LocalTensor tensor) { return stored(one.storage, std::move(tensor)); });
   }
   for (const auto& [key, values] : plan.strings) mine.add_string(key, values);
   auto words = title(version);

@@ -1,0 +1,28 @@
+#pragma once
+/// How a state that is not like the checkpoint is filled from it.
+#include <map>
+#include <set>
+#include <string>
+
+#include "cairn/box.hpp"
+#include "cairn/conversion.hpp"
+
+namespace cairn {
+
+/// The same on all ranks. Keys are those of the state; one that no rank's state has is an error.
+struct RestoreOptions {
+  /// State key → the stored key that it is filled from, where that is another. Several state keys
+  /// may be filled from one stored one.
+  std::map<std::string, std::string> rename = {};
+  /// The state's tensor is the box at this offset of a larger stored one: its shape is the box's.
+  std::map<std::string, Dims> offset = {};
+  /// Keys that the checkpoint may lack: they keep what is in memory (RestoreReport::kept_keys).
+  std::set<std::string> may_be_missing = {};
+  bool all_may_be_missing = false;
+  /// A stored dtype that differs from the state's. By key, else for all. What does not fit its new
+  /// dtype is found while bytes move, also with ManagerOptions::verify_first.
+  std::map<std::string, Conversion> convert_keys = {};
+  Conversion convert = Conversion::refuse;
+};
+
+}  // namespace cairn

@@ -1,0 +1,23 @@
+#pragma once
+/// Elements of one dtype as elements of another, by the rule of cairn/conversion.hpp.
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "cairn/conversion.hpp"
+#include "cairn/dtype.hpp"
+
+namespace cairn {
+
+/// Whether the rule says anything of this dtype.
+bool is_convertible(DType dtype);
+
+/// Converts up to `count` elements, of any alignment. Returns how many: fewer where the next one
+/// does not fit. Both dtypes are convertible; `how` is exact or round.
+std::int64_t convert(DType from, const std::byte* in, DType to, std::byte* out, std::int64_t count,
+                     Conversion how);
+
+/// One element of a convertible dtype, for messages: "-1.5", "300", "(1,2)", "nan".
+std::string value_text(DType dtype, const std::byte* element);
+
+}  // namespace cairn
