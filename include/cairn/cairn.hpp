@@ -1,6 +1,7 @@
 #pragma once
 /// Everything that needs neither MPI nor Kokkos.
 #include "cairn/box.hpp"
+#include "cairn/bundle.hpp"
 #include "cairn/checkpoint_manager.hpp"
 #include "cairn/contents.hpp"
 #include "cairn/conversion.hpp"
@@ -12,5 +13,6 @@
 #include "cairn/mesh.hpp"
 #include "cairn/object_graph.hpp"
 #include "cairn/restore_options.hpp"
+#include "cairn/sharded_save.hpp"
 #include "cairn/sharding.hpp"
 #include "cairn/state.hpp"

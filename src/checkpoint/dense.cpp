@@ -13,11 +13,6 @@ constexpr std::int64_t runs_a_rank = 8;
 
 }  // namespace
 
-bool DensePlan::writes(int rank) const {
-  return std::any_of(exchange.chunks.begin(), exchange.chunks.end(),
-                     [&](const auto& chunk) { return chunk.rank == rank; });
-}
-
 DensePlan plan_dense(std::vector<DenseTensor> tensors, int ranks, std::int64_t chunk_bytes) {
   DensePlan plan;
   plan.tensors = std::move(tensors);
@@ -40,6 +35,10 @@ DensePlan plan_dense(std::vector<DenseTensor> tensors, int ranks, std::int64_t c
   }
   plan.exchange =
       plan::plan_exchange(plan.runs, plan.slices, ranks, chunk_bytes, plan::Packing::fill);
+  plan.writers.resize(static_cast<std::size_t>(ranks));
+  for (const auto& chunk : plan.exchange.chunks) {
+    plan.writers[static_cast<std::size_t>(chunk.rank)] = true;
+  }
   return plan;
 }
 

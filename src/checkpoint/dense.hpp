@@ -36,9 +36,8 @@ struct DensePlan {
   std::vector<std::int64_t> offsets;  ///< of the runs, in the data file
   std::vector<plan::Target> slices;
   plan::ExchangePlan exchange;
-  std::int64_t bytes = 0;  ///< length of the data file; 0: there is no dense tensor
-
-  bool writes(int rank) const;
+  std::vector<bool> writers;  ///< by rank: whether it has a run
+  std::int64_t bytes = 0;     ///< length of the data file; 0: there is no dense tensor
 };
 
 /// Runs begin and end on pages where a tensor's extents allow it, so that no two ranks write to one

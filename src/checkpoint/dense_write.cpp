@@ -32,7 +32,8 @@ class DenseWrite {
       allocate();
       if (job_.rank() == maker) job_.files->create(path)->close();
     });
-    if (plan_.writes(job_.rank())) guard([&] { file_ = job_.files->open_write(path); });
+    if (plan_.writers[static_cast<std::size_t>(job_.rank())])
+      guard([&] { file_ = job_.files->open_write(path); });
     for (const auto& round : plan_.exchange.rounds) {
       begin(round);
       for (const auto& piece : round.local) {

@@ -7,7 +7,15 @@
 namespace cairn {
 
 TensorFinder::TensorFinder(const CheckpointContents& contents) : contents_(contents) {
-  if (contents.graph) graph_.emplace(*contents.graph);
+  if (!contents.graph) return;
+  graph_.emplace(*contents.graph);
+  const auto& nodes = contents.graph->nodes;
+  for (const auto& child : nodes.front().children) {
+    if (child.name != "save_counter") continue;
+    for (const auto& value : nodes[static_cast<std::size_t>(child.node)].attributes) {
+      if (value.name == variable_value) save_counter_ = value.key;
+    }
+  }
 }
 
 const StoredTensor* TensorFinder::find(std::string_view key, std::string_view name) const {
@@ -42,17 +50,8 @@ const StoredTensor* TensorFinder::find_by_name(std::string_view name) const {
   return name.ends_with(":0") ? contents_.find(name.substr(0, name.size() - 2)) : nullptr;
 }
 
-std::set<std::string> bookkeeping_keys(const CheckpointContents& contents) {
-  std::set<std::string> keys{std::string(object_graph_key)};
-  if (!contents.graph) return keys;
-  const auto& nodes = contents.graph->nodes;
-  for (const auto& child : nodes.front().children) {
-    if (child.name != "save_counter") continue;
-    for (const auto& value : nodes[static_cast<std::size_t>(child.node)].attributes) {
-      if (value.name == variable_value) keys.insert(value.key);
-    }
-  }
-  return keys;
+bool TensorFinder::is_bookkeeping(const StoredTensor& tensor) const {
+  return tensor.key == object_graph_key || (graph_ && tensor.key == save_counter_);
 }
 
 }  // namespace cairn

@@ -1,8 +1,6 @@
 #pragma once
 /// Which stored tensor a state's key means.
 #include <optional>
-#include <set>
-#include <string>
 #include <string_view>
 
 #include "cairn/contents.hpp"
@@ -22,15 +20,16 @@ class TensorFinder {
   /// object graph could tell.
   const StoredTensor* find(std::string_view key, std::string_view name = {}) const;
 
+  /// The tensors that no state is expected to hold: the graph, and TensorFlow's save_counter.
+  bool is_bookkeeping(const StoredTensor&) const;
+
  private:
   const StoredTensor* find_by_path(std::string_view key) const;
   const StoredTensor* find_by_name(std::string_view name) const;
 
   const CheckpointContents& contents_;
   std::optional<GraphIndex> graph_;
+  std::string_view save_counter_;
 };
-
-/// Of the tensors that no state is expected to hold: the graph, and TensorFlow's save_counter.
-std::set<std::string> bookkeeping_keys(const CheckpointContents&);
 
 }  // namespace cairn

@@ -26,7 +26,8 @@ void join_runs(StoredTensor& tensor) {
   std::uint32_t crc = 0;
   for (const auto& run : tensor.slices) {
     const auto at = run_at(run.box, tensor.shape);
-    if (!at || *at * item != end || run.offset != joined.offset + end || run.file != joined.file) {
+    if (item == 0 || !at || *at != end / item || run.offset != joined.offset + end ||
+        run.file != joined.file) {
       throw Error(Code::internal, cat("entries of tensor '", tensor.key,
                                       "' are no runs of one array: ", box_text(run.box)))
           .of_tensor(tensor.key);

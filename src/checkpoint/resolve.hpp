@@ -7,6 +7,7 @@
 #include "cairn/group.hpp"
 #include "cairn/restore_options.hpp"
 #include "cairn/state.hpp"
+#include "checkpoint/find_tensor.hpp"
 
 namespace cairn {
 
@@ -24,6 +25,7 @@ struct WantedState {
 /// Collective. Every check that needs no data; nothing is touched. Throws disagreement if options
 /// differ between ranks, not_found for a key that is not there and must be, invalid_argument for
 /// dtypes, shapes and offsets that do not fit, and for const memory.
-WantedState resolve(Group&, const CheckpointContents&, const State&, const RestoreOptions&);
+WantedState resolve(Group&, const CheckpointContents&, const TensorFinder&, const State&,
+                    const RestoreOptions&);
 
 }  // namespace cairn

@@ -3,7 +3,6 @@
 #include "base/wire.hpp"
 #include "cairn/error.hpp"
 #include "checkpoint/converting_memory.hpp"
-#include "checkpoint/find_tensor.hpp"
 #include "checkpoint/resolve.hpp"
 #include "group/collectives.hpp"
 #include "model/convert.hpp"
@@ -48,26 +47,24 @@ void require_known(Group& group, const State& state, const RestoreOptions& optio
 
 class Matcher {
  public:
-  Matcher(const CheckpointContents& contents, const State& state, const RestoreOptions& options)
-      : contents_(contents), options_(options), finder_(contents), names_(state.objects().names) {}
+  Matcher(const CheckpointContents& contents, const TensorFinder& finder,
+          const RestoreOptions& options)
+      : contents_(contents), finder_(finder), options_(options) {}
 
   // Null: it is not there, and need not be.
-  const StoredTensor* find(const std::string& key) const {
+  const StoredTensor* find(const std::string& key, const std::string& variable) const {
     const auto renamed = options_.rename.find(key);
     const auto& name = renamed == options_.rename.end() ? key : renamed->second;
-    const auto variable = names_.find(key);
-    const auto* stored = renamed == options_.rename.end() && variable != names_.end()
-                             ? finder_.find(key, variable->second)
-                             : finder_.find(name);
+    const auto* stored = finder_.find(name, variable);
     if (!stored) {
       if (options_.all_may_be_missing || options_.may_be_missing.count(key)) return nullptr;
-      throw Error(Code::not_found,
-                  cat("tensor '", name, "' is not in the checkpoint ", contents_.prefix),
-                  cat(name == key ? "the state wants it"
-                                  : cat("RestoreOptions::rename fills '", key, "' from it"),
-                      contents_.graph ? ", and no key, path or variable's name is so" : ""),
-                  "Leave it out of the state, allow it in RestoreOptions::may_be_missing, or "
-                  "restore a checkpoint that has it.")
+      throw Error(
+          Code::not_found, cat("tensor '", name, "' is not in the checkpoint ", contents_.prefix),
+          name != key       ? cat("RestoreOptions::rename fills '", key, "' from it")
+          : contents_.graph ? "the state wants it, and no key, path or variable's name is so"
+                            : "the state wants it",
+          "Leave it out of the state, allow it in RestoreOptions::may_be_missing, or "
+          "restore a checkpoint that has it.")
           .of_tensor(name);
     }
     if (!stored->problem.empty()) {
@@ -158,22 +155,23 @@ class Matcher {
   }
 
   const CheckpointContents& contents_;
+  const TensorFinder& finder_;
   const RestoreOptions& options_;
-  TensorFinder finder_;
-  const std::map<std::string, std::string>& names_;
 };
 
 }  // namespace
 
-WantedState resolve(Group& group, const CheckpointContents& contents, const State& state,
-                    const RestoreOptions& options) {
+WantedState resolve(Group& group, const CheckpointContents& contents, const TensorFinder& finder,
+                    const State& state, const RestoreOptions& options) {
   require_same(group, "the options of the restore", fingerprint(options));
   require_known(group, state, options);
-  const Matcher matcher(contents, state, options);
+  const Matcher matcher(contents, finder, options);
   return together(group, [&] {
     WantedState wanted;
+    const auto& names = state.objects().names;
     for (const auto& [key, tensor] : state.tensors()) {
-      if (const auto* stored = matcher.find(key)) {
+      const auto name = names.find(key);
+      if (const auto* stored = matcher.find(key, name == names.end() ? "" : name->second)) {
         wanted.tensors.push_back(matcher.match(key, *stored, tensor));
       } else {
         wanted.kept.push_back(key);

@@ -98,7 +98,8 @@ CheckpointContents tell_contents(const Job& job, const io::Path& prefix) {
 
 RestoreReport restore_state(const Job& job, const CheckpointContents& contents, State& state,
                             const RestoreOptions& options) {
-  const auto mine = resolve(*job.group, contents, state, options);
+  const TensorFinder finder(contents);
+  const auto mine = resolve(*job.group, contents, finder, state, options);
   const auto wanted = gather_wants(job, contents, mine);
   RestoreReport report;
   report.prefix = contents.prefix;
@@ -111,9 +112,8 @@ RestoreReport restore_state(const Job& job, const CheckpointContents& contents, 
   bytes += restore_tensors(job, contents, wanted.slices, wanted.memories, true);
   job.group->all_reduce({&bytes, 1}, Group::Op::sum);
   report.bytes_read = bytes;
-  const auto bookkeeping = bookkeeping_keys(contents);
   for (std::size_t t = 0; t < contents.tensors.size(); ++t) {
-    if (!wanted.tensors.count(static_cast<int>(t)) && !bookkeeping.count(contents.tensors[t].key)) {
+    if (!wanted.tensors.count(static_cast<int>(t)) && !finder.is_bookkeeping(contents.tensors[t])) {
       report.unused_keys.push_back(contents.tensors[t].key);
     }
   }

@@ -111,7 +111,7 @@ FileLayout lay_out(Group& group, const LocalShards& local, const DensePlan& dens
   for (int rank = 0; rank < group.size(); ++rank) {
     WireReader reader(all[static_cast<std::size_t>(rank)]);
     const auto files = static_cast<int>(reader.get<std::int64_t>());
-    const bool writes = files > 0 || dense.writes(rank);
+    const bool writes = files > 0 || dense.writers[static_cast<std::size_t>(rank)];
     if (rank == group.rank()) {
       layout.first_file = layout.data_files;
       layout.writer = writes ? layout.writers : -1;

@@ -1,8 +1,8 @@
-// Shards of a limited size. Why there are at most ceil(total / capacity) + 1 of them: let S be that
-// ceil. A shard is left only when at most capacity / (S + 1) of it is free, so S shards hold at
-// least S · S / (S + 1) capacities, and what remains of the total, at most S · capacity, fits into
-// one more. A shard can always be filled so far: elements come largest first and their sizes are
-// powers of two, so the free room of a shard is a multiple of the element at hand.
+// Shards of a limited size. Why ceil(total / capacity) + 1 of them are enough, where capacity is
+// the limit rounded down to the largest element: let S be that ceil. A shard is left only when at
+// most capacity / (S + 1) of it is free, or less than the element at hand. Elements come largest
+// first and their sizes are powers of two, so the latter means that it holds a capacity or more. So
+// S shards hold at least S · S / (S + 1) capacities, and the rest of the total fits into one more.
 #include <algorithm>
 #include <mutex>
 #include <set>
@@ -51,8 +51,7 @@ Box cut_front(Box& box, std::size_t dim, std::int64_t count) {
 class Filling {
  public:
   /// `spare`: so much may be left free in a shard that the next piece does not fit into.
-  Filling(std::int64_t limit, std::int64_t capacity, std::int64_t spare)
-      : limit_(limit), capacity_(capacity), spare_(spare) {}
+  Filling(std::int64_t limit, std::int64_t spare) : limit_(limit), spare_(spare) {}
 
   /// Tensors that are not cut: each into the last shard, or a new one. Largest first, so that two
   /// neighbouring shards together hold more than the limit.
@@ -70,7 +69,7 @@ class Filling {
     const auto item = item_of(tensor);
     std::vector<Box> rest{tensor.slice};  // the next one last
     while (!rest.empty()) {
-      if (current_ == shards_.size()) open(capacity_);
+      if (current_ == shards_.size()) open(limit_);
       auto& room = rooms_[current_];
       auto& box = rest.back();
       const auto bytes = box.count() * item;
@@ -128,7 +127,7 @@ class Filling {
     return *best;  // more bytes than room, and room for an element: there are several elements
   }
 
-  std::int64_t limit_, capacity_, spare_;
+  std::int64_t limit_, spare_;
   std::vector<Shard> shards_;
   std::vector<std::int64_t> rooms_;
   std::size_t current_ = 0;  // of fill
@@ -210,12 +209,10 @@ std::vector<Shard> MaxShardSizePolicy::operator()(
                    [](const auto* a, const auto* b) { return item_of(*a) > item_of(*b); });
   const auto capacity = max_bytes_ - max_bytes_ % largest_item;
   const auto least_shards = total / capacity + (total % capacity != 0);
-  Filling filling(max_bytes_, capacity, capacity / (least_shards + 1));
+  Filling filling(max_bytes_, capacity / (least_shards + 1));
   filling.pack(whole);
   for (const auto* tensor : cut) filling.fill(*tensor);
-  for (const auto* tensor : oversize) {
-    filling.alone(*tensor);
-  }
+  for (const auto* tensor : oversize) filling.alone(*tensor);
   warned_->of(oversize, max_bytes_);
   return filling.take();
 }

@@ -2,10 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/checksum.hpp"
 #include "base/text.hpp"
 #include "cairn/checkpoint_manager.hpp"
 #include "checkpoint/contents_reader.hpp"
 #include "checkpoint/dense.hpp"
+#include "checkpoint/save_steps.hpp"
 #include "checkpoint/verify.hpp"
 #include "group/threads.hpp"
 #include "io/memory.hpp"
@@ -273,11 +275,66 @@ DensePlan plan_of(const Sample& sample, const std::vector<Box>& boxes, int ranks
   return plan_dense({tensor}, ranks, chunk_bytes);
 }
 
+std::string bytes_at(std::int64_t from, std::int64_t count) {
+  std::string bytes;
+  for (auto i = from; i < from + count; ++i) bytes += static_cast<char>(i * 37 % 251);
+  return bytes;
+}
+
+// A run of a tensor of shape [6 4] of two-byte elements, at 4096 of file 3.
+StoredTensor run(const Box& box, std::int64_t first) {
+  StoredSlice slice;
+  slice.box = box;
+  slice.file = 3;
+  slice.offset = 4096 + 2 * first;
+  slice.size = 2 * box.count();
+  slice.crc32c = crc32c(bytes_at(2 * first, slice.size));
+  return {"u", DType::float16, {6, 4}, false, {slice}, ""};
+}
+
+TEST(DenseEntries, RunsOfAllRanksBecomeOneEntry) {
+  const auto joined = join_entries({run({{2, 2}, {1, 2}}, 10), run({{0, 0}, {2, 4}}, 0),
+                                    run({{3, 0}, {3, 4}}, 12), run({{2, 0}, {1, 2}}, 8)});
+  ASSERT_EQ(joined.size(), 1u);
+  EXPECT_FALSE(joined[0].sliced);
+  ASSERT_EQ(joined[0].slices.size(), 1u);
+  const auto& whole = joined[0].slices[0];
+  EXPECT_EQ(whole.box, Box::whole({6, 4}));
+  EXPECT_EQ(whole.file, 3);
+  EXPECT_EQ(whole.offset, 4096);
+  EXPECT_EQ(whole.size, 48);
+  EXPECT_EQ(whole.crc32c, crc32c(bytes_at(0, 48)));
+}
+
+TEST(DenseEntries, WhatMakesNoArrayIsRefused) {
+  const auto low = run({{0, 0}, {3, 4}}, 0), high = run({{3, 0}, {3, 4}}, 12);
+  const auto refusal = [&](StoredTensor a, StoredTensor b) {
+    try {
+      join_entries({std::move(a), std::move(b)});
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::internal);
+      return std::string(error.what());
+    }
+    return std::string("joined");
+  };
+  EXPECT_EQ(refusal(low, high), "joined");
+  auto gap = high;
+  gap.slices[0].offset += 2;
+  EXPECT_THAT(refusal(low, gap), HasSubstr("are no runs of one array: rows 3..5"));
+  auto elsewhere = high;
+  elsewhere.slices[0].file = 2;
+  EXPECT_THAT(refusal(low, elsewhere), HasSubstr("are no runs of one array"));
+  EXPECT_THAT(refusal(run({{0, 0}, {6, 2}}, 0), run({{0, 2}, {6, 2}}, 12)),
+              HasSubstr("are no runs of one array: rows 0..5 × 0..1"));
+  EXPECT_THAT(refusal(low, low), HasSubstr("overlap"));
+  EXPECT_THAT(refusal(low, run({{3, 0}, {2, 4}}, 12)), HasSubstr("leave out rows 5..5"));
+}
+
 TEST(DensePlanning, WritersWriteWholePages) {
   const Sample sample{"u", DType::float16, {100000, 30}};
   const auto plan = plan_of(sample, rows(sample.shape, 7), 7, 1 << 20);
   EXPECT_EQ(plan.bytes, 100000 * 30 * 2);
-  for (int rank = 0; rank < 7; ++rank) EXPECT_TRUE(plan.writes(rank));
+  EXPECT_EQ(plan.writers, std::vector<bool>(7, true));
   for (const auto offset : plan.offsets) EXPECT_EQ(offset % 4096, 0);
 }
 

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "base/text.hpp"
-#include "cairn/checkpoint_manager.hpp"
+#include "cairn/checkpoint.hpp"
 #include "cairn/log.hpp"
 #include "checkpoint/contents_reader.hpp"
 #include "checkpoint/verify.hpp"
@@ -276,6 +276,46 @@ TEST_P(Objects, TakesItsOwnSaveCounter) {
     manager.save(9, State().add("x", x));  // none of its own: the step
     manager.restore(9, state);
     EXPECT_EQ(counter, 9);
+  });
+}
+
+TEST_P(Objects, CheckpointsHaveThemToo) {
+  run_threads(GetParam(), [&](std::shared_ptr<Group> group) {
+    CheckpointOptions options;
+    options.object_graph = true;
+    options.file_system = files_;
+    options.owner_wait_seconds = 0;
+    Model model(*group);
+    auto state = model.state();
+    Checkpoint checkpoint(group, state, options);
+    model.fill(7);
+    const auto saved = checkpoint.save("/run/numbered");
+    model.fill(8);
+    const auto written = checkpoint.write("/run/single");
+    const auto paths = [&](const std::string& prefix) {
+      State none;
+      return Checkpoint(group, none, options).read(prefix).expect_partial().unused_keys();
+    };
+    EXPECT_THAT(paths(saved), Not(testing::Contains(HasSubstr("save_counter"))));
+    EXPECT_EQ(paths(saved), paths(written));
+
+    model.fill(0);
+    checkpoint.restore(saved).assert_consumed();
+    EXPECT_TRUE(model.is_filled(7));
+    EXPECT_EQ(checkpoint.save_counter(), 1);
+    checkpoint.read(written).assert_consumed();
+    EXPECT_TRUE(model.is_filled(8));
+
+    // By path, by name, and later by the name of what is added then.
+    std::vector<float> bias(2), slot(2);
+    State other;
+    other.add("mine", bias).name("mine", "dense/bias");
+    Checkpoint reader(group, other, options);
+    const auto status = reader.restore(saved);
+    EXPECT_EQ(bias[0], 7.0f);
+    other.add("later", slot).name("later", "dense/bias");
+    status.assert_existing_objects_matched();
+    EXPECT_EQ(slot, bias);
   });
 }
 

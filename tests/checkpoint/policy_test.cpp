@@ -370,6 +370,48 @@ TEST_P(Policies, RanksMustAgreeOnThem) {
                       cat("rank 0 says '', rank ", odd, " says none that it states"));
 }
 
+TEST(Writers, StringsCountInTheBalance) {
+  ManagerOptions options;
+  options.file_system = std::make_shared<io::MemoryFileSystem>();
+  run_threads(2, [&](std::shared_ptr<Group> group) {
+    std::string a(8000, 'a'), b(8000, 'b');
+    std::vector<double> few(20);
+    State state;
+    state.add("few", few).add("a", a).add("b", b);
+    CheckpointManager manager(group, "/run", options);
+    manager.save(1, state);
+    const auto contents = manager.open(1);
+    EXPECT_NE(contents.find("a")->slices[0].file, contents.find("b")->slices[0].file);
+  });
+}
+
+// Only the box of a piece says how large it is.
+TEST(Pieces, ArePackedByTheirOwnSize) {
+  struct Halves : ShardingCallback {
+    std::string description() const override { return "halves, with the bytes of the whole"; }
+    Shards operator()(const std::vector<ShardableTensor>& tensors) const override {
+      Shards shards(1);
+      for (auto tensor : tensors) {
+        tensor.slice.extent[0] = 1000;
+        add_to(shards[0], tensor);
+        tensor.slice = {{1000}, {tensor.shape[0] - 1000}};
+        add_to(shards[0], tensor);
+      }
+      return shards;
+    }
+  };
+  ManagerOptions options;
+  options.file_system = std::make_shared<io::MemoryFileSystem>();
+  options.policy = std::make_shared<Halves>();
+  std::vector<std::uint8_t> large(65536);  // large enough to begin on a page
+  State state;
+  state.add("large", large);
+  CheckpointManager manager(serial_group(), "/run", options);
+  manager.save(1, state);
+  const auto contents = manager.open(1);
+  EXPECT_EQ(contents.find("large")->slices.at(1).offset, 1000);
+}
+
 INSTANTIATE_TEST_SUITE_P(Ranks, Policies, testing::Range(1, 8),
                          [](const auto& info) { return cat(info.param, "_ranks"); });
 

@@ -30,12 +30,12 @@ ALLOWED = {
 LAYER_OF_PUBLIC_HEADER = {
     "error": "base", "log": "base",
     "box": "model", "conversion": "model", "dtype": "model", "device": "model", "state": "model",
-    "contents": "model", "mesh": "model",
-    "object_graph": "model",
+    "contents": "model", "mesh": "model", "object_graph": "model",
     "sharding": "sharding",
     "group": "group",
+    "bundle": "checkpoint", "checkpoint": "checkpoint",
     "checkpoint_manager": "checkpoint", "restore_options": "checkpoint", "retention": "checkpoint",
-    "cairn": "checkpoint",
+    "sharded_save": "checkpoint", "cairn": "checkpoint",
     "mpi": "mpi",
     "kokkos": "kokkos",
 }

@@ -1,6 +1,6 @@
 // Tensors on meshes, for DTensor to restore, and back.
-// usage: mesh_samples save DIRECTORY     DIRECTORY/MESH/ours-1 for each mesh, and EXPECTED.json
-//        mesh_samples restore DIRECTORY  DIRECTORY/MESH/theirs-1, which DTensor has saved with the
+// usage: mesh_samples save DIRECTORY     DIRECTORY/MESH/ours for each mesh, and EXPECTED.json
+//        mesh_samples restore DIRECTORY  DIRECTORY/MESH/theirs, which DTensor has saved with the
 //                                        same layouts, into other meshes and layouts
 #include <cstdio>
 #include <fstream>
@@ -73,11 +73,28 @@ std::string whole(const Sample& sample) {
   return hex;
 }
 
+// What sharded_save and sharded_restore take.
+struct Lists {
+  std::vector<std::string> names, slices;
+  std::vector<cairn::LocalTensor> tensors;
+
+  explicit Lists(const cairn::State& state) {
+    for (const auto& [key, tensor] : state.tensors()) {
+      names.push_back(key);
+      slices.push_back("");
+      tensors.push_back(tensor);
+    }
+  }
+};
+
+// Two rows a rank of a tensor that no layout cuts.
+Sample spelled(const Mesh& mesh) { return {"spelled", DType::float16, {2 * mesh.size(), 3}}; }
+
 void save(const std::filesystem::path& directory) {
   auto expected = nlohmann::json::array();
   for (const auto& [name, mesh] : meshes()) {
     const auto tensors = tensors_on(mesh);
-    cairn::run_threads(mesh.size(), [&, name = name](std::shared_ptr<Group> group) {
+    cairn::run_threads(mesh.size(), [&, name = name, mesh = mesh](std::shared_ptr<Group> group) {
       cairn::test::SampleState mine(1);
       for (const auto& [sample, layout] : tensors) {
         mine.add(sample, {layout.slice(sample.shape, group->rank())}, 0,
@@ -86,7 +103,18 @@ void save(const std::filesystem::path& directory) {
                  });
       }
       mine.fill();
-      cairn::CheckpointManager(group, directory / name, {.name = "ours"}).save(1, mine.state());
+      Lists lists(mine.state());
+      const auto rows = spelled(mesh);
+      std::vector<std::byte> two_rows(6 * 2);
+      for (int i = 0; i < 6; ++i) {
+        cairn::test::element_bytes(rows, group->rank() * 6 + i, 1, &two_rows[2 * std::size_t(i)]);
+      }
+      lists.names.push_back(rows.key);
+      lists.slices.push_back(cat(rows.shape[0], " 3 ", 2 * group->rank(), ",2:-"));
+      lists.tensors.push_back(
+          cairn::slice(rows.dtype, static_cast<void*>(two_rows.data()), {2, 3}, {0, 0}, {2, 3}));
+      sharded_save(group, mesh, directory / name / "ours", lists.names, lists.slices,
+                   lists.tensors);
     });
     nlohmann::json one{{"name", name}, {"dimensions", nlohmann::json::array()}};
     for (const auto& dimension : mesh.dimensions()) {
@@ -99,6 +127,7 @@ void save(const std::filesystem::path& directory) {
                                 {"sharding", layout.sharding()},
                                 {"hex", whole(sample)}});
     }
+    one["spelled"] = whole(spelled(mesh));
     expected.push_back(one);
   }
   std::ofstream out(directory / "EXPECTED.json");
@@ -118,17 +147,14 @@ std::set<std::string> spelling(const cairn::StoredTensor& tensor) {
 
 // The same layouts, the same slices, spelled alike.
 void compare(const cairn::CheckpointContents& ours, const cairn::CheckpointContents& theirs) {
-  if (ours.tensors.size() != theirs.tensors.size()) throw std::runtime_error("other tensors");
-  for (const auto& tensor : ours.tensors) {
-    const auto* other = theirs.find(tensor.key);
-    if (!other || spelling(tensor) != spelling(*other)) {
-      std::string text = cat(theirs.prefix, ": ", tensor.key, ":");
-      for (const auto& one : spelling(tensor)) text += " ours " + one;
-      if (other) {
-        for (const auto& one : spelling(*other)) text += " theirs " + one;
-      }
-      throw std::runtime_error(text);
-    }
+  for (const auto& tensor : theirs.tensors) {
+    const auto* other = ours.find(tensor.key);
+    if (!other) throw std::runtime_error(tensor.key + " is missing");
+    if (spelling(tensor) == spelling(*other)) continue;
+    std::string text = cat(theirs.prefix, ": ", tensor.key, ":");
+    for (const auto& one : spelling(*other)) text += " ours " + one;
+    for (const auto& one : spelling(tensor)) text += " theirs " + one;
+    throw std::runtime_error(text);
   }
 }
 
@@ -137,8 +163,8 @@ void restore(const std::filesystem::path& directory) {
   int restored = 0;
   const auto files = cairn::io::posix_file_system();
   for (const auto& [name, mesh] : meshes()) {
-    compare(cairn::read_contents(*files, directory / name / "ours-1"),
-            cairn::read_contents(*files, directory / name / "theirs-1"));
+    compare(cairn::read_contents(*files, directory / name / "ours"),
+            cairn::read_contents(*files, directory / name / "theirs"));
     const auto tensors = tensors_on(mesh);
     for (const auto& [other_name, other] : meshes()) {
       std::vector<Layout> wanted;
@@ -150,15 +176,16 @@ void restore(const std::filesystem::path& directory) {
         }
         wanted.emplace_back(sharding, other);
       }
-      cairn::run_threads(other.size(), [&, name = name](std::shared_ptr<Group> group) {
+      cairn::run_threads(other.size(), [&, name = name,
+                                        other = other](std::shared_ptr<Group> group) {
         cairn::test::SampleState mine(1);
         for (std::size_t i = 0; i < tensors.size(); ++i) {
           const auto& sample = tensors[i].first;
           mine.add(sample, {wanted[i].slice(sample.shape, group->rank())}, static_cast<int>(i % 3));
         }
-        cairn::CheckpointManager manager(group, directory / name,
-                                         {.name = "theirs", .read_only = true});
-        manager.restore(1, mine.state());
+        const Lists lists(mine.state());
+        sharded_restore(group, other, directory / name / "theirs", lists.names, lists.slices,
+                        lists.tensors);
         const auto wrong = mine.check(1);
         if (!wrong.empty()) throw std::runtime_error(wrong);
       });

@@ -127,6 +127,16 @@ TEST_F(MaxShardSize, CutsNoMoreThanTheNumberOfShardsAsksFor) {
   for (const auto& shard : shards) EXPECT_EQ(boxes_of(shard, "u").size(), 1u);
 }
 
+TEST_F(MaxShardSize, FillsShardsWithLargeElementsFirst) {
+  // In the order given, each complex number would open a shard: 40 of them.
+  std::vector<ShardableTensor> given;
+  for (int i = 0; i < 20; ++i) {
+    given.push_back(make(cat("a", i), DType::int8, {}));
+    given.push_back(make(cat("z", i), DType::complex128, {}));
+  }
+  EXPECT_LE(MaxShardSizePolicy(16)(given).size(), 23u) << "ceil(340 / 16) + 1";
+}
+
 TEST_F(MaxShardSize, NamesAnElementThatIsTooLarge) {
   EXPECT_THAT(
       [] {
