@@ -223,6 +223,31 @@ TEST_P(Objects, CarriesAGraphThrough) {
   });
 }
 
+// TensorFlow's read() wants no counter, its restore() wants one.
+TEST_P(Objects, ACarriedCounterIsLeftOutByWrite) {
+  const auto carried = std::make_shared<const ObjectGraph>(
+      build_object_graph({{"w", ""}, {"save_counter", ""}}, {}));
+  run_threads(GetParam(), [&](std::shared_ptr<Group> group) {
+    CheckpointOptions options;
+    options.object_graph = true;
+    options.file_system = files_;
+    options.owner_wait_seconds = 0;
+    double w = 1;
+    State state;
+    state.add("w", w).carry(carried);
+    Checkpoint checkpoint(group, state, options);
+    const auto values_in = [&](const std::string& prefix) {
+      if (group->rank() != 0) return std::size_t{0};
+      std::size_t values = 0;
+      const auto contents = read_contents(*files_, prefix, Graph::read);
+      for (const auto& node : contents.graph->nodes) values += node.attributes.size();
+      return values;
+    };
+    EXPECT_EQ(values_in(checkpoint.write("/run/single")), group->rank() == 0 ? 1u : 0u);
+    EXPECT_EQ(values_in(checkpoint.save("/run/numbered")), group->rank() == 0 ? 2u : 0u);
+  });
+}
+
 TEST_P(Objects, RefusesStatesThatAreNoTree) {
   job([&](Group& group, CheckpointManager& manager) {
     double x = 1;
