@@ -189,10 +189,9 @@ State& State::add(const std::string& key, const State& part) {
                 "Let the outermost state carry the graph.")
         .of_tensor(key);
   }
-  for (const auto& [name, tensor] : part.tensors_) {
-    add(below(name), tensor);
-    auto& storage = tensors_.back().second.storage;
-    if (storage == Storage::automatic) storage = part.storage_;
+  for (auto [name, tensor] : part.tensors_) {
+    if (tensor.storage == Storage::automatic) tensor.storage = part.storage_;
+    add(below(name), std::move(tensor));
   }
   for (const auto& [path, target] : part.objects_.aliases) alias(below(path), below(target));
   for (const auto& [name, variable] : part.objects_.names) this->name(below(name), variable);
