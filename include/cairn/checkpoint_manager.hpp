@@ -21,6 +21,33 @@ namespace io {
 class FileSystem;
 }
 
+/// Which replicas a save compares: slices that several ranks hold must have the same bits on each
+/// (NaNs too: values are not looked at), and only one rank's are stored. Holders take CRC-32C
+/// checksums; all must read what is compared, and copy it if it is on a device, except that the
+/// writer's checksum is mostly there already.
+enum class ReplicaCheck {
+  none,
+  /// Slices of up to 64 KiB and strings at each save; of every larger one a part, the next one at
+  /// each save.
+  sample,
+  all
+};
+
+/// Replicas that drift apart make a run that cannot be restored as it was, and mostly mean that a
+/// broadcast is missing or memory is bad. The default looks for that at a small part of the cost
+/// of writing; it finds at once what is wrong with scalars and small arrays, and with large ones
+/// what lasts.
+struct ReplicaOptions {
+  ReplicaCheck check = ReplicaCheck::sample;
+  /// This many saves in a row compare everything, as long as the slices stay the same (≥ 1). The
+  /// count goes on after a restart. After an error of this kind the next save compares everything.
+  int sample_of = 16;
+  /// The save fails with Code::disagreement, which names tensor, ranks and the boxes that differ
+  /// (as 1/1024 of the slice, at most a megabyte, shows them); nothing is committed. Else it is a
+  /// warning in the log of rank 0, which says whose bytes are stored.
+  bool divergence_is_error = true;
+};
+
 struct ManagerOptions {
   std::string name = "ckpt";  ///< checkpoints are DIRECTORY/NAME-STEP
   int max_to_keep = 5;        ///< newest ones that stay; 0: all
@@ -32,6 +59,7 @@ struct ManagerOptions {
   /// Save the state as TensorFlow's objects (docs/object-graph.md): keys are paths, and
   /// tf.train.Checkpoint restores them.
   bool object_graph = false;
+  ReplicaOptions replicas = {};    ///< how replicas are compared at a save
   double owner_wait_seconds = 10;  ///< how long a directory's dying previous owner is waited for
   std::shared_ptr<const ShardingCallback> policy = nullptr;  ///< none: ShardByTaskPolicy
   /// The device of a slice on this rank; none: task = rank, device as the memory says, numbered
@@ -46,9 +74,9 @@ struct RestoreReport {
   std::string prefix;
   /// In the checkpoint, wanted by no rank; but for an object graph and TensorFlow's save_counter.
   std::vector<std::string> unused_keys;
-  std::vector<std::string> kept_keys;    ///< not in it, as allowed: they keep what is in memory
-  std::vector<std::string> skipped;      ///< newer checkpoints passed over as damaged: "step: why"
-  std::int64_t bytes_read = 0;           ///< by all ranks
+  std::vector<std::string> kept_keys;  ///< not in it, as allowed: they keep what is in memory
+  std::vector<std::string> skipped;    ///< newer checkpoints passed over as damaged: "step: why"
+  std::int64_t bytes_read = 0;         ///< by all ranks
 };
 
 struct StepInfo {

@@ -15,6 +15,9 @@ struct ShardedOptions {
   std::int64_t chunk_bytes = std::int64_t{16} << 20;  ///< as ManagerOptions
   bool verify_first = false;                          ///< of sharded_restore
   RestoreOptions restore = {};                        ///< of sharded_restore: into less or more
+  /// As ManagerOptions, but there is no row of saves that could share the work; only overwriting
+  /// a prefix takes samples in turn.
+  ReplicaOptions replicas = {.check = ReplicaCheck::all};
   double owner_wait_seconds = 10;
   std::shared_ptr<const ShardingCallback> policy = nullptr;
   std::shared_ptr<io::FileSystem> file_system = nullptr;  ///< none: POSIX

@@ -26,6 +26,7 @@ ManagerOptions engine_options(const CheckpointOptions& options) {
   engine.verify_first = options.verify_first;
   engine.object_graph = options.object_graph;
   engine.chunk_bytes = options.chunk_bytes;
+  engine.replicas = options.replicas;
   engine.owner_wait_seconds = options.owner_wait_seconds;
   engine.policy = options.policy;
   engine.device_of = options.device_of;
@@ -208,6 +209,8 @@ struct Checkpoint::Impl {
     const auto name = prefix.filename().string();
     const bool same = held && held->job.directory == directory && held->job.naming.name == name;
     if (same) return *held;
+    const auto turn = held ? held->replica_turn : 0;
+    const bool suspect = held && held->replicas_suspect;
     held.reset();
     group->barrier();  // rank 0 has given it up
     auto engine = options;
@@ -216,6 +219,8 @@ struct Checkpoint::Impl {
                                          std::move(engine));
     next->keeps_state_file = is_numbered;
     next->open_directory();
+    next->replica_turn = std::max(next->replica_turn, turn);
+    next->replicas_suspect = suspect;
     held = std::move(next);
     return *held;
   }

@@ -42,15 +42,25 @@ bool is_dense(const CoveredTensor& tensor) {
   return !dtype_assembles_in_tensorflow(tensor.dtype) || tensor.slices.size() > most_slices;
 }
 
-// On rank 0: for each rank, the keys and boxes that it writes; what is dense, for all.
+// On rank 0: for each rank, the keys and boxes that it writes and that it compares; what is dense,
+// for all.
 std::vector<std::string> assign(std::vector<Declaration> declarations, int ranks,
-                                std::vector<DenseTensor>& dense) {
+                                const ReplicaTurn& turn, std::vector<DenseTensor>& dense,
+                                std::vector<Comparison>& comparisons) {
   auto tensors = check_coverage(std::move(declarations));
+  const auto held = tensors;
   auto writers = choose_writers(tensors, ranks);
   for (int turn = 0; turn < most_turns && share_replicas(tensors, writers, ranks); ++turn) {
     writers = choose_writers(tensors, ranks);
   }
-  std::vector<WireWriter> orders(static_cast<std::size_t>(ranks));
+  comparisons = choose_comparisons(held, tensors, writers, turn);
+  struct Order {
+    WireWriter to_write, to_compare;
+  };
+  std::vector<Order> orders(static_cast<std::size_t>(ranks));
+  const auto order_of = [&](const HeldSlice::Holder& holder) -> Order& {
+    return orders[static_cast<std::size_t>(holder.rank)];
+  };
   for (std::size_t t = 0; t < tensors.size(); ++t) {
     if (is_dense(tensors[t])) {
       dense.push_back({tensors[t].key, tensors[t].dtype, tensors[t].shape, {}});
@@ -63,18 +73,29 @@ std::vector<std::string> assign(std::vector<Declaration> declarations, int ranks
     }
     for (std::size_t s = 0; s < tensors[t].slices.size(); ++s) {
       const auto& holder = tensors[t].slices[s].holders[static_cast<std::size_t>(writers[t][s])];
-      auto& order = orders[static_cast<std::size_t>(holder.rank)];
-      put(order.put(tensors[t].key).put(holder.box), tensors[t].slices[s].box);
+      put(order_of(holder).to_write.put(tensors[t].key).put(holder.box), tensors[t].slices[s].box);
+    }
+  }
+  for (const auto& one : comparisons) {
+    for (const auto& holder : one.holders) {
+      put(order_of(holder).to_compare.put(one.key).put(holder.box), one.box);
     }
   }
   std::vector<std::string> messages;
-  for (auto& order : orders) messages.push_back(order.take());
+  for (auto& order : orders) {
+    messages.push_back(WireWriter()
+                           .put(!dense.empty())
+                           .put(!comparisons.empty())
+                           .put(order.to_write.take())
+                           .put(order.to_compare.take())
+                           .take());
+  }
   return messages;
 }
 
 }  // namespace
 
-Covered cover(const Job& job, const State& state) {
+Covered cover(const Job& job, const State& state, const ReplicaTurn& turn) {
   Group& group = *job.group;
   WireWriter mine;
   together(group, [&] { put(mine, declare(state, group.rank())); });
@@ -82,20 +103,21 @@ Covered cover(const Job& job, const State& state) {
       group, mine.take(), [](std::string low, std::string high) { return std::move(low) + high; });
   std::vector<std::string> orders;
   std::string dense;
+  Covered covered;
   together(group, [&] {
     if (group.rank() != 0) return;
     WireReader reader(all);
     std::vector<DenseTensor> tensors;
-    orders = assign(get_declarations(reader), group.size(), tensors);
+    orders = assign(get_declarations(reader), group.size(), turn, tensors, covered.replicas.all);
     WireWriter writer;
     put(writer, tensors);
     dense = writer.take();
-    for (auto& order : orders) order.insert(0, 1, dense.empty() ? '\0' : '\1');
   });
   const auto order = scatter(group, std::move(orders));
   WireReader reader(order);
-  Covered covered;
-  if (reader.get<bool>()) {
+  const bool any_dense = reader.get<bool>();
+  covered.replicas.any = reader.get<bool>();
+  if (any_dense) {
     group.broadcast(dense, 0);
     WireReader all_dense(dense);
     covered.dense = get_dense(all_dense);
@@ -103,15 +125,21 @@ Covered cover(const Job& job, const State& state) {
 
   std::unordered_map<std::string_view, std::size_t> index_of;
   for (std::size_t i = 0; i < state.tensors().size(); ++i) index_of[state.tensors()[i].first] = i;
+  const auto each = [&](const std::string& list, const auto& take) {
+    for (WireReader in(list); !in.empty();) {
+      const auto tensor = index_of.at(in.get<std::string>());
+      const auto slice = in.get<int>();
+      take(tensor, slice, get_box(in));
+    }
+  };
   auto& tasks = covered.tasks;
-  while (!reader.empty()) {
-    const auto key = reader.get<std::string>();
-    const auto slice = reader.get<int>();
-    auto box = get_box(reader);
-    const auto tensor = index_of.at(key);
+  each(reader.get<std::string>(), [&](std::size_t tensor, int slice, Box box) {
     const bool has_slices = !state.tensors()[tensor].second.slices.empty();
     tasks.push_back({tensor, has_slices ? slice : -1, std::move(box)});
-  }
+  });
+  each(reader.get<std::string>(), [&](std::size_t tensor, int slice, Box box) {
+    covered.replicas.mine.push_back({tensor, slice, std::move(box)});
+  });
   std::sort(tasks.begin(), tasks.end(), [](const Task& a, const Task& b) {
     return std::tie(a.tensor, a.slice, a.box) < std::tie(b.tensor, b.slice, b.box);
   });

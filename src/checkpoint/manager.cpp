@@ -1,5 +1,7 @@
 // Opening a directory, and looking into it. The save is in save.cpp, the choice of what is restored
 // in restore_steps.cpp.
+#include <algorithm>
+
 #include "base/text.hpp"
 #include "base/wire.hpp"
 #include "cairn/log.hpp"
@@ -63,6 +65,11 @@ void Series::open_directory() {
                   cat("ManagerOptions::max_to_keep is ", options.max_to_keep), "",
                   "Give a number of checkpoints, or 0 to keep all.");
     }
+    if (options.replicas.sample_of < 1) {
+      throw Error(Code::invalid_argument,
+                  cat("ReplicaOptions::sample_of is ", options.replicas.sample_of),
+                  "it must be at least 1");
+    }
     policy = policy_description(options);
     parameters = policy_parameters(options);
   });
@@ -76,7 +83,9 @@ void Series::open_directory() {
                cat("name=", job.naming.name, " max_to_keep=", options.max_to_keep,
                    " overwrite=", options.overwrite, " read_only=", options.read_only,
                    " fall_back=", options.fall_back, " verify_first=", options.verify_first,
-                   " chunk_bytes=", options.chunk_bytes, " object_graph=", options.object_graph));
+                   " chunk_bytes=", options.chunk_bytes, " object_graph=", options.object_graph,
+                   " replicas=", static_cast<int>(options.replicas.check), "/",
+                   options.replicas.sample_of, "/", options.replicas.divergence_is_error));
   require_same(group, "the sharding policy", policy);
   require_same(group, "the parameters of the sharding policy", parameters);
   together(group, [&] {
@@ -97,6 +106,7 @@ void Series::open_directory() {
   together(group, [&] {
     if (!job.root()) return;
     catalog = scan_catalog(*job.files, job.directory, job.naming);
+    for (const auto& entry : catalog) replica_turn = std::max(replica_turn, entry.sequence);
     if (options.read_only) return;
     try {
       write_state_file(catalog);

@@ -176,7 +176,10 @@ std::string Series::save(std::int64_t step, const State& state) {
     throw Error(Code::invalid_argument, cat("step ", step, " is negative"), "",
                 "Steps are numbered from 0.");
   }
-  auto covered = cover(job, state);
+  const auto& replicas = job.options.replicas;
+  const auto check = replicas_suspect && replicas.check == ReplicaCheck::sample ? ReplicaCheck::all
+                                                                                : replicas.check;
+  auto covered = cover(job, state, {check, replicas.sample_of, replica_turn});
   const auto local = together(group, [&] { return shard(job, state, covered.tasks); });
   const auto dense = plan_dense(std::move(covered.dense), group.size(), job.options.chunk_bytes);
   const auto layout = lay_out(group, local, dense);
@@ -185,12 +188,20 @@ std::string Series::save(std::int64_t step, const State& state) {
   try {
     const auto dense_path = dense.bytes > 0 ? prepared.save.part(layout.dense_file) : io::Path();
     auto runs = write_dense(job, state, dense, layout.dense_file, dense_path);
+    std::vector<std::uint32_t> checksums;
     auto entries = together(group, [&] {
       auto written = write_shards(job, state, local, layout, prepared.save);
-      std::move(runs.begin(), runs.end(), std::back_inserter(written));
-      leave_record(job, prepared.save, prepared.meta, layout, written);
+      checksums = replica_checksums(state, covered.replicas, local.strings, written);
       return written;
     });
+    std::move(runs.begin(), runs.end(), std::back_inserter(entries));
+    if (covered.replicas.any) {
+      replicas_suspect = replicas.divergence_is_error;
+      compare_replicas(job, state, covered.replicas, checksums, prepared.save.prefix().string());
+      replicas_suspect = false;
+    }
+    ++replica_turn;
+    together(group, [&] { leave_record(job, prepared.save, prepared.meta, layout, entries); });
     auto tensors = merge_entries(group, std::move(entries));
     together(group, [&] {
       if (!job.root()) return;

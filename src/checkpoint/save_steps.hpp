@@ -1,15 +1,14 @@
 #pragma once
 /// The stages of a save, from a rank's state to entries on disk. Each collective one is marked.
 #include <cstdint>
-#include <map>
 #include <string>
 #include <vector>
 
 #include "cairn/contents.hpp"
 #include "checkpoint/dense.hpp"
 #include "checkpoint/job.hpp"
+#include "checkpoint/replicas.hpp"
 #include "commit/protocol.hpp"
-#include "format/bundle/strings.hpp"
 
 namespace cairn {
 
@@ -21,15 +20,13 @@ struct Task {
 };
 
 /// Describe and cover (collective): all ranks' slices make up each tensor; who writes which slice,
-/// and which tensors are stored dense instead.
+/// and which tensors are stored dense instead; which replicas are compared.
 struct Covered {
   std::vector<Task> tasks;
   std::vector<DenseTensor> dense;  ///< the same on all ranks; none of the tasks
+  ReplicaPlan replicas;
 };
-Covered cover(const Job&, const State&);
-
-/// String tensors as they will be stored, by index in the state.
-using StringStore = std::map<std::size_t, bundle::EncodedStrings>;
+Covered cover(const Job&, const State&, const ReplicaTurn&);  ///< the turn of rank 0 counts
 
 /// Shard (local): the policy, once for each device task, and its validation.
 struct LocalShards {

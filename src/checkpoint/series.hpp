@@ -40,6 +40,8 @@ struct Series {
   std::optional<std::int64_t> restored_step;
   std::int64_t head = -1;          // sequence of the checkpoint that the state descends from
   std::int64_t last_sequence = 0;  // failed saves use theirs up
+  std::int64_t replica_turn = 0;   // which sample of replicas is the next
+  bool replicas_suspect = false;   // the last comparison found a difference
   std::optional<commit::Transaction> unwithdrawn;  // failed, but recovery could still complete it
 
   Series(std::shared_ptr<Group> group, io::Path directory, commit::Naming naming,

@@ -58,16 +58,7 @@ LocalShards shard(const Job& job, const State& state, const std::vector<Task>& t
     if (task.slice >= 0) one.owner_slice = static_cast<std::size_t>(task.slice);
     one.slice = task.box;
     if (tensor.strings) {
-      const auto values = tensor.strings->get();
-      if (static_cast<std::int64_t>(values.size()) != element_count(tensor.shape)) {
-        throw Error(Code::invalid_argument,
-                    cat("string tensor '", key, "' ", shape_text(tensor.shape), " now holds ",
-                        values.size(), " strings"),
-                    "its shape was taken when it was added to the state",
-                    "Build the state again when a vector changes its length.")
-            .of_tensor(key);
-      }
-      auto encoded = bundle::encode_strings(values);
+      auto encoded = bundle::encode_strings(string_values(key, tensor));
       one.bytes = static_cast<std::int64_t>(encoded.bytes.size());
       local.strings[task.tensor] = std::move(encoded);
     } else {

@@ -1,8 +1,8 @@
 // The commit protocol. Each step is durable before the next begins.
 //
 //  1. rank 0 makes PREFIX_temp_UUID exclusively, fsyncs its parent, tells everyone.     begin
-//  2. writers write data files, fsync; then their part records, fsync; then fsync the
-//     temp directory. A save whose parts are all there and whole counts from here on:
+//  2. writers write data files, fsync; replicas are compared; then their part records, fsync; then
+//     fsync the temp directory. A save whose parts are all there and whole counts from here on:
 //     recovery rolls it forward.                                                        seal
 //  3. verdict. On failure: first one part record goes and the temp directory is fsynced, so that
 //     nobody ever rolls the save forward; then everything else of it goes. The older checkpoint is
