@@ -37,14 +37,10 @@ T member(const Json& object, const char* name) {
 }  // namespace
 
 std::string encode_meta(const CheckpointMeta& meta) {
-  Json object = {{"step", meta.step},
-                       {"sequence", meta.sequence},
-                       {"parent", meta.parent},
-                       {"wall_time_seconds", meta.wall_time_seconds},
-                       {"version", meta.version},
-                       {"ranks", meta.ranks},
-                       {"policy", meta.policy},
-                       {"uuid", meta.uuid}};
+  Json object = {{"step", meta.step},       {"sequence", meta.sequence},
+                 {"parent", meta.parent},   {"wall_time_seconds", meta.wall_time_seconds},
+                 {"version", meta.version}, {"ranks", meta.ranks},
+                 {"policy", meta.policy},   {"uuid", meta.uuid}};
   if (!meta.savers.empty()) object["savers"] = meta.savers;
   return object.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
