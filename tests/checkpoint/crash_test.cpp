@@ -2,6 +2,7 @@
 // newest restorable checkpoint is the old or the new one, whole, and recovery leaves no debris.
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <iostream>
 #include <set>
 
