@@ -10,5 +10,6 @@
 #include "cairn/group.hpp"
 #include "cairn/log.hpp"
 #include "cairn/restore_options.hpp"
+#include "cairn/retention.hpp"
 #include "cairn/sharding.hpp"
 #include "cairn/state.hpp"

@@ -41,7 +41,7 @@ struct CheckpointManager::Impl {
   Impl(std::shared_ptr<Group> group, io::Path directory, ManagerOptions options);
 
   void open_directory();
-  void require_writable() const;
+  void require_writable(const char* what) const;
 
   struct Prepared {
     commit::Transaction save;

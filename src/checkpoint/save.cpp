@@ -1,12 +1,16 @@
 // A save, in the order in which it happens: CheckpointManager::save is the table of contents.
 #include <algorithm>
+#include <bit>
 #include <chrono>
+#include <cmath>
 
 #include "base/text.hpp"
 #include "base/wire.hpp"
 #include "cairn/log.hpp"
 #include "checkpoint/manager_impl.hpp"
+#include "checkpoint/pins.hpp"
 #include "checkpoint/recovery.hpp"
+#include "checkpoint/retention.hpp"
 #include "commit/names.hpp"
 #include "group/collectives.hpp"
 
@@ -22,11 +26,18 @@ double now_seconds() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
+// Of all bits, so that ranks agree on NaN too.
+std::string metric_text(const std::optional<double>& metric) {
+  if (!metric) return "none";
+  return cat(*metric,
+             std::isnan(*metric) ? "" : cat(", bits ", std::bit_cast<std::uint64_t>(*metric)));
+}
+
 }  // namespace
 
-void CheckpointManager::Impl::require_writable() const {
+void CheckpointManager::Impl::require_writable(const char* what) const {
   if (!job.options.read_only) return;
-  throw Error(Code::invalid_argument, "a read-only manager cannot save",
+  throw Error(Code::invalid_argument, cat("a read-only manager cannot ", what),
               cat("it does not own ", job.directory.string()),
               "Make it without ManagerOptions::read_only.");
 }
@@ -36,6 +47,13 @@ commit::Transaction CheckpointManager::Impl::new_transaction(std::int64_t step,
                                                              const FileLayout& layout) {
   const auto& options = job.options;
   const auto* there = find(step);
+  if (there && there->damage.empty() &&
+      is_pinned(*job.files, job.directory, options.name, *there)) {
+    throw Error(Code::already_exists,
+                cat("step ", step, " in ", job.directory.string(), " is pinned"),
+                "a pinned checkpoint is not replaced", "Unpin it, or save another step.")
+        .at(job.prefix(step).string());
+  }
   const bool left_behind =
       there && ((!there->damage.empty() && !there->unreadable) || there->superseded ||
                 there->volatile_commit || (restored_step && step > *restored_step));
@@ -137,6 +155,7 @@ void CheckpointManager::Impl::after_commit(const Prepared& prepared, bool volati
   entry.ranks = prepared.meta.ranks;
   entry.parent = prepared.meta.parent;
   entry.identity = prepared.meta.uuid;
+  entry.metric = prepared.meta.metric;
   entry.ours = true;
   entry.volatile_commit = volatile_commit;
   catalog.push_back(std::move(entry));
@@ -160,30 +179,22 @@ void CheckpointManager::Impl::collect(const commit::Transaction& save) {
     log(LogLevel::warning, cat("while tidying up after a save: ", error.what()));
   }
   try {
-    const auto victims = choose_victims(catalog, job.options.max_to_keep);
-    if (victims.empty()) return;
-    auto kept = catalog;
-    std::erase_if(kept, [&](const auto& entry) {
-      return std::find(victims.begin(), victims.end(), entry.step) != victims.end();
-    });
-    // TensorFlow's manager does the same: the state file never names what is half removed.
-    update_state_file(*job.files, job.directory, job.options.name, kept);
-    for (const auto step : victims) {
-      commit::remove_checkpoint(*job.files, job.directory, job.options.name, step);
-      std::erase_if(catalog, [&](const auto& entry) { return entry.step == step; });
-    }
+    apply_retention(*job.files, job.directory, job.options.name, catalog, job.options.max_to_keep,
+                    job.options.keep);
   } catch (const Error& error) {
     log(LogLevel::warning, cat("while removing old checkpoints: ", error.what()));
   }
 }
 
-std::string CheckpointManager::save(std::int64_t step, const State& state) {
+std::string CheckpointManager::save(std::int64_t step, const State& state,
+                                    const SaveOptions& options) {
   auto& self = *impl_;
   const Job& job = self.job;
   Group& group = *job.group;
   return guarded(group, [&] {
-    self.require_writable();
+    self.require_writable("save");
     require_same(group, "the step", cat(step));
+    require_same(group, "the metric", metric_text(options.metric));
     if (step < 0) {
       throw Error(Code::invalid_argument, cat("step ", step, " is negative"), "",
                   "Steps are numbered from 0.");
@@ -191,7 +202,8 @@ std::string CheckpointManager::save(std::int64_t step, const State& state) {
     const auto tasks = cover(job, state);
     const auto local = together(group, [&] { return shard(job, state, tasks); });
     const auto layout = lay_out(group, local);
-    const auto prepared = self.prepare(step, layout);
+    auto prepared = self.prepare(step, layout);
+    prepared.meta.metric = options.metric;
     bool committed = false;  // rank 0
     try {
       auto entries = together(group, [&] {

@@ -20,5 +20,6 @@ void add_show(Tool&);
 void add_cat(Tool&);
 void add_verify(Tool&);
 void add_gc(Tool&);
+void add_pin(Tool&);
 
 }  // namespace cairn::cli
