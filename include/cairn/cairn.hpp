@@ -9,6 +9,7 @@
 #include "cairn/error.hpp"
 #include "cairn/group.hpp"
 #include "cairn/log.hpp"
+#include "cairn/ragged.hpp"
 #include "cairn/restore_options.hpp"
 #include "cairn/retention.hpp"
 #include "cairn/sharding.hpp"

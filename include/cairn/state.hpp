@@ -41,6 +41,8 @@ struct LocalSlice {
   std::shared_ptr<SliceMemory> memory;
 };
 
+struct Unresolved;
+
 /// This rank's part of one tensor of the job: no slice, one, several (patches), or all of it.
 struct LocalTensor {
   DType dtype{};
@@ -49,6 +51,8 @@ struct LocalTensor {
   std::shared_ptr<StringMemory> strings;  ///< for DType::string, in place of slices
   std::string device_type = "CPU";        ///< "CUDA", "HIP", … of the memory
   int device_index = 0;
+  /// Ragged or rank-private (cairn/ragged.hpp): key, shape and slices follow when all ranks meet.
+  std::shared_ptr<const Unresolved> unresolved = nullptr;
 };
 
 /// Host memory with strides in elements (empty: row-major contiguous). The caller keeps it alive

@@ -2,6 +2,7 @@
 #include <unordered_map>
 
 #include "base/text.hpp"
+#include "cairn/error.hpp"
 #include "checkpoint/messages.hpp"
 #include "checkpoint/save_steps.hpp"
 #include "group/collectives.hpp"
@@ -13,6 +14,9 @@ std::vector<Declaration> declare(const State& state, int rank) {
   std::vector<Declaration> declarations;
   declarations.reserve(state.tensors().size());
   for (const auto& [key, tensor] : state.tensors()) {
+    if (tensor.unresolved) {
+      throw Error(Code::internal, "an unresolved tensor came to the cover").of_tensor(key);
+    }
     Declaration one{key, tensor.dtype, tensor.shape, rank, {}};
     if (tensor.strings) one.boxes.push_back(Box::whole(tensor.shape));
     for (const auto& slice : tensor.slices) one.boxes.push_back(slice.box);

@@ -10,6 +10,7 @@
 #include "checkpoint/manager_impl.hpp"
 #include "checkpoint/pins.hpp"
 #include "checkpoint/recovery.hpp"
+#include "checkpoint/resolve.hpp"
 #include "checkpoint/retention.hpp"
 #include "commit/names.hpp"
 #include "group/collectives.hpp"
@@ -199,15 +200,17 @@ std::string CheckpointManager::save(std::int64_t step, const State& state,
       throw Error(Code::invalid_argument, cat("step ", step, " is negative"), "",
                   "Steps are numbered from 0.");
     }
-    const auto tasks = cover(job, state);
-    const auto local = together(group, [&] { return shard(job, state, tasks); });
+    const auto resolved = resolve(group, state);
+    const State& plain = resolved ? *resolved : state;
+    const auto tasks = cover(job, plain);
+    const auto local = together(group, [&] { return shard(job, plain, tasks); });
     const auto layout = lay_out(group, local);
     auto prepared = self.prepare(step, layout);
     prepared.meta.metric = options.metric;
     bool committed = false;  // rank 0
     try {
       auto entries = together(group, [&] {
-        auto written = write_shards(job, state, local, layout, prepared.save);
+        auto written = write_shards(job, plain, local, layout, prepared.save);
         leave_record(job, prepared.save, prepared.meta, layout, written);
         return written;
       });

@@ -30,7 +30,7 @@ ALLOWED = {
 LAYER_OF_PUBLIC_HEADER = {
     "error": "base", "log": "base",
     "box": "model", "conversion": "model", "dtype": "model", "device": "model", "state": "model",
-    "contents": "model",
+    "contents": "model", "ragged": "model",
     "sharding": "sharding",
     "group": "group",
     "checkpoint_manager": "checkpoint", "restore_options": "checkpoint", "retention": "checkpoint",
