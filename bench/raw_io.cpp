@@ -121,6 +121,19 @@ void Ranks::read_collective(const fs::path& directory, std::span<std::byte> byte
   check_mpi(MPI_File_close(&file), "MPI_File_close");
 }
 
+void Ranks::remove_collective(const fs::path& directory) const {
+  barrier();
+  if (rank_ != 0) return;
+  fs::remove(shared_file(directory));
+  sync_directory(directory);
+}
+
+void Ranks::remove_own(const fs::path& directory) const {
+  barrier();
+  fs::remove(own_file(directory, rank_));
+  sync_directory(directory);
+}
+
 void Ranks::write_own(const fs::path& directory, Bytes bytes, std::size_t piece) const {
   Descriptor file(own_file(directory, rank_), O_WRONLY | O_CREAT | O_EXCL);
   for (std::size_t at = 0; at < bytes.size();) {

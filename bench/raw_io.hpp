@@ -24,11 +24,15 @@ class Ranks {
   void write_collective(const std::filesystem::path& directory, Bytes bytes) const;
   void read_collective(const std::filesystem::path& directory, std::span<std::byte> bytes) const;
 
+  /// Removes that file, if it is there, with its name.
+  void remove_collective(const std::filesystem::path& directory) const;
+
   /// A new file for each rank, written in pieces; synced, with its name.
   void write_own(const std::filesystem::path& directory, Bytes bytes, std::size_t piece) const;
   void read_own(const std::filesystem::path& directory, std::span<std::byte> bytes,
                 std::size_t piece) const;
-  /// The same in pieces that stay in the cache, with the checksum that a checkpoint needs.
+  void remove_own(const std::filesystem::path& directory) const;
+  /// Reads in pieces that stay in the cache, with the checksum that a checkpoint needs.
   std::uint32_t read_own_checked(const std::filesystem::path& directory,
                                  std::span<std::byte> bytes) const;
 

@@ -194,19 +194,49 @@ class Bench {
                      manager_.reset();
                      gone();
                    }});
-    // The manager of a long run: each save also removes the checkpoint before.
-    all.push_back({"save", "Cairn, removing the checkpoint before",
-                   [this] {
-                     if (!keeper_) keeper_ = manager(work_ / "keep");
-                   },
-                   [this] { keeper_->save(++step_, state(source_)); }, [this] { settle(); }});
     all.push_back({"save", "MPI_File_write_at_all, one file", fresh,
                    [this, dir] { ranks_.write_collective(dir, source_); }, gone});
     for (const auto piece : {std::size_t{1} << 20, std::size_t{4} << 20, source_.size()}) {
       all.push_back({"save", "POSIX, a file a rank, " + piece_text(piece), fresh,
                      [this, dir, piece] { ranks_.write_own(dir, source_, piece); }, gone});
     }
+    replacements(all);
     return all;
+  }
+
+  // In a long run each save also removes what the one before it left.
+  void replacements(std::vector<Contestant>& all) {
+    const auto settled = [this] { settle(); };
+    all.push_back({"replace", "Cairn, max_to_keep = 1",
+                   [this] {
+                     if (!keeper_) keeper_ = manager(work_ / "keep");
+                   },
+                   [this] { keeper_->save(++step_, state(source_)); }, settled});
+    const auto next = [this](const std::string& name) {
+      remove(work_ / (name + "-new"));
+      if (ranks_.rank() == 0) {
+        fs::create_directories(work_ / (name + "-old"));
+        fs::create_directories(work_ / (name + "-new"));
+      }
+      settle();
+    };
+    const auto age = [this](const std::string& name) {
+      remove(work_ / (name + "-old"));
+      if (ranks_.rank() == 0) fs::rename(work_ / (name + "-new"), work_ / (name + "-old"));
+      settle();
+    };
+    all.push_back({"replace", "MPI_File_write_at_all, one file", [next] { next("mpi"); },
+                   [this] {
+                     ranks_.write_collective(work_ / "mpi-new", source_);
+                     ranks_.remove_collective(work_ / "mpi-old");
+                   },
+                   [age] { age("mpi"); }});
+    all.push_back({"replace", "POSIX, a file a rank, pieces of 1 MiB", [next] { next("own"); },
+                   [this] {
+                     ranks_.write_own(work_ / "own-new", source_, std::size_t{1} << 20);
+                     ranks_.remove_own(work_ / "own-old");
+                   },
+                   [age] { age("own"); }});
   }
 
   void prepare_restores() {

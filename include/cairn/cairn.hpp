@@ -1,6 +1,7 @@
 #pragma once
 /// Everything that needs neither MPI nor Kokkos.
 #include "cairn/box.hpp"
+#include "cairn/bundle.hpp"
 #include "cairn/checkpoint_manager.hpp"
 #include "cairn/contents.hpp"
 #include "cairn/conversion.hpp"
@@ -9,8 +10,11 @@
 #include "cairn/error.hpp"
 #include "cairn/group.hpp"
 #include "cairn/log.hpp"
+#include "cairn/mesh.hpp"
+#include "cairn/object_graph.hpp"
 #include "cairn/ragged.hpp"
 #include "cairn/restore_options.hpp"
 #include "cairn/retention.hpp"
+#include "cairn/sharded_save.hpp"
 #include "cairn/sharding.hpp"
 #include "cairn/state.hpp"

@@ -31,6 +31,9 @@ struct ManagerOptions {
   bool fall_back = true;      ///< restore_latest: go on to an older one when one is damaged
   bool verify_first = false;  ///< restore: prove every byte before any array is touched
   std::int64_t chunk_bytes = std::int64_t{16} << 20;  ///< unit of reading and exchange, ≤ 64 MiB
+  /// Save the state as TensorFlow's objects (docs/object-graph.md): keys are paths, and
+  /// tf.train.Checkpoint restores them.
+  bool object_graph = false;
   double owner_wait_seconds = 10;  ///< how long a directory's dying previous owner is waited for
   std::shared_ptr<const ShardingCallback> policy = nullptr;  ///< none: ShardByTaskPolicy
   /// The device of a slice on this rank; none: task = rank, device as the memory says, numbered
@@ -43,7 +46,8 @@ struct ManagerOptions {
 struct RestoreReport {
   std::int64_t step = 0;
   std::string prefix;
-  std::vector<std::string> unused_keys;  ///< in the checkpoint, wanted by no rank
+  /// In the checkpoint, wanted by no rank; but for an object graph and TensorFlow's save_counter.
+  std::vector<std::string> unused_keys;
   std::vector<std::string> kept_keys;    ///< not in it, as allowed: they keep what is in memory
   std::vector<std::string> skipped;      ///< newer checkpoints passed over as damaged: "step: why"
   std::int64_t bytes_read = 0;           ///< by all ranks

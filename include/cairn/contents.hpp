@@ -1,6 +1,7 @@
 #pragma once
 /// What a checkpoint holds, as its index says: keys, dtypes, shapes, slices, files, own metadata.
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -8,6 +9,7 @@
 
 #include "cairn/box.hpp"
 #include "cairn/dtype.hpp"
+#include "cairn/object_graph.hpp"
 
 namespace cairn {
 
@@ -51,6 +53,8 @@ struct CheckpointContents {
   std::vector<StoredTensor> tensors;  ///< ascending by key, own metadata left out
   std::vector<StoredTensor> own;      ///< Cairn's own entries: where the metadata is stored
   std::optional<CheckpointMeta> meta;
+  std::shared_ptr<const ObjectGraph> graph;  ///< null: none, or graph_problem says why not
+  std::string graph_problem;
 
   const StoredTensor* find(std::string_view key) const;
   std::int64_t total_bytes() const;  ///< of all stored slices

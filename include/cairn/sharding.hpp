@@ -2,6 +2,7 @@
 /// How a task's tensors are grouped into shards: TensorFlow's sharding callbacks.
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,22 +29,67 @@ struct ShardableTensor {
 /// What one task writes into one data file: key → slice → tensor.
 using Shard = std::map<std::string, std::map<Box, ShardableTensor>>;
 
+/// For policies that cut: the same tensor with only this part of its slice. Throws sharding where
+/// `slice` leaves the tensor's own slice, or where a string tensor would be cut.
+ShardableTensor piece_of(const ShardableTensor& tensor, Box slice);
+/// Files a tensor under its key and slice. Throws sharding when they are there already.
+void add_to(Shard& shard, ShardableTensor tensor);
+
 /// A sharding policy. It is called once for each device task of a rank whose slices are to be
-/// written, on that rank, with the tensors in state order. It may group, order and re-slice; it may
-/// not drop, add or change one: validate_shards holds it to that after each call.
+/// written, on that rank, with the tensors in state order; ranks' calls know nothing of each other.
+/// It may group, order and re-slice; it may not drop, add or change one: validate_shards holds it
+/// to that after each call. Each shard becomes a data file, in the order returned; empty ones are
+/// left out. What it throws on one rank is one error on all ranks.
 class ShardingCallback {
  public:
   virtual ~ShardingCallback() = default;
   /// Stored in the checkpoint and named in errors.
   virtual std::string description() const = 0;
+  /// All else that decides what the callback makes of given tensors, as text; "" if nothing does.
+  /// Nothing (the default): it is not known, and the callback is called for every save.
+  virtual std::optional<std::string> parameters() const { return std::nullopt; }
   virtual std::vector<Shard> operator()(const std::vector<ShardableTensor>& tensors) const = 0;
+
+  /// Made of description and parameters: callbacks with the same one treat the same tensors alike.
+  /// Nothing when the parameters are not stated. Ranks must agree on it when a manager is made.
+  std::optional<std::string> fingerprint() const;
 };
 
 /// All tensors of a task in one shard: the default.
 class ShardByTaskPolicy : public ShardingCallback {
  public:
   std::string description() const override;
+  std::optional<std::string> parameters() const override;
   std::vector<Shard> operator()(const std::vector<ShardableTensor>& tensors) const override;
+};
+
+/// Shards of at most so many bytes of tensors (a data file may have gaps of less than a page
+/// besides). A slice that does not fit is cut along its first dimension, and where one index of
+/// that is still too large, along the next ones; always ends, whatever the shapes.
+///
+/// How many shards: at most ceil(total / maximum) + 1 a task, as long as every tensor may be cut.
+/// Shards hold whole elements, so `maximum` counts as the largest multiple of the largest element
+/// (16 bytes or less) that is not above it. An element larger than the maximum is an error
+/// (invalid_argument).
+///
+/// Not cut are strings, and the dtypes that TensorFlow cannot assemble from slices (half, uint16,
+/// uint32, uint64, float8, int2, uint2, float4, qint16, quint16). One that is larger than the
+/// maximum gets a shard of its own, which is then larger than the maximum too, and is named in a
+/// warning in the log, once a key. Smaller ones, and tensors without elements, are packed whole and
+/// share shards with the rest. They come on top of the bound, whose total leaves them out: one
+/// shard for each that is too large, and for the others fewer than 2 · (their bytes) / maximum + 1.
+class MaxShardSizePolicy : public ShardingCallback {
+ public:
+  /// Throws invalid_argument unless the limit is positive.
+  explicit MaxShardSizePolicy(std::int64_t max_shard_size_bytes);
+  std::string description() const override;
+  std::optional<std::string> parameters() const override;
+  std::vector<Shard> operator()(const std::vector<ShardableTensor>& tensors) const override;
+
+ private:
+  struct Warned;
+  std::int64_t max_bytes_;
+  std::shared_ptr<Warned> warned_;  ///< keys, under a lock: ranks may be threads
 };
 
 /// Checks what a callback returned against what it was given. Throws Code::sharding, naming the

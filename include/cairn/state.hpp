@@ -1,6 +1,7 @@
 #pragma once
 /// What a rank gives to a checkpoint and gets back from it.
 #include <array>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -9,6 +10,7 @@
 
 #include "cairn/box.hpp"
 #include "cairn/dtype.hpp"
+#include "cairn/object_graph.hpp"
 
 namespace cairn {
 
@@ -39,6 +41,18 @@ class StringMemory {
 struct LocalSlice {
   Box box;
   std::shared_ptr<SliceMemory> memory;
+  /// Dimensions that the stored slice spells "-", all of which it must hold; empty: none. Only
+  /// DTensor asks for them: see Layout.
+  std::vector<bool> dash = {};
+};
+
+/// How a tensor is stored that several slices make up. Every reader gets the same elements.
+enum class Storage {
+  /// Slice by slice; dense where TensorFlow cannot put the dtype together from slices
+  /// (dtype_assembles_in_tensorflow) and from 8,000 slices on, where it becomes slow.
+  automatic,
+  sliced,  ///< each slice an entry of its own, written by a rank that holds it
+  dense    ///< one plain row-major entry in one data file, of which each rank writes a part
 };
 
 struct Unresolved;
@@ -51,6 +65,7 @@ struct LocalTensor {
   std::shared_ptr<StringMemory> strings;  ///< for DType::string, in place of slices
   std::string device_type = "CPU";        ///< "CUDA", "HIP", … of the memory
   int device_index = 0;
+  Storage storage = Storage::automatic;  ///< ranks that say something else than automatic agree
   /// Ragged or rank-private (cairn/ragged.hpp): key, shape and slices follow when all ranks meet.
   std::shared_ptr<const Unresolved> unresolved = nullptr;
 };
@@ -102,6 +117,15 @@ LocalTensor nothing(DType dtype, Dims global_shape);
 LocalTensor strings(std::vector<std::string>& values);
 LocalTensor strings(std::string& value);  ///< a scalar
 
+/// The same tensor, to be stored in this way: state.add("h", stored(Storage::dense, slice(…))).
+LocalTensor stored(Storage storage, LocalTensor tensor);
+/// What an object graph needs to know of a state beyond its keys (docs/object-graph.md).
+struct ObjectNotes {
+  std::vector<std::pair<std::string, std::string>> aliases;  ///< path, and where it leads
+  std::map<std::string, std::string> names;                  ///< of variables, by key
+  std::shared_ptr<const ObjectGraph> graph;                  ///< null: one is made of the paths
+};
+
 /// The tensors of one rank, in the order in which they were added. It refers to the application's
 /// memory and owns none of it. Not thread-safe.
 class State {
@@ -129,11 +153,34 @@ class State {
     return add(std::move(key), strings(values));
   }
 
+  /// The tensors of another state, as KEY/its key, with its aliases and names: states make a tree,
+  /// whose keys are paths. What is added to `part` later is not in this state. Throws
+  /// invalid_argument if `part` carries an object graph.
+  State& add(const std::string& key, const State& part);
+  /// A list: KEY/0/…, KEY/1/…
+  State& add(const std::string& key, const std::vector<State>& parts);
+
+  /// The object under `target` (a key, or a path that keys begin with) is under `path` too.
+  State& alias(std::string path, std::string target);
+  /// The variable's name of the tensor under `key`. It is kept in the object graph, and a
+  /// checkpoint that does not know the key is asked for it.
+  State& name(const std::string& key, std::string variable_name);
+  /// The object graph that saves shall carry, such as that of a checkpoint which was restored.
+  State& carry(std::shared_ptr<const ObjectGraph> graph);
+
   const std::vector<std::pair<std::string, LocalTensor>>& tensors() const { return tensors_; }
   const LocalTensor* find(std::string_view key) const;
+  const ObjectNotes& objects() const { return objects_; }
+
+  /// How tensors are stored that are themselves `automatic`. The same on all ranks.
+  State& store(Storage storage) { return storage_ = storage, *this; }
+  Storage storage() const { return storage_; }
 
  private:
+  Storage storage_ = Storage::automatic;
   std::vector<std::pair<std::string, LocalTensor>> tensors_;
+  std::map<std::string, std::size_t, std::less<>> position_;
+  ObjectNotes objects_;
 };
 
 }  // namespace cairn

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::int64_t small_file_limit_bytes = std::int64_t{1} << 24;
 
-CatalogEntry look_at(io::FileSystem& files, const io::Path& directory, const std::string& name,
+CatalogEntry look_at(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
                      std::int64_t step) {
   CatalogEntry entry;
   entry.step = step;
@@ -52,14 +52,14 @@ CatalogEntry look_at(io::FileSystem& files, const io::Path& directory, const std
   return entry;
 }
 
-io::Path mark_path(const io::Path& directory, const std::string& name, std::int64_t step) {
+io::Path mark_path(const io::Path& directory, const commit::Naming& name, std::int64_t step) {
   return directory / commit::private_directory_name / commit::damaged_directory_name /
          commit::prefix_name(name, step);
 }
 
 // The mark counts only for the very save that was found damaged, not for one that replaced it.
-std::string damage_mark(io::FileSystem& files, const io::Path& directory, const std::string& name,
-                        const CatalogEntry& entry) {
+std::string damage_mark(io::FileSystem& files, const io::Path& directory,
+                        const commit::Naming& name, const CatalogEntry& entry) {
   const auto path = mark_path(directory, name, entry.step);
   if (!files.status(path)) return "";
   const auto text = io::read_file(files, path, small_file_limit_bytes);
@@ -71,7 +71,7 @@ std::string damage_mark(io::FileSystem& files, const io::Path& directory, const 
 }  // namespace
 
 std::vector<CatalogEntry> scan_catalog(io::FileSystem& files, const io::Path& directory,
-                                       const std::string& name) {
+                                       const commit::Naming& name) {
   std::vector<CatalogEntry> entries;
   if (!files.status(directory)) return entries;
   for (const auto& file : files.list(directory)) {
@@ -142,14 +142,14 @@ std::vector<const CatalogEntry*> restorable(const std::vector<CatalogEntry>& ent
   return found;
 }
 
-void mark_damaged(io::FileSystem& files, const io::Path& directory, const std::string& name,
+void mark_damaged(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
                   const CatalogEntry& entry, const std::string& reason) {
   const auto path = mark_path(directory, name, entry.step);
   io::create_directories(files, path.parent_path());
   io::replace_file(files, path, entry.identity + "\n" + reason);
 }
 
-void update_state_file(io::FileSystem& files, const io::Path& directory, const std::string& name,
+void update_state_file(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
                        const std::vector<CatalogEntry>& entries) {
   const auto live = restorable(entries);
   if (live.empty()) return;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "commit/names.hpp"
 #include "io/file_system.hpp"
 
 namespace cairn {
@@ -29,7 +30,7 @@ struct CatalogEntry {
 /// Rank 0 only. Reads every index; ascending by commit order. Checkpoints of other programs order
 /// by the state file, then by time, before ours. A damaged index keeps its place by the state file.
 std::vector<CatalogEntry> scan_catalog(io::FileSystem&, const io::Path& directory,
-                                       const std::string& name);
+                                       const commit::Naming& name);
 
 /// Marks what a return to an earlier checkpoint has left behind: whatever was committed between a
 /// checkpoint and the one that its run went on from. Where that is unknown: whatever has the same
@@ -40,11 +41,11 @@ void mark_superseded(std::vector<CatalogEntry>&);
 std::vector<const CatalogEntry*> restorable(const std::vector<CatalogEntry>&);
 
 /// A mark that outlives the process: this save was found damaged. Durable on return.
-void mark_damaged(io::FileSystem&, const io::Path& directory, const std::string& name,
+void mark_damaged(io::FileSystem&, const io::Path& directory, const commit::Naming& name,
                   const CatalogEntry&, const std::string& reason);
 
 /// Rewrites the `checkpoint` state file if it says anything else than the catalog.
-void update_state_file(io::FileSystem&, const io::Path& directory, const std::string& name,
+void update_state_file(io::FileSystem&, const io::Path& directory, const commit::Naming& name,
                        const std::vector<CatalogEntry>&);
 
 }  // namespace cairn

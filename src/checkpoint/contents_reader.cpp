@@ -10,6 +10,7 @@
 #include "commit/names.hpp"
 #include "format/bundle/index.hpp"
 #include "format/bundle/meta.hpp"
+#include "format/bundle/object_graph.hpp"
 #include "format/bundle/strings.hpp"
 #include "model/box_index.hpp"
 #include "sharding/coverage.hpp"
@@ -39,7 +40,7 @@ io::Path data_path(const io::Path& prefix, int file, int num_files) {
   return prefix.parent_path() / commit::data_name(prefix.filename().string(), file, num_files);
 }
 
-IndexFile load_index(io::FileSystem& files, const io::Path& prefix) {
+IndexFile load_index(io::FileSystem& files, const io::Path& prefix, Graph graph) {
   IndexFile loaded;
   const io::Path index = prefix.string() + ".index";
   if (!files.status(index)) {
@@ -60,18 +61,34 @@ IndexFile load_index(io::FileSystem& files, const io::Path& prefix) {
     const auto status = files.status(data_path(prefix, file, contents.num_files));
     if (status && !status->is_directory) loaded.data_sizes[file] = status->size;
   }
-  if (const auto* stored = contents.find(bundle::meta_key)) {
+  check_files(contents, loaded);
+  contents.prefix = prefix.string();
+  const auto read_scalar = [&](const StoredTensor& stored, std::string& value,
+                               std::string& problem) {
     try {
-      check_files(contents, loaded);
-      if (!stored->problem.empty()) throw Error(Code::data_loss, stored->problem);
-      contents.prefix = prefix.string();
-      loaded.meta = read_string_slice(files, contents, *stored, stored->slices.at(0)).at(0);
-      bundle::decode_meta(loaded.meta);
+      if (!stored.problem.empty()) throw Error(Code::data_loss, stored.problem);
+      if (stored.dtype != DType::string || !stored.shape.empty()) {
+        throw Error(Code::data_loss, cat('\'', stored.key, "' is no string scalar"));
+      }
+      value = read_string_slice(files, contents, stored, stored.slices.at(0)).at(0);
     } catch (const Error& error) {
       if (error.code() != Code::data_loss) throw;  // not readable now: that says nothing of it
+      problem = error.what();
+    }
+  };
+  if (const auto* stored = contents.find(bundle::meta_key)) {
+    read_scalar(*stored, loaded.meta, loaded.meta_problem);
+    try {
+      if (loaded.meta_problem.empty()) bundle::decode_meta(loaded.meta);
+    } catch (const Error& error) {
       loaded.meta.clear();
       loaded.meta_problem = error.what();
     }
+  }
+  if (graph == Graph::skip) return loaded;
+  if (const auto* stored = contents.find(object_graph_key)) {
+    read_scalar(*stored, loaded.graph, loaded.graph_problem);
+    if (loaded.graph_problem.empty() && loaded.graph.empty()) loaded.graph_problem = "it is empty";
   }
   return loaded;
 }
@@ -87,16 +104,26 @@ CheckpointContents parse_contents(const IndexFile& loaded, const io::Path& prefi
                       std::make_move_iterator(contents.tensors.end()));
   contents.tensors.erase(own, contents.tensors.end());
   if (!loaded.meta.empty()) contents.meta = bundle::decode_meta(loaded.meta);
+  contents.graph_problem = loaded.graph_problem;
+  try {
+    if (!loaded.graph.empty()) {
+      contents.graph =
+          std::make_shared<const ObjectGraph>(bundle::decode_object_graph(loaded.graph));
+    }
+  } catch (const Error& error) {
+    contents.graph_problem = error.what();
+  }
   return contents;
 }
 
-CheckpointContents read_contents(io::FileSystem& files, const io::Path& prefix) {
-  return parse_contents(load_index(files, prefix), prefix);
+CheckpointContents read_contents(io::FileSystem& files, const io::Path& prefix, Graph graph) {
+  return parse_contents(load_index(files, prefix, graph), prefix);
 }
 
 std::string encode(const IndexFile& loaded) {
   WireWriter writer;
   writer.put(loaded.bytes).put(loaded.meta).put(loaded.meta_problem);
+  writer.put(loaded.graph).put(loaded.graph_problem);
   for (const auto& [file, size] : loaded.data_sizes) writer.put(file).put(size);
   return writer.take();
 }
@@ -107,6 +134,8 @@ IndexFile decode_index_file(std::string_view message) {
   loaded.bytes = reader.get<std::string>();
   loaded.meta = reader.get<std::string>();
   loaded.meta_problem = reader.get<std::string>();
+  loaded.graph = reader.get<std::string>();
+  loaded.graph_problem = reader.get<std::string>();
   while (!reader.empty()) {
     const auto file = reader.get<std::int32_t>();
     loaded.data_sizes[file] = reader.get<std::int64_t>();

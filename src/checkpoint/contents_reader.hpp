@@ -21,14 +21,19 @@ struct IndexFile {
   std::map<std::int32_t, std::int64_t> data_sizes;  ///< of the data files that are there
   std::string meta;  ///< JSON; empty: not a checkpoint of ours, or meta_problem says why not
   std::string meta_problem;
+  std::string graph;  ///< bytes of the object graph; empty: none, not asked for, or graph_problem
+  std::string graph_problem;
 };
 
+/// The object graph is larger than all else together: it is read for those who look into it.
+enum class Graph { skip, read };
+
 /// Throws not_found if there is no PREFIX.index, data_loss if it is damaged as a whole.
-IndexFile load_index(io::FileSystem&, const io::Path& prefix);
+IndexFile load_index(io::FileSystem&, const io::Path& prefix, Graph = Graph::skip);
 CheckpointContents parse_contents(const IndexFile&, const io::Path& prefix);
 
 /// Both.
-CheckpointContents read_contents(io::FileSystem&, const io::Path& prefix);
+CheckpointContents read_contents(io::FileSystem&, const io::Path& prefix, Graph = Graph::skip);
 
 std::string encode(const IndexFile&);
 IndexFile decode_index_file(std::string_view);

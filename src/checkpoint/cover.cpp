@@ -1,4 +1,6 @@
 // Describe and cover: what all ranks hold, proved whole on rank 0, and dealt out for writing.
+#include <algorithm>
+#include <tuple>
 #include <unordered_map>
 
 #include "base/text.hpp"
@@ -17,20 +19,46 @@ std::vector<Declaration> declare(const State& state, int rank) {
     if (tensor.unresolved) {
       throw Error(Code::internal, "an unresolved tensor came to the cover").of_tensor(key);
     }
-    Declaration one{key, tensor.dtype, tensor.shape, rank, {}};
-    if (tensor.strings) one.boxes.push_back(Box::whole(tensor.shape));
+    const auto storage = tensor.storage != Storage::automatic ? tensor.storage : state.storage();
+    Declaration one{key, tensor.dtype, tensor.shape, rank, {}, storage};
+    if (tensor.strings) {
+      one.boxes.push_back(Box::whole(tensor.shape));
+      // Nearly what is stored: the lengths before them take a byte or a few each.
+      for (const auto& value : tensor.strings->get())
+        one.string_bytes += static_cast<std::int64_t>(value.size()) + 1;
+    }
     for (const auto& slice : tensor.slices) one.boxes.push_back(slice.box);
     declarations.push_back(std::move(one));
   }
   return declarations;
 }
 
-// On rank 0: for each rank, the keys and boxes that it writes.
-std::vector<std::string> assign(std::vector<Declaration> declarations, int ranks) {
+// TensorFlow's time grows with the square of the slices of one tensor; 10,000 take half a second.
+constexpr std::size_t most_slices = 8000;
+
+bool is_dense(const CoveredTensor& tensor) {
+  if (dtype_size(tensor.dtype) == 0 || tensor.slices.front().box.empty()) return false;
+  if (tensor.storage != Storage::automatic) return tensor.storage == Storage::dense;
+  if (tensor.slices.size() == 1) return false;
+  return !dtype_assembles_in_tensorflow(tensor.dtype) || tensor.slices.size() > most_slices;
+}
+
+// On rank 0: for each rank, the keys and boxes that it writes; what is dense, for all.
+std::vector<std::string> assign(std::vector<Declaration> declarations, int ranks,
+                                std::vector<DenseTensor>& dense) {
   const auto tensors = check_coverage(std::move(declarations));
   const auto writers = choose_writers(tensors, ranks);
   std::vector<WireWriter> orders(static_cast<std::size_t>(ranks));
   for (std::size_t t = 0; t < tensors.size(); ++t) {
+    if (is_dense(tensors[t])) {
+      dense.push_back({tensors[t].key, tensors[t].dtype, tensors[t].shape, {}});
+      for (std::size_t s = 0; s < tensors[t].slices.size(); ++s) {
+        const auto& slice = tensors[t].slices[s];
+        const auto& holder = slice.holders[static_cast<std::size_t>(writers[t][s])];
+        dense.back().parts.push_back({slice.box, holder.rank, holder.box});
+      }
+      continue;
+    }
     for (std::size_t s = 0; s < tensors[t].slices.size(); ++s) {
       const auto& holder = tensors[t].slices[s].holders[static_cast<std::size_t>(writers[t][s])];
       orders[static_cast<std::size_t>(holder.rank)].put(tensors[t].key).put(holder.box);
@@ -43,24 +71,37 @@ std::vector<std::string> assign(std::vector<Declaration> declarations, int ranks
 
 }  // namespace
 
-std::vector<Task> cover(const Job& job, const State& state) {
+Covered cover(const Job& job, const State& state) {
   Group& group = *job.group;
   WireWriter mine;
   together(group, [&] { put(mine, declare(state, group.rank())); });
   const auto all = reduce_to_root(
       group, mine.take(), [](std::string low, std::string high) { return std::move(low) + high; });
   std::vector<std::string> orders;
+  std::string dense;
   together(group, [&] {
     if (group.rank() != 0) return;
     WireReader reader(all);
-    orders = assign(get_declarations(reader), group.size());
+    std::vector<DenseTensor> tensors;
+    orders = assign(get_declarations(reader), group.size(), tensors);
+    WireWriter writer;
+    put(writer, tensors);
+    dense = writer.take();
+    for (auto& order : orders) order.insert(0, 1, dense.empty() ? '\0' : '\1');
   });
   const auto order = scatter(group, std::move(orders));
+  WireReader reader(order);
+  Covered covered;
+  if (reader.get<bool>()) {
+    group.broadcast(dense, 0);
+    WireReader all_dense(dense);
+    covered.dense = get_dense(all_dense);
+  }
 
   std::unordered_map<std::string_view, std::size_t> index_of;
   for (std::size_t i = 0; i < state.tensors().size(); ++i) index_of[state.tensors()[i].first] = i;
-  std::vector<Task> tasks;
-  for (WireReader reader(order); !reader.empty();) {
+  auto& tasks = covered.tasks;
+  while (!reader.empty()) {
     const auto key = reader.get<std::string>();
     const auto box = reader.get<int>();
     const auto tensor = index_of.at(key);
@@ -70,7 +111,7 @@ std::vector<Task> cover(const Job& job, const State& state) {
   std::sort(tasks.begin(), tasks.end(), [](const Task& a, const Task& b) {
     return std::tie(a.tensor, a.slice) < std::tie(b.tensor, b.slice);
   });
-  return tasks;
+  return covered;
 }
 
 }  // namespace cairn

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "cairn/checkpoint_manager.hpp"
+#include "commit/names.hpp"
 #include "io/file_system.hpp"
 
 namespace cairn {
@@ -11,6 +12,7 @@ struct Job {
   std::shared_ptr<Group> group;
   std::shared_ptr<io::FileSystem> files;
   io::Path directory;
+  commit::Naming naming;
   ManagerOptions options;
   int rank_in_node = 0;  ///< devices of a node are numbered by it
 

@@ -4,22 +4,30 @@
 #include "base/wire.hpp"
 #include "cairn/log.hpp"
 #include "checkpoint/contents_reader.hpp"
-#include "checkpoint/manager_impl.hpp"
 #include "checkpoint/pins.hpp"
 #include "checkpoint/recovery.hpp"
+#include "checkpoint/restore.hpp"
+#include "checkpoint/series.hpp"
 #include "commit/names.hpp"
 #include "group/collectives.hpp"
 
 namespace cairn {
 
 io::Path Job::prefix(std::int64_t step) const {
-  return directory / commit::prefix_name(options.name, step);
+  return directory / commit::prefix_name(naming, step);
 }
 
 namespace {
 
 std::string policy_description(const ManagerOptions& options) {
   return options.policy ? options.policy->description() : ShardByTaskPolicy().description();
+}
+
+// Parameters that are not stated differ from stated ones, but not from each other.
+std::string policy_parameters(const ManagerOptions& options) {
+  const auto stated =
+      options.policy ? options.policy->parameters() : ShardByTaskPolicy().parameters();
+  return stated ? cat("'", *stated, "'") : "none that it states";
 }
 
 io::Path checked_directory(const io::Path& directory) {
@@ -33,18 +41,19 @@ io::Path checked_directory(const io::Path& directory) {
 
 }  // namespace
 
-CheckpointManager::Impl::Impl(std::shared_ptr<Group> group, io::Path directory,
-                              ManagerOptions options)
+Series::Series(std::shared_ptr<Group> group, io::Path directory, commit::Naming naming,
+               ManagerOptions options)
     : job{std::move(group), options.file_system ? options.file_system : io::posix_file_system(),
-          checked_directory(directory), std::move(options)} {
+          checked_directory(directory), std::move(naming), std::move(options)} {
   if (!job.group) throw Error(Code::invalid_argument, "the group of a CheckpointManager is null");
 }
 
-void CheckpointManager::Impl::open_directory() {
+void Series::open_directory() {
   Group& group = *job.group;
   const auto& options = job.options;
+  std::string parameters;
   together(group, [&] {
-    commit::check_checkpoint_name(options.name);
+    commit::check_checkpoint_name(job.naming.name);
     if (options.chunk_bytes < 4096 || options.chunk_bytes > (std::int64_t{64} << 20)) {
       throw Error(Code::invalid_argument,
                   cat("ManagerOptions::chunk_bytes is ", options.chunk_bytes),
@@ -60,6 +69,7 @@ void CheckpointManager::Impl::open_directory() {
                   "0 means none.");
     }
     policy = policy_description(options);
+    parameters = policy_parameters(options);
   });
   const auto nodes = all_gather(group, cat(group.node()));
   for (int rank = 0; rank < group.rank(); ++rank) {
@@ -68,12 +78,14 @@ void CheckpointManager::Impl::open_directory() {
   }
   require_same(group, "the directory", job.directory.string());
   require_same(group, "the manager's options",
-               cat("name=", options.name, " max_to_keep=", options.max_to_keep,
+               cat("name=", job.naming.name, " max_to_keep=", options.max_to_keep,
                    " overwrite=", options.overwrite, " read_only=", options.read_only,
                    " fall_back=", options.fall_back, " verify_first=", options.verify_first,
                    " keep=", options.keep.every_steps, "/", options.keep.every_hours, "/",
                    options.keep.best, "/", options.keep.larger_is_better,
-                   " chunk_bytes=", options.chunk_bytes, " policy=", policy));
+                   " chunk_bytes=", options.chunk_bytes, " object_graph=", options.object_graph));
+  require_same(group, "the sharding policy", policy);
+  require_same(group, "the parameters of the sharding policy", parameters);
   together(group, [&] {
     if (!job.root()) return;
     if (options.read_only) {
@@ -85,23 +97,27 @@ void CheckpointManager::Impl::open_directory() {
       return;
     }
     io::create_directories(*job.files, job.directory);
-    ownership.emplace(
-        commit::Ownership::take(job.files, job.directory, options.owner_wait_seconds));
+    ownership.emplace(commit::OwnedName::take(job.files, job.directory, job.naming.name,
+                                              options.owner_wait_seconds));
   });
   if (!options.read_only) recover(job);
   together(group, [&] {
     if (!job.root()) return;
-    catalog = scan_catalog(*job.files, job.directory, options.name);
+    catalog = scan_catalog(*job.files, job.directory, job.naming);
     if (options.read_only) return;
     try {
-      update_state_file(*job.files, job.directory, options.name, catalog);
+      write_state_file(catalog);
     } catch (const Error& error) {
       log(LogLevel::warning, cat("the state file is not up to date: ", error.what()));
     }
   });
 }
 
-const CatalogEntry* CheckpointManager::Impl::find(std::int64_t step) const {
+void Series::write_state_file(const std::vector<CatalogEntry>& entries) const {
+  if (keeps_state_file) update_state_file(*job.files, job.directory, job.naming, entries);
+}
+
+const CatalogEntry* Series::find(std::int64_t step) const {
   for (const auto& entry : catalog) {
     if (entry.step == step) return &entry;
   }
@@ -110,7 +126,7 @@ const CatalogEntry* CheckpointManager::Impl::find(std::int64_t step) const {
 
 CheckpointManager::CheckpointManager(std::shared_ptr<Group> group, std::filesystem::path directory,
                                      ManagerOptions options)
-    : impl_(std::make_unique<Impl>(std::move(group), std::move(directory), std::move(options))) {
+    : impl_(std::make_unique<Impl>(std::move(group), std::move(directory), options.name, options)) {
   guarded(*impl_->job.group, [&] { impl_->open_directory(); });
 }
 
@@ -120,20 +136,12 @@ CheckpointManager& CheckpointManager::operator=(CheckpointManager&&) noexcept = 
 
 const std::filesystem::path& CheckpointManager::directory() const { return impl_->job.directory; }
 
-// Collective: rank 0 reads the index, since other nodes may not see the directory as it is now.
-CheckpointContents CheckpointManager::Impl::tell_contents(std::int64_t step) {
-  const auto message =
-      from_root(*job.group, [&] { return encode(load_index(*job.files, job.prefix(step))); });
-  return together(*job.group,
-                  [&] { return parse_contents(decode_index_file(message), job.prefix(step)); });
-}
-
 CheckpointContents CheckpointManager::open(std::int64_t step) {
   auto& self = *impl_;
   Group& group = *self.job.group;
   return guarded(group, [&] {
     require_same(group, "the step", cat(step));
-    return self.tell_contents(step);
+    return tell_contents(self.job, self.job.prefix(step));
   });
 }
 
@@ -143,9 +151,9 @@ std::vector<StepInfo> CheckpointManager::steps() {
   return guarded(*job.group, [&] {
     const auto message = from_root(*job.group, [&] {
       if (job.options.read_only) {
-        self.catalog = scan_catalog(*job.files, job.directory, job.options.name);
+        self.catalog = scan_catalog(*job.files, job.directory, job.naming);
       }
-      refresh_pins(*job.files, job.directory, job.options.name, self.catalog);
+      refresh_pins(*job.files, job.directory, job.naming, self.catalog);
       const auto live = restorable(self.catalog);
       WireWriter writer;
       for (const auto& entry : self.catalog) {

@@ -56,18 +56,20 @@ bool Matcher::may_be_missing(const std::string& key) const {
   return options_.all_may_be_missing || options_.may_be_missing.count(key) != 0;
 }
 
-const StoredTensor* Matcher::find(const std::string& key) const {
+const StoredTensor* Matcher::find(const std::string& key, const std::string& variable) const {
   const auto& name = stored_name(key);
-  if (const auto* stored = contents_.find(name)) {
+  if (const auto* stored = finder_.find(name, variable)) {
     require_sound(*stored);
     return stored;
   }
   if (may_be_missing(key)) return nullptr;
-  throw Error(
-      Code::not_found, cat("tensor '", name, "' is not in the checkpoint ", contents_.prefix),
-      name == key ? "the state wants it" : cat("RestoreOptions::rename fills '", key, "' from it"),
-      "Leave it out of the state, allow it in RestoreOptions::may_be_missing, or restore a "
-      "checkpoint that has it.")
+  throw Error(Code::not_found,
+              cat("tensor '", name, "' is not in the checkpoint ", contents_.prefix),
+              name != key       ? cat("RestoreOptions::rename fills '", key, "' from it")
+              : contents_.graph ? "the state wants it, and no key, path or variable's name is so"
+                                : "the state wants it",
+              "Leave it out of the state, allow it in RestoreOptions::may_be_missing, or restore a "
+              "checkpoint that has it.")
       .of_tensor(name);
 }
 

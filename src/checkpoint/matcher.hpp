@@ -13,16 +13,19 @@ namespace cairn {
 /// All members throw as resolve() says. `key` is the state's, also in errors.
 class Matcher {
  public:
-  /// Both must outlive this.
-  Matcher(const CheckpointContents& contents, const RestoreOptions& options)
-      : contents_(contents), options_(options) {}
+  /// All must outlive this.
+  Matcher(const CheckpointContents& contents, const TensorFinder& finder,
+          const RestoreOptions& options)
+      : contents_(contents), finder_(finder), options_(options) {}
 
   const CheckpointContents& contents() const { return contents_; }
   const std::string& stored_name(const std::string& key) const;
   bool may_be_missing(const std::string& key) const;
 
-  /// Null: it is not there, and need not be.
-  const StoredTensor* find(const std::string& key) const;
+  /// Null: it is not there, and need not be. `variable`: what the state calls it besides.
+  const StoredTensor* find(const std::string& key, const std::string& variable) const;
+  /// Null: it is not there.
+  const StoredTensor* look_up(const std::string& name) const { return finder_.find(name); }
   void require_sound(const StoredTensor&) const;
 
   /// A plain tensor.
@@ -39,6 +42,7 @@ class Matcher {
   int number_of(const StoredTensor& stored) const;
 
   const CheckpointContents& contents_;
+  const TensorFinder& finder_;
   const RestoreOptions& options_;
 };
 

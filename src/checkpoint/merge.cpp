@@ -1,6 +1,7 @@
 // Merge: the entries of all ranks become one index.
 #include <algorithm>
 
+#include "base/checksum.hpp"
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "checkpoint/contents_reader.hpp"
@@ -10,9 +11,37 @@
 #include "format/bundle/meta.hpp"
 #include "format/bundle/strings.hpp"
 #include "group/collectives.hpp"
+#include "model/runs.hpp"
 #include "sharding/coverage.hpp"
 
 namespace cairn {
+namespace {
+
+// Makes one plain entry of the runs of it that several ranks wrote. They cover the tensor, and come
+// ascending by box: as long as each is one run of the row-major array, that is also by offset.
+void join_runs(StoredTensor& tensor) {
+  StoredSlice joined = tensor.slices.front();
+  const auto item = static_cast<std::int64_t>(dtype_size(tensor.dtype));
+  std::int64_t end = 0;
+  std::uint32_t crc = 0;
+  for (const auto& run : tensor.slices) {
+    const auto at = run_at(run.box, tensor.shape);
+    if (item == 0 || !at || *at != end / item || run.offset != joined.offset + end ||
+        run.file != joined.file) {
+      throw Error(Code::internal, cat("entries of tensor '", tensor.key,
+                                      "' are no runs of one array: ", box_text(run.box)))
+          .of_tensor(tensor.key);
+    }
+    crc = crc32c_combine(crc, run.crc32c, static_cast<std::uint64_t>(run.size));
+    end += run.size;
+  }
+  joined.box = Box::whole(tensor.shape);
+  joined.size = end;
+  joined.crc32c = crc;
+  tensor.slices = {std::move(joined)};
+}
+
+}  // namespace
 
 std::vector<StoredTensor> join_entries(std::vector<StoredTensor> entries) {
   std::stable_sort(entries.begin(), entries.end(),
@@ -24,6 +53,7 @@ std::vector<StoredTensor> join_entries(std::vector<StoredTensor> entries) {
       continue;
     }
     auto& tensor = joined.back();
+    tensor.sliced |= entry.sliced;
     if (tensor.dtype != entry.dtype || tensor.shape != entry.shape) {
       throw Error(Code::internal, cat("entries of tensor '", tensor.key, "' disagree"))
           .of_tensor(tensor.key);
@@ -34,7 +64,6 @@ std::vector<StoredTensor> join_entries(std::vector<StoredTensor> entries) {
     std::sort(tensor.slices.begin(), tensor.slices.end(),
               [](const auto& a, const auto& b) { return a.box < b.box; });
     const auto whole = Box::whole(tensor.shape);
-    tensor.sliced = tensor.slices.size() > 1 || tensor.slices.front().box != whole;
     std::vector<Box> boxes;
     for (const auto& slice : tensor.slices) boxes.push_back(slice.box);
     if (const auto twice = find_overlap(boxes)) {
@@ -48,6 +77,8 @@ std::vector<StoredTensor> join_entries(std::vector<StoredTensor> entries) {
                   cat("entries of tensor '", tensor.key, "' leave out ", box_text(*gap)))
           .of_tensor(tensor.key);
     }
+    if (!tensor.sliced && tensor.slices.size() > 1) join_runs(tensor);
+    tensor.sliced = tensor.slices.size() > 1 || tensor.slices.front().box != whole;
   }
   return joined;
 }

@@ -13,8 +13,9 @@ Box get_box(WireReader& in) {
 
 void put(WireWriter& out, const std::vector<Declaration>& declarations) {
   for (const auto& one : declarations) {
-    out.put(one.key).put(one.dtype).put(one.shape).put(one.rank).put(
-        std::uint64_t{one.boxes.size()});
+    out.put(one.key).put(one.dtype).put(one.shape).put(one.rank).put(one.storage);
+    out.put(one.string_bytes);
+    out.put(std::uint64_t{one.boxes.size()});
     for (const auto& box : one.boxes) put(out, box);
   }
 }
@@ -27,6 +28,8 @@ std::vector<Declaration> get_declarations(WireReader& in) {
     one.dtype = in.get<DType>();
     one.shape = in.get_all<std::int64_t>();
     one.rank = in.get<int>();
+    one.storage = in.get<Storage>();
+    one.string_bytes = in.get<std::int64_t>();
     for (auto left = in.get<std::uint64_t>(); left > 0; --left) one.boxes.push_back(get_box(in));
     declarations.push_back(std::move(one));
   }
@@ -39,6 +42,8 @@ void put(WireWriter& out, const std::vector<StoredTensor>& tensors) {
     out.put(std::uint64_t{tensor.slices.size()});
     for (const auto& slice : tensor.slices) {
       put(out, slice.box);
+      out.put(std::uint64_t{slice.dash.size()});
+      for (const bool dash : slice.dash) out.put(dash);
       out.put(slice.file).put(slice.offset).put(slice.size).put(slice.crc32c);
     }
   }
@@ -55,11 +60,41 @@ std::vector<StoredTensor> get_stored(WireReader& in) {
     for (auto left = in.get<std::uint64_t>(); left > 0; --left) {
       StoredSlice slice;
       slice.box = get_box(in);
+      slice.dash = in.get_all<bool>();
       slice.file = in.get<std::int32_t>();
       slice.offset = in.get<std::int64_t>();
       slice.size = in.get<std::int64_t>();
       slice.crc32c = in.get<std::uint32_t>();
       tensor.slices.push_back(std::move(slice));
+    }
+    tensors.push_back(std::move(tensor));
+  }
+  return tensors;
+}
+
+void put(WireWriter& out, const std::vector<DenseTensor>& tensors) {
+  for (const auto& tensor : tensors) {
+    out.put(tensor.key).put(tensor.dtype).put(tensor.shape);
+    out.put(std::uint64_t{tensor.parts.size()});
+    for (const auto& part : tensor.parts) {
+      put(out, part.box);
+      out.put(part.rank).put(part.slice);
+    }
+  }
+}
+
+std::vector<DenseTensor> get_dense(WireReader& in) {
+  std::vector<DenseTensor> tensors;
+  while (!in.empty()) {
+    DenseTensor tensor;
+    tensor.key = in.get<std::string>();
+    tensor.dtype = in.get<DType>();
+    tensor.shape = in.get_all<std::int64_t>();
+    for (auto left = in.get<std::uint64_t>(); left > 0; --left) {
+      auto& part = tensor.parts.emplace_back();
+      part.box = get_box(in);
+      part.rank = in.get<int>();
+      part.slice = in.get<int>();
     }
     tensors.push_back(std::move(tensor));
   }

@@ -5,6 +5,7 @@
 
 #include "base/wire.hpp"
 #include "cairn/contents.hpp"
+#include "checkpoint/dense.hpp"
 #include "sharding/coverage.hpp"
 
 namespace cairn {
@@ -17,5 +18,8 @@ std::vector<Declaration> get_declarations(WireReader&);
 
 void put(WireWriter&, const std::vector<StoredTensor>&);
 std::vector<StoredTensor> get_stored(WireReader&);
+
+void put(WireWriter&, const std::vector<DenseTensor>&);
+std::vector<DenseTensor> get_dense(WireReader&);
 
 }  // namespace cairn

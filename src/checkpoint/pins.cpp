@@ -17,7 +17,7 @@ io::Path private_directory(const io::Path& directory) {
   return directory / commit::private_directory_name;
 }
 
-io::Path pin_path(const io::Path& directory, const std::string& name, std::int64_t step) {
+io::Path pin_path(const io::Path& directory, const commit::Naming& name, std::int64_t step) {
   return private_directory(directory) / commit::pinned_directory_name /
          commit::prefix_name(name, step);
 }
@@ -25,7 +25,9 @@ io::Path pin_path(const io::Path& directory, const std::string& name, std::int64
 }  // namespace
 
 std::optional<PinLock> PinLock::try_take(io::FileSystem& files, const io::Path& directory) {
-  io::create_directories(files, private_directory(directory));
+  if (!io::exists(files, private_directory(directory))) {
+    io::create_directories(files, private_directory(directory));
+  }
   PinLock held;
   try {
     held.lock_ = files.try_lock(private_directory(directory) / commit::pin_lock_name);
@@ -51,7 +53,7 @@ PinLock PinLock::take(io::FileSystem& files, const io::Path& directory, double w
   }
 }
 
-bool is_pinned(io::FileSystem& files, const io::Path& directory, const std::string& name,
+bool is_pinned(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
                const CatalogEntry& entry) {
   const auto path = pin_path(directory, name, entry.step);
   if (!files.status(path)) return false;
@@ -59,7 +61,7 @@ bool is_pinned(io::FileSystem& files, const io::Path& directory, const std::stri
   return !entry.damage.empty() || io::read_file(files, path, pin_limit_bytes) == entry.identity;
 }
 
-void refresh_pins(io::FileSystem& files, const io::Path& directory, const std::string& name,
+void refresh_pins(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
                   std::vector<CatalogEntry>& entries) {
   const auto pins = private_directory(directory) / commit::pinned_directory_name;
   std::set<std::string> there;
@@ -72,7 +74,7 @@ void refresh_pins(io::FileSystem& files, const io::Path& directory, const std::s
   }
 }
 
-void add_pin(io::FileSystem& files, const io::Path& directory, const std::string& name,
+void add_pin(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
              const CatalogEntry& entry) {
   if (!entry.ours && entry.damage.empty()) {
     throw Error(Code::invalid_argument,
@@ -85,7 +87,7 @@ void add_pin(io::FileSystem& files, const io::Path& directory, const std::string
   io::replace_file(files, path, entry.identity);
 }
 
-bool remove_pin(io::FileSystem& files, const io::Path& directory, const std::string& name,
+bool remove_pin(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
                 std::int64_t step) {
   const auto path = pin_path(directory, name, step);
   if (!files.status(path)) return false;

@@ -23,16 +23,16 @@ class PinLock {
   std::unique_ptr<io::Lock> lock_;
 };
 
-bool is_pinned(io::FileSystem&, const io::Path& directory, const std::string& name,
+bool is_pinned(io::FileSystem&, const io::Path& directory, const commit::Naming& name,
                const CatalogEntry&);
-void refresh_pins(io::FileSystem&, const io::Path& directory, const std::string& name,
+void refresh_pins(io::FileSystem&, const io::Path& directory, const commit::Naming& name,
                   std::vector<CatalogEntry>&);
 
 /// Durable on return. To be called with the lock. Throws invalid_argument for others' checkpoints.
-void add_pin(io::FileSystem&, const io::Path& directory, const std::string& name,
+void add_pin(io::FileSystem&, const io::Path& directory, const commit::Naming& name,
              const CatalogEntry&);
 /// The same. False if there was none.
-bool remove_pin(io::FileSystem&, const io::Path& directory, const std::string& name,
+bool remove_pin(io::FileSystem&, const io::Path& directory, const commit::Naming& name,
                 std::int64_t step);
 
 }  // namespace cairn

@@ -4,9 +4,9 @@
 
 #include "base/text.hpp"
 #include "base/wire.hpp"
-#include "checkpoint/manager_impl.hpp"
 #include "checkpoint/pins.hpp"
 #include "checkpoint/retention.hpp"
+#include "checkpoint/series.hpp"
 #include "group/collectives.hpp"
 
 namespace cairn {
@@ -28,7 +28,7 @@ void CheckpointManager::pin(std::int64_t step) {
     require_same(*job.group, "the step", cat(step));
     together(*job.group, [&] {
       if (!job.root()) return;
-      const auto& name = job.options.name;
+      const auto& name = job.naming;
       const auto* entry = self.find(step);
       if (!entry) throw no_such_step(job, step);
       const auto lock = PinLock::take(*job.files, job.directory, job.options.owner_wait_seconds);
@@ -46,7 +46,7 @@ void CheckpointManager::unpin(std::int64_t step) {
     require_same(*job.group, "the step", cat(step));
     together(*job.group, [&] {
       if (!job.root()) return;
-      const auto& name = job.options.name;
+      const auto& name = job.naming;
       const auto lock = PinLock::take(*job.files, job.directory, job.options.owner_wait_seconds);
       const bool was = step >= 0 && remove_pin(*job.files, job.directory, name, step);
       if (!was && !self.find(step)) throw no_such_step(job, step);
@@ -62,7 +62,7 @@ std::vector<RetentionDecision> CheckpointManager::preview_retention(
   return guarded(*job.group, [&] {
     require_same(*job.group, "the step", next_step ? cat(*next_step) : "none");
     const auto message = from_root(*job.group, [&] {
-      const auto& name = job.options.name;
+      const auto& name = job.naming;
       if (job.options.read_only) self.catalog = scan_catalog(*job.files, job.directory, name);
       auto catalog = self.catalog;
       refresh_pins(*job.files, job.directory, name, catalog);

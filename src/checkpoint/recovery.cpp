@@ -23,14 +23,15 @@ constexpr std::int64_t record_limit_bytes = std::int64_t{4} << 30;
 struct Candidate {
   commit::Transaction save;
   CheckpointMeta meta;
-  std::vector<StoredTensor> tensors;
-  std::vector<std::string> paths;  // of the data files, where they are now
+  std::vector<StoredTensor> entries;  // as the writers left them: what is checked
+  std::vector<StoredTensor> tensors;  // of the index
+  std::vector<std::string> paths;     // of the data files, where they are now
 };
 
 std::uint64_t fingerprint(const commit::Transaction& save, const CheckpointMeta& meta,
                           const FileLayout& layout) {
-  const auto text = cat(save.name, '\n', save.step, '\n', save.num_files, '\n', meta.sequence, '\n',
-                        meta.policy, '\n', layout.data_files, '\n', layout.writers);
+  const auto text = cat(save.name.name, '\n', save.step, '\n', save.num_files, '\n', meta.sequence,
+                        '\n', meta.policy, '\n', layout.data_files, '\n', layout.writers);
   return std::uint64_t{crc32c(text)} << 32 | crc32c(save.uuid);
 }
 
@@ -67,7 +68,8 @@ Candidate read_candidate(io::FileSystem& files, commit::Transaction save) {
   save.num_files = first.num_files;
   candidate.save = save;
   candidate.meta = first.meta;
-  candidate.tensors = join_entries(std::move(entries));
+  candidate.tensors = join_entries(entries);
+  candidate.entries = std::move(entries);
   if (data_files >= save.num_files) refuse("more data files than the save has");
   for (int file = 0; file < data_files; ++file) {
     const auto path = io::exists(files, save.part(file)) ? save.part(file) : save.data(file);
@@ -126,7 +128,7 @@ Finding examine(const Job& job, const Candidate& candidate, std::string& why) {
   if (job.root()) {
     WireWriter writer;
     writer.put(candidate.paths);
-    put(writer, candidate.tensors);
+    put(writer, candidate.entries);
     message = writer.take();
   }
   job.group->broadcast(message, 0);
@@ -163,15 +165,15 @@ std::vector<Candidate> find_candidates(const Job& job, Undecided& undecided) {
   // A save that something was committed after has been given up, or was committed and is replaced.
   std::int64_t committed = 0;
   for (const auto& name : names) {
-    const auto parsed = commit::parse_name(name, job.options.name);
+    const auto parsed = commit::parse_name(name, job.naming);
     if (parsed.kind != commit::ParsedName::Kind::index) continue;
     const auto there = try_contents(job, parsed.step);
     if (there && there->meta) committed = std::max(committed, there->meta->sequence);
   }
   for (const auto& name : names) {
-    const auto parsed = commit::parse_name(name, job.options.name);
+    const auto parsed = commit::parse_name(name, job.naming);
     if (parsed.kind != commit::ParsedName::Kind::temp_directory) continue;
-    const commit::Transaction save{job.directory, job.options.name, parsed.step, parsed.uuid, 0};
+    const commit::Transaction save{job.directory, job.naming, parsed.step, parsed.uuid, 0};
     const auto there = try_contents(job, save.step);
     if (there && there->meta && there->meta->uuid == save.uuid) continue;  // but for the tidying
     try {
@@ -213,7 +215,7 @@ std::vector<RecoveryStep> find_debris(const Job& job, const std::vector<Candidat
   // saved.
   bool ours = !completed.empty();
   for (const auto& name : names) {
-    const auto parsed = commit::parse_name(name, job.options.name);
+    const auto parsed = commit::parse_name(name, job.naming);
     ours |= parsed.kind == Kind::temp_directory;
     if (parsed.kind != Kind::index) continue;
     const auto contents = try_contents(job, parsed.step);
@@ -226,7 +228,7 @@ std::vector<RecoveryStep> find_debris(const Job& job, const std::vector<Candidat
   for (const auto step : undecided.steps) files_of_step[step] = -1;
   std::vector<RecoveryStep> debris;
   for (const auto& name : names) {
-    const auto parsed = commit::parse_name(name, job.options.name);
+    const auto parsed = commit::parse_name(name, job.naming);
     if (undecided.temps.count(name)) continue;
     if (parsed.kind == Kind::temp_directory) {
       debris.push_back({name, false, "a save that did not finish"});
@@ -242,14 +244,14 @@ std::vector<RecoveryStep> find_debris(const Job& job, const std::vector<Candidat
     const auto marks = io::Path(commit::private_directory_name) / kind;
     if (!files.status(job.directory / marks)) continue;
     for (const auto& mark : files.list(job.directory / marks)) {
-      const auto step = commit::parse_prefix(mark, job.options.name);
+      const auto step = commit::parse_prefix(mark, job.naming);
       if (!step || files_of_step.count(*step)) continue;
       debris.push_back({(marks / mark).string(), false, "a mark of a checkpoint that is gone"});
     }
   }
   // Temp directories last: they are the evidence that the rest is ours.
   std::stable_partition(debris.begin(), debris.end(), [&](const auto& step) {
-    return commit::parse_name(step.entry, job.options.name).kind != Kind::temp_directory;
+    return commit::parse_name(step.entry, job.naming).kind != Kind::temp_directory;
   });
   return debris;
 }
@@ -260,7 +262,7 @@ void collect_debris(const Job& job, const Undecided& undecided) {
   const auto debris = find_debris(job, {}, undecided);
   for (const auto& step : debris) try {
       const auto path = job.directory / step.entry;
-      const auto kind = commit::parse_name(step.entry, job.options.name).kind;
+      const auto kind = commit::parse_name(step.entry, job.naming).kind;
       if (kind == commit::ParsedName::Kind::temp_directory) {
         commit::remove_temp(files, path);
       } else {

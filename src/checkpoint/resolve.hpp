@@ -9,6 +9,7 @@
 #include "cairn/group.hpp"
 #include "cairn/restore_options.hpp"
 #include "cairn/state.hpp"
+#include "checkpoint/find_tensor.hpp"
 
 namespace cairn {
 
@@ -28,7 +29,8 @@ struct WantedState {
 /// Collective. Every check that needs no data; nothing is touched. Throws disagreement if options
 /// differ between ranks, not_found for a key that is not there and must be, invalid_argument for
 /// dtypes, shapes and offsets that do not fit, and for const memory.
-WantedState resolve(Group&, const CheckpointContents&, const State&, const RestoreOptions&);
+WantedState resolve(Group&, const CheckpointContents&, const TensorFinder&, const State&,
+                    const RestoreOptions&);
 
 /// Collective. The state of a save as plain tensors; nothing if it is one of plain tensors on all
 /// ranks already. Throws disagreement where ranks have rows of different dtypes or shapes.

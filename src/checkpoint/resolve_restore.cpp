@@ -5,6 +5,7 @@
 #include "base/text.hpp"
 #include "base/wire.hpp"
 #include "cairn/error.hpp"
+#include "cairn/object_graph.hpp"
 #include "cairn/ragged.hpp"
 #include "checkpoint/matcher.hpp"
 #include "checkpoint/resolve.hpp"
@@ -135,22 +136,39 @@ void deal_rows(Group& group, const Matcher& matcher, WantedState& wanted,
   });
 }
 
-// On how many ranks a rank-private item was saved, by the keys of its parts; 0: it is not there.
-int stored_ranks(const CheckpointContents& contents, const std::string& name) {
-  const auto front = name + "/rank-";
+// Of the parts that are stored under this; 0: there are none.
+int ranks_of_parts(const CheckpointContents& contents, const std::string& base) {
+  const auto front = base + "/rank-";
   const auto begin =
       std::lower_bound(contents.tensors.begin(), contents.tensors.end(), front,
                        [](const StoredTensor& a, const std::string& b) { return a.key < b; });
   for (auto at = begin; at != contents.tensors.end() && at->key.starts_with(front); ++at) {
-    const auto of = at->key.rfind("-of-");
-    int rank = -1, ranks = 0;
-    std::from_chars(at->key.data() + front.size(), at->key.data() + at->key.size(), rank);
-    if (of != std::string::npos) {
-      std::from_chars(at->key.data() + of + 4, at->key.data() + at->key.size(), ranks);
+    const auto number = [&](std::size_t from) {
+      int value = -1;
+      if (from < at->key.size()) {
+        std::from_chars(at->key.data() + from, at->key.data() + at->key.size(), value);
+      }
+      return value;
+    };
+    const int rank = number(front.size());
+    const auto of = at->key.find("-of-", front.size());
+    const int ranks = of == std::string::npos ? -1 : number(of + 4);
+    if (0 <= rank && rank < ranks && at->key.starts_with(private_key(base, rank, ranks))) {
+      return ranks;
     }
-    if (rank >= 0 && rank < ranks && at->key == private_key(name, rank, ranks)) return ranks;
   }
   return 0;
+}
+
+// On how many ranks a rank-private item was saved; 0: it is not there.
+int stored_ranks(const CheckpointContents& contents, const std::string& name) {
+  if (const int ranks = ranks_of_parts(contents, name)) return ranks;
+  try {  // as objects
+    const auto object = object_key(private_key(name, 0, 1));
+    return ranks_of_parts(contents, object.substr(0, object.rfind(private_key("", 0, 1))));
+  } catch (const Error&) {
+    return 0;  // it is no path of an object
+  }
 }
 
 // What this rank gets of a rank-private item; null: nothing, and that is allowed.
@@ -182,7 +200,7 @@ const StoredTensor* find_private(Group& group, const Matcher& matcher, const std
           .of_tensor(key);
     }
   }
-  const auto* stored = ranks == 0 ? nullptr : contents.find(private_key(name, rank, ranks));
+  const auto* stored = ranks == 0 ? nullptr : matcher.look_up(private_key(name, rank, ranks));
   if (!stored && (options.optional || matcher.may_be_missing(key))) return nullptr;
   if (!stored) {
     throw Error(Code::not_found,
@@ -201,19 +219,21 @@ const StoredTensor* find_private(Group& group, const Matcher& matcher, const std
 
 }  // namespace
 
-WantedState resolve(Group& group, const CheckpointContents& contents, const State& state,
-                    const RestoreOptions& options) {
+WantedState resolve(Group& group, const CheckpointContents& contents, const TensorFinder& finder,
+                    const State& state, const RestoreOptions& options) {
   require_same(group, "the options of the restore", fingerprint(options));
   require_known(group, state, options);
-  const Matcher matcher(contents, options);
+  const Matcher matcher(contents, finder, options);
   std::vector<RaggedWant> ragged;
   auto wanted = together(group, [&] {
     WantedState mine;
+    const auto& names = state.objects().names;
     for (const auto& [key, tensor] : state.tensors()) {
       const auto* what = tensor.unresolved.get();
       const bool is_private = what && what->kind == Unresolved::Kind::rank_private;
-      const auto* stored =
-          is_private ? find_private(group, matcher, key, what->options) : matcher.find(key);
+      const auto name = names.find(key);
+      const auto* stored = is_private ? find_private(group, matcher, key, what->options)
+                                      : matcher.find(key, name == names.end() ? "" : name->second);
       if (!stored) {
         mine.kept.push_back(key);
         continue;

@@ -85,6 +85,17 @@ std::optional<State> resolve(Group& group, const State& state) {
   const auto gathered = gather_rows(group, state);
   return together(group, [&] {
     State plain;
+    plain.store(state.storage());
+    const auto& notes = state.objects();
+    if (notes.graph) plain.carry(notes.graph);
+    for (const auto& [path, target] : notes.aliases) plain.alias(path, target);
+    for (const auto& [key, variable] : notes.names) {
+      const auto* tensor = state.find(key);
+      // One name for the items of all ranks would be that of several variables.
+      const bool is_private = tensor && tensor->unresolved &&
+                              tensor->unresolved->kind == Unresolved::Kind::rank_private;
+      if (!is_private) plain.name(key, variable);
+    }
     for (const auto& [key, given] : state.tensors()) {
       const auto what = given.unresolved;
       auto tensor = given;

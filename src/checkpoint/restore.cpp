@@ -6,6 +6,7 @@
 
 #include "base/text.hpp"
 #include "base/wire.hpp"
+#include "checkpoint/find_tensor.hpp"
 #include "checkpoint/messages.hpp"
 #include "checkpoint/resolve.hpp"
 #include "checkpoint/restore_tensors.hpp"
@@ -90,9 +91,16 @@ std::int64_t restore_strings(const Job& job, const CheckpointContents& contents,
 
 }  // namespace
 
+CheckpointContents tell_contents(const Job& job, const io::Path& prefix) {
+  const auto message =
+      from_root(*job.group, [&] { return encode(load_index(*job.files, prefix, Graph::read)); });
+  return together(*job.group, [&] { return parse_contents(decode_index_file(message), prefix); });
+}
+
 RestoreReport restore_state(const Job& job, const CheckpointContents& contents, State& state,
                             const RestoreOptions& options) {
-  auto mine = resolve(*job.group, contents, state, options);
+  const TensorFinder finder(contents);
+  auto mine = resolve(*job.group, contents, finder, state, options);
   const auto wanted = gather_wants(job, contents, mine);
   RestoreReport report;
   report.prefix = contents.prefix;
@@ -111,7 +119,7 @@ RestoreReport restore_state(const Job& job, const CheckpointContents& contents, 
   job.group->all_reduce({&bytes, 1}, Group::Op::sum);
   report.bytes_read = bytes;
   for (std::size_t t = 0; t < contents.tensors.size(); ++t) {
-    if (!wanted.tensors.count(static_cast<int>(t))) {
+    if (!wanted.tensors.count(static_cast<int>(t)) && !finder.is_bookkeeping(contents.tensors[t])) {
       report.unused_keys.push_back(contents.tensors[t].key);
     }
   }

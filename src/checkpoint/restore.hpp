@@ -5,6 +5,10 @@
 
 namespace cairn {
 
+/// Collective. What a checkpoint holds. Rank 0 reads the index, since other nodes may not see the
+/// directory as it is now. Throws not_found or data_loss.
+CheckpointContents tell_contents(const Job&, const io::Path& prefix);
+
 /// Collective. Fills the state from the checkpoint. Throws, on all ranks alike: what resolve()
 /// throws, before anything is touched; invalid_argument for a value that its new dtype cannot hold
 /// and data_loss if bytes are damaged or missing,

@@ -5,8 +5,8 @@
 #include "base/wire.hpp"
 #include "cairn/log.hpp"
 #include "checkpoint/contents_reader.hpp"
-#include "checkpoint/manager_impl.hpp"
 #include "checkpoint/restore.hpp"
+#include "checkpoint/series.hpp"
 #include "group/collectives.hpp"
 
 namespace cairn {
@@ -21,9 +21,8 @@ bool is_damage(const Error& error) {
 }  // namespace
 
 // Collective.
-RestoreReport CheckpointManager::Impl::restore_step(std::int64_t step, State& state,
-                                                    const RestoreOptions& options) {
-  const auto contents = tell_contents(step);
+RestoreReport Series::restore_step(std::int64_t step, State& state, const RestoreOptions& options) {
+  const auto contents = tell_contents(job, job.prefix(step));
   auto report = restore_state(job, contents, state, options);
   report.step = step;
   restored_step = step;
@@ -31,7 +30,7 @@ RestoreReport CheckpointManager::Impl::restore_step(std::int64_t step, State& st
   return report;
 }
 
-void CheckpointManager::Impl::remember_damage(std::int64_t step, const Error& error) {
+void Series::remember_damage(std::int64_t step, const Error& error) {
   if (!job.root()) return;
   log(LogLevel::warning, cat("step ", step, " is damaged: ", error.what()));
   for (auto& entry : catalog) {
@@ -39,8 +38,8 @@ void CheckpointManager::Impl::remember_damage(std::int64_t step, const Error& er
     entry.damage = error.what();
     if (job.options.read_only) continue;
     try {
-      mark_damaged(*job.files, job.directory, job.options.name, entry, error.what());
-      update_state_file(*job.files, job.directory, job.options.name, catalog);
+      mark_damaged(*job.files, job.directory, job.naming, entry, error.what());
+      write_state_file(catalog);
     } catch (const Error& failed) {
       log(LogLevel::warning, cat("the damage of step ", step, " is not marked: ", failed.what()));
     }
@@ -49,12 +48,12 @@ void CheckpointManager::Impl::remember_damage(std::int64_t step, const Error& er
 
 // Collective. Whether the checkpoint that a reader could not restore has been replaced or removed
 // by its owner in the meantime.
-bool CheckpointManager::Impl::changed_meanwhile(std::int64_t step) {
+bool Series::changed_meanwhile(std::int64_t step) {
   if (!job.options.read_only) return false;
   const auto message = from_root(*job.group, [&]() -> std::string {
     const auto* before = find(step);
     const auto identity = before ? before->identity : "";
-    catalog = scan_catalog(*job.files, job.directory, job.options.name);
+    catalog = scan_catalog(*job.files, job.directory, job.naming);
     const auto* now = find(step);
     return now && now->identity == identity ? "" : "changed";
   });
@@ -62,11 +61,11 @@ bool CheckpointManager::Impl::changed_meanwhile(std::int64_t step) {
 }
 
 // Collective. The steps to try, newest first, and what is passed over before the first of them.
-CheckpointManager::Impl::Choices CheckpointManager::Impl::choose() {
+Series::Choices Series::choose() {
   const auto message = from_root(*job.group, [&] {
     // The owner knows its directory; others' contents change under a reader.
     if (job.options.read_only) {
-      catalog = scan_catalog(*job.files, job.directory, job.options.name);
+      catalog = scan_catalog(*job.files, job.directory, job.naming);
     }
     std::vector<std::int64_t> steps;
     std::vector<std::string> passed;

@@ -13,6 +13,7 @@
 #include "format/bundle/strings.hpp"
 #include "group/collectives.hpp"
 #include "model/box_index.hpp"
+#include "model/runs.hpp"
 #include "plan/exchange.hpp"
 
 namespace cairn {
@@ -44,19 +45,6 @@ void collect_sources(const CheckpointContents& contents, const std::vector<Want>
       stored.push_back({&tensor, &slice});
     }
   }
-}
-
-// Whether `part` of a row-major array of this extent is one run of bytes; its first element.
-std::optional<std::int64_t> contiguous_at(const Box& part, const Dims& extent) {
-  std::size_t d = 0;
-  while (d < part.rank() && part.extent[d] == 1) ++d;
-  for (std::size_t e = d + 1; e < part.rank(); ++e) {
-    if (part.extent[e] != extent[e]) return std::nullopt;
-  }
-  const auto strides = row_major_strides(extent);
-  std::int64_t at = 0;
-  for (std::size_t i = 0; i < part.rank(); ++i) at += part.start[i] * strides[i];
-  return at;
 }
 
 // A run of bytes of one source, with its checksum.
@@ -158,7 +146,7 @@ class Restore {
     const auto& slice = memory_of(piece);
     auto* base = places_[static_cast<std::size_t>(target_of(piece).id)];
     if (!base) return nullptr;
-    const auto at = contiguous_at(piece.box.relative_to(slice.box.start), slice.box.extent);
+    const auto at = run_at(piece.box.relative_to(slice.box.start), slice.box.extent);
     return at ? base + *at * element_bytes : nullptr;
   }
 
@@ -209,7 +197,7 @@ class Restore {
   std::span<const std::byte> bytes_of(const plan::Piece& piece, std::byte* packed) const {
     const auto part = piece.box.relative_to(chunk_->box.start);
     const auto size = static_cast<std::size_t>(piece.bytes);
-    if (const auto at = contiguous_at(part, chunk_->box.extent)) {
+    if (const auto at = run_at(part, chunk_->box.extent)) {
       return bytes_.subspan(static_cast<std::size_t>(*at * element_bytes()), size);
     }
     const auto dtype = stored_[static_cast<std::size_t>(chunk_->source)].tensor->dtype;

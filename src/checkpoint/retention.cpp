@@ -105,9 +105,10 @@ std::vector<RetentionDecision> decide_retention(const std::vector<CatalogEntry>&
 }
 
 std::vector<std::int64_t> apply_retention(io::FileSystem& files, const io::Path& directory,
-                                          const std::string& name,
+                                          const commit::Naming& name,
                                           std::vector<CatalogEntry>& catalog, int max_to_keep,
                                           const Retention& keep) {
+  if (max_to_keep == 0) return {};
   const auto victims = [&] {
     refresh_pins(files, directory, name, catalog);
     std::vector<std::int64_t> steps;
@@ -128,7 +129,7 @@ std::vector<std::int64_t> apply_retention(io::FileSystem& files, const io::Path&
     return std::find(steps.begin(), steps.end(), entry.step) != steps.end();
   };
   std::erase_if(kept, goes);
-  update_state_file(files, directory, name, kept);
+  if (name.numbered) update_state_file(files, directory, name, kept);
   for (const auto step : steps) {
     commit::remove_checkpoint(files, directory, name, step);
     std::erase_if(catalog, [&](const auto& entry) { return entry.step == step; });

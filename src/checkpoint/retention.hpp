@@ -18,7 +18,7 @@ std::vector<RetentionDecision> decide_retention(const std::vector<CatalogEntry>&
 /// that it never names what is half removed. Pins that others made in the meantime are respected;
 /// while somebody is making one, nothing is removed: the next time will do. Returns what went.
 std::vector<std::int64_t> apply_retention(io::FileSystem&, const io::Path& directory,
-                                          const std::string& name, std::vector<CatalogEntry>&,
+                                          const commit::Naming& name, std::vector<CatalogEntry>&,
                                           int max_to_keep, const Retention&);
 
 }  // namespace cairn

@@ -7,11 +7,12 @@
 #include "base/text.hpp"
 #include "base/wire.hpp"
 #include "cairn/log.hpp"
-#include "checkpoint/manager_impl.hpp"
+#include "checkpoint/objects.hpp"
 #include "checkpoint/pins.hpp"
 #include "checkpoint/recovery.hpp"
 #include "checkpoint/resolve.hpp"
 #include "checkpoint/retention.hpp"
+#include "checkpoint/series.hpp"
 #include "commit/names.hpp"
 #include "group/collectives.hpp"
 
@@ -36,7 +37,7 @@ std::string metric_text(const std::optional<double>& metric) {
 
 }  // namespace
 
-void CheckpointManager::Impl::require_writable(const char* what) const {
+void Series::require_writable(const char* what) const {
   if (!job.options.read_only) return;
   throw Error(Code::invalid_argument, cat("a read-only manager cannot ", what),
               cat("it does not own ", job.directory.string()),
@@ -44,12 +45,10 @@ void CheckpointManager::Impl::require_writable(const char* what) const {
 }
 
 // Rank 0: whether this step may be saved, and under which number of files.
-commit::Transaction CheckpointManager::Impl::new_transaction(std::int64_t step,
-                                                             const FileLayout& layout) {
+commit::Transaction Series::new_transaction(std::int64_t step, const FileLayout& layout) {
   const auto& options = job.options;
   const auto* there = find(step);
-  if (there && there->damage.empty() &&
-      is_pinned(*job.files, job.directory, options.name, *there)) {
+  if (there && there->damage.empty() && is_pinned(*job.files, job.directory, job.naming, *there)) {
     throw Error(Code::already_exists,
                 cat("step ", step, " in ", job.directory.string(), " is pinned"),
                 "a pinned checkpoint is not replaced", "Unpin it, or save another step.")
@@ -74,17 +73,9 @@ commit::Transaction CheckpointManager::Impl::new_transaction(std::int64_t step,
         "nothing was written", "Free space, or keep fewer checkpoints (max_to_keep).")
         .at(job.directory.string());
   }
-  commit::Transaction save{job.directory, options.name, step, commit::new_uuid(),
+  commit::Transaction save{job.directory, job.naming, step, commit::new_uuid(),
                            layout.data_files + 1};
-  // Another number of files than anything that is there for this step, so that renaming the index
-  // alone switches from the old to the new.
-  std::vector<std::int64_t> taken;
-  for (const auto& file : job.files->list(job.directory)) {
-    const auto parsed = commit::parse_name(file, options.name);
-    if (parsed.kind == commit::ParsedName::Kind::data && parsed.step == step)
-      taken.push_back(parsed.count);
-  }
-  while (std::find(taken.begin(), taken.end(), save.num_files) != taken.end()) ++save.num_files;
+  commit::avoid_counts_in_use(*job.files, save);
   ownership->check();
   if (unwithdrawn) {
     commit::abandon(*job.files, *unwithdrawn);
@@ -100,8 +91,7 @@ commit::Transaction CheckpointManager::Impl::new_transaction(std::int64_t step,
 }
 
 // Collective.
-CheckpointManager::Impl::Prepared CheckpointManager::Impl::prepare(std::int64_t step,
-                                                                   const FileLayout& layout) {
+Series::Prepared Series::prepare(std::int64_t step, const FileLayout& layout) {
   const auto message = from_root(*job.group, [&] {
     const auto save = new_transaction(step, layout);
     for (const auto& entry : catalog) last_sequence = std::max(last_sequence, entry.sequence);
@@ -116,7 +106,7 @@ CheckpointManager::Impl::Prepared CheckpointManager::Impl::prepare(std::int64_t 
   });
   WireReader reader(message);
   Prepared prepared;
-  prepared.save = {job.directory, job.options.name, step, reader.get<std::string>(), 0};
+  prepared.save = {job.directory, job.naming, step, reader.get<std::string>(), 0};
   prepared.save.num_files = reader.get<int>();
   prepared.meta.step = step;
   prepared.meta.sequence = reader.get<std::int64_t>();
@@ -130,7 +120,7 @@ CheckpointManager::Impl::Prepared CheckpointManager::Impl::prepare(std::int64_t 
 }
 
 // Collective, after all ranks have failed alike. Whether nobody will ever roll the save forward.
-bool CheckpointManager::Impl::withdraw(const commit::Transaction& save, bool committed) {
+bool Series::withdraw(const commit::Transaction& save, bool committed) {
   std::int64_t done = 1;
   if (job.root() && !committed) {
     try {
@@ -146,7 +136,7 @@ bool CheckpointManager::Impl::withdraw(const commit::Transaction& save, bool com
 }
 
 // Rank 0, step 7. The checkpoint counts already: what fails here is said, not thrown.
-void CheckpointManager::Impl::after_commit(const Prepared& prepared, bool volatile_commit) {
+void Series::after_commit(const Prepared& prepared, bool volatile_commit) {
   std::erase_if(catalog, [&](const auto& entry) { return entry.step == prepared.save.step; });
   CatalogEntry entry;
   entry.step = prepared.save.step;
@@ -165,7 +155,7 @@ void CheckpointManager::Impl::after_commit(const Prepared& prepared, bool volati
   unwithdrawn.reset();
   head = prepared.meta.sequence;
   try {
-    update_state_file(*job.files, job.directory, job.options.name, catalog);
+    write_state_file(catalog);
   } catch (const Error& error) {
     log(LogLevel::warning,
         cat("step ", prepared.save.step, " is saved, but the state file is not: ", error.what()));
@@ -173,79 +163,87 @@ void CheckpointManager::Impl::after_commit(const Prepared& prepared, bool volati
 }
 
 // Rank 0, step 8.
-void CheckpointManager::Impl::collect(const commit::Transaction& save) {
+void Series::collect(const commit::Transaction& save) {
   try {
     commit::clean_up(*job.files, save);
   } catch (const Error& error) {
     log(LogLevel::warning, cat("while tidying up after a save: ", error.what()));
   }
   try {
-    apply_retention(*job.files, job.directory, job.options.name, catalog, job.options.max_to_keep,
+    apply_retention(*job.files, job.directory, job.naming, catalog, job.options.max_to_keep,
                     job.options.keep);
   } catch (const Error& error) {
     log(LogLevel::warning, cat("while removing old checkpoints: ", error.what()));
   }
 }
 
-std::string CheckpointManager::save(std::int64_t step, const State& state,
-                                    const SaveOptions& options) {
-  auto& self = *impl_;
-  const Job& job = self.job;
+std::string Series::save(std::int64_t step, const State& given, const SaveOptions& options) {
   Group& group = *job.group;
-  return guarded(group, [&] {
-    self.require_writable("save");
-    require_same(group, "the step", cat(step));
-    require_same(group, "the metric", metric_text(options.metric));
-    if (step < 0) {
-      throw Error(Code::invalid_argument, cat("step ", step, " is negative"), "",
-                  "Steps are numbered from 0.");
-    }
-    const auto resolved = resolve(group, state);
-    const State& plain = resolved ? *resolved : state;
-    const auto tasks = cover(job, plain);
-    const auto local = together(group, [&] { return shard(job, plain, tasks); });
-    const auto layout = lay_out(group, local);
-    auto prepared = self.prepare(step, layout);
-    prepared.meta.metric = options.metric;
-    bool committed = false;  // rank 0
-    try {
-      auto entries = together(group, [&] {
-        auto written = write_shards(job, plain, local, layout, prepared.save);
-        leave_record(job, prepared.save, prepared.meta, layout, written);
-        return written;
-      });
-      auto tensors = merge_entries(group, std::move(entries));
-      together(group, [&] {
-        if (!job.root()) return;
-        const auto sealed = seal_index(std::move(tensors), prepared.meta, layout.data_files,
-                                       prepared.save.num_files);
-        self.ownership->check();
-        try {
-          commit::publish(*job.files, prepared.save, sealed.index, sealed.own_files);
-          committed = true;
-        } catch (const Error& error) {
-          committed = error.code() == Code::durability_unknown;
-          if (committed) self.after_commit(prepared, true);
-          throw;
-        }
-        self.after_commit(prepared, false);
-      });
-    } catch (const Error& error) {
-      // Whoever owns the directory now may have completed this save: busy removes nothing.
-      if (error.code() == Code::communication || error.code() == Code::durability_unknown ||
-          error.code() == Code::busy || self.withdraw(prepared.save, committed)) {
+  require_writable("save");
+  require_same(group, "the step", cat(step));
+  require_same(group, "the metric", metric_text(options.metric));
+  if (step < 0) {
+    throw Error(Code::invalid_argument, cat("step ", step, " is negative"), "",
+                "Steps are numbered from 0.");
+  }
+  const auto resolved = resolve(group, given);
+  const State& state = resolved ? *resolved : given;
+  auto covered = cover(job, state);
+  const auto local = together(group, [&] { return shard(job, state, covered.tasks); });
+  const auto dense = plan_dense(std::move(covered.dense), group.size(), job.options.chunk_bytes);
+  const auto layout = lay_out(group, local, dense);
+  auto prepared = prepare(step, layout);
+  prepared.meta.metric = options.metric;
+  bool committed = false;  // rank 0
+  try {
+    const auto dense_path = dense.bytes > 0 ? prepared.save.part(layout.dense_file) : io::Path();
+    auto runs = write_dense(job, state, dense, layout.dense_file, dense_path);
+    auto entries = together(group, [&] {
+      auto written = write_shards(job, state, local, layout, prepared.save);
+      std::move(runs.begin(), runs.end(), std::back_inserter(written));
+      leave_record(job, prepared.save, prepared.meta, layout, written);
+      return written;
+    });
+    auto tensors = merge_entries(group, std::move(entries));
+    together(group, [&] {
+      if (!job.root()) return;
+      const auto sealed =
+          seal_index(std::move(tensors), prepared.meta, layout.data_files, prepared.save.num_files);
+      ownership->check();
+      try {
+        commit::publish(*job.files, prepared.save, sealed.index, sealed.own_files);
+        committed = true;
+      } catch (const Error& error) {
+        committed = error.code() == Code::durability_unknown;
+        if (committed) after_commit(prepared, true);
         throw;
       }
-      throw Error(error.code(), error.problem(), error.reason(),
-                  cat(error.way_out(), error.way_out().empty() ? "" : " ",
-                      "The failed save could not be removed either: until another save commits, a "
-                      "restart may still complete it."))
-          .at(error.path())
-          .of_tensor(error.tensor())
-          .on_rank(error.rank());
+      after_commit(prepared, false);
+    });
+  } catch (const Error& error) {
+    // Whoever owns the directory now may have completed this save: busy removes nothing.
+    if (error.code() == Code::communication || error.code() == Code::durability_unknown ||
+        error.code() == Code::busy || withdraw(prepared.save, committed)) {
+      throw;
     }
-    if (job.root()) self.collect(prepared.save);
-    return prepared.save.prefix().string();
+    throw Error(error.code(), error.problem(), error.reason(),
+                cat(error.way_out(), error.way_out().empty() ? "" : " ",
+                    "The failed save could not be removed either: until another save commits, a "
+                    "restart may still complete it."))
+        .at(error.path())
+        .of_tensor(error.tensor())
+        .on_rank(error.rank());
+  }
+  if (job.root()) collect(prepared.save);
+  return prepared.save.prefix().string();
+}
+
+std::string CheckpointManager::save(std::int64_t step, const State& state,
+                                    const SaveOptions& options) {
+  const Job& job = impl_->job;
+  return guarded(*job.group, [&] {
+    if (!job.options.object_graph) return impl_->save(step, state, options);
+    return impl_->save(step, with_object_graph(*job.group, state, step), options);
   });
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cairn/contents.hpp"
+#include "checkpoint/dense.hpp"
 #include "checkpoint/job.hpp"
 #include "commit/protocol.hpp"
 #include "format/bundle/strings.hpp"
@@ -18,8 +19,13 @@ struct Task {
   int slice;           ///< index of the slice; -1: a string tensor, or one without elements
 };
 
-/// Describe and cover (collective): all ranks' slices make up each tensor; who writes which slice.
-std::vector<Task> cover(const Job&, const State&);
+/// Describe and cover (collective): all ranks' slices make up each tensor; who writes which slice,
+/// and which tensors are stored dense instead.
+struct Covered {
+  std::vector<Task> tasks;
+  std::vector<DenseTensor> dense;  ///< the same on all ranks; none of the tasks
+};
+Covered cover(const Job&, const State&);
 
 /// String tensors as they will be stored, by index in the state.
 using StringStore = std::map<std::size_t, bundle::EncodedStrings>;
@@ -34,13 +40,14 @@ LocalShards shard(const Job&, const State&, const std::vector<Task>&);
 
 /// Lay out (collective): data files are numbered over ranks in rank order.
 struct FileLayout {
-  int first_file = 0;  ///< of this rank
-  int data_files = 0;  ///< of all ranks
-  int writer = -1;     ///< this rank's number among the ranks that write, -1: it writes nothing
+  int first_file = 0;   ///< of this rank
+  int data_files = 0;   ///< of all ranks
+  int dense_file = -1;  ///< the last of them, if there are dense tensors
+  int writer = -1;      ///< this rank's number among the ranks that write, -1: it writes nothing
   int writers = 0;
   std::int64_t total_bytes = 0;
 };
-FileLayout lay_out(Group&, const LocalShards&);
+FileLayout lay_out(Group&, const LocalShards&, const DensePlan&);
 
 /// Write (local): data files, synced, into the temp directory. Returns the entries of this rank.
 std::vector<StoredTensor> write_shards(const Job&, const State&, const LocalShards&,
@@ -50,8 +57,9 @@ std::vector<StoredTensor> write_shards(const Job&, const State&, const LocalShar
 /// nothing on other ranks.
 std::vector<StoredTensor> merge_entries(Group&, std::vector<StoredTensor> mine);
 
-/// Joins entries of the same tensor and proves from them alone that they cover it. Ascending by
-/// key, slices ascending by box.
+/// Joins entries of the same tensor and proves from them alone that they cover it; runs of a dense
+/// one (`sliced` is false, and there are several) become one entry. Ascending by key, slices
+/// ascending by box.
 std::vector<StoredTensor> join_entries(std::vector<StoredTensor> entries);
 
 /// The index of a checkpoint, and the data files that rank 0 writes itself: metadata with a spare

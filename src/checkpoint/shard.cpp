@@ -6,6 +6,7 @@
 #include "cairn/error.hpp"
 #include "checkpoint/save_steps.hpp"
 #include "group/collectives.hpp"
+#include "group/crash.hpp"
 
 namespace cairn {
 namespace {
@@ -19,6 +20,27 @@ DeviceTask device_of(const Job& job, const LocalTensor& tensor) {
   task.device_index = tensor.device_type == "CPU" || tensor.device_index != 0 ? tensor.device_index
                                                                               : job.rank_in_node;
   return task;
+}
+
+// What a user's code throws is put in words that name it.
+std::vector<Shard> call(const ShardingCallback& policy, const std::string& description,
+                        const std::vector<ShardableTensor>& tensors) {
+  const auto failed = [&](const std::string& why) {
+    return Error(Code::sharding, cat("the checkpoint sharding callback '", description, "' failed"),
+                 cat("for the ", tensors.size(), " slices of ", to_string(tensors.front().task),
+                     " it threw: ", why));
+  };
+  try {
+    return policy(tensors);
+  } catch (const Error&) {
+    throw;
+  } catch (const Crashed&) {
+    throw;
+  } catch (const std::exception& exception) {
+    throw failed(exception.what());
+  } catch (...) {
+    throw failed("an exception of unknown type");
+  }
 }
 
 }  // namespace
@@ -61,17 +83,27 @@ LocalShards shard(const Job& job, const State& state, const std::vector<Task>& t
   }
   static const ShardByTaskPolicy by_default;
   const ShardingCallback& policy = job.options.policy ? *job.options.policy : by_default;
+  const auto description = by_task.empty() ? std::string() : policy.description();
   for (const auto& [task, tensors] : by_task) {
-    auto shards = policy(tensors);
-    validate_shards(shards, tensors, policy.description());
+    auto shards = call(policy, description, tensors);
+    validate_shards(shards, tensors, description);
     for (auto& one : shards) {
-      if (!one.empty()) local.shards.push_back(std::move(one));
+      std::erase_if(one, [](const auto& slices) { return slices.second.empty(); });
+      if (one.empty()) continue;
+      for (auto& [key, slices] : one) {
+        for (auto& [box, tensor] : slices) {
+          // Callbacks that cut need not keep count.
+          if (tensor.dtype != DType::string)
+            tensor.bytes = box.count() * static_cast<std::int64_t>(dtype_size(tensor.dtype));
+        }
+      }
+      local.shards.push_back(std::move(one));
     }
   }
   return local;
 }
 
-FileLayout lay_out(Group& group, const LocalShards& local) {
+FileLayout lay_out(Group& group, const LocalShards& local, const DensePlan& dense) {
   const auto mine =
       WireWriter().put(static_cast<std::int64_t>(local.shards.size())).put(local.bytes).take();
   FileLayout layout;
@@ -79,13 +111,18 @@ FileLayout lay_out(Group& group, const LocalShards& local) {
   for (int rank = 0; rank < group.size(); ++rank) {
     WireReader reader(all[static_cast<std::size_t>(rank)]);
     const auto files = static_cast<int>(reader.get<std::int64_t>());
+    const bool writes = files > 0 || dense.writers[static_cast<std::size_t>(rank)];
     if (rank == group.rank()) {
       layout.first_file = layout.data_files;
-      layout.writer = files > 0 ? layout.writers : -1;
+      layout.writer = writes ? layout.writers : -1;
     }
     layout.data_files += files;
-    layout.writers += files > 0;
+    layout.writers += writes;
     layout.total_bytes += reader.get<std::int64_t>();
+  }
+  if (dense.bytes > 0) {
+    layout.dense_file = layout.data_files++;
+    layout.total_bytes += dense.bytes;
   }
   return layout;
 }

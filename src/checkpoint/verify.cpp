@@ -91,7 +91,7 @@ class Verifier {
 // Whether the index as a whole can be trusted.
 bool Verifier::load() {
   try {
-    loaded_ = load_index(files_, prefix_);
+    loaded_ = load_index(files_, prefix_, Graph::read);
     contents_ = parse_contents(loaded_, prefix_);
   } catch (const Error& error) {
     const bool damage = error.code() == Code::data_loss;
@@ -100,6 +100,10 @@ bool Verifier::load() {
   }
   sizes_ = loaded_.data_sizes;
   report_.tensors = static_cast<std::int64_t>(contents_.tensors.size());
+  // What its bytes have wrong is found where they are read.
+  if (loaded_.graph_problem.empty() && !contents_.graph_problem.empty()) {
+    add(Kind::damage, contents_.graph_problem).key = object_graph_key;
+  }
   for (const auto& tensor : contents_.own) {
     if (tensor.key != bundle::meta_key) continue;
     report_.ours = true;

@@ -58,6 +58,12 @@ void append_elements(DataFile& file, const LocalSlice& slice, const Box& part,
   }
 }
 
+// What a policy has cut further is no longer whole in every dimension that its slice was.
+std::vector<bool> spelling(std::vector<bool> dash, const Box& box, const Dims& shape) {
+  for (std::size_t d = 0; d < dash.size(); ++d) dash[d] = dash[d] && box.extent[d] == shape[d];
+  return dash;
+}
+
 }  // namespace
 
 std::vector<StoredTensor> write_shards(const Job& job, const State& state, const LocalShards& local,
@@ -72,6 +78,9 @@ std::vector<StoredTensor> write_shards(const Job& job, const State& state, const
         const auto& source = state.tensors()[tensor.owner].second;
         StoredSlice stored;
         stored.box = box;
+        if (!source.strings && !source.slices.empty()) {
+          stored.dash = spelling(source.slices[tensor.owner_slice].dash, box, tensor.shape);
+        }
         stored.file = number;
         stored.offset = file.begin_slice(tensor.bytes);
         if (source.strings) {

@@ -7,6 +7,7 @@
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
+#include "checkpoint/find_tensor.hpp"
 #include "checkpoint/read_tensor.hpp"
 #include "cli/command.hpp"
 #include "cli/elements.hpp"
@@ -39,7 +40,7 @@ std::string from_hex(const std::string& hex) {
 }
 
 const StoredTensor& find(const CheckpointContents& contents, const std::string& key) {
-  if (const auto* tensor = contents.find(key)) return *tensor;
+  if (const auto* tensor = TensorFinder(contents).find(key)) return *tensor;
   for (const auto& tensor : contents.own) {
     if (tensor.key == key) return tensor;
   }
@@ -127,7 +128,7 @@ void run(io::FileSystem& files, const Options& options) {
     throw Error(Code::invalid_argument, cat("--format ", options.format, " is no text"),
                 "standard output is a terminal", "Add --output FILE, or redirect.");
   }
-  const auto contents = read_contents(files, resolve_checkpoint(files, options.target));
+  const auto contents = read_contents(files, resolve_checkpoint(files, options.target), Graph::read);
   const auto& tensor =
       find(contents, options.key_hex.empty() ? options.key : from_hex(options.key_hex));
   const auto box = parse_slice(tensor, options.slice);
@@ -151,7 +152,7 @@ void add_cat(Tool& tool) {
   auto* command = tool.app.add_subcommand("cat", "Print the elements of a tensor");
   command->add_option("PREFIX", options->target, "Checkpoint, or a directory for its newest one")
       ->required();
-  auto* key = command->add_option("KEY", options->key, "Key of the tensor");
+  auto* key = command->add_option("KEY", options->key, "Key of the tensor, or the path or name of a variable");
   auto* hex = command->add_option("--key-hex", options->key_hex,
                                   "Its key in hexadecimal digits, for keys that are not text");
   key->excludes(hex);

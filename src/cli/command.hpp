@@ -21,5 +21,6 @@ void add_cat(Tool&);
 void add_verify(Tool&);
 void add_gc(Tool&);
 void add_pin(Tool&);
+void add_merge(Tool&);
 
 }  // namespace cairn::cli

@@ -25,14 +25,15 @@ struct Options {
 };
 
 // Names under which Cairn has saved here, to the end or not. What only others made is left alone.
-std::set<std::string> our_names(io::FileSystem& files, const io::Path& directory) {
-  std::set<std::string> names;
+std::vector<commit::Naming> our_names(io::FileSystem& files, const io::Path& directory) {
+  std::set<std::string> names, single;
   for (const auto& entry : files.list(directory)) {
-    const auto split = split_step(entry.substr(0, entry.rfind("_temp_")));
-    if (split &&
-        commit::parse_name(entry, split->name).kind == commit::ParsedName::Kind::temp_directory) {
-      names.insert(split->name);
-    }
+    const auto prefix = entry.substr(0, entry.rfind("_temp_"));
+    const auto split = split_step(prefix);
+    const auto naming = split ? commit::Naming(split->name) : commit::Naming(prefix, false);
+    if (commit::parse_name(entry, naming).kind != commit::ParsedName::Kind::temp_directory)
+      continue;
+    (naming.numbered ? names : single).insert(naming.name);
   }
   for (const auto& prefix : list_prefixes(files, directory)) {
     const auto split = split_step(prefix);
@@ -43,7 +44,9 @@ std::set<std::string> our_names(io::FileSystem& files, const io::Path& directory
       // Damaged: another of this name will tell.
     }
   }
-  return names;
+  std::vector<commit::Naming> all(names.begin(), names.end());
+  for (const auto& name : single) all.emplace_back(name, false);
+  return all;
 }
 
 void print(const std::vector<RecoveryStep>& steps, bool dry_run) {
@@ -54,7 +57,7 @@ void print(const std::vector<RecoveryStep>& steps, bool dry_run) {
 }
 
 // What is to go by the rules that were given. Whether that is anything.
-bool retire(io::FileSystem& files, const io::Path& directory, const std::string& name,
+bool retire(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
             const Options& options) {
   auto catalog = scan_catalog(files, directory, name);
   const auto decisions = decide_retention(catalog, options.max_to_keep, options.keep);
@@ -77,7 +80,7 @@ bool retire(io::FileSystem& files, const io::Path& directory, const std::string&
 void run(Tool& tool, const Options& options) {
   const auto directory = require_directory(*tool.files, options.directory);
   const auto names = options.name.empty() ? our_names(*tool.files, directory)
-                                          : std::set<std::string>{options.name};
+                                          : std::vector<commit::Naming>{options.name};
   std::optional<commit::Ownership> ownership;
   if (options.dry_run) {
     if (const auto owner = commit::read_owner(*tool.files, directory)) {
@@ -89,17 +92,19 @@ void run(Tool& tool, const Options& options) {
     ownership = commit::Ownership::take(tool.files, directory, wait_seconds);
   }
   bool any = false;
-  for (const auto& name : names) {
-    commit::check_checkpoint_name(name);
-    Job job{serial_group(), tool.files, directory, {}};
-    job.options.name = name;
+  for (const auto& naming : names) {
+    commit::check_checkpoint_name(naming.name);
+    const Job job{serial_group(), tool.files, directory, naming, {}};
     const auto steps = plan_recovery(job);
     print(steps, options.dry_run);
     any = any || !steps.empty();
-    if (!options.dry_run && recover(job)) {
-      update_state_file(*tool.files, directory, name, scan_catalog(*tool.files, directory, name));
+    if (!options.dry_run && recover(job) && naming.numbered) {
+      update_state_file(*tool.files, directory, naming,
+                        scan_catalog(*tool.files, directory, naming));
     }
-    if (options.max_to_keep >= 0) any |= retire(*tool.files, directory, name, options);
+    if (options.max_to_keep >= 0 && naming.numbered) {
+      any |= retire(*tool.files, directory, naming, options);
+    }
   }
   if (!any) std::cout << "nothing to do in " << directory.string() << '\n';
 }

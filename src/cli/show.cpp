@@ -6,6 +6,7 @@
 #include "base/text.hpp"
 #include "checkpoint/contents_reader.hpp"
 #include "cli/command.hpp"
+#include "cli/graph.hpp"
 #include "cli/print.hpp"
 #include "cli/target.hpp"
 
@@ -22,7 +23,7 @@ struct Look {
 
 Look look(io::FileSystem& files, const io::Path& prefix) {
   Look found;
-  found.index = load_index(files, prefix);
+  found.index = load_index(files, prefix, Graph::read);
   found.contents = parse_contents(found.index, prefix);
   const auto count = [&](const StoredTensor& tensor) {
     for (const auto& slice : tensor.slices) found.bytes_used[slice.file] += slice.size;
@@ -156,6 +157,13 @@ void print(const Look& found, bool all) {
   std::cout << "\n  " << contents.num_files
             << (contents.num_files == 1 ? " data file" : " data files") << '\n';
   print_table(rows, "    ", {0, 1});
+  if (contents.graph || !contents.graph_problem.empty()) {
+    std::cout << "\n  "
+              << (contents.graph ? cat("object graph of ", contents.graph->nodes.size(),
+                                       " nodes (--graph)")
+                                 : contents.graph_problem)
+              << '\n';
+  }
   std::cout << "\n  " << contents.tensors.size()
             << (contents.tensors.size() == 1 ? " tensor" : " tensors") << '\n';
   rows.clear();
@@ -181,7 +189,7 @@ void print(const Look& found, bool all) {
 void add_show(Tool& tool) {
   struct Options {
     std::string target;
-    bool json = false, all = false;
+    bool json = false, all = false, graph = false;
   };
   auto options = std::make_shared<Options>();
   auto* command =
@@ -189,17 +197,30 @@ void add_show(Tool& tool) {
   command->add_option("PREFIX", options->target, "Checkpoint, or a directory for its newest one")
       ->required();
   command->add_flag("--json", options->json, "Print JSON, with checksums and all slices");
-  command->add_flag("--all", options->all, "Print all slices of a tensor, not the first 8");
+  command->add_flag("--all", options->all,
+                    "Print all slices of a tensor, not the first 8; with --graph, all objects");
+  command->add_flag("--graph", options->graph,
+                    "Show the objects of a TensorFlow checkpoint, with their paths and variables' "
+                    "names; with --json, as \"object_graph\" beside the rest");
   command->footer(
-      "Only the index is read, and the lengths of the data files. A key that is not UTF-8 is\n"
+      "Only the index is read, the object graph, and the lengths of the data files. A key that is not UTF-8 is\n"
       "\"key_hex\" in the JSON.\n\n"
       "Examples:\n"
       "  cairn show run/ckpt/ckpt-100\n"
       "  cairn show run/ckpt                       the newest\n"
+      "  cairn show --graph keras/ckpt-3           its objects\n"
       "  cairn show run/ckpt --json | jq '.tensors[].key'");
   command->callback([&tool, options] {
     const auto found = look(*tool.files, resolve_checkpoint(*tool.files, options->target));
-    if (options->json) return print_json(json_of(found));
+    if (options->json) {
+      auto json = json_of(found);
+      if (options->graph) json["object_graph"] = graph_json(found.contents);
+      return print_json(json);
+    }
+    if (options->graph) {
+      std::cout << found.contents.prefix << '\n';
+      return print_graph(found.contents, options->all);
+    }
     print(found, options->all);
   });
 }

@@ -72,8 +72,10 @@ ParsedName of_kind(Kind kind) {
 }
 
 // Takes "NAME-STEP" off the front.
-std::optional<std::int64_t> take_prefix(std::string_view& text, std::string_view name) {
-  if (!take(text, name) || !take(text, "-")) return std::nullopt;
+std::optional<std::int64_t> take_prefix(std::string_view& text, const Naming& naming) {
+  if (!take(text, naming.name)) return std::nullopt;
+  if (!naming.numbered) return 0;
+  if (!take(text, "-")) return std::nullopt;
   return take_number(text, 1);
 }
 
@@ -123,9 +125,9 @@ bool is_uuid(std::string_view text) {
          });
 }
 
-std::string prefix_name(std::string_view name, std::int64_t step) {
+std::string prefix_name(const Naming& naming, std::int64_t step) {
   require(step >= 0, cat("step ", step));
-  return cat(name, "-", step);
+  return naming.numbered ? cat(naming.name, "-", step) : naming.name;
 }
 
 std::string index_name(std::string_view prefix) { return cat(prefix, ".index"); }
@@ -152,11 +154,11 @@ std::string owner_temporary_name(std::string_view token) {
   return cat(owner_name, ".tmp-", token);
 }
 
-ParsedName parse_name(std::string_view entry, std::string_view name) {
+ParsedName parse_name(std::string_view entry, const Naming& naming) {
   if (entry == state_file_name) return of_kind(Kind::state_file);
   if (entry == state_temporary_name) return of_kind(Kind::state_temporary);
   if (entry == private_directory_name) return of_kind(Kind::private_directory);
-  const auto step = take_prefix(entry, name);
+  const auto step = take_prefix(entry, naming);
   if (!step) return {};
   ParsedName parsed;
   if (entry == ".index") {
@@ -190,8 +192,8 @@ ParsedName parse_private_name(std::string_view entry) {
   return parsed;
 }
 
-std::optional<std::int64_t> parse_prefix(std::string_view prefix, std::string_view name) {
-  const auto step = take_prefix(prefix, name);
+std::optional<std::int64_t> parse_prefix(std::string_view prefix, const Naming& naming) {
+  const auto step = take_prefix(prefix, naming);
   return prefix.empty() ? step : std::nullopt;
 }
 

@@ -4,7 +4,7 @@
 /// touched.
 ///
 ///   DIRECTORY/checkpoint                         TensorFlow's state file
-///   DIRECTORY/NAME-STEP.index                    NAME-STEP is the checkpoint's prefix
+///   DIRECTORY/NAME-STEP.index                    NAME-STEP is the checkpoint's prefix (or NAME)
 ///   DIRECTORY/NAME-STEP.data-00000-of-00002
 ///   DIRECTORY/NAME-STEP_temp_UUID/               a save in progress:
 ///       part-00000-of-00002                      its data files,
@@ -16,8 +16,20 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace cairn::commit {
+
+/// The checkpoints that belong together: NAME-STEP for each step, or the one called NAME, whose
+/// step counts as 0.
+struct Naming {
+  std::string name;
+  bool numbered = true;
+  Naming() = default;
+  Naming(std::string name, bool numbered = true) : name(std::move(name)), numbered(numbered) {}
+  Naming(std::string_view name) : name(name) {}
+  Naming(const char* name) : name(name) {}
+};
 
 /// Throws invalid_argument, with the reason, if checkpoints cannot be called so.
 void check_checkpoint_name(std::string_view name);
@@ -30,7 +42,7 @@ inline constexpr const char* state_file_name = "checkpoint";
 inline constexpr const char* state_temporary_name = "checkpoint.tmp";
 
 // Builders. Steps and numbers are ≥ 0, counts greater than numbers; else internal is thrown.
-std::string prefix_name(std::string_view name, std::int64_t step);  ///< "NAME-STEP"
+std::string prefix_name(const Naming&, std::int64_t step);  ///< "NAME-STEP", or "NAME"
 std::string index_name(std::string_view prefix);
 std::string data_name(std::string_view prefix, std::int64_t number, std::int64_t count);
 std::string temp_directory_name(std::string_view prefix, std::string_view uuid);
@@ -76,13 +88,13 @@ struct ParsedName {
   bool operator==(const ParsedName&) const = default;
 };
 
-/// An entry of the directory that holds the checkpoints called `name`.
-ParsedName parse_name(std::string_view entry, std::string_view name);
+/// An entry of the directory that holds these checkpoints.
+ParsedName parse_name(std::string_view entry, const Naming&);
 /// An entry of a temp directory.
 ParsedName parse_temp_name(std::string_view entry);
 /// An entry of the private directory.
 ParsedName parse_private_name(std::string_view entry);
 /// The step of "NAME-STEP": a damage mark, or the last part of a path in the state file.
-std::optional<std::int64_t> parse_prefix(std::string_view prefix, std::string_view name);
+std::optional<std::int64_t> parse_prefix(std::string_view prefix, const Naming&);
 
 }  // namespace cairn::commit

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
+#include <map>
 #include <mutex>
 #include <thread>
 
@@ -254,5 +255,41 @@ void Ownership::check() const {
 }
 
 const OwnerRecord& Ownership::record() const { return impl_->record; }
+
+OwnedName OwnedName::take(std::shared_ptr<io::FileSystem> files, const io::Path& directory,
+                          const std::string& name, double wait_seconds,
+                          const OwnershipOptions& options) {
+  struct Held {
+    std::weak_ptr<Ownership> ownership;
+    std::map<std::string, std::weak_ptr<const std::string>> names;
+  };
+  static std::mutex mutex;
+  static std::map<std::pair<const io::FileSystem*, io::Path>, Held> directories;
+
+  OwnedName mine;
+  mine.name_ = std::make_shared<const std::string>(name);
+  const auto key = std::make_pair(static_cast<const io::FileSystem*>(files.get()), directory);
+  {
+    const std::lock_guard guard(mutex);
+    std::erase_if(directories, [](const auto& entry) { return entry.second.ownership.expired(); });
+    const auto held = directories.find(key);
+    if (held != directories.end() && held->second.names[name].expired()) {
+      mine.ownership_ = held->second.ownership.lock();
+      // A forked child has its parent's table, not its rights.
+      if (mine.ownership_ && mine.ownership_->record().pid != ::getpid()) mine.ownership_.reset();
+      if (mine.ownership_) held->second.names[name] = mine.name_;
+    }
+  }
+  if (mine.ownership_) {
+    mine.ownership_->check();
+    return mine;
+  }
+  // Without the mutex: it may wait for another holder in this very process.
+  mine.ownership_ = std::make_shared<Ownership>(
+      Ownership::take(std::move(files), directory, wait_seconds, options));
+  const std::lock_guard guard(mutex);
+  directories[key] = {mine.ownership_, {{name, mine.name_}}};
+  return mine;
+}
 
 }  // namespace cairn::commit

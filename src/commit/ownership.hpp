@@ -62,4 +62,21 @@ class Ownership {
   std::unique_ptr<Impl> impl_;
 };
 
+/// The ownership of a directory, shared by what one process saves there under different names (a
+/// manager's steps, an export beside them). Each name belongs to one holder at a time. Movable; a
+/// holder may be used and destroyed on any thread.
+class OwnedName {
+ public:
+  /// As Ownership::take. A name that this process already holds is as busy as another process's.
+  static OwnedName take(std::shared_ptr<io::FileSystem> files, const io::Path& directory,
+                        const std::string& name, double wait_seconds,
+                        const OwnershipOptions& options = {});
+
+  void check() const { ownership_->check(); }
+
+ private:
+  std::shared_ptr<Ownership> ownership_;
+  std::shared_ptr<const std::string> name_;  // held as long as it lives
+};
+
 }  // namespace cairn::commit

@@ -20,10 +20,10 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 
 #include "cairn/error.hpp"
 #include "cairn/log.hpp"
-#include "commit/names.hpp"
 
 namespace cairn::commit {
 namespace {
@@ -61,6 +61,17 @@ io::Path Transaction::data(int file) const {
   return directory / data_name(prefix_name(name, step), file, num_files);
 }
 io::Path Transaction::index() const { return directory / index_name(prefix_name(name, step)); }
+
+void avoid_counts_in_use(io::FileSystem& fs, Transaction& save) {
+  std::set<std::int64_t> taken;
+  for (const auto& file : fs.list(save.directory)) {
+    const auto parsed = parse_name(file, save.name);
+    if (parsed.kind == ParsedName::Kind::data && parsed.step == save.step) {
+      taken.insert(parsed.count);
+    }
+  }
+  while (taken.count(save.num_files)) ++save.num_files;
+}
 
 void begin(io::FileSystem& fs, const Transaction& save) {
   fs.create_directory(save.temp());
@@ -137,7 +148,7 @@ void clean_up(io::FileSystem& fs, const Transaction& save) {
   fs.sync_directory(save.directory);
 }
 
-void remove_checkpoint(io::FileSystem& fs, const io::Path& directory, const std::string& name,
+void remove_checkpoint(io::FileSystem& fs, const io::Path& directory, const Naming& name,
                        std::int64_t step) {
   remove_if_there(fs, directory / index_name(prefix_name(name, step)));
   fs.sync_directory(directory);

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "commit/names.hpp"
 #include "io/file_system.hpp"
 
 namespace cairn::commit {
@@ -11,7 +12,7 @@ namespace cairn::commit {
 /// One save in progress. A value; every rank of the save has the same.
 struct Transaction {
   io::Path directory;
-  std::string name;  ///< of the checkpoints: PREFIX is directory/name-step
+  Naming name;  ///< of the checkpoints: PREFIX is directory/name-step
   std::int64_t step = 0;
   std::string uuid;   ///< of this save
   int num_files = 0;  ///< final data files, N
@@ -24,6 +25,10 @@ struct Transaction {
   io::Path data(int file) const;  ///< data file under its final name
   io::Path index() const;
 };
+
+/// Raises num_files until no data file of this checkpoint has that count, so that renaming the index
+/// alone switches from an old checkpoint to the new one.
+void avoid_counts_in_use(io::FileSystem&, Transaction&);
 
 /// Step 1, rank 0.
 void begin(io::FileSystem&, const Transaction&);
@@ -51,7 +56,7 @@ void publish(io::FileSystem&, const Transaction&, const std::string& index_bytes
 void clean_up(io::FileSystem&, const Transaction&);
 
 /// Removes one committed checkpoint: index, directory fsync, then its data files.
-void remove_checkpoint(io::FileSystem&, const io::Path& directory, const std::string& name,
+void remove_checkpoint(io::FileSystem&, const io::Path& directory, const Naming& name,
                        std::int64_t step);
 
 /// Removes everything in a temp directory of ours, and the directory.

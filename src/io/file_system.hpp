@@ -47,7 +47,11 @@ class FileSystem {
   virtual ~FileSystem() = default;
   virtual std::unique_ptr<File> create(const Path&) = 0;        ///< exclusive, read and write
   virtual std::unique_ptr<File> open_read(const Path&) = 0;
+  /// An existing file, read and write: several processes may write disjoint parts of one.
+  virtual std::unique_ptr<File> open_write(const Path&) = 0;
   virtual void rename(const Path& from, const Path& to) = 0;    ///< replaces atomically
+  /// A second name for a file's bytes. False where that cannot be, here or between these two.
+  virtual bool try_link(const Path& from, const Path& to);
   virtual void remove(const Path&) = 0;                         ///< a file
   virtual void create_directory(const Path&) = 0;               ///< one level, exclusive
   virtual void remove_directory(const Path&) = 0;               ///< must be empty
@@ -68,6 +72,9 @@ bool exists(FileSystem&, const Path&);
 std::string read_file(FileSystem&, const Path&, std::int64_t limit_bytes);
 /// Creates (exclusively), writes, syncs, closes. The directory is left to the caller.
 void write_file(FileSystem&, const Path&, std::string_view bytes);
+/// The bytes of one file under another name, which must be free: linked, or else copied. The bytes
+/// are durable on return, the name is not.
+void link_or_copy(FileSystem&, const Path& from, const Path& to);
 /// Replaces a file durably: PATH.tmp, fsync, rename, directory fsync. If that last one fails:
 /// durability_unknown. A PATH.tmp of a dead process is replaced; two at a time are not allowed.
 void replace_file(FileSystem&, const Path&, std::string_view bytes);

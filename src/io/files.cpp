@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cerrno>
 
 #include "base/text.hpp"
@@ -49,6 +50,28 @@ void write_file(FileSystem& files, const Path& path, std::string_view bytes) {
   file->sync();
   file->close();
 }
+
+void link_or_copy(FileSystem& files, const Path& from, const Path& to) {
+  if (files.try_link(from, to)) {
+    // Whoever wrote it may not have synced it; any descriptor of the file will do.
+    files.open_read(to)->sync();
+    return;
+  }
+  constexpr std::int64_t piece = std::int64_t{4} << 20;
+  const auto source = files.open_read(from);
+  const auto target = files.create(to);
+  const auto size = source->size();
+  std::string bytes;
+  for (std::int64_t at = 0; at < size; at += piece) {
+    bytes.resize(static_cast<std::size_t>(std::min(piece, size - at)));
+    source->read_at(at, std::as_writable_bytes(std::span(bytes)));
+    target->write_at(at, std::as_bytes(std::span(bytes)));
+  }
+  target->sync();
+  target->close();
+}
+
+bool FileSystem::try_link(const Path&, const Path&) { return false; }
 
 void replace_file(FileSystem& files, const Path& path, std::string_view bytes) {
   Path temporary = path;

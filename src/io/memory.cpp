@@ -237,13 +237,16 @@ std::unique_ptr<File> MemoryFileSystem::create(const Path& path) {
   return std::make_unique<MemoryFile>(disk_, inode, path, true);
 }
 
-std::unique_ptr<File> MemoryFileSystem::open_read(const Path& path) {
+std::unique_ptr<File> MemoryFileSystem::open_read(const Path& path) { return open(path, false); }
+std::unique_ptr<File> MemoryFileSystem::open_write(const Path& path) { return open(path, true); }
+
+std::unique_ptr<File> MemoryFileSystem::open(const Path& path, bool writable) {
   std::lock_guard guard(disk_->mutex);
   disk_->fail_if_told("open", "open file", path);
   const Inode inode = disk_->find(path, "open file");
   if (inode == 0) throw system_error(ENOENT, "open file", path);
   if (disk_->tree.find(inode)->directory) throw system_error(EISDIR, "open file", path);
-  return std::make_unique<MemoryFile>(disk_, inode, path, false);
+  return std::make_unique<MemoryFile>(disk_, inode, path, writable);
 }
 
 void MemoryFileSystem::rename(const Path& from, const Path& to) {

@@ -53,6 +53,7 @@ class MemoryFileSystem : public FileSystem {
 
   std::unique_ptr<File> create(const Path&) override;
   std::unique_ptr<File> open_read(const Path&) override;
+  std::unique_ptr<File> open_write(const Path&) override;
   void rename(const Path& from, const Path& to) override;
   void remove(const Path&) override;
   void create_directory(const Path&) override;
@@ -92,6 +93,8 @@ class MemoryFileSystem : public FileSystem {
   void set_clock(std::function<double()>);
 
  private:
+  std::unique_ptr<File> open(const Path&, bool writable);
+
   struct Disk;
   class MemoryFile;
   class MemoryLock;

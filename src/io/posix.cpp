@@ -169,6 +169,10 @@ class PosixFileSystem : public FileSystem {
         open_or_throw(path, O_RDWR | O_CREAT | O_EXCL, "create file"), path);
   }
 
+  std::unique_ptr<File> open_write(const Path& path) override {
+    return std::make_unique<PosixFile>(open_or_throw(path, O_RDWR, "open file"), path);
+  }
+
   std::unique_ptr<File> open_read(const Path& path) override {
     // Not to hang on a pipe that stands in the place of a file; no effect on files.
     auto descriptor = open_or_throw(path, O_RDONLY | O_NONBLOCK, "open file");
@@ -184,6 +188,15 @@ class PosixFileSystem : public FileSystem {
     if (::rename(from.c_str(), to.c_str()) != 0) {
       throw system_error(errno, "rename to " + to.string(), from);
     }
+  }
+
+  bool try_link(const Path& from, const Path& to) override {
+    if (::link(from.c_str(), to.c_str()) == 0) return true;
+    if (errno == EXDEV || errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS ||
+        errno == EMLINK) {
+      return false;
+    }
+    throw system_error(errno, "link to " + to.string(), from);
   }
 
   void remove(const Path& path) override {

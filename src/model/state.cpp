@@ -3,6 +3,7 @@
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "model/box_index.hpp"
+#include "model/keys.hpp"
 
 namespace cairn {
 namespace {
@@ -90,9 +91,18 @@ LocalTensor patches(std::vector<LocalTensor> slices) {
                                               dtype_name(all.dtype), shape_text(all.shape), " and ",
                                               dtype_name(next.dtype), shape_text(next.shape)));
     }
+    if (all.storage == Storage::automatic) all.storage = next.storage;
+    if (next.storage != Storage::automatic && next.storage != all.storage) {
+      throw Error(Code::invalid_argument, "patches of one tensor are to be stored in two ways");
+    }
     for (auto& one : next.slices) all.slices.push_back(std::move(one));
   }
   return all;
+}
+
+LocalTensor stored(Storage storage, LocalTensor tensor) {
+  tensor.storage = storage;
+  return tensor;
 }
 
 LocalTensor nothing(DType dtype, Dims shape) {
@@ -119,21 +129,13 @@ State& State::add(std::string key, LocalTensor tensor) {
     throw Error(Code::invalid_argument, std::move(problem), std::move(reason), std::move(way_out))
         .of_tensor(key);
   };
-  if (key.empty()) refuse("a tensor has an empty key", "no reader could ask for it");
-  if (!is_utf8(key)) {
-    refuse("a key is not UTF-8",
-           "one such key breaks TensorFlow's listing of the whole checkpoint");
-  }
-  if (key.size() > 65536) refuse(cat("a key has ", key.size(), " bytes"), "the limit is 65536");
+  check_key(key);
   if (tensor.strings && tensor.dtype != DType::string) {
     refuse(cat("tensor '", key, "' has strings but dtype ", dtype_name(tensor.dtype)), "");
   }
   for (const auto& slice : tensor.slices) {
     if (!slice.memory) refuse(cat("a slice of tensor '", key, "' has no memory"), "");
   }
-  if (key.front() == '\0') refuse("a key begins with a zero byte", "slice keys do");
-  if (key.starts_with("_cairn/"))
-    refuse(cat("key '", key, "' is reserved"), "it begins with _cairn/");
   if (find(key)) {
     refuse(cat("key '", key, "' is in the state already"), "each tensor has one key",
            "Give several slices of one tensor with patches().");
@@ -153,6 +155,16 @@ State& State::add(std::string key, LocalTensor tensor) {
                  " is outside of it"),
              "a slice is given in global coordinates");
     }
+    const auto& dash = tensor.slices[i].dash;
+    bool whole = dash.empty() || dash.size() == box.rank();
+    for (std::size_t d = 0; whole && d < dash.size(); ++d) {
+      whole = !dash[d] || box.extent[d] == tensor.shape[d];
+    }
+    if (!whole) {
+      refuse(cat("tensor '", key, "' ", shape_text(tensor.shape), ": ", box_text(box),
+                 " is called whole in a dimension where it is not"),
+             "a slice may be spelled - only where it has all indices");
+    }
   }
   std::vector<Box> boxes;
   for (const auto& slice : tensor.slices) boxes.push_back(slice.box);
@@ -162,15 +174,58 @@ State& State::add(std::string key, LocalTensor tensor) {
                box_text(*intersect(boxes[pair->first], boxes[pair->second]))),
            "an element would be stored twice", "Leave halos out of the slices.");
   }
+  position_.emplace(key, tensors_.size());
   tensors_.emplace_back(std::move(key), std::move(tensor));
   return *this;
 }
 
-const LocalTensor* State::find(std::string_view key) const {
-  for (const auto& [name, tensor] : tensors_) {
-    if (name == key) return &tensor;
+State& State::add(const std::string& key, const State& part) {
+  const auto below = [&](const std::string& path) { return key + '/' + path; };
+  if (key.empty() || &part == this || part.objects_.graph) {
+    throw Error(Code::invalid_argument, cat("a state cannot be added under '", key, "'"),
+                key.empty()      ? "a part of a tree has a name"
+                : &part == this ? "it is the state itself"
+                                : "it carries an object graph, which is that of a whole checkpoint",
+                "Let the outermost state carry the graph.")
+        .of_tensor(key);
   }
-  return nullptr;
+  for (const auto& [name, tensor] : part.tensors_) add(below(name), tensor);
+  for (const auto& [path, target] : part.objects_.aliases) alias(below(path), below(target));
+  for (const auto& [name, variable] : part.objects_.names) this->name(below(name), variable);
+  return *this;
+}
+
+State& State::add(const std::string& key, const std::vector<State>& parts) {
+  for (std::size_t i = 0; i < parts.size(); ++i) add(cat(key, '/', i), parts[i]);
+  return *this;
+}
+
+State& State::alias(std::string path, std::string target) {
+  if (path == target || path.empty() || target.empty()) {
+    throw Error(Code::invalid_argument, cat("alias '", path, "' of '", target, "'"),
+                "an alias is another path to an object");
+  }
+  objects_.aliases.emplace_back(std::move(path), std::move(target));
+  return *this;
+}
+
+State& State::name(const std::string& key, std::string variable_name) {
+  if (!is_utf8(variable_name)) {
+    throw Error(Code::invalid_argument, cat("the name of variable '", key, "' is not UTF-8"))
+        .of_tensor(key);
+  }
+  objects_.names[key] = std::move(variable_name);
+  return *this;
+}
+
+State& State::carry(std::shared_ptr<const ObjectGraph> graph) {
+  objects_.graph = std::move(graph);
+  return *this;
+}
+
+const LocalTensor* State::find(std::string_view key) const {
+  const auto at = position_.find(key);
+  return at == position_.end() ? nullptr : &tensors_[at->second].second;
 }
 
 }  // namespace cairn

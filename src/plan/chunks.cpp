@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <numeric>
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
@@ -7,7 +8,7 @@
 namespace cairn::plan {
 
 std::vector<Chunk> cut_into_chunks(const Box& box, std::int64_t element_bytes,
-                                   std::int64_t chunk_bytes) {
+                                   std::int64_t chunk_bytes, std::int64_t align_bytes) {
   if (element_bytes < 1 || chunk_bytes < 1) {
     throw Error(Code::internal,
                 cat("chunks of ", chunk_bytes, " bytes were asked for, of elements of ",
@@ -26,7 +27,11 @@ std::vector<Chunk> cut_into_chunks(const Box& box, std::int64_t element_bytes,
   if (cut == 0) return {Chunk{0, box, 0, total, 0}};
   const auto dim = cut - 1;
   const auto most = std::max<std::int64_t>(chunk_bytes / row, 1);
-  const auto parts = (box.extent[dim] - 1) / most + 1;
+  // Indices are dealt out in units, the last of which may be shorter.
+  auto unit = align_bytes / std::gcd(align_bytes, row);
+  if (unit > most) unit = 1;
+  const auto units = (box.extent[dim] - 1) / unit + 1;
+  const auto parts = (units - 1) / (most / unit) + 1;
 
   std::vector<Chunk> chunks;
   Box at = box;
@@ -34,10 +39,12 @@ std::vector<Chunk> cut_into_chunks(const Box& box, std::int64_t element_bytes,
   std::int64_t offset = 0;
   for (;;) {
     for (std::int64_t part = 0; part < parts; ++part) {
-      // The first `extra` parts take one index more, so that none is much smaller than the others.
-      const auto extra = box.extent[dim] % parts;
-      at.start[dim] = box.start[dim] + part * (box.extent[dim] / parts) + std::min(part, extra);
-      at.extent[dim] = box.extent[dim] / parts + (part < extra ? 1 : 0);
+      // The first `extra` parts take one unit more, so that none is much smaller than the others.
+      const auto extra = units % parts;
+      const auto first = (part * (units / parts) + std::min(part, extra)) * unit;
+      const auto length = (units / parts + (part < extra ? 1 : 0)) * unit;
+      at.start[dim] = box.start[dim] + first;
+      at.extent[dim] = std::min(length, box.extent[dim] - first);
       const auto bytes = at.extent[dim] * row;
       chunks.push_back({0, at, offset, bytes, 0});
       offset += bytes;

@@ -65,9 +65,11 @@ enum class Packing { one_chunk, fill };
 
 /// Cuts a box into chunks of at most chunk_bytes that are boxes and contiguous in it (a single
 /// element larger than that is a chunk of its own), in ascending order of offset and of about equal
-/// size. An empty box gives none. `source` and `rank` are left 0.
+/// size. An empty box gives none. `source` and `rank` are left 0. Offsets are multiples of
+/// align_bytes where that takes no more and no larger chunks' worth of room: where so many indices
+/// of the dimension that is cut fit a chunk, and what lies before them is a multiple.
 std::vector<Chunk> cut_into_chunks(const Box& box, std::int64_t element_bytes,
-                                   std::int64_t chunk_bytes);
+                                   std::int64_t chunk_bytes, std::int64_t align_bytes = 1);
 
 /// Every source is acquired exactly once, whole, whether or not somebody wants all of it: its
 /// checksum covers all its bytes. A source with a rank is acquired by that rank. Any other chunk

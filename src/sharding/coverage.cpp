@@ -36,7 +36,8 @@ class TensorCheck {
           .of_tensor(first_.key);
     }
     auto given = collect();
-    CoveredTensor tensor{first_.key, first_.dtype, first_.shape, {}};
+    CoveredTensor tensor{first_.key, first_.dtype, first_.shape, {}, agree_on_storage()};
+    tensor.string_bytes = string_bytes();
     if (count_ == 0) {
       const int box = first_.boxes.empty() ? -1 : 0;
       tensor.slices.push_back({Box::whole(first_.shape), {{first_.rank, box}}});
@@ -60,6 +61,13 @@ class TensorCheck {
     return first_.shape.empty() ? one : many;
   }
 
+  std::int64_t string_bytes() const {
+    for (const auto* declaration : declarations_) {
+      if (!declaration->boxes.empty()) return declaration->string_bytes;
+    }
+    return 0;
+  }
+
   void agree() const {
     for (const auto* other : declarations_) {
       if (other->dtype == first_.dtype && other->shape == first_.shape) continue;
@@ -76,6 +84,21 @@ class TensorCheck {
            "a tensor has one dtype and one global shape in the whole job",
            "The shape to give is that of the whole tensor, not of a rank's slice.");
     }
+  }
+
+  Storage agree_on_storage() const {
+    const Declaration* said = nullptr;
+    for (const auto* one : declarations_) {
+      if (one->storage == Storage::automatic) continue;
+      if (said && said->storage != one->storage) {
+        fail(Code::disagreement,
+             cat("tensor '", first_.key, "' is to be stored in two ways: ranks ", said->rank,
+                 " and ", one->rank, " disagree on its Storage"),
+             "it is stored either sliced or dense", "Say the same on all ranks that hold it.");
+      }
+      said = one;
+    }
+    return said ? said->storage : Storage::automatic;
   }
 
   std::vector<Given> collect() {

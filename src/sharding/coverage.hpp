@@ -2,7 +2,6 @@
 /// The proof that the slices of all ranks make up each tensor: same dtype and shape everywhere,
 /// nothing twice, nothing missing, nothing outside. Identical slices are replicas.
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -10,6 +9,7 @@
 
 #include "cairn/box.hpp"
 #include "cairn/dtype.hpp"
+#include "cairn/state.hpp"
 
 namespace cairn {
 
@@ -20,6 +20,8 @@ struct Declaration {
   Dims shape;
   int rank = 0;            ///< who says so
   std::vector<Box> boxes;  ///< its slices; empty: it holds none but knows the tensor
+  Storage storage = Storage::automatic;
+  std::int64_t string_bytes = 0;  ///< of a string tensor, nearly as stored
 };
 
 /// One distinct slice and all who hold it (ascending ranks, with the index of the box in the
@@ -39,27 +41,25 @@ struct CoveredTensor {
   std::string key;
   DType dtype{};
   Dims shape;
-  std::vector<HeldSlice> slices;  ///< ascending by box
+  std::vector<HeldSlice> slices;         ///< ascending by box
+  Storage storage = Storage::automatic;  ///< what ranks say that say something else, if any
+  std::int64_t string_bytes = 0;         ///< of a string tensor: what its first holder says
   bool operator==(const CoveredTensor&) const = default;
 };
 
 /// Collects declarations (in any order; a rank that declares a key again goes on counting its
-/// boxes) and checks them. Throws Code::coverage, or Code::disagreement for dtypes and shapes,
-/// naming the tensor, the box and the ranks: "tensor 'u' [512 512]: rows 128..255 × 0..511 are held
-/// by no rank". Sub-quadratic in boxes. The result is ascending by key. Boxes without elements are
-/// left out of it; but a tensor without elements has one slice, its whole (empty) box, held by the
-/// lowest rank that declares it, as its box 0 or, if it gave no box, -1. A string tensor has one
-/// slice, the whole of it.
+/// boxes) and checks them. Throws Code::coverage, or Code::disagreement for dtypes, shapes and
+/// storage, naming the tensor, the box and the ranks: "tensor 'u' [512 512]: rows 128..255 × 0..511
+/// are held by no rank". Sub-quadratic in boxes. The result is ascending by key. Boxes without
+/// elements are left out of it; but a tensor without elements has one slice, its whole (empty) box,
+/// held by the lowest rank that declares it, as its box 0 or, if it gave no box, -1. A string
+/// tensor has one slice, the whole of it.
 std::vector<CoveredTensor> check_coverage(std::vector<Declaration> declarations);
 
-/// Bytes of tensors[tensor].slices[slice].
-using SliceBytes = std::function<std::int64_t(std::size_t tensor, std::size_t slice)>;
-
 /// Chooses a writer for each slice so that bytes balance over ranks: result[t][s] is an index into
-/// tensors[t].slices[s].holders. Deterministic. Without slice_bytes the dtype gives the bytes, and
-/// a string counts as one byte.
-std::vector<std::vector<int>> choose_writers(const std::vector<CoveredTensor>& tensors, int ranks,
-                                             const SliceBytes& slice_bytes = nullptr);
+/// tensors[t].slices[s].holders. Deterministic. The largest load is the smallest that there is when
+/// all replicas have the same size, and close to it otherwise.
+std::vector<std::vector<int>> choose_writers(const std::vector<CoveredTensor>& tensors, int ranks);
 
 /// A box of `whole` that none of these boxes touches; an empty optional if they cover it. The boxes
 /// are disjoint (see find_overlap) and may reach out of `whole`. The result cannot be grown any

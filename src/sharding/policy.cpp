@@ -1,24 +1,58 @@
-#include "cairn/sharding.hpp"
-
 #include "base/text.hpp"
 #include "cairn/error.hpp"
+#include "cairn/sharding.hpp"
+#include "sharding/box_check.hpp"
 
 namespace cairn {
 
+ShardableTensor piece_of(const ShardableTensor& tensor, Box slice) {
+  const auto refuse = [&](const char* why) {
+    throw Error(Code::sharding,
+                cat("tensor '", tensor.key, "': the slice ", any_box_text(tensor.slice),
+                    " cannot be cut to ", any_box_text(slice)),
+                why)
+        .of_tensor(tensor.key);
+  };
+  if (slice == tensor.slice) return tensor;
+  if (!lies_inside(tensor.slice, tensor.shape)) refuse("the slice itself leaves the tensor");
+  if (tensor.dtype == DType::string) refuse("string tensors are stored whole");
+  if (!lies_inside(slice, tensor.shape) || !tensor.slice.contains(slice)) {
+    refuse("a piece is a part of its slice");
+  }
+  ShardableTensor piece = tensor;
+  piece.bytes = slice.count() * static_cast<std::int64_t>(dtype_size(tensor.dtype));
+  piece.slice = std::move(slice);
+  return piece;
+}
+
+void add_to(Shard& shard, ShardableTensor tensor) {
+  auto& slices = shard[tensor.key];
+  if (slices.contains(tensor.slice)) {
+    throw Error(Code::sharding,
+                cat("tensor '", tensor.key, "', slice \"",
+                    slice_spec_text(tensor.shape, tensor.slice), "\" is given twice to one shard"))
+        .of_tensor(tensor.key);
+  }
+  auto slice = tensor.slice;
+  slices.emplace(std::move(slice), std::move(tensor));
+}
+
+std::optional<std::string> ShardingCallback::fingerprint() const {
+  const auto mine = parameters();
+  if (!mine) return std::nullopt;
+  const auto text = description();
+  return cat(text.size(), ' ', text, *mine);  // the length keeps the two apart
+}
+
 std::string ShardByTaskPolicy::description() const { return "all tensors of a task in one shard"; }
+
+std::optional<std::string> ShardByTaskPolicy::parameters() const { return ""; }
 
 std::vector<Shard> ShardByTaskPolicy::operator()(
     const std::vector<ShardableTensor>& tensors) const {
   if (tensors.empty()) return {};
   std::vector<Shard> shards(1);
-  for (const auto& tensor : tensors) {
-    if (!shards[0][tensor.key].emplace(tensor.slice, tensor).second) {
-      throw Error(Code::sharding,
-                  cat("tensor '", tensor.key, "', slice \"",
-                      slice_spec_text(tensor.shape, tensor.slice), "\" is given twice to one task"))
-          .of_tensor(tensor.key);
-    }
-  }
+  for (const auto& tensor : tensors) add_to(shards[0], tensor);
   return shards;
 }
 

@@ -34,9 +34,10 @@ struct Job {
   std::vector<double> row;
   State state;
 
-  Job(std::shared_ptr<Group> g, const ManagerOptions& options, std::int64_t rows)
+  Job(std::shared_ptr<Group> g, const ManagerOptions& options, std::int64_t rows,
+      Storage storage = Storage::automatic)
       : group(g), manager(g, "/run", options) {
-    state.add("stamp", stamp);
+    state.add("stamp", stamp).store(storage);
     const std::int64_t mine = rows / g->size() + (g->rank() < rows % g->size());
     std::int64_t first = 0;
     for (int r = 0; r < g->rank(); ++r) first += rows / g->size() + (r < rows % g->size());
@@ -60,6 +61,7 @@ struct Story {
   bool overwrite = false;
   std::vector<io::Fault> faults = {};
   bool whole_record = false;  // nothing of `before` is durable by decree
+  Storage storage = Storage::automatic;
 };
 
 ManagerOptions options_of(const Story& story, std::shared_ptr<io::MemoryFileSystem> disk) {
@@ -74,7 +76,7 @@ std::shared_ptr<io::MemoryFileSystem> record(const Story& story, unsigned seed) 
   auto disk = std::make_shared<io::MemoryFileSystem>();
   run_threads(story.ranks,
               [&](std::shared_ptr<Group> group) {
-                Job job(group, options_of(story, disk), story.ranks);
+                Job job(group, options_of(story, disk), story.ranks, story.storage);
                 story.before(job);
                 group->barrier();
                 if (group->rank() == 0) {
@@ -121,7 +123,7 @@ std::int64_t next_job(std::shared_ptr<io::MemoryFileSystem> disk, const Story& s
                       std::string& wrong) {
   std::int64_t found = 0;
   const auto body = [&](std::shared_ptr<Group> group) {
-    Job job(group, options_of(story, disk), story.ranks);
+    Job job(group, options_of(story, disk), story.ranks, story.storage);
     const auto report = job.manager.restore_latest(job.state);
     const auto steps = job.manager.steps();
     std::string mine;
@@ -276,6 +278,33 @@ std::vector<Story> stories() {
        0,
        false,
        {{Code::io, "rename", ".index", 0, 1}}},
+      // Several ranks write to one data file.
+      {"Dense", 3, first, second, {1, 2}, 2, 0, false, {}, false, Storage::dense},
+      {"DenseFromTheStart",
+       2,
+       nothing_before,
+       [](Job& job) {
+         job.save(10, 1);
+         job.save(10, 2);
+       },
+       {0, 1, 2},
+       2,
+       0,
+       true,
+       {},
+       true,
+       Storage::dense},
+      {"DenseWriteFails",
+       3,
+       first,
+       fails,
+       {1},
+       1,
+       0,
+       false,
+       {{Code::io, "write", "part-", 2, 1}},
+       false,
+       Storage::dense},
   };
 }
 

@@ -138,11 +138,12 @@ class Memory : public testing::Test {
     return most;
   }
 
-  std::int64_t save(int ranks, Layout layout, bool border) {
+  std::int64_t save(int ranks, Layout layout, bool border, Storage storage = Storage::automatic) {
     std::int64_t most = 0;
     run_threads(ranks, [&](std::shared_ptr<Group> group) {
       Field field(layout, group->rank(), ranks, border);
       field.fill();
+      field.state.store(storage);
       CheckpointManager manager(group, directory_.path(), options_);
       const auto bytes = beyond(*group, [&] { manager.save(1, field.state); });
       if (group->rank() == 0) most = bytes;
@@ -184,6 +185,14 @@ TEST_F(Memory, ASaveOfContiguousArraysCopiesNothing) {
 
 TEST_F(Memory, ASaveOfStridedArraysPacksPieceByPiece) {
   EXPECT_LE(save(4, Layout::rows, true), chunks(4, 1));
+}
+
+TEST_F(Memory, ADenseSaveStagesThreeChunksARank) {
+  EXPECT_LE(save(4, Layout::columns, false, Storage::dense), chunks(4, 3));
+}
+
+TEST_F(Memory, ADenseSaveOfStridedArraysStagesNoMore) {
+  EXPECT_LE(save(3, Layout::columns, true, Storage::dense), chunks(3, 3));
 }
 
 TEST_F(Memory, RestoringTheSameLayoutReservesNoMoreThanForAChunk) {

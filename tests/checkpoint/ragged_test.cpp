@@ -272,6 +272,34 @@ TEST_F(Ragged, RankPrivateOnAnotherNumberOfRanks) {
   });
 }
 
+TEST_F(Ragged, AsObjectsToo) {
+  options_.object_graph = true;
+  options_.max_to_keep = 0;
+  job(3, [](CheckpointManager& manager, Group& group) {
+    std::vector<double> rows(2, group.rank());
+    std::string note(1, static_cast<char>('a' + group.rank()));
+    State state;
+    state.add("model.v1/rows", ragged(rows)).add("model.v1/note", rank_private(note));
+    state.name("model.v1/rows", "rows:0").name("model.v1/note", "note:0");
+    manager.save(1, state);
+    const auto contents = manager.open(1);
+    EXPECT_EQ(contents.find(object_key("model.v1/rows"))->shape, Dims{6});
+    EXPECT_TRUE(contents.find(object_key("model.v1/note/rank-00002-of-00003")));
+    rows.clear();
+    note.clear();
+    manager.restore(1, state);
+    EXPECT_EQ(rows, std::vector<double>(2, group.rank()));
+    EXPECT_EQ(note, std::string(1, static_cast<char>('a' + group.rank())));
+  });
+  job(2, [](CheckpointManager& manager, Group&) {
+    std::string note;
+    State state;
+    state.add("model.v1/note", rank_private(note));
+    expect_error(Code::invalid_argument, HasSubstr("was saved by 3 ranks and is wanted by 2"),
+                 [&] { manager.restore(1, state); });
+  });
+}
+
 TEST_F(Ragged, RankPrivateItemsAreWhole) {
   std::vector<double> values(4);
   expect_error(Code::invalid_argument,

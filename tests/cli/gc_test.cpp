@@ -26,6 +26,10 @@ class DyingDisk : public io::FileSystem {
   std::unique_ptr<io::File> open_read(const io::Path& path) override {
     return disk_->open_read(path);
   }
+  std::unique_ptr<io::File> open_write(const io::Path& path) override {
+    die_at(path);
+    return disk_->open_write(path);
+  }
   void rename(const io::Path& from, const io::Path& to) override {
     die_at(to);
     disk_->rename(from, to);

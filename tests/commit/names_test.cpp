@@ -115,6 +115,14 @@ TEST(Names, OneNameMayBeginAnother) {
   EXPECT_EQ(parse_name("a-1.index", "a"), expected(Kind::index, 1));
   EXPECT_EQ(parse_name("a-1.index", "a-1"), ParsedName{});
   EXPECT_EQ(parse_name("a-12.index", "a-1"), ParsedName{});
+  const Naming alone("a", false);
+  EXPECT_EQ(prefix_name(alone, 0), "a");
+  EXPECT_EQ(parse_name("a.index", alone), expected(Kind::index, 0));
+  EXPECT_EQ(parse_name("a.index", "a"), ParsedName{});
+  EXPECT_EQ(parse_name("a-1.index", alone), ParsedName{});
+  EXPECT_EQ(parse_name("a-1.index", Naming("a-1", false)), expected(Kind::index, 0));
+  EXPECT_EQ(parse_prefix("a", alone), 0);
+  EXPECT_EQ(parse_prefix("a-1", alone), std::nullopt);
   EXPECT_EQ(parse_prefix("a-1-5", "a-1"), 5);
   EXPECT_EQ(parse_prefix("a-1-5", "a"), std::nullopt);
   EXPECT_EQ(parse_prefix("a-1", "a-1"), std::nullopt);

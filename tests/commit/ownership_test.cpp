@@ -136,6 +136,41 @@ TEST_P(OwnershipOn, AFileInTheWay) {
   EXPECT_CAIRN_ERROR(take(), Code::io, "Not a directory");
 }
 
+TEST_P(OwnershipOn, NamesOfOneProcessShareADirectory) {
+  std::optional<OwnedName> steps = OwnedName::take(files, directory, "ckpt", 0);
+  const auto record = read_owner(*files, directory);
+  std::optional<OwnedName> exports = OwnedName::take(files, directory, "export", 0);
+  EXPECT_EQ(read_owner(*files, directory)->token, record->token);
+  EXPECT_CAIRN_ERROR(OwnedName::take(files, directory, "ckpt", 0), Code::busy, "is in use");
+  EXPECT_CAIRN_ERROR(take(), Code::busy, "is in use");
+  steps.reset();
+  exports->check();
+  EXPECT_CAIRN_ERROR(take(), Code::busy, "is in use");
+  steps = OwnedName::take(files, directory, "ckpt", 0);
+  exports.reset();
+  steps->check();
+  steps.reset();
+  take().check();
+}
+
+TEST(Ownership, AForkedChildSharesNoName) {
+  test::TemporaryDirectory temporary;
+  const auto files = io::posix_file_system();
+  const auto held = OwnedName::take(files, temporary.path(), "ckpt", 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    try {
+      OwnedName::take(files, temporary.path(), "export", 0);
+    } catch (const Error& error) {
+      ::_exit(error.code() == Code::busy ? 0 : 1);
+    }
+    ::_exit(2);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+}
+
 TEST(Ownership, RecordsAreReadBackAndOthersRefused) {
   auto record = stranger("a\nb");
   record.by_heartbeat = true;

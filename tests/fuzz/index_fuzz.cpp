@@ -1,12 +1,14 @@
-/// Any bytes as an index, as the contents of its data block, and as a part record and strings. Only
-/// data_loss may come out, and what is accepted must keep the promises of index.hpp.
+/// Any bytes as an index, as the contents of its data block, as a part record, an object graph and
+/// strings. Only data_loss may come out, and what is accepted must keep the promises of index.hpp.
 #include <cstdlib>
 #include <string_view>
 
 #include "cairn/error.hpp"
 #include "format/bundle/index.hpp"
+#include "format/bundle/object_graph.hpp"
 #include "format/bundle/part_record.hpp"
 #include "format/bundle/strings.hpp"
+#include "model/graph_index.hpp"
 #include "support/table_writer.hpp"
 
 namespace {
@@ -38,6 +40,27 @@ void read(std::string_view index) {
   });
 }
 
+void read_graph(std::string_view bytes) {
+  only_data_loss([&] {
+    const auto graph = cairn::bundle::decode_object_graph(bytes);
+    const cairn::GraphIndex index(graph);
+    std::size_t length = 0;
+    for (const auto& path : graph.paths()) {
+      length += path.size();
+      index.walk(path);
+    }
+    // A path is at most its parents' 512 bytes and its own name.
+    if (length > 1100 * graph.nodes.size() + 4 * bytes.size()) std::abort();
+    try {
+      const auto again = cairn::bundle::encode_object_graph(graph);
+      if (!(cairn::bundle::decode_object_graph(again) == graph)) std::abort();
+    } catch (const cairn::Error& error) {
+      // Values without a key, or with the same one, can be read but not written.
+      if (error.code() != cairn::Code::invalid_argument) throw;
+    }
+  });
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size) {
@@ -47,6 +70,7 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
     read(cairn::test::one_block_table(bytes.substr(1), static_cast<char>(bytes[0] % 3)));
   }
   only_data_loss([&] { cairn::bundle::decode_part_record(bytes); });
+  read_graph(bytes);
   only_data_loss(
       [&] { cairn::bundle::decode_strings(bytes, static_cast<std::int64_t>(size % 7), 0); });
   return 0;

@@ -30,11 +30,13 @@ ALLOWED = {
 LAYER_OF_PUBLIC_HEADER = {
     "error": "base", "log": "base",
     "box": "model", "conversion": "model", "dtype": "model", "device": "model", "state": "model",
-    "contents": "model", "ragged": "model",
+    "contents": "model", "mesh": "model", "object_graph": "model",
+    "ragged": "model",
     "sharding": "sharding",
     "group": "group",
+    "bundle": "checkpoint", "checkpoint": "checkpoint",
     "checkpoint_manager": "checkpoint", "restore_options": "checkpoint", "retention": "checkpoint",
-    "cairn": "checkpoint",
+    "sharded_save": "checkpoint", "cairn": "checkpoint",
     "mpi": "mpi",
     "kokkos": "kokkos",
 }

@@ -23,6 +23,7 @@ namespace {
 using cairn::Box;
 using cairn::cat;
 using cairn::DType;
+using cairn::Storage;
 using cairn::test::Sample;
 
 constexpr int first_dtype = 1, last_dtype = 33;
@@ -33,7 +34,14 @@ struct Planned {
   std::vector<Box> pieces;
   std::vector<std::vector<Box>> held;  // by rank
   int style = 0;
+  Storage storage = Storage::automatic;
   enum { plain, ragged, rank_private } kind = plain;
+
+  bool sliced() const {
+    return pieces.size() > 1 &&
+           (storage == Storage::automatic ? cairn::dtype_assembles_in_tensorflow(sample.dtype)
+                                          : storage == Storage::sliced);
+  }
 };
 
 std::vector<Box> grid(const cairn::Dims& shape, const std::vector<int>& parts) {
@@ -68,13 +76,23 @@ class Plan {
                grid({2 * ranks + 1, 6}, {ranks, 2}), false);
         pieces({cat("irregular/", name), *dtype, {9, 11, 4}},
                cairn::test::guillotine({9, 11, 4}, 2 * ranks + 5, random_), true);
+        pieces({cat("on request/", name), *dtype, {2 * ranks + 1, 6}},
+               grid({2 * ranks + 1, 6}, {ranks, 2}), false, Storage::dense);
       } else {
         pieces({cat("exact/", name), *dtype, {ranks + 3, 2}}, grid({ranks + 3, 2}, {ranks + 1, 1}),
-               false);
+               false, Storage::sliced);
+        pieces({cat("dense/", name), *dtype, {2 * ranks + 1, 6}},
+               grid({2 * ranks + 1, 6}, {ranks, 2}), false);
+        pieces({cat("dense irregular/", name), *dtype, {9, 11, 4}},
+               cairn::test::guillotine({9, 11, 4}, 2 * ranks + 5, random_), true);
       }
     }
     // Large enough to begin on a page, behind a gap.
     pieces({"rows", DType::float64, {ranks * 400, 30}}, grid({ranks * 400, 30}, {ranks, 1}), false);
+    pieces({"dense rows", DType::float16, {ranks * 4000, 30}}, grid({ranks * 4000, 30}, {ranks, 1}),
+           false);
+    pieces({"dense columns", DType::uint64, {3001, 2 * ranks}}, grid({3001, 2 * ranks}, {1, ranks}),
+           false);
     pieces({"deep", DType::int32, {5, 4, 6, 2, 3}}, grid({5, 4, 6, 2, 3}, {2, 1, 3, 1, 1}), true);
     pieces({"replica on every rank", DType::float32, {17}}, {Box::whole({17})}, false);
     tensors.back().held.assign(static_cast<std::size_t>(ranks), {Box::whole({17})});
@@ -101,7 +119,8 @@ class Plan {
  private:
   // Ragged: 3, 1, 4, 2, 0, … rows.
   void rows_by_rank() {
-    Planned one{{"ragged rows", DType::float64, {0, 3}}, {}, {}, 0, Planned::ragged};
+    Planned one{
+        {"ragged rows", DType::float64, {0, 3}}, {}, {}, 0, Storage::automatic, Planned::ragged};
     one.held.resize(static_cast<std::size_t>(ranks_));
     for (int rank = 0; rank < ranks_; ++rank) {
       const Box box{{one.sample.shape[0], 0}, {(rank + 1) * 3 % 5, 3}};
@@ -116,8 +135,9 @@ class Plan {
     const auto all = Box::whole(sample.shape);
     pieces(std::move(sample), {all}, false);
   }
-  void pieces(Sample sample, std::vector<Box> boxes, bool dealt_at_random) {
-    Planned one{std::move(sample), std::move(boxes), {}, turn_ % 3};
+  void pieces(Sample sample, std::vector<Box> boxes, bool dealt_at_random,
+              Storage storage = Storage::automatic) {
+    Planned one{std::move(sample), std::move(boxes), {}, turn_ % 3, storage};
     if (dealt_at_random) {
       one.held = cairn::test::deal(one.pieces, ranks_, true, random_);
     } else {
@@ -161,7 +181,7 @@ nlohmann::json expected_tensor(const Planned& one, std::uint64_t version) {
                      {"shape", sample.shape},
                      {"nbytes", bytes.size()},
                      {"sha256", cairn::test::sha256(bytes)}};
-  if (one.pieces.size() == 1) return out;
+  if (!one.sliced()) return out;
   out["covered"] = true;
   if (!cairn::dtype_assembles_in_tensorflow(sample.dtype)) out["exact_match_only"] = true;
   for (const auto& box : std::set<Box>(one.pieces.begin(), one.pieces.end())) {
@@ -207,7 +227,8 @@ void save(cairn::CheckpointManager& manager, int rank, const Plan& plan, int ste
   for (const auto& one : plan.tensors) {
     const auto& held = one.held[static_cast<std::size_t>(rank)];
     if (one.kind == Planned::plain) {
-      mine.add(one.sample, held, one.style);
+      mine.add(one.sample, held, one.style,
+               [&](cairn::LocalTensor tensor) { return stored(one.storage, std::move(tensor)); });
     } else if (one.kind == Planned::ragged) {
       const auto content = held.empty() ? "" : bytes_of(one.sample, held[0], version);
       rows.resize(content.size() / sizeof rows[0]);

@@ -81,6 +81,22 @@ TEST_P(Conformance, ReadBeyondTheEndIsDataLoss) {
   EXPECT_EQ(four[3], std::byte{'5'});
 }
 
+TEST_P(Conformance, SeveralWriteDisjointPartsOfOneFile) {
+  EXPECT_CAIRN_ERROR(files().open_write(at("a")), Code::not_found, "cannot open file");
+  files().create(at("a"))->close();
+  const auto low = files().open_write(at("a")), high = files().open_write(at("a"));
+  high->write_at(6, std::as_bytes(std::span("world", 5)));
+  high->sync();
+  low->write_at(0, std::as_bytes(std::span("hello", 5)));
+  low->sync();
+  EXPECT_EQ(read("a"), std::string("hello\0world", 11));
+  std::array<std::byte, 1> one{};
+  low->read_at(10, one);
+  EXPECT_EQ(one[0], std::byte{'d'});
+  files().create_directory(at("sub"));
+  EXPECT_CAIRN_ERROR(files().open_write(at("sub")), Code::io, "Is a directory");
+}
+
 TEST_P(Conformance, NegativeOffsetsAreRefused) {
   auto file = files().create(at("a"));
   std::array<std::byte, 1> one{};

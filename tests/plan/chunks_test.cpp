@@ -23,7 +23,8 @@ TEST(Chunks, AreContiguousBoxesWithinTheLimit) {
     boxes::for_each_element(
         box, [&](const Dims& at) { number.emplace(at, static_cast<std::int64_t>(number.size())); });
     std::int64_t next = 0;
-    for (const auto& chunk : cut_into_chunks(box, element, limit)) {
+    const auto align = boxes::chance(random, 50) ? boxes::draw(random, 1, 40) : 1;
+    for (const auto& chunk : cut_into_chunks(box, element, limit, align)) {
       EXPECT_EQ(chunk.offset, next * element);
       EXPECT_EQ(chunk.bytes, chunk.box.count() * element);
       EXPECT_TRUE(chunk.bytes <= limit || chunk.box.count() == 1);
@@ -31,6 +32,21 @@ TEST(Chunks, AreContiguousBoxesWithinTheLimit) {
     }
     EXPECT_EQ(next, box.count());
   }
+}
+
+TEST(Chunks, BeginOnPagesWhereTheBoxAllowsIt) {
+  // Rows of 24 bytes: 512 of them are 3 pages.
+  const auto rows = cut_into_chunks(Box::whole({5000, 3}), 8, 30000, 4096);
+  ASSERT_EQ(rows.size(), 5u);
+  EXPECT_EQ(rows.back().offset + rows.back().bytes, 5000 * 24);
+  for (const auto& chunk : rows) EXPECT_EQ(chunk.offset % 4096, 0) << chunk.offset;
+  // Each row of 16 KiB is cut at pages, and begins on one.
+  for (const auto& chunk : cut_into_chunks(Box::whole({3, 8192}), 2, 5000, 4096)) {
+    EXPECT_EQ(chunk.offset % 4096, 0) << chunk.offset;
+  }
+  // 4096 rows of 7 bytes do not fit: as without.
+  EXPECT_EQ(cut_into_chunks(Box::whole({5000, 7}), 1, 10000, 4096),
+            cut_into_chunks(Box::whole({5000, 7}), 1, 10000));
 }
 
 TEST(Chunks, AreAsFewAndAsEvenAsTheBoxAllows) {

@@ -51,6 +51,7 @@ void NToMCase::save(std::shared_ptr<Group> group, const std::filesystem::path& d
              static_cast<int>(seed % 3));
   }
   mine.add_string("words", words);
+  mine.state().store(storage);
   mine.fill();
   CheckpointManager(group, directory, options).save(7, mine.state());
 }

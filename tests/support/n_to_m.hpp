@@ -19,6 +19,7 @@ struct NToMCase {
   std::string restore(std::shared_ptr<Group>, const std::filesystem::path&, ManagerOptions) const;
 
   unsigned seed;
+  Storage storage = Storage::automatic;  ///< of the tensors that are saved
   std::vector<Sample> samples;
   std::vector<std::vector<std::vector<Box>>> held, wanted;  ///< [sample][rank]
   std::vector<std::string> words{"", "two words", std::string(300, 'x')};

@@ -95,7 +95,8 @@ void SampleState::each_element(const Part& part, const Visit& visit) {
   }
 }
 
-void SampleState::add(const Sample& sample, const std::vector<Box>& boxes, int style) {
+void SampleState::add(const Sample& sample, const std::vector<Box>& boxes, int style,
+                      const Mark& mark) {
   const auto item = static_cast<std::int64_t>(dtype_size(sample.dtype));
   std::vector<LocalTensor> slices;
   for (const auto& box : boxes) {
@@ -124,11 +125,8 @@ void SampleState::add(const Sample& sample, const std::vector<Box>& boxes, int s
     slices.push_back(slice(sample.dtype, static_cast<void*>(kept.memory.data() + kept.first * item),
                            sample.shape, box.start, box.extent, kept.strides));
   }
-  if (slices.empty()) {
-    state_.add(sample.key, nothing(sample.dtype, sample.shape));
-  } else {
-    state_.add(sample.key, patches(std::move(slices)));
-  }
+  auto tensor = slices.empty() ? nothing(sample.dtype, sample.shape) : patches(std::move(slices));
+  state_.add(sample.key, mark ? mark(std::move(tensor)) : std::move(tensor));
 }
 
 void SampleState::add_string(const std::string& key, std::vector<std::string> values) {

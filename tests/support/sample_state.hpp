@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <random>
 #include <string>
 #include <vector>
@@ -38,7 +39,9 @@ class SampleState {
   SampleState& operator=(const SampleState&) = delete;
 
   /// style 0: contiguous; 1: halos of one around each dimension; 2: column-major.
-  void add(const Sample&, const std::vector<Box>& boxes, int style);
+  /// `mark` may change the tensor before it goes to the state.
+  using Mark = std::function<LocalTensor(LocalTensor)>;
+  void add(const Sample&, const std::vector<Box>& boxes, int style, const Mark& mark = {});
   void add_string(const std::string& key, std::vector<std::string> values);
   void fill();    ///< the right contents; halos are poisoned
   void poison();  ///< all bytes wrong

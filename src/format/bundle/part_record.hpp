@@ -17,7 +17,7 @@ struct PartRecord {
   int num_files = 0;              ///< NNNNN of the final names
   CheckpointMeta meta;
   /// The entries of this rank, with final file numbers. A plain tensor may come from several ranks:
-  /// then each has its own boxes of it.
+  /// then each has its own runs of it (boxes, each contiguous in the file, with its own checksum).
   std::vector<StoredTensor> tensors;
 };
 

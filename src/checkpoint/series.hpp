@@ -1,5 +1,6 @@
 #pragma once
-/// What a CheckpointManager holds, for the files that implement it.
+/// The checkpoints of one name in one directory: the engine behind CheckpointManager and
+/// Checkpoint.
 #include <memory>
 #include <optional>
 #include <string>
@@ -27,21 +28,27 @@ auto guarded(Group& group, F&& function) {
   }
 }
 
-struct CheckpointManager::Impl {
+/// Members marked collective are to be called under guarded(). What is said of the members of
+/// CheckpointManager holds for those of the same name here.
+struct Series {
   Job job;
+  bool keeps_state_file = true;
   std::string policy;  // description
   // Rank 0 only.
-  std::optional<commit::Ownership> ownership;
+  std::optional<commit::OwnedName> ownership;
   std::vector<CatalogEntry> catalog;
   std::optional<std::int64_t> restored_step;
   std::int64_t head = -1;          // sequence of the checkpoint that the state descends from
   std::int64_t last_sequence = 0;  // failed saves use theirs up
   std::optional<commit::Transaction> unwithdrawn;  // failed, but recovery could still complete it
 
-  Impl(std::shared_ptr<Group> group, io::Path directory, ManagerOptions options);
+  Series(std::shared_ptr<Group> group, io::Path directory, commit::Naming naming,
+         ManagerOptions options);
 
-  void open_directory();
+  void open_directory();                                                             // collective
+  std::string save(std::int64_t step, const State& state, const SaveOptions& = {});  // collective
   void require_writable(const char* what) const;
+  void write_state_file(const std::vector<CatalogEntry>&) const;
 
   struct Prepared {
     commit::Transaction save;
@@ -59,10 +66,13 @@ struct CheckpointManager::Impl {
   };
   Choices choose();
   bool changed_meanwhile(std::int64_t step);
-  CheckpointContents tell_contents(std::int64_t step);
   RestoreReport restore_step(std::int64_t step, State&, const RestoreOptions&);
   void remember_damage(std::int64_t step, const Error&);
   const CatalogEntry* find(std::int64_t step) const;
+};
+
+struct CheckpointManager::Impl : Series {
+  using Series::Series;
 };
 
 }  // namespace cairn

@@ -1,0 +1,90 @@
+#pragma once
+/// Single bundles, by one process and without a manager: what a registered saver writes, what a
+/// tool reads, and the merge of several into one. A bundle is a checkpoint that any reader opens.
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cairn/box.hpp"
+#include "cairn/contents.hpp"
+#include "cairn/dtype.hpp"
+
+namespace cairn {
+
+namespace io {
+class FileSystem;
+}
+
+/// Writes one bundle: PREFIX.data-00000-of-00001, then PREFIX.index. Not collective; one thread at
+/// a time. Its directory must exist. Nothing is visible under PREFIX.index before finish().
+class BundleWriter {
+ public:
+  /// Throws already_exists if the bundle is there. file_system: none is POSIX.
+  explicit BundleWriter(std::filesystem::path prefix,
+                        std::shared_ptr<io::FileSystem> file_system = nullptr);
+  /// Without finish(): removes what was written.
+  ~BundleWriter();
+  BundleWriter(BundleWriter&&) noexcept;
+  BundleWriter& operator=(BundleWriter&&) noexcept;
+
+  /// A whole tensor: element_count(shape) elements at `data`, row-major. The bytes are written
+  /// before it returns. Throws invalid_argument for a key that State::add would refuse.
+  void add(const std::string& key, DType dtype, const Dims& shape, const void* data);
+  template <Element T>
+  void add(const std::string& key, const T* data, const Dims& shape) {
+    add(key, dtype_of<T>::value, shape, data);
+  }
+  /// One slice of a tensor; others may be in other bundles. Elements as above, of the slice.
+  void add_slice(const std::string& key, DType dtype, const Dims& shape, const Box& slice,
+                 const void* data);
+  void add_strings(const std::string& key, const Dims& shape, std::span<const std::string> values);
+
+  /// Makes it durable and visible. Nothing can be added afterwards.
+  void finish();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Reads a checkpoint of any origin. Not collective; one thread at a time.
+class BundleReader {
+ public:
+  /// Throws not_found or data_loss.
+  explicit BundleReader(const std::filesystem::path& prefix,
+                        std::shared_ptr<io::FileSystem> file_system = nullptr);
+
+  const CheckpointContents& contents() const { return contents_; }
+  /// The elements of a tensor, or of a box of it: row-major bytes, little-endian. Whatever stored
+  /// slice they come from is checked whole. Throws not_found, data_loss, invalid_argument.
+  std::string read(const std::string& key) const;
+  std::string read(const std::string& key, const Box& box) const;
+  std::vector<std::string> read_strings(const std::string& key) const;
+
+ private:
+  const StoredTensor& tensor(const std::string& key) const;
+  std::shared_ptr<io::FileSystem> files_;
+  CheckpointContents contents_;
+};
+
+struct MergeOptions {
+  bool remove_inputs = false;  ///< and the directories that this empties
+  bool allow_missing = false;  ///< pass over prefixes without an index; one must be there
+  bool overwrite = false;      ///< replace a checkpoint at the destination
+  std::shared_ptr<io::FileSystem> file_system = nullptr;  ///< none: POSIX
+};
+
+/// One checkpoint out of several: entries are joined, data files are linked (or copied, where the
+/// file system has no links) under the destination's names, and committed as a save is: a crash at
+/// any instant leaves the inputs or the whole result. By one process, which must be alone in the
+/// destination's directory. Bytes are not read. Data files that nothing refers to stay behind.
+/// Throws, naming key and prefixes: invalid_argument for a key that comes twice, slices of one
+/// tensor that overlap or disagree on dtype or shape, inputs of different byte order, and tensors
+/// that remain incomplete; data_loss for a damaged input; not_found, already_exists.
+void merge_checkpoints(const std::vector<std::filesystem::path>& prefixes,
+                       const std::filesystem::path& destination, const MergeOptions& options = {});
+
+}  // namespace cairn

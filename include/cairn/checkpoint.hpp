@@ -1,0 +1,103 @@
+#pragma once
+/// Checkpoints as tf.train.Checkpoint has them: a state saved under a prefix that the caller names,
+/// numbered or not, and restored from any path, as far as the two fit.
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cairn/checkpoint_manager.hpp"
+#include "cairn/mesh.hpp"
+
+namespace cairn {
+
+/// Members as in ManagerOptions.
+struct CheckpointOptions {
+  /// save(): replace a checkpoint of the same number. (write() always replaces.)
+  bool overwrite = false;
+  bool verify_first = false;
+  bool object_graph = false;
+  std::int64_t chunk_bytes = std::int64_t{16} << 20;
+  double owner_wait_seconds = 10;
+  std::shared_ptr<const ShardingCallback> policy = nullptr;
+  std::function<DeviceTask(int rank, const LocalTensor&)> device_of = nullptr;
+  std::shared_ptr<io::FileSystem> file_system = nullptr;
+};
+
+/// How far a restore went. Keys are those of the state or of the checkpoint. A copy speaks of the
+/// same restore. Members that are not marked collective give the same answer on all ranks.
+///
+/// What is added to the state after the restore is filled from the same checkpoint by fill(), which
+/// the assertions call first: so tensors may be created when their shapes are known.
+class LoadStatus {
+ public:
+  const std::string& prefix() const;
+  /// In the checkpoint and in no rank's state so far.
+  const std::vector<std::string>& unused_keys() const;
+  /// In the state of some rank and not in the checkpoint: they keep what is in memory.
+  const std::vector<std::string>& missing_keys() const;
+
+  /// Collective. Restores what was added to the state since. Does nothing where nothing was.
+  const LoadStatus& fill() const;
+
+  /// Collective. Each returns *this or throws not_found, naming the keys.
+  const LoadStatus& assert_consumed() const;                  ///< neither list has a key
+  const LoadStatus& assert_existing_objects_matched() const;  ///< all of the state was found
+  const LoadStatus& assert_nontrivial_match() const;          ///< something was found
+  /// Says that unused keys are no mistake; else rank 0 logs a warning when the status ends without
+  /// an assertion.
+  const LoadStatus& expect_partial() const;
+
+ private:
+  friend class Checkpoint;
+  struct Impl;
+  explicit LoadStatus(std::shared_ptr<Impl> impl);
+  std::shared_ptr<Impl> impl_;
+};
+
+/// A state with a save counter. Members that save or restore are collective, with the same
+/// arguments on all ranks; what is said of CheckpointManager about errors and crashes holds here.
+/// While it lives it owns, on rank 0, the directory that it saved to last. Checkpoints of this
+/// process under other names may lie in the same directory.
+class Checkpoint {
+ public:
+  /// The state must live as long as this object and its statuses. It may grow. With a mesh, which
+  /// must have as many ranks as the group, slices made by its layouts belong to this job.
+  Checkpoint(std::shared_ptr<Group> group, State& state, CheckpointOptions options = {});
+  Checkpoint(std::shared_ptr<Group> group, const Mesh& mesh, State& state,
+             CheckpointOptions options = {});
+  ~Checkpoint();
+  Checkpoint(Checkpoint&&) noexcept;
+  Checkpoint& operator=(Checkpoint&&) noexcept;
+
+  /// Saves PREFIX-N, N one more than the last, with the counter under "save_counter", and writes
+  /// the `checkpoint` state file. Returns the path. A failed save uses no number up.
+  std::string save(const std::filesystem::path& prefix);
+  /// Saves exactly PREFIX, over what is there: no counter, no state file.
+  std::string write(const std::filesystem::path& prefix);
+
+  /// Restores what save() made, the counter included, from a prefix or a SavedModel's directory.
+  /// Keys that only one side has are in the status, and no error until it is asked. Throws
+  /// not_found if there is no checkpoint; invalid_argument for other dtypes and shapes, unless the
+  /// options convert; data_loss.
+  LoadStatus restore(const std::filesystem::path& path, const RestoreOptions& options = {});
+  /// The same without the counter, for what write() made.
+  LoadStatus read(const std::filesystem::path& path, const RestoreOptions& options = {});
+
+  std::int64_t save_counter() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Collective. The newest checkpoint by the directory's `checkpoint` state file, as
+/// tf.train.latest_checkpoint finds it: an absolute path, or nothing. Looks at no data;
+/// CheckpointManager::restore_latest does.
+std::optional<std::string> latest_checkpoint(const std::shared_ptr<Group>& group,
+                                             const std::filesystem::path& directory,
+                                             std::shared_ptr<io::FileSystem> file_system = nullptr);
+
+}  // namespace cairn

@@ -1,0 +1,313 @@
+// Checkpoint and LoadStatus: TensorFlow's face on the engine.
+#include "cairn/checkpoint.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "base/text.hpp"
+#include "cairn/log.hpp"
+#include "checkpoint/on_mesh.hpp"
+#include "checkpoint/prefix.hpp"
+#include "checkpoint/restore.hpp"
+#include "checkpoint/series.hpp"
+#include "commit/state_file.hpp"
+#include "group/collectives.hpp"
+
+namespace cairn {
+namespace {
+
+constexpr const char* counter_key = "save_counter";
+
+ManagerOptions engine_options(const CheckpointOptions& options) {
+  ManagerOptions engine;
+  engine.max_to_keep = 0;
+  engine.overwrite = options.overwrite;
+  engine.verify_first = options.verify_first;
+  engine.object_graph = options.object_graph;
+  engine.chunk_bytes = options.chunk_bytes;
+  engine.owner_wait_seconds = options.owner_wait_seconds;
+  engine.policy = options.policy;
+  engine.device_of = options.device_of;
+  engine.file_system = options.file_system;
+  return engine;
+}
+
+std::string list_text(const std::vector<std::string>& keys) {
+  constexpr std::size_t shown = 10;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(shown, keys.size()); ++i) {
+    text += cat(i ? ", '" : "'", keys[i], "'");
+  }
+  if (keys.size() > shown) text += cat(" and ", keys.size() - shown, " more");
+  return text;
+}
+
+// A SavedModel keeps its checkpoint inside.
+io::Path checkpoint_in(io::FileSystem& files, const io::Path& path) {
+  const auto status = files.status(path);
+  if (status && status->is_directory && files.status(path / "saved_model.pb")) {
+    return path / "variables" / "variables";
+  }
+  if (status && status->is_directory && !files.status(io::Path(path) += ".index")) {
+    throw Error(Code::not_found, cat("there is no checkpoint ", path.string()),
+                "it is a directory, and not a SavedModel's",
+                "Give a checkpoint's prefix; latest_checkpoint finds the newest one's.")
+        .at(path.string());
+  }
+  return path;
+}
+
+}  // namespace
+
+struct LoadStatus::Impl {
+  Job job;
+  State* state;
+  CheckpointContents contents;
+  RestoreOptions options;
+  std::shared_ptr<std::int64_t> counter;  // null: not wanted
+  std::set<std::string> seen;             // keys of this rank's state that were looked for
+  std::vector<std::string> unused, missing;
+  bool matched = false;  // a key of any rank's state
+  bool expected = false;
+
+  ~Impl() {
+    if (expected || !job.root() || unused.empty()) return;
+    try {
+      log(LogLevel::warning,
+          cat(unused.size(), " keys of ", contents.prefix, " were not used: ", list_text(unused),
+              ". LoadStatus::expect_partial() says that this is meant"));
+    } catch (...) {  // a message is not worth the process
+    }
+  }
+
+  // Collective.
+  void fill(bool first) {
+    State added;
+    for (const auto& [key, tensor] : state->tensors()) {
+      if (!seen.count(key)) added.add(key, tensor);
+    }
+    const auto ours = static_cast<std::int64_t>(added.tensors().size());
+    if (all_reduce(*job.group, ours, Group::Op::max) == 0 && !first) return;
+    if (first && counter) {
+      together(*job.group, [&] { added.add(counter_key, *counter); });
+    }
+    auto report = restore_state(job, contents, added, fitting(added));
+    std::int64_t found = 0;
+    for (const auto& [key, tensor] : added.tensors()) {
+      seen.insert(key);
+      found += key != counter_key && std::find(report.kept_keys.begin(), report.kept_keys.end(),
+                                               key) == report.kept_keys.end();
+    }
+    matched |= all_reduce(*job.group, found, Group::Op::max) > 0;
+    if (first) {
+      unused = std::move(report.unused_keys);
+    } else {
+      std::erase_if(unused, [&](const auto& key) {
+        return !std::binary_search(report.unused_keys.begin(), report.unused_keys.end(), key);
+      });
+    }
+    missing.insert(missing.end(), report.kept_keys.begin(), report.kept_keys.end());
+    std::sort(missing.begin(), missing.end());
+  }
+
+  // Collective. The options for these keys: one that is named and not in the state yet is no
+  // mistake, since it may come later.
+  RestoreOptions fitting(const State& added) const {
+    auto fit = options;
+    fit.all_may_be_missing = true;
+    fit.may_be_missing.clear();
+    std::set<std::string> named;
+    for (const auto& [key, stored] : options.rename) named.insert(key);
+    for (const auto& [key, offset] : options.offset) named.insert(key);
+    for (const auto& [key, how] : options.convert_keys) named.insert(key);
+    std::vector<std::int64_t> known;
+    for (const auto& key : named) known.push_back(added.find(key) != nullptr);
+    if (!known.empty()) job.group->all_reduce(known, Group::Op::max);
+    for (std::size_t i = 0; const auto& key : named) {
+      if (known[i++] != 0) continue;
+      fit.rename.erase(key);
+      fit.offset.erase(key);
+      fit.convert_keys.erase(key);
+    }
+    return fit;
+  }
+
+  [[noreturn]] void refuse(const std::string& problem, const std::vector<std::string>& keys,
+                           const std::string& way_out) const {
+    throw Error(Code::not_found, problem, keys.empty() ? "" : list_text(keys), way_out)
+        .at(contents.prefix);
+  }
+  void require_all_found() const {
+    if (missing.empty()) return;
+    refuse(cat(missing.size(), " keys of the state are not in ", contents.prefix), missing,
+           "They keep what is in memory; allow it by not asserting.");
+  }
+};
+
+LoadStatus::LoadStatus(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+const std::string& LoadStatus::prefix() const { return impl_->contents.prefix; }
+const std::vector<std::string>& LoadStatus::unused_keys() const { return impl_->unused; }
+const std::vector<std::string>& LoadStatus::missing_keys() const { return impl_->missing; }
+
+const LoadStatus& LoadStatus::fill() const {
+  guarded(*impl_->job.group, [&] { impl_->fill(false); });
+  return *this;
+}
+
+const LoadStatus& LoadStatus::assert_consumed() const {
+  fill();
+  impl_->expected = true;
+  impl_->require_all_found();
+  if (!impl_->unused.empty()) {
+    impl_->refuse(
+        cat(impl_->unused.size(), " keys of ", impl_->contents.prefix, " are in no rank's state"),
+        impl_->unused, "Add them to the state, or assert less.");
+  }
+  return *this;
+}
+
+const LoadStatus& LoadStatus::assert_existing_objects_matched() const {
+  fill();
+  impl_->expected = true;
+  impl_->require_all_found();
+  return *this;
+}
+
+const LoadStatus& LoadStatus::assert_nontrivial_match() const {
+  fill();
+  impl_->expected = true;
+  if (!impl_->matched) {
+    impl_->refuse(cat("nothing of the state is in ", impl_->contents.prefix), {},
+                  "cairn show lists its keys; RestoreOptions::rename maps them.");
+  }
+  return *this;
+}
+
+const LoadStatus& LoadStatus::expect_partial() const {
+  impl_->expected = true;
+  return *this;
+}
+
+struct Checkpoint::Impl {
+  std::shared_ptr<Group> group;
+  State* state;
+  ManagerOptions options;
+  std::shared_ptr<std::int64_t> counter = std::make_shared<std::int64_t>(0);
+  std::unique_ptr<Series> numbered, single;  // where the last save() and write() went
+
+  // Collective. The engine for this prefix; the one before gives its directory up.
+  Series& series(std::unique_ptr<Series>& held, const io::Path& prefix, bool is_numbered) {
+    const auto directory = prefix.parent_path();
+    const auto name = prefix.filename().string();
+    const bool same = held && held->job.directory == directory && held->job.naming.name == name;
+    if (same) return *held;
+    held.reset();
+    group->barrier();  // rank 0 has given it up
+    auto engine = options;
+    engine.overwrite |= !is_numbered;
+    auto next = std::make_unique<Series>(group, directory, commit::Naming(name, is_numbered),
+                                         std::move(engine));
+    next->keeps_state_file = is_numbered;
+    next->open_directory();
+    held = std::move(next);
+    return *held;
+  }
+
+  LoadStatus load(const io::Path& path, const RestoreOptions& restore, bool with_counter) {
+    return guarded(*group, [&] {
+      const auto whole = checked_prefix(*group, path);
+      auto status = std::make_shared<LoadStatus::Impl>();
+      status->job = Job{group, options.file_system ? options.file_system : io::posix_file_system(),
+                        whole.parent_path(), whole.filename().string(), options};
+      status->state = state;
+      status->options = restore;
+      if (with_counter) status->counter = counter;
+      const auto found =
+          from_root(*group, [&] { return checkpoint_in(*status->job.files, whole).string(); });
+      status->contents = tell_contents(status->job, found);
+      status->expected = true;  // until it is known
+      status->fill(true);
+      status->expected = false;
+      return LoadStatus(std::move(status));
+    });
+  }
+};
+
+Checkpoint::Checkpoint(std::shared_ptr<Group> group, State& state, CheckpointOptions options)
+    : impl_(std::make_unique<Impl>()) {
+  if (!group) throw Error(Code::invalid_argument, "the group of a Checkpoint is null");
+  impl_->group = std::move(group);
+  impl_->state = &state;
+  impl_->options = engine_options(options);
+}
+
+Checkpoint::Checkpoint(std::shared_ptr<Group> group, const Mesh& mesh, State& state,
+                       CheckpointOptions options)
+    : Checkpoint(std::move(group), state, std::move(options)) {
+  guarded(*impl_->group, [&] { require_mesh(*impl_->group, mesh); });
+}
+
+Checkpoint::~Checkpoint() = default;
+Checkpoint::Checkpoint(Checkpoint&&) noexcept = default;
+Checkpoint& Checkpoint::operator=(Checkpoint&&) noexcept = default;
+
+std::string Checkpoint::save(const std::filesystem::path& prefix) {
+  auto& self = *impl_;
+  return guarded(*self.group, [&] {
+    const auto whole = checked_prefix(*self.group, prefix);
+    auto& series = self.series(self.numbered, whole, true);
+    require_same(*self.group, "the save counter", cat(*self.counter));
+    ++*self.counter;
+    try {
+      auto state = together(*self.group, [&] {
+        auto with_counter = *self.state;
+        with_counter.add(counter_key, *self.counter);
+        return with_counter;
+      });
+      return series.save(*self.counter, state);
+    } catch (const Error& error) {
+      if (error.code() != Code::durability_unknown) --*self.counter;
+      throw;
+    }
+  });
+}
+
+std::string Checkpoint::write(const std::filesystem::path& prefix) {
+  auto& self = *impl_;
+  return guarded(*self.group, [&] {
+    const auto whole = checked_prefix(*self.group, prefix);
+    return self.series(self.single, whole, false).save(0, *self.state);
+  });
+}
+
+LoadStatus Checkpoint::restore(const std::filesystem::path& path, const RestoreOptions& options) {
+  return impl_->load(path, options, true);
+}
+
+LoadStatus Checkpoint::read(const std::filesystem::path& path, const RestoreOptions& options) {
+  return impl_->load(path, options, false);
+}
+
+std::int64_t Checkpoint::save_counter() const { return *impl_->counter; }
+
+std::optional<std::string> latest_checkpoint(const std::shared_ptr<Group>& group,
+                                             const std::filesystem::path& directory,
+                                             std::shared_ptr<io::FileSystem> file_system) {
+  if (!group) throw Error(Code::invalid_argument, "the group of latest_checkpoint is null");
+  const auto files = file_system ? std::move(file_system) : io::posix_file_system();
+  return guarded(*group, [&]() -> std::optional<std::string> {
+    const auto whole = std::filesystem::absolute(directory).lexically_normal();
+    require_same(*group, "the directory", whole.string());
+    const auto found = from_root(*group, [&]() -> std::string {
+      if (!files->status(whole)) return "";
+      const auto state = commit::read_state_file(*files, whole);
+      if (!state || state->model_checkpoint_path.empty()) return "";
+      const auto path = (whole / state->model_checkpoint_path).lexically_normal();
+      return files->status(io::Path(path) += ".index") ? path.string() : "";
+    });
+    if (found.empty()) return std::nullopt;
+    return found;
+  });
+}
+
+}  // namespace cairn

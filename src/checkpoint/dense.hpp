@@ -1,0 +1,52 @@
+#pragma once
+/// Dense tensors: one plain row-major entry each, though several slices make them up. Slices travel
+/// to the ranks that write the runs of bytes that they belong to; all runs of all dense tensors lie
+/// in one data file.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cairn/contents.hpp"
+#include "cairn/state.hpp"
+#include "checkpoint/job.hpp"
+#include "plan/exchange.hpp"
+
+namespace cairn {
+
+struct DenseTensor {
+  /// A slice, and who brings it.
+  struct Part {
+    Box box;
+    int rank;
+    int slice;  ///< index in that rank's LocalTensor
+  };
+  std::string key;
+  DType dtype{};
+  Dims shape;
+  std::vector<Part> parts;  ///< they make up the tensor
+};
+
+/// Who writes what, and how it gets there. The same on all ranks. The exchange runs backwards: its
+/// sources are the runs, each one chunk, "held" by their writers; its targets are the slices, and
+/// each piece goes from the target to the source. So a writer completes the runs of one round
+/// before the next begins.
+struct DensePlan {
+  std::vector<DenseTensor> tensors;
+  std::vector<plan::Source> runs;
+  std::vector<std::int64_t> offsets;  ///< of the runs, in the data file
+  std::vector<plan::Target> slices;
+  plan::ExchangePlan exchange;
+  std::vector<bool> writers;  ///< by rank: whether it has a run
+  std::int64_t bytes = 0;     ///< length of the data file; 0: there is no dense tensor
+};
+
+/// Runs begin and end on pages where a tensor's extents allow it, so that no two ranks write to one
+/// page, and are small against a rank's share, so that most bytes stay on a rank that has them.
+DensePlan plan_dense(std::vector<DenseTensor>, int ranks, std::int64_t chunk_bytes);
+
+/// Collective. Makes the data file and writes it; each rank syncs what it wrote. Returns the runs
+/// of this rank as entries that are not `sliced`. A rank takes at most three chunks of memory.
+std::vector<StoredTensor> write_dense(const Job&, const State&, const DensePlan&, int file_number,
+                                      const io::Path& path);
+
+}  // namespace cairn

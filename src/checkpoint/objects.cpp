@@ -1,0 +1,228 @@
+#include "checkpoint/objects.hpp"
+
+#include <cstring>
+#include <map>
+#include <set>
+
+#include "base/checksum.hpp"
+#include "base/text.hpp"
+#include "base/wire.hpp"
+#include "cairn/error.hpp"
+#include "checkpoint/resolve.hpp"
+#include "format/bundle/object_graph.hpp"
+#include "group/collectives.hpp"
+#include "model/graph_builder.hpp"
+#include "model/graph_index.hpp"
+#include "model/object_path.hpp"
+
+namespace cairn {
+namespace {
+
+constexpr std::string_view counter_path = "save_counter";
+constexpr std::size_t missing_shown = 8;
+
+// A scalar that lives as long as the state that it is in.
+class OwnCounter : public SliceMemory {
+ public:
+  explicit OwnCounter(std::int64_t value) : value_(value) {}
+  void read(const Box&, std::byte* out) const override { std::memcpy(out, &value_, sizeof value_); }
+  void write(const Box&, const std::byte*) override {
+    throw Error(Code::internal, "a save counter is not restored");
+  }
+  const std::byte* contiguous() const override {
+    return reinterpret_cast<const std::byte*>(&value_);
+  }
+  bool writable() const override { return false; }
+
+ private:
+  std::int64_t value_;
+};
+
+class OwnString : public StringMemory {
+ public:
+  explicit OwnString(std::string value) : value_(std::move(value)) {}
+  std::vector<std::string> get() const override { return {value_}; }
+  void set(std::vector<std::string>) override {
+    throw Error(Code::internal, "an object graph is not restored");
+  }
+
+ private:
+  std::string value_;
+};
+
+struct Keys {
+  std::vector<std::string> stored;  // one a tensor of the state
+  std::string message;              // to rank 0
+};
+
+// Local: where each tensor of this rank goes.
+Keys choose_keys(const State& state) {
+  const auto& notes = state.objects();
+  std::optional<GraphIndex> index;
+  if (notes.graph) index.emplace(*notes.graph);
+  std::map<std::string, std::string_view> taken;
+  Keys keys;
+  WireWriter writer;
+  writer.put(std::uint64_t{state.tensors().size()});
+  for (const auto& [key, tensor] : state.tensors()) {
+    if (key == object_graph_key) {
+      throw Error(Code::invalid_argument, cat("the state has a tensor '", key, "'"),
+                  "saves make it themselves with ManagerOptions::object_graph",
+                  "Use State::carry() for a graph of your own.")
+          .of_tensor(key);
+    }
+    const auto named = notes.names.find(key);
+    const auto name = named == notes.names.end() ? "" : named->second;
+    const auto stored = index ? index->key_of(key, name).value_or(key) : object_key(key);
+    const auto [other, fresh] = taken.emplace(stored, key);
+    if (!fresh) {
+      throw Error(Code::invalid_argument,
+                  cat("tensors '", other->second, "' and '", key, "' are one object"),
+                  cat("both would be stored under '", stored, "'"),
+                  "Leave one of them out of the state.")
+          .of_tensor(key);
+    }
+    writer.put(key).put(stored).put(name);
+    keys.stored.push_back(stored);
+  }
+  writer.put(std::uint64_t{notes.aliases.size()});
+  for (const auto& [path, target] : notes.aliases) writer.put(path).put(target);
+  keys.message = writer.take();
+  return keys;
+}
+
+// What all ranks have.
+struct Everything {
+  std::map<std::string, ObjectValue> values;  // by stored key
+  std::vector<std::pair<std::string, std::string>> aliases;
+};
+
+std::string join_messages(std::string low, std::string high) {
+  if (low.compare(high) != 0) low += high;  // most ranks have the same keys
+  return low;
+}
+
+Everything read_messages(std::string_view messages) {
+  Everything all;
+  for (WireReader reader(messages); !reader.empty();) {
+    for (auto left = reader.get<std::uint64_t>(); left > 0; --left) {
+      auto key = reader.get<std::string>();
+      auto stored = reader.get<std::string>();
+      auto name = reader.get<std::string>();
+      auto& value = all.values[std::move(stored)];
+      if (value.key.empty()) value.key = std::move(key);
+      if (!value.name.empty() && !name.empty() && value.name != name) {
+        throw Error(Code::disagreement, cat("ranks call the variable '", value.key, "' '",
+                                            value.name, "' and '", name, "'"))
+            .of_tensor(value.key);
+      }
+      if (value.name.empty()) value.name = std::move(name);
+    }
+    for (auto left = reader.get<std::uint64_t>(); left > 0; --left) {
+      auto path = reader.get<std::string>();
+      all.aliases.emplace_back(std::move(path), reader.get<std::string>());
+    }
+  }
+  return all;
+}
+
+// Whether some rank has the value of an attribute. Tables and the like keep it in several tensors,
+// whose keys differ from the attribute's behind ".ATTRIBUTES/"; no other attribute has them.
+bool is_there(const Everything& all, const std::set<std::string_view>& attributes,
+              const std::string& key) {
+  if (all.values.count(key)) return true;
+  const auto at = key.find(cat(attributes_part, '/'));
+  if (at == key.npos) return false;
+  const auto object = key.substr(0, at + attributes_part.size() + 1);
+  for (auto value = all.values.lower_bound(object);
+       value != all.values.end() && value->first.starts_with(object); ++value) {
+    if (!attributes.count(value->first)) return true;
+  }
+  return false;
+}
+
+struct Made {
+  std::string graph;
+  std::string counter_key;  // empty: no counter is added
+};
+
+Made make(const State& state, Everything all, bool wants_counter) {
+  Made made;
+  if (const auto& carried = state.objects().graph) {
+    std::set<std::string_view> attributes;
+    for (const auto& node : carried->nodes) {
+      for (const auto& attribute : node.attributes) attributes.insert(attribute.key);
+    }
+    std::set<std::string> missing;
+    for (const auto key : attributes) {
+      if (!is_there(all, attributes, std::string(key))) missing.emplace(key);
+    }
+    if (wants_counter) {
+      const auto counter = GraphIndex(*carried).key_of(counter_path);
+      if (counter && missing.erase(*counter)) made.counter_key = *counter;
+    }
+    if (!missing.empty()) {
+      std::string list;
+      std::size_t shown = 0;
+      for (const auto& key : missing) {
+        if (shown++ == missing_shown) {
+          list += ", …";
+          break;
+        }
+        list += cat(list.empty() ? "'" : ", '", key, "'");
+      }
+      throw Error(Code::invalid_argument,
+                  cat("the object graph that the state carries names ", missing.size(),
+                      missing.size() == 1 ? " tensor" : " tensors", " that no rank has"),
+                  list, "Add them to the state, or take them out with ObjectGraph::forget().");
+    }
+    made.graph = bundle::encode_object_graph(*carried);
+    return made;
+  }
+  const auto counter = object_key(counter_path);
+  if (wants_counter && !all.values.count(counter)) {
+    made.counter_key = counter;
+    all.values[counter] = {std::string(counter_path), std::string(counter_path)};
+  }
+  std::vector<ObjectValue> values;
+  for (auto& [stored, value] : all.values) values.push_back(std::move(value));
+  made.graph =
+      bundle::encode_object_graph(build_object_graph(std::move(values), std::move(all.aliases)));
+  return made;
+}
+
+}  // namespace
+
+State with_object_graph(Group& group, const State& given,
+                        std::optional<std::int64_t> save_counter) {
+  const auto resolved = resolve(group, given);
+  const State& state = resolved ? *resolved : given;
+  Keys keys;
+  const auto carried = together(group, [&] {
+    const auto& graph = state.objects().graph;
+    const auto bytes = graph ? bundle::encode_object_graph(*graph) : "";
+    keys = choose_keys(state);
+    return bytes.empty() ? "none" : cat(bytes.size(), " bytes, checksum ", crc32c(bytes));
+  });
+  require_same(group, "the object graph that the state carries", carried);
+  const auto all = reduce_to_root(group, std::move(keys.message), join_messages);
+  return together(group, [&] {
+    State stored;
+    for (std::size_t i = 0; i < keys.stored.size(); ++i) {
+      stored.add(keys.stored[i], state.tensors()[i].second);
+    }
+    if (group.rank() != 0) return stored;
+    auto made = make(state, read_messages(all), save_counter.has_value());
+    if (!made.counter_key.empty()) {
+      LocalTensor counter = nothing(DType::int64, {});
+      counter.slices.push_back({Box::whole({}), std::make_shared<OwnCounter>(*save_counter)});
+      stored.add(made.counter_key, std::move(counter));
+    }
+    LocalTensor graph = nothing(DType::string, {});
+    graph.strings = std::make_shared<OwnString>(std::move(made.graph));
+    stored.add(std::string(object_graph_key), std::move(graph));
+    return stored;
+  });
+}
+
+}  // namespace cairn

@@ -1,0 +1,21 @@
+#pragma once
+/// A state as TensorFlow's objects.
+#include <cstdint>
+#include <optional>
+
+#include "cairn/group.hpp"
+#include "cairn/state.hpp"
+
+namespace cairn {
+
+/// Collective. The state as it is stored with an object graph: each tensor under its object's key
+/// and, on rank 0, the graph as one more string scalar, so that it is covered, written, recorded,
+/// checked and recovered like any other. The graph is that of state.objects(), the same on all
+/// ranks, or is made of all ranks' paths. With a carried graph, tensors that it does not know stay
+/// under their own keys, and values that no rank has are an error.
+///
+/// save_counter: what TensorFlow's restore() asks for. Where no rank has a tensor of this path,
+/// rank 0 adds an int64 scalar; into a carried graph only if that knows it. Nothing: never.
+State with_object_graph(Group&, const State&, std::optional<std::int64_t> save_counter);
+
+}  // namespace cairn

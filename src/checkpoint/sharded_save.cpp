@@ -1,0 +1,143 @@
+#include "cairn/sharded_save.hpp"
+
+#include <map>
+
+#include "base/text.hpp"
+#include "checkpoint/on_mesh.hpp"
+#include "checkpoint/prefix.hpp"
+#include "checkpoint/restore.hpp"
+#include "checkpoint/series.hpp"
+#include "group/collectives.hpp"
+
+namespace cairn {
+
+void require_mesh(Group& group, const Mesh& mesh) {
+  require_same(group, "the mesh", to_string(mesh));
+  if (mesh.size() != group.size()) {
+    throw Error(Code::invalid_argument,
+                cat("the mesh ", to_string(mesh), " is used by ", group.size(), " ranks"),
+                cat("it has ", mesh.size()), "Make a mesh of as many ranks as the group has.");
+  }
+}
+
+namespace {
+
+// The tensor as the slice of a larger one that the spec says.
+LocalTensor placed(LocalTensor tensor, const std::string& name, const std::string& text) {
+  if (text.empty()) return tensor;
+  const auto spec = parse_slice_spec(text);
+  if (spec.box.extent != tensor.shape) {
+    throw Error(Code::invalid_argument,
+                cat("tensor '", name, "' of shape ", shape_text(tensor.shape),
+                    " is given as the slice \"", text, "\""),
+                cat("that is one of shape ", shape_text(spec.box.extent)))
+        .of_tensor(name);
+  }
+  tensor.shape = spec.shape;
+  for (auto& slice : tensor.slices) {
+    std::vector<bool> dash(spec.shape.size());
+    for (std::size_t d = 0; d < dash.size(); ++d) {
+      slice.box.start[d] += spec.box.start[d];
+      dash[d] = spec.dash[d] && slice.box.extent[d] == spec.shape[d] &&
+                (slice.dash.empty() || slice.dash[d]);
+    }
+    slice.dash = std::move(dash);
+  }
+  if (tensor.storage == Storage::automatic) tensor.storage = Storage::sliced;
+  return tensor;
+}
+
+State state_of(const std::vector<std::string>& names, const std::vector<std::string>& specs,
+               const std::vector<LocalTensor>& tensors) {
+  if (names.size() != tensors.size() || specs.size() != tensors.size()) {
+    throw Error(Code::invalid_argument,
+                cat(tensors.size(), " tensors are given with ", names.size(), " names and ",
+                    specs.size(), " slices"),
+                "the three lists go together", "Give \"\" for a tensor that is no slice.");
+  }
+  std::vector<std::vector<LocalTensor>> parts;
+  std::vector<const std::string*> keys;
+  std::map<std::string_view, std::size_t> at;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const auto [found, is_new] = at.emplace(names[i], parts.size());
+    if (is_new) {
+      parts.emplace_back();
+      keys.push_back(&names[i]);
+    }
+    parts[found->second].push_back(placed(tensors[i], names[i], specs[i]));
+  }
+  State state;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    state.add(*keys[i],
+              parts[i].size() == 1 ? std::move(parts[i].front()) : patches(std::move(parts[i])));
+  }
+  return state;
+}
+
+ManagerOptions options_of(const ShardedOptions& options) {
+  if (options.chunk_bytes < 4096 || options.chunk_bytes > (std::int64_t{64} << 20)) {
+    throw Error(Code::invalid_argument, cat("ShardedOptions::chunk_bytes is ", options.chunk_bytes),
+                "it must lie between 4096 and 64 MiB");
+  }
+  ManagerOptions out;
+  out.max_to_keep = 0;
+  out.overwrite = true;
+  out.chunk_bytes = options.chunk_bytes;
+  out.verify_first = options.verify_first;
+  out.owner_wait_seconds = options.owner_wait_seconds;
+  out.policy = options.policy;
+  out.file_system = options.file_system;
+  return out;
+}
+
+void require_group(const std::shared_ptr<Group>& group) {
+  if (!group) throw Error(Code::invalid_argument, "the group of a mesh is null");
+}
+
+}  // namespace
+
+std::string sharded_save(const std::shared_ptr<Group>& group, const Mesh& mesh,
+                         const std::filesystem::path& file_prefix,
+                         const std::vector<std::string>& tensor_names,
+                         const std::vector<std::string>& shape_and_slices,
+                         const std::vector<LocalTensor>& tensors, const ShardedOptions& options) {
+  require_group(group);
+  return guarded(*group, [&] {
+    require_mesh(*group, mesh);
+    const auto prefix = checked_prefix(*group, file_prefix);
+    const auto state =
+        together(*group, [&] { return state_of(tensor_names, shape_and_slices, tensors); });
+    const auto all = together(*group, [&] { return options_of(options); });
+    std::string saved;
+    {
+      Series series(group, prefix.parent_path(), commit::Naming(prefix.filename().string(), false),
+                    all);
+      series.keeps_state_file = false;
+      series.open_directory();
+      saved = series.save(0, state);
+    }
+    group->barrier();  // rank 0 tidies up and gives the directory up
+    return saved;
+  });
+}
+
+RestoreReport sharded_restore(const std::shared_ptr<Group>& group, const Mesh& mesh,
+                              const std::filesystem::path& file_prefix,
+                              const std::vector<std::string>& tensor_names,
+                              const std::vector<std::string>& shape_and_slices,
+                              const std::vector<LocalTensor>& tensors,
+                              const ShardedOptions& options) {
+  require_group(group);
+  return guarded(*group, [&] {
+    require_mesh(*group, mesh);
+    const auto prefix = checked_prefix(*group, file_prefix);
+    auto state =
+        together(*group, [&] { return state_of(tensor_names, shape_and_slices, tensors); });
+    const auto all = together(*group, [&] { return options_of(options); });
+    const Series series(group, prefix.parent_path(),
+                        commit::Naming(prefix.filename().string(), false), all);
+    return restore_state(series.job, tell_contents(series.job, prefix), state, options.restore);
+  });
+}
+
+}  // namespace cairn

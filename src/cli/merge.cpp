@@ -1,0 +1,44 @@
+// cairn merge: several checkpoints into one.
+#include <iostream>
+
+#include "cairn/bundle.hpp"
+#include "cli/command.hpp"
+
+namespace cairn::cli {
+namespace {
+
+struct Options {
+  std::string destination;
+  std::vector<std::string> parts;
+  MergeOptions merge;
+};
+
+void run(Tool& tool, Options& options) {
+  options.merge.file_system = tool.files;
+  merge_checkpoints({options.parts.begin(), options.parts.end()}, options.destination,
+                    options.merge);
+  std::cout << options.destination << '\n';
+}
+
+}  // namespace
+
+void add_merge(Tool& tool) {
+  auto options = std::make_shared<Options>();
+  auto* command = tool.app.add_subcommand("merge", "Make one checkpoint out of several parts");
+  command->add_option("DESTINATION", options->destination, "Prefix of the result")->required();
+  command->add_option("PART", options->parts, "Prefixes of the parts")->required();
+  command->add_flag("--remove-parts", options->merge.remove_inputs,
+                    "Remove the parts afterwards, and the directories that this empties");
+  command->add_flag("--allow-missing", options->merge.allow_missing,
+                    "Pass over parts that are not there");
+  command->add_flag("--overwrite", options->merge.overwrite, "Replace what is at DESTINATION");
+  command->footer(
+      "Data files are linked where the file system can, else copied. A crash leaves the parts or\n"
+      "the whole result.\n\n"
+      "Examples:\n"
+      "  cairn merge run/export run/weights run/optimizer\n"
+      "  cairn merge --remove-parts run/model run/part-0 run/part-1");
+  command->callback([&tool, options] { run(tool, *options); });
+}
+
+}  // namespace cairn::cli

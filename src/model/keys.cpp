@@ -1,0 +1,24 @@
+#include "model/keys.hpp"
+
+#include "base/text.hpp"
+#include "cairn/error.hpp"
+
+namespace cairn {
+
+void check_key(const std::string& key) {
+  const auto refuse = [&](std::string problem, std::string reason) {
+    throw Error(Code::invalid_argument, std::move(problem), std::move(reason)).of_tensor(key);
+  };
+  if (key.empty()) refuse("a tensor has an empty key", "no reader could ask for it");
+  if (!is_utf8(key)) {
+    refuse("a key is not UTF-8",
+           "one such key breaks TensorFlow's listing of the whole checkpoint");
+  }
+  if (key.size() > 65536) refuse(cat("a key has ", key.size(), " bytes"), "the limit is 65536");
+  if (key.front() == '\0') refuse("a key begins with a zero byte", "slice keys do");
+  if (key.starts_with("_cairn/")) {
+    refuse(cat("key '", key, "' is reserved"), "it begins with _cairn/");
+  }
+}
+
+}  // namespace cairn

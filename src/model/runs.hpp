@@ -1,0 +1,13 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+
+#include "cairn/box.hpp"
+
+namespace cairn {
+
+/// Whether `part` of a row-major array of this extent is one run of elements: the index of its
+/// first. `part` is relative to the array and has elements.
+std::optional<std::int64_t> run_at(const Box& part, const Dims& extent);
+
+}  // namespace cairn

@@ -1,0 +1,64 @@
+#!/usr/bin/env python3
+"""Holds the code in the documentation to code that is compiled. usage: check_docs.py [ROOT]
+
+A block of C++ in docs/ that follows a line `<!-- from FILE -->` must be found in FILE, line for line
+but for indentation. A page that has such a line has one before each of its blocks of C++. Prints
+one line a fault; exit status 1 if there is any.
+"""
+import re
+import sys
+import textwrap
+from pathlib import Path
+
+BLOCK = re.compile(r"(?:^<!-- from (\S+) -->\n)?^```(?:cpp|c\+\+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+MARK = re.compile(r"^<!-- from (\S+) -->$", re.MULTILINE)
+
+
+def lines_of(text):
+    return textwrap.dedent(text).splitlines()
+
+
+def contains(code, block):
+    wanted, lines = lines_of(block), code.splitlines()
+    if not any(line.strip() for line in wanted):
+        return False
+    return any(lines_of("\n".join(lines[i:i + len(wanted)])) == wanted
+               for i in range(len(lines) - len(wanted) + 1))
+
+
+def check_page(root, page):
+    text = (root / page).read_text(encoding="utf-8")
+    marks, used = len(MARK.findall(text)), 0
+    for found in BLOCK.finditer(text):
+        source, block = found.groups()
+        line = text.count("\n", 0, found.start(2))
+        if source is None:
+            if marks:
+                yield f"{page}:{line}: no line says which file this code is from"
+            continue
+        used += 1
+        if not (root / source).is_file():
+            yield f"{page}:{line}: there is no file {source}"
+        elif not contains((root / source).read_text(encoding="utf-8"), block):
+            yield f"{page}:{line}: this code is not in {source}"
+    if used != marks:
+        yield f"{page}: {marks - used} lines say which file code is from, but no code follows"
+
+
+def check_docs(root):
+    root = Path(root).resolve()
+    pages = sorted(path.relative_to(root) for path in (root / "docs").rglob("*.md"))
+    return [fault for page in pages for fault in check_page(root, page)]
+
+
+def main(arguments):
+    if len(arguments) > 1 or arguments[:1] in (["-h"], ["--help"]):
+        print(__doc__)
+        return 2
+    faults = check_docs(arguments[0] if arguments else Path(__file__).parents[2])
+    print("\n".join(faults) if faults else "the documentation's code is compiled code")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,31 @@
+#!/bin/sh
+# The example as its users run it: what it prints is what its page says.
+# usage: example.sh PROGRAM WORK_DIRECTORY
+set -eu
+program=$1 work=$2
+rm -rf "$work"
+mkdir -p "$work"
+"$program" "$work/run" >"$work/printed"
+cat >"$work/expected" <<'END'
+the default, one shard a task
+  file 0:  half  note  step  weights
+  file 1:  bias
+MaxShardSizePolicy(100'000)
+  file 0:  half  note  step  weights[359 64]
+  file 1:  weights[390 64]
+  file 2:  weights[251 64]
+  file 3:  bias
+AllInOne, one task a rank
+  file 0:  bias  half  note  step  weights
+ParameterPolicy(3)
+  file 0:  bias[213]  half  weights[333 64]
+  file 1:  bias[214]  weights[334 64]
+  file 2:  bias[213]  note  step  weights[333 64]
+END
+diff -u "$work/expected" "$work/printed"
+if "$program" 2>"$work/complaint"; then
+  echo "it took no directory for one"
+  exit 1
+fi
+grep -q 'usage: sharding_policies DIRECTORY' "$work/complaint"
+rm -rf "$work"
