@@ -85,7 +85,10 @@ struct LoadStatus::Impl {
   void fill(bool first) {
     State added;
     for (const auto& [key, tensor] : state->tensors()) {
-      if (!seen.count(key)) added.add(key, tensor);
+      if (seen.count(key)) continue;
+      added.add(key, tensor);
+      const auto name = state->objects().names.find(key);
+      if (name != state->objects().names.end()) added.name(key, name->second);
     }
     for (const auto& [key, name] : state->objects().names) {
       if (added.find(key)) added.name(key, name);

@@ -92,6 +92,13 @@ class Plan {
     pieces({"deep", DType::int32, {5, 4, 6, 2, 3}}, grid({5, 4, 6, 2, 3}, {2, 1, 3, 1, 1}), true);
     pieces({"replica on every rank", DType::float32, {17}}, {Box::whole({17})}, false);
     tensors.back().held.assign(static_cast<std::size_t>(ranks), {Box::whole({17})});
+    // Large enough that its holders share the writing.
+    for (const auto dtype : {DType::float32, DType::float16}) {
+      const cairn::Dims shape{64, 1 << 15};
+      pieces({cat("large replica/", cairn::dtype_name(dtype)), dtype, shape}, {Box::whole(shape)},
+             false);
+      tensors.back().held.assign(static_cast<std::size_t>(ranks), {Box::whole(shape)});
+    }
   }
 
   std::vector<Planned> tensors;
