@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <random>
+#include <set>
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
@@ -181,6 +182,44 @@ TEST(BuildGraph, RefusesWhatCannotBe) {
   expect_refused("are one object", [] {
     build_object_graph({{"a", ""}, {"a/.ATTRIBUTES/VARIABLE_VALUE", ""}}, {});
   });
+}
+
+// Any tree: each value is found under its key, under its path, and through each alias.
+TEST(BuildGraph, RandomTreesAreFoundAgain) {
+  for (unsigned seed = 1; seed <= 60; ++seed) {
+    SCOPED_TRACE(cat("seed ", seed));
+    std::mt19937 random(seed);
+    std::set<std::string> paths;
+    for (auto left = 1 + random() % 40; left > 0; --left) {
+      std::string path;
+      for (auto depth = 1 + random() % 4; depth > 0; --depth) {
+        static const std::vector<std::string> parts{"a", "b.c", "..", "0", "10", ".S", "2", "x y"};
+        path += (path.empty() ? "" : "/") + parts[random() % parts.size()];
+      }
+      paths.insert(path);
+    }
+    std::vector<ObjectValue> values;
+    for (const auto& path : paths) values.push_back({path, cat("name of ", path)});
+    std::vector<std::pair<std::string, std::string>> aliases;
+    const std::vector<std::string> all(paths.begin(), paths.end());
+    for (int i = 0; i < 5; ++i) aliases.emplace_back(cat("alias/", i), all[random() % all.size()]);
+    const auto graph = build_object_graph(values, aliases);
+    const GraphIndex index(graph);
+    for (const auto& path : paths) {
+      const auto key = object_key(path);
+      EXPECT_EQ(index.key_of(path), key);
+      EXPECT_EQ(index.key_of(key), key);
+      EXPECT_EQ(index.key_of(cat("name of ", path, ":0")), key);
+    }
+    for (const auto& [alias, target] : aliases) {
+      EXPECT_EQ(index.key_of(alias), object_key(target)) << alias;
+    }
+    const auto first = graph.paths();
+    EXPECT_EQ(std::set<std::string>(first.begin(), first.end()).size(), graph.nodes.size());
+    for (std::size_t n = 0; n < first.size(); ++n) {
+      EXPECT_EQ(graph.find(first[n]), std::vector{static_cast<int>(n)}) << first[n];
+    }
+  }
 }
 
 ObjectGraph keras_like() {
