@@ -13,6 +13,7 @@
 #include "cairn/mesh.hpp"
 #include "cairn/object_graph.hpp"
 #include "cairn/restore_options.hpp"
+#include "cairn/savers.hpp"
 #include "cairn/sharded_save.hpp"
 #include "cairn/sharding.hpp"
 #include "cairn/state.hpp"

@@ -12,6 +12,7 @@
 #include "cairn/error.hpp"
 #include "cairn/group.hpp"
 #include "cairn/restore_options.hpp"
+#include "cairn/savers.hpp"
 #include "cairn/sharding.hpp"
 #include "cairn/state.hpp"
 
@@ -37,6 +38,8 @@ struct ManagerOptions {
   /// The device of a slice on this rank; none: task = rank, device as the memory says, numbered
   /// within the node.
   std::function<DeviceTask(int rank, const LocalTensor&)> device_of = nullptr;
+  std::vector<BeforeSave> before_save = {};
+  std::vector<RegisteredSaver> savers = {};
   std::shared_ptr<io::FileSystem> file_system = nullptr;  ///< none: POSIX
 };
 

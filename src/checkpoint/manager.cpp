@@ -6,6 +6,7 @@
 #include "checkpoint/contents_reader.hpp"
 #include "checkpoint/recovery.hpp"
 #include "checkpoint/restore.hpp"
+#include "checkpoint/savers.hpp"
 #include "checkpoint/series.hpp"
 #include "commit/names.hpp"
 #include "group/collectives.hpp"
@@ -78,6 +79,8 @@ void Series::open_directory() {
                    " fall_back=", options.fall_back, " verify_first=", options.verify_first,
                    " chunk_bytes=", options.chunk_bytes, " object_graph=", options.object_graph));
   require_same(group, "the sharding policy", policy);
+  require_same(group, "the number of before-save callbacks", cat(options.before_save.size()));
+  require_savers(group, options.savers);
   require_same(group, "the parameters of the sharding policy", parameters);
   together(group, [&] {
     if (!job.root()) return;

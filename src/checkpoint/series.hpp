@@ -47,6 +47,7 @@ struct Series {
 
   void open_directory();                                    // collective
   std::string save(std::int64_t step, const State& state);  // collective
+  void call_before_save(std::int64_t step) const;           // collective
   void require_writable() const;
   void write_state_file(const std::vector<CatalogEntry>&) const;
 

@@ -37,7 +37,7 @@ T member(const Json& object, const char* name) {
 }  // namespace
 
 std::string encode_meta(const CheckpointMeta& meta) {
-  const Json object = {{"step", meta.step},
+  Json object = {{"step", meta.step},
                        {"sequence", meta.sequence},
                        {"parent", meta.parent},
                        {"wall_time_seconds", meta.wall_time_seconds},
@@ -45,6 +45,7 @@ std::string encode_meta(const CheckpointMeta& meta) {
                        {"ranks", meta.ranks},
                        {"policy", meta.policy},
                        {"uuid", meta.uuid}};
+  if (!meta.savers.empty()) object["savers"] = meta.savers;
   return object.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -60,6 +61,13 @@ CheckpointMeta decode_meta(std::string_view json) {
   meta.ranks = member<int>(object, "ranks");
   meta.policy = member<std::string>(object, "policy");
   meta.uuid = member<std::string>(object, "uuid");
+  if (object.contains("savers")) {
+    try {
+      meta.savers = object["savers"].get<std::map<std::string, std::set<std::string>>>();
+    } catch (const Json::exception&) {
+      bad_meta("\"savers\" is no list of keys for each name");
+    }
+  }
   return meta;
 }
 
