@@ -6,8 +6,10 @@
 #include "base/wire.hpp"
 #include "cairn/log.hpp"
 #include "checkpoint/contents_reader.hpp"
+#include "checkpoint/pins.hpp"
 #include "checkpoint/recovery.hpp"
 #include "checkpoint/restore.hpp"
+#include "checkpoint/savers.hpp"
 #include "checkpoint/series.hpp"
 #include "commit/names.hpp"
 #include "group/collectives.hpp"
@@ -70,6 +72,10 @@ void Series::open_directory() {
                   cat("ReplicaOptions::sample_of is ", options.replicas.sample_of),
                   "it must be at least 1");
     }
+    if (options.keep.every_steps < 0 || options.keep.best < 0 || !(options.keep.every_hours >= 0)) {
+      throw Error(Code::invalid_argument, "a number in ManagerOptions::keep is negative", "",
+                  "0 means none.");
+    }
     policy = policy_description(options);
     parameters = policy_parameters(options);
   });
@@ -83,10 +89,14 @@ void Series::open_directory() {
                cat("name=", job.naming.name, " max_to_keep=", options.max_to_keep,
                    " overwrite=", options.overwrite, " read_only=", options.read_only,
                    " fall_back=", options.fall_back, " verify_first=", options.verify_first,
+                   " keep=", options.keep.every_steps, "/", options.keep.every_hours, "/",
+                   options.keep.best, "/", options.keep.larger_is_better,
                    " chunk_bytes=", options.chunk_bytes, " object_graph=", options.object_graph,
                    " replicas=", static_cast<int>(options.replicas.check), "/",
                    options.replicas.sample_of, "/", options.replicas.divergence_is_error));
   require_same(group, "the sharding policy", policy);
+  require_same(group, "the number of before-save callbacks", cat(options.before_save.size()));
+  require_savers(group, options.savers);
   require_same(group, "the parameters of the sharding policy", parameters);
   together(group, [&] {
     if (!job.root()) return;
@@ -156,11 +166,13 @@ std::vector<StepInfo> CheckpointManager::steps() {
       if (job.options.read_only) {
         self.catalog = scan_catalog(*job.files, job.directory, job.naming);
       }
+      refresh_pins(*job.files, job.directory, job.naming, self.catalog);
       const auto live = restorable(self.catalog);
       WireWriter writer;
       for (const auto& entry : self.catalog) {
         writer.put(entry.step).put(entry.sequence).put(!live.empty() && live.front() == &entry);
-        writer.put(entry.superseded).put(entry.damage);
+        writer.put(entry.superseded).put(entry.damage).put(entry.pinned);
+        writer.put(entry.metric.has_value()).put(entry.metric.value_or(0));
       }
       return writer.take();
     });
@@ -172,6 +184,10 @@ std::vector<StepInfo> CheckpointManager::steps() {
       info.newest = reader.get<bool>();
       info.superseded = reader.get<bool>();
       info.damage = reader.get<std::string>();
+      info.pinned = reader.get<bool>();
+      const bool has_metric = reader.get<bool>();
+      const auto metric = reader.get<double>();
+      if (has_metric) info.metric = metric;
       infos.push_back(std::move(info));
     }
     return infos;

@@ -149,6 +149,12 @@ std::string record_name(std::int64_t number, std::int64_t count) {
   return "record-" + numbers(number, count);
 }
 
+std::string saver_name(std::int64_t number) {
+  require(number >= 0, cat("saver ", number));
+  const auto digits = std::to_string(number);
+  return "saver-" + std::string(digits.size() < 5 ? 5 - digits.size() : 0, '0') + digits;
+}
+
 std::string owner_temporary_name(std::string_view token) {
   require(is_uuid(token), cat("uuid '", token, "'"));
   return cat(owner_name, ".tmp-", token);
@@ -177,6 +183,13 @@ ParsedName parse_temp_name(std::string_view entry) {
   if (entry == prepared_index_name) return of_kind(Kind::prepared_index);
   if (take(entry, "part-")) return parse_numbers(Kind::part, entry);
   if (take(entry, "record-")) return parse_numbers(Kind::record, entry);
+  if (take(entry, "saver-")) {
+    auto parsed = of_kind(Kind::saver_file);
+    const auto number = take_number(entry, 5);
+    if (!number) return {};
+    parsed.number = *number;
+    return parsed;
+  }
   return {};
 }
 
@@ -184,6 +197,8 @@ ParsedName parse_private_name(std::string_view entry) {
   if (entry == lock_name) return of_kind(Kind::lock);
   if (entry == owner_name) return of_kind(Kind::owner);
   if (entry == damaged_directory_name) return of_kind(Kind::damaged_directory);
+  if (entry == pinned_directory_name) return of_kind(Kind::pinned_directory);
+  if (entry == pin_lock_name) return of_kind(Kind::pin_lock);
   if (!take(entry, cat(owner_name, ".tmp-")) || !is_uuid(entry)) return {};
   auto parsed = of_kind(Kind::owner_temporary);
   parsed.uuid = entry;

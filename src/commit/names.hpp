@@ -10,7 +10,9 @@
 ///       part-00000-of-00002                      its data files,
 ///       record-00000-of-00004                    one part record a writing rank,
 ///       index                                    the index in preparation
-///   DIRECTORY/.cairn/                            ours alone: lock, owner, damaged/NAME-STEP
+///       saver-00000…                             what a registered saver wrote
+///   DIRECTORY/.cairn/                            ours alone: lock, owner, damaged/NAME-STEP,
+///                                                pinned/NAME-STEP, pinned.lock
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -49,11 +51,14 @@ std::string temp_directory_name(std::string_view prefix, std::string_view uuid);
 inline constexpr const char* prepared_index_name = "index";
 std::string part_name(std::int64_t number, std::int64_t count);
 std::string record_name(std::int64_t number, std::int64_t count);
+std::string saver_name(std::int64_t number);  ///< "saver-00000": what a saver writes begins so
 
 inline constexpr const char* private_directory_name = ".cairn";
 inline constexpr const char* lock_name = "lock";
 inline constexpr const char* owner_name = "owner";
 inline constexpr const char* damaged_directory_name = "damaged";
+inline constexpr const char* pinned_directory_name = "pinned";
+inline constexpr const char* pin_lock_name = "pinned.lock";
 std::string owner_temporary_name(std::string_view token);  ///< "owner.tmp-UUID"
 
 struct ParsedName {
@@ -69,11 +74,14 @@ struct ParsedName {
     part,
     record,
     prepared_index,
+    saver_file,
     // in the private directory
     lock,
     owner,
     owner_temporary,
     damaged_directory,
+    pinned_directory,
+    pin_lock,
   };
   Kind kind = Kind::foreign;
   std::int64_t step = -1;    ///< of index, data and temp_directory

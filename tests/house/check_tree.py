@@ -31,11 +31,12 @@ LAYER_OF_PUBLIC_HEADER = {
     "error": "base", "log": "base",
     "box": "model", "conversion": "model", "dtype": "model", "device": "model", "state": "model",
     "contents": "model", "mesh": "model", "object_graph": "model",
+    "ragged": "model",
     "sharding": "sharding",
     "group": "group",
     "bundle": "checkpoint", "checkpoint": "checkpoint",
     "checkpoint_manager": "checkpoint", "restore_options": "checkpoint", "retention": "checkpoint",
-    "sharded_save": "checkpoint", "cairn": "checkpoint",
+    "savers": "checkpoint", "sharded_save": "checkpoint", "cairn": "checkpoint",
     "mpi": "mpi",
     "kokkos": "kokkos",
 }
