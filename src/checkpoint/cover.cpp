@@ -52,7 +52,7 @@ std::vector<std::string> assign(std::vector<Declaration> declarations, int ranks
                                 const ReplicaTurn& turn, std::vector<DenseTensor>& dense,
                                 std::vector<Comparison>& comparisons) {
   auto tensors = check_coverage(std::move(declarations));
-  const auto held = tensors;
+  const auto held = turn.check == ReplicaCheck::sample ? tensors : std::vector<CoveredTensor>();
   auto writers = choose_writers(tensors, ranks);
   for (int turn = 0; turn < most_turns && share_replicas(tensors, writers, ranks); ++turn) {
     writers = choose_writers(tensors, ranks);

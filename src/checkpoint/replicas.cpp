@@ -79,8 +79,8 @@ std::vector<Comparison> choose_comparisons(const std::vector<CoveredTensor>& hel
   std::vector<Comparison> all;
   if (turn.check == ReplicaCheck::none) return all;
   std::int64_t ordinal = 0;
-  for (std::size_t t = 0; t < held.size(); ++t) {
-    const auto& tensor = held[t];
+  for (std::size_t t = 0; t < written.size(); ++t) {
+    const auto& tensor = written[t];
     const auto writer = [&](std::size_t s) {
       return written[t].slices[s].holders[static_cast<std::size_t>(writers[t][s])].rank;
     };
@@ -103,7 +103,7 @@ std::vector<Comparison> choose_comparisons(const std::vector<CoveredTensor>& hel
       const auto& holders = written[t].slices[s].holders;
       if (holders.size() > 1) pieces[{holders[0].rank, holders[0].box}].push_back(s);
     }
-    for (const auto& slice : tensor.slices) {
+    for (const auto& slice : held[t].slices) {
       if (slice.holders.size() < 2) continue;
       const auto bytes = bytes_to_write(tensor, slice);
       std::optional<Box> part = slice.box;

@@ -47,8 +47,8 @@ struct ReplicaPlan {
   std::vector<Comparison> all;  ///< rank 0 only
 };
 
-/// Rank 0: `held` are the slices as ranks hold them, `written` the same as they are written (cut,
-/// perhaps, for holders to share the work), with the writers of these.
+/// Rank 0: `held` are the slices as ranks hold them (only samples need them), `written` the same as
+/// they are written (cut, perhaps, for holders to share the work), with the writers of these.
 std::vector<Comparison> choose_comparisons(const std::vector<CoveredTensor>& held,
                                            const std::vector<CoveredTensor>& written,
                                            const Writers& writers, const ReplicaTurn&);

@@ -215,15 +215,17 @@ std::string Series::save(std::int64_t step, const State& given, const SaveOption
       checksums = replica_checksums(state, covered.replicas, local.strings, written);
       return written;
     });
-    std::move(runs.begin(), runs.end(), std::back_inserter(entries));
-    std::move(others.begin(), others.end(), std::back_inserter(entries));
     if (covered.replicas.any) {
       replicas_suspect = replicas.divergence_is_error;
       compare_replicas(job, state, covered.replicas, checksums, prepared.save.prefix().string());
       replicas_suspect = false;
     }
     ++replica_turn;
-    together(group, [&] { leave_record(job, prepared.save, prepared.meta, layout, entries); });
+    together(group, [&] {
+      std::move(runs.begin(), runs.end(), std::back_inserter(entries));
+      std::move(others.begin(), others.end(), std::back_inserter(entries));
+      leave_record(job, prepared.save, prepared.meta, layout, entries);
+    });
     auto tensors = merge_entries(group, std::move(entries));
     together(group, [&] {
       if (!job.root()) return;

@@ -109,6 +109,30 @@ TEST(MpiCheckpoint, AnErrorOfOneRankIsThrownOnAll) {
   EXPECT_EQ(value, 1);
 }
 
+TEST(MpiCheckpoint, ReplicasThatDifferAreAnErrorOnAllRanks) {
+  const auto group = mpi(MPI_COMM_WORLD);
+  const Directory directory(*group);
+  std::vector<double> u(300000, 0.5);
+  State state;
+  state.add("u", u);
+  CheckpointManager manager(group, directory.path(), {.replicas = {.check = ReplicaCheck::all}});
+  manager.save(1, state);
+  const int last = group->size() - 1;
+  if (last == 0) return;
+  if (group->rank() == last) u[200000] = -0.5;
+  try {
+    manager.save(2, state);
+    ADD_FAILURE() << "saved";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::disagreement);
+    EXPECT_EQ(error.tensor(), "u");
+    EXPECT_EQ(error.rank(), last);
+  }
+  EXPECT_EQ(manager.restore_latest(state)->step, 1);
+  EXPECT_EQ(u[200000], 0.5);
+  manager.save(2, state);
+}
+
 TEST(MpiCheckpoint, ADirectoryThatCannotBeMadeIsAnErrorOnAllRanks) {
   const auto world = mpi(MPI_COMM_WORLD);
   try {
