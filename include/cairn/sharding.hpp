@@ -37,6 +37,8 @@ void add_to(Shard& shard, ShardableTensor tensor);
 
 /// A sharding policy. It is called once for each device task of a rank whose slices are to be
 /// written, on that rank, with the tensors in state order; ranks' calls know nothing of each other.
+/// What is stored dense (see Storage) shares a data file of its own that no policy sees.
+///
 /// It may group, order and re-slice; it may not drop, add or change one: validate_shards holds it
 /// to that after each call. Each shard becomes a data file, in the order returned; empty ones are
 /// left out. What it throws on one rank is one error on all ranks.

@@ -49,7 +49,8 @@ struct LocalSlice {
 /// How a tensor is stored that several slices make up. Every reader gets the same elements.
 enum class Storage {
   /// Slice by slice; dense where TensorFlow cannot put the dtype together from slices
-  /// (dtype_assembles_in_tensorflow) and from 8,000 slices on, where it becomes slow.
+  /// (dtype_assembles_in_tensorflow) and from 8,000 slices on, where it becomes slow. A large slice
+  /// that several ranks hold may be cut, for them to share the work of writing it.
   automatic,
   sliced,  ///< each slice an entry of its own, written by a rank that holds it
   dense    ///< one plain row-major entry in one data file, of which each rank writes a part

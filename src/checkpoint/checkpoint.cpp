@@ -6,6 +6,7 @@
 
 #include "base/text.hpp"
 #include "cairn/log.hpp"
+#include "checkpoint/objects.hpp"
 #include "checkpoint/on_mesh.hpp"
 #include "checkpoint/prefix.hpp"
 #include "checkpoint/restore.hpp"
@@ -84,7 +85,13 @@ struct LoadStatus::Impl {
   void fill(bool first) {
     State added;
     for (const auto& [key, tensor] : state->tensors()) {
-      if (!seen.count(key)) added.add(key, tensor);
+      if (seen.count(key)) continue;
+      added.add(key, tensor);
+      const auto name = state->objects().names.find(key);
+      if (name != state->objects().names.end()) added.name(key, name->second);
+    }
+    for (const auto& [key, name] : state->objects().names) {
+      if (added.find(key)) added.name(key, name);
     }
     const auto ours = static_cast<std::int64_t>(added.tensors().size());
     if (all_reduce(*job.group, ours, Group::Op::max) == 0 && !first) return;
@@ -213,6 +220,12 @@ struct Checkpoint::Impl {
     return *held;
   }
 
+  // Collective. A counter is in the state already, or is not wanted.
+  std::string save(Series& series, std::int64_t step, const State& tensors) const {
+    if (!options.object_graph) return series.save(step, tensors);
+    return series.save(step, with_object_graph(*group, tensors, std::nullopt));
+  }
+
   LoadStatus load(const io::Path& path, const RestoreOptions& restore, bool with_counter) {
     return guarded(*group, [&] {
       const auto whole = checked_prefix(*group, path);
@@ -264,7 +277,7 @@ std::string Checkpoint::save(const std::filesystem::path& prefix) {
         with_counter.add(counter_key, *self.counter);
         return with_counter;
       });
-      return series.save(*self.counter, state);
+      return self.save(series, *self.counter, state);
     } catch (const Error& error) {
       if (error.code() != Code::durability_unknown) --*self.counter;
       throw;
@@ -276,7 +289,7 @@ std::string Checkpoint::write(const std::filesystem::path& prefix) {
   auto& self = *impl_;
   return guarded(*self.group, [&] {
     const auto whole = checked_prefix(*self.group, prefix);
-    return self.series(self.single, whole, false).save(0, *self.state);
+    return self.save(self.series(self.single, whole, false), 0, *self.state);
   });
 }
 

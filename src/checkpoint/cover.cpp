@@ -36,6 +36,9 @@ std::vector<Declaration> declare(const State& state, int rank) {
 // TensorFlow's time grows with the square of the slices of one tensor; 10,000 take half a second.
 constexpr std::size_t most_slices = 8000;
 
+// Of sharing what several ranks hold; the second seldom finds anything.
+constexpr int most_turns = 3;
+
 bool is_dense(const CoveredTensor& tensor) {
   if (dtype_size(tensor.dtype) == 0 || tensor.slices.front().box.empty()) return false;
   if (tensor.storage != Storage::automatic) return tensor.storage == Storage::dense;
@@ -46,8 +49,11 @@ bool is_dense(const CoveredTensor& tensor) {
 // On rank 0: for each rank, the keys and boxes that it writes; what is dense, for all.
 std::vector<std::string> assign(std::vector<Declaration> declarations, int ranks,
                                 std::vector<DenseTensor>& dense) {
-  const auto tensors = check_coverage(std::move(declarations));
-  const auto writers = choose_writers(tensors, ranks);
+  auto tensors = check_coverage(std::move(declarations));
+  auto writers = choose_writers(tensors, ranks);
+  for (int turn = 0; turn < most_turns && share_replicas(tensors, writers, ranks); ++turn) {
+    writers = choose_writers(tensors, ranks);
+  }
   std::vector<WireWriter> orders(static_cast<std::size_t>(ranks));
   for (std::size_t t = 0; t < tensors.size(); ++t) {
     if (is_dense(tensors[t])) {
@@ -61,7 +67,8 @@ std::vector<std::string> assign(std::vector<Declaration> declarations, int ranks
     }
     for (std::size_t s = 0; s < tensors[t].slices.size(); ++s) {
       const auto& holder = tensors[t].slices[s].holders[static_cast<std::size_t>(writers[t][s])];
-      orders[static_cast<std::size_t>(holder.rank)].put(tensors[t].key).put(holder.box);
+      auto& order = orders[static_cast<std::size_t>(holder.rank)];
+      put(order.put(tensors[t].key).put(holder.box), tensors[t].slices[s].box);
     }
   }
   std::vector<std::string> messages;
@@ -103,13 +110,14 @@ Covered cover(const Job& job, const State& state) {
   auto& tasks = covered.tasks;
   while (!reader.empty()) {
     const auto key = reader.get<std::string>();
-    const auto box = reader.get<int>();
+    const auto slice = reader.get<int>();
+    auto box = get_box(reader);
     const auto tensor = index_of.at(key);
     const bool has_slices = !state.tensors()[tensor].second.slices.empty();
-    tasks.push_back({tensor, has_slices ? box : -1});
+    tasks.push_back({tensor, has_slices ? slice : -1, std::move(box)});
   }
   std::sort(tasks.begin(), tasks.end(), [](const Task& a, const Task& b) {
-    return std::tie(a.tensor, a.slice) < std::tie(b.tensor, b.slice);
+    return std::tie(a.tensor, a.slice, a.box) < std::tie(b.tensor, b.slice, b.box);
   });
   return covered;
 }

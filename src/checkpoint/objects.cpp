@@ -157,9 +157,14 @@ Made make(const State& state, Everything all, bool wants_counter) {
     for (const auto key : attributes) {
       if (!is_there(all, attributes, std::string(key))) missing.emplace(key);
     }
-    if (wants_counter) {
-      const auto counter = GraphIndex(*carried).key_of(counter_path);
-      if (counter && missing.erase(*counter)) made.counter_key = *counter;
+    auto graph = *carried;
+    const auto counter = GraphIndex(graph).key_of(counter_path);
+    if (counter && missing.erase(*counter)) {
+      if (wants_counter) {
+        made.counter_key = *counter;
+      } else {
+        graph.forget(*counter);
+      }
     }
     if (!missing.empty()) {
       std::string list;
@@ -176,7 +181,7 @@ Made make(const State& state, Everything all, bool wants_counter) {
                       missing.size() == 1 ? " tensor" : " tensors", " that no rank has"),
                   list, "Add them to the state, or take them out with ObjectGraph::forget().");
     }
-    made.graph = bundle::encode_object_graph(*carried);
+    made.graph = bundle::encode_object_graph(graph);
     return made;
   }
   const auto counter = object_key(counter_path);
@@ -208,6 +213,7 @@ State with_object_graph(Group& group, const State& given,
   const auto all = reduce_to_root(group, std::move(keys.message), join_messages);
   return together(group, [&] {
     State stored;
+    stored.store(state.storage());
     for (std::size_t i = 0; i < keys.stored.size(); ++i) {
       stored.add(keys.stored[i], state.tensors()[i].second);
     }

@@ -15,7 +15,8 @@ namespace cairn {
 /// under their own keys, and values that no rank has are an error.
 ///
 /// save_counter: what TensorFlow's restore() asks for. Where no rank has a tensor of this path,
-/// rank 0 adds an int64 scalar; into a carried graph only if that knows it. Nothing: never.
+/// rank 0 adds an int64 scalar; into a carried graph only if that knows it. Nothing: none is added,
+/// and a carried graph loses its own if no rank has it, as TensorFlow's read() wants it.
 State with_object_graph(Group&, const State&, std::optional<std::int64_t> save_counter);
 
 }  // namespace cairn

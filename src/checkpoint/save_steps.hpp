@@ -13,10 +13,11 @@
 
 namespace cairn {
 
-/// A tensor's slice that this rank is to write.
+/// A tensor's slice, or a part of one, that this rank is to write.
 struct Task {
   std::size_t tensor;  ///< index in the state
   int slice;           ///< index of the slice; -1: a string tensor, or one without elements
+  Box box;             ///< less than the slice where several ranks that hold it share the work
 };
 
 /// Describe and cover (collective): all ranks' slices make up each tensor; who writes which slice,

@@ -55,12 +55,8 @@ LocalShards shard(const Job& job, const State& state, const std::vector<Task>& t
     one.dtype = tensor.dtype;
     one.shape = tensor.shape;
     one.owner = task.tensor;
-    if (task.slice >= 0) {
-      one.owner_slice = static_cast<std::size_t>(task.slice);
-      one.slice = tensor.slices[one.owner_slice].box;
-    } else {
-      one.slice = Box::whole(tensor.shape);
-    }
+    if (task.slice >= 0) one.owner_slice = static_cast<std::size_t>(task.slice);
+    one.slice = task.box;
     if (tensor.strings) {
       const auto values = tensor.strings->get();
       if (static_cast<std::int64_t>(values.size()) != element_count(tensor.shape)) {

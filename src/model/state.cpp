@@ -183,13 +183,16 @@ State& State::add(const std::string& key, const State& part) {
   const auto below = [&](const std::string& path) { return key + '/' + path; };
   if (key.empty() || &part == this || part.objects_.graph) {
     throw Error(Code::invalid_argument, cat("a state cannot be added under '", key, "'"),
-                key.empty()      ? "a part of a tree has a name"
+                key.empty()     ? "a part of a tree has a name"
                 : &part == this ? "it is the state itself"
                                 : "it carries an object graph, which is that of a whole checkpoint",
                 "Let the outermost state carry the graph.")
         .of_tensor(key);
   }
-  for (const auto& [name, tensor] : part.tensors_) add(below(name), tensor);
+  for (auto [name, tensor] : part.tensors_) {
+    if (tensor.storage == Storage::automatic) tensor.storage = part.storage_;
+    add(below(name), std::move(tensor));
+  }
   for (const auto& [path, target] : part.objects_.aliases) alias(below(path), below(target));
   for (const auto& [name, variable] : part.objects_.names) this->name(below(name), variable);
   return *this;

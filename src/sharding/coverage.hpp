@@ -59,7 +59,18 @@ std::vector<CoveredTensor> check_coverage(std::vector<Declaration> declarations)
 /// Chooses a writer for each slice so that bytes balance over ranks: result[t][s] is an index into
 /// tensors[t].slices[s].holders. Deterministic. The largest load is the smallest that there is when
 /// all replicas have the same size, and close to it otherwise.
-std::vector<std::vector<int>> choose_writers(const std::vector<CoveredTensor>& tensors, int ranks);
+using Writers = std::vector<std::vector<int>>;
+Writers choose_writers(const std::vector<CoveredTensor>& tensors, int ranks);
+
+/// Bytes of a slice, as choose_writers counts them.
+double bytes_to_write(const CoveredTensor& tensor, const HeldSlice& slice);
+
+/// Where that leaves a rank with much more than the mean: cuts large slices that it writes and that
+/// others hold too, so that holders can share the work. Pieces keep the holders of their slice and
+/// have least_bytes or more. Strings and what is Storage::sliced are not cut. Returns whether
+/// anything was; then writers are to be chosen again.
+bool share_replicas(std::vector<CoveredTensor>& tensors, const Writers& writers, int ranks,
+                    std::int64_t least_bytes = std::int64_t{1} << 20);
 
 /// A box of `whole` that none of these boxes touches; an empty optional if they cover it. The boxes
 /// are disjoint (see find_overlap) and may reach out of `whole`. The result cannot be grown any

@@ -145,12 +145,16 @@ class Balance {
 
 }  // namespace
 
-std::vector<std::vector<int>> choose_writers(const std::vector<CoveredTensor>& tensors, int ranks) {
+double bytes_to_write(const CoveredTensor& tensor, const HeldSlice& slice) {
+  if (tensor.dtype == DType::string) return static_cast<double>(tensor.string_bytes);
+  return static_cast<double>(slice.box.count()) * static_cast<double>(dtype_size(tensor.dtype));
+}
+
+Writers choose_writers(const std::vector<CoveredTensor>& tensors, int ranks) {
   Balance balance(ranks);
-  std::vector<std::vector<int>> writers(tensors.size());
+  Writers writers(tensors.size());
   for (std::size_t t = 0; t < tensors.size(); ++t) {
     const auto& slices = tensors[t].slices;
-    const auto element = static_cast<double>(dtype_size(tensors[t].dtype));
     writers[t].assign(slices.size(), 0);
     for (std::size_t s = 0; s < slices.size(); ++s) {
       const auto& holders = slices[s].holders;
@@ -165,9 +169,7 @@ std::vector<std::vector<int>> choose_writers(const std::vector<CoveredTensor>& t
         throw Error(Code::internal, cat("a slice of tensor '", tensors[t].key, "' has no holder"))
             .of_tensor(tensors[t].key);
       }
-      const double bytes = tensors[t].dtype == DType::string
-                               ? static_cast<double>(tensors[t].string_bytes)
-                               : static_cast<double>(slices[s].box.count()) * element;
+      const double bytes = bytes_to_write(tensors[t], slices[s]);
       if (holders.size() == 1) {
         balance.add_fixed(holders[0].rank, bytes);
       } else {

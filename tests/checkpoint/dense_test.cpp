@@ -154,6 +154,33 @@ TEST_F(Dense, RanksAgreeOnTheStorage) {
   });
 }
 
+// A state is stored as it says, also as a part of another, and under an object graph.
+TEST_F(Dense, ARequestOfAStateHoldsForItsTensors) {
+  run_threads(2, [&](std::shared_ptr<Group> group) {
+    std::vector<float> u(3), v(3), w(3);
+    const auto half = [&](std::vector<float>& values) {
+      return slice(values.data(), {6}, {group->rank() * 3}, {3});
+    };
+    State part, all;
+    part.store(Storage::dense).add("u", half(u)).add("v", stored(Storage::sliced, half(v)));
+    all.add("part", part).add("w", half(w));
+    CheckpointManager manager(group, "/run", options_);
+    manager.save(1, all);
+    auto contents = manager.open(1);
+    EXPECT_FALSE(contents.find("part/u")->sliced);
+    EXPECT_TRUE(contents.find("part/v")->sliced);
+    EXPECT_TRUE(contents.find("w")->sliced);
+
+    auto options = options_;
+    options.object_graph = true;
+    CheckpointManager with_graph(group, "/graph", options);
+    with_graph.save(1, part);
+    contents = with_graph.open(1);
+    EXPECT_FALSE(contents.find(object_key("u"))->sliced);
+    EXPECT_TRUE(contents.find(object_key("v"))->sliced);
+  });
+}
+
 TEST_F(Dense, PatchesInTwoWaysAreRefused) {
   std::vector<float> u(4);
   EXPECT_THROW(patches({stored(Storage::dense, slice(u.data(), {4}, {0}, {2})),

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "base/text.hpp"
-#include "cairn/checkpoint_manager.hpp"
+#include "cairn/checkpoint.hpp"
 #include "cairn/log.hpp"
 #include "checkpoint/contents_reader.hpp"
 #include "checkpoint/verify.hpp"
@@ -223,6 +223,31 @@ TEST_P(Objects, CarriesAGraphThrough) {
   });
 }
 
+// TensorFlow's read() wants no counter, its restore() wants one.
+TEST_P(Objects, ACarriedCounterIsLeftOutByWrite) {
+  const auto carried = std::make_shared<const ObjectGraph>(
+      build_object_graph({{"w", ""}, {"save_counter", ""}}, {}));
+  run_threads(GetParam(), [&](std::shared_ptr<Group> group) {
+    CheckpointOptions options;
+    options.object_graph = true;
+    options.file_system = files_;
+    options.owner_wait_seconds = 0;
+    double w = 1;
+    State state;
+    state.add("w", w).carry(carried);
+    Checkpoint checkpoint(group, state, options);
+    const auto values_in = [&](const std::string& prefix) {
+      if (group->rank() != 0) return std::size_t{0};
+      std::size_t values = 0;
+      const auto contents = read_contents(*files_, prefix, Graph::read);
+      for (const auto& node : contents.graph->nodes) values += node.attributes.size();
+      return values;
+    };
+    EXPECT_EQ(values_in(checkpoint.write("/run/single")), group->rank() == 0 ? 1u : 0u);
+    EXPECT_EQ(values_in(checkpoint.save("/run/numbered")), group->rank() == 0 ? 2u : 0u);
+  });
+}
+
 TEST_P(Objects, RefusesStatesThatAreNoTree) {
   job([&](Group& group, CheckpointManager& manager) {
     double x = 1;
@@ -276,6 +301,46 @@ TEST_P(Objects, TakesItsOwnSaveCounter) {
     manager.save(9, State().add("x", x));  // none of its own: the step
     manager.restore(9, state);
     EXPECT_EQ(counter, 9);
+  });
+}
+
+TEST_P(Objects, CheckpointsHaveThemToo) {
+  run_threads(GetParam(), [&](std::shared_ptr<Group> group) {
+    CheckpointOptions options;
+    options.object_graph = true;
+    options.file_system = files_;
+    options.owner_wait_seconds = 0;
+    Model model(*group);
+    auto state = model.state();
+    Checkpoint checkpoint(group, state, options);
+    model.fill(7);
+    const auto saved = checkpoint.save("/run/numbered");
+    model.fill(8);
+    const auto written = checkpoint.write("/run/single");
+    const auto paths = [&](const std::string& prefix) {
+      State none;
+      return Checkpoint(group, none, options).read(prefix).expect_partial().unused_keys();
+    };
+    EXPECT_THAT(paths(saved), Not(testing::Contains(HasSubstr("save_counter"))));
+    EXPECT_EQ(paths(saved), paths(written));
+
+    model.fill(0);
+    checkpoint.restore(saved).assert_consumed();
+    EXPECT_TRUE(model.is_filled(7));
+    EXPECT_EQ(checkpoint.save_counter(), 1);
+    checkpoint.read(written).assert_consumed();
+    EXPECT_TRUE(model.is_filled(8));
+
+    // By path, by name, and later by the name of what is added then.
+    std::vector<float> bias(2), slot(2);
+    State other;
+    other.add("mine", bias).name("mine", "dense/bias");
+    Checkpoint reader(group, other, options);
+    const auto status = reader.restore(saved);
+    EXPECT_EQ(bias[0], 7.0f);
+    other.add("later", slot).name("later", "dense/bias");
+    status.assert_existing_objects_matched();
+    EXPECT_EQ(slot, bias);
   });
 }
 

@@ -4,6 +4,8 @@
 
 #include <cstring>
 #include <deque>
+#include <iostream>
+#include <set>
 
 #include "base/text.hpp"
 #include "cairn/sharded_save.hpp"
@@ -140,6 +142,88 @@ TEST_F(ShardedSave, ReplacesWhatIsThereAndKeepsItWhenItFails) {
   EXPECT_THAT(read("/d/model", "u"), ElementsAre(2, 2, 2, 2));
   EXPECT_THAT(files_->list("/d"),
               testing::Each(testing::AnyOf(".cairn", testing::StartsWith("model."))));
+}
+
+// Whatever order the ranks run in: none returns before rank 0 has tidied up.
+TEST_F(ShardedSave, OnReturnEveryDirectoryOperationIsDone) {
+  for (unsigned seed = 1; seed <= 5; ++seed) {
+    run_threads(3,
+                [&](std::shared_ptr<Group> group) {
+                  const Mesh line({{"x", 3}});
+                  std::vector<float> mine(2, 1.f);
+                  if (group->rank() == 0) {
+                    files_->set_observer([](const std::string&) { yield_point(); });
+                  }
+                  group->barrier();
+                  for (int again = 0; again < 2; ++again) {
+                    sharded_save(group, line, "/d/model", {"u"}, {""},
+                                 {slice(mine.data(), {6}, Layout({"x"}, line), group->rank())},
+                                 options_);
+                    const auto operations = files_->operation_count();
+                    for (const auto& name : files_->list("/d")) {
+                      EXPECT_THAT(name, testing::Not(HasSubstr("_temp_"))) << "seed " << seed;
+                    }
+                    group->barrier();
+                    EXPECT_EQ(files_->operation_count(), operations) << "seed " << seed;
+                    group->barrier();
+                  }
+                },
+                {.seed = seed});
+    files_->set_observer({});
+  }
+}
+
+// A crash at any instant of an overwriting save leaves the old or the new tensors, and the next
+// save leaves nothing else.
+TEST_F(ShardedSave, ACrashLeavesTheOldOrTheNew) {
+  const Mesh line({{"x", 2}});
+  const auto save = [&](std::shared_ptr<io::MemoryFileSystem> disk, std::uint16_t value) {
+    run_threads(2, [&](std::shared_ptr<Group> group) {
+      std::vector<std::uint16_t> sliced(1500, value), dense(1500, value);
+      const auto rank = group->rank();
+      ShardedOptions options;
+      options.file_system = disk;
+      options.owner_wait_seconds = 0;
+      options.chunk_bytes = 4096;
+      sharded_save(group, line, "/d/model", {"sliced", "dense"}, {"", ""},
+                   {slice(sliced.data(), {3000}, Layout({"x"}, line), rank),
+                    slice(dense.data(), {3, 1000}, {0, rank * 500}, {3, 500})},
+                   options);
+    });
+  };
+  save(files_, 1);
+  files_->mark();
+  save(files_, 2);
+  std::size_t states = 0, completed = 0;
+  for (std::size_t stop = 0; stop <= files_->operation_count(); ++stop) {
+    const auto choices = files_->crash_choices(stop);
+    for (std::size_t c = 0; c < choices.size(); ++c) {
+      const auto disk = files_->crash(stop, choices[c]);
+      const auto found = [&] {
+        std::vector<std::uint16_t> sliced(3000), dense(3000);
+        ShardedOptions options;
+        options.file_system = disk;
+        sharded_restore(serial_group(), Mesh({{"x", 1}}), "/d/model", {"sliced", "dense"}, {"", ""},
+                        {whole(sliced.data(), {3000}), whole(dense.data(), {3, 1000})}, options);
+        sliced.insert(sliced.end(), dense.begin(), dense.end());
+        EXPECT_EQ(std::set<std::uint16_t>(sliced.begin(), sliced.end()).size(), 1u)
+            << files_->describe(stop, choices[c]);
+        return sliced[0];
+      };
+      const auto first = found();
+      ASSERT_TRUE(first == 1 || first == 2) << files_->describe(stop, choices[c]);
+      ++states;
+      if (c > 1 && c % 7 != stop % 7) continue;
+      save(disk, 3);
+      ASSERT_EQ(found(), 3) << files_->describe(stop, choices[c]);
+      for (const auto& name : disk->list("/d")) {
+        EXPECT_THAT(name, testing::Not(HasSubstr("_temp_"))) << files_->describe(stop, choices[c]);
+      }
+      ++completed;
+    }
+  }
+  std::cout << "[ STATES   ] " << states << " crash states, saved over again from " << completed
+            << "\n";
 }
 
 TEST_F(ShardedSave, OneErrorForAll) {

@@ -80,6 +80,17 @@ def main():
         for tensor in one["tensors"]:
             check("restored from ours", tensor, restored[tensor["key"]])
             counts[tensor["dtype"]] += 1
+        # The same through tf.train.Checkpoint, by objects: DTYPE/LAYOUT is a variable in a dict.
+        tree = collections.defaultdict(dict)
+        for tensor in one["tensors"]:
+            dtype, name = tensor["key"].split("/")
+            tree[dtype][name] = on_mesh(mesh, tensor, tf.zeros(tensor["shape"], dtype))
+        status = tf.train.Checkpoint(**tree).restore(os.path.join(work, one["name"], "objects-1"))
+        status.assert_consumed()
+        for tensor in one["tensors"]:
+            dtype, name = tensor["key"].split("/")
+            check("restored by objects", tensor, tree[dtype][name].read_value())
+            counts["by objects"] += 1
         # A slice that was given with its spelling is found by that spelling.
         rows = 2 * size
         right = np.frombuffer(bytes.fromhex(one["spelled"]), np.float16).reshape(rows, 3)

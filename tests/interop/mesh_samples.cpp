@@ -1,5 +1,6 @@
 // Tensors on meshes, for DTensor to restore, and back.
-// usage: mesh_samples save DIRECTORY     DIRECTORY/MESH/ours for each mesh, and EXPECTED.json
+// usage: mesh_samples save DIRECTORY     DIRECTORY/MESH/ours for each mesh, the same with an object
+//                                        graph as objects-1, and EXPECTED.json
 //        mesh_samples restore DIRECTORY  DIRECTORY/MESH/theirs, which DTensor has saved with the
 //                                        same layouts, into other meshes and layouts
 #include <cstdio>
@@ -115,6 +116,10 @@ void save(const std::filesystem::path& directory) {
           cairn::slice(rows.dtype, static_cast<void*>(two_rows.data()), {2, 3}, {0, 0}, {2, 3}));
       sharded_save(group, mesh, directory / name / "ours", lists.names, lists.slices,
                    lists.tensors);
+      cairn::ManagerOptions options;
+      options.name = "objects";
+      options.object_graph = true;
+      cairn::CheckpointManager(group, directory / name, options).save(1, mine.state());
     });
     nlohmann::json one{{"name", name}, {"dimensions", nlohmann::json::array()}};
     for (const auto& dimension : mesh.dimensions()) {

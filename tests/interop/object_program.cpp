@@ -1,6 +1,9 @@
 /// One side of objects.py.
 ///   object_program paths DIRECTORY
 ///     Saves a tree of states that no TensorFlow program has ever seen, as DIRECTORY/ckpt-1.
+///   object_program through SAVED WRITTEN DIRECTORY
+///     Restores such a tree from SAVED, all of it, and saves it as DIRECTORY/saved-N; then the same
+///     with read and write, from WRITTEN to DIRECTORY/written.
 ///   object_program change FROM TO path|other|name
 ///     Restores the newest checkpoint in FROM, each rank some rows of each tensor, under the objects'
 ///     first paths, other paths or variables' names; changes each number; saves it in TO with the
@@ -16,7 +19,7 @@
 #include <string>
 
 #include "base/text.hpp"
-#include "cairn/checkpoint_manager.hpp"
+#include "cairn/checkpoint.hpp"
 #include "cairn/mpi.hpp"
 
 namespace {
@@ -135,11 +138,17 @@ cairn::LocalTensor numbered(const cairn::Group& group, Held& held, const Dims& s
   return tensor;
 }
 
-void save_paths(const std::string& directory) {
-  const auto group = cairn::mpi(MPI_COMM_WORLD);
+struct Tree {
   std::deque<Held> held;
+  std::int64_t steps = 12;
+  std::vector<std::string> words{"one", "", "three"};
+  cairn::State state;
+  explicit Tree(const cairn::Group&);
+};
+
+Tree::Tree(const cairn::Group& group) {
   const auto numbers = [&](const Dims& shape, float base) {
-    return numbered(*group, held.emplace_back(), shape, base);
+    return numbered(group, held.emplace_back(), shape, base);
   };
   std::vector<cairn::State> layers(2);
   for (int i = 0; i < 2; ++i) {
@@ -147,18 +156,30 @@ void save_paths(const std::string& directory) {
   }
   cairn::State model;
   model.add("layers", layers).add("odd.name", numbers({2}, 7)).alias("first", "layers/0");
-  std::int64_t steps = 12;
-  std::vector<std::string> words{"one", "", "three"};
-  cairn::State state;
   state.add("a", numbers({9}, 0.5f)).add("model", model).add("steps", steps);
-  if (group->rank() + 1 == group->size()) state.add("words", words);
+  if (group.rank() + 1 == group.size()) state.add("words", words);
   state.add("opt/beta1_power", numbers({}, 0.9f)).add("opt/beta2_power", numbers({}, 0.99f));
   for (const std::string slot : {"m", "v"}) {
     const float base = slot == "m" ? 1000 : 2000;
     state.add(cairn::slot_path("opt", "model/layers/0/w", slot), numbers({4, 3}, base));
     state.add(cairn::slot_path("opt", "a", slot), numbers({9}, base + 100));
   }
-  cairn::CheckpointManager(group, directory, {.object_graph = true}).save(1, state);
+}
+
+void save_paths(const std::string& directory) {
+  const auto group = cairn::mpi(MPI_COMM_WORLD);
+  const Tree tree(*group);
+  cairn::CheckpointManager(group, directory, {.object_graph = true}).save(1, tree.state);
+}
+
+void through(const std::string& saved, const std::string& written, const std::string& directory) {
+  const auto group = cairn::mpi(MPI_COMM_WORLD);
+  Tree tree(*group);
+  cairn::Checkpoint checkpoint(group, tree.state, {.object_graph = true});
+  checkpoint.restore(saved).assert_consumed();
+  checkpoint.save(directory + "/saved");
+  checkpoint.read(written).assert_consumed();
+  checkpoint.write(directory + "/written");
 }
 
 }  // namespace
@@ -169,6 +190,8 @@ int main(int argc, char** argv) {
     const std::vector<std::string> arguments(argv + 1, argv + argc);
     if (arguments.size() == 2 && arguments[0] == "paths") {
       save_paths(arguments[1]);
+    } else if (arguments.size() == 4 && arguments[0] == "through") {
+      through(arguments[1], arguments[2], arguments[3]);
     } else if (arguments.size() == 4 && arguments[0] == "change") {
       change(arguments[1], arguments[2], arguments[3]);
     } else {

@@ -152,34 +152,44 @@ def numbered(base, *shape):
     return (np.float32(base) + np.arange(np.prod(shape), dtype=np.float32)).reshape(shape)
 
 
+class Tree:
+    """The objects of object_program's tree."""
+
+    def __init__(self):
+        self.a, self.model = tf.Variable(tf.zeros([9])), Model()
+        self.w, self.steps = self.model.layers[0].w, tf.Variable(0, dtype=tf.int64)
+        self.words = tf.Variable(["", "", ""])
+        self.optimizer = tf.compat.v1.train.AdamOptimizer(0.1)
+        self.optimizer.apply_gradients([(tf.zeros([9]), self.a), (tf.zeros([4, 3]), self.w)])
+        self.checkpoint = tf.train.Checkpoint(
+            a=self.a, model=self.model, steps=self.steps, words=self.words, opt=self.optimizer)
+
+    def check(self, *where):
+        slot = self.optimizer.get_slot
+        for label, variable, value in [
+            ("a", self.a, numbered(0.5, 9)), ("w0", self.w, numbered(0, 4, 3)),
+            ("w1", self.model.layers[1].w, numbered(100, 5, 3)),
+            ("odd.name", getattr(self.model, "odd.name"), numbered(7, 2)),
+            ("m of w", slot(self.w, "m"), numbered(1000, 4, 3)),
+            ("v of w", slot(self.w, "v"), numbered(2000, 4, 3)),
+            ("m of a", slot(self.a, "m"), numbered(1100, 9)),
+            ("v of a", slot(self.a, "v"), numbered(2100, 9)),
+        ]:
+            check("value", same(variable.numpy(), value), *where, label, variable, value)
+        check("steps", self.steps.numpy() == 12, *where, self.steps)
+        check("words", list(self.words.numpy()) == [b"one", b"", b"three"], *where, self.words)
+
+
 def only_paths(work):
     for ranks in (1, 3, 5, 7):
         folder = os.path.join(work, "paths", str(ranks))
         program(ranks, "paths", folder)
-        a, model = tf.Variable(tf.zeros([9])), Model()
-        w, steps = model.layers[0].w, tf.Variable(0, dtype=tf.int64)
-        words = tf.Variable(["", "", ""])
-        optimizer = tf.compat.v1.train.AdamOptimizer(0.1)
-        optimizer.apply_gradients([(tf.zeros([9]), a), (tf.zeros([4, 3]), w)])
-        checkpoint = tf.train.Checkpoint(a=a, model=model, steps=steps, words=words, opt=optimizer)
-        prefix = tf.train.latest_checkpoint(folder)
-        status = checkpoint.restore(prefix)
+        prefix, tree = tf.train.latest_checkpoint(folder), Tree()
+        status = tree.checkpoint.restore(prefix)
         status.assert_consumed()
         status.assert_existing_objects_matched()
-        wanted = [
-            ("a", a, numbered(0.5, 9)), ("w0", w, numbered(0, 4, 3)),
-            ("w1", model.layers[1].w, numbered(100, 5, 3)),
-            ("odd.name", getattr(model, "odd.name"), numbered(7, 2)),
-            ("m of w", optimizer.get_slot(w, "m"), numbered(1000, 4, 3)),
-            ("v of w", optimizer.get_slot(w, "v"), numbered(2000, 4, 3)),
-            ("m of a", optimizer.get_slot(a, "m"), numbered(1100, 9)),
-            ("v of a", optimizer.get_slot(a, "v"), numbered(2100, 9)),
-        ]
-        for label, variable, value in wanted:
-            check("value", same(variable.numpy(), value), ranks, label, variable, value)
-        check("steps", steps.numpy() == 12, steps)
-        check("words", list(words.numpy()) == [b"one", b"", b"three"], words)
-        check("save_counter", checkpoint.save_counter.numpy() == 1, checkpoint.save_counter)
+        tree.check(ranks)
+        check("save_counter", tree.checkpoint.save_counter.numpy() == 1, ranks)
 
         # What is missing there, or left out here, is noticed.
         less = tf.train.Checkpoint(a=tf.Variable(tf.zeros([9])), model=Model())
@@ -189,6 +199,19 @@ def only_paths(work):
             check("unresolved", "Unresolved object in checkpoint" in str(error), error)
         else:
             sys.exit("FAILED: a checkpoint with more in it is consumed")
+
+        # TensorFlow's own of the same tree, and back, with the counter and without.
+        saved = tree.checkpoint.save(os.path.join(folder, "tf", "saved"))
+        written = tree.checkpoint.write(os.path.join(folder, "tf", "written"))
+        target = os.path.join(folder, "back")
+        program(ranks % 5 + 1, "through", saved, written, target)
+        back = Tree()
+        back.checkpoint.restore(os.path.join(target, "saved-3")).assert_consumed()
+        back.check(ranks, "saved")
+        check("save_counter", back.checkpoint.save_counter.numpy() == 3, ranks)
+        back = Tree()
+        back.checkpoint.read(os.path.join(target, "written")).assert_consumed()
+        back.check(ranks, "written")
 
 
 def main():

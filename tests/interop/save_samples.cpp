@@ -105,6 +105,13 @@ class Plan {
       tensors.back().held[static_cast<std::size_t>(rank)] = tensors.back().pieces;
       tensors.back().kind = Planned::rank_private;
     }
+    // Large enough that its holders share the writing.
+    for (const auto dtype : {DType::float32, DType::float16}) {
+      const cairn::Dims shape{64, 1 << 15};
+      pieces({cat("large replica/", cairn::dtype_name(dtype)), dtype, shape}, {Box::whole(shape)},
+             false);
+      tensors.back().held.assign(static_cast<std::size_t>(ranks), {Box::whole(shape)});
+    }
   }
 
   std::vector<Planned> tensors;
