@@ -15,6 +15,7 @@
 #include "cairn/ragged.hpp"
 #include "cairn/restore_options.hpp"
 #include "cairn/retention.hpp"
+#include "cairn/savers.hpp"
 #include "cairn/sharded_save.hpp"
 #include "cairn/sharding.hpp"
 #include "cairn/state.hpp"

@@ -23,6 +23,8 @@ struct CheckpointOptions {
   double owner_wait_seconds = 10;
   std::shared_ptr<const ShardingCallback> policy = nullptr;
   std::function<DeviceTask(int rank, const LocalTensor&)> device_of = nullptr;
+  std::vector<BeforeSave> before_save = {};
+  std::vector<RegisteredSaver> savers = {};
   std::shared_ptr<io::FileSystem> file_system = nullptr;
 };
 

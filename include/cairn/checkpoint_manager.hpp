@@ -13,6 +13,7 @@
 #include "cairn/group.hpp"
 #include "cairn/restore_options.hpp"
 #include "cairn/retention.hpp"
+#include "cairn/savers.hpp"
 #include "cairn/sharding.hpp"
 #include "cairn/state.hpp"
 
@@ -39,6 +40,8 @@ struct ManagerOptions {
   /// The device of a slice on this rank; none: task = rank, device as the memory says, numbered
   /// within the node.
   std::function<DeviceTask(int rank, const LocalTensor&)> device_of = nullptr;
+  std::vector<BeforeSave> before_save = {};
+  std::vector<RegisteredSaver> savers = {};
   std::shared_ptr<io::FileSystem> file_system = nullptr;  ///< none: POSIX
 };
 
@@ -48,9 +51,9 @@ struct RestoreReport {
   std::string prefix;
   /// In the checkpoint, wanted by no rank; but for an object graph and TensorFlow's save_counter.
   std::vector<std::string> unused_keys;
-  std::vector<std::string> kept_keys;    ///< not in it, as allowed: they keep what is in memory
-  std::vector<std::string> skipped;      ///< newer checkpoints passed over as damaged: "step: why"
-  std::int64_t bytes_read = 0;           ///< by all ranks
+  std::vector<std::string> kept_keys;  ///< not in it, as allowed: they keep what is in memory
+  std::vector<std::string> skipped;    ///< newer checkpoints passed over as damaged: "step: why"
+  std::int64_t bytes_read = 0;         ///< by all ranks
 };
 
 struct StepInfo {

@@ -1,8 +1,10 @@
 #pragma once
 /// What a checkpoint holds, as its index says: keys, dtypes, shapes, slices, files, own metadata.
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,6 +45,7 @@ struct CheckpointMeta {
   std::string uuid;    ///< of the save
   /// Sequence of the checkpoint that this run went on from; -1: unknown.
   std::int64_t parent = -1;
+  std::map<std::string, std::set<std::string>> savers;  ///< registered ones that took part: keys
   std::optional<double> metric = std::nullopt;  ///< how good it is, if the save was told
 };
 

@@ -29,6 +29,8 @@ ManagerOptions engine_options(const CheckpointOptions& options) {
   engine.owner_wait_seconds = options.owner_wait_seconds;
   engine.policy = options.policy;
   engine.device_of = options.device_of;
+  engine.before_save = options.before_save;
+  engine.savers = options.savers;
   engine.file_system = options.file_system;
   return engine;
 }
@@ -270,6 +272,7 @@ std::string Checkpoint::save(const std::filesystem::path& prefix) {
     const auto whole = checked_prefix(*self.group, prefix);
     auto& series = self.series(self.numbered, whole, true);
     require_same(*self.group, "the save counter", cat(*self.counter));
+    series.call_before_save(*self.counter + 1);
     ++*self.counter;
     try {
       auto state = together(*self.group, [&] {
@@ -289,7 +292,9 @@ std::string Checkpoint::write(const std::filesystem::path& prefix) {
   auto& self = *impl_;
   return guarded(*self.group, [&] {
     const auto whole = checked_prefix(*self.group, prefix);
-    return self.save(self.series(self.single, whole, false), 0, *self.state);
+    auto& series = self.series(self.single, whole, false);
+    series.call_before_save(0);
+    return self.save(series, 0, *self.state);
   });
 }
 

@@ -7,6 +7,7 @@
 #include "checkpoint/pins.hpp"
 #include "checkpoint/recovery.hpp"
 #include "checkpoint/restore.hpp"
+#include "checkpoint/savers.hpp"
 #include "checkpoint/series.hpp"
 #include "commit/names.hpp"
 #include "group/collectives.hpp"
@@ -85,6 +86,8 @@ void Series::open_directory() {
                    options.keep.best, "/", options.keep.larger_is_better,
                    " chunk_bytes=", options.chunk_bytes, " object_graph=", options.object_graph));
   require_same(group, "the sharding policy", policy);
+  require_same(group, "the number of before-save callbacks", cat(options.before_save.size()));
+  require_savers(group, options.savers);
   require_same(group, "the parameters of the sharding policy", parameters);
   together(group, [&] {
     if (!job.root()) return;

@@ -10,6 +10,7 @@
 #include "checkpoint/messages.hpp"
 #include "checkpoint/resolve.hpp"
 #include "checkpoint/restore_tensors.hpp"
+#include "checkpoint/savers.hpp"
 #include "group/collectives.hpp"
 
 namespace cairn {
@@ -118,7 +119,15 @@ RestoreReport restore_state(const Job& job, const CheckpointContents& contents, 
   bytes += restore_tensors(job, contents, wanted.slices, wanted.memories, true);
   job.group->all_reduce({&bytes, 1}, Group::Op::sum);
   report.bytes_read = bytes;
+  restore_savers(job, contents);
+  std::set<std::string> of_savers;
+  for (const auto& saver : job.options.savers) {
+    if (!contents.meta || !contents.meta->savers.count(saver.name)) continue;
+    const auto& keys = contents.meta->savers.at(saver.name);
+    of_savers.insert(keys.begin(), keys.end());
+  }
   for (std::size_t t = 0; t < contents.tensors.size(); ++t) {
+    if (of_savers.count(contents.tensors[t].key)) continue;
     if (!wanted.tensors.count(static_cast<int>(t)) && !finder.is_bookkeeping(contents.tensors[t])) {
       report.unused_keys.push_back(contents.tensors[t].key);
     }

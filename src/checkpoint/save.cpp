@@ -12,6 +12,7 @@
 #include "checkpoint/recovery.hpp"
 #include "checkpoint/resolve.hpp"
 #include "checkpoint/retention.hpp"
+#include "checkpoint/savers.hpp"
 #include "checkpoint/series.hpp"
 #include "commit/names.hpp"
 #include "group/collectives.hpp"
@@ -177,6 +178,12 @@ void Series::collect(const commit::Transaction& save) {
   }
 }
 
+void Series::call_before_save(std::int64_t step) const {
+  for (const auto& call : job.options.before_save) {
+    together(*job.group, [&] { call(step); });
+  }
+}
+
 std::string Series::save(std::int64_t step, const State& given, const SaveOptions& options) {
   Group& group = *job.group;
   require_writable("save");
@@ -191,16 +198,18 @@ std::string Series::save(std::int64_t step, const State& given, const SaveOption
   auto covered = cover(job, state);
   const auto local = together(group, [&] { return shard(job, state, covered.tasks); });
   const auto dense = plan_dense(std::move(covered.dense), group.size(), job.options.chunk_bytes);
-  const auto layout = lay_out(group, local, dense);
+  auto layout = lay_out(group, local, dense);
   auto prepared = prepare(step, layout);
   prepared.meta.metric = options.metric;
   bool committed = false;  // rank 0
   try {
+    auto others = run_savers(job, state, prepared.save, layout, prepared.meta);
     const auto dense_path = dense.bytes > 0 ? prepared.save.part(layout.dense_file) : io::Path();
     auto runs = write_dense(job, state, dense, layout.dense_file, dense_path);
     auto entries = together(group, [&] {
       auto written = write_shards(job, state, local, layout, prepared.save);
       std::move(runs.begin(), runs.end(), std::back_inserter(written));
+      std::move(others.begin(), others.end(), std::back_inserter(written));
       leave_record(job, prepared.save, prepared.meta, layout, written);
       return written;
     });
@@ -242,6 +251,7 @@ std::string CheckpointManager::save(std::int64_t step, const State& state,
                                     const SaveOptions& options) {
   const Job& job = impl_->job;
   return guarded(*job.group, [&] {
+    impl_->call_before_save(step);
     if (!job.options.object_graph) return impl_->save(step, state, options);
     return impl_->save(step, with_object_graph(*job.group, state, step), options);
   });

@@ -149,6 +149,12 @@ std::string record_name(std::int64_t number, std::int64_t count) {
   return "record-" + numbers(number, count);
 }
 
+std::string saver_name(std::int64_t number) {
+  require(number >= 0, cat("saver ", number));
+  const auto digits = std::to_string(number);
+  return "saver-" + std::string(digits.size() < 5 ? 5 - digits.size() : 0, '0') + digits;
+}
+
 std::string owner_temporary_name(std::string_view token) {
   require(is_uuid(token), cat("uuid '", token, "'"));
   return cat(owner_name, ".tmp-", token);
@@ -177,6 +183,13 @@ ParsedName parse_temp_name(std::string_view entry) {
   if (entry == prepared_index_name) return of_kind(Kind::prepared_index);
   if (take(entry, "part-")) return parse_numbers(Kind::part, entry);
   if (take(entry, "record-")) return parse_numbers(Kind::record, entry);
+  if (take(entry, "saver-")) {
+    auto parsed = of_kind(Kind::saver_file);
+    const auto number = take_number(entry, 5);
+    if (!number) return {};
+    parsed.number = *number;
+    return parsed;
+  }
   return {};
 }
 

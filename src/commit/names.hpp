@@ -10,6 +10,7 @@
 ///       part-00000-of-00002                      its data files,
 ///       record-00000-of-00004                    one part record a writing rank,
 ///       index                                    the index in preparation
+///       saver-00000…                             what a registered saver wrote
 ///   DIRECTORY/.cairn/                            ours alone: lock, owner, damaged/NAME-STEP,
 ///                                                pinned/NAME-STEP, pinned.lock
 #include <cstdint>
@@ -50,6 +51,7 @@ std::string temp_directory_name(std::string_view prefix, std::string_view uuid);
 inline constexpr const char* prepared_index_name = "index";
 std::string part_name(std::int64_t number, std::int64_t count);
 std::string record_name(std::int64_t number, std::int64_t count);
+std::string saver_name(std::int64_t number);  ///< "saver-00000": what a saver writes begins so
 
 inline constexpr const char* private_directory_name = ".cairn";
 inline constexpr const char* lock_name = "lock";
@@ -72,6 +74,7 @@ struct ParsedName {
     part,
     record,
     prepared_index,
+    saver_file,
     // in the private directory
     lock,
     owner,

@@ -57,6 +57,7 @@ io::Path Transaction::record(int writer, int writers) const {
   return temp() / record_name(writer, writers);
 }
 io::Path Transaction::staged_index() const { return temp() / prepared_index_name; }
+io::Path Transaction::saver_prefix(int saver) const { return temp() / saver_name(saver); }
 io::Path Transaction::data(int file) const {
   return directory / data_name(prefix_name(name, step), file, num_files);
 }

@@ -22,6 +22,7 @@ struct Transaction {
   io::Path part(int file) const;  ///< data file in the temp directory
   io::Path record(int writer, int writers) const;
   io::Path staged_index() const;
+  io::Path saver_prefix(int saver) const;  ///< what a registered saver writes begins with it
   io::Path data(int file) const;  ///< data file under its final name
   io::Path index() const;
 };

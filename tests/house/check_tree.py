@@ -36,7 +36,7 @@ LAYER_OF_PUBLIC_HEADER = {
     "group": "group",
     "bundle": "checkpoint", "checkpoint": "checkpoint",
     "checkpoint_manager": "checkpoint", "restore_options": "checkpoint", "retention": "checkpoint",
-    "sharded_save": "checkpoint", "cairn": "checkpoint",
+    "savers": "checkpoint", "sharded_save": "checkpoint", "cairn": "checkpoint",
     "mpi": "mpi",
     "kokkos": "kokkos",
 }

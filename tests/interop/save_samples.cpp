@@ -96,6 +96,13 @@ class Plan {
     pieces({"deep", DType::int32, {5, 4, 6, 2, 3}}, grid({5, 4, 6, 2, 3}, {2, 1, 3, 1, 1}), true);
     pieces({"replica on every rank", DType::float32, {17}}, {Box::whole({17})}, false);
     tensors.back().held.assign(static_cast<std::size_t>(ranks), {Box::whole({17})});
+    // Large enough that its holders share the writing.
+    for (const auto dtype : {DType::float32, DType::float16}) {
+      const cairn::Dims shape{64, 1 << 15};
+      pieces({cat("large replica/", cairn::dtype_name(dtype)), dtype, shape}, {Box::whole(shape)},
+             false);
+      tensors.back().held.assign(static_cast<std::size_t>(ranks), {Box::whole(shape)});
+    }
     rows_by_rank();
     for (int rank = 0; rank < ranks; ++rank) {
       char key[64];
@@ -104,13 +111,6 @@ class Plan {
       tensors.back().held.assign(static_cast<std::size_t>(ranks), {});
       tensors.back().held[static_cast<std::size_t>(rank)] = tensors.back().pieces;
       tensors.back().kind = Planned::rank_private;
-    }
-    // Large enough that its holders share the writing.
-    for (const auto dtype : {DType::float32, DType::float16}) {
-      const cairn::Dims shape{64, 1 << 15};
-      pieces({cat("large replica/", cairn::dtype_name(dtype)), dtype, shape}, {Box::whole(shape)},
-             false);
-      tensors.back().held.assign(static_cast<std::size_t>(ranks), {Box::whole(shape)});
     }
   }
 

@@ -58,6 +58,7 @@ std::string encode_meta(const CheckpointMeta& meta) {
                  {"parent", meta.parent},   {"wall_time_seconds", meta.wall_time_seconds},
                  {"version", meta.version}, {"ranks", meta.ranks},
                  {"policy", meta.policy},   {"uuid", meta.uuid}};
+  if (!meta.savers.empty()) object["savers"] = meta.savers;
   if (meta.metric) object["metric"] = number(*meta.metric);
   return object.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
@@ -74,6 +75,13 @@ CheckpointMeta decode_meta(std::string_view json) {
   meta.ranks = member<int>(object, "ranks");
   meta.policy = member<std::string>(object, "policy");
   meta.uuid = member<std::string>(object, "uuid");
+  if (object.contains("savers")) {
+    try {
+      meta.savers = object["savers"].get<std::map<std::string, std::set<std::string>>>();
+    } catch (const Json::exception&) {
+      bad_meta("\"savers\" is no list of keys for each name");
+    }
+  }
   meta.metric = metric_of(object);
   return meta;
 }

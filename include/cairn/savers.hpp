@@ -1,0 +1,29 @@
+#pragma once
+/// Code of the application that takes part in each save and restore.
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace cairn {
+
+/// Called before a save looks at the state, in the order given, on all ranks, with the step (of
+/// Checkpoint::save its number, of write() 0). It may change values. What it throws on any rank
+/// stops the save, as one error on all ranks: so one that calls collective operations of its own
+/// must fail on all ranks alike.
+using BeforeSave = std::function<void(std::int64_t step)>;
+
+/// Data that the application writes by itself, as part of a checkpoint.
+struct RegisteredSaver {
+  std::string name;  ///< kept in the checkpoint
+  /// Called on all ranks before the state is written, with the same prefix. It may write bundles
+  /// (BundleWriter) whose prefixes begin with this one and lie in its directory, and returns those
+  /// that this rank has written; none is fine. They become part of the checkpoint: their data files
+  /// are moved into it, with its commit. Errors as of BeforeSave.
+  std::function<std::vector<std::string>(const std::string& prefix)> save;
+  /// Called on all ranks with the checkpoint's prefix (BundleReader reads it), after the state was
+  /// restored, if a saver of this name took part in the save. Errors as of BeforeSave; data_loss
+  /// counts as damage of the checkpoint.
+  std::function<void(const std::string& prefix)> restore;
+};
+
+}  // namespace cairn
