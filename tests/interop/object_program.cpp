@@ -178,13 +178,12 @@ void through(const std::string& saved, const std::string& written, const std::st
   const auto group = cairn::mpi(MPI_COMM_WORLD);
   Tree tree(*group);
   cairn::Checkpoint checkpoint(group, tree.state, {.object_graph = true});
-  checkpoint.restore(saved).assert_consumed();
+  const auto status = checkpoint.restore(saved);
+  status.assert_consumed();
   checkpoint.save(directory + "/saved");
   checkpoint.read(written).assert_consumed();
   checkpoint.write(directory + "/written");
-  const std::filesystem::path path(saved);
-  cairn::CheckpointManager source(group, path.parent_path(), {.name = "saved", .read_only = true});
-  tree.state.carry(source.open(source.steps().back().step).graph);
+  tree.state.carry(status.graph());
   checkpoint.write(directory + "/carried");
 }
 
