@@ -7,6 +7,7 @@
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "checkpoint/contents_reader.hpp"
+#include "checkpoint/pins.hpp"
 #include "commit/names.hpp"
 #include "commit/state_file.hpp"
 
@@ -36,6 +37,7 @@ CatalogEntry look_at(io::FileSystem& files, const io::Path& directory, const com
       entry.wall_time_seconds = contents.meta->wall_time_seconds;
       entry.ranks = contents.meta->ranks;
       entry.parent = contents.meta->parent;
+      entry.metric = contents.meta->metric;
       entry.identity = contents.meta->uuid;
     }
     for (const auto& tensor : contents.tensors) {
@@ -78,6 +80,7 @@ std::vector<CatalogEntry> scan_catalog(io::FileSystem& files, const io::Path& di
     auto entry = look_at(files, directory, name, parsed.step);
     const auto mark = damage_mark(files, directory, name, entry);
     if (!mark.empty()) entry.damage = mark;
+    entry.pinned = is_pinned(files, directory, name, entry);
     entries.push_back(std::move(entry));
   }
   // Where the state file lists an entry. Absolute and relative paths end alike.
@@ -137,27 +140,6 @@ std::vector<const CatalogEntry*> restorable(const std::vector<CatalogEntry>& ent
     if (!entry->superseded && entry->damage.empty()) found.push_back(&*entry);
   }
   return found;
-}
-
-std::vector<std::int64_t> choose_victims(const std::vector<CatalogEntry>& entries,
-                                         int max_to_keep) {
-  if (max_to_keep <= 0) return {};
-  std::vector<const CatalogEntry*> ranked;
-  for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
-    if (entry->ours && !entry->unreadable) ranked.push_back(&*entry);
-  }
-  std::stable_sort(ranked.begin(), ranked.end(), [](const auto* a, const auto* b) {
-    const auto worth = [](const CatalogEntry& e) {
-      return !e.damage.empty() ? 2 : e.superseded ? 1 : 0;
-    };
-    return worth(*a) < worth(*b);
-  });
-  std::vector<std::int64_t> victims;
-  for (std::size_t i = static_cast<std::size_t>(max_to_keep); i < ranked.size(); ++i) {
-    victims.push_back(ranked[i]->step);
-  }
-  std::sort(victims.begin(), victims.end());
-  return victims;
 }
 
 void mark_damaged(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,

@@ -11,7 +11,8 @@
 ///       record-00000-of-00004                    one part record a writing rank,
 ///       index                                    the index in preparation
 ///       saver-00000…                             what a registered saver wrote
-///   DIRECTORY/.cairn/                            ours alone: lock, owner, damaged/NAME-STEP
+///   DIRECTORY/.cairn/                            ours alone: lock, owner, damaged/NAME-STEP,
+///                                                pinned/NAME-STEP, pinned.lock
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -56,6 +57,8 @@ inline constexpr const char* private_directory_name = ".cairn";
 inline constexpr const char* lock_name = "lock";
 inline constexpr const char* owner_name = "owner";
 inline constexpr const char* damaged_directory_name = "damaged";
+inline constexpr const char* pinned_directory_name = "pinned";
+inline constexpr const char* pin_lock_name = "pinned.lock";
 std::string owner_temporary_name(std::string_view token);  ///< "owner.tmp-UUID"
 
 struct ParsedName {
@@ -77,6 +80,8 @@ struct ParsedName {
     owner,
     owner_temporary,
     damaged_directory,
+    pinned_directory,
+    pin_lock,
   };
   Kind kind = Kind::foreign;
   std::int64_t step = -1;    ///< of index, data and temp_directory
