@@ -22,6 +22,7 @@
 #include "base/text.hpp"
 #include "cairn/checkpoint.hpp"
 #include "cairn/mpi.hpp"
+#include "cairn/ragged.hpp"
 
 namespace {
 
@@ -170,7 +171,9 @@ Tree::Tree(const cairn::Group& group) {
 
 void save_paths(const std::string& directory) {
   const auto group = cairn::mpi(MPI_COMM_WORLD);
-  const Tree tree(*group);
+  Tree tree(*group);
+  std::vector<std::int32_t> generator(3, group->rank());
+  tree.state.add("generator", cairn::rank_private(generator));  // no object of TensorFlow's
   cairn::CheckpointManager(group, directory, {.object_graph = true}).save(1, tree.state);
 }
 
