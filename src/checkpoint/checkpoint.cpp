@@ -26,6 +26,7 @@ ManagerOptions engine_options(const CheckpointOptions& options) {
   engine.verify_first = options.verify_first;
   engine.object_graph = options.object_graph;
   engine.chunk_bytes = options.chunk_bytes;
+  engine.io_ranks = options.io_ranks;
   engine.owner_wait_seconds = options.owner_wait_seconds;
   engine.policy = options.policy;
   engine.device_of = options.device_of;
@@ -234,6 +235,7 @@ struct Checkpoint::Impl {
       auto status = std::make_shared<LoadStatus::Impl>();
       status->job = Job{group, options.file_system ? options.file_system : io::posix_file_system(),
                         whole.parent_path(), whole.filename().string(), options};
+      settle_io_ranks(status->job);
       status->state = state;
       status->options = restore;
       if (with_counter) status->counter = counter;

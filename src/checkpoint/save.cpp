@@ -197,8 +197,9 @@ std::string Series::save(std::int64_t step, const State& given, const SaveOption
   const State& state = resolved ? *resolved : given;
   auto covered = cover(job, state);
   const auto local = together(group, [&] { return shard(job, state, covered.tasks); });
-  const auto dense = plan_dense(std::move(covered.dense), group.size(), job.options.chunk_bytes);
-  auto layout = lay_out(group, local, dense);
+  const auto dense =
+      plan_dense(std::move(covered.dense), group.size(), job.options.chunk_bytes, job.served_by);
+  auto layout = lay_out(job, local, dense);
   auto prepared = prepare(step, layout);
   prepared.meta.metric = options.metric;
   bool committed = false;  // rank 0
@@ -206,12 +207,15 @@ std::string Series::save(std::int64_t step, const State& given, const SaveOption
     auto others = run_savers(job, state, prepared.save, layout, prepared.meta);
     const auto dense_path = dense.bytes > 0 ? prepared.save.part(layout.dense_file) : io::Path();
     auto runs = write_dense(job, state, dense, layout.dense_file, dense_path);
+    const bool forwards = !job.served_by.empty();
+    std::vector<StoredTensor> written;
+    if (forwards) written = forward_shards(job, state, local, layout, prepared.save);
     auto entries = together(group, [&] {
-      auto written = write_shards(job, state, local, layout, prepared.save);
+      if (!forwards) written = write_shards(job, state, local, layout, prepared.save);
       std::move(runs.begin(), runs.end(), std::back_inserter(written));
       std::move(others.begin(), others.end(), std::back_inserter(written));
       leave_record(job, prepared.save, prepared.meta, layout, written);
-      return written;
+      return std::move(written);
     });
     auto tensors = merge_entries(group, std::move(entries));
     together(group, [&] {
