@@ -122,6 +122,70 @@ TEST_F(Ragged, VerifyingFirstLeavesTheRowsOfADamagedOne) {
   EXPECT_THAT(rows, ElementsAre(7));
 }
 
+// Rows of two numbers, kept as two columns with room for more: a user's own memory.
+class Table : public Rows {
+ public:
+  std::vector<double> cells = std::vector<double>(40, -1);
+  std::int64_t rows = 0;
+
+  std::int64_t count() const override { return rows; }
+  bool resizable() const override { return true; }
+  void resize(std::int64_t wanted) override { rows = wanted; }
+  std::shared_ptr<SliceMemory> memory() const override {
+    auto* data = const_cast<double*>(cells.data());
+    return host_memory(DType::float64, data, data, {rows, 2}, {1, 20});
+  }
+};
+
+TEST_F(Ragged, RowsInMemoryOfTheUsersOwn) {
+  job(3, [](CheckpointManager& manager, Group& group) {
+    const auto table = std::make_shared<Table>();
+    table->rows = group.rank() + 1;
+    for (std::int64_t i = 0; i < table->rows; ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      table->cells[at] = group.rank() * 10 + static_cast<double>(i);
+      table->cells[20 + at] = -table->cells[at];
+    }
+    State state;
+    state.add("table", ragged(table, DType::float64, {2}));
+    manager.save(1, state);
+    table->cells.assign(40, 9);
+    manager.restore(1, state);
+    const std::vector<std::vector<double>> expected{{0, 10}, {11, 20}, {21, 22}};
+    EXPECT_EQ(table->rows, 2);
+    for (std::size_t i = 0; i < 2; ++i) {
+      const auto value = expected[static_cast<std::size_t>(group.rank())][i];
+      EXPECT_EQ(table->cells[i], value);
+      EXPECT_EQ(table->cells[20 + i], -value);
+    }
+    EXPECT_EQ(table->cells[2], 9);
+  });
+}
+
+TEST_F(Ragged, FallingBackDealsTheRowsOfTheOlderOne) {
+  job(2, [&](CheckpointManager& manager, Group& group) {
+    std::vector<int> rows(3, group.rank());
+    State state;
+    state.add("r", ragged(rows));
+    manager.save(1, state);
+    rows.assign(10, 7);
+    manager.save(2, state);
+    group.barrier();
+    if (group.rank() == 0) {
+      const auto path = "/run/ckpt-2.data-00001-of-00003";
+      auto bytes = io::read_file(*options_.file_system, path, 1 << 20);
+      bytes[3] ^= 1;
+      options_.file_system->remove(path);
+      io::write_file(*options_.file_system, path, bytes);
+    }
+    group.barrier();
+    const auto report = manager.restore_latest(state);
+    ASSERT_TRUE(report);
+    EXPECT_EQ(report->step, 1);
+    EXPECT_EQ(rows, std::vector<int>(3, group.rank()));
+  });
+}
+
 TEST_F(Ragged, WhatDoesNotFitIsSaid) {
   job(2, [](CheckpointManager& manager, Group& group) {
     std::vector<std::array<double, 3>> points(2);

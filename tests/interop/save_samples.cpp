@@ -239,7 +239,7 @@ void save(cairn::CheckpointManager& manager, int rank, const Plan& plan, int ste
     } else if (one.kind == Planned::ragged) {
       const auto content = held.empty() ? "" : bytes_of(one.sample, held[0], version);
       rows.resize(content.size() / sizeof rows[0]);
-      std::memcpy(rows.data(), content.data(), content.size());
+      if (!rows.empty()) std::memcpy(rows.data(), content.data(), content.size());
       mine.state().add(one.sample.key, cairn::ragged(rows));
     } else if (!held.empty()) {
       bytes.push_back(bytes_of(one.sample, held[0], version));
