@@ -7,6 +7,7 @@
 
 #include "cairn/bundle.hpp"
 #include "cairn/checkpoint.hpp"
+#include "cairn/log.hpp"
 #include "cairn/sharded_save.hpp"
 #include "checkpoint/io_ranks_kit.hpp"
 #include "support/group_kit.hpp"
@@ -115,6 +116,42 @@ TEST(IoRanks, EveryIoRankHasItsPart) {
       EXPECT_EQ(disk->touched(), (std::set<int>{0, 2, 4}));
     }
   });
+}
+
+TEST(IoRanks, OnlyTheyCheckASaveThatIsCompleted) {
+  set_log_sink([](LogLevel, std::string_view) {});
+  auto disk = std::make_shared<WatchedDisk>();
+  ManagerOptions options;
+  options.file_system = disk;
+  options.io_ranks = IoRanks::count(2);
+  const auto body = [&](auto group) {
+    Rows rows(*group);
+    rows.fill(group->rank());
+    {
+      CheckpointManager manager(group, "/run", options);
+      if (group->rank() == 0) {
+        disk->inject({Code::io, "rename", ".data-", 0, 1});
+        disk->inject({Code::io, "remove", "", 0, 1000});
+      }
+      group->barrier();
+      testing::expect_error([&] { manager.save(1, rows.state); }, Code::io,
+                            HasSubstr("a restart may still complete it"));
+    }
+    group->barrier();
+    if (group->rank() == 0) disk->clear_faults();
+    disk->touched();
+    group->barrier();
+    CheckpointManager manager(group, "/run", options);
+    group->barrier();
+    if (group->rank() == 0) {
+      EXPECT_EQ(disk->touched(), (std::set<int>{0, 2}));
+    }
+    rows.fill(-1);
+    ASSERT_TRUE(manager.restore_latest(rows.state));
+    EXPECT_EQ(rows.row.front(), group->rank());
+  };
+  on_ranks(4, 0, body);
+  set_log_sink({});
 }
 
 TEST(IoRanks, OfCheckpointAndShardedSave) {
