@@ -101,6 +101,9 @@ TEST(IoRanks, EveryIoRankHasItsPart) {
   on_ranks(6, 2, [&](auto group) {
     Rows rows(*group);
     rows.fill(group->rank());
+    std::vector<std::string> texts{"a", "", std::string(9000, 'c'), "d"};
+    const auto right = texts;
+    for (auto& text : texts) rows.state.add(cat("text ", &text - texts.data()), text);
     CheckpointManager manager(group, "/run", options);
     manager.save(1, rows.state);
     group->barrier();
@@ -109,8 +112,10 @@ TEST(IoRanks, EveryIoRankHasItsPart) {
     }
     group->barrier();
     rows.fill(-1);
+    for (auto& text : texts) text = "wrong";
     manager.restore(1, rows.state);
     EXPECT_EQ(rows.row.back(), group->rank());
+    EXPECT_EQ(texts, right);
     group->barrier();
     if (group->rank() == 0) {
       EXPECT_EQ(disk->touched(), (std::set<int>{0, 2, 4}));
