@@ -9,6 +9,7 @@
 #include "cairn/dtype.hpp"
 #include "cairn/error.hpp"
 #include "cairn/group.hpp"
+#include "cairn/io_ranks.hpp"
 #include "cairn/log.hpp"
 #include "cairn/mesh.hpp"
 #include "cairn/object_graph.hpp"

@@ -21,6 +21,7 @@ struct CheckpointOptions {
   bool object_graph = false;
   std::int64_t chunk_bytes = std::int64_t{16} << 20;
   ReplicaOptions replicas = {};
+  IoRanks io_ranks = {};
   double owner_wait_seconds = 10;
   std::shared_ptr<const ShardingCallback> policy = nullptr;
   std::function<DeviceTask(int rank, const LocalTensor&)> device_of = nullptr;

@@ -11,6 +11,7 @@
 #include "cairn/contents.hpp"
 #include "cairn/error.hpp"
 #include "cairn/group.hpp"
+#include "cairn/io_ranks.hpp"
 #include "cairn/restore_options.hpp"
 #include "cairn/retention.hpp"
 #include "cairn/savers.hpp"
@@ -59,6 +60,7 @@ struct ManagerOptions {
   bool fall_back = true;      ///< restore_latest: go on to an older one when one is damaged
   bool verify_first = false;  ///< restore: prove every byte before any array is touched
   std::int64_t chunk_bytes = std::int64_t{16} << 20;  ///< unit of reading and exchange, ≤ 64 MiB
+  IoRanks io_ranks = {};  ///< who touches data files; none stated: everyone
   /// Save the state as TensorFlow's objects (docs/object-graph.md): keys are paths, and
   /// tf.train.Checkpoint restores them.
   bool object_graph = false;
@@ -123,7 +125,8 @@ class CheckpointManager {
   std::vector<StepInfo> steps();
 
   /// A pinned checkpoint is not removed and not saved over until it is unpinned. Durable on return.
-  /// Another process may do the same at any time: `cairn pin`. Throws not_found without such a step.
+  /// Another process may do the same at any time: `cairn pin`. Throws not_found without such a
+  /// step.
   void pin(std::int64_t step);
   /// Throws not_found if there is neither such a step nor a pin.
   void unpin(std::int64_t step);

@@ -27,6 +27,7 @@ ManagerOptions engine_options(const CheckpointOptions& options) {
   engine.object_graph = options.object_graph;
   engine.chunk_bytes = options.chunk_bytes;
   engine.replicas = options.replicas;
+  engine.io_ranks = options.io_ranks;
   engine.owner_wait_seconds = options.owner_wait_seconds;
   engine.policy = options.policy;
   engine.device_of = options.device_of;
@@ -243,6 +244,7 @@ struct Checkpoint::Impl {
       auto status = std::make_shared<LoadStatus::Impl>();
       status->job = Job{group, options.file_system ? options.file_system : io::posix_file_system(),
                         whole.parent_path(), whole.filename().string(), options};
+      settle_io_ranks(status->job);
       status->state = state;
       status->options = restore;
       if (with_counter) status->counter = counter;

@@ -13,7 +13,8 @@ constexpr std::int64_t runs_a_rank = 8;
 
 }  // namespace
 
-DensePlan plan_dense(std::vector<DenseTensor> tensors, int ranks, std::int64_t chunk_bytes) {
+DensePlan plan_dense(std::vector<DenseTensor> tensors, int ranks, std::int64_t chunk_bytes,
+                     const std::vector<int>& served_by) {
   DensePlan plan;
   plan.tensors = std::move(tensors);
   for (std::size_t t = 0; t < plan.tensors.size(); ++t) {
@@ -33,8 +34,8 @@ DensePlan plan_dense(std::vector<DenseTensor> tensors, int ranks, std::int64_t c
     }
     plan.bytes += bytes;
   }
-  plan.exchange =
-      plan::plan_exchange(plan.runs, plan.slices, ranks, chunk_bytes, plan::Packing::fill);
+  plan.exchange = plan::plan_exchange(plan.runs, plan.slices, ranks, chunk_bytes,
+                                      plan::Packing::fill, served_by);
   plan.writers.resize(static_cast<std::size_t>(ranks));
   for (const auto& chunk : plan.exchange.chunks) {
     plan.writers[static_cast<std::size_t>(chunk.rank)] = true;

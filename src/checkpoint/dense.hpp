@@ -42,7 +42,9 @@ struct DensePlan {
 
 /// Runs begin and end on pages where a tensor's extents allow it, so that no two ranks write to one
 /// page, and are small against a rank's share, so that most bytes stay on a rank that has them.
-DensePlan plan_dense(std::vector<DenseTensor>, int ranks, std::int64_t chunk_bytes);
+/// `served_by` as in plan_exchange: only io ranks write.
+DensePlan plan_dense(std::vector<DenseTensor>, int ranks, std::int64_t chunk_bytes,
+                     const std::vector<int>& served_by = {});
 
 /// Collective. Makes the data file and writes it; each rank syncs what it wrote. Returns the runs
 /// of this rank as entries that are not `sliced`. A rank takes at most three chunks of memory.

@@ -1,6 +1,7 @@
 #pragma once
 /// What every part of a save or restore needs to know.
 #include <memory>
+#include <vector>
 
 #include "cairn/checkpoint_manager.hpp"
 #include "commit/names.hpp"
@@ -14,11 +15,20 @@ struct Job {
   io::Path directory;
   commit::Naming naming;
   ManagerOptions options;
-  int rank_in_node = 0;  ///< devices of a node are numbered by it
+  int rank_in_node = 0;             ///< devices of a node are numbered by it
+  std::vector<int> served_by = {};  ///< by rank: its io rank; empty: every rank is one
 
   int rank() const { return group->rank(); }
   bool root() const { return group->rank() == 0; }
+  int io_rank_of(int a_rank) const {
+    return served_by.empty() ? a_rank : served_by[static_cast<std::size_t>(a_rank)];
+  }
+  bool is_io_rank() const { return io_rank_of(rank()) == rank(); }
+  std::vector<int> io_ranks() const;  ///< ascending
   io::Path prefix(std::int64_t step) const;
 };
+
+/// Collective. Agrees on who the io ranks are, by the options.
+void settle_io_ranks(Job&);
 
 }  // namespace cairn

@@ -98,6 +98,7 @@ void Series::open_directory() {
   require_same(group, "the number of before-save callbacks", cat(options.before_save.size()));
   require_savers(group, options.savers);
   require_same(group, "the parameters of the sharding policy", parameters);
+  settle_io_ranks(job);
   together(group, [&] {
     if (!job.root()) return;
     if (options.read_only) {

@@ -79,17 +79,17 @@ Candidate read_candidate(io::FileSystem& files, commit::Transaction save) {
   return candidate;
 }
 
-// Every rank reads its share; what is wrong, or nothing.
+// Every io rank reads its share; what is wrong, or nothing.
 std::optional<Error> check_share(const Job& job, const std::vector<std::string>& paths,
                                  const std::vector<StoredTensor>& tensors) {
   constexpr std::int64_t piece = std::int64_t{4} << 20;
   std::size_t turn = 0;
-  const auto ranks = static_cast<std::size_t>(job.group->size());
+  const auto readers = job.io_ranks();
   std::string bytes;
   try {
     for (const auto& tensor : tensors) {
       for (const auto& slice : tensor.slices) {
-        if (turn++ % ranks != static_cast<std::size_t>(job.rank()) || slice.size == 0) continue;
+        if (readers[turn++ % readers.size()] != job.rank() || slice.size == 0) continue;
         const auto file = job.files->open_read(paths.at(static_cast<std::size_t>(slice.file)));
         if (tensor.dtype == DType::string) {
           bytes.resize(static_cast<std::size_t>(slice.size));

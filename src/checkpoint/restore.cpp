@@ -60,15 +60,16 @@ Wanted gather_wants(const Job& job, const CheckpointContents& contents, const Wa
   return wanted;
 }
 
-// Collective. Each string tensor is read and decoded by one rank and told to all.
+// Collective. Each string tensor is read and decoded by one io rank and told to all.
 std::int64_t restore_strings(const Job& job, const CheckpointContents& contents,
                              const std::set<int>& tensors, const WantedState& mine) {
   std::int64_t bytes_read = 0;
-  int turn = 0;
+  const auto readers = job.io_ranks();
+  std::size_t turn = 0;
   std::map<int, std::string> values;  // of those that this rank wants
   for (const auto number : tensors) {
     const auto& tensor = contents.tensors[static_cast<std::size_t>(number)];
-    const int reader = turn++ % job.group->size();
+    const int reader = readers[turn++ % readers.size()];
     std::string message;
     together(*job.group, [&] {
       if (job.rank() != reader) return;

@@ -200,8 +200,9 @@ std::string Series::save(std::int64_t step, const State& given, const SaveOption
                                                                                 : replicas.check;
   auto covered = cover(job, state, {check, replicas.sample_of, replica_turn});
   const auto local = together(group, [&] { return shard(job, state, covered.tasks); });
-  const auto dense = plan_dense(std::move(covered.dense), group.size(), job.options.chunk_bytes);
-  auto layout = lay_out(group, local, dense);
+  const auto dense =
+      plan_dense(std::move(covered.dense), group.size(), job.options.chunk_bytes, job.served_by);
+  auto layout = lay_out(job, local, dense);
   auto prepared = prepare(step, layout);
   prepared.meta.metric = options.metric;
   bool committed = false;  // rank 0
@@ -209,11 +210,14 @@ std::string Series::save(std::int64_t step, const State& given, const SaveOption
     auto others = run_savers(job, state, prepared.save, layout, prepared.meta);
     const auto dense_path = dense.bytes > 0 ? prepared.save.part(layout.dense_file) : io::Path();
     auto runs = write_dense(job, state, dense, layout.dense_file, dense_path);
-    std::vector<std::uint32_t> checksums;
-    auto entries = together(group, [&] {
-      auto written = write_shards(job, state, local, layout, prepared.save);
-      checksums = replica_checksums(state, covered.replicas, local.strings, written);
-      return written;
+    const bool forwards = !job.served_by.empty();
+    std::vector<StoredTensor> entries;
+    if (forwards) entries = forward_shards(job, state, local, layout, prepared.save);
+    const auto checksums = together(group, [&] {
+      if (!forwards) entries = write_shards(job, state, local, layout, prepared.save);
+      // What was written for others says nothing of this rank's own replicas.
+      static const std::vector<StoredTensor> none;
+      return replica_checksums(state, covered.replicas, local.strings, forwards ? none : entries);
     });
     if (covered.replicas.any) {
       replicas_suspect = replicas.divergence_is_error;

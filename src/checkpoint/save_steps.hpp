@@ -41,15 +41,20 @@ struct FileLayout {
   int first_file = 0;   ///< of this rank
   int data_files = 0;   ///< of all ranks
   int dense_file = -1;  ///< the last of them, if there are dense tensors
-  int writer = -1;      ///< this rank's number among the ranks that write, -1: it writes nothing
+  int writer = -1;      ///< this rank's number among those that leave a record, -1: it leaves none
   int writers = 0;
   std::int64_t total_bytes = 0;
 };
-FileLayout lay_out(Group&, const LocalShards&, const DensePlan&);
+FileLayout lay_out(const Job&, const LocalShards&, const DensePlan&);
 
 /// Write (local): data files, synced, into the temp directory. Returns the entries of this rank.
 std::vector<StoredTensor> write_shards(const Job&, const State&, const LocalShards&,
                                        const FileLayout&, const commit::Transaction&);
+
+/// The same with io ranks (collective): shards travel to them in bounded rounds, and each byte is
+/// checksummed on both sides. Returns the entries that this rank wrote, for itself and for others.
+std::vector<StoredTensor> forward_shards(const Job&, const State&, const LocalShards&,
+                                         const FileLayout&, const commit::Transaction&);
 
 /// Merge (collective): the entries of all ranks on rank 0, checked once more to cover each tensor;
 /// nothing on other ranks.

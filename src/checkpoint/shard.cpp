@@ -90,22 +90,25 @@ LocalShards shard(const Job& job, const State& state, const std::vector<Task>& t
   return local;
 }
 
-FileLayout lay_out(Group& group, const LocalShards& local, const DensePlan& dense) {
+FileLayout lay_out(const Job& job, const LocalShards& local, const DensePlan& dense) {
+  Group& group = *job.group;
   const auto mine =
       WireWriter().put(static_cast<std::int64_t>(local.shards.size())).put(local.bytes).take();
   FileLayout layout;
+  auto writes = dense.writers;
   const auto all = all_gather(group, mine);
   for (int rank = 0; rank < group.size(); ++rank) {
     WireReader reader(all[static_cast<std::size_t>(rank)]);
     const auto files = static_cast<int>(reader.get<std::int64_t>());
-    const bool writes = files > 0 || dense.writers[static_cast<std::size_t>(rank)];
-    if (rank == group.rank()) {
-      layout.first_file = layout.data_files;
-      layout.writer = writes ? layout.writers : -1;
-    }
+    if (files > 0) writes[static_cast<std::size_t>(job.io_rank_of(rank))] = true;
+    if (rank == group.rank()) layout.first_file = layout.data_files;
     layout.data_files += files;
-    layout.writers += writes;
     layout.total_bytes += reader.get<std::int64_t>();
+  }
+  for (int rank = 0; rank < group.size(); ++rank) {
+    const bool leaves_record = writes[static_cast<std::size_t>(rank)];
+    if (rank == group.rank() && leaves_record) layout.writer = layout.writers;
+    layout.writers += leaves_record;
   }
   if (dense.bytes > 0) {
     layout.dense_file = layout.data_files++;

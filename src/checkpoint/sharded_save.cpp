@@ -83,6 +83,7 @@ ManagerOptions options_of(const ShardedOptions& options) {
   out.max_to_keep = 0;
   out.overwrite = true;
   out.chunk_bytes = options.chunk_bytes;
+  out.io_ranks = options.io_ranks;
   out.verify_first = options.verify_first;
   out.replicas = options.replicas;
   out.owner_wait_seconds = options.owner_wait_seconds;
@@ -135,8 +136,9 @@ RestoreReport sharded_restore(const std::shared_ptr<Group>& group, const Mesh& m
     auto state =
         together(*group, [&] { return state_of(tensor_names, shape_and_slices, tensors); });
     const auto all = together(*group, [&] { return options_of(options); });
-    const Series series(group, prefix.parent_path(),
-                        commit::Naming(prefix.filename().string(), false), all);
+    Series series(group, prefix.parent_path(), commit::Naming(prefix.filename().string(), false),
+                  all);
+    settle_io_ranks(series.job);
     return restore_state(series.job, tell_contents(series.job, prefix), state, options.restore);
   });
 }

@@ -22,8 +22,12 @@ struct TargetsOfTensor {
 class Planner {
  public:
   Planner(const std::vector<Source>& sources, const std::vector<Target>& targets, int ranks,
-          std::int64_t chunk_bytes)
-      : sources_(sources), targets_(targets), ranks_(ranks), limit_(chunk_bytes) {}
+          std::int64_t chunk_bytes, const std::vector<int>& served_by)
+      : sources_(sources),
+        targets_(targets),
+        ranks_(ranks),
+        limit_(chunk_bytes),
+        served_by_(served_by) {}
 
   ExchangePlan run(Packing packing) {
     check_ranks();
@@ -48,6 +52,11 @@ class Planner {
       if (target.rank < 0 || target.rank >= ranks_) refuse("a target on", target.rank);
     }
     if (ranks_ < 1) refuse("no", 0);
+    if (served_by_.empty()) return;
+    if (served_by_.size() != at(ranks_)) refuse("nobody to acquire for", ranks_ - 1);
+    for (const auto rank : served_by_) {
+      if (rank < 0 || rank >= ranks_ || served_by_[at(rank)] != rank) refuse("served by", rank);
+    }
   }
 
   void cut() {
@@ -86,16 +95,19 @@ class Planner {
     }
   }
 
+  int acquirer_for(int rank) const { return served_by_.empty() ? rank : served_by_[at(rank)]; }
+
   struct Wish {
     int rank;
     double bytes;
   };
 
-  /// Bytes of a chunk that each rank wants, ascending by rank.
+  /// Bytes of a chunk that are wanted of each rank that acquires, ascending by rank.
   std::vector<Wish> wishes(std::size_t chunk) const {
     std::vector<Wish> all;
     for (auto p = first_piece_[chunk]; p < first_piece_[chunk + 1]; ++p) {
-      all.push_back({targets_[at(pieces_[p].target)].rank, static_cast<double>(pieces_[p].bytes)});
+      all.push_back({acquirer_for(targets_[at(pieces_[p].target)].rank),
+                     static_cast<double>(pieces_[p].bytes)});
     }
     std::stable_sort(all.begin(), all.end(),
                      [](const Wish& a, const Wish& b) { return a.rank < b.rank; });
@@ -136,10 +148,12 @@ class Planner {
         (all.empty() ? unwanted : shared).push_back(c);
       }
     }
-    for (auto& one : share) one = std::max(one, total / ranks_);
-
     std::set<std::pair<double, int>> by_load;
-    for (int rank = 0; rank < ranks_; ++rank) by_load.emplace(load_[at(rank)], rank);
+    for (int rank = 0; rank < ranks_; ++rank) {
+      if (acquirer_for(rank) == rank) by_load.emplace(load_[at(rank)], rank);
+    }
+    for (auto& one : share) one = std::max(one, total / static_cast<double>(by_load.size()));
+
     const auto give = [&](std::size_t c, int rank) {
       by_load.erase({load_[at(rank)], rank});
       load_[at(rank)] += static_cast<double>(plan_.chunks[c].bytes);
@@ -232,6 +246,7 @@ class Planner {
   const std::vector<Target>& targets_;
   const int ranks_;
   const std::int64_t limit_;
+  const std::vector<int>& served_by_;
   ExchangePlan plan_;
   std::vector<Piece> pieces_;
   std::vector<std::size_t> first_piece_;  ///< of each chunk, and one past the last
@@ -241,8 +256,9 @@ class Planner {
 }  // namespace
 
 ExchangePlan plan_exchange(const std::vector<Source>& sources, const std::vector<Target>& targets,
-                           int ranks, std::int64_t chunk_bytes, Packing packing) {
-  return Planner(sources, targets, ranks, chunk_bytes).run(packing);
+                           int ranks, std::int64_t chunk_bytes, Packing packing,
+                           const std::vector<int>& served_by) {
+  return Planner(sources, targets, ranks, chunk_bytes, served_by).run(packing);
 }
 
 }  // namespace cairn::plan

@@ -79,10 +79,15 @@ std::vector<Chunk> cut_into_chunks(const Box& box, std::int64_t element_bytes,
 /// is wanted by one rank only, as after a restart with the same layout, nothing is sent at all; and
 /// what all ranks want is dealt out evenly and goes round in a rotation.
 ///
+/// `served_by`, by rank: the rank that acquires on its behalf, itself for one that acquires; empty:
+/// every rank acquires. Then a chunk that a rank wants counts as wanted by its `served_by`, and the
+/// mean is over those that acquire.
+///
 /// Parts of targets that no source covers are left alone: coverage is the caller's to check.
 /// Throws Code::internal on ranks outside [0, ranks) and limits below one byte.
 ExchangePlan plan_exchange(const std::vector<Source>& sources, const std::vector<Target>& targets,
                            int ranks, std::int64_t chunk_bytes,
-                           Packing packing = Packing::one_chunk);
+                           Packing packing = Packing::one_chunk,
+                           const std::vector<int>& served_by = {});
 
 }  // namespace cairn::plan

@@ -84,6 +84,7 @@ struct Story {
   bool whole_record = false;  // nothing of `before` is durable by decree
   Storage storage = Storage::automatic;
   bool saver = false;
+  IoRanks io_ranks = {};
 };
 
 ManagerOptions options_of(const Story& story, std::shared_ptr<io::MemoryFileSystem> disk) {
@@ -91,6 +92,7 @@ ManagerOptions options_of(const Story& story, std::shared_ptr<io::MemoryFileSyst
   if (story.saver) options.savers.push_back(sample_saver(disk));
   options.max_to_keep = story.max_to_keep;
   options.overwrite = story.overwrite;
+  options.io_ranks = story.io_ranks;
   return options;
 }
 
@@ -352,6 +354,33 @@ std::vector<Story> stories() {
        false,
        Storage::automatic,
        true},
+      // Two of four ranks write, also what the others bring.
+      {"IoRanks",
+       4,
+       first,
+       second,
+       {1, 2},
+       2,
+       0,
+       false,
+       {},
+       false,
+       Storage::automatic,
+       false,
+       IoRanks::count(2)},
+      {"IoRankFails",
+       4,
+       first,
+       fails,
+       {1},
+       1,
+       0,
+       false,
+       {{Code::io, "write", "part-", 2, 1}},
+       false,
+       Storage::automatic,
+       true,
+       IoRanks::count(2)},
   };
 }
 

@@ -195,6 +195,17 @@ TEST_F(Memory, ADenseSaveOfStridedArraysStagesNoMore) {
   EXPECT_LE(save(3, Layout::columns, true, Storage::dense), chunks(3, 3));
 }
 
+TEST_F(Memory, AnIoRankHoldsNoMoreOfOthersThanItsLimit) {
+  options_.overwrite = true;
+  options_.io_ranks = IoRanks::count(1);
+  options_.io_ranks.memory_bytes = chunk;
+  // Besides, each of the others may pack a chunk, and the io rank a piece of its own.
+  EXPECT_LE(save(4, Layout::rows, true), chunks(1, 1 + 3 + 1));
+  options_.io_ranks.memory_bytes = 2 * chunk + chunk / 2;
+  EXPECT_LE(save(4, Layout::rows, true), chunks(1, 2 + 3 + 1));
+  EXPECT_LE(restore(4, Layout::rows, true), chunks(4, 3));
+}
+
 TEST_F(Memory, RestoringTheSameLayoutReservesNoMoreThanForAChunk) {
   save(4, Layout::rows, false);
   EXPECT_LE(restore(4, Layout::rows, false), chunks(4, 2));

@@ -67,6 +67,26 @@ TEST(MpiCheckpoint, NToMOfAllPairs) {
   }
 }
 
+TEST(MpiCheckpoint, IoRanks) {
+  const auto world = mpi(MPI_COMM_WORLD);
+  const int ranks = world->size();
+  ManagerOptions two, one_a_node;
+  two.io_ranks = IoRanks::count(2);
+  two.io_ranks.memory_bytes = 4096;
+  one_a_node.io_ranks = IoRanks::one_a_node();
+  for (unsigned seed = 0; seed < 4; ++seed) {
+    const Directory directory(*world);
+    test::NToMCase one(ranks, ranks, seed);
+    if (seed % 2 == 1) one.storage = Storage::dense;
+    one.save(world, directory.path(), seed < 2 ? two : one_a_node);
+    world->barrier();
+    for (const auto& options : {two, one_a_node, ManagerOptions{}}) {
+      EXPECT_EQ(one.restore(world, directory.path(), options), "") << "seed " << seed;
+      world->barrier();
+    }
+  }
+}
+
 TEST(MpiCheckpoint, RaggedAndRankPrivate) {
   const auto world = mpi(MPI_COMM_WORLD);
   for (int m = 1; m <= world->size(); ++m) {

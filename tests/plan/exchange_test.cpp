@@ -31,6 +31,7 @@ struct Problem {
   int ranks = 1;
   std::int64_t chunk_bytes = 64;
   std::map<int, std::int64_t> element_bytes;
+  std::vector<int> served_by = {};
 };
 
 struct Measured {
@@ -63,6 +64,9 @@ Measured simulate(const Problem& problem, const ExchangePlan& plan, Packing pack
     EXPECT_TRUE(chunk.bytes <= problem.chunk_bytes || chunk.box.count() == 1);
     EXPECT_TRUE(source.rank == -1 || source.rank == chunk.rank);
     EXPECT_TRUE(chunk.rank >= 0 && chunk.rank < problem.ranks);
+    if (source.rank == -1 && !problem.served_by.empty()) {
+      EXPECT_EQ(problem.served_by.at(at(chunk.rank)), chunk.rank) << "that rank acquires nothing";
+    }
   }
   for (std::size_t s = 0; s < stored.size(); ++s) {
     EXPECT_EQ(next[s], static_cast<std::int64_t>(stored[s].size())) << "a source is acquired whole";
@@ -162,10 +166,10 @@ Measured simulate(const Problem& problem, const ExchangePlan& plan, Packing pack
 }
 
 Measured plan_and_simulate(const Problem& problem, Packing packing = Packing::one_chunk) {
-  return simulate(
-      problem,
-      plan_exchange(problem.sources, problem.targets, problem.ranks, problem.chunk_bytes, packing),
-      packing);
+  return simulate(problem,
+                  plan_exchange(problem.sources, problem.targets, problem.ranks,
+                                problem.chunk_bytes, packing, problem.served_by),
+                  packing);
 }
 
 /// Several tensors, cut one way in the sources and another in the targets.
@@ -228,6 +232,46 @@ TEST(Exchange, RandomProblemsEndWithEachElementInPlace) {
     }
     if (HasFailure()) FAIL() << "in round " << round;
   }
+}
+
+TEST(Exchange, SomeRanksAcquireForTheOthers) {
+  Random random(52);
+  for (int round = 0; round < 500; ++round) {
+    auto problem = random_problem(random);
+    for (int rank = 0; rank < problem.ranks; ++rank) {
+      const auto acquires = rank == 0 || boxes::chance(random, 40);
+      problem.served_by.push_back(acquires ? rank : problem.served_by.back());
+    }
+    plan_and_simulate(problem);
+    if (HasFailure()) FAIL() << "in round " << round;
+  }
+}
+
+TEST(Exchange, WhoeverAcquiresForARankHasItsShare) {
+  Problem problem;
+  problem.ranks = 6;
+  problem.chunk_bytes = 50;
+  problem.element_bytes[0] = 1;
+  problem.served_by = {0, 0, 0, 3, 3, 3};
+  for (int rank = 0; rank < 6; ++rank) {
+    problem.sources.push_back({0, Box{{rank * 100}, {100}}, 1, -1});
+    problem.targets.push_back({0, Box{{rank * 100}, {100}}, rank, rank});
+  }
+  const auto kept = plan_and_simulate(problem);
+  EXPECT_THAT(kept.acquired, testing::ElementsAre(300, 0, 0, 300, 0, 0));
+  EXPECT_EQ(kept.sent, 400);
+  // What all want is dealt out among those that acquire.
+  for (auto& target : problem.targets) target.box = Box::whole({600});
+  EXPECT_THAT(plan_and_simulate(problem).acquired, testing::ElementsAre(300, 0, 0, 300, 0, 0));
+}
+
+TEST(Exchange, WhoActsForOthersActsForItself) {
+  const auto plan = [](const std::vector<int>& served_by) {
+    return [=] { plan_exchange({}, {}, 3, 64, Packing::one_chunk, served_by); };
+  };
+  EXPECT_THAT(plan({0, 0}), ThrowsMessage<Error>(HasSubstr("nobody to acquire for rank 2")));
+  EXPECT_THAT(plan({1, 0, 0}), ThrowsMessage<Error>(HasSubstr("served by rank 1")));
+  EXPECT_THAT(plan({0, 0, 3}), ThrowsMessage<Error>(HasSubstr("served by rank 3")));
 }
 
 /// One tensor of rows, cut for some ranks on one side and for others on the other.

@@ -1,0 +1,31 @@
+#pragma once
+/// Which ranks touch files: TensorFlow's experimental_io_device, for ranks.
+#include <cstdint>
+
+namespace cairn {
+
+/// Io ranks write and read data files for themselves and for the ranks that they serve, which send
+/// them the bytes of a save and receive those of a restore. The same on all ranks. What is in the
+/// files does not depend on it, nor do restores on what a save chose.
+///
+/// Rank 0 is always an io rank: it commits, and reads the index. A rank is served on its own node
+/// if an io rank is there, and io ranks of a node serve about equally many. Registered savers are
+/// the application's own input and output: they run on every rank, and a rank that returned
+/// bundles links their files and leaves a record of them.
+struct IoRanks {
+  enum class Choice { everyone, one_a_node, count };
+
+  static IoRanks everyone() { return {}; }
+  static IoRanks one_a_node() { return {.choice = Choice::one_a_node}; }
+  /// So many, over all nodes as evenly as possible; everyone if the job has no more ranks.
+  static IoRanks count(int ranks) { return {.choice = Choice::count, .ranks = ranks}; }
+
+  Choice choice = Choice::everyone;
+  int ranks = 0;  ///< of Choice::count, 1 or more
+  /// What an io rank holds at a time of the shards that others send it, in whole chunks of
+  /// chunk_bytes, and so how many ranks it serves at once; at least one chunk. Dense tensors and
+  /// restores take three chunks on any rank.
+  std::int64_t memory_bytes = std::int64_t{64} << 20;
+};
+
+}  // namespace cairn

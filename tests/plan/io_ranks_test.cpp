@@ -1,0 +1,97 @@
+#include "plan/io_ranks.hpp"
+
+#include <gmock/gmock.h>
+
+#include <map>
+#include <random>
+#include <set>
+
+#include "cairn/error.hpp"
+
+namespace cairn::plan {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::ThrowsMessage;
+
+TEST(IoRanks, EveryoneIsTheDefault) {
+  EXPECT_THAT(choose_io_ranks({0, 0, 1}, {}), IsEmpty());
+  EXPECT_THAT(choose_io_ranks({0, 0, 1}, IoRanks::count(3)), IsEmpty());
+  EXPECT_THAT(choose_io_ranks({0, 0, 1}, IoRanks::count(9)), IsEmpty());
+  EXPECT_THAT(choose_io_ranks({0, 1, 2}, IoRanks::one_a_node()), IsEmpty());
+}
+
+TEST(IoRanks, OneANodeServesItsNode) {
+  EXPECT_THAT(choose_io_ranks({0, 0, 0, 1, 1}, IoRanks::one_a_node()), ElementsAre(0, 0, 0, 3, 3));
+  // Ranks that go round the nodes.
+  EXPECT_THAT(choose_io_ranks({0, 1, 0, 1, 0}, IoRanks::one_a_node()), ElementsAre(0, 1, 0, 1, 0));
+}
+
+TEST(IoRanks, ACountIsSpreadOverNodesAndWithinThem) {
+  EXPECT_THAT(choose_io_ranks({0, 0, 0, 0, 0}, IoRanks::count(2)), ElementsAre(0, 0, 2, 2, 2));
+  EXPECT_THAT(choose_io_ranks({0, 0, 0, 0, 1, 1}, IoRanks::count(3)),
+              ElementsAre(0, 0, 2, 2, 4, 4));
+  EXPECT_THAT(choose_io_ranks({0, 0, 0, 0}, IoRanks::count(1)), ElementsAre(0, 0, 0, 0));
+}
+
+TEST(IoRanks, FewerThanNodesAreWhereMostRanksAre) {
+  // Node 0 for rank 0, node 2 for its size; node 1 goes to whoever serves fewest.
+  EXPECT_THAT(choose_io_ranks({0, 1, 1, 2, 2, 2}, IoRanks::count(2)),
+              ElementsAre(0, 0, 0, 3, 3, 3));
+}
+
+TEST(IoRanks, ACountBelowOneIsRefused) {
+  EXPECT_THAT(
+      [] {
+        choose_io_ranks({0, 0}, IoRanks::count(0));
+      },
+      ThrowsMessage<Error>(HasSubstr("IoRanks::ranks is 0")));
+}
+
+TEST(IoRanks, RandomNodesAreServedAtHomeAndEvenly) {
+  for (unsigned seed = 0; seed < 500; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    std::vector<int> nodes(1 + random() % 40);
+    const auto many = 1 + random() % 8;
+    for (auto& node : nodes) node = static_cast<int>(random() % many);
+    const auto wish = random() % 4 == 0 ? IoRanks::one_a_node()
+                                        : IoRanks::count(static_cast<int>(1 + random() % 12));
+    const auto served_by = choose_io_ranks(nodes, wish);
+    const std::set<int> all_nodes(nodes.begin(), nodes.end());
+    const auto asked = wish.choice == IoRanks::Choice::one_a_node
+                           ? all_nodes.size()
+                           : static_cast<std::size_t>(wish.ranks);
+    if (served_by.empty()) {
+      EXPECT_GE(asked, nodes.size());
+      continue;
+    }
+    ASSERT_EQ(served_by.size(), nodes.size());
+    EXPECT_EQ(served_by[0], 0);
+    const std::set<int> io_ranks(served_by.begin(), served_by.end());
+    EXPECT_EQ(io_ranks.size(), asked);
+    std::set<int> io_nodes;
+    for (const auto rank : io_ranks) {
+      EXPECT_EQ(served_by[static_cast<std::size_t>(rank)], rank);
+      io_nodes.insert(nodes[static_cast<std::size_t>(rank)]);
+    }
+    EXPECT_EQ(io_nodes.size(), std::min(asked, all_nodes.size()));
+    std::map<int, std::map<int, int>> at_home;  // by node, by io rank
+    for (std::size_t rank = 0; rank < nodes.size(); ++rank) {
+      const auto its_node = nodes[static_cast<std::size_t>(served_by[rank])];
+      if (!io_nodes.count(nodes[rank])) continue;
+      EXPECT_EQ(its_node, nodes[rank]) << "rank " << rank;
+      ++at_home[its_node][served_by[rank]];
+    }
+    for (const auto& [node, of] : at_home) {
+      const auto [least, most] = std::minmax_element(
+          of.begin(), of.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+      EXPECT_LE(most->second - least->second, 1) << "node " << node;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace cairn::plan
