@@ -15,6 +15,7 @@ struct ShardedOptions {
   std::int64_t chunk_bytes = std::int64_t{16} << 20;  ///< as ManagerOptions
   bool verify_first = false;                          ///< of sharded_restore
   RestoreOptions restore = {};                        ///< of sharded_restore: into less or more
+  bool atomic_rename = true;                          ///< as ManagerOptions
   double owner_wait_seconds = 10;
   std::shared_ptr<const ShardingCallback> policy = nullptr;
   std::shared_ptr<io::FileSystem> file_system = nullptr;  ///< none: POSIX

@@ -161,14 +161,15 @@ std::vector<std::int64_t> choose_victims(const std::vector<CatalogEntry>& entrie
 }
 
 void mark_damaged(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
-                  const CatalogEntry& entry, const std::string& reason) {
+                  const CatalogEntry& entry, const std::string& reason, bool atomic_rename) {
   const auto path = mark_path(directory, name, entry.step);
   io::create_directories(files, path.parent_path());
-  io::replace_file(files, path, entry.identity + "\n" + reason);
+  const auto replace = atomic_rename ? io::replace_file : io::rewrite_file;
+  replace(files, path, entry.identity + "\n" + reason);
 }
 
 void update_state_file(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
-                       const std::vector<CatalogEntry>& entries) {
+                       const std::vector<CatalogEntry>& entries, bool atomic_rename) {
   const auto live = restorable(entries);
   if (live.empty()) return;
   commit::StateFile state;
@@ -185,7 +186,7 @@ void update_state_file(io::FileSystem& files, const io::Path& directory, const c
   const auto old = commit::read_state_file(files, directory);
   if (old) state.last_preserved = old->last_preserved;
   if (old && *old == state) return;
-  commit::write_state_file(files, directory, state);
+  commit::write_state_file(files, directory, state, atomic_rename);
 }
 
 }  // namespace cairn

@@ -44,10 +44,10 @@ std::vector<std::int64_t> choose_victims(const std::vector<CatalogEntry>&, int m
 
 /// A mark that outlives the process: this save was found damaged. Durable on return.
 void mark_damaged(io::FileSystem&, const io::Path& directory, const commit::Naming& name,
-                  const CatalogEntry&, const std::string& reason);
+                  const CatalogEntry&, const std::string& reason, bool atomic_rename);
 
 /// Rewrites the `checkpoint` state file if it says anything else than the catalog.
 void update_state_file(io::FileSystem&, const io::Path& directory, const commit::Naming& name,
-                       const std::vector<CatalogEntry>&);
+                       const std::vector<CatalogEntry>&, bool atomic_rename);
 
 }  // namespace cairn

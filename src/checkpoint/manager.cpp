@@ -77,7 +77,8 @@ void Series::open_directory() {
                cat("name=", job.naming.name, " max_to_keep=", options.max_to_keep,
                    " overwrite=", options.overwrite, " read_only=", options.read_only,
                    " fall_back=", options.fall_back, " verify_first=", options.verify_first,
-                   " chunk_bytes=", options.chunk_bytes, " object_graph=", options.object_graph));
+                   " chunk_bytes=", options.chunk_bytes, " object_graph=", options.object_graph,
+                   " atomic_rename=", options.atomic_rename));
   require_same(group, "the sharding policy", policy);
   require_same(group, "the number of before-save callbacks", cat(options.before_save.size()));
   require_savers(group, options.savers);
@@ -93,9 +94,14 @@ void Series::open_directory() {
       return;
     }
     io::create_directories(*job.files, job.directory);
+    commit::OwnershipOptions taking;
+    taking.atomic_rename = options.atomic_rename;
     ownership.emplace(commit::OwnedName::take(job.files, job.directory, job.naming.name,
-                                              options.owner_wait_seconds));
+                                              options.owner_wait_seconds, taking));
   });
+  std::int64_t renames = ownership ? ownership->atomic_rename() : 1;
+  group.all_reduce({&renames, 1}, Group::Op::min);
+  job.atomic_rename = renames != 0;
   if (!options.read_only) recover(job);
   together(group, [&] {
     if (!job.root()) return;
@@ -110,7 +116,8 @@ void Series::open_directory() {
 }
 
 void Series::write_state_file(const std::vector<CatalogEntry>& entries) const {
-  if (keeps_state_file) update_state_file(*job.files, job.directory, job.naming, entries);
+  if (!keeps_state_file) return;
+  update_state_file(*job.files, job.directory, job.naming, entries, job.atomic_rename);
 }
 
 const CatalogEntry* Series::find(std::int64_t step) const {

@@ -84,6 +84,7 @@ ManagerOptions options_of(const ShardedOptions& options) {
   out.overwrite = true;
   out.chunk_bytes = options.chunk_bytes;
   out.verify_first = options.verify_first;
+  out.atomic_rename = options.atomic_rename;
   out.owner_wait_seconds = options.owner_wait_seconds;
   out.policy = options.policy;
   out.file_system = options.file_system;

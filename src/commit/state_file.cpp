@@ -103,8 +103,10 @@ std::optional<StateFile> read_state_file(io::FileSystem& files, const io::Path& 
   }
 }
 
-void write_state_file(io::FileSystem& files, const io::Path& directory, const StateFile& state) {
-  io::replace_file(files, directory / state_file_name, print_state_file(state));
+void write_state_file(io::FileSystem& files, const io::Path& directory, const StateFile& state,
+                      bool atomic_rename) {
+  const auto replace = atomic_rename ? io::replace_file : io::rewrite_file;
+  replace(files, directory / state_file_name, print_state_file(state));
 }
 
 }  // namespace cairn::commit

@@ -30,7 +30,8 @@ std::string print_state_file(const StateFile& state);
 /// Nothing if the file is missing or says nothing.
 std::optional<StateFile> read_state_file(io::FileSystem& files, const io::Path& directory);
 
-/// Replaces the file durably (see io::replace_file).
-void write_state_file(io::FileSystem& files, const io::Path& directory, const StateFile& state);
+/// Replaces the file durably: see io::replace_file, or io::rewrite_file without atomic renames.
+void write_state_file(io::FileSystem& files, const io::Path& directory, const StateFile& state,
+                      bool atomic_rename = true);
 
 }  // namespace cairn::commit
