@@ -35,7 +35,8 @@ struct ManagerOptions {
   bool object_graph = false;
   /// False: rely on no rename, for file systems that have none or where it is no single step. Also
   /// where the directory holds .cairn/no-atomic-rename, which such a manager leaves there. While a
-  /// step is overwritten then, readers that do not own the directory may find it missing or damaged.
+  /// step is overwritten then, readers that do not own the directory may find it missing or
+  /// damaged.
   bool atomic_rename = true;
   double owner_wait_seconds = 10;  ///< how long a directory's dying previous owner is waited for
   std::shared_ptr<const ShardingCallback> policy = nullptr;  ///< none: ShardByTaskPolicy
@@ -53,9 +54,9 @@ struct RestoreReport {
   std::string prefix;
   /// In the checkpoint, wanted by no rank; but for an object graph and TensorFlow's save_counter.
   std::vector<std::string> unused_keys;
-  std::vector<std::string> kept_keys;    ///< not in it, as allowed: they keep what is in memory
-  std::vector<std::string> skipped;      ///< newer checkpoints passed over as damaged: "step: why"
-  std::int64_t bytes_read = 0;           ///< by all ranks
+  std::vector<std::string> kept_keys;  ///< not in it, as allowed: they keep what is in memory
+  std::vector<std::string> skipped;    ///< newer checkpoints passed over as damaged: "step: why"
+  std::int64_t bytes_read = 0;         ///< by all ranks
 };
 
 struct StepInfo {

@@ -14,7 +14,7 @@ struct Job {
   io::Path directory;
   commit::Naming naming;
   ManagerOptions options;
-  int rank_in_node = 0;  ///< devices of a node are numbered by it
+  int rank_in_node = 0;       ///< devices of a node are numbered by it
   bool atomic_rename = true;  ///< of the directory, as far as is known; the same on all ranks
 
   int rank() const { return group->rank(); }

@@ -179,8 +179,8 @@ void merge_checkpoints(const std::vector<std::filesystem::path>& prefixes,
         .at(to.string());
   }
   const auto data_files = static_cast<int>(joined.data.size());
-  commit::Transaction merge{job.directory, naming, 0, commit::new_uuid(), data_files + 1,
-                            !job.atomic_rename};
+  commit::Transaction merge{job.directory,      naming,         0,
+                            commit::new_uuid(), data_files + 1, !job.atomic_rename};
   commit::avoid_counts_in_use(files, merge);
   commit::begin(files, merge);
   bool committed = false;

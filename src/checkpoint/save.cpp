@@ -56,8 +56,7 @@ commit::Transaction Series::new_transaction(std::int64_t step, const FileLayout&
         "nothing was written", "Free space, or keep fewer checkpoints (max_to_keep).")
         .at(job.directory.string());
   }
-  commit::Transaction save{job.directory,     job.naming,
-                           step,              commit::new_uuid(),
+  commit::Transaction save{job.directory,         job.naming,        step, commit::new_uuid(),
                            layout.data_files + 1, !job.atomic_rename};
   commit::avoid_counts_in_use(*job.files, save);
   ownership->check();

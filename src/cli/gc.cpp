@@ -72,8 +72,8 @@ void run(Tool& tool, const Options& options) {
   for (const auto& naming : names) {
     commit::check_checkpoint_name(naming.name);
     Job job{serial_group(), tool.files, directory, naming, {}};
-    job.atomic_rename = ownership ? ownership->atomic_rename()
-                                  : !commit::says_no_rename(*tool.files, directory);
+    job.atomic_rename =
+        ownership ? ownership->atomic_rename() : !commit::says_no_rename(*tool.files, directory);
     const auto steps = plan_recovery(job);
     print(steps, options.dry_run);
     any = any || !steps.empty();

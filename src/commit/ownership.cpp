@@ -149,8 +149,7 @@ struct Ownership::Impl {
       taken = claim();
     } catch (const Error& error) {
       // Without locks, whoever was faster removes what others prepared, or made the record.
-      if (locks_work ||
-          (error.code() != Code::not_found && error.code() != Code::already_exists)) {
+      if (locks_work || (error.code() != Code::not_found && error.code() != Code::already_exists)) {
         drop_temporary_quietly();
         throw;
       }

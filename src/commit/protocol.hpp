@@ -15,18 +15,18 @@ struct Transaction {
   io::Path directory;
   Naming name;  ///< of the checkpoints: PREFIX is directory/name-step
   std::int64_t step = 0;
-  std::string uuid;   ///< of this save
-  int num_files = 0;  ///< final data files, N
+  std::string uuid;     ///< of this save
+  int num_files = 0;    ///< final data files, N
   bool direct = false;  ///< no rename is relied on: files are written under their final names
 
   io::Path prefix() const;
   io::Path temp() const;
   io::Path part(int file) const;  ///< data file while it is written
   io::Path record(int writer, int writers) const;
-  io::Path staged_index() const;  ///< not when direct
-  io::Path old_index() const;     ///< when direct
+  io::Path staged_index() const;           ///< not when direct
+  io::Path old_index() const;              ///< when direct
   io::Path saver_prefix(int saver) const;  ///< what a registered saver writes begins with it
-  io::Path data(int file) const;  ///< data file under its final name
+  io::Path data(int file) const;           ///< data file under its final name
   io::Path index() const;
 };
 
@@ -44,9 +44,10 @@ void seal(io::FileSystem&, const Transaction&);
 /// Goes on over errors and reports the first one by throwing at the end.
 void abandon(io::FileSystem&, const Transaction&);
 
-/// Steps 4–6, rank 0: the staged index and the files in `own_files` are written, data gets its final
-/// names, the index switches. Data files that are at their final names already are left there. Throws durability_unknown if only the last fsync failed:
-/// the checkpoint is visible, and nothing may be removed.
+/// Steps 4–6, rank 0: the staged index and the files in `own_files` are written, data gets its
+/// final names, the index switches. Data files that are at their final names already are left
+/// there. Throws durability_unknown if only the last fsync failed: the checkpoint is visible, and
+/// nothing may be removed.
 struct OwnFile {
   int file;  ///< data file number
   std::string bytes;
@@ -72,8 +73,8 @@ struct OldIndex {
 };
 std::optional<OldIndex> read_old_index(io::FileSystem&, const Transaction&);
 
-/// What a dead process left of a direct save (its records, and the index of its step) may be visible
-/// and not durable. It is, on return.
+/// What a dead process left of a direct save (its records, and the index of its step) may be
+/// visible and not durable. It is, on return.
 void settle(io::FileSystem&, const Transaction&);
 
 /// Removes everything in a temp directory of ours, and the directory.

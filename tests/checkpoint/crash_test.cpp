@@ -326,20 +326,54 @@ std::vector<Story> direct_stories() {
   const auto fails = [](Job& job) { EXPECT_THROW(job.save(20, 2), Error); };
   const auto fails_over = [](Job& job) { EXPECT_THROW(job.save(10, 2), Error); };
   // The old index is gone when these fail; it comes back.
-  all.push_back({"IndexFails", 3, first, fails, {1, 2}, 1, 0, false,
+  all.push_back({"IndexFails",
+                 3,
+                 first,
+                 fails,
+                 {1, 2},
+                 1,
+                 0,
+                 false,
                  {{Code::no_space, "write", ".index", 0, 1}}});
-  all.push_back({"OverwriteFails", 3, first, fails_over, {1, 2}, 1, 0, true,
+  all.push_back({"OverwriteFails",
+                 3,
+                 first,
+                 fails_over,
+                 {1, 2},
+                 1,
+                 0,
+                 true,
                  {{Code::no_space, "write", ".index", 0, 1}}});
-  all.push_back({"OverwriteSyncFails", 2, first, fails_over, {1, 2}, 1, 0, true,
+  all.push_back({"OverwriteSyncFails",
+                 2,
+                 first,
+                 fails_over,
+                 {1, 2},
+                 1,
+                 0,
+                 true,
                  {{Code::io, "sync", ".index", 0, 1}}});
   // Nor can it be put back: the next save does it first, or a restart.
-  all.push_back({"OverwriteFailsTwice", 2, first,
+  all.push_back({"OverwriteFailsTwice",
+                 2,
+                 first,
                  [](Job& job) {
                    EXPECT_THROW(job.save(10, 2), Error);
                    job.save(20, 4);
                  },
-                 {1, 2, 4}, 4, 0, true, {{Code::io, "create", ".index", 0, 2}}});
-  all.push_back({"OverwriteStaysTorn", 2, first, fails_over, {1, 2}, 2, 0, true,
+                 {1, 2, 4},
+                 4,
+                 0,
+                 true,
+                 {{Code::io, "create", ".index", 0, 2}}});
+  all.push_back({"OverwriteStaysTorn",
+                 2,
+                 first,
+                 fails_over,
+                 {1, 2},
+                 2,
+                 0,
+                 true,
                  {{Code::io, "create", ".index", 0, 2}}});
   for (auto& story : all) story.renames = false;
   return all;
