@@ -54,9 +54,9 @@ struct RestoreReport {
   std::string prefix;
   /// In the checkpoint, wanted by no rank; but for an object graph and TensorFlow's save_counter.
   std::vector<std::string> unused_keys;
-  std::vector<std::string> kept_keys;  ///< not in it, as allowed: they keep what is in memory
-  std::vector<std::string> skipped;    ///< newer checkpoints passed over as damaged: "step: why"
-  std::int64_t bytes_read = 0;         ///< by all ranks
+  std::vector<std::string> kept_keys;    ///< not in it, as allowed: they keep what is in memory
+  std::vector<std::string> skipped;      ///< newer checkpoints passed over as damaged: "step: why"
+  std::int64_t bytes_read = 0;           ///< by all ranks
 };
 
 struct StepInfo {
