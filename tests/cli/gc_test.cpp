@@ -168,8 +168,8 @@ TEST_F(Gc, RemovesADirectSaveThatWasNot) {
   options_.atomic_rename = false;
   save(1, "record-");
   ASSERT_TRUE(left_over());
-  EXPECT_THAT(gc({"--dry-run"}).out,
-              AllOf(HasSubstr("would remove ckpt-1.part_"), HasSubstr("would remove ckpt-1.data-")));
+  EXPECT_THAT(gc({"--dry-run"}).out, AllOf(HasSubstr("would remove ckpt-1.part_"),
+                                           HasSubstr("would remove ckpt-1.data-")));
   EXPECT_EQ(gc().status, 0);
   for (const auto& name : scratch_.listing()) EXPECT_THAT(name, Not(HasSubstr("ckpt")));
 }

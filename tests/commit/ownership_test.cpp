@@ -247,51 +247,6 @@ TEST(Ownership, EveryCrashLeavesADirectoryThatCanBeTaken) {
   }
 }
 
-TEST(Ownership, WithoutRenamesTheDirectorySaysSo) {
-  const auto files = std::make_shared<io::MemoryFileSystem>();
-  EXPECT_FALSE(says_no_rename(*files, "/run"));
-  {
-    const auto owner = Ownership::take(files, "/run", 0);
-    EXPECT_TRUE(owner.atomic_rename());
-  }
-  files->refuse_renames();
-  {
-    const auto owner = Ownership::take(files, "/run", 0);
-    owner.check();
-    EXPECT_FALSE(owner.atomic_rename()) << "the first rename was refused";
-    EXPECT_THAT(files->list("/run/.cairn"), ElementsAre("lock", "no-atomic-rename", "owner"));
-    EXPECT_CAIRN_ERROR(Ownership::take(files, "/run", 0), Code::busy, "in use");
-  }
-  EXPECT_THAT(files->list("/run/.cairn"), ElementsAre("lock", "no-atomic-rename"));
-  EXPECT_TRUE(says_no_rename(*files, "/run"));
-  EXPECT_FALSE(Ownership::take(files, "/run", 0).atomic_rename());
-}
-
-TEST(Ownership, ANameThatForgoesRenamesDoesSoForAll) {
-  const auto files = std::make_shared<io::MemoryFileSystem>();
-  const auto first = OwnedName::take(files, "/run", "a", 0);
-  EXPECT_TRUE(first.atomic_rename());
-  const auto second = OwnedName::take(files, "/run", "b", 0, {.atomic_rename = false});
-  EXPECT_FALSE(second.atomic_rename());
-  EXPECT_TRUE(says_no_rename(*files, "/run"));
-}
-
-TEST(Ownership, WithoutRenamesEveryCrashLeavesADirectoryThatCanBeTaken) {
-  const auto files = std::make_shared<io::MemoryFileSystem>();
-  files->refuse_renames();
-  for (int twice = 0; twice < 2; ++twice) {
-    const auto owner = Ownership::take(files, "/run", 0, {.atomic_rename = false});
-  }
-  for (std::size_t stop = 0; stop <= files->operation_count(); ++stop) {
-    for (const auto& choice : files->crash_choices(stop)) {
-      const auto disk = files->crash(stop, choice);
-      const auto owner = Ownership::take(disk, "/run", 0, {.atomic_rename = false});
-      EXPECT_NO_THROW(owner.check()) << files->describe(stop, choice);
-      EXPECT_THAT(disk->list("/run/.cairn"), ElementsAre("lock", "no-atomic-rename", "owner"));
-    }
-  }
-}
-
 // Two processes: the second waits for the first to die, and it dies without a destructor.
 TEST(Ownership, WaitsForADyingProcess) {
   test::TemporaryDirectory temporary;
@@ -421,51 +376,6 @@ TEST_F(WithoutLocks, TheFasterOneRemovesWhatIsPrepared) {
     leave(other);
   });
   EXPECT_CAIRN_ERROR(take(), Code::busy, "process 4242 on host elsewhere");
-}
-
-// Without renames either: in place, and never unreadable.
-TEST_F(WithoutLocks, TheHeartBeatsInPlace) {
-  files->refuse_renames();
-  options.heartbeat_seconds = 0.001;
-  options.atomic_rename = false;
-  std::mutex mutex;
-  std::condition_variable changed;
-  int beats = 0, unreadable = 0;
-  auto owner = std::make_unique<Ownership>(take());
-  files->set_observer([&](const std::string& operation) {
-    if (operation.find("/run/.cairn/owner") == std::string::npos) return;
-    const bool readable = read_owner(*files, "/run").has_value();
-    std::lock_guard guard(mutex);
-    unreadable += !readable;
-    beats += operation == "sync /run/.cairn/owner";
-    changed.notify_all();
-  });
-  clock = 5000;
-  {
-    std::unique_lock guard(mutex);
-    ASSERT_TRUE(changed.wait_for(guard, std::chrono::seconds(120), [&] { return beats >= 3; }));
-    EXPECT_EQ(unreadable, 0);
-  }
-  EXPECT_EQ(files->status("/run/.cairn/owner")->modified_seconds, 5000);
-  owner->check();
-  EXPECT_EQ(read_owner(*files, "/run")->token, owner->record().token);
-  files->set_observer({});
-  EXPECT_CAIRN_ERROR(take(), Code::busy, "in use");
-  owner.reset();
-  EXPECT_THAT(files->list("/run/.cairn"), ElementsAre("no-atomic-rename"));
-}
-
-TEST_F(WithoutLocks, OneOfTwoWinsWithoutRenames) {
-  options.atomic_rename = false;
-  const auto other = stranger();
-  bool done = false;
-  files->set_observer([&](const std::string& operation) {
-    if (done || operation != "create /run/.cairn/owner") return;
-    done = true;
-    leave(other);
-  });
-  EXPECT_CAIRN_ERROR(take(), Code::busy, "process 4242 on host elsewhere");
-  EXPECT_EQ(read_owner(*files, "/run")->token, other.token);
 }
 
 TEST_F(WithoutLocks, TheHeartBeats) {
