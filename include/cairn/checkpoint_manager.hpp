@@ -12,6 +12,7 @@
 #include "cairn/error.hpp"
 #include "cairn/group.hpp"
 #include "cairn/restore_options.hpp"
+#include "cairn/retention.hpp"
 #include "cairn/savers.hpp"
 #include "cairn/sharding.hpp"
 #include "cairn/state.hpp"
@@ -25,6 +26,7 @@ class FileSystem;
 struct ManagerOptions {
   std::string name = "ckpt";  ///< checkpoints are DIRECTORY/NAME-STEP
   int max_to_keep = 5;        ///< newest ones that stay; 0: all
+  Retention keep = {};        ///< what stays besides them
   bool overwrite = false;     ///< allow save(step) over a live step
   bool read_only = false;     ///< never own, recover, collect or save
   bool fall_back = true;      ///< restore_latest: go on to an older one when one is damaged
@@ -54,9 +56,9 @@ struct RestoreReport {
   std::string prefix;
   /// In the checkpoint, wanted by no rank; but for an object graph and TensorFlow's save_counter.
   std::vector<std::string> unused_keys;
-  std::vector<std::string> kept_keys;    ///< not in it, as allowed: they keep what is in memory
-  std::vector<std::string> skipped;      ///< newer checkpoints passed over as damaged: "step: why"
-  std::int64_t bytes_read = 0;           ///< by all ranks
+  std::vector<std::string> kept_keys;  ///< not in it, as allowed: they keep what is in memory
+  std::vector<std::string> skipped;    ///< newer checkpoints passed over as damaged: "step: why"
+  std::int64_t bytes_read = 0;         ///< by all ranks
 };
 
 struct StepInfo {
@@ -65,6 +67,8 @@ struct StepInfo {
   bool newest = false;
   bool superseded = false;  ///< a restore to an earlier step has left it behind
   std::string damage;       ///< why it was found damaged; empty: not known to be
+  bool pinned = false;
+  std::optional<double> metric = std::nullopt;  ///< as given at the save
 };
 
 /// All members but the destructor are collective: every rank of the group calls them with the same
@@ -83,7 +87,7 @@ class CheckpointManager {
 
   /// Writes the state and commits it. On return it is durable under NAME-STEP. Returns the prefix.
   /// A step that exists is an error unless it is damaged or superseded, or options say overwrite.
-  std::string save(std::int64_t step, const State& state);
+  std::string save(std::int64_t step, const State& state, const SaveOptions& options = {});
 
   /// Restores the newest whole checkpoint. Nothing there is not an error; damaged ones only is.
   std::optional<RestoreReport> restore_latest(State& state, const RestoreOptions& options = {});
@@ -94,6 +98,15 @@ class CheckpointManager {
   CheckpointContents open(std::int64_t step);
   /// Ascending by commit sequence: the last is the newest.
   std::vector<StepInfo> steps();
+
+  /// A pinned checkpoint is not removed and not saved over until it is unpinned. Durable on return.
+  /// Another process may do the same at any time: `cairn pin`. Throws not_found without such a step.
+  void pin(std::int64_t step);
+  /// Throws not_found if there is neither such a step nor a pin.
+  void unpin(std::int64_t step);
+  /// What retention would do now, in commit order; with a step, after a save of it.
+  std::vector<RetentionDecision> preview_retention(
+      std::optional<std::int64_t> next_step = std::nullopt, const SaveOptions& next = {});
 
   const std::filesystem::path& directory() const;
 

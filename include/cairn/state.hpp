@@ -56,6 +56,8 @@ enum class Storage {
   dense    ///< one plain row-major entry in one data file, of which each rank writes a part
 };
 
+struct Unresolved;
+
 /// This rank's part of one tensor of the job: no slice, one, several (patches), or all of it.
 struct LocalTensor {
   DType dtype{};
@@ -65,6 +67,8 @@ struct LocalTensor {
   std::string device_type = "CPU";        ///< "CUDA", "HIP", … of the memory
   int device_index = 0;
   Storage storage = Storage::automatic;  ///< ranks that say something else than automatic agree
+  /// Ragged or rank-private (cairn/ragged.hpp): key, shape and slices follow when all ranks meet.
+  std::shared_ptr<const Unresolved> unresolved = nullptr;
 };
 
 /// Host memory with strides in elements (empty: row-major contiguous). The caller keeps it alive

@@ -7,6 +7,7 @@
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "checkpoint/contents_reader.hpp"
+#include "checkpoint/pins.hpp"
 #include "commit/names.hpp"
 #include "commit/state_file.hpp"
 
@@ -36,6 +37,7 @@ CatalogEntry look_at(io::FileSystem& files, const io::Path& directory, const com
       entry.wall_time_seconds = contents.meta->wall_time_seconds;
       entry.ranks = contents.meta->ranks;
       entry.parent = contents.meta->parent;
+      entry.metric = contents.meta->metric;
       entry.identity = contents.meta->uuid;
     }
     for (const auto& tensor : contents.tensors) {
@@ -78,6 +80,7 @@ std::vector<CatalogEntry> scan_catalog(io::FileSystem& files, const io::Path& di
     auto entry = look_at(files, directory, name, parsed.step);
     const auto mark = damage_mark(files, directory, name, entry);
     if (!mark.empty()) entry.damage = mark;
+    entry.pinned = is_pinned(files, directory, name, entry);
     entries.push_back(std::move(entry));
   }
   // Where the state file lists an entry. Absolute and relative paths end alike.
@@ -139,37 +142,15 @@ std::vector<const CatalogEntry*> restorable(const std::vector<CatalogEntry>& ent
   return found;
 }
 
-std::vector<std::int64_t> choose_victims(const std::vector<CatalogEntry>& entries,
-                                         int max_to_keep) {
-  if (max_to_keep <= 0) return {};
-  std::vector<const CatalogEntry*> ranked;
-  for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
-    if (entry->ours && !entry->unreadable) ranked.push_back(&*entry);
-  }
-  std::stable_sort(ranked.begin(), ranked.end(), [](const auto* a, const auto* b) {
-    const auto worth = [](const CatalogEntry& e) {
-      return !e.damage.empty() ? 2 : e.superseded ? 1 : 0;
-    };
-    return worth(*a) < worth(*b);
-  });
-  std::vector<std::int64_t> victims;
-  for (std::size_t i = static_cast<std::size_t>(max_to_keep); i < ranked.size(); ++i) {
-    victims.push_back(ranked[i]->step);
-  }
-  std::sort(victims.begin(), victims.end());
-  return victims;
-}
-
 void mark_damaged(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
-                  const CatalogEntry& entry, const std::string& reason, bool atomic_rename) {
+                  const CatalogEntry& entry, const std::string& reason) {
   const auto path = mark_path(directory, name, entry.step);
   io::create_directories(files, path.parent_path());
-  const auto replace = atomic_rename ? io::replace_file : io::rewrite_file;
-  replace(files, path, entry.identity + "\n" + reason);
+  commit::replace_file(files, directory, path, entry.identity + "\n" + reason);
 }
 
 void update_state_file(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
-                       const std::vector<CatalogEntry>& entries, bool atomic_rename) {
+                       const std::vector<CatalogEntry>& entries) {
   const auto live = restorable(entries);
   if (live.empty()) return;
   commit::StateFile state;
@@ -186,7 +167,7 @@ void update_state_file(io::FileSystem& files, const io::Path& directory, const c
   const auto old = commit::read_state_file(files, directory);
   if (old) state.last_preserved = old->last_preserved;
   if (old && *old == state) return;
-  commit::write_state_file(files, directory, state, atomic_rename);
+  commit::write_state_file(files, directory, state);
 }
 
 }  // namespace cairn

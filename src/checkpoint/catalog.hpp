@@ -1,6 +1,7 @@
 #pragma once
 /// What checkpoints a directory holds, in the order in which they were committed.
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,8 @@ struct CatalogEntry {
   bool ours = false;             ///< Cairn wrote it; others' checkpoints are never removed
   bool volatile_commit = false;  ///< visible, but its last fsync failed
   bool superseded = false;       ///< an earlier step was committed after it
+  bool pinned = false;           ///< not to be removed
+  std::optional<double> metric = std::nullopt;  ///< as given at the save
 };
 
 /// Rank 0 only. Reads every index; ascending by commit order. Checkpoints of other programs order
@@ -37,17 +40,12 @@ void mark_superseded(std::vector<CatalogEntry>&);
 /// The entries that a restore tries, newest first: live and not known to be damaged.
 std::vector<const CatalogEntry*> restorable(const std::vector<CatalogEntry>&);
 
-/// Steps to remove so that max_to_keep stay (0: none go). What is kept first: live ones newest
-/// first, then superseded ones, then damaged ones. Others' checkpoints and what could not be read
-/// now are neither counted nor removed.
-std::vector<std::int64_t> choose_victims(const std::vector<CatalogEntry>&, int max_to_keep);
-
 /// A mark that outlives the process: this save was found damaged. Durable on return.
 void mark_damaged(io::FileSystem&, const io::Path& directory, const commit::Naming& name,
-                  const CatalogEntry&, const std::string& reason, bool atomic_rename);
+                  const CatalogEntry&, const std::string& reason);
 
 /// Rewrites the `checkpoint` state file if it says anything else than the catalog.
 void update_state_file(io::FileSystem&, const io::Path& directory, const commit::Naming& name,
-                       const std::vector<CatalogEntry>&, bool atomic_rename);
+                       const std::vector<CatalogEntry>&);
 
 }  // namespace cairn

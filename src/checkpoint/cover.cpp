@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "base/text.hpp"
+#include "cairn/error.hpp"
 #include "checkpoint/messages.hpp"
 #include "checkpoint/save_steps.hpp"
 #include "group/collectives.hpp"
@@ -15,6 +16,9 @@ std::vector<Declaration> declare(const State& state, int rank) {
   std::vector<Declaration> declarations;
   declarations.reserve(state.tensors().size());
   for (const auto& [key, tensor] : state.tensors()) {
+    if (tensor.unresolved) {
+      throw Error(Code::internal, "an unresolved tensor came to the cover").of_tensor(key);
+    }
     const auto storage = tensor.storage != Storage::automatic ? tensor.storage : state.storage();
     Declaration one{key, tensor.dtype, tensor.shape, rank, {}, storage};
     if (tensor.strings) {

@@ -4,6 +4,7 @@
 #include "base/wire.hpp"
 #include "cairn/log.hpp"
 #include "checkpoint/contents_reader.hpp"
+#include "checkpoint/pins.hpp"
 #include "checkpoint/recovery.hpp"
 #include "checkpoint/restore.hpp"
 #include "checkpoint/savers.hpp"
@@ -64,6 +65,10 @@ void Series::open_directory() {
                   cat("ManagerOptions::max_to_keep is ", options.max_to_keep), "",
                   "Give a number of checkpoints, or 0 to keep all.");
     }
+    if (options.keep.every_steps < 0 || options.keep.best < 0 || !(options.keep.every_hours >= 0)) {
+      throw Error(Code::invalid_argument, "a number in ManagerOptions::keep is negative", "",
+                  "0 means none.");
+    }
     policy = policy_description(options);
     parameters = policy_parameters(options);
   });
@@ -73,12 +78,14 @@ void Series::open_directory() {
         nodes[static_cast<std::size_t>(rank)] == nodes.at(static_cast<std::size_t>(group.rank()));
   }
   require_same(group, "the directory", job.directory.string());
-  require_same(group, "the manager's options",
-               cat("name=", job.naming.name, " max_to_keep=", options.max_to_keep,
-                   " overwrite=", options.overwrite, " read_only=", options.read_only,
-                   " fall_back=", options.fall_back, " verify_first=", options.verify_first,
-                   " chunk_bytes=", options.chunk_bytes, " object_graph=", options.object_graph,
-                   " atomic_rename=", options.atomic_rename));
+  require_same(
+      group, "the manager's options",
+      cat("name=", job.naming.name, " max_to_keep=", options.max_to_keep,
+          " overwrite=", options.overwrite, " read_only=", options.read_only,
+          " fall_back=", options.fall_back, " verify_first=", options.verify_first,
+          " keep=", options.keep.every_steps, "/", options.keep.every_hours, "/", options.keep.best,
+          "/", options.keep.larger_is_better, " chunk_bytes=", options.chunk_bytes,
+          " object_graph=", options.object_graph, " atomic_rename=", options.atomic_rename));
   require_same(group, "the sharding policy", policy);
   require_same(group, "the number of before-save callbacks", cat(options.before_save.size()));
   require_savers(group, options.savers);
@@ -116,8 +123,7 @@ void Series::open_directory() {
 }
 
 void Series::write_state_file(const std::vector<CatalogEntry>& entries) const {
-  if (!keeps_state_file) return;
-  update_state_file(*job.files, job.directory, job.naming, entries, job.atomic_rename);
+  if (keeps_state_file) update_state_file(*job.files, job.directory, job.naming, entries);
 }
 
 const CatalogEntry* Series::find(std::int64_t step) const {
@@ -156,11 +162,13 @@ std::vector<StepInfo> CheckpointManager::steps() {
       if (job.options.read_only) {
         self.catalog = scan_catalog(*job.files, job.directory, job.naming);
       }
+      refresh_pins(*job.files, job.directory, job.naming, self.catalog);
       const auto live = restorable(self.catalog);
       WireWriter writer;
       for (const auto& entry : self.catalog) {
         writer.put(entry.step).put(entry.sequence).put(!live.empty() && live.front() == &entry);
-        writer.put(entry.superseded).put(entry.damage);
+        writer.put(entry.superseded).put(entry.damage).put(entry.pinned);
+        writer.put(entry.metric.has_value()).put(entry.metric.value_or(0));
       }
       return writer.take();
     });
@@ -172,6 +180,10 @@ std::vector<StepInfo> CheckpointManager::steps() {
       info.newest = reader.get<bool>();
       info.superseded = reader.get<bool>();
       info.damage = reader.get<std::string>();
+      info.pinned = reader.get<bool>();
+      const bool has_metric = reader.get<bool>();
+      const auto metric = reader.get<double>();
+      if (has_metric) info.metric = metric;
       infos.push_back(std::move(info));
     }
     return infos;

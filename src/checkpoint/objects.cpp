@@ -8,6 +8,7 @@
 #include "base/text.hpp"
 #include "base/wire.hpp"
 #include "cairn/error.hpp"
+#include "checkpoint/resolve.hpp"
 #include "format/bundle/object_graph.hpp"
 #include "group/collectives.hpp"
 #include "model/graph_builder.hpp"
@@ -197,8 +198,10 @@ Made make(const State& state, Everything all, bool wants_counter) {
 
 }  // namespace
 
-State with_object_graph(Group& group, const State& state,
+State with_object_graph(Group& group, const State& given,
                         std::optional<std::int64_t> save_counter) {
+  const auto resolved = resolve(group, given);
+  const State& state = resolved ? *resolved : given;
   Keys keys;
   const auto carried = together(group, [&] {
     const auto& graph = state.objects().graph;

@@ -301,8 +301,9 @@ std::vector<RecoveryStep> find_debris(const Job& job, const std::vector<Candidat
       debris.push_back({name, false, "data that no index refers to"});
     }
   }
-  const auto marks = io::Path(commit::private_directory_name) / commit::damaged_directory_name;
-  if (files.status(job.directory / marks)) {
+  for (const char* kind : {commit::damaged_directory_name, commit::pinned_directory_name}) {
+    const auto marks = io::Path(commit::private_directory_name) / kind;
+    if (!files.status(job.directory / marks)) continue;
     for (const auto& mark : files.list(job.directory / marks)) {
       const auto step = commit::parse_prefix(mark, job.naming);
       if (!step || files_of_step.count(*step)) continue;

@@ -1,5 +1,7 @@
 #pragma once
 /// From what a state says to what the exchange knows: plain tensors of the stored dtype and shape.
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +16,8 @@ namespace cairn {
 struct WantedTensor {
   int stored = 0;      ///< index into contents.tensors
   LocalTensor tensor;  ///< slices in coordinates of the stored tensor
+  /// Resizes the application's memory and gives it to the slices, which have none before.
+  std::function<void(LocalTensor&)> make_room = nullptr;
 };
 
 /// What this rank wants of a checkpoint.
@@ -27,5 +31,12 @@ struct WantedState {
 /// dtypes, shapes and offsets that do not fit, and for const memory.
 WantedState resolve(Group&, const CheckpointContents&, const TensorFinder&, const State&,
                     const RestoreOptions&);
+
+/// Collective. The state of a save as plain tensors; nothing if it is one of plain tensors on all
+/// ranks already. Throws disagreement where ranks have rows of different dtypes or shapes.
+std::optional<State> resolve(Group&, const State&);
+
+/// Where a rank-private item is stored: "KEY/rank-00003-of-00008".
+std::string private_key(const std::string& key, int rank, int ranks);
 
 }  // namespace cairn

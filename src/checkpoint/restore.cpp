@@ -31,11 +31,12 @@ Wanted gather_wants(const Job& job, const CheckpointContents& contents, const Wa
   WireWriter message;
   together(*job.group, [&] {
     message.put(mine.kept);
-    for (const auto& [number, tensor] : mine.tensors) {
+    for (const auto& one : mine.tensors) {
+      const auto& tensor = one.tensor;
       std::vector<Box> boxes;
       for (const auto& slice : tensor.slices) boxes.push_back(slice.box);
-      require_stored(contents.tensors[static_cast<std::size_t>(number)], boxes);
-      message.put(number).put(tensor.strings != nullptr).put(std::uint64_t{boxes.size()});
+      require_stored(contents.tensors[static_cast<std::size_t>(one.stored)], boxes);
+      message.put(one.stored).put(tensor.strings != nullptr).put(std::uint64_t{boxes.size()});
       for (std::size_t i = 0; i < boxes.size(); ++i) {
         put(message, boxes[i]);
         wanted.memories.push_back(&tensor.slices[i]);
@@ -81,9 +82,9 @@ std::int64_t restore_strings(const Job& job, const CheckpointContents& contents,
     if (wanted) values[number] = std::move(message);
   }
   together(*job.group, [&] {
-    for (const auto& [number, tensor] : mine.tensors) {
-      if (!tensor.strings) continue;
-      tensor.strings->set(WireReader(values.at(number)).get_all<std::string>());
+    for (const auto& one : mine.tensors) {
+      if (!one.tensor.strings) continue;
+      one.tensor.strings->set(WireReader(values.at(one.stored)).get_all<std::string>());
     }
   });
   return bytes_read;
@@ -100,15 +101,20 @@ CheckpointContents tell_contents(const Job& job, const io::Path& prefix) {
 RestoreReport restore_state(const Job& job, const CheckpointContents& contents, State& state,
                             const RestoreOptions& options) {
   const TensorFinder finder(contents);
-  const auto mine = resolve(*job.group, contents, finder, state, options);
+  auto mine = resolve(*job.group, contents, finder, state, options);
   const auto wanted = gather_wants(job, contents, mine);
   RestoreReport report;
   report.prefix = contents.prefix;
   if (contents.meta) report.step = contents.meta->step;
   std::int64_t bytes = 0;
   if (job.options.verify_first) {
-    bytes += restore_tensors(job, contents, wanted.slices, wanted.memories, false);
+    bytes += restore_tensors(job, contents, wanted.slices, {}, false);
   }
+  together(*job.group, [&] {
+    for (auto& one : mine.tensors) {
+      if (one.make_room) one.make_room(one.tensor);
+    }
+  });
   bytes += restore_strings(job, contents, wanted.strings, mine);
   bytes += restore_tensors(job, contents, wanted.slices, wanted.memories, true);
   job.group->all_reduce({&bytes, 1}, Group::Op::sum);

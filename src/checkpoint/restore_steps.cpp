@@ -38,8 +38,7 @@ void Series::remember_damage(std::int64_t step, const Error& error) {
     entry.damage = error.what();
     if (job.options.read_only) continue;
     try {
-      mark_damaged(*job.files, job.directory, job.naming, entry, error.what(),
-                   job.atomic_rename);
+      mark_damaged(*job.files, job.directory, job.naming, entry, error.what());
       write_state_file(catalog);
     } catch (const Error& failed) {
       log(LogLevel::warning, cat("the damage of step ", step, " is not marked: ", failed.what()));

@@ -1,12 +1,17 @@
 // A save, in the order in which it happens: CheckpointManager::save is the table of contents.
 #include <algorithm>
+#include <bit>
 #include <chrono>
+#include <cmath>
 
 #include "base/text.hpp"
 #include "base/wire.hpp"
 #include "cairn/log.hpp"
 #include "checkpoint/objects.hpp"
+#include "checkpoint/pins.hpp"
 #include "checkpoint/recovery.hpp"
+#include "checkpoint/resolve.hpp"
+#include "checkpoint/retention.hpp"
 #include "checkpoint/savers.hpp"
 #include "checkpoint/series.hpp"
 #include "commit/names.hpp"
@@ -24,11 +29,18 @@ double now_seconds() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
+// Of all bits, so that ranks agree on NaN too.
+std::string metric_text(const std::optional<double>& metric) {
+  if (!metric) return "none";
+  return cat(*metric,
+             std::isnan(*metric) ? "" : cat(", bits ", std::bit_cast<std::uint64_t>(*metric)));
+}
+
 }  // namespace
 
-void Series::require_writable() const {
+void Series::require_writable(const char* what) const {
   if (!job.options.read_only) return;
-  throw Error(Code::invalid_argument, "a read-only manager cannot save",
+  throw Error(Code::invalid_argument, cat("a read-only manager cannot ", what),
               cat("it does not own ", job.directory.string()),
               "Make it without ManagerOptions::read_only.");
 }
@@ -37,6 +49,12 @@ void Series::require_writable() const {
 commit::Transaction Series::new_transaction(std::int64_t step, const FileLayout& layout) {
   const auto& options = job.options;
   const auto* there = find(step);
+  if (there && there->damage.empty() && is_pinned(*job.files, job.directory, job.naming, *there)) {
+    throw Error(Code::already_exists,
+                cat("step ", step, " in ", job.directory.string(), " is pinned"),
+                "a pinned checkpoint is not replaced", "Unpin it, or save another step.")
+        .at(job.prefix(step).string());
+  }
   const bool left_behind =
       there && ((!there->damage.empty() && !there->unreadable) || there->superseded ||
                 there->volatile_commit || (restored_step && step > *restored_step));
@@ -125,6 +143,7 @@ void Series::after_commit(const Prepared& prepared, bool volatile_commit) {
   entry.ranks = prepared.meta.ranks;
   entry.parent = prepared.meta.parent;
   entry.identity = prepared.meta.uuid;
+  entry.metric = prepared.meta.metric;
   entry.ours = true;
   entry.volatile_commit = volatile_commit;
   catalog.push_back(std::move(entry));
@@ -148,18 +167,8 @@ void Series::collect(const commit::Transaction& save) {
     log(LogLevel::warning, cat("while tidying up after a save: ", error.what()));
   }
   try {
-    const auto victims = choose_victims(catalog, job.options.max_to_keep);
-    if (victims.empty()) return;
-    auto kept = catalog;
-    std::erase_if(kept, [&](const auto& entry) {
-      return std::find(victims.begin(), victims.end(), entry.step) != victims.end();
-    });
-    // TensorFlow's manager does the same: the state file never names what is half removed.
-    write_state_file(kept);
-    for (const auto step : victims) {
-      commit::remove_checkpoint(*job.files, job.directory, job.naming, step);
-      std::erase_if(catalog, [&](const auto& entry) { return entry.step == step; });
-    }
+    apply_retention(*job.files, job.directory, job.naming, catalog, job.options.max_to_keep,
+                    job.options.keep);
   } catch (const Error& error) {
     log(LogLevel::warning, cat("while removing old checkpoints: ", error.what()));
   }
@@ -171,19 +180,23 @@ void Series::call_before_save(std::int64_t step) const {
   }
 }
 
-std::string Series::save(std::int64_t step, const State& state) {
+std::string Series::save(std::int64_t step, const State& given, const SaveOptions& options) {
   Group& group = *job.group;
-  require_writable();
+  require_writable("save");
   require_same(group, "the step", cat(step));
+  require_same(group, "the metric", metric_text(options.metric));
   if (step < 0) {
     throw Error(Code::invalid_argument, cat("step ", step, " is negative"), "",
                 "Steps are numbered from 0.");
   }
+  const auto resolved = resolve(group, given);
+  const State& state = resolved ? *resolved : given;
   auto covered = cover(job, state);
   const auto local = together(group, [&] { return shard(job, state, covered.tasks); });
   const auto dense = plan_dense(std::move(covered.dense), group.size(), job.options.chunk_bytes);
   auto layout = lay_out(group, local, dense);
   auto prepared = prepare(step, layout);
+  prepared.meta.metric = options.metric;
   bool committed = false;  // rank 0
   try {
     auto others = run_savers(job, state, prepared.save, layout, prepared.meta);
@@ -230,12 +243,13 @@ std::string Series::save(std::int64_t step, const State& state) {
   return prepared.save.prefix().string();
 }
 
-std::string CheckpointManager::save(std::int64_t step, const State& state) {
+std::string CheckpointManager::save(std::int64_t step, const State& state,
+                                    const SaveOptions& options) {
   const Job& job = impl_->job;
   return guarded(*job.group, [&] {
     impl_->call_before_save(step);
-    if (!job.options.object_graph) return impl_->save(step, state);
-    return impl_->save(step, with_object_graph(*job.group, state, step));
+    if (!job.options.object_graph) return impl_->save(step, state, options);
+    return impl_->save(step, with_object_graph(*job.group, state, step), options);
   });
 }
 

@@ -147,11 +147,11 @@ void require_savers(Group& group, const std::vector<RegisteredSaver>& savers) {
   require_same(group, "the registered savers", names);
   std::set<std::string_view> seen;
   for (const auto& saver : savers) {
-    const char* problem = saver.name.empty()                 ? "has no name"
-                          : !saver.save || !saver.restore    ? "lacks a function"
-                          : !seen.insert(saver.name).second  ? "is registered twice"
-                          : !is_utf8(saver.name)             ? "has a name that is not UTF-8"
-                                                             : nullptr;
+    const char* problem = saver.name.empty()                ? "has no name"
+                          : !saver.save || !saver.restore   ? "lacks a function"
+                          : !seen.insert(saver.name).second ? "is registered twice"
+                          : !is_utf8(saver.name)            ? "has a name that is not UTF-8"
+                                                            : nullptr;
     if (!problem) continue;
     throw Error(Code::invalid_argument, cat("saver '", saver.name, "' ", problem));
   }

@@ -45,10 +45,11 @@ struct Series {
   Series(std::shared_ptr<Group> group, io::Path directory, commit::Naming naming,
          ManagerOptions options);
 
-  void open_directory();                                    // collective
-  std::string save(std::int64_t step, const State& state);  // collective
-  void call_before_save(std::int64_t step) const;           // collective
-  void require_writable() const;
+  void open_directory();  // collective
+  // collective
+  std::string save(std::int64_t step, const State& state, const SaveOptions& = {});
+  void call_before_save(std::int64_t step) const;  // collective
+  void require_writable(const char* what) const;
   void write_state_file(const std::vector<CatalogEntry>&) const;
 
   struct Prepared {

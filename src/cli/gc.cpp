@@ -8,6 +8,7 @@
 #include "checkpoint/catalog.hpp"
 #include "checkpoint/contents_reader.hpp"
 #include "checkpoint/recovery.hpp"
+#include "checkpoint/retention.hpp"
 #include "cli/command.hpp"
 #include "cli/target.hpp"
 #include "commit/names.hpp"
@@ -19,6 +20,8 @@ namespace {
 struct Options {
   std::string directory, name;
   bool dry_run = false;
+  int max_to_keep = -1;  // not asked for
+  Retention keep;
 };
 
 // Names under which Cairn has saved here, to the end or not. What only others made is left alone.
@@ -54,6 +57,27 @@ void print(const std::vector<RecoveryStep>& steps, bool dry_run) {
   }
 }
 
+// What is to go by the rules that were given. Whether that is anything.
+bool retire(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
+            const Options& options) {
+  auto catalog = scan_catalog(files, directory, name);
+  const auto decisions = decide_retention(catalog, options.max_to_keep, options.keep);
+  std::vector<std::int64_t> gone;
+  if (!options.dry_run) {
+    gone = apply_retention(files, directory, name, catalog, options.max_to_keep, options.keep);
+  }
+  bool any = false;
+  for (const auto& one : decisions) {
+    const bool goes =
+        options.dry_run ? !one.stays : std::find(gone.begin(), gone.end(), one.step) != gone.end();
+    any = any || goes;
+    if (!goes && !options.dry_run) continue;
+    std::cout << (options.dry_run ? "would " : "") << (goes ? "remove " : "keep ")
+              << commit::prefix_name(name, one.step) << " (" << one.why << ")\n";
+  }
+  return any;
+}
+
 void run(Tool& tool, const Options& options) {
   const auto directory = require_directory(*tool.files, options.directory);
   const auto names = options.name.empty() ? our_names(*tool.files, directory)
@@ -77,10 +101,12 @@ void run(Tool& tool, const Options& options) {
     const auto steps = plan_recovery(job);
     print(steps, options.dry_run);
     any = any || !steps.empty();
-    if (options.dry_run) continue;
-    if (recover(job) && naming.numbered) {
+    if (!options.dry_run && recover(job) && naming.numbered) {
       update_state_file(*tool.files, directory, naming,
-                        scan_catalog(*tool.files, directory, naming), job.atomic_rename);
+                        scan_catalog(*tool.files, directory, naming));
+    }
+    if (options.max_to_keep >= 0 && naming.numbered) {
+      any |= retire(*tool.files, directory, naming, options);
     }
   }
   if (!any) std::cout << "nothing to do in " << directory.string() << '\n';
@@ -96,14 +122,31 @@ void add_gc(Tool& tool) {
   command->add_option(
       "--name", options->name,
       "Only the checkpoints NAME-STEP; else all names under which Cairn saved here");
+  auto* most = command->add_option("--max-to-keep", options->max_to_keep,
+                                   "Remove checkpoints but for the last so many (0: none)");
+  most->check(CLI::NonNegativeNumber);
+  command
+      ->add_option("--keep-every-steps", options->keep.every_steps, "Multiples of this step stay")
+      ->needs(most)
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--keep-every-hours", options->keep.every_hours, "One in so many hours stays")
+      ->needs(most)
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--keep-best", options->keep.best, "So many of the best by metric stay")
+      ->needs(most)
+      ->check(CLI::NonNegativeNumber);
+  command->add_flag("--larger-is-better", options->keep.larger_is_better, "Of metrics")
+      ->needs(most);
   command->footer(
       "A save whose job died after all its bytes were durable is completed; what others left is\n"
       "removed. Committed checkpoints and files that Cairn did not make are not touched. The\n"
       "directory is owned meanwhile: while a job saves into it, gc refuses. A job does the same\n"
-      "when it opens its directory.\n\n"
+      "when it opens its directory. Given how many are to stay, it removes committed checkpoints\n"
+      "too, as a job with these options would; the newest and pinned ones always stay.\n\n"
       "Examples:\n"
       "  cairn gc run/ckpt --dry-run\n"
-      "  cairn gc run/ckpt");
+      "  cairn gc run/ckpt\n"
+      "  cairn gc run/ckpt --max-to-keep 3 --keep-every-steps 1000 --dry-run");
   command->callback([&tool, options] { run(tool, *options); });
 }
 

@@ -23,8 +23,7 @@ Ways find_ways(const ObjectGraph& graph) {
     for (const auto& child : graph.nodes[n].children) {
       const auto to = static_cast<std::size_t>(child.node);
       // As in ObjectGraph::paths(): a long parent is told by its number.
-      auto path = n == 0 ? child.name
-                         : (from.size() > 512 ? cat('#', n) : from) + '/' + child.name;
+      auto path = n == 0 ? child.name : (from.size() > 512 ? cat('#', n) : from) + '/' + child.name;
       if (path != ways.paths[to]) ways.other[to].push_back(std::move(path));
     }
   }

@@ -1,6 +1,6 @@
 #pragma once
-/// A checkpoint's object graph, for cairn show. What is printed grows with the graph's size, whatever
-/// circles it has.
+/// A checkpoint's object graph, for cairn show. What is printed grows with the graph's size,
+/// whatever circles it has.
 #include "cairn/contents.hpp"
 #include "cli/print.hpp"
 
@@ -10,8 +10,8 @@ namespace cairn::cli {
 /// {"problem"}.
 Json graph_json(const CheckpointContents&);
 
-/// Values with their paths, one a line, and the other ways to them below; `all`: every node, and all
-/// ways to it.
+/// Values with their paths, one a line, and the other ways to them below; `all`: every node, and
+/// all ways to it.
 void print_graph(const CheckpointContents&, bool all);
 
 }  // namespace cairn::cli

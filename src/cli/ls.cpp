@@ -102,9 +102,12 @@ std::vector<Row> collect(io::FileSystem& files, const io::Path& directory,
 
 std::string state_text(const Row& row) {
   if (!row.entry.damage.empty()) {
-    return cat(row.entry.superseded ? "superseded, " : "", "damaged: ", row.entry.damage);
+    return cat(row.entry.superseded ? "superseded, " : "", row.entry.pinned ? "pinned, " : "",
+               "damaged: ", row.entry.damage);
   }
-  return cat("whole", row.newest ? ", newest" : "", row.entry.superseded ? ", superseded" : "");
+  return cat("whole", row.newest ? ", newest" : "", row.entry.superseded ? ", superseded" : "",
+             row.entry.pinned ? ", pinned" : "",
+             row.entry.metric ? cat(", metric ", *row.entry.metric) : "");
 }
 
 void print_rows(const std::vector<Row>& rows) {
@@ -145,6 +148,8 @@ Json json_of(const io::Path& directory, const std::vector<Row>& rows) {
     item["sequence"] = entry.sequence > 0 ? Json(entry.sequence) : Json();
     item["newest"] = row.newest;
     item["superseded"] = entry.superseded;
+    item["pinned"] = entry.pinned;
+    item["metric"] = entry.metric ? Json(*entry.metric) : Json();  // NaN and infinities: null
     item["whole"] = entry.damage.empty();
     item["damage"] = entry.damage.empty() ? Json() : Json(entry.damage);
     list.push_back(std::move(item));

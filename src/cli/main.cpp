@@ -32,6 +32,7 @@ int main(int argc, char** argv) {
     cli::add_cat(tool);
     cli::add_verify(tool);
     cli::add_gc(tool);
+    cli::add_pin(tool);
     cli::add_merge(tool);
     try {
       tool.app.parse(argc, argv);

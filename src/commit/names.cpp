@@ -208,6 +208,8 @@ ParsedName parse_private_name(std::string_view entry) {
   if (entry == owner_name) return of_kind(Kind::owner);
   if (entry == damaged_directory_name) return of_kind(Kind::damaged_directory);
   if (entry == no_rename_name) return of_kind(Kind::no_rename);
+  if (entry == pinned_directory_name) return of_kind(Kind::pinned_directory);
+  if (entry == pin_lock_name) return of_kind(Kind::pin_lock);
   if (!take(entry, cat(owner_name, ".tmp-")) || !is_uuid(entry)) return {};
   auto parsed = of_kind(Kind::owner_temporary);
   parsed.uuid = entry;

@@ -15,7 +15,7 @@
 ///                                                savers' files, and
 ///       old-index                                what stood where the index goes
 ///   DIRECTORY/.cairn/                            ours alone: lock, owner, damaged/NAME-STEP,
-///                                                no-atomic-rename
+///                                                no-atomic-rename, pinned/NAME-STEP, pinned.lock
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -63,6 +63,8 @@ inline constexpr const char* lock_name = "lock";
 inline constexpr const char* owner_name = "owner";
 inline constexpr const char* damaged_directory_name = "damaged";
 inline constexpr const char* no_rename_name = "no-atomic-rename";
+inline constexpr const char* pinned_directory_name = "pinned";
+inline constexpr const char* pin_lock_name = "pinned.lock";
 std::string owner_temporary_name(std::string_view token);  ///< "owner.tmp-UUID"
 
 struct ParsedName {
@@ -86,6 +88,8 @@ struct ParsedName {
     owner_temporary,
     damaged_directory,
     no_rename,
+    pinned_directory,
+    pin_lock,
   };
   Kind kind = Kind::foreign;
   std::int64_t step = -1;    ///< of index, data and temp_directory

@@ -27,18 +27,16 @@
 //  4. rank 0 writes its own data files, under their final names, and old-index in the .part
 //     directory: what stands at PREFIX.index now; fsync of all, and of both directories.
 //  5. the old PREFIX.index is removed; directory fsync. A crash from here to the end of 6 leaves
-//  the
-//     step without an index or with a torn one. Recovery completes the save: its records are all
-//     there, and nothing is committed before a save that could not be withdrawn is dealt with. Only
-//     when its bytes prove damaged (or in a merge, which has no records) does old-index come back.
-//     Who reads the directory without owning it sees that step missing or damaged in between, and
-//     falls back.
+//     the step without an index or with a torn one. Recovery completes the save: its records are
+//     all there, and nothing is committed before a save that could not be withdrawn is dealt with.
+//     Only when its bytes prove damaged (or in a merge, which has no records) does old-index come
+//     back. Who reads the directory without owning it sees that step missing or damaged in
+//     between, and falls back.
 //  6. the index is written under its final name, whole, and fsynced: THE COMMIT POINT; directory
 //     fsync.
 //  7. the state file: removed, written, fsync, directory fsync. A torn one is rebuilt.
 //  8. as above. Data that goes is gone durably before the .part directory, which is the evidence
-//  that
-//     data without an index is ours.
+//     that data without an index is ours.
 #include "commit/protocol.hpp"
 
 #include <algorithm>

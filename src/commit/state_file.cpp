@@ -7,6 +7,7 @@
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "commit/names.hpp"
+#include "commit/ownership.hpp"
 #include "commit/text_format.hpp"
 
 namespace cairn::commit {
@@ -103,10 +104,14 @@ std::optional<StateFile> read_state_file(io::FileSystem& files, const io::Path& 
   }
 }
 
-void write_state_file(io::FileSystem& files, const io::Path& directory, const StateFile& state,
-                      bool atomic_rename) {
-  const auto replace = atomic_rename ? io::replace_file : io::rewrite_file;
-  replace(files, directory / state_file_name, print_state_file(state));
+void write_state_file(io::FileSystem& files, const io::Path& directory, const StateFile& state) {
+  replace_file(files, directory, directory / state_file_name, print_state_file(state));
+}
+
+void replace_file(io::FileSystem& files, const io::Path& directory, const io::Path& path,
+                  std::string_view bytes) {
+  const auto replace = says_no_rename(files, directory) ? io::rewrite_file : io::replace_file;
+  replace(files, path, bytes);
 }
 
 }  // namespace cairn::commit

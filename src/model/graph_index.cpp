@@ -127,8 +127,8 @@ std::vector<GraphIndex::Value> GraphIndex::values_named(std::string_view name) c
   return values;
 }
 
-std::optional<std::string> GraphIndex::only(const std::vector<Value>& values, std::string_view wanted,
-                                            std::string_view what) const {
+std::optional<std::string> GraphIndex::only(const std::vector<Value>& values,
+                                            std::string_view wanted, std::string_view what) const {
   std::set<std::string_view> keys;
   for (const auto& value : values) {
     const auto& node = graph_.nodes[static_cast<std::size_t>(value.node)];

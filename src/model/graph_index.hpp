@@ -46,7 +46,7 @@ class GraphIndex {
                                   std::string_view what) const;
 
   const ObjectGraph& graph_;
-  std::vector<Edge> edges_;            // sorted
+  std::vector<Edge> edges_;              // sorted
   std::vector<Value> by_name_, by_key_;  // sorted
 };
 

@@ -2,10 +2,12 @@
 // newest restorable checkpoint is the old or the new one, whole, and recovery leaves no debris.
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <iostream>
 #include <set>
 
 #include "base/text.hpp"
+#include "cairn/bundle.hpp"
 #include "cairn/checkpoint_manager.hpp"
 #include "cairn/log.hpp"
 #include "commit/names.hpp"
@@ -26,6 +28,24 @@ ManagerOptions options_on(std::shared_ptr<io::MemoryFileSystem> disk) {
   return options;
 }
 
+// What a rank's registered saver shall write next, and what it last read.
+thread_local std::int64_t saver_writes = 0, saver_read = 0;
+thread_local int saver_rank = 0;
+
+RegisteredSaver sample_saver(std::shared_ptr<io::MemoryFileSystem> disk) {
+  const auto save = [disk](const std::string& prefix) {
+    BundleWriter writer(cat(prefix, "-", saver_rank), disk);
+    writer.add(cat("extra/", saver_rank), &saver_writes, {});
+    writer.finish();
+    return std::vector<std::string>{cat(prefix, "-", saver_rank)};
+  };
+  const auto restore = [disk](const std::string& prefix) {
+    const auto bytes = BundleReader(prefix, disk).read("extra/0");
+    std::memcpy(&saver_read, bytes.data(), sizeof saver_read);
+  };
+  return {"sample", save, restore};
+}
+
 // A state all of whose elements are the stamp of one save.
 struct Job {
   std::shared_ptr<Group> group;
@@ -37,6 +57,7 @@ struct Job {
   Job(std::shared_ptr<Group> g, const ManagerOptions& options, std::int64_t rows,
       Storage storage = Storage::automatic)
       : group(g), manager(g, "/run", options) {
+    saver_rank = g->rank();
     state.add("stamp", stamp).store(storage);
     const std::int64_t mine = rows / g->size() + (g->rank() < rows % g->size());
     std::int64_t first = 0;
@@ -45,7 +66,7 @@ struct Job {
     state.add("u", slice(row.data(), {rows, columns}, {first, 0}, {mine, columns}));
   }
   void save(std::int64_t step, std::int64_t mark) {
-    stamp = mark;
+    stamp = saver_writes = mark;
     std::fill(row.begin(), row.end(), static_cast<double>(mark));
     manager.save(step, state);
   }
@@ -63,10 +84,12 @@ struct Story {
   bool whole_record = false;  // nothing of `before` is durable by decree
   Storage storage = Storage::automatic;
   bool renames = true;  // false: on a disk that refuses each rename
+  bool saver = false;
 };
 
 ManagerOptions options_of(const Story& story, std::shared_ptr<io::MemoryFileSystem> disk) {
-  auto options = options_on(std::move(disk));
+  auto options = options_on(disk);
+  if (story.saver) options.savers.push_back(sample_saver(disk));
   options.max_to_keep = story.max_to_keep;
   options.overwrite = story.overwrite;
   options.atomic_rename = story.renames;
@@ -133,6 +156,8 @@ std::int64_t next_job(std::shared_ptr<io::MemoryFileSystem> disk, const Story& s
     for (const auto value : job.row) {
       if (report && value != static_cast<double>(job.stamp)) mine = "torn: elements of two saves";
     }
+    if (report && story.saver && saver_read != job.stamp)
+      mine = "the saver's data is of another save";
     if (report && !report->skipped.empty()) mine = "passed over: " + report->skipped.front();
     if (group->rank() == 0) {
       mine +=
@@ -308,6 +333,19 @@ std::vector<Story> stories() {
        {{Code::io, "write", "part-", 2, 1}},
        false,
        Storage::dense},
+      {"Saver", 2, first, second, {1, 2}, 2, 0, false, {}, false, Storage::automatic, true},
+      {"SaverOverwrites",
+       2,
+       first,
+       [](Job& job) { job.save(10, 2); },
+       {1, 2},
+       2,
+       0,
+       true,
+       {},
+       false,
+       Storage::automatic,
+       true},
   };
 }
 

@@ -112,8 +112,8 @@ TEST_P(Objects, SavesUnderTensorFlowsKeys) {
     ASSERT_TRUE(contents.graph) << contents.graph_problem;
     EXPECT_THAT(contents.graph->paths(),
                 ElementsAre("", "model", "opt", "save_counter", "words", "model/dense",
-                            "opt/_trainable_variables", "model/dense/bias",
-                            "model/dense/kernel.1", "model/dense/bias/.OPTIMIZER_SLOT/opt/m",
+                            "opt/_trainable_variables", "model/dense/bias", "model/dense/kernel.1",
+                            "model/dense/bias/.OPTIMIZER_SLOT/opt/m",
                             "model/dense/kernel.1/.OPTIMIZER_SLOT/opt/m"));
     EXPECT_EQ(contents.find(stored("save_counter"))->dtype, DType::int64);
     EXPECT_EQ(contents.find(stored("save_counter"))->shape, Dims{});
@@ -139,15 +139,13 @@ TEST_P(Objects, RestoresByPathOnOtherRankCounts) {
     const auto report = manager.restore(7, state);
     for (std::int64_t r = 0; r < rows; ++r) {
       for (std::int64_t c = 0; c < 3; ++c) {
-        EXPECT_EQ(weight[static_cast<std::size_t>(3 * r + c)],
-                  static_cast<double>(7 + 10 * r + c));
+        EXPECT_EQ(weight[static_cast<std::size_t>(3 * r + c)], static_cast<double>(7 + 10 * r + c));
       }
     }
-    EXPECT_THAT(report.unused_keys,
-                ElementsAre(stored("model/dense/bias"),
-                            stored("model/dense/bias/.OPTIMIZER_SLOT/opt/m"),
-                            stored("model/dense/kernel..1/.OPTIMIZER_SLOT/opt/m"),
-                            stored("words")));
+    EXPECT_THAT(
+        report.unused_keys,
+        ElementsAre(stored("model/dense/bias"), stored("model/dense/bias/.OPTIMIZER_SLOT/opt/m"),
+                    stored("model/dense/kernel..1/.OPTIMIZER_SLOT/opt/m"), stored("words")));
   });
 }
 
@@ -254,9 +252,8 @@ TEST_P(Objects, RefusesStatesThatAreNoTree) {
     std::string text;
     expect_error(Code::invalid_argument, "'a//x' is no path of an object",
                  [&] { manager.save(1, State().add("a//x", x)); });
-    expect_error(Code::invalid_argument, "'_CHECKPOINTABLE_OBJECT_GRAPH'", [&] {
-      manager.save(1, State().add(std::string(object_graph_key), text));
-    });
+    expect_error(Code::invalid_argument, "'_CHECKPOINTABLE_OBJECT_GRAPH'",
+                 [&] { manager.save(1, State().add(std::string(object_graph_key), text)); });
     expect_error(Code::invalid_argument, "alias 'b' leads nowhere",
                  [&] { manager.save(1, State().add("a", x).alias("b", "c")); });
     // What one rank does wrong is an error of all.

@@ -182,6 +182,45 @@ TEST_F(Gc, NothingOfOursIsTouchedNotEvenByALock) {
   EXPECT_THAT(scratch_.listing(), testing::ElementsAre("model-3.data-00000-of-00001"));
 }
 
+TEST_F(Gc, RetiresByTheRulesGiven) {
+  for (int step = 1; step <= 6; ++step) save(step);
+  const auto directory = scratch_.path().string();
+  EXPECT_EQ(run_tool({"pin", directory, "2"}).out, "ckpt-2 is pinned\n");
+  EXPECT_THAT(run_tool({"ls", directory}).out, HasSubstr("whole, pinned"));
+  EXPECT_EQ(run_tool({"ls", directory, "--json"}).json()["checkpoints"][1]["pinned"], true);
+  const auto before = scratch_.listing();
+  const auto would = gc({"--max-to-keep", "2", "--keep-every-steps", "4", "--dry-run"});
+  EXPECT_EQ(would.out,
+            "would remove ckpt-1 (not one of the last 2)\n"
+            "would keep ckpt-2 (pinned)\n"
+            "would remove ckpt-3 (not one of the last 2)\n"
+            "would keep ckpt-4 (a multiple of 4 steps)\n"
+            "would keep ckpt-5 (one of the last 2)\n"
+            "would keep ckpt-6 (the newest)\n");
+  EXPECT_EQ(scratch_.listing(), before);
+  const auto done = gc({"--max-to-keep", "2", "--keep-every-steps", "4"});
+  EXPECT_EQ(done.out,
+            "remove ckpt-1 (not one of the last 2)\nremove ckpt-3 (not one of the last 2)\n");
+  EXPECT_FALSE(fs::exists(scratch_.path() / "ckpt-1.index"));
+  EXPECT_EQ(run_tool({"pin", directory, "2", "--remove"}).out, "ckpt-2 is no longer pinned\n");
+  EXPECT_EQ(run_tool({"pin", directory, "2", "--remove"}).out, "ckpt-2 was not pinned\n");
+  EXPECT_THAT(gc({"--max-to-keep", "1"}).out, HasSubstr("remove ckpt-2"));
+  EXPECT_EQ(run_tool({"cat", directory, "value"}).out, "6\n");
+  EXPECT_EQ(gc({"--keep-best", "1"}).status, 2) << "rules without a number to keep";
+}
+
+TEST_F(Gc, PinsBesideARunningJobAndSaysWhatItCannotPin) {
+  save(1);
+  const auto directory = scratch_.path().string();
+  const auto owner = commit::Ownership::take(io::posix_file_system(), scratch_.path(), 0);
+  EXPECT_EQ(run_tool({"pin", directory, "1"}).out, "ckpt-1 is pinned\n");
+  const auto missing = run_tool({"pin", directory, "7"});
+  EXPECT_EQ(missing.status, 2);
+  EXPECT_THAT(missing.err, HasSubstr("there is no step 7"));
+  EXPECT_THAT(run_tool({"pin", directory, "7", "--name", "ckpt"}).err,
+              HasSubstr("there is no checkpoint ckpt-7"));
+}
+
 TEST_F(Gc, RefusesWhileAnotherOwnsTheDirectory) {
   save(1);
   save(2, "ckpt-2.index");

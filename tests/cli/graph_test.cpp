@@ -66,10 +66,9 @@ TEST(ShowGraph, JsonHasNodesPathsAndSlots) {
   EXPECT_EQ(nodes[0]["children"][1], json({{"name", "opt"}, {"node", 2}}));
   EXPECT_EQ(nodes[2]["slots"][1], json({{"variable", 5}, {"name", "m"}, {"slot", 9}}));
   EXPECT_EQ(nodes[9]["path"], "net/w/.OPTIMIZER_SLOT/opt/m");
-  EXPECT_EQ(nodes[4]["attributes"][0],
-            json({{"name", "VARIABLE_VALUE"},
-                  {"full_name", "Variable"},
-                  {"key", "net/v/.ATTRIBUTES/VARIABLE_VALUE"}}));
+  EXPECT_EQ(nodes[4]["attributes"][0], json({{"name", "VARIABLE_VALUE"},
+                                             {"full_name", "Variable"},
+                                             {"key", "net/v/.ATTRIBUTES/VARIABLE_VALUE"}}));
   const auto objects = run_tool({"show", "--json", "--graph", prefix("objects")}).json();
   EXPECT_EQ(objects["object_graph"]["nodes"][16]["other_paths"], json({"module/same"}));
   const auto plain = run_tool({"show", "--json", prefix("v1_adam_slots")}).json();

@@ -60,6 +60,8 @@ TEST(Names, ParseFixedOnes) {
   EXPECT_EQ(parse_private_name("lock"), expected(Kind::lock));
   EXPECT_EQ(parse_private_name("owner"), expected(Kind::owner));
   EXPECT_EQ(parse_private_name("damaged"), expected(Kind::damaged_directory));
+  EXPECT_EQ(parse_private_name("pinned"), expected(Kind::pinned_directory));
+  EXPECT_EQ(parse_private_name("pinned.lock"), expected(Kind::pin_lock));
   EXPECT_EQ(parse_private_name("owner.tmp-" + uuid),
             expected(Kind::owner_temporary, -1, -1, -1, uuid));
 }

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
+
 #include "cairn/error.hpp"
 #include "format/bundle/index.hpp"
 #include "format/bundle/strings.hpp"
@@ -38,6 +41,21 @@ std::string refusal(std::string_view json) {
 TEST(Meta, comes_back) {
   expect_same(decode_meta(encode_meta(sample)), sample);
   expect_same(decode_meta(encode_meta({})), {});
+}
+
+TEST(Meta, metrics_come_back_also_those_that_are_no_numbers) {
+  auto meta = sample;
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (const double metric : {0.1, -0.0, 1e308, infinity, -infinity}) {
+    meta.metric = metric;
+    EXPECT_EQ(decode_meta(encode_meta(meta)).metric, metric);
+  }
+  meta.metric = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_TRUE(std::isnan(*decode_meta(encode_meta(meta)).metric));
+  EXPECT_EQ(decode_meta(encode_meta(sample)).metric, std::nullopt);
+  auto json = encode_meta(sample);
+  json.insert(1, R"("metric":"much",)");
+  EXPECT_EQ(refusal(json), "\"metric\" is no number");
 }
 
 TEST(Meta, unknown_members_are_ignored) {

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Holds the code in the documentation to code that is compiled. usage: check_docs.py [ROOT]
+"""Holds the code in the documentation to code that is compiled or run. usage: check_docs.py [ROOT]
 
-A block of C++ in docs/ that follows a line `<!-- from FILE -->` must be found in FILE, line for line
-but for indentation. A page that has such a line has one before each of its blocks of C++. Prints
+A block of C++ or Python in docs/ that follows a line `<!-- from FILE -->` must be found in FILE, line
+for line but for indentation. A page that has such a line has one before each of its blocks. Prints
 one line a fault; exit status 1 if there is any.
 """
 import re
@@ -10,7 +10,7 @@ import sys
 import textwrap
 from pathlib import Path
 
-BLOCK = re.compile(r"(?:^<!-- from (\S+) -->\n)?^```(?:cpp|c\+\+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"(?:^<!-- from (\S+) -->\n)?^```(?:cpp|c\+\+|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 MARK = re.compile(r"^<!-- from (\S+) -->$", re.MULTILINE)
 
 

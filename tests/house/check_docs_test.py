@@ -29,6 +29,12 @@ class CheckDocs(unittest.TestCase):
         self.assertEqual(self.faults(block("int one() {\n  return 1;\n}\n")), [])
         self.assertEqual(self.faults(block("    return 1;\n") + block(CODE)), [])
 
+    def test_python_counts_too(self):
+        page = "<!-- from examples/a.cpp -->\n```python\n{}```\n"
+        self.assertEqual(self.faults(page.format("  return 1;\n")), [])
+        self.assertEqual(self.faults(page.format("return 2\n")),
+                         ["docs/page.md:3: this code is not in examples/a.cpp"])
+
     def test_code_that_differs(self):
         for code in ("int one() {\n  return 2;\n}\n", "return\n", "int one() {\nreturn 1;\n}\n", ""):
             self.assertEqual(self.faults(block(code)),

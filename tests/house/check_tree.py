@@ -31,6 +31,7 @@ LAYER_OF_PUBLIC_HEADER = {
     "error": "base", "log": "base",
     "box": "model", "conversion": "model", "dtype": "model", "device": "model", "state": "model",
     "contents": "model", "mesh": "model", "object_graph": "model",
+    "ragged": "model",
     "sharding": "sharding",
     "group": "group",
     "bundle": "checkpoint", "checkpoint": "checkpoint",

@@ -3,11 +3,12 @@
 ///     Saves a tree of states that no TensorFlow program has ever seen, as DIRECTORY/ckpt-1.
 ///   object_program through SAVED WRITTEN DIRECTORY
 ///     Restores such a tree from SAVED, all of it, and saves it as DIRECTORY/saved-N; then the same
-///     with read and write, from WRITTEN to DIRECTORY/written.
+///     with read and write, from WRITTEN to DIRECTORY/written, and to DIRECTORY/carried with the
+///     graph of SAVED, of which write() leaves the counter out.
 ///   object_program change FROM TO path|other|name
-///     Restores the newest checkpoint in FROM, each rank some rows of each tensor, under the objects'
-///     first paths, other paths or variables' names; changes each number; saves it in TO with the
-///     object graph that came with it, as the next step.
+///     Restores the newest checkpoint in FROM, each rank some rows of each tensor, under the
+///     objects' first paths, other paths or variables' names; changes each number; saves it in TO
+///     with the object graph that came with it, as the next step.
 #include <mpi.h>
 
 #include <cstdio>
@@ -152,7 +153,8 @@ Tree::Tree(const cairn::Group& group) {
   };
   std::vector<cairn::State> layers(2);
   for (int i = 0; i < 2; ++i) {
-    layers[static_cast<std::size_t>(i)].add("w", numbers({4 + i, 3}, 100.0f * static_cast<float>(i)));
+    layers[static_cast<std::size_t>(i)].add("w",
+                                            numbers({4 + i, 3}, 100.0f * static_cast<float>(i)));
   }
   cairn::State model;
   model.add("layers", layers).add("odd.name", numbers({2}, 7)).alias("first", "layers/0");
@@ -180,6 +182,10 @@ void through(const std::string& saved, const std::string& written, const std::st
   checkpoint.save(directory + "/saved");
   checkpoint.read(written).assert_consumed();
   checkpoint.write(directory + "/written");
+  const std::filesystem::path path(saved);
+  cairn::CheckpointManager source(group, path.parent_path(), {.name = "saved", .read_only = true});
+  tree.state.carry(source.open(source.steps().back().step).graph);
+  checkpoint.write(directory + "/carried");
 }
 
 }  // namespace

@@ -3,7 +3,10 @@
 // Leaves DIRECTORY/run with steps 10, 20 and 30, the last one overwritten, and
 // DIRECTORY/EXPECTED.json that says what is in them (dtypes, shapes, digests of whole tensors and
 // of slices).
+#include <array>
 #include <cstdio>
+#include <cstring>
+#include <deque>
 #include <exception>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -32,6 +35,7 @@ struct Planned {
   std::vector<std::vector<Box>> held;  // by rank
   int style = 0;
   Storage storage = Storage::automatic;
+  enum { plain, ragged, rank_private } kind = plain;
 
   bool sliced() const {
     return pieces.size() > 1 &&
@@ -99,6 +103,15 @@ class Plan {
              false);
       tensors.back().held.assign(static_cast<std::size_t>(ranks), {Box::whole(shape)});
     }
+    rows_by_rank();
+    for (int rank = 0; rank < ranks; ++rank) {
+      char key[64];
+      std::snprintf(key, sizeof key, "private/rank-%05d-of-%05d", rank, ranks);
+      pieces({key, DType::uint8, {5 + rank}}, {Box::whole({5 + rank})}, false);
+      tensors.back().held.assign(static_cast<std::size_t>(ranks), {});
+      tensors.back().held[static_cast<std::size_t>(rank)] = tensors.back().pieces;
+      tensors.back().kind = Planned::rank_private;
+    }
   }
 
   std::vector<Planned> tensors;
@@ -111,6 +124,20 @@ class Plan {
        {std::string(200000, 'x'), "y", std::string(127, 'a'), std::string(128, 'b')}}};
 
  private:
+  // Ragged: 3, 1, 4, 2, 0, … rows.
+  void rows_by_rank() {
+    Planned one{
+        {"ragged rows", DType::float64, {0, 3}}, {}, {}, 0, Storage::automatic, Planned::ragged};
+    one.held.resize(static_cast<std::size_t>(ranks_));
+    for (int rank = 0; rank < ranks_; ++rank) {
+      const Box box{{one.sample.shape[0], 0}, {(rank + 1) * 3 % 5, 3}};
+      if (box.empty()) continue;
+      one.sample.shape[0] += box.extent[0];
+      one.pieces.push_back(box);
+      one.held[static_cast<std::size_t>(rank)] = {box};
+    }
+    tensors.push_back(std::move(one));
+  }
   void whole(Sample sample) {
     const auto all = Box::whole(sample.shape);
     pieces(std::move(sample), {all}, false);
@@ -202,9 +229,22 @@ nlohmann::json expected_checkpoint(const Plan& plan, int step, std::uint64_t ver
 void save(cairn::CheckpointManager& manager, int rank, const Plan& plan, int step,
           std::uint64_t version) {
   cairn::test::SampleState mine(version);
+  std::deque<std::string> bytes;
+  std::vector<std::array<double, 3>> rows;
   for (const auto& one : plan.tensors) {
-    mine.add(one.sample, one.held[static_cast<std::size_t>(rank)], one.style,
-             [&](cairn::LocalTensor tensor) { return stored(one.storage, std::move(tensor)); });
+    const auto& held = one.held[static_cast<std::size_t>(rank)];
+    if (one.kind == Planned::plain) {
+      mine.add(one.sample, held, one.style,
+               [&](cairn::LocalTensor tensor) { return stored(one.storage, std::move(tensor)); });
+    } else if (one.kind == Planned::ragged) {
+      const auto content = held.empty() ? "" : bytes_of(one.sample, held[0], version);
+      rows.resize(content.size() / sizeof rows[0]);
+      if (!rows.empty()) std::memcpy(rows.data(), content.data(), content.size());
+      mine.state().add(one.sample.key, cairn::ragged(rows));
+    } else if (!held.empty()) {
+      bytes.push_back(bytes_of(one.sample, held[0], version));
+      mine.state().add("private", cairn::rank_private(bytes.back()));
+    }
   }
   for (const auto& [key, values] : plan.strings) mine.add_string(key, values);
   auto words = title(version);

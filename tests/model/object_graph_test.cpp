@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <random>
+#include <set>
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
@@ -38,7 +39,8 @@ std::vector<std::string> rows(const ObjectGraph& graph) {
     std::string row;
     for (const auto& child : node.children) row += cat(child.name, '>', child.node, ' ');
     for (const auto& value : node.attributes) row += cat(value.name, '=', value.key, ' ');
-    for (const auto& slot : node.slots) row += cat(slot.variable, '.', slot.name, '@', slot.slot, ' ');
+    for (const auto& slot : node.slots)
+      row += cat(slot.variable, '.', slot.name, '@', slot.slot, ' ');
     if (!row.empty()) row.pop_back();
     all.push_back(row);
   }
@@ -88,9 +90,8 @@ TEST(ObjectKey, EscapesEachPart) {
 }
 
 TEST(ObjectKey, LeavesTensorFlowsSpelling) {
-  for (const std::string key :
-       {"a..b/a.Sb/.ATTRIBUTES/VARIABLE_VALUE", "t/.ATTRIBUTES/table",
-        "net/v/.OPTIMIZER_SLOT/opt/m/.ATTRIBUTES/VARIABLE_VALUE"}) {
+  for (const std::string key : {"a..b/a.Sb/.ATTRIBUTES/VARIABLE_VALUE", "t/.ATTRIBUTES/table",
+                                "net/v/.OPTIMIZER_SLOT/opt/m/.ATTRIBUTES/VARIABLE_VALUE"}) {
     EXPECT_EQ(object_key(key), key);
   }
 }
@@ -107,12 +108,11 @@ TEST(ObjectKey, RefusesWhatIsNoPath) {
 TEST(BuildGraph, NumbersBreadthFirstWithListsInOrder) {
   const auto graph = build_object_graph(
       {{"l/10", ""}, {"l/2", "two"}, {"a.b", ""}, {"step", ""}, {"l/0/w", ""}}, {});
-  EXPECT_THAT(rows(graph),
-              ElementsAre("a.b>1 l>2 step>3", "VARIABLE_VALUE=" + suffixed("a..b"), "0>4 2>5 10>6",
-                          "VARIABLE_VALUE=" + suffixed("step"), "w>7",
-                          "VARIABLE_VALUE=" + suffixed("l/2"),
-                          "VARIABLE_VALUE=" + suffixed("l/10"),
-                          "VARIABLE_VALUE=" + suffixed("l/0/w")));
+  EXPECT_THAT(
+      rows(graph),
+      ElementsAre("a.b>1 l>2 step>3", "VARIABLE_VALUE=" + suffixed("a..b"), "0>4 2>5 10>6",
+                  "VARIABLE_VALUE=" + suffixed("step"), "w>7", "VARIABLE_VALUE=" + suffixed("l/2"),
+                  "VARIABLE_VALUE=" + suffixed("l/10"), "VARIABLE_VALUE=" + suffixed("l/0/w")));
   EXPECT_EQ(graph.nodes[5].attributes[0].full_name, "two");
   EXPECT_THAT(graph.paths(), ElementsAre("", "a.b", "l", "step", "l/0", "l/2", "l/10", "l/0/w"));
   for (const auto& node : graph.nodes) EXPECT_EQ(node.has_values, true);
@@ -158,12 +158,11 @@ TEST(BuildGraph, SlotsComeLast) {
                                          {"net/v", "Variable"},
                                          {"opt/beta", ""}},
                                         {{"again", "net/v"}});
-  EXPECT_THAT(
-      rows(graph),
-      ElementsAre("again>1 net>2 opt>3", "VARIABLE_VALUE=" + suffixed("net/v"), "v>1",
-                  "beta>4 1.m@5 1.v@6", "VARIABLE_VALUE=" + suffixed("opt/beta"),
-                  "VARIABLE_VALUE=" + suffixed("net/v/.OPTIMIZER_SLOT/opt/m"),
-                  "VARIABLE_VALUE=" + suffixed("again/.OPTIMIZER_SLOT/opt/v")));
+  EXPECT_THAT(rows(graph),
+              ElementsAre("again>1 net>2 opt>3", "VARIABLE_VALUE=" + suffixed("net/v"), "v>1",
+                          "beta>4 1.m@5 1.v@6", "VARIABLE_VALUE=" + suffixed("opt/beta"),
+                          "VARIABLE_VALUE=" + suffixed("net/v/.OPTIMIZER_SLOT/opt/m"),
+                          "VARIABLE_VALUE=" + suffixed("again/.OPTIMIZER_SLOT/opt/v")));
   EXPECT_EQ(graph.find("net/v/.OPTIMIZER_SLOT/opt/v"), std::vector{6});
   EXPECT_EQ(graph.find("again/.OPTIMIZER_SLOT/opt/m"), std::vector{5});
   EXPECT_THAT(graph.find("net/v/.OPTIMIZER_SLOT/opt/x"), IsEmpty());
@@ -171,16 +170,56 @@ TEST(BuildGraph, SlotsComeLast) {
 
 TEST(BuildGraph, RefusesWhatCannotBe) {
   expect_refused("alias 'x' leads nowhere", [] { build_object_graph({{"a", ""}}, {{"x", "b"}}); });
-  expect_refused("alias 'a' leads to two places",
-                 [] { build_object_graph({{"a", ""}, {"b", ""}}, {{"a", "b"}}); });
+  expect_refused("alias 'a' leads to two places", [] {
+    build_object_graph({{"a", ""}, {"b", ""}}, {{"a", "b"}});
+  });
   expect_refused("it names a slot or an attribute", [] {
     build_object_graph({{"a", ""}}, {{"x/.ATTRIBUTES/VARIABLE_VALUE", "a"}});
   });
-  expect_refused("belongs to nothing",
-                 [] { build_object_graph({{slot_path("o", "v", "m"), ""}}, {}); });
+  expect_refused("belongs to nothing", [] {
+    build_object_graph({{slot_path("o", "v", "m"), ""}}, {});
+  });
   expect_refused("are one object", [] {
     build_object_graph({{"a", ""}, {"a/.ATTRIBUTES/VARIABLE_VALUE", ""}}, {});
   });
+}
+
+// Any tree: each value is found under its key, under its path, and through each alias.
+TEST(BuildGraph, RandomTreesAreFoundAgain) {
+  for (unsigned seed = 1; seed <= 60; ++seed) {
+    SCOPED_TRACE(cat("seed ", seed));
+    std::mt19937 random(seed);
+    std::set<std::string> paths;
+    for (auto left = 1 + random() % 40; left > 0; --left) {
+      std::string path;
+      for (auto depth = 1 + random() % 4; depth > 0; --depth) {
+        static const std::vector<std::string> parts{"a", "b.c", "..", "0", "10", ".S", "2", "x y"};
+        path += (path.empty() ? "" : "/") + parts[random() % parts.size()];
+      }
+      paths.insert(path);
+    }
+    std::vector<ObjectValue> values;
+    for (const auto& path : paths) values.push_back({path, cat("name of ", path)});
+    std::vector<std::pair<std::string, std::string>> aliases;
+    const std::vector<std::string> all(paths.begin(), paths.end());
+    for (int i = 0; i < 5; ++i) aliases.emplace_back(cat("alias/", i), all[random() % all.size()]);
+    const auto graph = build_object_graph(values, aliases);
+    const GraphIndex index(graph);
+    for (const auto& path : paths) {
+      const auto key = object_key(path);
+      EXPECT_EQ(index.key_of(path), key);
+      EXPECT_EQ(index.key_of(key), key);
+      EXPECT_EQ(index.key_of(cat("name of ", path, ":0")), key);
+    }
+    for (const auto& [alias, target] : aliases) {
+      EXPECT_EQ(index.key_of(alias), object_key(target)) << alias;
+    }
+    const auto first = graph.paths();
+    EXPECT_EQ(std::set<std::string>(first.begin(), first.end()).size(), graph.nodes.size());
+    for (std::size_t n = 0; n < first.size(); ++n) {
+      EXPECT_EQ(graph.find(first[n]), std::vector{static_cast<int>(n)}) << first[n];
+    }
+  }
 }
 
 ObjectGraph keras_like() {
@@ -218,13 +257,14 @@ TEST(GraphIndex, SeveralCandidatesAreAnErrorThatListsThem) {
 }
 
 TEST(GraphIndex, NamesMayHaveSlashes) {
-  const auto graph = build_object_graph({{"a.Sb/c/.ATTRIBUTES/VARIABLE_VALUE", ""}, {"a/d", ""}}, {});
+  const auto graph =
+      build_object_graph({{"a.Sb/c/.ATTRIBUTES/VARIABLE_VALUE", ""}, {"a/d", ""}}, {});
   const GraphIndex index(graph);
   EXPECT_EQ(index.key_of("a/b/c"), "a.Sb/c/.ATTRIBUTES/VARIABLE_VALUE");
   EXPECT_EQ(index.key_of("a/d"), suffixed("a/d"));
 
-  const auto unlucky = build_object_graph(
-      {{"a.Sb/.ATTRIBUTES/VARIABLE_VALUE", ""}, {"a/b", ""}}, {});
+  const auto unlucky =
+      build_object_graph({{"a.Sb/.ATTRIBUTES/VARIABLE_VALUE", ""}, {"a/b", ""}}, {});
   expect_refused("key 'a/b' means several tensors", [&] { GraphIndex(unlucky).key_of("a/b"); });
   EXPECT_EQ(GraphIndex(unlucky).key_of("a.Sb/.ATTRIBUTES/VARIABLE_VALUE"),
             "a.Sb/.ATTRIBUTES/VARIABLE_VALUE");

@@ -9,6 +9,7 @@
 #include "cairn/mpi.hpp"
 #include "group/collectives.hpp"
 #include "support/n_to_m.hpp"
+#include "support/ragged_case.hpp"
 
 namespace cairn {
 namespace {
@@ -63,6 +64,20 @@ TEST(MpiCheckpoint, NToMOfAllPairs) {
       }
       world->barrier();
     }
+  }
+}
+
+TEST(MpiCheckpoint, RaggedAndRankPrivate) {
+  const auto world = mpi(MPI_COMM_WORLD);
+  for (int m = 1; m <= world->size(); ++m) {
+    const Directory directory(*world);
+    const test::RaggedCase one(world->size(), m, static_cast<unsigned>(m));
+    one.save(world, directory.path(), {});
+    world->barrier();
+    if (const auto group = first_ranks(m, world->rank())) {
+      EXPECT_EQ(one.restore(group, directory.path(), {}), "") << "to " << m;
+    }
+    world->barrier();
   }
 }
 

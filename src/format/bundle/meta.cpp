@@ -1,6 +1,8 @@
 #include "format/bundle/meta.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/text.hpp"
@@ -34,18 +36,30 @@ T member(const Json& object, const char* name) {
   }
 }
 
+// JSON has no word for these.
+Json number(double value) {
+  if (std::isfinite(value)) return value;
+  return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
+}
+
+std::optional<double> metric_of(const Json& object) {
+  if (!object.contains("metric")) return std::nullopt;
+  const auto& value = object["metric"];
+  if (value == "nan") return std::numeric_limits<double>::quiet_NaN();
+  if (value == "inf") return std::numeric_limits<double>::infinity();
+  if (value == "-inf") return -std::numeric_limits<double>::infinity();
+  return member<double>(object, "metric");
+}
+
 }  // namespace
 
 std::string encode_meta(const CheckpointMeta& meta) {
-  Json object = {{"step", meta.step},
-                       {"sequence", meta.sequence},
-                       {"parent", meta.parent},
-                       {"wall_time_seconds", meta.wall_time_seconds},
-                       {"version", meta.version},
-                       {"ranks", meta.ranks},
-                       {"policy", meta.policy},
-                       {"uuid", meta.uuid}};
+  Json object = {{"step", meta.step},       {"sequence", meta.sequence},
+                 {"parent", meta.parent},   {"wall_time_seconds", meta.wall_time_seconds},
+                 {"version", meta.version}, {"ranks", meta.ranks},
+                 {"policy", meta.policy},   {"uuid", meta.uuid}};
   if (!meta.savers.empty()) object["savers"] = meta.savers;
+  if (meta.metric) object["metric"] = number(*meta.metric);
   return object.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -68,6 +82,7 @@ CheckpointMeta decode_meta(std::string_view json) {
       bad_meta("\"savers\" is no list of keys for each name");
     }
   }
+  meta.metric = metric_of(object);
   return meta;
 }
 

@@ -1,0 +1,181 @@
+#pragma once
+/// Data that differs in size from rank to rank and from step to step, and data that belongs to one
+/// rank only. Both are given to State::add and become ordinary tensors of the checkpoint.
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "cairn/state.hpp"
+
+namespace cairn {
+
+/// Rows in memory that grows and shrinks. `count` and `memory` are asked anew at each save, so the
+/// State need not be built again when there are more or fewer.
+class Rows {
+ public:
+  virtual ~Rows() = default;
+  virtual std::int64_t count() const = 0;
+  virtual bool resizable() const = 0;  ///< otherwise for saving only
+  virtual void resize(std::int64_t rows) = 0;
+  /// The rows as they are now, [count, row shape]; used until the next resize.
+  virtual std::shared_ptr<SliceMemory> memory() const = 0;
+};
+
+/// How many of all rows a rank gets. Called on each rank that has the tensor in its state; all of
+/// them together must take all rows.
+using RowDistribution = std::function<std::int64_t(std::int64_t total, int rank, int ranks)>;
+
+/// What happens to a rank-private item on another number of ranks. Neither: an error.
+struct PrivateOptions {
+  bool optional = false;  ///< not stored for this rank: memory is left as it is (kept_keys)
+  /// The number of the rank, of stored_ranks, whose item this rank gets; -1: none, as if optional.
+  std::function<int(int rank, int ranks, int stored_ranks)> deal = nullptr;
+};
+
+/// What a LocalTensor still lacks until all ranks have come together.
+struct Unresolved {
+  enum class Kind { ragged, rank_private };
+  Kind kind = Kind::ragged;
+  std::shared_ptr<Rows> rows;  ///< of a rank-private item: null where its size is fixed
+  RowDistribution distribution = nullptr;
+  PrivateOptions options = {};
+};
+
+/// This rank's rows of a tensor [total, row shape...], in rank order. Any rank may have none, or
+/// leave the tensor out. When restored, the rows are dealt evenly over the ranks that have the
+/// tensor in their state, or by the distribution; the memory is resized.
+LocalTensor ragged(std::shared_ptr<Rows> rows, DType dtype, Dims row_shape,
+                   RowDistribution distribution = nullptr);
+
+/// An item of this rank alone, stored as KEY/rank-RRRRR-of-NNNNN and restored on the same number of
+/// ranks. `whole` is all of a tensor (its size may differ between ranks, but not change), or rows.
+LocalTensor rank_private(LocalTensor whole, PrivateOptions options = {});
+LocalTensor rank_private(std::shared_ptr<Rows> rows, DType dtype, Dims row_shape,
+                         PrivateOptions options = {});
+
+namespace detail {
+
+template <class T>
+struct Columns {
+  using element = T;
+  static Dims shape() { return {}; }
+};
+template <class T, std::size_t N>
+struct Columns<std::array<T, N>> {
+  using element = T;
+  static Dims shape() { return {static_cast<std::int64_t>(N)}; }
+};
+
+/// A vector, or a string as bytes. A row is `per_row` of its elements.
+template <class Vector>
+class VectorRows : public Rows {
+ public:
+  VectorRows(Vector& values, DType dtype, Dims row_shape, std::int64_t per_row)
+      : values_(&values), dtype_(dtype), shape_(std::move(row_shape)), per_row_(per_row) {}
+  std::int64_t count() const override { return rows_of(values_->size(), per_row_); }
+  bool resizable() const override { return !std::is_const_v<Vector>; }
+  void resize(std::int64_t rows) override {
+    if constexpr (!std::is_const_v<Vector>) {
+      values_->resize(static_cast<std::size_t>(rows * per_row_));
+    }
+  }
+  std::shared_ptr<SliceMemory> memory() const override {
+    Dims extent = shape_;
+    extent.insert(extent.begin(), count());
+    void* writable = nullptr;
+    if constexpr (!std::is_const_v<Vector>) writable = values_->data();
+    return host_memory(dtype_, values_->data(), writable, std::move(extent), {});
+  }
+
+ private:
+  /// Throws invalid_argument for a part of a row.
+  static std::int64_t rows_of(std::size_t elements, std::int64_t per_row);
+  Vector* values_;
+  DType dtype_;
+  Dims shape_;
+  std::int64_t per_row_;
+};
+
+std::int64_t whole_rows(std::size_t elements, std::int64_t per_row);
+template <class Vector>
+std::int64_t VectorRows<Vector>::rows_of(std::size_t elements, std::int64_t per_row) {
+  return whole_rows(elements, per_row);
+}
+
+/// Throws invalid_argument unless a row of this dtype and shape has so many bytes.
+void check_row_bytes(DType dtype, const Dims& row_shape, std::size_t bytes);
+/// Throws invalid_argument for a row without elements.
+std::int64_t elements_per_row(const Dims& row_shape);
+
+template <class Vector>
+using Stored = typename Columns<typename Vector::value_type>::element;
+template <class Vector>
+concept VectorOfElements =
+    Element<Stored<Vector>> && !std::is_same_v<Stored<Vector>, bool> &&
+    (std::is_same_v<std::remove_const_t<Vector>, std::vector<typename Vector::value_type>> ||
+     std::is_same_v<std::remove_const_t<Vector>, std::string>);
+
+}  // namespace detail
+
+/// A vector of numbers, or of arrays of them: [total] or [total, N]. The caller keeps it alive as
+/// long as the State is used. A const one is for saving only.
+template <class Vector>
+requires detail::VectorOfElements<Vector> LocalTensor
+ragged(Vector& rows, RowDistribution distribution = nullptr) {
+  using Value = typename Vector::value_type;
+  constexpr auto dtype = dtype_of<detail::Stored<Vector>>::value;
+  auto shape = detail::Columns<Value>::shape();
+  return ragged(std::make_shared<detail::VectorRows<Vector>>(rows, dtype, shape, 1), dtype, shape,
+                std::move(distribution));
+}
+
+/// A flat vector of rows of this shape: [total, row_shape...].
+template <class Vector>
+requires detail::VectorOfElements<Vector> LocalTensor
+ragged(Vector& values, Dims row_shape, RowDistribution distribution = nullptr) {
+  constexpr auto dtype = dtype_of<typename Vector::value_type>::value;
+  const auto per_row = detail::elements_per_row(row_shape);
+  return ragged(std::make_shared<detail::VectorRows<Vector>>(values, dtype, row_shape, per_row),
+                dtype, row_shape, std::move(distribution));
+}
+
+/// A vector of structs without pointers. What one is made of is the caller's word, for its bytes:
+/// float64 {6}, say, or uint8 {sizeof(T)} for a mixed one.
+template <class T>
+requires std::is_trivially_copyable_v<T> LocalTensor
+ragged(std::vector<T>& rows, DType dtype, Dims row_shape, RowDistribution distribution = nullptr) {
+  detail::check_row_bytes(dtype, row_shape, sizeof(T));
+  return ragged(std::make_shared<detail::VectorRows<std::vector<T>>>(rows, dtype, row_shape, 1),
+                dtype, row_shape, std::move(distribution));
+}
+
+/// A number; a vector of numbers or a string, whose length may change (a string's bytes are stored
+/// as uint8); any other value without pointers, as the bytes that it has in memory.
+template <Element T>
+LocalTensor rank_private(T& value, PrivateOptions options = {}) {
+  return rank_private(whole(&value, {}), std::move(options));
+}
+template <class Vector>
+requires detail::VectorOfElements<Vector> LocalTensor rank_private(Vector& values,
+                                                                   PrivateOptions options = {}) {
+  constexpr auto dtype = std::is_same_v<std::remove_const_t<Vector>, std::string>
+                             ? DType::uint8
+                             : dtype_of<detail::Stored<Vector>>::value;
+  auto shape = detail::Columns<typename Vector::value_type>::shape();
+  return rank_private(std::make_shared<detail::VectorRows<Vector>>(values, dtype, shape, 1), dtype,
+                      shape, std::move(options));
+}
+template <class T>
+requires(std::is_trivially_copyable_v<T> && !std::is_pointer_v<T> && !Element<T>) LocalTensor
+    rank_private(T& value, PrivateOptions options = {}) {
+  using Byte = std::conditional_t<std::is_const_v<T>, const std::uint8_t, std::uint8_t>;
+  return rank_private(
+      whole(reinterpret_cast<Byte*>(&value), {static_cast<std::int64_t>(sizeof(T))}),
+      std::move(options));
+}
+
+}  // namespace cairn

@@ -1,0 +1,121 @@
+// Ragged and rank-private tensors of a save, as the plain ones that are stored.
+#include <cstdio>
+#include <map>
+
+#include "base/text.hpp"
+#include "base/wire.hpp"
+#include "cairn/error.hpp"
+#include "cairn/ragged.hpp"
+#include "checkpoint/resolve.hpp"
+#include "group/collectives.hpp"
+
+namespace cairn {
+namespace {
+
+// What all ranks together say of one ragged tensor.
+struct Gathered {
+  DType dtype{};
+  Dims shape;  // of the whole; [0] grows
+  int first_rank = 0;
+  std::int64_t start = 0;  // of this rank's rows
+};
+
+std::map<std::string, Gathered> gather_rows(Group& group, const State& state) {
+  WireWriter mine;
+  together(group, [&] {
+    for (const auto& [key, tensor] : state.tensors()) {
+      if (!tensor.unresolved || tensor.unresolved->kind != Unresolved::Kind::ragged) continue;
+      Dims shape = tensor.shape;
+      shape[0] = tensor.unresolved->rows->count();
+      mine.put(key).put(tensor.dtype).put(shape);
+    }
+  });
+  const auto all = all_gather(group, mine.take());
+  std::map<std::string, Gathered> tensors;
+  for (int rank = 0; rank < group.size(); ++rank) {
+    for (WireReader reader(all[static_cast<std::size_t>(rank)]); !reader.empty();) {
+      const auto key = reader.get<std::string>();
+      const auto dtype = reader.get<DType>();
+      auto shape = reader.get_all<std::int64_t>();
+      const auto rows = shape[0];
+      shape[0] = 0;
+      auto& one = tensors.try_emplace(key, Gathered{dtype, shape, rank, 0}).first->second;
+      const auto start = one.shape[0];
+      shape[0] = start;
+      if (dtype != one.dtype || shape != one.shape) {
+        const auto rows_text = [](DType of, const Dims& whole) {
+          return cat(dtype_name(of), " ", shape_text(Dims(whole.begin() + 1, whole.end())));
+        };
+        throw Error(Code::disagreement,
+                    cat("ragged tensor '", key, "' has rows of ", rows_text(one.dtype, one.shape),
+                        " on rank ", one.first_rank, " and of ", rows_text(dtype, shape),
+                        " on rank ", rank),
+                    "only their number may differ between ranks")
+            .of_tensor(key);
+      }
+      if (rank == group.rank()) one.start = start;
+      one.shape[0] += rows;
+    }
+  }
+  return tensors;
+}
+
+// All of these rows, as a slice of the tensor that begins there.
+LocalTensor with_rows(LocalTensor tensor, const Rows& rows, Dims shape, std::int64_t start) {
+  tensor.shape = std::move(shape);
+  Box box = Box::whole(tensor.shape);
+  box.start[0] = start;
+  box.extent[0] = rows.count();
+  if (!box.empty()) tensor.slices = {{std::move(box), rows.memory()}};
+  return tensor;
+}
+
+}  // namespace
+
+std::string private_key(const std::string& key, int rank, int ranks) {
+  char text[64];
+  std::snprintf(text, sizeof text, "/rank-%05d-of-%05d", rank, ranks);
+  return key + text;
+}
+
+std::optional<State> resolve(Group& group, const State& state) {
+  bool any = false;
+  for (const auto& [key, tensor] : state.tensors()) any = any || tensor.unresolved;
+  if (!any_of(group, any)) return std::nullopt;
+  const auto gathered = gather_rows(group, state);
+  return together(group, [&] {
+    State plain;
+    plain.store(state.storage());
+    const auto& notes = state.objects();
+    if (notes.graph) plain.carry(notes.graph);
+    for (const auto& [path, target] : notes.aliases) plain.alias(path, target);
+    for (const auto& [key, variable] : notes.names) {
+      const auto* tensor = state.find(key);
+      // One name for the items of all ranks would be that of several variables.
+      const bool is_private = tensor && tensor->unresolved &&
+                              tensor->unresolved->kind == Unresolved::Kind::rank_private;
+      if (!is_private) plain.name(key, variable);
+    }
+    for (const auto& [key, given] : state.tensors()) {
+      const auto what = given.unresolved;
+      auto tensor = given;
+      tensor.unresolved = nullptr;
+      if (!what) {
+        plain.add(key, std::move(tensor));
+      } else if (what->kind == Unresolved::Kind::ragged) {
+        const auto& all = gathered.at(key);
+        plain.add(key, with_rows(std::move(tensor), *what->rows, all.shape, all.start));
+      } else {
+        if (what->rows) {
+          auto shape = tensor.shape;
+          shape[0] = what->rows->count();
+          tensor = with_rows(std::move(tensor), *what->rows, std::move(shape), 0);
+        }
+        plain.add(private_key(key, group.rank(), group.size()), std::move(tensor));
+      }
+    }
+    return plain;
+  });
+}
+
+}  // namespace cairn

@@ -1,0 +1,82 @@
+// cairn pin: checkpoints that retention leaves alone. Works beside a running job.
+#include <algorithm>
+#include <iostream>
+
+#include "base/text.hpp"
+#include "cairn/error.hpp"
+#include "checkpoint/pins.hpp"
+#include "cli/command.hpp"
+#include "cli/target.hpp"
+#include "commit/names.hpp"
+
+namespace cairn::cli {
+namespace {
+
+struct Options {
+  std::string directory, name;
+  std::int64_t step = 0;
+  bool remove = false;
+};
+
+// The one name under which the step is there.
+std::string find_name(io::FileSystem& files, const io::Path& directory, std::int64_t step) {
+  std::vector<std::string> names;
+  for (const auto& prefix : list_prefixes(files, directory)) {
+    const auto split = split_step(prefix);
+    if (split && split->step == step) names.push_back(split->name);
+  }
+  if (names.size() == 1) return names.front();
+  std::string all;
+  for (const auto& name : names) all += (all.empty() ? "" : ", ") + commit::prefix_name(name, step);
+  throw Error(Code::not_found,
+              names.empty() ? cat("there is no step ", step, " in ", directory.string())
+                            : cat("step ", step, " is there under several names"),
+              all, names.empty() ? "List what is there with cairn ls." : "Give --name.")
+      .at(directory.string());
+}
+
+void run(Tool& tool, const Options& options) {
+  const auto directory = require_directory(*tool.files, options.directory);
+  const auto name =
+      options.name.empty() ? find_name(*tool.files, directory, options.step) : options.name;
+  commit::check_checkpoint_name(name);
+  const auto prefix = commit::prefix_name(name, options.step);
+  constexpr double wait_seconds = 5;
+  const auto lock = PinLock::take(*tool.files, directory, wait_seconds);
+  if (options.remove) {
+    const bool was = remove_pin(*tool.files, directory, name, options.step);
+    std::cout << prefix << (was ? " is no longer pinned\n" : " was not pinned\n");
+    return;
+  }
+  const auto catalog = scan_catalog(*tool.files, directory, name);
+  const auto entry = std::find_if(catalog.begin(), catalog.end(),
+                                  [&](const auto& one) { return one.step == options.step; });
+  if (entry == catalog.end()) {
+    throw Error(Code::not_found, cat("there is no checkpoint ", prefix), "",
+                "List what is there with cairn ls.")
+        .at(directory.string());
+  }
+  add_pin(*tool.files, directory, name, *entry);
+  std::cout << prefix << " is pinned\n";
+}
+
+}  // namespace
+
+void add_pin(Tool& tool) {
+  auto options = std::make_shared<Options>();
+  auto* command = tool.app.add_subcommand("pin", "Keep a checkpoint until it is unpinned");
+  command->add_option("DIR", options->directory, "Directory of checkpoints")->required();
+  command->add_option("STEP", options->step, "Its step")->required()->check(CLI::NonNegativeNumber);
+  command->add_option("--name", options->name, "The name in NAME-STEP, where there are several");
+  command->add_flag("--remove", options->remove, "Unpin it");
+  command->footer(
+      "A pinned checkpoint is not removed when newer ones are saved, and not saved over. A job "
+      "may\n"
+      "save into the directory meanwhile. cairn ls says what is pinned.\n\n"
+      "Examples:\n"
+      "  cairn pin run/ckpt 1200\n"
+      "  cairn pin run/ckpt 1200 --remove");
+  command->callback([&tool, options] { run(tool, *options); });
+}
+
+}  // namespace cairn::cli
