@@ -42,6 +42,9 @@ class LoadStatus {
   /// In the state of some rank and not in the checkpoint: they keep what is in memory.
   const std::vector<std::string>& missing_keys() const;
 
+  /// The checkpoint's object graph, for State::carry(); null: it has none that can be read.
+  const std::shared_ptr<const ObjectGraph>& graph() const;
+
   /// Collective. Restores what was added to the state since. Does nothing where nothing was.
   const LoadStatus& fill() const;
 

@@ -45,7 +45,7 @@ struct CheckpointMeta {
   std::string uuid;    ///< of the save
   /// Sequence of the checkpoint that this run went on from; -1: unknown.
   std::int64_t parent = -1;
-  std::map<std::string, std::set<std::string>> savers;  ///< registered ones that took part: keys
+  std::map<std::string, std::set<std::string>> savers = {};  ///< registered ones: their keys
   std::optional<double> metric = std::nullopt;  ///< how good it is, if the save was told
 };
 

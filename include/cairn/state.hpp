@@ -120,6 +120,7 @@ LocalTensor strings(std::string& value);  ///< a scalar
 
 /// The same tensor, to be stored in this way: state.add("h", stored(Storage::dense, slice(…))).
 LocalTensor stored(Storage storage, LocalTensor tensor);
+
 /// What an object graph needs to know of a state beyond its keys (docs/object-graph.md).
 struct ObjectNotes {
   std::vector<std::pair<std::string, std::string>> aliases;  ///< path, and where it leads

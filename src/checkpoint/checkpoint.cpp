@@ -159,6 +159,10 @@ const std::string& LoadStatus::prefix() const { return impl_->contents.prefix; }
 const std::vector<std::string>& LoadStatus::unused_keys() const { return impl_->unused; }
 const std::vector<std::string>& LoadStatus::missing_keys() const { return impl_->missing; }
 
+const std::shared_ptr<const ObjectGraph>& LoadStatus::graph() const {
+  return impl_->contents.graph;
+}
+
 const LoadStatus& LoadStatus::fill() const {
   guarded(*impl_->job.group, [&] { impl_->fill(false); });
   return *this;

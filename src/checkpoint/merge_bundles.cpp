@@ -11,6 +11,7 @@
 #include "checkpoint/recovery.hpp"
 #include "commit/ownership.hpp"
 #include "model/box_index.hpp"
+#include "model/keys.hpp"
 
 namespace cairn {
 namespace {
@@ -98,6 +99,7 @@ Joined join(const std::vector<CheckpointContents>& inputs) {
   for (const auto& input : inputs) {
     std::map<std::int32_t, std::int32_t> number;
     for (auto tensor : input.tensors) {
+      check_key(tensor.key);
       for (auto& slice : tensor.slices) {
         const auto next = static_cast<std::int32_t>(joined.data.size());
         const auto [at, is_new] = number.emplace(slice.file, next);

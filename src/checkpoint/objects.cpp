@@ -8,6 +8,7 @@
 #include "base/text.hpp"
 #include "base/wire.hpp"
 #include "cairn/error.hpp"
+#include "cairn/ragged.hpp"
 #include "checkpoint/resolve.hpp"
 #include "format/bundle/object_graph.hpp"
 #include "group/collectives.hpp"
@@ -55,16 +56,31 @@ struct Keys {
   std::string message;              // to rank 0
 };
 
-// Local: where each tensor of this rank goes.
-Keys choose_keys(const State& state) {
+// Rank-private items are nobody's objects: no TensorFlow program could bind them all.
+std::set<std::string> private_keys(const Group& group, const State& state) {
+  std::set<std::string> keys;
+  for (const auto& [key, tensor] : state.tensors()) {
+    if (tensor.unresolved && tensor.unresolved->kind == Unresolved::Kind::rank_private) {
+      keys.insert(private_key(key, group.rank(), group.size()));
+    }
+  }
+  return keys;
+}
+
+// Local: where each tensor of this rank goes. The keys of `outside` stay as they are.
+Keys choose_keys(const State& state, const std::set<std::string>& outside) {
   const auto& notes = state.objects();
   std::optional<GraphIndex> index;
   if (notes.graph) index.emplace(*notes.graph);
   std::map<std::string, std::string_view> taken;
   Keys keys;
   WireWriter writer;
-  writer.put(std::uint64_t{state.tensors().size()});
+  writer.put(std::uint64_t{state.tensors().size() - outside.size()});
   for (const auto& [key, tensor] : state.tensors()) {
+    if (outside.count(key)) {
+      keys.stored.push_back(key);
+      continue;
+    }
     if (key == object_graph_key) {
       throw Error(Code::invalid_argument, cat("the state has a tensor '", key, "'"),
                   "saves make it themselves with ManagerOptions::object_graph",
@@ -206,7 +222,7 @@ State with_object_graph(Group& group, const State& given,
   const auto carried = together(group, [&] {
     const auto& graph = state.objects().graph;
     const auto bytes = graph ? bundle::encode_object_graph(*graph) : "";
-    keys = choose_keys(state);
+    keys = choose_keys(state, private_keys(group, given));
     return bytes.empty() ? "none" : cat(bytes.size(), " bytes, checksum ", crc32c(bytes));
   });
   require_same(group, "the object graph that the state carries", carried);

@@ -4,8 +4,10 @@
 #include "base/text.hpp"
 #include "cairn/checkpoint.hpp"
 #include "cairn/log.hpp"
+#include "cairn/ragged.hpp"
 #include "checkpoint/contents_reader.hpp"
 #include "checkpoint/verify.hpp"
+#include "group/collectives.hpp"
 #include "group/threads.hpp"
 #include "io/memory.hpp"
 #include "model/graph_builder.hpp"
@@ -338,6 +340,30 @@ TEST_P(Objects, CheckpointsHaveThemToo) {
     other.add("later", slot).name("later", "dense/bias");
     status.assert_existing_objects_matched();
     EXPECT_EQ(slot, bias);
+  });
+}
+
+TEST_P(Objects, RaggedTensorsAreObjectsAndPrivateItemsAreNot) {
+  job([&](Group& group, CheckpointManager& manager) {
+    std::vector<double> particles(static_cast<std::size_t>(2 * group.rank() + 1), group.rank());
+    std::vector<int> random(3, group.rank());
+    State part, state;
+    part.add("rows", ragged(particles)).add("rng", rank_private(random));
+    state.add("sim", part);
+    manager.save(1, state);
+    const auto contents = manager.open(1);
+    EXPECT_THAT(contents.graph->paths(), ElementsAre("", "save_counter", "sim", "sim/rows"));
+    const auto* rows = contents.find(stored("sim/rows"));
+    ASSERT_TRUE(rows);
+    EXPECT_EQ(rows->shape, Dims{group.size() * group.size()});
+    particles.clear();
+    random.clear();
+    const auto report = manager.restore(1, state);
+    EXPECT_THAT(report.unused_keys, IsEmpty());
+    EXPECT_EQ(random, std::vector<int>(3, group.rank()));
+    const auto total =
+        all_reduce(group, static_cast<std::int64_t>(particles.size()), Group::Op::sum);
+    EXPECT_EQ(total, group.size() * group.size());
   });
 }
 

@@ -22,6 +22,7 @@
 #include "base/text.hpp"
 #include "cairn/checkpoint.hpp"
 #include "cairn/mpi.hpp"
+#include "cairn/ragged.hpp"
 
 namespace {
 
@@ -170,7 +171,9 @@ Tree::Tree(const cairn::Group& group) {
 
 void save_paths(const std::string& directory) {
   const auto group = cairn::mpi(MPI_COMM_WORLD);
-  const Tree tree(*group);
+  Tree tree(*group);
+  std::vector<std::int32_t> generator(3, group->rank());
+  tree.state.add("generator", cairn::rank_private(generator));  // no object of TensorFlow's
   cairn::CheckpointManager(group, directory, {.object_graph = true}).save(1, tree.state);
 }
 
@@ -178,13 +181,12 @@ void through(const std::string& saved, const std::string& written, const std::st
   const auto group = cairn::mpi(MPI_COMM_WORLD);
   Tree tree(*group);
   cairn::Checkpoint checkpoint(group, tree.state, {.object_graph = true});
-  checkpoint.restore(saved).assert_consumed();
+  const auto status = checkpoint.restore(saved);
+  status.assert_consumed();
   checkpoint.save(directory + "/saved");
   checkpoint.read(written).assert_consumed();
   checkpoint.write(directory + "/written");
-  const std::filesystem::path path(saved);
-  cairn::CheckpointManager source(group, path.parent_path(), {.name = "saved", .read_only = true});
-  tree.state.carry(source.open(source.steps().back().step).graph);
+  tree.state.carry(status.graph());
   checkpoint.write(directory + "/carried");
 }
 
