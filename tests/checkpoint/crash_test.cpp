@@ -372,6 +372,16 @@ std::vector<Story> direct_stories() {
   const auto first = [](Job& job) { job.save(10, 1); };
   const auto fails = [](Job& job) { EXPECT_THROW(job.save(20, 2), Error); };
   const auto fails_over = [](Job& job) { EXPECT_THROW(job.save(10, 2), Error); };
+  // Nothing else tells then that the data is ours.
+  all.push_back({"FirstSaveFails",
+                 2,
+                 nothing_before,
+                 fails,
+                 {0, 2},
+                 0,
+                 0,
+                 false,
+                 {{Code::no_space, "write", ".index", 0, 1}}});
   // The old index is gone when these fail; it comes back.
   all.push_back({"IndexFails",
                  3,

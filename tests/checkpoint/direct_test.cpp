@@ -300,6 +300,37 @@ TEST_F(Direct, TheOldIndexComesBackWhenTheNewBytesAreDamaged) {
                                      "ckpt-10.data-00001-of-00002", "ckpt-10.index"));
 }
 
+// What an earlier save of the step left behind must not come back over a later one.
+TEST_F(Direct, OnlyTheLatestOldIndexComesBack) {
+  save(10, 1);
+  {
+    One one(options_on(disk_));
+    disk_->inject({Code::io, "remove", "record-", 0, 1});
+    one.save(10, 2);
+    EXPECT_THAT(listing(), testing::Contains(HasSubstr(".part_"))) << "tidying failed";
+    die_at(disk_, "create /run/ckpt-10.index", [&] { one.save(10, 3); });
+  }
+  for (const auto& name : listing()) {
+    if (name.find(".part_") == name.npos) continue;
+    for (const auto& file : disk_->list("/run/" + name)) {
+      if (file.starts_with("record-")) disk_->remove("/run/" + name + "/" + file);
+    }
+  }
+  EXPECT_EQ(latest(), 2);
+}
+
+TEST_F(Direct, PinsAreKept) {
+  auto options = options_on(disk_);
+  options.max_to_keep = 1;
+  One one(options);
+  one.save(10, 1);
+  one.manager.pin(10);
+  one.save(20, 2);
+  one.save(30, 3);
+  EXPECT_EQ(one.manager.steps().size(), 2u);
+  EXPECT_EQ(one.manager.restore(10, one.state).step, 10);
+}
+
 TEST_F(Direct, ATornIndexIsWrittenAgain) {
   save(10, 1);
   {
