@@ -19,6 +19,7 @@ struct CheckpointOptions {
   bool overwrite = false;
   bool verify_first = false;
   bool object_graph = false;
+  bool atomic_rename = true;
   std::int64_t chunk_bytes = std::int64_t{16} << 20;
   ReplicaOptions replicas = {};
   IoRanks io_ranks = {};

@@ -64,7 +64,12 @@ struct ManagerOptions {
   /// Save the state as TensorFlow's objects (docs/object-graph.md): keys are paths, and
   /// tf.train.Checkpoint restores them.
   bool object_graph = false;
-  ReplicaOptions replicas = {};    ///< how replicas are compared at a save
+  ReplicaOptions replicas = {};  ///< how replicas are compared at a save
+  /// False: rely on no rename, for file systems that have none or where it is no single step. Also
+  /// where the directory holds .cairn/no-atomic-rename, which such a manager leaves there. While a
+  /// step is overwritten then, readers that do not own the directory may find it missing or
+  /// damaged.
+  bool atomic_rename = true;
   double owner_wait_seconds = 10;  ///< how long a directory's dying previous owner is waited for
   std::shared_ptr<const ShardingCallback> policy = nullptr;  ///< none: ShardByTaskPolicy
   /// The device of a slice on this rank; none: task = rank, device as the memory says, numbered

@@ -19,6 +19,7 @@ struct ShardedOptions {
   /// As ManagerOptions, but there is no row of saves that could share the work; only overwriting
   /// a prefix takes samples in turn.
   ReplicaOptions replicas = {.check = ReplicaCheck::all};
+  bool atomic_rename = true;  ///< as ManagerOptions
   double owner_wait_seconds = 10;
   std::shared_ptr<const ShardingCallback> policy = nullptr;
   std::shared_ptr<io::FileSystem> file_system = nullptr;  ///< none: POSIX

@@ -10,6 +10,7 @@
 #include "checkpoint/contents_reader.hpp"
 #include "checkpoint/read_tensor.hpp"
 #include "commit/names.hpp"
+#include "commit/ownership.hpp"
 #include "format/bundle/index.hpp"
 #include "format/bundle/strings.hpp"
 #include "model/keys.hpp"
@@ -142,11 +143,18 @@ void BundleWriter::finish() {
   const auto bytes = bundle::build_index(1, joined);
   self.file->sync();
   self.file->close();
-  io::write_file(*self.files, self.staged_index, bytes);
   const auto directory =
       self.index.parent_path().empty() ? io::Path(".") : self.index.parent_path();
-  self.files->sync_directory(directory);
-  self.files->rename(self.staged_index, self.index);
+  // A saver writes its bundles a level below the directory of the checkpoints.
+  if (commit::says_no_rename(*self.files, directory) ||
+      commit::says_no_rename(*self.files, directory / "..")) {
+    self.files->sync_directory(directory);
+    io::write_file(*self.files, self.index, bytes);
+  } else {
+    io::write_file(*self.files, self.staged_index, bytes);
+    self.files->sync_directory(directory);
+    self.files->rename(self.staged_index, self.index);
+  }
   self.file.reset();
   self.files->sync_directory(directory);
 }

@@ -146,7 +146,7 @@ void mark_damaged(io::FileSystem& files, const io::Path& directory, const commit
                   const CatalogEntry& entry, const std::string& reason) {
   const auto path = mark_path(directory, name, entry.step);
   io::create_directories(files, path.parent_path());
-  io::replace_file(files, path, entry.identity + "\n" + reason);
+  commit::replace_file(files, directory, path, entry.identity + "\n" + reason);
 }
 
 void update_state_file(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,

@@ -25,6 +25,7 @@ ManagerOptions engine_options(const CheckpointOptions& options) {
   engine.overwrite = options.overwrite;
   engine.verify_first = options.verify_first;
   engine.object_graph = options.object_graph;
+  engine.atomic_rename = options.atomic_rename;
   engine.chunk_bytes = options.chunk_bytes;
   engine.replicas = options.replicas;
   engine.io_ranks = options.io_ranks;

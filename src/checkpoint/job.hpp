@@ -17,6 +17,7 @@ struct Job {
   ManagerOptions options;
   int rank_in_node = 0;             ///< devices of a node are numbered by it
   std::vector<int> served_by = {};  ///< by rank: its io rank; empty: every rank is one
+  bool atomic_rename = true;        ///< of the directory, as far as is known; the same on all ranks
 
   int rank() const { return group->rank(); }
   bool root() const { return group->rank() == 0; }

@@ -85,15 +85,16 @@ void Series::open_directory() {
         nodes[static_cast<std::size_t>(rank)] == nodes.at(static_cast<std::size_t>(group.rank()));
   }
   require_same(group, "the directory", job.directory.string());
-  require_same(group, "the manager's options",
-               cat("name=", job.naming.name, " max_to_keep=", options.max_to_keep,
-                   " overwrite=", options.overwrite, " read_only=", options.read_only,
-                   " fall_back=", options.fall_back, " verify_first=", options.verify_first,
-                   " keep=", options.keep.every_steps, "/", options.keep.every_hours, "/",
-                   options.keep.best, "/", options.keep.larger_is_better,
-                   " chunk_bytes=", options.chunk_bytes, " object_graph=", options.object_graph,
-                   " replicas=", static_cast<int>(options.replicas.check), "/",
-                   options.replicas.sample_of, "/", options.replicas.divergence_is_error));
+  require_same(
+      group, "the manager's options",
+      cat("name=", job.naming.name, " max_to_keep=", options.max_to_keep,
+          " overwrite=", options.overwrite, " read_only=", options.read_only,
+          " fall_back=", options.fall_back, " verify_first=", options.verify_first,
+          " keep=", options.keep.every_steps, "/", options.keep.every_hours, "/", options.keep.best,
+          "/", options.keep.larger_is_better, " chunk_bytes=", options.chunk_bytes,
+          " object_graph=", options.object_graph, " atomic_rename=", options.atomic_rename,
+          " replicas=", static_cast<int>(options.replicas.check), "/", options.replicas.sample_of,
+          "/", options.replicas.divergence_is_error));
   require_same(group, "the sharding policy", policy);
   require_same(group, "the number of before-save callbacks", cat(options.before_save.size()));
   require_savers(group, options.savers);
@@ -110,9 +111,14 @@ void Series::open_directory() {
       return;
     }
     io::create_directories(*job.files, job.directory);
+    commit::OwnershipOptions taking;
+    taking.atomic_rename = options.atomic_rename;
     ownership.emplace(commit::OwnedName::take(job.files, job.directory, job.naming.name,
-                                              options.owner_wait_seconds));
+                                              options.owner_wait_seconds, taking));
   });
+  std::int64_t renames = ownership ? ownership->atomic_rename() : 1;
+  group.all_reduce({&renames, 1}, Group::Op::min);
+  job.atomic_rename = renames != 0;
   if (!options.read_only) recover(job);
   together(group, [&] {
     if (!job.root()) return;

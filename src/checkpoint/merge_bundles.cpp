@@ -172,6 +172,7 @@ void merge_checkpoints(const std::vector<std::filesystem::path>& prefixes,
   io::create_directories(files, job.directory);
   const auto owned =
       commit::OwnedName::take(job.files, job.directory, naming.name, owner_wait_seconds);
+  job.atomic_rename = owned.atomic_rename();
   recover(job);
   const bool replaces = io::exists(files, io::Path(to) += ".index");
   if (replaces && !options.overwrite) {
@@ -180,7 +181,8 @@ void merge_checkpoints(const std::vector<std::filesystem::path>& prefixes,
         .at(to.string());
   }
   const auto data_files = static_cast<int>(joined.data.size());
-  commit::Transaction merge{job.directory, naming, 0, commit::new_uuid(), data_files + 1};
+  commit::Transaction merge{job.directory,      naming,         0,
+                            commit::new_uuid(), data_files + 1, !job.atomic_rename};
   commit::avoid_counts_in_use(files, merge);
   commit::begin(files, merge);
   bool committed = false;

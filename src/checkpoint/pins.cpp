@@ -7,6 +7,7 @@
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "commit/names.hpp"
+#include "commit/state_file.hpp"
 
 namespace cairn {
 namespace {
@@ -84,7 +85,7 @@ void add_pin(io::FileSystem& files, const io::Path& directory, const commit::Nam
   }
   const auto path = pin_path(directory, name, entry.step);
   io::create_directories(files, path.parent_path());
-  io::replace_file(files, path, entry.identity);
+  commit::replace_file(files, directory, path, entry.identity);
 }
 
 bool remove_pin(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,

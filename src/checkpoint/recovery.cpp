@@ -1,6 +1,7 @@
 #include "checkpoint/recovery.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -10,6 +11,7 @@
 #include "checkpoint/contents_reader.hpp"
 #include "checkpoint/messages.hpp"
 #include "commit/names.hpp"
+#include "format/bundle/index.hpp"
 #include "format/bundle/part_record.hpp"
 #include "format/bundle/strings.hpp"
 #include "group/collectives.hpp"
@@ -158,6 +160,15 @@ std::optional<CheckpointContents> try_contents(const Job& job, std::int64_t step
   }
 }
 
+// How many data files an index is of; -1 if it does not say.
+int try_count_files(const std::string& index) {
+  try {
+    return bundle::parse_index(index).num_files;
+  } catch (const Error&) {
+    return -1;
+  }
+}
+
 std::vector<Candidate> find_candidates(const Job& job, Undecided& undecided) {
   std::vector<Candidate> candidates;
   auto& files = *job.files;
@@ -173,10 +184,16 @@ std::vector<Candidate> find_candidates(const Job& job, Undecided& undecided) {
   for (const auto& name : names) {
     const auto parsed = commit::parse_name(name, job.naming);
     if (parsed.kind != commit::ParsedName::Kind::temp_directory) continue;
-    const commit::Transaction save{job.directory, job.naming, parsed.step, parsed.uuid, 0};
-    const auto there = try_contents(job, save.step);
-    if (there && there->meta && there->meta->uuid == save.uuid) continue;  // but for the tidying
+    const commit::Transaction save{job.directory, job.naming, parsed.step,
+                                   parsed.uuid,   0,          parsed.direct};
     try {
+      if (save.direct) commit::settle(files, save);
+      const auto there = try_contents(job, save.step);
+      if (there && there->meta && there->meta->uuid == save.uuid) continue;  // but for the tidying
+      if (!save.direct && !job.atomic_rename) {
+        log(LogLevel::info, cat("save ", name, " did not finish, which takes renames"));
+        continue;
+      }
       auto candidate = read_candidate(files, save);
       if (candidate.meta.sequence <= committed) {
         log(LogLevel::info, cat("save ", name, " is behind what was committed after it"));
@@ -204,8 +221,48 @@ void roll_forward(const Job& job, const Candidate& candidate) {
                           ", whose job died before its commit"));
 }
 
+// A direct save that was replacing an index when it died, and cannot be completed.
+struct Reversal {
+  commit::Transaction save;
+  commit::OldIndex old;
+};
+
+// What was there before, of the steps that have no whole index now.
+std::vector<Reversal> find_reversals(const Job& job, const std::vector<Candidate>& completed,
+                                     Undecided& undecided) {
+  std::vector<Reversal> reversals;
+  auto& files = *job.files;
+  for (const auto& name : files.list(job.directory)) {
+    const auto parsed = commit::parse_name(name, job.naming);
+    if (parsed.kind != commit::ParsedName::Kind::temp_directory || !parsed.direct) continue;
+    const bool becomes = std::any_of(completed.begin(), completed.end(), [&](const auto& other) {
+      return other.save.step == parsed.step;
+    });
+    if (becomes || undecided.steps.count(parsed.step)) continue;
+    const commit::Transaction save{job.directory, job.naming, parsed.step, parsed.uuid, 0, true};
+    try {
+      const auto old = commit::read_old_index(files, save);
+      if (!old) continue;
+      if (io::exists(files, save.index())) try {
+          bundle::parse_index(
+              io::read_file(files, save.index(), std::numeric_limits<std::int64_t>::max()));
+          continue;
+        } catch (const Error& error) {
+          if (error.code() != Code::data_loss) throw;
+        }
+      reversals.push_back({save, *old});
+    } catch (const Error& error) {
+      log(LogLevel::warning, cat("save ", name, " cannot be looked at now: ", error.what()));
+      undecided.temps.insert(name);
+      undecided.steps.insert(parsed.step);
+    }
+  }
+  return reversals;
+}
+
 // Whatever of ours no checkpoint refers to, when these saves have been completed.
 std::vector<RecoveryStep> find_debris(const Job& job, const std::vector<Candidate>& completed,
+                                      const std::vector<Reversal>& reversals,
                                       const Undecided& undecided) {
   using Kind = commit::ParsedName::Kind;
   auto& files = *job.files;
@@ -224,6 +281,10 @@ std::vector<RecoveryStep> find_debris(const Job& job, const std::vector<Candidat
   }
   for (const auto& candidate : completed) {
     files_of_step[candidate.save.step] = candidate.save.num_files;
+  }
+  for (const auto& [save, old] : reversals) {
+    files_of_step.erase(save.step);
+    if (old.bytes) files_of_step[save.step] = try_count_files(*old.bytes);
   }
   for (const auto step : undecided.steps) files_of_step[step] = -1;
   std::vector<RecoveryStep> debris;
@@ -259,11 +320,15 @@ std::vector<RecoveryStep> find_debris(const Job& job, const std::vector<Candidat
 // What cannot be removed stays: a job must not fail for that.
 void collect_debris(const Job& job, const Undecided& undecided) {
   auto& files = *job.files;
-  const auto debris = find_debris(job, {}, undecided);
+  const auto debris = find_debris(job, {}, {}, undecided);
+  bool synced = false;
   for (const auto& step : debris) try {
       const auto path = job.directory / step.entry;
-      const auto kind = commit::parse_name(step.entry, job.naming).kind;
-      if (kind == commit::ParsedName::Kind::temp_directory) {
+      const auto parsed = commit::parse_name(step.entry, job.naming);
+      if (parsed.kind == commit::ParsedName::Kind::temp_directory) {
+        // The evidence goes when the data is gone for good.
+        if (parsed.direct && !synced) files.sync_directory(job.directory);
+        synced |= parsed.direct;
         commit::remove_temp(files, path);
       } else {
         files.remove(path);
@@ -326,7 +391,16 @@ bool recover(const Job& job) {
     });
   }
   together(group, [&] {
-    if (job.root()) collect_debris(job, undecided);
+    if (!job.root()) return;
+    for (const auto& [save, old] : find_reversals(job, {}, undecided)) try {
+        commit::put_back(*job.files, save);
+        any |= old.bytes.has_value();
+      } catch (const Error& error) {
+        log(LogLevel::warning, cat("step ", save.step, " cannot be put back: ", error.what()));
+        undecided.temps.insert(save.temp().filename().string());
+        undecided.steps.insert(save.step);
+      }
+    collect_debris(job, undecided);
   });
   return any;
 }
@@ -342,7 +416,14 @@ std::vector<RecoveryStep> plan_recovery(const Job& job) {
                      cat("step ", candidate.save.step, ": all its bytes were durable")});
     completed.push_back(std::move(candidate));
   }
-  for (auto& step : find_debris(job, completed, undecided)) {
+  const auto reversals = find_reversals(job, completed, undecided);
+  for (const auto& [save, old] : reversals) {
+    const auto index = save.index().filename().string();
+    steps.push_back({index, old.bytes.has_value(),
+                     old.bytes ? "it comes back: the save that was replacing it did not finish"
+                               : "of a save that did not finish"});
+  }
+  for (auto& step : find_debris(job, completed, reversals, undecided)) {
     const bool becomes = std::any_of(steps.begin(), steps.end(), [&](const auto& done) {
       return done.completes && done.entry == step.entry;
     });

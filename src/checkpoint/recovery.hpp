@@ -13,13 +13,16 @@ void leave_record(const Job&, const commit::Transaction&, const CheckpointMeta&,
 /// Collective. A temp directory whose parts are all there, agree, cover every tensor and have bytes
 /// with the right checksums is rolled forward to a committed checkpoint; the reading is shared by
 /// the ranks. Everything else of ours that no checkpoint refers to is removed; files that are not
-/// ours are never touched. Returns on rank 0 whether anything was rolled forward.
+/// ours are never touched. A direct save is rolled forward without renames; one that was replacing
+/// an index and cannot be rolled forward gives the old index back. A save that needs renames is
+/// removed where there are none: its step is as it was before. Returns on rank 0 whether a
+/// checkpoint came to be or came back.
 bool recover(const Job&);
 
 /// What recover would do with the directory as it is now.
 struct RecoveryStep {
   std::string entry;  ///< of the directory
-  bool completes;     ///< a save, which becomes a checkpoint; else the entry is removed
+  bool completes;     ///< it becomes a whole checkpoint, or part of one; else it is removed
   std::string why;
 };
 

@@ -74,20 +74,15 @@ commit::Transaction Series::new_transaction(std::int64_t step, const FileLayout&
         "nothing was written", "Free space, or keep fewer checkpoints (max_to_keep).")
         .at(job.directory.string());
   }
-  commit::Transaction save{job.directory, job.naming, step, commit::new_uuid(),
-                           layout.data_files + 1};
+  commit::Transaction save{job.directory,         job.naming,        step, commit::new_uuid(),
+                           layout.data_files + 1, !job.atomic_rename};
   commit::avoid_counts_in_use(*job.files, save);
   ownership->check();
   if (unwithdrawn) {
     commit::abandon(*job.files, *unwithdrawn);
     unwithdrawn.reset();
   }
-  try {
-    commit::begin(*job.files, save);
-  } catch (const Error&) {
-    if (io::exists(*job.files, save.temp())) job.files->remove_directory(save.temp());
-    throw;
-  }
+  commit::begin(*job.files, save);
   return save;
 }
 
@@ -109,6 +104,7 @@ Series::Prepared Series::prepare(std::int64_t step, const FileLayout& layout) {
   Prepared prepared;
   prepared.save = {job.directory, job.naming, step, reader.get<std::string>(), 0};
   prepared.save.num_files = reader.get<int>();
+  prepared.save.direct = !job.atomic_rename;
   prepared.meta.step = step;
   prepared.meta.sequence = reader.get<std::int64_t>();
   prepared.meta.parent = reader.get<std::int64_t>();

@@ -86,6 +86,7 @@ ManagerOptions options_of(const ShardedOptions& options) {
   out.io_ranks = options.io_ranks;
   out.verify_first = options.verify_first;
   out.replicas = options.replicas;
+  out.atomic_rename = options.atomic_rename;
   out.owner_wait_seconds = options.owner_wait_seconds;
   out.policy = options.policy;
   out.file_system = options.file_system;

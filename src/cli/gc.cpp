@@ -28,7 +28,8 @@ struct Options {
 std::vector<commit::Naming> our_names(io::FileSystem& files, const io::Path& directory) {
   std::set<std::string> names, single;
   for (const auto& entry : files.list(directory)) {
-    const auto prefix = entry.substr(0, entry.rfind("_temp_"));
+    const auto at = std::max(entry.rfind("_temp_") + 1, entry.rfind(".part_") + 1);
+    const auto prefix = at == 0 ? entry : entry.substr(0, at - 1);
     const auto split = split_step(prefix);
     const auto naming = split ? commit::Naming(split->name) : commit::Naming(prefix, false);
     if (commit::parse_name(entry, naming).kind != commit::ParsedName::Kind::temp_directory)
@@ -94,7 +95,9 @@ void run(Tool& tool, const Options& options) {
   bool any = false;
   for (const auto& naming : names) {
     commit::check_checkpoint_name(naming.name);
-    const Job job{serial_group(), tool.files, directory, naming, {}};
+    Job job{serial_group(), tool.files, directory, naming, {}};
+    job.atomic_rename =
+        ownership ? ownership->atomic_rename() : !commit::says_no_rename(*tool.files, directory);
     const auto steps = plan_recovery(job);
     print(steps, options.dry_run);
     any = any || !steps.empty();

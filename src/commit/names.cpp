@@ -141,6 +141,11 @@ std::string temp_directory_name(std::string_view prefix, std::string_view uuid) 
   return cat(prefix, "_temp_", uuid);
 }
 
+std::string part_directory_name(std::string_view prefix, std::string_view uuid) {
+  require(is_uuid(uuid), cat("uuid '", uuid, "'"));
+  return cat(prefix, ".part_", uuid);
+}
+
 std::string part_name(std::int64_t number, std::int64_t count) {
   return "part-" + numbers(number, count);
 }
@@ -174,6 +179,10 @@ ParsedName parse_name(std::string_view entry, const Naming& naming) {
   } else if (take(entry, "_temp_") && is_uuid(entry)) {
     parsed.kind = Kind::temp_directory;
     parsed.uuid = entry;
+  } else if (take(entry, ".part_") && is_uuid(entry)) {
+    parsed.kind = Kind::temp_directory;
+    parsed.uuid = entry;
+    parsed.direct = true;
   }
   if (parsed.kind != Kind::foreign) parsed.step = *step;
   return parsed;
@@ -181,6 +190,7 @@ ParsedName parse_name(std::string_view entry, const Naming& naming) {
 
 ParsedName parse_temp_name(std::string_view entry) {
   if (entry == prepared_index_name) return of_kind(Kind::prepared_index);
+  if (entry == old_index_name) return of_kind(Kind::old_index);
   if (take(entry, "part-")) return parse_numbers(Kind::part, entry);
   if (take(entry, "record-")) return parse_numbers(Kind::record, entry);
   if (take(entry, "saver-")) {
@@ -197,6 +207,7 @@ ParsedName parse_private_name(std::string_view entry) {
   if (entry == lock_name) return of_kind(Kind::lock);
   if (entry == owner_name) return of_kind(Kind::owner);
   if (entry == damaged_directory_name) return of_kind(Kind::damaged_directory);
+  if (entry == no_rename_name) return of_kind(Kind::no_rename);
   if (entry == pinned_directory_name) return of_kind(Kind::pinned_directory);
   if (entry == pin_lock_name) return of_kind(Kind::pin_lock);
   if (!take(entry, cat(owner_name, ".tmp-")) || !is_uuid(entry)) return {};

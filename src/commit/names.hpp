@@ -11,8 +11,11 @@
 ///       record-00000-of-00004                    one part record a writing rank,
 ///       index                                    the index in preparation
 ///       saver-00000…                             what a registered saver wrote
+///   DIRECTORY/NAME-STEP.part_UUID/               the same where no rename is relied on: records,
+///                                                savers' files, and
+///       old-index                                what stood where the index goes
 ///   DIRECTORY/.cairn/                            ours alone: lock, owner, damaged/NAME-STEP,
-///                                                pinned/NAME-STEP, pinned.lock
+///                                                no-atomic-rename, pinned/NAME-STEP, pinned.lock
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -47,8 +50,10 @@ std::string prefix_name(const Naming&, std::int64_t step);  ///< "NAME-STEP", or
 std::string index_name(std::string_view prefix);
 std::string data_name(std::string_view prefix, std::int64_t number, std::int64_t count);
 std::string temp_directory_name(std::string_view prefix, std::string_view uuid);
+std::string part_directory_name(std::string_view prefix, std::string_view uuid);
 
 inline constexpr const char* prepared_index_name = "index";
+inline constexpr const char* old_index_name = "old-index";
 std::string part_name(std::int64_t number, std::int64_t count);
 std::string record_name(std::int64_t number, std::int64_t count);
 std::string saver_name(std::int64_t number);  ///< "saver-00000": what a saver writes begins so
@@ -57,6 +62,7 @@ inline constexpr const char* private_directory_name = ".cairn";
 inline constexpr const char* lock_name = "lock";
 inline constexpr const char* owner_name = "owner";
 inline constexpr const char* damaged_directory_name = "damaged";
+inline constexpr const char* no_rename_name = "no-atomic-rename";
 inline constexpr const char* pinned_directory_name = "pinned";
 inline constexpr const char* pin_lock_name = "pinned.lock";
 std::string owner_temporary_name(std::string_view token);  ///< "owner.tmp-UUID"
@@ -74,12 +80,14 @@ struct ParsedName {
     part,
     record,
     prepared_index,
+    old_index,
     saver_file,
     // in the private directory
     lock,
     owner,
     owner_temporary,
     damaged_directory,
+    no_rename,
     pinned_directory,
     pin_lock,
   };
@@ -87,7 +95,8 @@ struct ParsedName {
   std::int64_t step = -1;    ///< of index, data and temp_directory
   std::int64_t number = -1;  ///< of data, part and record
   std::int64_t count = -1;
-  std::string uuid;  ///< of temp_directory and owner_temporary
+  std::string uuid;     ///< of temp_directory and owner_temporary
+  bool direct = false;  ///< of temp_directory: NAME-STEP.part_UUID
   bool operator==(const ParsedName&) const = default;
 };
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <condition_variable>
@@ -55,7 +56,15 @@ bool is_dead(const OwnerRecord& owner, const OwnerRecord& self) {
   return ::kill(static_cast<pid_t>(owner.pid), 0) != 0 && errno == ESRCH;
 }
 
+io::Path no_rename_path(const io::Path& directory) {
+  return directory / private_directory_name / no_rename_name;
+}
+
 }  // namespace
+
+bool says_no_rename(io::FileSystem& files, const io::Path& directory) {
+  return io::exists(files, no_rename_path(directory));
+}
 
 struct Ownership::Impl {
   std::shared_ptr<io::FileSystem> files;
@@ -65,6 +74,7 @@ struct Ownership::Impl {
   std::unique_ptr<io::Lock> lock;
   bool locks_work = true;
   bool taken = false;
+  std::atomic<bool> renames = true;
   std::jthread heart;
 
   // The record is complete under a name of our own before it gets its real one.
@@ -76,7 +86,39 @@ struct Ownership::Impl {
   }
 
   void publish_record() {
-    files->rename(temporary, private_directory / owner_name);
+    const auto owner = private_directory / owner_name;
+    if (renames) {
+      try {
+        files->rename(temporary, owner);
+      } catch (const Error& error) {
+        if (error.code() != Code::unsupported) throw;
+        log(LogLevel::info, cat("no renames in ", directory.string(), ": ", error.what()));
+        forgo_renames();
+      }
+    }
+    if (!renames) {
+      if (io::exists(*files, owner)) files->remove(owner);
+      io::write_file(*files, owner, print_owner(record));  // one of several is the first
+      files->remove(temporary);
+    }
+    files->sync_directory(private_directory);
+  }
+
+  // A heartbeat without a rename. In place: only digits of the time change, so whoever reads it now
+  // sees a record that parses.
+  void renew_record() {
+    record.heartbeat_seconds = now();
+    const auto text = print_owner(record);
+    const auto file = files->open_write(private_directory / owner_name);
+    file->write_at(0, std::as_bytes(std::span(text)));
+    file->sync();
+    file->close();
+  }
+
+  void forgo_renames() {
+    renames = false;
+    if (says_no_rename(*files, directory)) return;
+    io::write_file(*files, no_rename_path(directory), "");
     files->sync_directory(private_directory);
   }
 
@@ -106,8 +148,8 @@ struct Ownership::Impl {
     try {
       taken = claim();
     } catch (const Error& error) {
-      // Without locks, whoever was faster removes what others prepared.
-      if (locks_work || error.code() != Code::not_found) {
+      // Without locks, whoever was faster removes what others prepared, or made the record.
+      if (locks_work || (error.code() != Code::not_found && error.code() != Code::already_exists)) {
         drop_temporary_quietly();
         throw;
       }
@@ -164,8 +206,12 @@ struct Ownership::Impl {
               cat("the directory ", directory.string(), " was taken over by another process"));
           return;
         }
-        prepare_record();
-        publish_record();
+        if (renames) {
+          prepare_record();
+          publish_record();
+        } else {
+          renew_record();
+        }
       } catch (const std::exception& error) {
         log(LogLevel::warning, cat("the owner's heartbeat failed: ", error.what()));
       }
@@ -228,6 +274,7 @@ Ownership Ownership::take(std::shared_ptr<io::FileSystem> files, const io::Path&
   impl->record = own_record();
   impl->temporary = impl->private_directory / owner_temporary_name(impl->record.token);
   io::create_directories(*impl->files, impl->private_directory);
+  impl->renames = options.atomic_rename && !says_no_rename(*impl->files, directory);
 
   const auto start = std::chrono::steady_clock::now();
   while (!impl->try_take()) {
@@ -238,6 +285,7 @@ Ownership Ownership::take(std::shared_ptr<io::FileSystem> files, const io::Path&
   }
   Ownership ownership(std::move(impl));
   ownership.impl_->remove_leftovers();
+  if (!options.atomic_rename) ownership.forgo_renames();
   if (!ownership.impl_->locks_work) {
     ownership.impl_->heart =
         std::jthread([self = ownership.impl_.get()](std::stop_token stop) { self->beat(stop); });
@@ -255,6 +303,8 @@ void Ownership::check() const {
 }
 
 const OwnerRecord& Ownership::record() const { return impl_->record; }
+bool Ownership::atomic_rename() const { return impl_->renames; }
+void Ownership::forgo_renames() { impl_->forgo_renames(); }
 
 OwnedName OwnedName::take(std::shared_ptr<io::FileSystem> files, const io::Path& directory,
                           const std::string& name, double wait_seconds,
@@ -282,6 +332,7 @@ OwnedName OwnedName::take(std::shared_ptr<io::FileSystem> files, const io::Path&
   }
   if (mine.ownership_) {
     mine.ownership_->check();
+    if (!options.atomic_rename) mine.ownership_->forgo_renames();
     return mine;
   }
   // Without the mutex: it may wait for another holder in this very process.

@@ -33,7 +33,12 @@ std::optional<OwnerRecord> read_owner(io::FileSystem&, const io::Path& directory
 /// "process 12 on host n0, job 77, since 2026-11-05 10:00:00 UTC"
 std::string describe(const OwnerRecord&);
 
+/// Whether the directory says of itself that its file system has no atomic rename: by the file
+/// DIRECTORY/.cairn/no-atomic-rename, made by hand or by an owner that found out.
+bool says_no_rename(io::FileSystem&, const io::Path& directory);
+
 struct OwnershipOptions {
+  bool atomic_rename = true;      ///< false: rely on no rename, and make the directory say so
   double stale_seconds = 120;     ///< without locks: a record this old may be taken over
   double heartbeat_seconds = 10;  ///< without locks: how often it is rewritten
   double settle_seconds = 2;      ///< without locks: how long two that take over may overlap
@@ -56,6 +61,11 @@ class Ownership {
 
   const OwnerRecord& record() const;
 
+  /// False if the options or the directory say so, or if a rename was refused as unsupported.
+  bool atomic_rename() const;
+  /// Makes it false, durably, for all owners to come.
+  void forgo_renames();
+
  private:
   struct Impl;
   explicit Ownership(std::unique_ptr<Impl> impl);
@@ -73,6 +83,7 @@ class OwnedName {
                         const OwnershipOptions& options = {});
 
   void check() const { ownership_->check(); }
+  bool atomic_rename() const { return ownership_->atomic_rename(); }
 
  private:
   std::shared_ptr<Ownership> ownership_;

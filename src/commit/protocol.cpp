@@ -16,6 +16,27 @@
 //     removed, the index goes first, then the directory is fsynced, then the data goes. clean_up
 //
 // A step is overwritten with another NNNNN than the old files have, so that 6 alone switches.
+//
+// A direct save relies on no rename (direct.cpp). What differs:
+//
+//  1. the directory is called PREFIX.part_UUID: by its name everyone knows how the save goes on.
+//  2. data files are written under their final names, which nothing refers to. Records as above;
+//     after them both directories are fsynced.                                          seal
+//  3. verdict. On failure: what stood at PREFIX.index comes back if it was replaced already; then
+//     one record goes, and the rest. Between the two, recovery would still complete the save.
+//  4. rank 0 writes its own data files, under their final names, and old-index in the .part
+//     directory: what stands at PREFIX.index now; fsync of all, and of both directories.
+//  5. the old PREFIX.index is removed; directory fsync. A crash from here to the end of 6 leaves
+//     the step without an index or with a torn one. Recovery completes the save: its records are
+//     all there, and nothing is committed before a save that could not be withdrawn is dealt with.
+//     Only when its bytes prove damaged (or in a merge, which has no records) does old-index come
+//     back. Who reads the directory without owning it sees that step missing or damaged in
+//     between, and falls back.
+//  6. the index is written under its final name, whole, and fsynced: THE COMMIT POINT; directory
+//     fsync.
+//  7. the state file: removed, written, fsync, directory fsync. A torn one is rebuilt.
+//  8. as above. Data that goes is gone durably before the .part directory, which is the evidence
+//     that data without an index is ours.
 #include "commit/protocol.hpp"
 
 #include <algorithm>
@@ -24,6 +45,7 @@
 
 #include "cairn/error.hpp"
 #include "cairn/log.hpp"
+#include "commit/direct.hpp"
 
 namespace cairn::commit {
 namespace {
@@ -50,13 +72,18 @@ void remove_if_there(io::FileSystem& fs, const io::Path& path) {
 
 io::Path Transaction::prefix() const { return directory / prefix_name(name, step); }
 io::Path Transaction::temp() const {
-  return directory / temp_directory_name(prefix_name(name, step), uuid);
+  const auto checkpoint = prefix_name(name, step);
+  return directory /
+         (direct ? part_directory_name(checkpoint, uuid) : temp_directory_name(checkpoint, uuid));
 }
-io::Path Transaction::part(int file) const { return temp() / part_name(file, num_files); }
+io::Path Transaction::part(int file) const {
+  return direct ? data(file) : temp() / part_name(file, num_files);
+}
 io::Path Transaction::record(int writer, int writers) const {
   return temp() / record_name(writer, writers);
 }
 io::Path Transaction::staged_index() const { return temp() / prepared_index_name; }
+io::Path Transaction::old_index() const { return temp() / old_index_name; }
 io::Path Transaction::saver_prefix(int saver) const { return temp() / saver_name(saver); }
 io::Path Transaction::data(int file) const {
   return directory / data_name(prefix_name(name, step), file, num_files);
@@ -75,15 +102,25 @@ void avoid_counts_in_use(io::FileSystem& fs, Transaction& save) {
 }
 
 void begin(io::FileSystem& fs, const Transaction& save) {
-  fs.create_directory(save.temp());
-  fs.sync_directory(save.directory);
+  if (save.direct) remove_stale(fs, save);
+  try {
+    fs.create_directory(save.temp());
+    fs.sync_directory(save.directory);
+  } catch (const Error&) {
+    if (io::exists(fs, save.temp())) fs.remove_directory(save.temp());
+    throw;
+  }
 }
 
-void seal(io::FileSystem& fs, const Transaction& save) { fs.sync_directory(save.temp()); }
+void seal(io::FileSystem& fs, const Transaction& save) {
+  if (save.direct) fs.sync_directory(save.directory);
+  fs.sync_directory(save.temp());
+}
 
 void abandon(io::FileSystem& fs, const Transaction& save) {
   std::optional<Error> first;
   if (!fs.status(save.temp())) return;
+  if (save.direct) put_back(fs, save);
   bool records = false, withdrawn = false;
   for (const auto& file : fs.list(save.temp())) {
     if (withdrawn || !is_record(file)) continue;
@@ -100,6 +137,8 @@ void abandon(io::FileSystem& fs, const Transaction& save) {
   for (int file = 0; file < save.num_files; ++file) {
     attempt(first, [&] { remove_if_there(fs, save.data(file)); });
   }
+  if (save.direct) attempt(first, [&] { fs.sync_directory(save.directory); });
+  if (save.direct && first) throw *first;  // the evidence stays as long as the data may come back
   attempt(first, [&] { remove_temp(fs, save.temp()); });
   attempt(first, [&] { fs.sync_directory(save.directory); });
   if (first) throw *first;
@@ -107,6 +146,7 @@ void abandon(io::FileSystem& fs, const Transaction& save) {
 
 void publish(io::FileSystem& fs, const Transaction& save, const std::string& index_bytes,
              const std::vector<OwnFile>& own_files) {
+  if (save.direct) return publish_direct(fs, save, index_bytes, own_files);
   remove_if_there(fs, save.staged_index());  // of an attempt that died here
   for (const auto& own : own_files) {
     remove_if_there(fs, save.part(own.file));
@@ -127,6 +167,10 @@ void publish(io::FileSystem& fs, const Transaction& save, const std::string& ind
     // Servers may carry out a rename and yet report an error: then it is committed.
     if (io::exists(fs, save.staged_index())) throw;
   }
+  sync_commit(fs, save);
+}
+
+void sync_commit(io::FileSystem& fs, const Transaction& save) {
   try {
     fs.sync_directory(save.directory);
   } catch (const Error& error) {

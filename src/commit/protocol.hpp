@@ -1,6 +1,7 @@
 #pragma once
 /// The commit of one checkpoint: which file operations, in which order.
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,24 +15,26 @@ struct Transaction {
   io::Path directory;
   Naming name;  ///< of the checkpoints: PREFIX is directory/name-step
   std::int64_t step = 0;
-  std::string uuid;   ///< of this save
-  int num_files = 0;  ///< final data files, N
+  std::string uuid;     ///< of this save
+  int num_files = 0;    ///< final data files, N
+  bool direct = false;  ///< no rename is relied on: files are written under their final names
 
   io::Path prefix() const;
   io::Path temp() const;
-  io::Path part(int file) const;  ///< data file in the temp directory
+  io::Path part(int file) const;  ///< data file while it is written
   io::Path record(int writer, int writers) const;
-  io::Path staged_index() const;
+  io::Path staged_index() const;           ///< not when direct
+  io::Path old_index() const;              ///< when direct
   io::Path saver_prefix(int saver) const;  ///< what a registered saver writes begins with it
-  io::Path data(int file) const;  ///< data file under its final name
+  io::Path data(int file) const;           ///< data file under its final name
   io::Path index() const;
 };
 
-/// Raises num_files until no data file of this checkpoint has that count, so that renaming the index
-/// alone switches from an old checkpoint to the new one.
+/// Raises num_files until no data file of this checkpoint has that count, so that the index alone
+/// switches from an old checkpoint to the new one.
 void avoid_counts_in_use(io::FileSystem&, Transaction&);
 
-/// Step 1, rank 0.
+/// Step 1, rank 0. Leaves nothing behind if it fails.
 void begin(io::FileSystem&, const Transaction&);
 
 /// Step 2, each writer, after its files were written and synced: makes their names durable.
@@ -41,10 +44,10 @@ void seal(io::FileSystem&, const Transaction&);
 /// Goes on over errors and reports the first one by throwing at the end.
 void abandon(io::FileSystem&, const Transaction&);
 
-/// Steps 4–6, rank 0: the staged index and the files in `own_files` (names in the temp directory →
-/// bytes) are written, data gets its final names, the index switches. Data files that are at their
-/// final names already are left there. Throws durability_unknown if only the last fsync failed:
-/// the checkpoint is visible, and nothing may be removed.
+/// Steps 4–6, rank 0: the staged index and the files in `own_files` are written, data gets its
+/// final names, the index switches. Data files that are at their final names already are left
+/// there. Throws durability_unknown if only the last fsync failed: the checkpoint is visible, and
+/// nothing may be removed.
 struct OwnFile {
   int file;  ///< data file number
   std::string bytes;
@@ -59,6 +62,20 @@ void clean_up(io::FileSystem&, const Transaction&);
 /// Removes one committed checkpoint: index, directory fsync, then its data files.
 void remove_checkpoint(io::FileSystem&, const io::Path& directory, const Naming& name,
                        std::int64_t step);
+
+/// A direct save that nobody can complete, rank 0: if it was replacing the index when it died, what
+/// stood there before comes back. For an index that is missing or damaged only.
+void put_back(io::FileSystem&, const Transaction&);
+/// What put_back would make of the index: its bytes, or none where there was no checkpoint. Nothing
+/// if the save had not come so far.
+struct OldIndex {
+  std::optional<std::string> bytes;
+};
+std::optional<OldIndex> read_old_index(io::FileSystem&, const Transaction&);
+
+/// What a dead process left of a direct save (its records, and the index of its step) may be
+/// visible and not durable. It is, on return.
+void settle(io::FileSystem&, const Transaction&);
 
 /// Removes everything in a temp directory of ours, and the directory.
 void remove_temp(io::FileSystem&, const io::Path& temp);

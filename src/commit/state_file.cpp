@@ -7,6 +7,7 @@
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "commit/names.hpp"
+#include "commit/ownership.hpp"
 #include "commit/text_format.hpp"
 
 namespace cairn::commit {
@@ -104,7 +105,13 @@ std::optional<StateFile> read_state_file(io::FileSystem& files, const io::Path& 
 }
 
 void write_state_file(io::FileSystem& files, const io::Path& directory, const StateFile& state) {
-  io::replace_file(files, directory / state_file_name, print_state_file(state));
+  replace_file(files, directory, directory / state_file_name, print_state_file(state));
+}
+
+void replace_file(io::FileSystem& files, const io::Path& directory, const io::Path& path,
+                  std::string_view bytes) {
+  const auto replace = says_no_rename(files, directory) ? io::rewrite_file : io::replace_file;
+  replace(files, path, bytes);
 }
 
 }  // namespace cairn::commit

@@ -30,7 +30,12 @@ std::string print_state_file(const StateFile& state);
 /// Nothing if the file is missing or says nothing.
 std::optional<StateFile> read_state_file(io::FileSystem& files, const io::Path& directory);
 
-/// Replaces the file durably (see io::replace_file).
+/// Replaces the file durably (see replace_file).
 void write_state_file(io::FileSystem& files, const io::Path& directory, const StateFile& state);
+
+/// Replaces a small file that belongs to the checkpoint directory: io::replace_file, or
+/// io::rewrite_file where the directory says that it has no atomic rename.
+void replace_file(io::FileSystem& files, const io::Path& directory, const io::Path& path,
+                  std::string_view bytes);
 
 }  // namespace cairn::commit

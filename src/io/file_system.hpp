@@ -78,6 +78,9 @@ void link_or_copy(FileSystem&, const Path& from, const Path& to);
 /// Replaces a file durably: PATH.tmp, fsync, rename, directory fsync. If that last one fails:
 /// durability_unknown. A PATH.tmp of a dead process is replaced; two at a time are not allowed.
 void replace_file(FileSystem&, const Path&, std::string_view bytes);
+/// The same without a rename: the file is removed, then written anew. A crash in between leaves it
+/// missing or torn.
+void rewrite_file(FileSystem&, const Path&, std::string_view bytes);
 /// Makes a directory and its missing parents, and syncs each parent. Existing ones are fine.
 /// The parent of an existing one is synced too, as its maker may have died; a failure of this is
 /// only logged (the parent may not be readable).

@@ -25,6 +25,16 @@ bool is_directory(FileSystem& files, const Path& path) {
   return status && status->is_directory;
 }
 
+void sync_new_name(FileSystem& files, const Path& path) {
+  try {
+    files.sync_directory(parent_of(path));
+  } catch (const Error& error) {
+    throw Error(Code::durability_unknown, "the new file is in place, but perhaps not durably",
+                error.what(), "A power failure may bring the old one back.")
+        .at(path.string());
+  }
+}
+
 }  // namespace
 
 bool exists(FileSystem& files, const Path& path) { return files.status(path).has_value(); }
@@ -79,13 +89,13 @@ void replace_file(FileSystem& files, const Path& path, std::string_view bytes) {
   if (exists(files, temporary)) files.remove(temporary);  // of a process that died
   write_file(files, temporary, bytes);
   files.rename(temporary, path);
-  try {
-    files.sync_directory(parent_of(path));
-  } catch (const Error& error) {
-    throw Error(Code::durability_unknown, "the new file is in place, but perhaps not durably",
-                error.what(), "A power failure may bring the old one back.")
-        .at(path.string());
-  }
+  sync_new_name(files, path);
+}
+
+void rewrite_file(FileSystem& files, const Path& path, std::string_view bytes) {
+  if (exists(files, path)) files.remove(path);
+  write_file(files, path, bytes);
+  sync_new_name(files, path);
 }
 
 void create_directories(FileSystem& files, const Path& directory) {

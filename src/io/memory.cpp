@@ -255,6 +255,7 @@ void MemoryFileSystem::rename(const Path& from, const Path& to) {
   disk_->observe(text);
   std::lock_guard guard(disk_->mutex);
   disk_->fail_if_told("rename", action, from, to);
+  if (!disk_->renames) throw system_error(EOPNOTSUPP, action, from);
   const auto source = disk_->place(from, action);
   if (source.inode == 0) throw system_error(ENOENT, action, from);
   const auto target = disk_->place(to, action);

@@ -86,6 +86,8 @@ class MemoryFileSystem : public FileSystem {
   void clear_faults();
   /// Writes that need more throw no_space, after as much as fits was written.
   void set_capacity(std::int64_t bytes);
+  /// From now on every rename, here and on what a crash leaves, throws unsupported.
+  void refuse_renames();
   /// Called before each operation that changes something, with its text, outside of all locks: it
   /// may block, and it may throw to stop the caller there.
   void set_observer(std::function<void(const std::string& operation)>);

@@ -97,6 +97,7 @@ std::shared_ptr<MemoryFileSystem> MemoryFileSystem::crash(std::size_t stop_after
   after->disk_->beginning = tree;
   after->disk_->next_inode = disk_->next_inode;
   after->disk_->capacity = disk_->capacity;
+  after->disk_->renames = disk_->renames;
   after->disk_->clock = disk_->clock;
   return after;
 }
@@ -152,6 +153,11 @@ void MemoryFileSystem::inject(Fault fault) {
 void MemoryFileSystem::clear_faults() {
   std::lock_guard guard(disk_->mutex);
   disk_->faults.clear();
+}
+
+void MemoryFileSystem::refuse_renames() {
+  std::lock_guard guard(disk_->mutex);
+  disk_->renames = false;
 }
 
 void MemoryFileSystem::set_capacity(std::int64_t bytes) {

@@ -29,6 +29,7 @@ struct MemoryFileSystem::Disk {
   std::set<Inode> nameless;  ///< removed, but open
   std::set<Inode> locked;
   std::vector<Fault> faults;
+  bool renames = true;
   std::int64_t capacity = std::int64_t{1} << 40;
   std::function<void(const std::string&)> observer;
   std::function<double()> clock;

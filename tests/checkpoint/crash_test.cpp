@@ -85,6 +85,7 @@ struct Story {
   Storage storage = Storage::automatic;
   bool saver = false;
   IoRanks io_ranks = {};
+  bool renames = true;  // false: on a disk that refuses each rename
 };
 
 ManagerOptions options_of(const Story& story, std::shared_ptr<io::MemoryFileSystem> disk) {
@@ -93,12 +94,14 @@ ManagerOptions options_of(const Story& story, std::shared_ptr<io::MemoryFileSyst
   options.max_to_keep = story.max_to_keep;
   options.overwrite = story.overwrite;
   options.io_ranks = story.io_ranks;
+  options.atomic_rename = story.renames;
   return options;
 }
 
 // Runs the story on a disk that records its second half.
 std::shared_ptr<io::MemoryFileSystem> record(const Story& story, unsigned seed) {
   auto disk = std::make_shared<io::MemoryFileSystem>();
+  if (!story.renames) disk->refuse_renames();
   run_threads(story.ranks,
               [&](std::shared_ptr<Group> group) {
                 Job job(group, options_of(story, disk), story.ranks, story.storage);
@@ -383,6 +386,87 @@ std::vector<Story> stories() {
        IoRanks::count(2)},
   };
 }
+
+// The same, and what can go wrong where the index is written in place, without a rename.
+std::vector<Story> direct_stories() {
+  std::vector<Story> all;
+  for (auto story : stories()) {
+    const bool renames_fail = !story.faults.empty() && story.faults.front().kind == "rename";
+    if (renames_fail) continue;
+    for (auto& fault : story.faults) {
+      if (fault.path_part == "part-") fault.path_part = ".data-";
+    }
+    all.push_back(story);
+  }
+  const auto first = [](Job& job) { job.save(10, 1); };
+  const auto fails = [](Job& job) { EXPECT_THROW(job.save(20, 2), Error); };
+  const auto fails_over = [](Job& job) { EXPECT_THROW(job.save(10, 2), Error); };
+  // Nothing else tells then that the data is ours.
+  all.push_back({"FirstSaveFails",
+                 2,
+                 nothing_before,
+                 fails,
+                 {0, 2},
+                 0,
+                 0,
+                 false,
+                 {{Code::no_space, "write", ".index", 0, 1}}});
+  // The old index is gone when these fail; it comes back.
+  all.push_back({"IndexFails",
+                 3,
+                 first,
+                 fails,
+                 {1, 2},
+                 1,
+                 0,
+                 false,
+                 {{Code::no_space, "write", ".index", 0, 1}}});
+  all.push_back({"OverwriteFails",
+                 3,
+                 first,
+                 fails_over,
+                 {1, 2},
+                 1,
+                 0,
+                 true,
+                 {{Code::no_space, "write", ".index", 0, 1}}});
+  all.push_back({"OverwriteSyncFails",
+                 2,
+                 first,
+                 fails_over,
+                 {1, 2},
+                 1,
+                 0,
+                 true,
+                 {{Code::io, "sync", ".index", 0, 1}}});
+  // Nor can it be put back: the next save does it first, or a restart.
+  all.push_back({"OverwriteFailsTwice",
+                 2,
+                 first,
+                 [](Job& job) {
+                   EXPECT_THROW(job.save(10, 2), Error);
+                   job.save(20, 4);
+                 },
+                 {1, 2, 4},
+                 4,
+                 0,
+                 true,
+                 {{Code::io, "create", ".index", 0, 2}}});
+  all.push_back({"OverwriteStaysTorn",
+                 2,
+                 first,
+                 fails_over,
+                 {1, 2},
+                 2,
+                 0,
+                 true,
+                 {{Code::io, "create", ".index", 0, 2}}});
+  for (auto& story : all) story.renames = false;
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(WithoutRename, Crash, testing::ValuesIn(direct_stories()),
+                         [](const auto& info) { return info.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(Stories, Crash, testing::ValuesIn(stories()),
                          [](const auto& info) { return info.param.name; });

@@ -61,7 +61,7 @@ class Gc : public testing::Test {
   }
   // The job saves, and dies there. Empty: it does not.
   void save(std::int64_t step, const std::string& dies_at = "") {
-    ManagerOptions options;
+    auto options = options_;
     options.max_to_keep = 0;
     if (!dies_at.empty()) options.file_system = std::make_shared<DyingDisk>(dies_at);
     value_ = static_cast<double>(step);
@@ -78,10 +78,12 @@ class Gc : public testing::Test {
   bool left_over() const {
     for (const auto& name : scratch_.listing()) {
       if (name.find("_temp_") != std::string::npos) return true;
+      if (name.find(".part_") != std::string::npos) return true;
     }
     return false;
   }
 
+  ManagerOptions options_;
   double value_ = 0;
   State state_;
   ScratchDirectory scratch_;
@@ -128,6 +130,48 @@ TEST_F(Gc, RemovesASaveThatWasNot) {
   EXPECT_TRUE(fs::exists(scratch_.path() / "ckpt-2.notes"));
   EXPECT_TRUE(fs::exists(scratch_.path() / "other-2.data-00000-of-00001"));
   EXPECT_EQ(run_tool({"verify", (scratch_.path() / "ckpt-1").string()}).status, 0);
+}
+
+TEST_F(Gc, CompletesADirectSave) {
+  options_.atomic_rename = false;
+  save(1);
+  save(2, "ckpt-2.index");
+  const auto before = scratch_.listing();
+  EXPECT_THAT(gc({"--dry-run"}).out,
+              AllOf(HasSubstr("would complete ckpt-2.part_"), Not(HasSubstr("remove"))));
+  EXPECT_EQ(scratch_.listing(), before);
+  EXPECT_THAT(gc().out, HasSubstr("complete ckpt-2.part_"));
+  EXPECT_FALSE(left_over());
+  EXPECT_EQ(run_tool({"verify", scratch_.path().string()}).status, 0);
+  EXPECT_EQ(run_tool({"cat", scratch_.path().string(), "value"}).out, "2\n");
+}
+
+TEST_F(Gc, GivesTheIndexBackThatADirectSaveWasReplacing) {
+  options_.atomic_rename = false;
+  options_.overwrite = true;
+  save(1);
+  save(1, "ckpt-1.index");
+  for (const auto& name : scratch_.listing()) {
+    if (name.find("/record-") != std::string::npos) fs::remove(scratch_.path() / name);
+  }
+  EXPECT_FALSE(fs::exists(scratch_.path() / "ckpt-1.index"));
+  EXPECT_THAT(gc({"--dry-run"}).out, AllOf(HasSubstr("would complete ckpt-1.index (it comes back"),
+                                           HasSubstr("would remove ckpt-1.part_"),
+                                           HasSubstr("would remove ckpt-1.data-00000-of-00003"),
+                                           Not(HasSubstr("of-00002"))));
+  EXPECT_EQ(gc().status, 0);
+  EXPECT_FALSE(left_over());
+  EXPECT_EQ(run_tool({"verify", scratch_.path().string()}).status, 0);
+}
+
+TEST_F(Gc, RemovesADirectSaveThatWasNot) {
+  options_.atomic_rename = false;
+  save(1, "record-");
+  ASSERT_TRUE(left_over());
+  EXPECT_THAT(gc({"--dry-run"}).out, AllOf(HasSubstr("would remove ckpt-1.part_"),
+                                           HasSubstr("would remove ckpt-1.data-")));
+  EXPECT_EQ(gc().status, 0);
+  for (const auto& name : scratch_.listing()) EXPECT_THAT(name, Not(HasSubstr("ckpt")));
 }
 
 TEST_F(Gc, NothingOfOursIsTouchedNotEvenByALock) {

@@ -22,12 +22,19 @@ ParsedName expected(Kind kind, std::int64_t step = -1, std::int64_t number = -1,
   return {kind, step, number, count, std::move(id)};
 }
 
+ParsedName direct(std::int64_t step, std::string id) {
+  auto parsed = expected(Kind::temp_directory, step, -1, -1, std::move(id));
+  parsed.direct = true;
+  return parsed;
+}
+
 TEST(Names, AreTensorFlows) {
   EXPECT_EQ(prefix_name("ckpt", 12), "ckpt-12");
   EXPECT_EQ(index_name("ckpt-12"), "ckpt-12.index");
   EXPECT_EQ(data_name("ckpt-12", 3, 16), "ckpt-12.data-00003-of-00016");
   EXPECT_EQ(data_name("a", 123456, 1234567), "a.data-123456-of-1234567");
   EXPECT_EQ(temp_directory_name("ckpt-12", uuid), "ckpt-12_temp_" + uuid);
+  EXPECT_EQ(part_directory_name("ckpt-12", uuid), "ckpt-12.part_" + uuid);
   EXPECT_EQ(part_name(0, 2), "part-00000-of-00002");
   EXPECT_EQ(record_name(1, 2), "record-00001-of-00002");
   EXPECT_EQ(owner_temporary_name(uuid), "owner.tmp-" + uuid);
@@ -39,6 +46,7 @@ TEST(Names, BuildersRefuseWhatCannotBe) {
   EXPECT_CAIRN_ERROR(data_name("a-1", -1, 2), Code::internal, "number -1 of 2");
   EXPECT_CAIRN_ERROR(part_name(0, 0), Code::internal, "number 0 of 0");
   EXPECT_CAIRN_ERROR(temp_directory_name("a-1", "xyz"), Code::internal, "uuid 'xyz'");
+  EXPECT_CAIRN_ERROR(part_directory_name("a-1", uuid + "0"), Code::internal, "uuid '0123");
   EXPECT_CAIRN_ERROR(owner_temporary_name(""), Code::internal, "uuid ''");
 }
 
@@ -47,6 +55,8 @@ TEST(Names, ParseFixedOnes) {
   EXPECT_EQ(parse_name("checkpoint.tmp", "a"), expected(Kind::state_temporary));
   EXPECT_EQ(parse_name(".cairn", "a"), expected(Kind::private_directory));
   EXPECT_EQ(parse_temp_name("index"), expected(Kind::prepared_index));
+  EXPECT_EQ(parse_temp_name("old-index"), expected(Kind::old_index));
+  EXPECT_EQ(parse_private_name("no-atomic-rename"), expected(Kind::no_rename));
   EXPECT_EQ(parse_private_name("lock"), expected(Kind::lock));
   EXPECT_EQ(parse_private_name("owner"), expected(Kind::owner));
   EXPECT_EQ(parse_private_name("damaged"), expected(Kind::damaged_directory));
@@ -85,6 +95,10 @@ TEST(Names, NeighboursAreForeign) {
                                   "a-1.data-00000-of-",
                                   "a-1_temp_",
                                   "a-1_temp_0123",
+                                  "a-1.part_",
+                                  "a-1.part_0123",
+                                  "a-1.part",
+                                  "a-1part_0123456789abcdef0123456789abcdef",
                                   "checkpoint.tmp1",
                                   "checkpoint-1",
                                   "Checkpoint",
@@ -98,6 +112,8 @@ TEST(Names, NeighboursAreForeign) {
   }
   EXPECT_EQ(parse_name("a-1_temp_0123456789ABCDEF0123456789abcdef", "a"), ParsedName{});
   EXPECT_EQ(parse_name("a-1_temp_" + uuid + "0", "a"), ParsedName{});
+  EXPECT_EQ(parse_name("a-1.part_0123456789ABCDEF0123456789abcdef", "a"), ParsedName{});
+  EXPECT_EQ(parse_name("a-1.part_" + uuid + "-index", "a"), ParsedName{});
   EXPECT_EQ(parse_name("a-1_temp_" + uuid + "/part", "a"), ParsedName{});
   for (const std::string entry :
        {"", "part-00000-of-00001x", "part-0-of-1", "record-00001-of-00001", "index.tmp", "Index",
@@ -150,7 +166,8 @@ TEST(Names, ParseIsTheInverseOfBuild) {
     const std::vector<std::pair<std::string, ParsedName>> built = {
         {index_name(prefix), expected(Kind::index, step)},
         {data_name(prefix, number, count), expected(Kind::data, step, number, count)},
-        {temp_directory_name(prefix, id), expected(Kind::temp_directory, step, -1, -1, id)}};
+        {temp_directory_name(prefix, id), expected(Kind::temp_directory, step, -1, -1, id)},
+        {part_directory_name(prefix, id), direct(step, id)}};
     for (const auto& [entry, meaning] : built) {
       EXPECT_EQ(parse_name(entry, name), meaning) << entry;
       for (const auto& other : names) {
@@ -171,7 +188,7 @@ TEST(Names, BuildIsTheInverseOfParse) {
   std::mt19937_64 random(2);
   const std::string characters = "0123456789-._acdeftmpinxof ";
   const std::vector<std::string> seeds = {"a-17.index", "a-17.data-00003-of-00012",
-                                          "a-17_temp_" + uuid};
+                                          "a-17_temp_" + uuid, "a-17.part_" + uuid};
   int good = 0;
   for (int i = 0; i < 60000; ++i) {
     std::string entry = seeds[random() % seeds.size()];
@@ -195,6 +212,7 @@ TEST(Names, BuildIsTheInverseOfParse) {
     const auto prefix = prefix_name("a", parsed.step);
     const auto again = parsed.kind == Kind::index  ? index_name(prefix)
                        : parsed.kind == Kind::data ? data_name(prefix, parsed.number, parsed.count)
+                       : parsed.direct             ? part_directory_name(prefix, parsed.uuid)
                                                    : temp_directory_name(prefix, parsed.uuid);
     EXPECT_EQ(again, entry);
   }

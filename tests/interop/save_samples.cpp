@@ -253,10 +253,12 @@ void save(cairn::CheckpointManager& manager, int rank, const Plan& plan, int ste
   manager.save(step, mine.state());
 }
 
-void write(const std::filesystem::path& directory) {
+void write(const std::filesystem::path& directory, bool atomic_rename) {
   const auto group = cairn::mpi(MPI_COMM_WORLD);
   const Plan plan(group->size());
-  cairn::CheckpointManager manager(group, directory / "run", {.max_to_keep = 3, .overwrite = true});
+  cairn::CheckpointManager manager(
+      group, directory / "run",
+      {.max_to_keep = 3, .overwrite = true, .atomic_rename = atomic_rename});
   save(manager, group->rank(), plan, 5, 5);  // max_to_keep removes it
   save(manager, group->rank(), plan, 10, 10);
   save(manager, group->rank(), plan, 20, 20);
@@ -281,8 +283,11 @@ void write(const std::filesystem::path& directory) {
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   try {
-    if (argc != 2) throw std::runtime_error("usage: save_samples DIRECTORY");
-    write(argv[1]);
+    const bool direct = argc == 3 && std::string_view(argv[1]) == "--no-atomic-rename";
+    if (argc != 2 && !direct) {
+      throw std::runtime_error("usage: save_samples [--no-atomic-rename] DIRECTORY");
+    }
+    write(argv[argc - 1], !direct);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "save_samples: %s\n", error.what());
     MPI_Abort(MPI_COMM_WORLD, 1);

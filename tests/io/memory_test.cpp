@@ -320,6 +320,23 @@ TEST_F(Memory, ReplaceFileTellsWhenDurabilityIsUnknown) {
   EXPECT_EQ(read_file(files, "/a", 9), "new");
 }
 
+TEST_F(Memory, RewriteFileNeedsNoRename) {
+  write_file(files, "/a", "the older one");
+  files.refuse_renames();
+  files.mark();
+  EXPECT_CAIRN_ERROR(replace_file(files, "/a", "new"), Code::unsupported, "cannot rename to /a");
+  files.remove("/a.tmp");
+  files.sync_directory("/");
+  files.mark();
+  rewrite_file(files, "/a", "new");
+  EXPECT_EQ(after(lost, "/a"), "new");
+  const auto next = files.crash(files.operation_count(), kept);
+  EXPECT_CAIRN_ERROR(next->rename("/a", "/b"), Code::unsupported, "/a");
+  EXPECT_FALSE(exists(files, "/a.tmp"));
+  files.inject({.code = Code::io, .kind = "sync_directory", .path_part = ""});
+  EXPECT_CAIRN_ERROR(rewrite_file(files, "/a", "x"), Code::durability_unknown, "perhaps not");
+}
+
 TEST_F(Memory, FullDiskTakesWhatFits) {
   files.set_capacity(10);
   write_file(files, "/a", "123456");
