@@ -2,6 +2,7 @@
 /// Everything that needs neither MPI nor Kokkos.
 #include "cairn/box.hpp"
 #include "cairn/bundle.hpp"
+#include "cairn/checkpoint.hpp"
 #include "cairn/checkpoint_manager.hpp"
 #include "cairn/contents.hpp"
 #include "cairn/conversion.hpp"
