@@ -282,7 +282,8 @@ TEST_F(Direct, TheOldIndexComesBackWhenTheNewBytesAreDamaged) {
   }
   EXPECT_FALSE(io::exists(*disk_, "/run/ckpt-10.index"));
   flip("/run/ckpt-10.data-00000-of-00003");
-  const Job job{serial_group(), disk_, "/run", "ckpt", {}, 0, false};
+  Job job{serial_group(), disk_, "/run", "ckpt", {}};
+  job.atomic_rename = false;
   const auto plan = plan_recovery(job);
   ASSERT_FALSE(plan.empty());
   EXPECT_EQ(plan.front().entry, "ckpt-10.index");
@@ -421,7 +422,8 @@ TEST_F(Direct, EveryCrashOfAMergeLeavesTheOldOrTheNewOne) {
     for (const auto& choice : disk_->crash_choices(stop)) {
       ++states;
       const auto after = disk_->crash(stop, choice);
-      const Job job{serial_group(), after, "/run", commit::Naming("out", false), {}, 0, false};
+      Job job{serial_group(), after, "/run", commit::Naming("out", false), {}};
+      job.atomic_rename = false;
       recover(job);
       const auto value = BundleReader("/run/out", after).read("value");
       EXPECT_TRUE(value == std::string("\1\0\0\0", 4) || value == std::string("\2\0\0\0", 4))
