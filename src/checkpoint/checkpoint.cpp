@@ -9,7 +9,9 @@
 #include "checkpoint/objects.hpp"
 #include "checkpoint/on_mesh.hpp"
 #include "checkpoint/prefix.hpp"
+#include "checkpoint/resolve.hpp"
 #include "checkpoint/restore.hpp"
+#include "checkpoint/savers.hpp"
 #include "checkpoint/series.hpp"
 #include "commit/state_file.hpp"
 #include "group/collectives.hpp"
@@ -103,7 +105,8 @@ struct LoadStatus::Impl {
     if (first && counter) {
       together(*job.group, [&] { added.add(counter_key, *counter); });
     }
-    auto report = restore_state(job, contents, added, fitting(added));
+    // Savers restore once: what they restored the application may have changed since.
+    auto report = restore_state(job, contents, added, fitting(added), {.savers = first});
     std::int64_t found = 0;
     for (const auto& [key, tensor] : added.tensors()) {
       seen.insert(key);
@@ -120,6 +123,7 @@ struct LoadStatus::Impl {
     }
     missing.insert(missing.end(), report.kept_keys.begin(), report.kept_keys.end());
     std::sort(missing.begin(), missing.end());
+    missing.erase(std::unique(missing.begin(), missing.end()), missing.end());
   }
 
   // Collective. The options for these keys: one that is named and not in the state yet is no
@@ -210,6 +214,7 @@ struct Checkpoint::Impl {
   ManagerOptions options;
   std::shared_ptr<std::int64_t> counter = std::make_shared<std::int64_t>(0);
   std::unique_ptr<Series> numbered, single;  // where the last save() and write() went
+  io::Path restored;                         // the last restore()'s, until a save goes on from it
 
   // Collective. The engine for this prefix; the one before gives its directory up.
   Series& series(std::unique_ptr<Series>& held, const io::Path& prefix, bool is_numbered) {
@@ -239,21 +244,44 @@ struct Checkpoint::Impl {
     return series.save(step, with_object_graph(*group, tensors, std::nullopt));
   }
 
+  // Rank 0. What was saved after the checkpoint that this run went on from is left behind: its
+  // numbers are free, also that of a save which was completed after its job had died.
+  void go_on_from_restored(Series& series) {
+    const auto number = series.job.directory == restored.parent_path()
+                            ? commit::parse_prefix(restored.filename().string(), series.job.naming)
+                            : std::nullopt;
+    restored.clear();
+    const auto* entry = number && series.job.root() ? series.find(*number) : nullptr;
+    if (!entry) return;
+    series.restored_step = number;
+    series.head = entry->sequence;
+  }
+
   LoadStatus load(const io::Path& path, const RestoreOptions& restore, bool with_counter) {
     return guarded(*group, [&] {
-      const auto whole = checked_prefix(*group, path);
+      const auto whole = checked_prefix(*group, path.has_filename() ? path : path.parent_path());
+      require_same_options(*group, restore);
+      require_same(
+          *group, "the checkpoint's options",
+          cat("chunk_bytes=", options.chunk_bytes, " verify_first=", options.verify_first));
+      require_savers(*group, options.savers);
       auto status = std::make_shared<LoadStatus::Impl>();
       status->job = Job{group, options.file_system ? options.file_system : io::posix_file_system(),
                         whole.parent_path(), whole.filename().string(), options};
       settle_io_ranks(status->job);
       status->state = state;
       status->options = restore;
-      if (with_counter) status->counter = counter;
+      // Not the counter itself: a restore may fail half way.
+      if (with_counter) status->counter = std::make_shared<std::int64_t>(*counter);
       const auto found =
           from_root(*group, [&] { return checkpoint_in(*status->job.files, whole).string(); });
       status->contents = tell_contents(status->job, found);
       status->expected = true;  // until it is known
       status->fill(true);
+      if (with_counter) {
+        *counter = *status->counter;
+        restored = io::Path(found);
+      }
       status->expected = false;
       return LoadStatus(std::move(status));
     });
@@ -284,6 +312,7 @@ std::string Checkpoint::save(const std::filesystem::path& prefix) {
     const auto whole = checked_prefix(*self.group, prefix);
     auto& series = self.series(self.numbered, whole, true);
     require_same(*self.group, "the save counter", cat(*self.counter));
+    self.go_on_from_restored(series);
     series.call_before_save(*self.counter + 1);
     ++*self.counter;
     try {

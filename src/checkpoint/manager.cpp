@@ -39,7 +39,8 @@ io::Path checked_directory(const io::Path& directory) {
                 "Write . for the current one.");
   }
   // Programs may change their current directory later.
-  return std::filesystem::absolute(directory).lexically_normal();
+  const auto whole = std::filesystem::absolute(directory).lexically_normal();
+  return whole.has_filename() || !whole.has_relative_path() ? whole : whole.parent_path();
 }
 
 }  // namespace
@@ -113,7 +114,7 @@ void Series::open_directory() {
     io::create_directories(*job.files, job.directory);
     commit::OwnershipOptions taking;
     taking.atomic_rename = options.atomic_rename;
-    ownership.emplace(commit::OwnedName::take(job.files, job.directory, job.naming.name,
+    ownership.emplace(commit::OwnedName::take(job.files, job.directory, job.naming,
                                               options.owner_wait_seconds, taking));
   });
   std::int64_t renames = ownership ? ownership->atomic_rename() : 1;

@@ -58,7 +58,8 @@ bool Matcher::may_be_missing(const std::string& key) const {
 
 const StoredTensor* Matcher::find(const std::string& key, const std::string& variable) const {
   const auto& name = stored_name(key);
-  if (const auto* stored = finder_.find(name, variable)) {
+  // A key that is filled from another on purpose has no second name.
+  if (const auto* stored = finder_.find(name, name == key ? variable : "")) {
     require_sound(*stored);
     return stored;
   }

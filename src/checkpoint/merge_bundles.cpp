@@ -170,8 +170,7 @@ void merge_checkpoints(const std::vector<std::filesystem::path>& prefixes,
                 "a merged index is written for little-endian data");
   }
   io::create_directories(files, job.directory);
-  const auto owned =
-      commit::OwnedName::take(job.files, job.directory, naming.name, owner_wait_seconds);
+  const auto owned = commit::OwnedName::take(job.files, job.directory, naming, owner_wait_seconds);
   job.atomic_rename = owned.atomic_rename();
   recover(job);
   const bool replaces = io::exists(files, io::Path(to) += ".index");

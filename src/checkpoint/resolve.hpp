@@ -26,6 +26,9 @@ struct WantedState {
   std::vector<std::string> kept;  ///< keys that are not there and need not be
 };
 
+/// Collective. Throws disagreement if the options differ between ranks.
+void require_same_options(Group&, const RestoreOptions&);
+
 /// Collective. Every check that needs no data; nothing is touched. Throws disagreement if options
 /// differ between ranks, not_found for a key that is not there and must be, invalid_argument for
 /// dtypes, shapes and offsets that do not fit, and for const memory.

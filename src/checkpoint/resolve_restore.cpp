@@ -219,9 +219,13 @@ const StoredTensor* find_private(Group& group, const Matcher& matcher, const std
 
 }  // namespace
 
+void require_same_options(Group& group, const RestoreOptions& options) {
+  require_same(group, "the options of the restore", fingerprint(options));
+}
+
 WantedState resolve(Group& group, const CheckpointContents& contents, const TensorFinder& finder,
                     const State& state, const RestoreOptions& options) {
-  require_same(group, "the options of the restore", fingerprint(options));
+  require_same_options(group, options);
   require_known(group, state, options);
   const Matcher matcher(contents, finder, options);
   std::vector<RaggedWant> ragged;

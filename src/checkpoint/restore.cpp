@@ -61,12 +61,12 @@ Wanted gather_wants(const Job& job, const CheckpointContents& contents, const Wa
 }
 
 // Collective. Each string tensor is read and decoded by one io rank and told to all.
-std::int64_t restore_strings(const Job& job, const CheckpointContents& contents,
-                             const std::set<int>& tensors, const WantedState& mine) {
+std::int64_t read_all_strings(const Job& job, const CheckpointContents& contents,
+                              const std::set<int>& tensors, const WantedState& mine,
+                              std::map<int, std::string>& values) {
   std::int64_t bytes_read = 0;
   const auto readers = job.io_ranks();
   std::size_t turn = 0;
-  std::map<int, std::string> values;  // of those that this rank wants
   for (const auto number : tensors) {
     const auto& tensor = contents.tensors[static_cast<std::size_t>(number)];
     const int reader = readers[turn++ % readers.size()];
@@ -82,12 +82,6 @@ std::int64_t restore_strings(const Job& job, const CheckpointContents& contents,
     });
     if (wanted) values[number] = std::move(message);
   }
-  together(*job.group, [&] {
-    for (const auto& one : mine.tensors) {
-      if (!one.tensor.strings) continue;
-      one.tensor.strings->set(WireReader(values.at(one.stored)).get_all<std::string>());
-    }
-  });
   return bytes_read;
 }
 
@@ -100,7 +94,7 @@ CheckpointContents tell_contents(const Job& job, const io::Path& prefix) {
 }
 
 RestoreReport restore_state(const Job& job, const CheckpointContents& contents, State& state,
-                            const RestoreOptions& options) {
+                            const RestoreOptions& options, const RestoreExtras& extras) {
   const TensorFinder finder(contents);
   auto mine = resolve(*job.group, contents, finder, state, options);
   const auto wanted = gather_wants(job, contents, mine);
@@ -111,16 +105,27 @@ RestoreReport restore_state(const Job& job, const CheckpointContents& contents, 
   if (job.options.verify_first) {
     bytes += restore_tensors(job, contents, wanted.slices, {}, false);
   }
+  std::map<int, std::string> strings;
+  bytes += read_all_strings(job, contents, wanted.strings, mine, strings);
+  // From here on the application's memory changes.
+  if (extras.touched) {
+    for (const auto& [key, tensor] : state.tensors()) {
+      if (!wanted.kept.count(key)) extras.touched->keys.insert(key);
+    }
+  }
   together(*job.group, [&] {
     for (auto& one : mine.tensors) {
       if (one.make_room) one.make_room(one.tensor);
     }
+    for (const auto& one : mine.tensors) {
+      if (!one.tensor.strings) continue;
+      one.tensor.strings->set(WireReader(strings.at(one.stored)).get_all<std::string>());
+    }
   });
-  bytes += restore_strings(job, contents, wanted.strings, mine);
   bytes += restore_tensors(job, contents, wanted.slices, wanted.memories, true);
   job.group->all_reduce({&bytes, 1}, Group::Op::sum);
   report.bytes_read = bytes;
-  restore_savers(job, contents);
+  if (extras.savers) restore_savers(job, contents, extras.touched);
   std::set<std::string> of_savers;
   for (const auto& saver : job.options.savers) {
     if (!contents.meta || !contents.meta->savers.count(saver.name)) continue;

@@ -18,12 +18,32 @@ bool is_damage(const Error& error) {
          (error.code() == Code::not_found && (error.tensor().empty() || !error.path().empty()));
 }
 
+// Collective. What a damaged checkpoint has written to, the older one must have overwritten.
+void require_overwritten(const Job& job, const Touched& failed, const Touched& touched,
+                         const RestoreReport& report) {
+  together(*job.group, [&] {
+    const auto refuse = [&](const std::string& what) {
+      throw Error(Code::data_loss, cat(report.prefix, " has no ", what),
+                  "a newer, damaged checkpoint had it, so that it now holds what was not proved",
+                  "Restore into a fresh state, or set ManagerOptions::verify_first.")
+          .at(report.prefix);
+    };
+    for (const auto& key : failed.keys) {
+      if (!touched.keys.count(key)) refuse(cat("tensor '", key, "'"));
+    }
+    for (const auto& saver : failed.savers) {
+      if (!touched.savers.count(saver)) refuse(cat("data of saver '", saver, "'"));
+    }
+  });
+}
+
 }  // namespace
 
 // Collective.
-RestoreReport Series::restore_step(std::int64_t step, State& state, const RestoreOptions& options) {
+RestoreReport Series::restore_step(std::int64_t step, State& state, const RestoreOptions& options,
+                                   Touched* touched) {
   const auto contents = tell_contents(job, job.prefix(step));
-  auto report = restore_state(job, contents, state, options);
+  auto report = restore_state(job, contents, state, options, {.touched = touched});
   report.step = step;
   restored_step = step;
   if (const auto* entry = find(step)) head = entry->sequence;
@@ -94,14 +114,17 @@ std::optional<RestoreReport> CheckpointManager::restore_latest(State& state,
     if (choices.steps.empty() && choices.passed.empty()) return std::nullopt;
     const bool may_try = choices.passed.empty() || job.options.fall_back;
     int looks = 3;  // of a reader, at a directory that its owner changes
+    Touched failed;
     for (std::size_t i = 0; may_try && i < choices.steps.size(); ++i) {
       const auto step = choices.steps[i];
+      Touched touched;
+      std::optional<RestoreReport> report;
       try {
-        auto report = self.restore_step(step, state, options);
-        report.skipped = choices.passed;
-        return report;
+        report = self.restore_step(step, state, options, &touched);
       } catch (const Error& error) {
         if (!is_damage(error)) throw;
+        failed.keys.merge(touched.keys);
+        failed.savers.merge(touched.savers);
         if (looks-- > 0 && self.changed_meanwhile(step)) {
           choices = self.choose();
           i = static_cast<std::size_t>(-1);
@@ -110,7 +133,11 @@ std::optional<RestoreReport> CheckpointManager::restore_latest(State& state,
         self.remember_damage(step, error);
         choices.passed.push_back(cat("step ", step, ": ", error.what()));
         if (!job.options.fall_back) throw;
+        continue;
       }
+      require_overwritten(job, failed, touched, *report);
+      report->skipped = choices.passed;
+      return report;
     }
     std::string reasons;
     for (const auto& one : choices.passed) reasons += (reasons.empty() ? "" : "; ") + one;

@@ -79,13 +79,15 @@ class Restore {
         }
       }
       for (const auto& piece : round.local) {
-        if (is_mine(piece)) guard([&] { keep(piece); });
+        if (is_mine(piece)) guard(place_error_, [&] { keep(piece); });
       }
       for (const auto& step : round.steps) exchange(step);
     }
     file_.reset();
     agree(*job_.group, error_);
     check_runs();
+    // Only now: a value that has no place in memory may be a damaged one.
+    agree(*job_.group, place_error_);
     return bytes_read_;
   }
 
@@ -133,12 +135,12 @@ class Restore {
   }
 
   template <class F>
-  void guard(F&& function) {
+  void guard(std::optional<Error>& first, F&& function) {
     try {
       function();
     } catch (...) {
       const auto error = error_in_flight();
-      if (!error_) error_ = error;
+      if (!first) first = error;
     }
   }
 
@@ -163,7 +165,7 @@ class Restore {
       if (auto* place = place_of(piece, element_bytes())) bytes_ = {place, size};
     }
     if (bytes_.empty()) bytes_ = {buffer_.get(), size};
-    guard([&] { read_chunk(from); });
+    guard(error_, [&] { read_chunk(from); });
   }
 
   void read_chunk(const Stored& from) {
@@ -241,7 +243,7 @@ class Restore {
     job_.group->exchange(sends, receives);
     for (const auto& [piece, bytes] : to_place) {
       const auto& slice = memory_of(*piece);
-      guard([&, piece = piece, bytes = bytes] {
+      guard(place_error_, [&, piece = piece, bytes = bytes] {
         slice.memory->write(piece->box.relative_to(slice.box.start), bytes);
       });
     }
@@ -309,7 +311,7 @@ class Restore {
   int file_number_ = -1;
   std::vector<Run> runs_;
   std::int64_t bytes_read_ = 0;
-  std::optional<Error> error_;
+  std::optional<Error> error_, place_error_;  // of reading, of writing to memory
 };
 
 }  // namespace

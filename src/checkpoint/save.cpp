@@ -49,7 +49,8 @@ void Series::require_writable(const char* what) const {
 commit::Transaction Series::new_transaction(std::int64_t step, const FileLayout& layout) {
   const auto& options = job.options;
   const auto* there = find(step);
-  if (there && there->damage.empty() && is_pinned(*job.files, job.directory, job.naming, *there)) {
+  const bool sound = there && (there->damage.empty() || there->unreadable);
+  if (sound && is_pinned(*job.files, job.directory, job.naming, *there)) {
     throw Error(Code::already_exists,
                 cat("step ", step, " in ", job.directory.string(), " is pinned"),
                 "a pinned checkpoint is not replaced", "Unpin it, or save another step.")

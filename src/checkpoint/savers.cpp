@@ -26,6 +26,13 @@ Error of_saver(const RegisteredSaver& saver, std::string problem, std::string re
                "it was given.");
 }
 
+// The code of an error is for the caller of the save or restore: what an application meets in files
+// of its own says nothing of this checkpoint or its directory.
+Error as_its_own(const RegisteredSaver& saver, const Error& error) {
+  return Error(Code::invalid_argument, cat("saver '", saver.name, "': ", error.problem()),
+               error.reason(), error.way_out());
+}
+
 Bundle open_bundle(const Job& job, std::size_t number, const std::string& given,
                    const std::string& returned) {
   const auto& saver = job.options.savers[number];
@@ -146,15 +153,17 @@ void require_savers(Group& group, const std::vector<RegisteredSaver>& savers) {
   for (const auto& saver : savers) names += cat("'", saver.name, "' ");
   require_same(group, "the registered savers", names);
   std::set<std::string_view> seen;
-  for (const auto& saver : savers) {
-    const char* problem = saver.name.empty()                ? "has no name"
-                          : !saver.save || !saver.restore   ? "lacks a function"
-                          : !seen.insert(saver.name).second ? "is registered twice"
-                          : !is_utf8(saver.name)            ? "has a name that is not UTF-8"
-                                                            : nullptr;
-    if (!problem) continue;
-    throw Error(Code::invalid_argument, cat("saver '", saver.name, "' ", problem));
-  }
+  together(group, [&] {
+    for (const auto& saver : savers) {
+      const char* problem = saver.name.empty()                ? "has no name"
+                            : !saver.save || !saver.restore   ? "lacks a function"
+                            : !seen.insert(saver.name).second ? "is registered twice"
+                            : !is_utf8(saver.name)            ? "has a name that is not UTF-8"
+                                                              : nullptr;
+      if (!problem) continue;
+      throw Error(Code::invalid_argument, cat("saver '", saver.name, "' ", problem));
+    }
+  });
 }
 
 std::vector<StoredTensor> run_savers(const Job& job, const State& state, commit::Transaction& save,
@@ -165,7 +174,14 @@ std::vector<StoredTensor> run_savers(const Job& job, const State& state, commit:
   std::vector<Bundle> mine;
   for (std::size_t i = 0; i < savers.size(); ++i) {
     const auto prefix = save.saver_prefix(static_cast<int>(i)).string();
-    const auto returned = together(group, [&] { return savers[i].save(prefix); });
+    const auto returned = together(group, [&] {
+      try {
+        return savers[i].save(prefix);
+      } catch (const Error& error) {
+        if (error.code() != Code::busy && error.code() != Code::durability_unknown) throw;
+        throw as_its_own(savers[i], error);
+      }
+    });
     // Only now: every rank's bundles are written.
     together(group, [&] {
       for (const auto& one : returned) mine.push_back(open_bundle(job, i, prefix, one));
@@ -207,11 +223,19 @@ std::vector<StoredTensor> run_savers(const Job& job, const State& state, commit:
   return together(group, [&] { return adopt(job, mine, first, save); });
 }
 
-void restore_savers(const Job& job, const CheckpointContents& contents) {
+void restore_savers(const Job& job, const CheckpointContents& contents, Touched* touched) {
   if (!contents.meta) return;
   for (const auto& saver : job.options.savers) {
     if (!contents.meta->savers.count(saver.name)) continue;
-    together(*job.group, [&] { saver.restore(contents.prefix); });
+    if (touched) touched->savers.insert(saver.name);
+    together(*job.group, [&] {
+      try {
+        saver.restore(contents.prefix);
+      } catch (const Error& error) {
+        if (error.code() == Code::data_loss || error.code() == Code::communication) throw;
+        throw as_its_own(saver, error);
+      }
+    });
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include "cairn/contents.hpp"
 #include "checkpoint/job.hpp"
+#include "checkpoint/restore.hpp"
 #include "checkpoint/save_steps.hpp"
 
 namespace cairn {
@@ -20,7 +21,7 @@ void require_savers(Group&, const std::vector<RegisteredSaver>&);
 std::vector<StoredTensor> run_savers(const Job&, const State&, commit::Transaction&, FileLayout&,
                                      CheckpointMeta&);
 
-/// Collective. Calls the savers that took part in the checkpoint.
-void restore_savers(const Job&, const CheckpointContents&);
+/// Collective. Calls the savers that took part in the checkpoint; those are told to `touched`.
+void restore_savers(const Job&, const CheckpointContents&, Touched* touched);
 
 }  // namespace cairn

@@ -9,6 +9,7 @@
 #include "cairn/checkpoint_manager.hpp"
 #include "checkpoint/catalog.hpp"
 #include "checkpoint/job.hpp"
+#include "checkpoint/restore.hpp"
 #include "checkpoint/save_steps.hpp"
 #include "commit/ownership.hpp"
 
@@ -70,7 +71,7 @@ struct Series {
   };
   Choices choose();
   bool changed_meanwhile(std::int64_t step);
-  RestoreReport restore_step(std::int64_t step, State&, const RestoreOptions&);
+  RestoreReport restore_step(std::int64_t step, State&, const RestoreOptions&, Touched* = nullptr);
   void remember_damage(std::int64_t step, const Error&);
   const CatalogEntry* find(std::int64_t step) const;
 };

@@ -194,8 +194,10 @@ ParsedName parse_temp_name(std::string_view entry) {
   if (take(entry, "part-")) return parse_numbers(Kind::part, entry);
   if (take(entry, "record-")) return parse_numbers(Kind::record, entry);
   if (take(entry, "saver-")) {
+    // Five digits of ours, then whatever the saver chose, digits too.
     auto parsed = of_kind(Kind::saver_file);
-    const auto number = take_number(entry, 5);
+    auto digits = entry.substr(0, std::min<std::size_t>(5, entry.size()));
+    const auto number = take_number(digits, 5);
     if (!number) return {};
     parsed.number = *number;
     return parsed;

@@ -306,28 +306,40 @@ const OwnerRecord& Ownership::record() const { return impl_->record; }
 bool Ownership::atomic_rename() const { return impl_->renames; }
 void Ownership::forgo_renames() { impl_->forgo_renames(); }
 
+// Whether a file could belong to both.
+static bool share_files(const Naming& a, const Naming& b) {
+  if (a.numbered == b.numbered) return a.name == b.name;
+  return parse_prefix(a.numbered ? b.name : a.name, a.numbered ? a : b).has_value();
+}
+
 OwnedName OwnedName::take(std::shared_ptr<io::FileSystem> files, const io::Path& directory,
-                          const std::string& name, double wait_seconds,
+                          const Naming& name, double wait_seconds,
                           const OwnershipOptions& options) {
   struct Held {
     std::weak_ptr<Ownership> ownership;
-    std::map<std::string, std::weak_ptr<const std::string>> names;
+    std::vector<std::weak_ptr<const Naming>> names;
+    bool has(const Naming& name) const {
+      return std::any_of(names.begin(), names.end(), [&](const auto& other) {
+        const auto held = other.lock();
+        return held && share_files(*held, name);
+      });
+    }
   };
   static std::mutex mutex;
   static std::map<std::pair<const io::FileSystem*, io::Path>, Held> directories;
 
   OwnedName mine;
-  mine.name_ = std::make_shared<const std::string>(name);
+  mine.name_ = std::make_shared<const Naming>(name);
   const auto key = std::make_pair(static_cast<const io::FileSystem*>(files.get()), directory);
   {
     const std::lock_guard guard(mutex);
     std::erase_if(directories, [](const auto& entry) { return entry.second.ownership.expired(); });
     const auto held = directories.find(key);
-    if (held != directories.end() && held->second.names[name].expired()) {
+    if (held != directories.end() && !held->second.has(name)) {
       mine.ownership_ = held->second.ownership.lock();
       // A forked child has its parent's table, not its rights.
       if (mine.ownership_ && mine.ownership_->record().pid != ::getpid()) mine.ownership_.reset();
-      if (mine.ownership_) held->second.names[name] = mine.name_;
+      if (mine.ownership_) held->second.names.push_back(mine.name_);
     }
   }
   if (mine.ownership_) {
@@ -339,7 +351,7 @@ OwnedName OwnedName::take(std::shared_ptr<io::FileSystem> files, const io::Path&
   mine.ownership_ = std::make_shared<Ownership>(
       Ownership::take(std::move(files), directory, wait_seconds, options));
   const std::lock_guard guard(mutex);
-  directories[key] = {mine.ownership_, {{name, mine.name_}}};
+  directories[key] = {mine.ownership_, {mine.name_}};
   return mine;
 }
 

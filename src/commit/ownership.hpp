@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 
+#include "commit/names.hpp"
 #include "io/file_system.hpp"
 
 namespace cairn::commit {
@@ -79,7 +80,7 @@ class OwnedName {
  public:
   /// As Ownership::take. A name that this process already holds is as busy as another process's.
   static OwnedName take(std::shared_ptr<io::FileSystem> files, const io::Path& directory,
-                        const std::string& name, double wait_seconds,
+                        const Naming& name, double wait_seconds,
                         const OwnershipOptions& options = {});
 
   void check() const { ownership_->check(); }
@@ -87,7 +88,7 @@ class OwnedName {
 
  private:
   std::shared_ptr<Ownership> ownership_;
-  std::shared_ptr<const std::string> name_;  // held as long as it lives
+  std::shared_ptr<const Naming> name_;  // held as long as it lives
 };
 
 }  // namespace cairn::commit

@@ -214,7 +214,9 @@ void remove_temp(io::FileSystem& fs, const io::Path& temp) {
       fs.sync_directory(temp);
       records_gone = true;
     }
-    if (parse_temp_name(file).kind == ParsedName::Kind::foreign) {
+    const auto status = fs.status(temp / file);
+    if (parse_temp_name(file).kind == ParsedName::Kind::foreign ||
+        (status && status->is_directory)) {
       foreign = true;
     } else {
       fs.remove(temp / file);

@@ -79,6 +79,10 @@ LocalTensor patches(std::vector<LocalTensor> slices) {
                 "Use nothing(dtype, shape) for a rank that holds none.");
   }
   for (const auto& one : slices) {
+    if (one.unresolved) {
+      throw Error(Code::invalid_argument, "patches() was given ragged or rank-private data",
+                  "it has no slices before ranks meet");
+    }
     if (!one.strings) continue;
     throw Error(Code::invalid_argument, "patches() was given strings",
                 "a string tensor is whole on each rank that has it");

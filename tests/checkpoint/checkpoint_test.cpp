@@ -88,6 +88,47 @@ TEST_P(Faces, ANewRunGoesOnNumberingAndDoesNotOverwriteBlindly) {
   });
 }
 
+TEST_P(Faces, AReturnToAnEarlierOneFreesTheNumbersBehindIt) {
+  on_ranks([&](std::shared_ptr<Group> group) {
+    Rows rows(*group, 1, 1);
+    Checkpoint checkpoint(group, rows.state, options_);
+    for (rows.epoch = 1; rows.epoch <= 3; ++rows.epoch) checkpoint.save("/run/ckpt");
+    // As after a job that died once 2 and 3 were complete: 1 is what this one goes on from.
+    Rows again(*group, 0, 0);
+    Checkpoint other(group, again.state, options_);
+    checkpoint = Checkpoint(group, rows.state, options_);  // gives the directory up
+    other.restore("/run/ckpt-1").assert_consumed();
+    again.epoch = 22;
+    EXPECT_EQ(other.save("/run/ckpt"), "/run/ckpt-2");
+    EXPECT_EQ(other.save("/run/ckpt"), "/run/ckpt-3");
+    other.read("/run/ckpt-2").expect_partial();
+    EXPECT_EQ(again.epoch, 22);
+  });
+}
+
+TEST_P(Faces, OneNameNumberedAndNot) {
+  on_ranks([&](std::shared_ptr<Group> group) {
+    Rows rows(*group, 1, 1);
+    Checkpoint checkpoint(group, rows.state, options_);
+    EXPECT_EQ(checkpoint.save("/run/ckpt"), "/run/ckpt-1");
+    EXPECT_EQ(checkpoint.write("/run/ckpt"), "/run/ckpt");
+    EXPECT_EQ(checkpoint.save("/run/ckpt"), "/run/ckpt-2");
+    EXPECT_CAIRN_ERROR(checkpoint.write("/run/ckpt-2"), Code::busy, "/run");
+  });
+}
+
+TEST_P(Faces, OptionsThatDifferBetweenRanksAreOneError) {
+  on_ranks([&](std::shared_ptr<Group> group) {
+    if (group->size() == 1) return;
+    Rows rows(*group, 1, 1);
+    Checkpoint checkpoint(group, rows.state, options_);
+    checkpoint.write("/run/x");
+    RestoreOptions restore;
+    if (group->rank() == 1) restore.rename["epoch"] = "u";
+    EXPECT_CAIRN_ERROR(checkpoint.read("/run/x", restore), Code::disagreement, "options");
+  });
+}
+
 TEST_P(Faces, WriteReplacesAndTouchesNothingElse) {
   on_ranks([&](std::shared_ptr<Group> group) {
     Rows rows(*group, 1, 1);
@@ -182,6 +223,43 @@ TEST_P(Faces, NothingInCommonIsNoticed) {
     EXPECT_CAIRN_ERROR(checkpoint.read("/run/all").assert_nontrivial_match(), Code::not_found,
                        "nothing of the state is in /run/all");
     EXPECT_EQ(unrelated, 1);
+  });
+}
+
+TEST_P(Faces, SaversRestoreOnceWhateverIsAddedLater) {
+  on_ranks([&](std::shared_ptr<Group> group) {
+    Rows rows(*group, 5, 3);
+    int restored = 0;
+    auto options = options_;
+    options.savers.push_back({"s", [](const std::string&) { return std::vector<std::string>{}; },
+                              [&](const std::string&) { ++restored; }});
+    Checkpoint(group, rows.state, options).write("/run/all");
+    State state;
+    Checkpoint checkpoint(group, state, options);
+    auto status = checkpoint.read("/run/all");
+    std::int64_t epoch = 0;
+    state.add("epoch", epoch);
+    status.fill().expect_partial();
+    EXPECT_EQ(epoch, 3);
+    EXPECT_EQ(restored, 1);
+  });
+}
+
+TEST_P(Faces, ARenamedKeyIsNotFoundByItsVariablesName) {
+  on_ranks([&](std::shared_ptr<Group> group) {
+    Rows rows(*group, 5, 3);
+    Checkpoint(group, rows.state, options_).write("/run/all");
+    std::int64_t age = 44;
+    State state;
+    state.add("age", age).name("age", "epoch");
+    Checkpoint checkpoint(group, state, options_);
+    RestoreOptions restore;
+    restore.rename["age"] = "not there";
+    EXPECT_THAT(checkpoint.read("/run/all", restore).expect_partial().missing_keys(),
+                ElementsAre("age"));
+    EXPECT_EQ(age, 44);
+    checkpoint.read("/run/all").expect_partial();
+    EXPECT_EQ(age, 3);
   });
 }
 

@@ -269,6 +269,91 @@ TEST_P(Savers, WhatIsNoBundleOfTheirsIsAnErrorThatNamesThem) {
   });
 }
 
+TEST_P(Savers, AnyNameThatBeginsWithThePrefixIsClearedAway) {
+  on_ranks([&](std::shared_ptr<Group> group) {
+    auto options = options_;
+    options.savers.push_back({"digits",
+                              [&](const std::string& prefix) {
+                                const auto mine = cat(prefix, 7, group->rank());
+                                BundleWriter writer(mine, files_);
+                                writer.add_strings(cat("own/", group->rank()), {1}, {{"x"}});
+                                writer.finish();
+                                return std::vector<std::string>{mine};
+                              },
+                              [](const std::string&) {}});
+    State none;
+    CheckpointManager manager(group, "/run/", options);
+    manager.save(1, none);
+  });
+  for (const auto& name : files_->list("/run"))
+    EXPECT_FALSE((name.find("temp") != name.npos)) << name;
+}
+
+TEST_P(Savers, ADirectoryOfASaverIsNoReasonToRefuseLaterSaves) {
+  on_ranks([&](std::shared_ptr<Group> group) {
+    auto options = options_;
+    bool bad = true;
+    options.savers.push_back({"folder",
+                              [&](const std::string& prefix) {
+                                if (!bad) return std::vector<std::string>{};
+                                if (group->rank() == 0) files_->create_directory(prefix + "-x");
+                                throw Error(Code::busy, "a nested manager is busy");
+                                return std::vector<std::string>{};
+                              },
+                              [](const std::string&) {}});
+    std::int64_t value = 1;
+    State state;
+    state.add("value", value);
+    CheckpointManager manager(group, "/run", options);
+    EXPECT_CAIRN_ERROR(manager.save(1, state), Code::invalid_argument,
+                       "saver 'folder': a nested manager is busy");
+    bad = false;
+    manager.save(1, state);
+    manager.restore(1, state);
+  });
+}
+
+TEST_P(Savers, AFallbackOverwritesAllThatTheDamagedOneTouched) {
+  on_ranks([&](std::shared_ptr<Group> group) {
+    std::vector<double> u(2000, 1. * group->rank()), extra(2000, 7.);
+    const auto rows = [&](std::vector<double>& values) {
+      return slice(values.data(), {group->size(), 2000}, {group->rank(), 0}, {1, 2000});
+    };
+    State old_state, new_state;
+    old_state.add("u", rows(u));
+    new_state.add("u", rows(u)).add("extra", rows(extra));
+    for (const bool verify_first : {false, true}) {
+      auto options = options_;
+      options.verify_first = verify_first;
+      options.name = verify_first ? "verified" : "ckpt";
+      CheckpointManager manager(group, "/run", options);
+      manager.save(1, old_state);
+      manager.save(2, new_state);
+      const auto at = manager.open(2).find("u")->slices.back();
+      if (group->rank() == 0) {
+        for (const auto& name : files_->list("/run")) {
+          if (!name.starts_with(cat(options.name, "-2.data-0000", at.file))) continue;
+          const auto file = files_->open_write(io::Path("/run") / name);
+          std::byte byte;
+          file->read_at(at.offset + 9, {&byte, 1});
+          byte ^= std::byte{1};
+          file->write_at(at.offset + 9, {&byte, 1});
+        }
+      }
+      group->barrier();
+      RestoreOptions restore;
+      restore.may_be_missing = {"extra"};
+      if (verify_first) {
+        EXPECT_THAT(manager.restore_latest(new_state, restore)->kept_keys, ElementsAre("extra"));
+      } else {
+        EXPECT_CAIRN_ERROR(manager.restore_latest(new_state, restore), Code::data_loss,
+                           "ckpt-1 has no tensor 'extra'");
+        EXPECT_EQ(manager.restore_latest(old_state)->step, 1);
+      }
+    }
+  });
+}
+
 TEST_P(Savers, BadRegistrations) {
   on_ranks([&](std::shared_ptr<Group> group) {
     const auto save = [](const std::string&) { return std::vector<std::string>{}; };
@@ -280,6 +365,10 @@ TEST_P(Savers, BadRegistrations) {
     };
     EXPECT_CAIRN_ERROR(make({{"", save, restore}}), Code::invalid_argument, "has no name");
     EXPECT_CAIRN_ERROR(make({{"a", save, nullptr}}), Code::invalid_argument, "lacks a function");
+    const auto on_last = group->rank() == group->size() - 1;
+    EXPECT_CAIRN_ERROR(
+        make({{"a", save, on_last ? std::function<void(const std::string&)>() : restore}}),
+        Code::invalid_argument, "lacks a function");
     EXPECT_CAIRN_ERROR(make({{"a", save, restore}, {"a", save, restore}}), Code::invalid_argument,
                        "registered twice");
     if (group->size() > 1) {
