@@ -209,10 +209,10 @@ class Crash : public testing::TestWithParam<Story> {
 // Sanitizers look at the code, not at the states: one interleaving shows them all of it.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr unsigned seeds = 1;
-constexpr std::size_t recovery_stride = 9;
+constexpr std::size_t recovery_stride = 15, choice_stride = 3;
 #else
 constexpr unsigned seeds = 3;
-constexpr std::size_t recovery_stride = 2;
+constexpr std::size_t recovery_stride = 2, choice_stride = 1;
 #endif
 
 TEST_P(Crash, AtEveryFileOperation) {
@@ -221,7 +221,7 @@ TEST_P(Crash, AtEveryFileOperation) {
     const auto end = recorded->operation_count();
     for (std::size_t stop = 0; stop <= end; ++stop) {
       const auto choices = recorded->crash_choices(stop);
-      for (std::size_t c = 0; c < choices.size(); ++c) {
+      for (std::size_t c = 0; c < choices.size(); c += choice_stride) {
         // The first two are all kept and all lost; they also recover on several ranks.
         const int ranks = c < 2 && stop % 5 == seed ? 3 : 1;
         if (!survives(*recorded, stop, choices[c], stop == end, ranks, cat("seed ", seed, ": "))) {
