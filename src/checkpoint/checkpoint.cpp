@@ -72,8 +72,7 @@ struct LoadStatus::Impl {
   State* state;
   CheckpointContents contents;
   RestoreOptions options;
-  std::shared_ptr<std::int64_t> counter;  // null: not wanted
-  std::set<std::string> seen;             // keys of this rank's state that were looked for
+  std::set<std::string> seen;  // keys of this rank's state that were looked for
   std::vector<std::string> unused, missing;
   bool matched = false;  // a key of any rank's state
   bool expected = false;
@@ -88,21 +87,18 @@ struct LoadStatus::Impl {
     }
   }
 
-  // Collective.
-  void fill(bool first) {
+  // Collective. The first time with the counter, if it is wanted.
+  void fill(bool first, std::int64_t* counter = nullptr) {
     State added;
     for (const auto& [key, tensor] : state->tensors()) {
-      if (seen.count(key)) continue;
-      added.add(key, tensor);
-      const auto name = state->objects().names.find(key);
-      if (name != state->objects().names.end()) added.name(key, name->second);
+      if (!seen.count(key)) added.add(key, tensor);
     }
     for (const auto& [key, name] : state->objects().names) {
       if (added.find(key)) added.name(key, name);
     }
     const auto ours = static_cast<std::int64_t>(added.tensors().size());
     if (all_reduce(*job.group, ours, Group::Op::max) == 0 && !first) return;
-    if (first && counter) {
+    if (counter) {
       together(*job.group, [&] { added.add(counter_key, *counter); });
     }
     // Savers restore once: what they restored the application may have changed since.
@@ -212,7 +208,7 @@ struct Checkpoint::Impl {
   std::shared_ptr<Group> group;
   State* state;
   ManagerOptions options;
-  std::shared_ptr<std::int64_t> counter = std::make_shared<std::int64_t>(0);
+  std::int64_t counter = 0;
   std::unique_ptr<Series> numbered, single;  // where the last save() and write() went
   io::Path restored;                         // the last restore()'s, until a save goes on from it
 
@@ -271,15 +267,14 @@ struct Checkpoint::Impl {
       settle_io_ranks(status->job);
       status->state = state;
       status->options = restore;
-      // Not the counter itself: a restore may fail half way.
-      if (with_counter) status->counter = std::make_shared<std::int64_t>(*counter);
       const auto found =
           from_root(*group, [&] { return checkpoint_in(*status->job.files, whole).string(); });
       status->contents = tell_contents(status->job, found);
-      status->expected = true;  // until it is known
-      status->fill(true);
+      status->expected = true;          // until it is known
+      auto restored_counter = counter;  // a restore may fail half way
+      status->fill(true, with_counter ? &restored_counter : nullptr);
       if (with_counter) {
-        *counter = *status->counter;
+        counter = restored_counter;
         restored = io::Path(found);
       }
       status->expected = false;
@@ -311,19 +306,19 @@ std::string Checkpoint::save(const std::filesystem::path& prefix) {
   return guarded(*self.group, [&] {
     const auto whole = checked_prefix(*self.group, prefix);
     auto& series = self.series(self.numbered, whole, true);
-    require_same(*self.group, "the save counter", cat(*self.counter));
+    require_same(*self.group, "the save counter", cat(self.counter));
     self.go_on_from_restored(series);
-    series.call_before_save(*self.counter + 1);
-    ++*self.counter;
+    series.call_before_save(self.counter + 1);
+    ++self.counter;
     try {
       auto state = together(*self.group, [&] {
         auto with_counter = *self.state;
-        with_counter.add(counter_key, *self.counter);
+        with_counter.add(counter_key, self.counter);
         return with_counter;
       });
-      return self.save(series, *self.counter, state);
+      return self.save(series, self.counter, state);
     } catch (const Error& error) {
-      if (error.code() != Code::durability_unknown) --*self.counter;
+      if (error.code() != Code::durability_unknown) --self.counter;
       throw;
     }
   });
@@ -347,7 +342,7 @@ LoadStatus Checkpoint::read(const std::filesystem::path& path, const RestoreOpti
   return impl_->load(path, options, false);
 }
 
-std::int64_t Checkpoint::save_counter() const { return *impl_->counter; }
+std::int64_t Checkpoint::save_counter() const { return impl_->counter; }
 
 std::optional<std::string> latest_checkpoint(const std::shared_ptr<Group>& group,
                                              const std::filesystem::path& directory,
@@ -355,7 +350,7 @@ std::optional<std::string> latest_checkpoint(const std::shared_ptr<Group>& group
   if (!group) throw Error(Code::invalid_argument, "the group of latest_checkpoint is null");
   const auto files = file_system ? std::move(file_system) : io::posix_file_system();
   return guarded(*group, [&]() -> std::optional<std::string> {
-    const auto whole = std::filesystem::absolute(directory).lexically_normal();
+    const auto whole = together(*group, [&] { return checked_directory(directory); });
     require_same(*group, "the directory", whole.string());
     const auto found = from_root(*group, [&]() -> std::string {
       if (!files->status(whole)) return "";

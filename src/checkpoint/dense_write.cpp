@@ -33,24 +33,24 @@ class DenseWrite {
       if (job_.rank() == maker) job_.files->create(path)->close();
     });
     if (plan_.writers[static_cast<std::size_t>(job_.rank())])
-      guard([&] { file_ = job_.files->open_write(path); });
+      error_.guard([&] { file_ = job_.files->open_write(path); });
     for (const auto& round : plan_.exchange.rounds) {
       begin(round);
       for (const auto& piece : round.local) {
-        if (writer_of(piece) == job_.rank()) guard([&] { copy(piece); });
+        if (writer_of(piece) == job_.rank()) error_.guard([&] { copy(piece); });
       }
       for (const auto& step : round.steps) exchange(step);
       for (const auto& [chunk, run] : in_hand_) {
-        guard([&, number = chunk, bytes = run.bytes] { write(number, bytes); });
+        error_.guard([&, number = chunk, bytes = run.bytes] { write(number, bytes); });
       }
     }
-    guard([&] {
+    error_.guard([&] {
       if (!file_) return;
       file_->sync();
       file_->close();
     });
     file_.reset();
-    agree(*job_.group, error_);
+    agree(*job_.group, error_.first());
     return std::move(entries_);
   }
 
@@ -78,6 +78,11 @@ class DenseWrite {
   // Once rounds have begun, a rank that threw would leave the others waiting for its messages: all
   // memory is taken before, and errors are kept until everybody has moved everything.
   void allocate() {
+    for (const auto* tensor : tensors_) {
+      auto& bases = bases_.emplace_back();
+      if (!tensor) continue;
+      for (const auto& slice : tensor->slices) bases.push_back(slice.memory->contiguous());
+    }
     const auto me = job_.rank();
     std::int64_t hand = 0, out = 0, in = 0;
     for (const auto& round : plan_.exchange.rounds) {
@@ -108,16 +113,6 @@ class DenseWrite {
     arrived_ = take(in);
   }
 
-  template <class F>
-  void guard(F&& function) {
-    try {
-      function();
-    } catch (...) {
-      const auto error = error_in_flight();
-      if (!error_) error_ = error;
-    }
-  }
-
   // A run that this rank completes in this round. Where it lies in the application's memory as it
   // is to be written, `bytes` is there, and the buffer is not used.
   struct Hand {
@@ -144,7 +139,9 @@ class DenseWrite {
   // Where a piece lies in the application's memory, if it is one run of bytes there.
   const std::byte* place_of(const plan::Piece& piece) const {
     const auto& slice = slice_of(piece);
-    const auto* base = slice.memory->contiguous();
+    const auto& target = target_of(piece);
+    const auto* base =
+        bases_[static_cast<std::size_t>(target.tensor)][static_cast<std::size_t>(target.id)];
     if (!base) return nullptr;
     const auto at = run_at(piece.box.relative_to(slice.box.start), slice.box.extent);
     return at ? base + *at * item_of(piece) : nullptr;
@@ -189,7 +186,7 @@ class DenseWrite {
       if (target_of(piece).rank == job_.rank()) {
         const auto* bytes = place_of(piece);
         if (!bytes) {
-          guard([&] { fetch(piece, packing); });
+          error_.guard([&] { fetch(piece, packing); });
           bytes = packing;
           packing += size;
         }
@@ -207,7 +204,7 @@ class DenseWrite {
     if (sends.empty() && receives.empty()) return;
     job_.group->exchange(sends, receives);
     for (const auto& [piece, bytes] : to_place) {
-      guard([&, piece = piece, bytes = bytes] { place(*piece, bytes); });
+      error_.guard([&, piece = piece, bytes = bytes] { place(*piece, bytes); });
     }
   }
 
@@ -238,12 +235,13 @@ class DenseWrite {
   const Job& job_;
   const DensePlan& plan_;
   const int file_number_;
-  std::vector<const LocalTensor*> tensors_;  // of this rank; null where it has none
+  std::vector<const LocalTensor*> tensors_;           // of this rank; null where it has none
+  std::vector<std::vector<const std::byte*>> bases_;  // of their slices; null: not one run of bytes
   std::unique_ptr<std::byte[]> buffer_, packed_, arrived_;
   std::map<int, Hand> in_hand_;  // by chunk: those of this round
   std::unique_ptr<io::File> file_;
   std::vector<StoredTensor> entries_;
-  std::optional<Error> error_;
+  KeptError error_;
 };
 
 }  // namespace

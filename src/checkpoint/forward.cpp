@@ -79,12 +79,12 @@ class Forward {
   std::vector<StoredTensor> run() {
     meet();
     if (job_.is_io_rank()) {
-      guard([&] { write_files(*job_.files, save_, out_); });
+      error_.guard([&] { write_files(*job_.files, save_, out_); });
       receive_all();
     } else {
       send_all();
     }
-    agree(group_, error_);
+    agree(group_, error_.first());
     if (!job_.is_io_rank()) return {};
     auto entries = std::move(out_.entries);
     for (auto& sender : senders_) {
@@ -103,19 +103,8 @@ class Forward {
     std::vector<std::uint32_t> checksums = {};  // of the bytes of each entry, as they arrived
   };
 
-  // Once frames move, a rank that threw would leave the others waiting for its messages: all memory
-  // is taken before, and errors are kept until everybody has moved everything.
-  template <class F>
-  void guard(F&& function) {
-    try {
-      function();
-    } catch (...) {
-      const auto error = error_in_flight();
-      if (!error_) error_ = error;
-    }
-  }
-
-  // Collective. Io ranks hear what will come, and all memory is taken.
+  // Collective. Io ranks hear what will come, and all memory is taken: once frames move, a rank
+  // that threw would leave the others waiting for its messages, and errors are kept to the end.
   void meet() {
     const auto me = job_.rank();
     std::vector<std::pair<int, std::string>> lists;
@@ -162,7 +151,7 @@ class Forward {
     for (const auto& frame : stream_.frames) {
       std::span<const std::byte> bytes(buffers_.front().get(),
                                        static_cast<std::size_t>(frame.bytes));
-      guard([&] {
+      error_.guard([&] {
         auto* packing = buffers_.front().get();
         for (auto p = frame.first; p < frame.end; ++p) {
           const auto& piece = stream_.pieces[p];
@@ -218,7 +207,7 @@ class Forward {
       if (!receives.empty()) group_.exchange({}, receives);
       for (std::size_t i = 0; i < active.size(); ++i) {
         if (!active[i]) continue;
-        guard([&] { write_frame(*active[i], buffers_[i].get()); });
+        error_.guard([&] { write_frame(*active[i], buffers_[i].get()); });
         ++active[i]->next;
       }
     }
@@ -241,7 +230,7 @@ class Forward {
 
   void finish(Sender& sender) {
     const auto message = group_.receive(sender.rank);
-    guard([&] {
+    error_.guard([&] {
       if (error_) return;
       sender.file->finish();
       const auto sent = WireReader(message).get_all<std::uint32_t>();
@@ -265,7 +254,7 @@ class Forward {
   Stream stream_;                         // of the others
   std::vector<std::uint32_t> checksums_;  // of the others: by entry
   std::vector<Buffer> buffers_;
-  std::optional<Error> error_;
+  KeptError error_;
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "cairn/log.hpp"
 #include "checkpoint/contents_reader.hpp"
 #include "checkpoint/pins.hpp"
+#include "checkpoint/prefix.hpp"
 #include "checkpoint/recovery.hpp"
 #include "checkpoint/restore.hpp"
 #include "checkpoint/savers.hpp"
@@ -31,16 +32,6 @@ std::string policy_parameters(const ManagerOptions& options) {
   const auto stated =
       options.policy ? options.policy->parameters() : ShardByTaskPolicy().parameters();
   return stated ? cat("'", *stated, "'") : "none that it states";
-}
-
-io::Path checked_directory(const io::Path& directory) {
-  if (directory.empty()) {
-    throw Error(Code::invalid_argument, "the directory of a CheckpointManager is empty", "",
-                "Write . for the current one.");
-  }
-  // Programs may change their current directory later.
-  const auto whole = std::filesystem::absolute(directory).lexically_normal();
-  return whole.has_filename() || !whole.has_relative_path() ? whole : whole.parent_path();
 }
 
 }  // namespace

@@ -6,6 +6,16 @@
 
 namespace cairn {
 
+io::Path checked_directory(const io::Path& directory) {
+  if (directory.empty()) {
+    throw Error(Code::invalid_argument, "the directory of checkpoints is empty", "",
+                "Write . for the current one.");
+  }
+  // Programs may change their current directory later.
+  const auto whole = std::filesystem::absolute(directory).lexically_normal();
+  return whole.has_filename() || !whole.has_relative_path() ? whole : whole.parent_path();
+}
+
 io::Path checked_prefix(Group& group, const io::Path& prefix) {
   const auto whole = together(group, [&] {
     if (!prefix.has_filename()) {

@@ -79,15 +79,15 @@ class Restore {
         }
       }
       for (const auto& piece : round.local) {
-        if (is_mine(piece)) guard(place_error_, [&] { keep(piece); });
+        if (is_mine(piece)) place_error_.guard([&] { keep(piece); });
       }
       for (const auto& step : round.steps) exchange(step);
     }
     file_.reset();
-    agree(*job_.group, error_);
+    agree(*job_.group, error_.first());
     check_runs();
     // Only now: a value that has no place in memory may be a damaged one.
-    agree(*job_.group, place_error_);
+    agree(*job_.group, place_error_.first());
     return bytes_read_;
   }
 
@@ -134,16 +134,6 @@ class Restore {
     arrived_ = take(in);
   }
 
-  template <class F>
-  void guard(std::optional<Error>& first, F&& function) {
-    try {
-      function();
-    } catch (...) {
-      const auto error = error_in_flight();
-      if (!first) first = error;
-    }
-  }
-
   // Where a box lies in the application's memory, if it is one run of bytes there.
   std::byte* place_of(const plan::Piece& piece, std::int64_t element_bytes) const {
     const auto& slice = memory_of(piece);
@@ -165,7 +155,7 @@ class Restore {
       if (auto* place = place_of(piece, element_bytes())) bytes_ = {place, size};
     }
     if (bytes_.empty()) bytes_ = {buffer_.get(), size};
-    guard(error_, [&] { read_chunk(from); });
+    error_.guard([&] { read_chunk(from); });
   }
 
   void read_chunk(const Stored& from) {
@@ -243,7 +233,7 @@ class Restore {
     job_.group->exchange(sends, receives);
     for (const auto& [piece, bytes] : to_place) {
       const auto& slice = memory_of(*piece);
-      guard(place_error_, [&, piece = piece, bytes = bytes] {
+      place_error_.guard([&, piece = piece, bytes = bytes] {
         slice.memory->write(piece->box.relative_to(slice.box.start), bytes);
       });
     }
@@ -311,7 +301,7 @@ class Restore {
   int file_number_ = -1;
   std::vector<Run> runs_;
   std::int64_t bytes_read_ = 0;
-  std::optional<Error> error_, place_error_;  // of reading, of writing to memory
+  KeptError error_, place_error_;  // of reading, of writing to memory
 };
 
 }  // namespace

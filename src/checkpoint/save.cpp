@@ -45,17 +45,21 @@ void Series::require_writable(const char* what) const {
               "Make it without ManagerOptions::read_only.");
 }
 
+void Series::require_not_pinned(std::int64_t step) const {
+  const auto* there = find(step);
+  const bool sound = there && (there->damage.empty() || there->unreadable);
+  if (!sound || !is_pinned(*job.files, job.directory, job.naming, *there)) return;
+  throw Error(Code::already_exists,
+              cat("step ", step, " in ", job.directory.string(), " is pinned"),
+              "a pinned checkpoint is not replaced", "Unpin it, or save another step.")
+      .at(job.prefix(step).string());
+}
+
 // Rank 0: whether this step may be saved, and under which number of files.
 commit::Transaction Series::new_transaction(std::int64_t step, const FileLayout& layout) {
   const auto& options = job.options;
   const auto* there = find(step);
-  const bool sound = there && (there->damage.empty() || there->unreadable);
-  if (sound && is_pinned(*job.files, job.directory, job.naming, *there)) {
-    throw Error(Code::already_exists,
-                cat("step ", step, " in ", job.directory.string(), " is pinned"),
-                "a pinned checkpoint is not replaced", "Unpin it, or save another step.")
-        .at(job.prefix(step).string());
-  }
+  require_not_pinned(step);
   const bool left_behind =
       there && ((!there->damage.empty() && !there->unreadable) || there->superseded ||
                 there->volatile_commit || (restored_step && step > *restored_step));
@@ -210,29 +214,39 @@ std::string Series::save(std::int64_t step, const State& given, const SaveOption
     const bool forwards = !job.served_by.empty();
     std::vector<StoredTensor> entries;
     if (forwards) entries = forward_shards(job, state, local, layout, prepared.save);
+    const auto finish = [&] {
+      std::move(runs.begin(), runs.end(), std::back_inserter(entries));
+      std::move(others.begin(), others.end(), std::back_inserter(entries));
+      leave_record(job, prepared.save, prepared.meta, layout, entries);
+    };
     const auto checksums = together(group, [&] {
       if (!forwards) entries = write_shards(job, state, local, layout, prepared.save);
       // What was written for others says nothing of this rank's own replicas.
       static const std::vector<StoredTensor> none;
-      return replica_checksums(state, covered.replicas, local.strings, forwards ? none : entries);
+      auto own =
+          replica_checksums(state, covered.replicas, local.strings, forwards ? none : entries);
+      if (!covered.replicas.any) finish();
+      return own;
     });
     if (covered.replicas.any) {
       replicas_suspect = replicas.divergence_is_error;
       compare_replicas(job, state, covered.replicas, checksums, prepared.save.prefix().string());
       replicas_suspect = false;
+      together(group, finish);
     }
     ++replica_turn;
-    together(group, [&] {
-      std::move(runs.begin(), runs.end(), std::back_inserter(entries));
-      std::move(others.begin(), others.end(), std::back_inserter(entries));
-      leave_record(job, prepared.save, prepared.meta, layout, entries);
-    });
     auto tensors = merge_entries(group, std::move(entries));
     together(group, [&] {
       if (!job.root()) return;
       const auto sealed =
           seal_index(std::move(tensors), prepared.meta, layout.data_files, prepared.save.num_files);
       ownership->check();
+      // It may have been pinned meanwhile; nobody pins or unpins while it is replaced.
+      std::optional<PinLock> pins;
+      if (find(step)) {
+        pins = PinLock::take(*job.files, job.directory, job.options.owner_wait_seconds);
+        require_not_pinned(step);
+      }
       try {
         commit::publish(*job.files, prepared.save, sealed.index, sealed.own_files);
         committed = true;

@@ -58,12 +58,16 @@ struct Held {
   std::vector<std::string> whole, sliced;  // keys
 };
 
-std::vector<Held> tell(Group& group, const std::vector<Bundle>& mine, const State& state,
-                       std::set<std::string>& state_keys) {
+// Collective, of what all ranks' savers wrote.
+struct Told {
+  std::vector<Held> bundles;
+  std::vector<int> files;     // by rank: data files
+  std::vector<bool> records;  // by rank: whether it leaves a part record
+};
+
+Told tell(Group& group, const std::vector<Bundle>& mine, int files, bool record) {
   WireWriter message;
-  std::vector<std::string> keys;
-  for (const auto& [key, tensor] : state.tensors()) keys.push_back(key);
-  message.put(keys);
+  message.put(files).put(record);
   for (const auto& [saver, contents] : mine) {
     std::vector<std::string> whole, sliced;
     for (const auto& tensor : contents.tensors) {
@@ -71,24 +75,26 @@ std::vector<Held> tell(Group& group, const std::vector<Bundle>& mine, const Stat
     }
     message.put(std::uint64_t{saver}).put(contents.prefix).put(whole).put(sliced);
   }
-  std::vector<Held> all;
+  Told told;
   for (const auto& text : all_gather(group, message.take())) {
     WireReader reader(text);
-    for (auto& key : reader.get_all<std::string>()) state_keys.insert(std::move(key));
+    told.files.push_back(reader.get<int>());
+    told.records.push_back(reader.get<bool>());
     while (!reader.empty()) {
       Held held;
       held.saver = static_cast<std::size_t>(reader.get<std::uint64_t>());
       held.prefix = reader.get<std::string>();
       held.whole = reader.get_all<std::string>();
       held.sliced = reader.get_all<std::string>();
-      all.push_back(std::move(held));
+      told.bundles.push_back(std::move(held));
     }
   }
-  return all;
+  return told;
 }
 
+// Local: against what this rank's state holds.
 void require_new(const std::vector<RegisteredSaver>& savers, const std::vector<Held>& all,
-                 const std::set<std::string>& state_keys) {
+                 const State& state) {
   std::map<std::string, const Held*> whole, any;
   std::set<std::string> prefixes;
   for (const auto& held : all) {
@@ -98,7 +104,7 @@ void require_new(const std::vector<RegisteredSaver>& savers, const std::vector<H
     }
     const auto check = [&](const std::string& key, bool is_whole) {
       const auto other = any.find(key);
-      if (state_keys.count(key)) {
+      if (state.find(key)) {
         throw of_saver(saver, cat("tensor '", key, "' is in the state, too"), "").of_tensor(key);
       }
       if (other != any.end() && (is_whole || whole.count(key))) {
@@ -187,22 +193,24 @@ std::vector<StoredTensor> run_savers(const Job& job, const State& state, commit:
       for (const auto& one : returned) mine.push_back(open_bundle(job, i, prefix, one));
     });
   }
-  std::set<std::string> state_keys;
-  const auto all = tell(group, mine, state, state_keys);
-  require_new(savers, all, state_keys);  // the same on all ranks
+  const auto told = tell(group, mine, files_of(mine), layout.writer >= 0 || !mine.empty());
+  together(group, [&] { require_new(savers, told.bundles, state); });
   for (const auto& saver : savers) meta.savers[saver.name];
-  for (const auto& held : all) {
+  for (const auto& held : told.bundles) {
     auto& keys = meta.savers[savers[held.saver].name];
     keys.insert(held.whole.begin(), held.whole.end());
     keys.insert(held.sliced.begin(), held.sliced.end());
   }
-  std::vector<std::int64_t> counts(static_cast<std::size_t>(group.size()), 0);
-  counts[static_cast<std::size_t>(group.rank())] = files_of(mine);
-  group.all_reduce(counts, Group::Op::sum);
-  int first = layout.data_files;
+  int first = 0;
+  layout.writers = 0;
   for (int rank = 0; rank < group.size(); ++rank) {
-    if (rank < group.rank()) first += static_cast<int>(counts[static_cast<std::size_t>(rank)]);
-    layout.data_files += static_cast<int>(counts[static_cast<std::size_t>(rank)]);
+    const bool leaves_record = told.records[static_cast<std::size_t>(rank)];
+    if (rank == group.rank()) {
+      first = layout.data_files;
+      layout.writer = leaves_record ? layout.writers : -1;
+    }
+    layout.data_files += told.files[static_cast<std::size_t>(rank)];
+    layout.writers += leaves_record;
   }
   save.num_files = std::stoi(from_root(group, [&] {
     auto grown = save;
@@ -210,16 +218,6 @@ std::vector<StoredTensor> run_savers(const Job& job, const State& state, commit:
     commit::avoid_counts_in_use(*job.files, grown);
     return std::to_string(grown.num_files);
   }));
-  // Who has entries leaves a record of them.
-  std::vector<std::int64_t> writes(static_cast<std::size_t>(group.size()), 0);
-  writes[static_cast<std::size_t>(group.rank())] = layout.writer >= 0 || !mine.empty();
-  group.all_reduce(writes, Group::Op::sum);
-  layout.writers = 0;
-  for (int rank = 0; rank < group.size(); ++rank) {
-    const bool is_writer = writes[static_cast<std::size_t>(rank)] != 0;
-    if (rank == group.rank()) layout.writer = is_writer ? layout.writers : -1;
-    layout.writers += is_writer;
-  }
   return together(group, [&] { return adopt(job, mine, first, save); });
 }
 

@@ -61,6 +61,7 @@ struct Series {
   };
   Prepared prepare(std::int64_t step, const FileLayout&);
   commit::Transaction new_transaction(std::int64_t step, const FileLayout&);
+  void require_not_pinned(std::int64_t step) const;
   bool withdraw(const commit::Transaction&, bool committed);
   void after_commit(const Prepared&, bool volatile_commit);
   void collect(const commit::Transaction&);

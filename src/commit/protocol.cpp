@@ -195,6 +195,8 @@ void clean_up(io::FileSystem& fs, const Transaction& save) {
 
 void remove_checkpoint(io::FileSystem& fs, const io::Path& directory, const Naming& name,
                        std::int64_t step) {
+  // What a clean-up has left could bring an older index back.
+  remove_stale(fs, {directory, name, step, "", 0, true});
   remove_if_there(fs, directory / index_name(prefix_name(name, step)));
   fs.sync_directory(directory);
   for (const auto& file : fs.list(directory)) {

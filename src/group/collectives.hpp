@@ -49,6 +49,26 @@ auto together(Group& group, F&& function) {
   }
 }
 
+/// The first error of work that must go on, because other ranks wait for this one's messages. What
+/// it kept goes to agree() when everybody has moved everything.
+class KeptError {
+ public:
+  template <class F>
+  void guard(F&& function) {
+    try {
+      function();
+    } catch (...) {
+      const auto error = error_in_flight();
+      if (!first_) first_ = error;
+    }
+  }
+  explicit operator bool() const { return first_.has_value(); }
+  const std::optional<Error>& first() const { return first_; }
+
+ private:
+  std::optional<Error> first_;
+};
+
 /// Combines the strings of all ranks along a binomial tree; the result is on rank 0, others get "".
 /// combine(a, b) joins neighbours: a of lower ranks, b of higher ones. What it throws reaches all.
 std::string reduce_to_root(Group& group, std::string mine,

@@ -291,6 +291,7 @@ TEST_P(Faces, PathsThatAreNoCheckpoints) {
     EXPECT_CAIRN_ERROR(checkpoint.save("/run/"), Code::invalid_argument, "is no prefix");
     EXPECT_CAIRN_ERROR(checkpoint.write("/run/a[b"), Code::invalid_argument, "contains '['");
     EXPECT_EQ(latest_checkpoint(group, "/nowhere", files_), std::nullopt);
+    EXPECT_CAIRN_ERROR(latest_checkpoint(group, "", files_), Code::invalid_argument, "is empty");
     if (group->size() > 1) {
       EXPECT_CAIRN_ERROR(checkpoint.write(cat("/run/rank-", group->rank())), Code::disagreement,
                          "ranks disagree on the prefix");
