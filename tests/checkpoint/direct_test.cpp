@@ -327,6 +327,22 @@ TEST_F(Direct, OnlyTheLatestOldIndexComesBack) {
   EXPECT_EQ(latest(), 2);
 }
 
+// What the tidying after an overwrite has left must not bring back a step that retention removed.
+TEST_F(Direct, ARemovedStepStaysAway) {
+  save(10, 1);
+  {
+    auto options = options_on(disk_);
+    options.max_to_keep = 1;
+    One one(options);
+    disk_->inject({Code::io, "remove", "record-", 0, 1});
+    one.save(10, 2);
+    EXPECT_THAT(listing(), testing::Contains(HasSubstr(".part_"))) << "tidying failed";
+    one.save(20, 3);
+  }
+  EXPECT_EQ(latest(), 3);
+  for (const auto& name : listing()) EXPECT_EQ(name.find("ckpt-10"), name.npos) << name;
+}
+
 TEST_F(Direct, PinsAreKept) {
   auto options = options_on(disk_);
   options.max_to_keep = 1;

@@ -110,6 +110,30 @@ TEST_P(Pins, APinnedCheckpointIsNotReplaced) {
   });
 }
 
+TEST_P(Pins, APinThatIsMadeDuringASaveCounts) {
+  options_.overwrite = true;
+  bool pins = false;  // for rank 0
+  run_threads(GetParam(), [&](std::shared_ptr<Group> group) {
+    auto options = options_;
+    const auto save = [&, group](const std::string&) -> std::vector<std::string> {
+      if (group->rank() == 0 && pins) {
+        const auto catalog = scan_catalog(*files_, "/run", "ckpt");
+        add_pin(*files_, "/run", "ckpt", catalog.back());
+      }
+      return {};
+    };
+    options.savers.push_back({"pins", save, [](const std::string&) {}});
+    Rank rank(group, options);
+    rank.save(1);
+    if (group->rank() == 0) pins = true;
+    expect_error(Code::already_exists, HasSubstr("step 1 in /run is pinned"),
+                 [&] { rank.save(1); });
+    if (group->rank() == 0) pins = false;
+    rank.manager.unpin(1);
+    rank.save(1);
+  });
+}
+
 TEST_P(Pins, AReaderPinsNothing) {
   job([](Rank& rank) { rank.save(1); });
   options_.read_only = true;
