@@ -313,7 +313,7 @@ void expect_promises(const std::vector<ShardableTensor>& given, std::int64_t lim
     for (const auto& [key, slices] : shard) {
       for (const auto& [box, piece] : slices) {
         if (may_be_cut(piece)) continue;
-        const bool whole = std::any_of(given.begin(), given.end(), [&](const auto& tensor) {
+        const bool whole = std::any_of(given.begin(), given.end(), [&piece = piece](const auto& tensor) {
           return tensor.key == piece.key && tensor.slice == piece.slice;
         });
         ASSERT_TRUE(whole) << key << " was cut";
