@@ -5,7 +5,7 @@
 
 #include "base/wire.hpp"
 #include "cairn/contents.hpp"
-#include "checkpoint/dense.hpp"
+#include "checkpoint/save/dense.hpp"
 #include "sharding/coverage.hpp"
 
 namespace cairn {

@@ -9,7 +9,7 @@
 #include "cairn/group.hpp"
 #include "cairn/restore_options.hpp"
 #include "cairn/state.hpp"
-#include "checkpoint/find_tensor.hpp"
+#include "checkpoint/restore/find_tensor.hpp"
 
 namespace cairn {
 

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "cairn/checkpoint_manager.hpp"
-#include "checkpoint/catalog.hpp"
+#include "checkpoint/directory/catalog.hpp"
 #include "checkpoint/job.hpp"
-#include "checkpoint/restore.hpp"
-#include "checkpoint/save_steps.hpp"
+#include "checkpoint/restore/restore.hpp"
+#include "checkpoint/save/save_steps.hpp"
 #include "commit/ownership.hpp"
 
 namespace cairn {

@@ -4,8 +4,8 @@
 
 #include "base/text.hpp"
 #include "checkpoint/on_mesh.hpp"
-#include "checkpoint/prefix.hpp"
-#include "checkpoint/restore.hpp"
+#include "checkpoint/directory/prefix.hpp"
+#include "checkpoint/restore/restore.hpp"
 #include "checkpoint/series.hpp"
 #include "group/collectives.hpp"
 

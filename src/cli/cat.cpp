@@ -7,8 +7,8 @@
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
-#include "checkpoint/find_tensor.hpp"
-#include "checkpoint/read_tensor.hpp"
+#include "checkpoint/restore/find_tensor.hpp"
+#include "checkpoint/tools/read_tensor.hpp"
 #include "cli/command.hpp"
 #include "cli/elements.hpp"
 #include "cli/print.hpp"

@@ -4,8 +4,8 @@
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
-#include "checkpoint/catalog.hpp"
-#include "checkpoint/contents_reader.hpp"
+#include "checkpoint/directory/catalog.hpp"
+#include "checkpoint/tools/contents_reader.hpp"
 #include "cli/command.hpp"
 #include "cli/print.hpp"
 #include "cli/target.hpp"

@@ -4,7 +4,7 @@
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
-#include "checkpoint/pins.hpp"
+#include "checkpoint/directory/pins.hpp"
 #include "cli/command.hpp"
 #include "cli/target.hpp"
 #include "commit/names.hpp"

@@ -4,7 +4,7 @@
 #include <map>
 
 #include "base/text.hpp"
-#include "checkpoint/contents_reader.hpp"
+#include "checkpoint/tools/contents_reader.hpp"
 #include "cli/command.hpp"
 #include "cli/graph.hpp"
 #include "cli/print.hpp"

@@ -1,5 +1,5 @@
 // cairn verify: every byte of a checkpoint, or of all in a directory.
-#include "checkpoint/verify.hpp"
+#include "checkpoint/tools/verify.hpp"
 
 #include <algorithm>
 #include <iostream>

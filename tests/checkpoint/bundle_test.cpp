@@ -9,7 +9,7 @@
 #include "base/text.hpp"
 #include "cairn/checkpoint_manager.hpp"
 #include "cairn/group.hpp"
-#include "checkpoint/verify.hpp"
+#include "checkpoint/tools/verify.hpp"
 #include "commit/names.hpp"
 #include "io/expect_error.hpp"
 #include "io/memory.hpp"

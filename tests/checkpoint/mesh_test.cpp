@@ -8,7 +8,7 @@
 #include "base/text.hpp"
 #include "cairn/checkpoint_manager.hpp"
 #include "cairn/mesh.hpp"
-#include "checkpoint/contents_reader.hpp"
+#include "checkpoint/tools/contents_reader.hpp"
 #include "group/threads.hpp"
 #include "io/memory.hpp"
 #include "support/sample_state.hpp"

@@ -1,5 +1,5 @@
 // Retention and pins through the manager, beside other processes, and over crashes.
-#include "checkpoint/pins.hpp"
+#include "checkpoint/directory/pins.hpp"
 
 #include <gmock/gmock.h>
 

@@ -5,7 +5,7 @@
 
 #include "cairn/checkpoint_manager.hpp"
 #include "cairn/log.hpp"
-#include "checkpoint/read_tensor.hpp"
+#include "checkpoint/tools/read_tensor.hpp"
 #include "group/threads.hpp"
 #include "io/memory.hpp"
 #include "support/sample_state.hpp"

@@ -4,7 +4,7 @@
 #include <random>
 
 #include "cairn/checkpoint.hpp"
-#include "checkpoint/replicas.hpp"
+#include "checkpoint/save/replicas.hpp"
 #include "replicas_kit.hpp"
 
 namespace cairn {

@@ -6,7 +6,7 @@
 
 #include "cairn/checkpoint.hpp"
 #include "cairn/sharded_save.hpp"
-#include "checkpoint/verify.hpp"
+#include "checkpoint/tools/verify.hpp"
 #include "replicas_kit.hpp"
 #include "support/n_to_m.hpp"
 

@@ -1,5 +1,5 @@
 // What stays, by the pure function: against the rules written once more, and over long histories.
-#include "checkpoint/retention.hpp"
+#include "checkpoint/directory/retention.hpp"
 
 #include <gmock/gmock.h>
 

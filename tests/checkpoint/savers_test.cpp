@@ -10,7 +10,7 @@
 #include "base/text.hpp"
 #include "cairn/bundle.hpp"
 #include "cairn/checkpoint.hpp"
-#include "checkpoint/verify.hpp"
+#include "checkpoint/tools/verify.hpp"
 #include "group/threads.hpp"
 #include "io/expect_error.hpp"
 #include "io/memory.hpp"

@@ -9,8 +9,8 @@
 
 #include "base/text.hpp"
 #include "cairn/sharded_save.hpp"
-#include "checkpoint/contents_reader.hpp"
-#include "checkpoint/read_tensor.hpp"
+#include "checkpoint/tools/contents_reader.hpp"
+#include "checkpoint/tools/read_tensor.hpp"
 #include "group/threads.hpp"
 #include "io/memory.hpp"
 #include "support/sample_state.hpp"

@@ -12,7 +12,7 @@
 
 #include "base/text.hpp"
 #include "cairn/cairn.hpp"
-#include "checkpoint/contents_reader.hpp"
+#include "checkpoint/tools/contents_reader.hpp"
 #include "group/threads.hpp"
 #include "io/file_system.hpp"
 #include "support/sample_state.hpp"

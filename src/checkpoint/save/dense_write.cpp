@@ -1,0 +1,255 @@
+// The dense half of a save: rounds in which pieces of slices travel to the writers of runs.
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+
+#include "base/checksum.hpp"
+#include "cairn/error.hpp"
+#include "checkpoint/save/dense.hpp"
+#include "group/collectives.hpp"
+#include "model/runs.hpp"
+
+namespace cairn {
+namespace {
+
+// Small enough that the bytes are still in the cache when they are written after the checksum.
+constexpr std::size_t piece_bytes = std::size_t{1} << 20;
+
+class DenseWrite {
+ public:
+  DenseWrite(const Job& job, const State& state, const DensePlan& plan, int file_number)
+      : job_(job), plan_(plan), file_number_(file_number) {
+    std::unordered_map<std::string_view, const LocalTensor*> by_key;
+    for (const auto& [key, tensor] : state.tensors()) by_key[key] = &tensor;
+    for (const auto& tensor : plan.tensors) tensors_.push_back(by_key[tensor.key]);
+  }
+
+  std::vector<StoredTensor> run(const io::Path& path) {
+    const auto maker = plan_.exchange.chunks.front().rank;
+    together(*job_.group, [&] {
+      allocate();
+      if (job_.rank() == maker) job_.files->create(path)->close();
+    });
+    if (plan_.writers[static_cast<std::size_t>(job_.rank())])
+      error_.guard([&] { file_ = job_.files->open_write(path); });
+    for (const auto& round : plan_.exchange.rounds) {
+      begin(round);
+      for (const auto& piece : round.local) {
+        if (writer_of(piece) == job_.rank()) error_.guard([&] { copy(piece); });
+      }
+      for (const auto& step : round.steps) exchange(step);
+      for (const auto& [chunk, run] : in_hand_) {
+        error_.guard([&, number = chunk, bytes = run.bytes] { write(number, bytes); });
+      }
+    }
+    error_.guard([&] {
+      if (!file_) return;
+      file_->sync();
+      file_->close();
+    });
+    file_.reset();
+    agree(*job_.group, error_.first());
+    return std::move(entries_);
+  }
+
+ private:
+  const plan::Chunk& chunk_of(const plan::Piece& piece) const {
+    return plan_.exchange.chunks[static_cast<std::size_t>(piece.chunk)];
+  }
+  int writer_of(const plan::Piece& piece) const { return chunk_of(piece).rank; }
+  const plan::Target& target_of(const plan::Piece& piece) const {
+    return plan_.slices[static_cast<std::size_t>(piece.target)];
+  }
+  const LocalSlice& slice_of(const plan::Piece& piece) const {
+    const auto& target = target_of(piece);
+    const auto& tensor = *tensors_[static_cast<std::size_t>(target.tensor)];
+    return tensor.slices[static_cast<std::size_t>(target.id)];
+  }
+  std::int64_t item_of(const plan::Piece& piece) const {
+    return plan_.runs[static_cast<std::size_t>(chunk_of(piece).source)].element_bytes;
+  }
+  DType dtype_of_run(const plan::Chunk& chunk) const {
+    const auto tensor = plan_.runs[static_cast<std::size_t>(chunk.source)].tensor;
+    return plan_.tensors[static_cast<std::size_t>(tensor)].dtype;
+  }
+
+  // Once rounds have begun, a rank that threw would leave the others waiting for its messages: all
+  // memory is taken before, and errors are kept until everybody has moved everything.
+  void allocate() {
+    for (const auto* tensor : tensors_) {
+      auto& bases = bases_.emplace_back();
+      if (!tensor) continue;
+      for (const auto& slice : tensor->slices) bases.push_back(slice.memory->contiguous());
+    }
+    const auto me = job_.rank();
+    std::int64_t hand = 0, out = 0, in = 0;
+    for (const auto& round : plan_.exchange.rounds) {
+      std::int64_t round_hand = 0;
+      for (const auto number : round.chunks) {
+        const auto& chunk = plan_.exchange.chunks[static_cast<std::size_t>(number)];
+        if (chunk.rank == me) round_hand += chunk.bytes;
+      }
+      hand = std::max(hand, round_hand);
+      for (const auto& piece : round.local) {
+        if (writer_of(piece) == me) out = std::max(out, piece.bytes);
+      }
+      for (const auto& step : round.steps) {
+        std::int64_t step_out = 0, step_in = 0;
+        for (const auto& piece : step) {
+          if (target_of(piece).rank == me) step_out += piece.bytes;
+          if (writer_of(piece) == me) step_in += piece.bytes;
+        }
+        out = std::max(out, step_out), in = std::max(in, step_in);
+      }
+    }
+    // Not initialised: what is never used is never touched.
+    const auto take = [](std::int64_t bytes) {
+      return std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(bytes));
+    };
+    buffer_ = take(hand);
+    packed_ = take(out);
+    arrived_ = take(in);
+  }
+
+  // A run that this rank completes in this round. Where it lies in the application's memory as it
+  // is to be written, `bytes` is there, and the buffer is not used.
+  struct Hand {
+    std::byte* buffer;
+    const std::byte* bytes;
+  };
+
+  void begin(const plan::Round& round) {
+    in_hand_.clear();
+    auto* at = buffer_.get();
+    for (const auto number : round.chunks) {
+      const auto& chunk = plan_.exchange.chunks[static_cast<std::size_t>(number)];
+      if (chunk.rank != job_.rank()) continue;
+      in_hand_[number] = {at, at};
+      at += chunk.bytes;
+    }
+    for (const auto& piece : round.local) {
+      const auto mine = in_hand_.find(piece.chunk);
+      if (mine == in_hand_.end() || piece.box != chunk_of(piece).box) continue;
+      if (const auto* place = place_of(piece)) mine->second.bytes = place;
+    }
+  }
+
+  // Where a piece lies in the application's memory, if it is one run of bytes there.
+  const std::byte* place_of(const plan::Piece& piece) const {
+    const auto& slice = slice_of(piece);
+    const auto& target = target_of(piece);
+    const auto* base =
+        bases_[static_cast<std::size_t>(target.tensor)][static_cast<std::size_t>(target.id)];
+    if (!base) return nullptr;
+    const auto at = run_at(piece.box.relative_to(slice.box.start), slice.box.extent);
+    return at ? base + *at * item_of(piece) : nullptr;
+  }
+
+  // Where it goes in a run in the buffer, if it is one run of bytes there.
+  std::byte* destination_of(const plan::Piece& piece) const {
+    const auto& chunk = chunk_of(piece);
+    const auto at = run_at(piece.box.relative_to(chunk.box.start), chunk.box.extent);
+    return at ? in_hand_.at(piece.chunk).buffer + *at * item_of(piece) : nullptr;
+  }
+
+  void fetch(const plan::Piece& piece, std::byte* out) const {
+    const auto& slice = slice_of(piece);
+    slice.memory->read(piece.box.relative_to(slice.box.start), out);
+  }
+
+  // Into a run of the buffer, from row-major bytes of the piece.
+  void place(const plan::Piece& piece, const std::byte* bytes) const {
+    const auto& chunk = chunk_of(piece);
+    auto* run = in_hand_.at(piece.chunk).buffer;
+    host_memory(dtype_of_run(chunk), run, run, chunk.box.extent, {})
+        ->write(piece.box.relative_to(chunk.box.start), bytes);
+  }
+
+  void copy(const plan::Piece& piece) {
+    const auto& hand = in_hand_.at(piece.chunk);
+    if (hand.bytes != hand.buffer) return;
+    if (auto* out = destination_of(piece)) return fetch(piece, out);
+    fetch(piece, packed_.get());
+    place(piece, packed_.get());
+  }
+
+  void exchange(const std::vector<plan::Piece>& step) {
+    std::vector<Group::Send> sends;
+    std::vector<Group::Receive> receives;
+    std::vector<std::pair<const plan::Piece*, const std::byte*>> to_place;
+    auto* packing = packed_.get();
+    auto* arriving = arrived_.get();
+    for (const auto& piece : step) {
+      const auto size = static_cast<std::size_t>(piece.bytes);
+      if (target_of(piece).rank == job_.rank()) {
+        const auto* bytes = place_of(piece);
+        if (!bytes) {
+          error_.guard([&] { fetch(piece, packing); });
+          bytes = packing;
+          packing += size;
+        }
+        sends.push_back({writer_of(piece), {bytes, size}});
+      }
+      if (writer_of(piece) != job_.rank()) continue;
+      auto* out = destination_of(piece);
+      if (!out) {
+        out = arriving;
+        to_place.emplace_back(&piece, arriving);
+        arriving += size;
+      }
+      receives.push_back({target_of(piece).rank, {out, size}});
+    }
+    if (sends.empty() && receives.empty()) return;
+    job_.group->exchange(sends, receives);
+    for (const auto& [piece, bytes] : to_place) {
+      error_.guard([&, piece = piece, bytes = bytes] { place(*piece, bytes); });
+    }
+  }
+
+  void write(int number, const std::byte* bytes) {
+    if (error_) return;
+    const auto& chunk = plan_.exchange.chunks[static_cast<std::size_t>(number)];
+    const auto& run = plan_.runs[static_cast<std::size_t>(chunk.source)];
+    const auto& tensor = plan_.tensors[static_cast<std::size_t>(run.tensor)];
+    StoredSlice stored;
+    stored.box = run.box;
+    stored.file = file_number_;
+    stored.offset = plan_.offsets[static_cast<std::size_t>(chunk.source)];
+    stored.size = chunk.bytes;
+    std::span rest(bytes, static_cast<std::size_t>(chunk.bytes));
+    for (auto at = stored.offset; !rest.empty();) {
+      const auto piece = rest.first(std::min(piece_bytes, rest.size()));
+      stored.crc32c = crc32c(piece, stored.crc32c);
+      file_->write_at(at, piece);
+      at += static_cast<std::int64_t>(piece.size());
+      rest = rest.subspan(piece.size());
+    }
+    if (entries_.empty() || entries_.back().key != tensor.key) {
+      entries_.push_back({tensor.key, tensor.dtype, tensor.shape, false, {}, ""});
+    }
+    entries_.back().slices.push_back(std::move(stored));
+  }
+
+  const Job& job_;
+  const DensePlan& plan_;
+  const int file_number_;
+  std::vector<const LocalTensor*> tensors_;           // of this rank; null where it has none
+  std::vector<std::vector<const std::byte*>> bases_;  // of their slices; null: not one run of bytes
+  std::unique_ptr<std::byte[]> buffer_, packed_, arrived_;
+  std::map<int, Hand> in_hand_;  // by chunk: those of this round
+  std::unique_ptr<io::File> file_;
+  std::vector<StoredTensor> entries_;
+  KeptError error_;
+};
+
+}  // namespace
+
+std::vector<StoredTensor> write_dense(const Job& job, const State& state, const DensePlan& plan,
+                                      int file_number, const io::Path& path) {
+  if (plan.bytes == 0) return {};
+  return DenseWrite(job, state, plan, file_number).run(path);
+}
+
+}  // namespace cairn

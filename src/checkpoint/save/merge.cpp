@@ -1,0 +1,126 @@
+// Merge: the entries of all ranks become one index.
+#include <algorithm>
+
+#include "base/checksum.hpp"
+#include "base/text.hpp"
+#include "cairn/error.hpp"
+#include "checkpoint/tools/contents_reader.hpp"
+#include "checkpoint/messages.hpp"
+#include "checkpoint/save/save_steps.hpp"
+#include "format/bundle/index.hpp"
+#include "format/bundle/meta.hpp"
+#include "format/bundle/strings.hpp"
+#include "group/collectives.hpp"
+#include "model/runs.hpp"
+#include "sharding/coverage.hpp"
+
+namespace cairn {
+namespace {
+
+// Makes one plain entry of the runs of it that several ranks wrote. They cover the tensor, and come
+// ascending by box: as long as each is one run of the row-major array, that is also by offset.
+void join_runs(StoredTensor& tensor) {
+  StoredSlice joined = tensor.slices.front();
+  const auto item = static_cast<std::int64_t>(dtype_size(tensor.dtype));
+  std::int64_t end = 0;
+  std::uint32_t crc = 0;
+  for (const auto& run : tensor.slices) {
+    const auto at = run_at(run.box, tensor.shape);
+    if (item == 0 || !at || *at != end / item || run.offset != joined.offset + end ||
+        run.file != joined.file) {
+      throw Error(Code::internal, cat("entries of tensor '", tensor.key,
+                                      "' are no runs of one array: ", box_text(run.box)))
+          .of_tensor(tensor.key);
+    }
+    crc = crc32c_combine(crc, run.crc32c, static_cast<std::uint64_t>(run.size));
+    end += run.size;
+  }
+  joined.box = Box::whole(tensor.shape);
+  joined.size = end;
+  joined.crc32c = crc;
+  tensor.slices = {std::move(joined)};
+}
+
+}  // namespace
+
+std::vector<StoredTensor> join_entries(std::vector<StoredTensor> entries) {
+  std::stable_sort(entries.begin(), entries.end(),
+                   [](const auto& a, const auto& b) { return a.key < b.key; });
+  std::vector<StoredTensor> joined;
+  for (auto& entry : entries) {
+    if (joined.empty() || joined.back().key != entry.key) {
+      joined.push_back(std::move(entry));
+      continue;
+    }
+    auto& tensor = joined.back();
+    tensor.sliced |= entry.sliced;
+    if (tensor.dtype != entry.dtype || tensor.shape != entry.shape) {
+      throw Error(Code::internal, cat("entries of tensor '", tensor.key, "' disagree"))
+          .of_tensor(tensor.key);
+    }
+    for (auto& slice : entry.slices) tensor.slices.push_back(std::move(slice));
+  }
+  for (auto& tensor : joined) {
+    std::sort(tensor.slices.begin(), tensor.slices.end(),
+              [](const auto& a, const auto& b) { return a.box < b.box; });
+    const auto whole = Box::whole(tensor.shape);
+    std::vector<Box> boxes;
+    for (const auto& slice : tensor.slices) boxes.push_back(slice.box);
+    if (const auto twice = find_overlap(boxes)) {
+      throw Error(Code::internal, cat("entries of tensor '", tensor.key,
+                                      "' overlap: ", box_text(boxes[twice->first]), " and ",
+                                      box_text(boxes[twice->second])))
+          .of_tensor(tensor.key);
+    }
+    if (const auto gap = find_gap(whole, boxes)) {
+      throw Error(Code::internal,
+                  cat("entries of tensor '", tensor.key, "' leave out ", box_text(*gap)))
+          .of_tensor(tensor.key);
+    }
+    if (!tensor.sliced && tensor.slices.size() > 1) join_runs(tensor);
+    tensor.sliced = tensor.slices.size() > 1 || tensor.slices.front().box != whole;
+  }
+  return joined;
+}
+
+std::vector<StoredTensor> merge_entries(Group& group, std::vector<StoredTensor> mine) {
+  WireWriter writer;
+  put(writer, mine);
+  // The tree joins runs of entries; order within does not matter, since join_entries sorts once.
+  const auto all = reduce_to_root(group, writer.take(), [](std::string low, std::string high) {
+    return std::move(low) + high;
+  });
+  std::vector<StoredTensor> merged;
+  together(group, [&] {
+    if (group.rank() != 0) return;
+    WireReader reader(all);
+    merged = join_entries(get_stored(reader));
+  });
+  return merged;
+}
+
+Sealed seal_index(std::vector<StoredTensor> tensors, const CheckpointMeta& meta, int data_files,
+                  int num_files) {
+  Sealed sealed;
+  const std::string text = bundle::encode_meta(meta);
+  const auto stored_meta = bundle::encode_strings({&text, 1});
+  StoredSlice slice;
+  slice.file = data_files;
+  slice.size = static_cast<std::int64_t>(stored_meta.bytes.size());
+  slice.crc32c = stored_meta.crc32c;
+  tensors.push_back({std::string(bundle::meta_key), DType::string, {}, false, {slice}, ""});
+  // Files of a number that an overwritten step needed; TensorFlow's merge counts on each of them
+  // being referenced.
+  for (int file = data_files + 1; file < num_files; ++file) {
+    StoredSlice nothing;
+    nothing.box = Box::whole({0});
+    nothing.file = file;
+    tensors.push_back({filler_key(file), DType::uint8, {0}, false, {nothing}, ""});
+    sealed.own_files.push_back({file, ""});
+  }
+  sealed.index = bundle::build_index(num_files, tensors);
+  sealed.own_files.push_back({data_files, stored_meta.bytes + sealed.index});
+  return sealed;
+}
+
+}  // namespace cairn

@@ -1,0 +1,288 @@
+// A save, in the order in which it happens: CheckpointManager::save is the table of contents.
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <cmath>
+
+#include "base/text.hpp"
+#include "base/wire.hpp"
+#include "cairn/log.hpp"
+#include "checkpoint/objects.hpp"
+#include "checkpoint/directory/pins.hpp"
+#include "checkpoint/directory/recovery.hpp"
+#include "checkpoint/resolve.hpp"
+#include "checkpoint/directory/retention.hpp"
+#include "checkpoint/save/savers.hpp"
+#include "checkpoint/series.hpp"
+#include "commit/names.hpp"
+#include "group/collectives.hpp"
+
+namespace cairn {
+
+#ifndef CAIRN_VERSION
+#define CAIRN_VERSION "unknown"
+#endif
+
+namespace {
+
+double now_seconds() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+// Of all bits, so that ranks agree on NaN too.
+std::string metric_text(const std::optional<double>& metric) {
+  if (!metric) return "none";
+  return cat(*metric,
+             std::isnan(*metric) ? "" : cat(", bits ", std::bit_cast<std::uint64_t>(*metric)));
+}
+
+}  // namespace
+
+void Series::require_writable(const char* what) const {
+  if (!job.options.read_only) return;
+  throw Error(Code::invalid_argument, cat("a read-only manager cannot ", what),
+              cat("it does not own ", job.directory.string()),
+              "Make it without ManagerOptions::read_only.");
+}
+
+void Series::require_not_pinned(std::int64_t step) const {
+  const auto* there = find(step);
+  const bool sound = there && (there->damage.empty() || there->unreadable);
+  if (!sound || !is_pinned(*job.files, job.directory, job.naming, *there)) return;
+  throw Error(Code::already_exists,
+              cat("step ", step, " in ", job.directory.string(), " is pinned"),
+              "a pinned checkpoint is not replaced", "Unpin it, or save another step.")
+      .at(job.prefix(step).string());
+}
+
+// Rank 0: whether this step may be saved, and under which number of files.
+commit::Transaction Series::new_transaction(std::int64_t step, const FileLayout& layout) {
+  const auto& options = job.options;
+  const auto* there = find(step);
+  require_not_pinned(step);
+  const bool left_behind =
+      there && ((!there->damage.empty() && !there->unreadable) || there->superseded ||
+                there->volatile_commit || (restored_step && step > *restored_step));
+  if (there && !left_behind && !options.overwrite) {
+    throw Error(Code::already_exists, cat("step ", step, " exists in ", job.directory.string()),
+                "it is whole and nothing has superseded it",
+                "Save another step, use another directory, or set ManagerOptions::overwrite.")
+        .at(job.prefix(step).string());
+  }
+  constexpr std::int64_t slack_bytes = std::int64_t{4} << 20;  // index, records, metadata
+  const auto free = job.files->free_bytes(job.directory);
+  if (free < layout.total_bytes + slack_bytes) {
+    throw Error(
+        Code::no_space,
+        cat("step ", step, " needs ", bytes_text(static_cast<double>(layout.total_bytes)), " in ",
+            job.directory.string(), ", where ", bytes_text(static_cast<double>(free)), " are free"),
+        "nothing was written", "Free space, or keep fewer checkpoints (max_to_keep).")
+        .at(job.directory.string());
+  }
+  commit::Transaction save{job.directory,         job.naming,        step, commit::new_uuid(),
+                           layout.data_files + 1, !job.atomic_rename};
+  commit::avoid_counts_in_use(*job.files, save);
+  ownership->check();
+  if (unwithdrawn) {
+    commit::abandon(*job.files, *unwithdrawn);
+    unwithdrawn.reset();
+  }
+  commit::begin(*job.files, save);
+  return save;
+}
+
+// Collective.
+Series::Prepared Series::prepare(std::int64_t step, const FileLayout& layout) {
+  const auto message = from_root(*job.group, [&] {
+    const auto save = new_transaction(step, layout);
+    for (const auto& entry : catalog) last_sequence = std::max(last_sequence, entry.sequence);
+    const auto sequence = ++last_sequence;
+    return WireWriter()
+        .put(save.uuid)
+        .put(save.num_files)
+        .put(sequence)
+        .put(head)
+        .put(now_seconds())
+        .take();
+  });
+  WireReader reader(message);
+  Prepared prepared;
+  prepared.save = {job.directory, job.naming, step, reader.get<std::string>(), 0};
+  prepared.save.num_files = reader.get<int>();
+  prepared.save.direct = !job.atomic_rename;
+  prepared.meta.step = step;
+  prepared.meta.sequence = reader.get<std::int64_t>();
+  prepared.meta.parent = reader.get<std::int64_t>();
+  prepared.meta.wall_time_seconds = reader.get<double>();
+  prepared.meta.version = CAIRN_VERSION;
+  prepared.meta.ranks = job.group->size();
+  prepared.meta.policy = policy;
+  prepared.meta.uuid = prepared.save.uuid;
+  return prepared;
+}
+
+// Collective, after all ranks have failed alike. Whether nobody will ever roll the save forward.
+bool Series::withdraw(const commit::Transaction& save, bool committed) {
+  std::int64_t done = 1;
+  if (job.root() && !committed) {
+    try {
+      commit::abandon(*job.files, save);
+    } catch (const Error& error) {
+      log(LogLevel::warning, cat("while removing what a failed save left: ", error.what()));
+      unwithdrawn = save;
+      done = 0;
+    }
+  }
+  job.group->all_reduce({&done, 1}, Group::Op::min);
+  return done != 0;
+}
+
+// Rank 0, step 7. The checkpoint counts already: what fails here is said, not thrown.
+void Series::after_commit(const Prepared& prepared, bool volatile_commit) {
+  std::erase_if(catalog, [&](const auto& entry) { return entry.step == prepared.save.step; });
+  CatalogEntry entry;
+  entry.step = prepared.save.step;
+  entry.sequence = prepared.meta.sequence;
+  entry.wall_time_seconds = prepared.meta.wall_time_seconds;
+  entry.num_files = prepared.save.num_files;
+  entry.ranks = prepared.meta.ranks;
+  entry.parent = prepared.meta.parent;
+  entry.identity = prepared.meta.uuid;
+  entry.metric = prepared.meta.metric;
+  entry.ours = true;
+  entry.volatile_commit = volatile_commit;
+  catalog.push_back(std::move(entry));
+  mark_superseded(catalog);
+  restored_step.reset();
+  unwithdrawn.reset();
+  head = prepared.meta.sequence;
+  try {
+    write_state_file(catalog);
+  } catch (const Error& error) {
+    log(LogLevel::warning,
+        cat("step ", prepared.save.step, " is saved, but the state file is not: ", error.what()));
+  }
+}
+
+// Rank 0, step 8.
+void Series::collect(const commit::Transaction& save) {
+  try {
+    commit::clean_up(*job.files, save);
+  } catch (const Error& error) {
+    log(LogLevel::warning, cat("while tidying up after a save: ", error.what()));
+  }
+  try {
+    apply_retention(*job.files, job.directory, job.naming, catalog, job.options.max_to_keep,
+                    job.options.keep);
+  } catch (const Error& error) {
+    log(LogLevel::warning, cat("while removing old checkpoints: ", error.what()));
+  }
+}
+
+void Series::call_before_save(std::int64_t step) const {
+  for (const auto& call : job.options.before_save) {
+    together(*job.group, [&] { call(step); });
+  }
+}
+
+std::string Series::save(std::int64_t step, const State& given, const SaveOptions& options) {
+  Group& group = *job.group;
+  require_writable("save");
+  require_same(group, "the step", cat(step));
+  require_same(group, "the metric", metric_text(options.metric));
+  if (step < 0) {
+    throw Error(Code::invalid_argument, cat("step ", step, " is negative"), "",
+                "Steps are numbered from 0.");
+  }
+  const auto resolved = resolve(group, given);
+  const State& state = resolved ? *resolved : given;
+  const auto& replicas = job.options.replicas;
+  const auto check = replicas_suspect && replicas.check == ReplicaCheck::sample ? ReplicaCheck::all
+                                                                                : replicas.check;
+  auto covered = cover(job, state, {check, replicas.sample_of, replica_turn});
+  const auto local = together(group, [&] { return shard(job, state, covered.tasks); });
+  const auto dense =
+      plan_dense(std::move(covered.dense), group.size(), job.options.chunk_bytes, job.served_by);
+  auto layout = lay_out(job, local, dense);
+  auto prepared = prepare(step, layout);
+  prepared.meta.metric = options.metric;
+  bool committed = false;  // rank 0
+  try {
+    auto others = run_savers(job, state, prepared.save, layout, prepared.meta);
+    const auto dense_path = dense.bytes > 0 ? prepared.save.part(layout.dense_file) : io::Path();
+    auto runs = write_dense(job, state, dense, layout.dense_file, dense_path);
+    const bool forwards = !job.served_by.empty();
+    std::vector<StoredTensor> entries;
+    if (forwards) entries = forward_shards(job, state, local, layout, prepared.save);
+    const auto finish = [&] {
+      std::move(runs.begin(), runs.end(), std::back_inserter(entries));
+      std::move(others.begin(), others.end(), std::back_inserter(entries));
+      leave_record(job, prepared.save, prepared.meta, layout, entries);
+    };
+    const auto checksums = together(group, [&] {
+      if (!forwards) entries = write_shards(job, state, local, layout, prepared.save);
+      // What was written for others says nothing of this rank's own replicas.
+      static const std::vector<StoredTensor> none;
+      auto own =
+          replica_checksums(state, covered.replicas, local.strings, forwards ? none : entries);
+      if (!covered.replicas.any) finish();
+      return own;
+    });
+    if (covered.replicas.any) {
+      replicas_suspect = replicas.divergence_is_error;
+      compare_replicas(job, state, covered.replicas, checksums, prepared.save.prefix().string());
+      replicas_suspect = false;
+      together(group, finish);
+    }
+    ++replica_turn;
+    auto tensors = merge_entries(group, std::move(entries));
+    together(group, [&] {
+      if (!job.root()) return;
+      const auto sealed =
+          seal_index(std::move(tensors), prepared.meta, layout.data_files, prepared.save.num_files);
+      ownership->check();
+      // It may have been pinned meanwhile; nobody pins or unpins while it is replaced.
+      std::optional<PinLock> pins;
+      if (find(step)) {
+        pins = PinLock::take(*job.files, job.directory, job.options.owner_wait_seconds);
+        require_not_pinned(step);
+      }
+      try {
+        commit::publish(*job.files, prepared.save, sealed.index, sealed.own_files);
+        committed = true;
+      } catch (const Error& error) {
+        committed = error.code() == Code::durability_unknown;
+        if (committed) after_commit(prepared, true);
+        throw;
+      }
+      after_commit(prepared, false);
+    });
+  } catch (const Error& error) {
+    // Whoever owns the directory now may have completed this save: busy removes nothing.
+    if (error.code() == Code::communication || error.code() == Code::durability_unknown ||
+        error.code() == Code::busy || withdraw(prepared.save, committed)) {
+      throw;
+    }
+    throw Error(error.code(), error.problem(), error.reason(),
+                cat(error.way_out(), error.way_out().empty() ? "" : " ",
+                    "The failed save could not be removed either: until another save commits, a "
+                    "restart may still complete it."))
+        .at(error.path())
+        .of_tensor(error.tensor())
+        .on_rank(error.rank());
+  }
+  if (job.root()) collect(prepared.save);
+  return prepared.save.prefix().string();
+}
+
+std::string CheckpointManager::save(std::int64_t step, const State& state,
+                                    const SaveOptions& options) {
+  const Job& job = impl_->job;
+  return guarded(*job.group, [&] {
+    impl_->call_before_save(step);
+    if (!job.options.object_graph) return impl_->save(step, state, options);
+    return impl_->save(step, with_object_graph(*job.group, state, step), options);
+  });
+}
+
+}  // namespace cairn

@@ -1,0 +1,77 @@
+#pragma once
+/// The stages of a save, from a rank's state to entries on disk. Each collective one is marked.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cairn/contents.hpp"
+#include "checkpoint/save/dense.hpp"
+#include "checkpoint/job.hpp"
+#include "checkpoint/save/replicas.hpp"
+#include "commit/protocol.hpp"
+
+namespace cairn {
+
+/// A tensor's slice, or a part of one, that this rank is to write.
+struct Task {
+  std::size_t tensor;  ///< index in the state
+  int slice;           ///< index of the slice; -1: a string tensor, or one without elements
+  Box box;             ///< less than the slice where several ranks that hold it share the work
+};
+
+/// Describe and cover (collective): all ranks' slices make up each tensor; who writes which slice,
+/// and which tensors are stored dense instead; which replicas are compared.
+struct Covered {
+  std::vector<Task> tasks;
+  std::vector<DenseTensor> dense;  ///< the same on all ranks; none of the tasks
+  ReplicaPlan replicas;
+};
+Covered cover(const Job&, const State&, const ReplicaTurn&);  ///< the turn of rank 0 counts
+
+/// Shard (local): the policy, once for each device task, and its validation.
+struct LocalShards {
+  std::vector<Shard> shards;
+  StringStore strings;
+  std::int64_t bytes = 0;
+};
+LocalShards shard(const Job&, const State&, const std::vector<Task>&);
+
+/// Lay out (collective): data files are numbered over ranks in rank order.
+struct FileLayout {
+  int first_file = 0;   ///< of this rank
+  int data_files = 0;   ///< of all ranks
+  int dense_file = -1;  ///< the last of them, if there are dense tensors
+  int writer = -1;      ///< this rank's number among those that leave a record, -1: it leaves none
+  int writers = 0;
+  std::int64_t total_bytes = 0;
+};
+FileLayout lay_out(const Job&, const LocalShards&, const DensePlan&);
+
+/// Write (local): data files, synced, into the temp directory. Returns the entries of this rank.
+std::vector<StoredTensor> write_shards(const Job&, const State&, const LocalShards&,
+                                       const FileLayout&, const commit::Transaction&);
+
+/// The same with io ranks (collective): shards travel to them in bounded rounds, and each byte is
+/// checksummed on both sides. Returns the entries that this rank wrote, for itself and for others.
+std::vector<StoredTensor> forward_shards(const Job&, const State&, const LocalShards&,
+                                         const FileLayout&, const commit::Transaction&);
+
+/// Merge (collective): the entries of all ranks on rank 0, checked once more to cover each tensor;
+/// nothing on other ranks.
+std::vector<StoredTensor> merge_entries(Group&, std::vector<StoredTensor> mine);
+
+/// Joins entries of the same tensor and proves from them alone that they cover it; runs of a dense
+/// one (`sliced` is false, and there are several) become one entry. Ascending by key, slices
+/// ascending by box.
+std::vector<StoredTensor> join_entries(std::vector<StoredTensor> entries);
+
+/// The index of a checkpoint, and the data files that rank 0 writes itself: metadata with a spare
+/// copy of the index behind it, and as many empty files as make up num_files.
+struct Sealed {
+  std::string index;
+  std::vector<commit::OwnFile> own_files;
+};
+Sealed seal_index(std::vector<StoredTensor> tensors, const CheckpointMeta&, int data_files,
+                  int num_files);
+
+}  // namespace cairn

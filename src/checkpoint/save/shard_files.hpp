@@ -1,0 +1,51 @@
+#pragma once
+/// Shards on their way into data files, on the rank that has them or on an io rank.
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "checkpoint/save/save_steps.hpp"
+
+namespace cairn {
+
+/// What a rank has to write, in the order of the files.
+struct Outgoing {
+  /// Where an entry's bytes are: in one run, or in the part of a slice.
+  struct Bytes {
+    std::span<const std::byte> run;
+    const LocalSlice* slice = nullptr;
+  };
+  /// One slice each, with box, file and size; the checksum is set for strings only.
+  std::vector<StoredTensor> entries;
+  std::vector<Bytes> bytes;  ///< of each entry
+};
+
+/// `state` and `local` outlive the result.
+Outgoing outgoing(const State& state, const LocalShards& local, int first_file);
+
+/// Writes data files into the temp directory, one after the other; each is synced when it is full.
+class ShardFiles {
+ public:
+  ShardFiles(io::FileSystem& files, const commit::Transaction& save)
+      : files_(&files), save_(&save) {}
+
+  /// Opens the entry's file if it is not open, and sets the offset.
+  void begin(StoredTensor& entry);
+  void append(std::span<const std::byte> bytes);
+  /// Sets the checksum, but of strings, which have one of another kind. Returns that of the bytes.
+  std::uint32_t end(StoredTensor& entry) const;
+  void finish();
+
+ private:
+  io::FileSystem* files_;
+  const commit::Transaction* save_;
+  std::unique_ptr<io::File> file_;
+  int number_ = -1;
+  std::int64_t end_ = 0;
+  std::uint32_t crc_ = 0;
+};
+
+/// Local. Writes all of it, and completes the entries.
+void write_files(io::FileSystem&, const commit::Transaction&, Outgoing&);
+
+}  // namespace cairn

@@ -1,0 +1,133 @@
+// Write: a shard becomes a data file; each slice is contiguous in it and has its checksum.
+#include <algorithm>
+
+#include "base/checksum.hpp"
+#include "cairn/error.hpp"
+#include "checkpoint/save/shard_files.hpp"
+#include "model/runs.hpp"
+#include "plan/exchange.hpp"
+
+namespace cairn {
+namespace {
+
+// Small enough that the bytes are still in the cache when they are written after the checksum.
+constexpr std::int64_t piece_bytes = std::int64_t{1} << 20;
+
+// Large slices begin on a page, so that whole pages are copied on the way to the disk and back; the
+// gap before one reads as zeros.
+constexpr std::int64_t page_bytes = 4096, aligned_from_bytes = std::int64_t{64} << 10;
+
+// What a policy has cut further is no longer whole in every dimension that its slice was.
+std::vector<bool> spelling(std::vector<bool> dash, const Box& box, const Dims& shape) {
+  for (std::size_t d = 0; d < dash.size(); ++d) dash[d] = dash[d] && box.extent[d] == shape[d];
+  return dash;
+}
+
+}  // namespace
+
+Outgoing outgoing(const State& state, const LocalShards& local, int first_file) {
+  Outgoing out;
+  for (std::size_t i = 0; i < local.shards.size(); ++i) {
+    for (const auto& [key, slices] : local.shards[i]) {
+      for (const auto& [box, tensor] : slices) {
+        const auto& source = state.tensors()[tensor.owner].second;
+        StoredSlice stored;
+        stored.box = box;
+        stored.file = first_file + static_cast<int>(i);
+        stored.size = tensor.bytes;
+        Outgoing::Bytes bytes;
+        if (source.strings) {
+          const auto& encoded = local.strings.at(tensor.owner);
+          bytes.run = std::as_bytes(std::span(encoded.bytes));
+          stored.size = static_cast<std::int64_t>(encoded.bytes.size());
+          stored.crc32c = encoded.crc32c;
+        } else if (!source.slices.empty()) {
+          const auto& slice = source.slices[tensor.owner_slice];
+          stored.dash = spelling(slice.dash, box, tensor.shape);
+          bytes.slice = &slice;
+          const auto part = box.relative_to(slice.box.start);
+          const auto at = box.empty() ? std::nullopt : run_at(part, slice.box.extent);
+          if (const auto* base = at ? slice.memory->contiguous() : nullptr) {
+            const auto item = static_cast<std::int64_t>(dtype_size(tensor.dtype));
+            bytes.run = {base + *at * item, static_cast<std::size_t>(stored.size)};
+          }
+        }
+        out.entries.push_back({key,
+                               tensor.dtype,
+                               tensor.shape,
+                               box != Box::whole(tensor.shape),
+                               {std::move(stored)},
+                               ""});
+        out.bytes.push_back(bytes);
+      }
+    }
+  }
+  return out;
+}
+
+void ShardFiles::begin(StoredTensor& entry) {
+  auto& slice = entry.slices.front();
+  if (slice.file != number_) {
+    finish();
+    file_ = files_->create(save_->part(slice.file));
+    number_ = slice.file;
+    end_ = 0;
+  }
+  crc_ = 0;
+  if (slice.size >= aligned_from_bytes) end_ = (end_ + page_bytes - 1) / page_bytes * page_bytes;
+  slice.offset = end_;
+}
+
+void ShardFiles::append(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const auto piece = bytes.first(std::min<std::size_t>(piece_bytes, bytes.size()));
+    crc_ = crc32c(piece, crc_);
+    file_->write_at(end_, piece);
+    end_ += static_cast<std::int64_t>(piece.size());
+    bytes = bytes.subspan(piece.size());
+  }
+}
+
+std::uint32_t ShardFiles::end(StoredTensor& entry) const {
+  if (entry.dtype != DType::string) entry.slices.front().crc32c = crc_;
+  return crc_;
+}
+
+void ShardFiles::finish() {
+  if (!file_) return;
+  file_->sync();
+  file_->close();
+  file_.reset();
+}
+
+void write_files(io::FileSystem& files, const commit::Transaction& save, Outgoing& out) {
+  ShardFiles file(files, save);
+  std::vector<std::byte> buffer;
+  for (std::size_t i = 0; i < out.entries.size(); ++i) {
+    auto& entry = out.entries[i];
+    const auto& [run, slice] = out.bytes[i];
+    file.begin(entry);
+    if (!run.empty()) {
+      file.append(run);
+    } else if (slice) {
+      const auto part = entry.slices.front().box.relative_to(slice->box.start);
+      const auto item = static_cast<std::int64_t>(dtype_size(entry.dtype));
+      for (const auto& chunk : plan::cut_into_chunks(part, item, piece_bytes)) {
+        buffer.resize(static_cast<std::size_t>(chunk.bytes));
+        slice->memory->read(chunk.box, buffer.data());
+        file.append(buffer);
+      }
+    }
+    file.end(entry);
+  }
+  file.finish();
+}
+
+std::vector<StoredTensor> write_shards(const Job& job, const State& state, const LocalShards& local,
+                                       const FileLayout& layout, const commit::Transaction& save) {
+  auto out = outgoing(state, local, layout.first_file);
+  write_files(*job.files, save, out);
+  return std::move(out.entries);
+}
+
+}  // namespace cairn

@@ -1,0 +1,247 @@
+#include "checkpoint/tools/contents_reader.hpp"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "base/checksum.hpp"
+#include "base/text.hpp"
+#include "base/wire.hpp"
+#include "cairn/error.hpp"
+#include "commit/names.hpp"
+#include "format/bundle/index.hpp"
+#include "format/bundle/meta.hpp"
+#include "format/bundle/object_graph.hpp"
+#include "format/bundle/strings.hpp"
+#include "model/box_index.hpp"
+#include "sharding/coverage.hpp"
+
+namespace cairn {
+namespace {
+
+// Far above any index that was ever seen (10 million entries are about 1 GiB).
+constexpr std::int64_t index_limit_bytes = std::int64_t{4} << 30;
+
+void check_files(CheckpointContents& contents, const IndexFile& loaded) {
+  bundle::check_files(contents, [&](std::int32_t file) -> std::optional<std::int64_t> {
+    const auto at = loaded.data_sizes.find(file);
+    return at == loaded.data_sizes.end() ? std::nullopt : std::optional(at->second);
+  });
+}
+
+}  // namespace
+
+std::string filler_key(int file) {
+  char text[32];
+  std::snprintf(text, sizeof text, "_cairn/filler-%05d", file);
+  return text;
+}
+
+io::Path data_path(const io::Path& prefix, int file, int num_files) {
+  return prefix.parent_path() / commit::data_name(prefix.filename().string(), file, num_files);
+}
+
+IndexFile load_index(io::FileSystem& files, const io::Path& prefix, Graph graph) {
+  IndexFile loaded;
+  const io::Path index = prefix.string() + ".index";
+  if (!files.status(index)) {
+    throw Error(Code::not_found, cat("there is no checkpoint ", prefix.string()),
+                cat(index.string(), " does not exist"),
+                "List what is there with: cairn ls DIRECTORY.")
+        .at(prefix.string());
+  }
+  loaded.bytes = io::read_file(files, index, index_limit_bytes);
+  auto contents = [&] {
+    try {
+      return bundle::parse_index(loaded.bytes);
+    } catch (Error& error) {
+      throw error.at(index.string());
+    }
+  }();
+  for (const auto file : bundle::files_used(contents)) {
+    const auto status = files.status(data_path(prefix, file, contents.num_files));
+    if (status && !status->is_directory) loaded.data_sizes[file] = status->size;
+  }
+  check_files(contents, loaded);
+  contents.prefix = prefix.string();
+  const auto read_scalar = [&](const StoredTensor& stored, std::string& value,
+                               std::string& problem) {
+    try {
+      if (!stored.problem.empty()) throw Error(Code::data_loss, stored.problem);
+      if (stored.dtype != DType::string || !stored.shape.empty()) {
+        throw Error(Code::data_loss, cat('\'', stored.key, "' is no string scalar"));
+      }
+      value = read_string_slice(files, contents, stored, stored.slices.at(0)).at(0);
+    } catch (const Error& error) {
+      if (error.code() != Code::data_loss) throw;  // not readable now: that says nothing of it
+      problem = error.what();
+    }
+  };
+  if (const auto* stored = contents.find(bundle::meta_key)) {
+    read_scalar(*stored, loaded.meta, loaded.meta_problem);
+    try {
+      if (loaded.meta_problem.empty()) bundle::decode_meta(loaded.meta);
+    } catch (const Error& error) {
+      loaded.meta.clear();
+      loaded.meta_problem = error.what();
+    }
+  }
+  if (graph == Graph::skip) return loaded;
+  if (const auto* stored = contents.find(object_graph_key)) {
+    read_scalar(*stored, loaded.graph, loaded.graph_problem);
+    if (loaded.graph_problem.empty() && loaded.graph.empty()) loaded.graph_problem = "it is empty";
+  }
+  return loaded;
+}
+
+CheckpointContents parse_contents(const IndexFile& loaded, const io::Path& prefix) {
+  auto contents = bundle::parse_index(loaded.bytes);
+  check_files(contents, loaded);
+  contents.prefix = prefix.string();
+  const auto own = std::stable_partition(
+      contents.tensors.begin(), contents.tensors.end(),
+      [](const auto& tensor) { return !tensor.key.starts_with(own_key_prefix); });
+  contents.own.assign(std::make_move_iterator(own),
+                      std::make_move_iterator(contents.tensors.end()));
+  contents.tensors.erase(own, contents.tensors.end());
+  if (!loaded.meta.empty()) contents.meta = bundle::decode_meta(loaded.meta);
+  contents.graph_problem = loaded.graph_problem;
+  try {
+    if (!loaded.graph.empty()) {
+      contents.graph =
+          std::make_shared<const ObjectGraph>(bundle::decode_object_graph(loaded.graph));
+    }
+  } catch (const Error& error) {
+    contents.graph_problem = error.what();
+  }
+  return contents;
+}
+
+CheckpointContents read_contents(io::FileSystem& files, const io::Path& prefix, Graph graph) {
+  return parse_contents(load_index(files, prefix, graph), prefix);
+}
+
+std::string encode(const IndexFile& loaded) {
+  WireWriter writer;
+  writer.put(loaded.bytes).put(loaded.meta).put(loaded.meta_problem);
+  writer.put(loaded.graph).put(loaded.graph_problem);
+  for (const auto& [file, size] : loaded.data_sizes) writer.put(file).put(size);
+  return writer.take();
+}
+
+IndexFile decode_index_file(std::string_view message) {
+  WireReader reader(message);
+  IndexFile loaded;
+  loaded.bytes = reader.get<std::string>();
+  loaded.meta = reader.get<std::string>();
+  loaded.meta_problem = reader.get<std::string>();
+  loaded.graph = reader.get<std::string>();
+  loaded.graph_problem = reader.get<std::string>();
+  while (!reader.empty()) {
+    const auto file = reader.get<std::int32_t>();
+    loaded.data_sizes[file] = reader.get<std::int64_t>();
+  }
+  return loaded;
+}
+
+namespace {
+
+std::string read_bytes(io::FileSystem& files, const CheckpointContents& contents,
+                       const StoredTensor& tensor, const StoredSlice& slice) {
+  if (!tensor.problem.empty()) {
+    throw Error(Code::data_loss, cat("tensor '", tensor.key, "' cannot be read"), tensor.problem)
+        .at(contents.prefix)
+        .of_tensor(tensor.key);
+  }
+  std::string bytes(static_cast<std::size_t>(slice.size), '\0');
+  if (slice.size > 0) {
+    const auto file = files.open_read(data_path(contents.prefix, slice.file, contents.num_files));
+    file->read_at(slice.offset, std::as_writable_bytes(std::span(bytes)));
+  }
+  return bytes;
+}
+
+}  // namespace
+
+std::string read_slice(io::FileSystem& files, const CheckpointContents& contents,
+                       const StoredTensor& tensor, const StoredSlice& slice) {
+  auto bytes = read_bytes(files, contents, tensor, slice);
+  if (tensor.dtype == DType::string) {
+    bundle::decode_strings(bytes, slice.box.count(), slice.crc32c, contents.big_endian);
+  } else if (crc32c(bytes) != slice.crc32c) {
+    throw checksum_error(contents, tensor, slice, crc32c(bytes));
+  }
+  return bytes;
+}
+
+std::vector<std::string> read_string_slice(io::FileSystem& files,
+                                           const CheckpointContents& contents,
+                                           const StoredTensor& tensor, const StoredSlice& slice) {
+  const auto bytes = read_bytes(files, contents, tensor, slice);
+  try {
+    return bundle::decode_strings(bytes, slice.box.count(), slice.crc32c, contents.big_endian);
+  } catch (Error& error) {
+    throw error.of_tensor(tensor.key)
+        .at(data_path(contents.prefix, slice.file, contents.num_files).string());
+  }
+}
+
+std::vector<std::string> read_strings(io::FileSystem& files, const CheckpointContents& contents,
+                                      const StoredTensor& tensor) {
+  require_stored(tensor, {Box::whole(tensor.shape)});
+  if (!tensor.sliced && tensor.slices.size() == 1) {
+    return read_string_slice(files, contents, tensor, tensor.slices.front());
+  }
+  std::vector<std::string> whole(static_cast<std::size_t>(element_count(tensor.shape)));
+  const auto strides = row_major_strides(tensor.shape);
+  for (const auto& slice : tensor.slices) {
+    auto values = read_string_slice(files, contents, tensor, slice);
+    const auto inner = row_major_strides(slice.box.extent);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      auto rest = static_cast<std::int64_t>(i);
+      std::int64_t at = 0;
+      for (std::size_t d = 0; d < strides.size(); ++d) {
+        at += (slice.box.start[d] + rest / inner[d]) * strides[d];
+        rest %= inner[d];
+      }
+      whole[static_cast<std::size_t>(at)] = std::move(values[i]);
+    }
+  }
+  return whole;
+}
+
+Error checksum_error(const CheckpointContents& contents, const StoredTensor& tensor,
+                     const StoredSlice& slice, std::uint32_t found) {
+  return Error(Code::data_loss,
+               cat("tensor '", tensor.key, "' ", shape_text(tensor.shape), ", ",
+                   box_text(slice.box), ": the bytes in the file are not those that were written"),
+               cat("checksum of ", slice.size, " bytes at ", slice.offset, " is ", std::hex, found,
+                   ", stored is ", slice.crc32c),
+               "Restore an older checkpoint; cairn verify names everything that is damaged.")
+      .at(data_path(contents.prefix, slice.file, contents.num_files).string())
+      .of_tensor(tensor.key);
+}
+
+void require_stored(const StoredTensor& tensor, const std::vector<Box>& wanted) {
+  std::vector<Box> boxes;
+  for (const auto& slice : tensor.slices) boxes.push_back(slice.box);
+  if (!tensor.sliced) return;
+  const BoxIndex index(boxes);
+  for (const auto& want : wanted) {
+    std::vector<Box> parts;
+    std::int64_t covered = 0;
+    index.query(want, [&](std::size_t i) {
+      parts.push_back(*intersect(want, boxes[i]));
+      covered += parts.back().count();
+      return true;
+    });
+    if (covered == want.count()) continue;  // the index reader has refused overlaps
+    const auto gap = find_gap(want, parts);
+    throw Error(Code::not_found,
+                cat("tensor '", tensor.key, "' ", shape_text(tensor.shape), ": ",
+                    box_text(gap.value_or(want)), " is in no stored slice"),
+                "the checkpoint holds a part of the tensor only", "Ask for what is there.")
+        .of_tensor(tensor.key);
+  }
+}
+
+}  // namespace cairn
