@@ -8,8 +8,8 @@
 #include "base/checksum.hpp"
 #include "base/text.hpp"
 #include "cairn/log.hpp"
-#include "checkpoint/tools/contents_reader.hpp"
 #include "checkpoint/messages.hpp"
+#include "checkpoint/tools/contents_reader.hpp"
 #include "commit/names.hpp"
 #include "format/bundle/index.hpp"
 #include "format/bundle/part_record.hpp"
@@ -122,10 +122,10 @@ struct Undecided {
   std::set<std::int64_t> steps;
 };
 
-enum class Finding { whole, damaged, unreadable };
+enum class Soundness { whole, damaged, unreadable };
 
 // Collective. Whether every byte of the candidate, which rank 0 knows, is what was written.
-Finding examine(const Job& job, const Candidate& candidate, std::string& why) {
+Soundness examine(const Job& job, const Candidate& candidate, std::string& why) {
   std::string message;
   if (job.root()) {
     WireWriter writer;
@@ -142,9 +142,9 @@ Finding examine(const Job& job, const Candidate& candidate, std::string& why) {
   } catch (const Error& error) {
     if (error.code() == Code::communication) throw;
     why = error.what();
-    return error.code() == Code::data_loss ? Finding::damaged : Finding::unreadable;
+    return error.code() == Code::data_loss ? Soundness::damaged : Soundness::unreadable;
   }
-  return Finding::whole;
+  return Soundness::whole;
 }
 
 // The contents of a committed checkpoint, or nothing where that cannot be told: then its files are
@@ -378,13 +378,13 @@ bool recover(const Job& job) {
     const auto finding = examine(job, candidate, why);
     together(group, [&] {
       if (!job.root()) return;
-      if (finding == Finding::whole) {
+      if (finding == Soundness::whole) {
         roll_forward(job, candidate);
         any = true;
         return;
       }
       log(LogLevel::info, cat("save of step ", candidate.save.step, " did not finish: ", why));
-      if (finding == Finding::unreadable) {
+      if (finding == Soundness::unreadable) {
         undecided.temps.insert(candidate.save.temp().filename().string());
         undecided.steps.insert(candidate.save.step);
       }
@@ -411,7 +411,7 @@ std::vector<RecoveryStep> plan_recovery(const Job& job) {
   Undecided undecided;
   for (auto& candidate : find_candidates(job, undecided)) {
     std::string why;
-    if (examine(job, candidate, why) != Finding::whole) continue;
+    if (examine(job, candidate, why) != Soundness::whole) continue;
     steps.push_back({candidate.save.temp().filename().string(), true,
                      cat("step ", candidate.save.step, ": all its bytes were durable")});
     completed.push_back(std::move(candidate));
