@@ -161,7 +161,7 @@ TEST_F(Direct, EveryFileOperationMayFailAndTheOldOneStays) {
 // successor has begun. Nothing that the successor builds on may vanish then.
 // Sanitizers look at the code, not at the states.
 #ifdef CAIRN_SANITIZED
-constexpr std::size_t choice_stride = 11;
+constexpr std::size_t choice_stride = 31;
 #else
 constexpr std::size_t choice_stride = 1;
 #endif
