@@ -42,7 +42,9 @@ class BundleWriter {
                  const void* data);
   void add_strings(const std::string& key, const Dims& shape, std::span<const std::string> values);
 
-  /// Makes it durable and visible. Nothing can be added afterwards.
+  /// Makes it durable and visible. Nothing can be added afterwards. If a file operation fails,
+  /// what was written is removed and the writer is of no more use; durability_unknown if the bundle
+  /// is visible and only the last fsync failed.
   void finish();
 
  private:

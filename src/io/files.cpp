@@ -83,9 +83,8 @@ void link_or_copy(FileSystem& files, const Path& from, const Path& to) {
 
 bool FileSystem::try_link(const Path&, const Path&) { return false; }
 
-void replace_file(FileSystem& files, const Path& path, std::string_view bytes) {
-  Path temporary = path;
-  temporary += ".tmp";
+void replace_file(FileSystem& files, const Path& path, std::string_view bytes, Path temporary) {
+  if (temporary.empty()) temporary = Path(path) += ".tmp";
   if (exists(files, temporary)) files.remove(temporary);  // of a process that died
   write_file(files, temporary, bytes);
   files.rename(temporary, path);
