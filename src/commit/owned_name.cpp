@@ -78,6 +78,7 @@ OwnedName OwnedName::take(std::shared_ptr<io::FileSystem> files, const io::Path&
       auto owned = held.ownership.lock();
       // A forked child has its parent's table, not its rights.
       if (owned && owned->record().pid == self && !held.has(name)) {
+        std::erase_if(held.names, [](const auto& other) { return other.expired(); });
         held.names.push_back(mine.name_);
         mine.ownership_ = std::move(owned);
       } else {
@@ -92,8 +93,7 @@ OwnedName OwnedName::take(std::shared_ptr<io::FileSystem> files, const io::Path&
     std::exception_ptr failure;
     bool again = false;
     try {
-      mine.ownership_ =
-          std::make_shared<Ownership>(Ownership::take(files, directory, 0, options));
+      mine.ownership_ = std::make_shared<Ownership>(Ownership::take(files, directory, 0, options));
     } catch (const Error& error) {
       failure = std::current_exception();
       again = error.code() == Code::busy && rest() > Seconds(0);

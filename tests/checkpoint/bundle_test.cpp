@@ -362,7 +362,9 @@ TEST_F(Merge, SlicesWithoutElementsComeOnceToo) {
   part("/in/d", {{{0, 0}, {0, 2}}});
   merge_checkpoints({"/in/a", "/in/b", "/in/d"}, "/out/all", options);
   EXPECT_CAIRN_ERROR(merge_checkpoints({"/in/a", "/in/b", "/in/c", "/in/d"}, "/out/more", options),
-                     Code::invalid_argument, "(the second is in /in/c)");
+                     Code::invalid_argument,
+                     cat("slices ", box_text({{1, 0}, {0, 2}}), " and ", box_text({{1, 0}, {0, 2}}),
+                         " overlap (the second is in /in/c)"));
 }
 
 // finish() with each of its operations failing, where there are renames and where there are none.

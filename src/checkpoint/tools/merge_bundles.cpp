@@ -19,17 +19,21 @@ namespace {
 
 constexpr double owner_wait_seconds = 2;  // a dying process holds its lock for a moment
 
-// Absolute, as programs may change their current directory; in the order given.
+io::Path whole(const io::Path& prefix) {
+  return std::filesystem::absolute(prefix).lexically_normal();
+}
+
+// In the order given.
 std::vector<io::Path> whole_prefixes(const std::vector<io::Path>& prefixes) {
-  std::vector<io::Path> whole;
+  std::vector<io::Path> all;
   std::set<io::Path> seen;
   for (const auto& prefix : prefixes) {
-    whole.push_back(std::filesystem::absolute(prefix).lexically_normal());
-    if (seen.insert(whole.back()).second) continue;
+    all.push_back(whole(prefix));
+    if (seen.insert(all.back()).second) continue;
     throw Error(Code::invalid_argument, cat(prefix.string(), " is given twice"), "",
                 "Name each part once.");
   }
-  return whole;
+  return all;
 }
 
 bool is_there(io::FileSystem& files, const io::Path& prefix) {
@@ -172,17 +176,16 @@ Removals own_parts(const Job& job, const std::vector<io::Path>& prefixes,
     auto& owned = removals[prefix];
     if (is_private(*job.files, prefix.parent_path())) {
       const commit::Naming naming(prefix.filename().string(), false);
-      owned.emplace(commit::OwnedName::take(job.files, prefix.parent_path(), naming,
-                                            owner_wait_seconds));
+      owned.emplace(
+          commit::OwnedName::take(job.files, prefix.parent_path(), naming, owner_wait_seconds));
     }
     require_not_pinned(*job.files, prefix, "removed");
   }
   return removals;
 }
 
-void remove_part(const Job& job, const io::Path& prefix,
+void remove_part(io::FileSystem& files, const io::Path& prefix, int num_files,
                  const std::optional<commit::OwnedName>& owned) {
-  auto& files = *job.files;
   const auto directory = prefix.parent_path();
   std::optional<PinLock> pins;
   if (owned) {
@@ -192,9 +195,41 @@ void remove_part(const Job& job, const io::Path& prefix,
   } else if (is_private(files, directory)) {
     throw Error(Code::busy, cat("a job has begun to save in ", directory.string()));
   }
-  commit::remove_checkpoint(files, directory, {prefix.filename().string(), false}, 0);
-  if (directory != job.directory && files.list(directory).empty()) {
-    files.remove_directory(directory);
+  if (commit::says_no_rename(files, directory)) {
+    // What an overwrite may have left would bring it back.
+    return commit::remove_checkpoint(files, directory, {prefix.filename().string(), false}, 0);
+  }
+  files.remove(io::Path(prefix) += ".index");
+  files.sync_directory(directory);
+  for (int file = 0; file < num_files; ++file) {
+    const auto path = data_path(prefix, file, num_files);
+    if (io::exists(files, path)) files.remove(path);
+  }
+  files.sync_directory(directory);
+}
+
+// What cannot be removed stays: the merge is done.
+void remove_parts(const Job& job, const std::vector<CheckpointContents>& inputs,
+                  const Removals& removals) {
+  const auto attempt = [](auto&& remove) {
+    try {
+      remove();
+    } catch (const Error& error) {
+      log(LogLevel::warning, cat("merged, but an input stays: ", error.what()));
+    }
+  };
+  std::set<io::Path> directories;
+  for (const auto& input : inputs) {
+    const auto part = removals.find(whole(input.prefix));
+    if (part == removals.end()) continue;
+    attempt([&] { remove_part(*job.files, part->first, input.num_files, part->second); });
+    directories.insert(part->first.parent_path());
+  }
+  directories.erase(job.directory);
+  for (const auto& directory : directories) {
+    attempt([&] {
+      if (job.files->list(directory).empty()) job.files->remove_directory(directory);
+    });
   }
 }
 
@@ -202,7 +237,7 @@ void remove_part(const Job& job, const io::Path& prefix,
 
 void merge_checkpoints(const std::vector<std::filesystem::path>& prefixes,
                        const std::filesystem::path& destination, const MergeOptions& options) {
-  const auto to = std::filesystem::absolute(destination).lexically_normal();
+  const auto to = whole(destination);
   const commit::Naming naming(to.filename().string(), false);
   commit::check_checkpoint_name(naming.name);
   Job job{serial_group(),
@@ -269,11 +304,7 @@ void merge_checkpoints(const std::vector<std::filesystem::path>& prefixes,
     throw;
   }
   commit::clean_up(files, merge);
-  for (const auto& [prefix, owner] : removals) try {
-      remove_part(job, prefix, owner);
-    } catch (const Error& error) {
-      log(LogLevel::warning, cat("merged, but an input stays: ", error.what()));
-    }
+  remove_parts(job, inputs, removals);
 }
 
 }  // namespace cairn
