@@ -18,6 +18,9 @@ function(cairn_add_test_program name)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src
                                              ${PROJECT_SOURCE_DIR}/tests)
   target_link_libraries(${name} PRIVATE cairn ${arg_LIBRARIES})
+  if(CAIRN_SANITIZE)
+    target_compile_definitions(${name} PRIVATE CAIRN_SANITIZED)
+  endif()
   cairn_target_flags(${name})
 endfunction()
 

@@ -64,10 +64,6 @@ bool is_record(const std::string& file) {
   return parse_temp_name(file).kind == ParsedName::Kind::record;
 }
 
-void remove_if_there(io::FileSystem& fs, const io::Path& path) {
-  if (io::exists(fs, path)) fs.remove(path);
-}
-
 }  // namespace
 
 io::Path Transaction::prefix() const { return directory / prefix_name(name, step); }
@@ -135,7 +131,7 @@ void abandon(io::FileSystem& fs, const Transaction& save) {
   if (records && !withdrawn) throw *first;
   first.reset();
   for (int file = 0; file < save.num_files; ++file) {
-    attempt(first, [&] { remove_if_there(fs, save.data(file)); });
+    attempt(first, [&] { io::remove_if_there(fs, save.data(file)); });
   }
   if (save.direct) attempt(first, [&] { fs.sync_directory(save.directory); });
   if (save.direct && first) throw *first;  // the evidence stays as long as the data may come back
@@ -147,9 +143,9 @@ void abandon(io::FileSystem& fs, const Transaction& save) {
 void publish(io::FileSystem& fs, const Transaction& save, const std::string& index_bytes,
              const std::vector<OwnFile>& own_files) {
   if (save.direct) return publish_direct(fs, save, index_bytes, own_files);
-  remove_if_there(fs, save.staged_index());  // of an attempt that died here
+  io::remove_if_there(fs, save.staged_index());  // of an attempt that died here
   for (const auto& own : own_files) {
-    remove_if_there(fs, save.part(own.file));
+    io::remove_if_there(fs, save.part(own.file));
     io::write_file(fs, save.part(own.file), own.bytes);
   }
   io::write_file(fs, save.staged_index(), index_bytes);
@@ -197,7 +193,7 @@ void remove_checkpoint(io::FileSystem& fs, const io::Path& directory, const Nami
                        std::int64_t step) {
   // What a clean-up has left could bring an older index back.
   remove_stale(fs, {directory, name, step, "", 0, true});
-  remove_if_there(fs, directory / index_name(prefix_name(name, step)));
+  io::remove_if_there(fs, directory / index_name(prefix_name(name, step)));
   fs.sync_directory(directory);
   for (const auto& file : fs.list(directory)) {
     const auto parsed = parse_name(file, name);

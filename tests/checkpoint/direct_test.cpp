@@ -154,7 +154,7 @@ TEST_F(Direct, EveryFileOperationMayFailAndTheOldOneStays) {
 // What is durable where a process is killed is decided only by the power failure after its
 // successor has begun. Nothing that the successor builds on may vanish then.
 // Sanitizers look at the code, not at the states.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef CAIRN_SANITIZED
 constexpr std::size_t choice_stride = 11;
 #else
 constexpr std::size_t choice_stride = 1;

@@ -59,7 +59,7 @@ struct BundleWriter::Impl {
   void discard() noexcept {
     for (const auto& path : {index_is_ours ? index : io::Path(), staged_index, data}) try {
         if (path == data) file.reset();
-        if (!path.empty() && io::exists(*files, path)) files->remove(path);
+        if (!path.empty()) io::remove_if_there(*files, path);
       } catch (const std::exception& error) {
         try {
           log(LogLevel::warning, cat("of an unfinished bundle stays: ", error.what()));
@@ -112,7 +112,7 @@ struct BundleWriter::Impl {
       index_is_ours = !io::exists(*files, index);
       io::write_file(*files, index, bytes);
     } else {
-      if (io::exists(*files, staged_index)) files->remove(staged_index);  // of one that died
+      io::remove_if_there(*files, staged_index);  // of one that died
       io::write_file(*files, staged_index, bytes);
       files->sync_directory(directory);
       try {

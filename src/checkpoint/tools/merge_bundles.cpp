@@ -19,7 +19,7 @@ namespace {
 
 constexpr double owner_wait_seconds = 2;  // a dying process holds its lock for a moment
 
-io::Path whole(const io::Path& prefix) {
+io::Path normal_prefix(const io::Path& prefix) {
   return std::filesystem::absolute(prefix).lexically_normal();
 }
 
@@ -28,7 +28,7 @@ std::vector<io::Path> whole_prefixes(const std::vector<io::Path>& prefixes) {
   std::vector<io::Path> all;
   std::set<io::Path> seen;
   for (const auto& prefix : prefixes) {
-    all.push_back(whole(prefix));
+    all.push_back(normal_prefix(prefix));
     if (seen.insert(all.back()).second) continue;
     throw Error(Code::invalid_argument, cat(prefix.string(), " is given twice"), "",
                 "Name each part once.");
@@ -203,7 +203,7 @@ void remove_part(io::FileSystem& files, const io::Path& prefix, int num_files,
   files.sync_directory(directory);
   for (int file = 0; file < num_files; ++file) {
     const auto path = data_path(prefix, file, num_files);
-    if (io::exists(files, path)) files.remove(path);
+    io::remove_if_there(files, path);
   }
   files.sync_directory(directory);
 }
@@ -220,7 +220,7 @@ void remove_parts(const Job& job, const std::vector<CheckpointContents>& inputs,
   };
   std::set<io::Path> directories;
   for (const auto& input : inputs) {
-    const auto part = removals.find(whole(input.prefix));
+    const auto part = removals.find(normal_prefix(input.prefix));
     if (part == removals.end()) continue;
     attempt([&] { remove_part(*job.files, part->first, input.num_files, part->second); });
     directories.insert(part->first.parent_path());
@@ -237,7 +237,7 @@ void remove_parts(const Job& job, const std::vector<CheckpointContents>& inputs,
 
 void merge_checkpoints(const std::vector<std::filesystem::path>& prefixes,
                        const std::filesystem::path& destination, const MergeOptions& options) {
-  const auto to = whole(destination);
+  const auto to = normal_prefix(destination);
   const commit::Naming naming(to.filename().string(), false);
   commit::check_checkpoint_name(naming.name);
   Job job{serial_group(),
