@@ -15,6 +15,8 @@
 
 namespace cairn {
 
+inline constexpr const char* note = "/run/.cairn/no-atomic-rename";
+
 class Direct : public testing::Test {
  protected:
   using Disk = std::shared_ptr<io::MemoryFileSystem>;

@@ -7,16 +7,12 @@
 #include "base/text.hpp"
 #include "cairn/bundle.hpp"
 #include "cairn/checkpoint.hpp"
-#include "cairn/checkpoint_manager.hpp"
-#include "cairn/log.hpp"
 #include "cairn/sharded_save.hpp"
 #include "checkpoint/direct_kit.hpp"
 #include "checkpoint/directory/recovery.hpp"
 #include "checkpoint/tools/verify.hpp"
 #include "commit/names.hpp"
-#include "group/crash.hpp"
 #include "group/threads.hpp"
-#include "io/memory.hpp"
 
 namespace cairn {
 namespace {
@@ -24,8 +20,6 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::UnorderedElementsAre;
-
-constexpr const char* note = "/run/.cairn/no-atomic-rename";
 
 TEST_F(Direct, LeavesAnOrdinaryCheckpoint) {
   save(10, 1);

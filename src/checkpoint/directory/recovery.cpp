@@ -229,7 +229,8 @@ struct Reversal {
 
 // What was there before, of the steps that have no whole index now.
 std::vector<Reversal> find_reversals(const Job& job, const std::vector<Candidate>& completed,
-                                     Undecided& undecided) {
+                                     Undecided& undecided,
+                                     std::optional<std::int64_t> only_step = std::nullopt) {
   std::vector<Reversal> reversals;
   auto& files = *job.files;
   for (const auto& name : files.list(job.directory)) {
@@ -239,6 +240,7 @@ std::vector<Reversal> find_reversals(const Job& job, const std::vector<Candidate
       return other.save.step == parsed.step;
     });
     if (becomes || undecided.steps.count(parsed.step)) continue;
+    if (only_step && parsed.step != *only_step) continue;
     const commit::Transaction save{job.directory, job.naming, parsed.step, parsed.uuid, 0, true};
     try {
       const auto old = commit::read_old_index(files, save);
@@ -403,6 +405,19 @@ bool recover(const Job& job) {
     collect_debris(job, undecided);
   });
   return any;
+}
+
+void put_back_undecided(const Job& job, std::int64_t step) {
+  Undecided undecided;
+  for (const auto& [save, old] : find_reversals(job, {}, undecided, step)) {
+    commit::put_back(*job.files, save);
+  }
+  if (undecided.steps.empty()) return;
+  throw Error(Code::io, cat("step ", step, " cannot be saved now"),
+              "what an earlier save of it left behind cannot be read, and may be all that is left "
+              "of the step",
+              "Save another step, or try again.")
+      .at(job.prefix(step).string());
 }
 
 std::vector<RecoveryStep> plan_recovery(const Job& job) {
