@@ -15,6 +15,7 @@ namespace cairn {
 
 /// Members as in ManagerOptions.
 struct CheckpointOptions {
+  Format format = Format::bundle;
   /// save(): replace a checkpoint of the same number. (write() always replaces.)
   bool overwrite = false;
   bool verify_first = false;

@@ -55,6 +55,10 @@ struct ManagerOptions {
   std::string name = "ckpt";  ///< checkpoints are DIRECTORY/NAME-STEP
   int max_to_keep = 5;        ///< newest ones that stay; 0: all
   Retention keep = {};        ///< what stays besides them
+  /// Of what is saved; both are restored, also out of one directory. HDF5 holds each tensor whole
+  /// in one dataset, so that policies and Storage have no say; it takes no registered savers, and
+  /// relies on renames. Throws unsupported where this build has no libhdf5.
+  Format format = Format::bundle;
   bool overwrite = false;     ///< allow save(step) over a live step
   bool read_only = false;     ///< never own, recover, collect or save
   bool fall_back = true;      ///< restore_latest: go on to an older one when one is damaged

@@ -6,9 +6,9 @@
 
 #include "base/text.hpp"
 #include "cairn/log.hpp"
+#include "checkpoint/directory/prefix.hpp"
 #include "checkpoint/objects.hpp"
 #include "checkpoint/on_mesh.hpp"
-#include "checkpoint/directory/prefix.hpp"
 #include "checkpoint/resolve.hpp"
 #include "checkpoint/restore/restore.hpp"
 #include "checkpoint/save/savers.hpp"
@@ -24,6 +24,7 @@ constexpr const char* counter_key = "save_counter";
 ManagerOptions engine_options(const CheckpointOptions& options) {
   ManagerOptions engine;
   engine.max_to_keep = 0;
+  engine.format = options.format;
   engine.overwrite = options.overwrite;
   engine.verify_first = options.verify_first;
   engine.object_graph = options.object_graph;
@@ -56,7 +57,7 @@ io::Path checkpoint_in(io::FileSystem& files, const io::Path& path) {
   if (status && status->is_directory && files.status(path / "saved_model.pb")) {
     return path / "variables" / "variables";
   }
-  if (status && status->is_directory && !files.status(io::Path(path) += ".index")) {
+  if (status && status->is_directory && !has_checkpoint(files, path)) {
     throw Error(Code::not_found, cat("there is no checkpoint ", path.string()),
                 "it is a directory, and not a SavedModel's",
                 "Give a checkpoint's prefix; latest_checkpoint finds the newest one's.")
@@ -357,7 +358,7 @@ std::optional<std::string> latest_checkpoint(const std::shared_ptr<Group>& group
       const auto state = commit::read_state_file(*files, whole);
       if (!state || state->model_checkpoint_path.empty()) return "";
       const auto path = (whole / state->model_checkpoint_path).lexically_normal();
-      return files->status(io::Path(path) += ".index") ? path.string() : "";
+      return has_checkpoint(*files, path) ? path.string() : "";
     });
     if (found.empty()) return std::nullopt;
     return found;

@@ -11,6 +11,7 @@
 #include "cairn/checkpoint_manager.hpp"
 #include "cairn/log.hpp"
 #include "commit/names.hpp"
+#include "format/hdf5/lay_out.hpp"
 #include "group/threads.hpp"
 #include "io/memory.hpp"
 
@@ -86,6 +87,8 @@ struct Story {
   bool saver = false;
   IoRanks io_ranks = {};
   bool renames = true;  // false: on a disk that refuses each rename
+  Format format = Format::bundle;
+  std::optional<Format> before_format = {};  // `before` is another job, of this format
 };
 
 ManagerOptions options_of(const Story& story, std::shared_ptr<io::MemoryFileSystem> disk) {
@@ -95,6 +98,7 @@ ManagerOptions options_of(const Story& story, std::shared_ptr<io::MemoryFileSyst
   options.overwrite = story.overwrite;
   options.io_ranks = story.io_ranks;
   options.atomic_rename = story.renames;
+  options.format = story.format;
   return options;
 }
 
@@ -104,8 +108,15 @@ std::shared_ptr<io::MemoryFileSystem> record(const Story& story, unsigned seed) 
   if (!story.renames) disk->refuse_renames();
   run_threads(story.ranks,
               [&](std::shared_ptr<Group> group) {
+                if (story.before_format) {
+                  auto options = options_of(story, disk);
+                  options.format = *story.before_format;
+                  Job earlier(group, options, story.ranks, story.storage);
+                  story.before(earlier);
+                  group->barrier();
+                }
                 Job job(group, options_of(story, disk), story.ranks, story.storage);
-                story.before(job);
+                if (!story.before_format) story.before(job);
                 group->barrier();
                 if (group->rank() == 0) {
                   if (!story.whole_record) disk->mark();
@@ -125,11 +136,16 @@ std::shared_ptr<io::MemoryFileSystem> record(const Story& story, unsigned seed) 
 
 // Whatever is in the directory belongs to a checkpoint that is there whole. "" or what does not.
 std::string debris(io::MemoryFileSystem& disk, const std::vector<StepInfo>& steps,
-                   const std::function<int(std::int64_t)>& files_of) {
+                   const std::function<CheckpointContents(std::int64_t)>& open) {
   std::set<std::string> expected{".cairn"};
   for (const auto& info : steps) {
+    const auto contents = open(info.step);
+    if (contents.format == Format::hdf5) {
+      expected.insert(commit::hdf5_name(commit::prefix_name("ckpt", info.step)));
+      continue;
+    }
     expected.insert(commit::index_name(commit::prefix_name("ckpt", info.step)));
-    const int count = files_of(info.step);
+    const int count = contents.num_files;
     for (int file = 0; file < count; ++file) {
       expected.insert(commit::data_name(commit::prefix_name("ckpt", info.step), file, count));
     }
@@ -163,7 +179,7 @@ std::int64_t next_job(std::shared_ptr<io::MemoryFileSystem> disk, const Story& s
     if (report && !report->skipped.empty()) mine = "passed over: " + report->skipped.front();
     if (group->rank() == 0) {
       mine +=
-          debris(*disk, steps, [&](std::int64_t step) { return job.manager.open(step).num_files; });
+          debris(*disk, steps, [&](std::int64_t step) { return job.manager.open(step); });
     } else {
       for (const auto& info : steps) job.manager.open(info.step);
     }
@@ -464,6 +480,45 @@ std::vector<Story> direct_stories() {
   for (auto& story : all) story.renames = false;
   return all;
 }
+
+// The same as HDF5 files, and where a step changes its format.
+std::vector<Story> hdf5_stories() {
+  std::vector<Story> all;
+  if (!hdf5::available()) return all;
+  for (auto story : stories()) {
+    if (story.saver || story.storage != Storage::automatic) continue;
+    for (auto& fault : story.faults) {
+      if (fault.path_part == "part-") fault.path_part = "part.h5";
+      if (fault.path_part == ".index") fault.path_part = ".h5";
+    }
+    if (story.name == "CommitFails") continue;  // no data file is renamed
+    story.format = Format::hdf5;
+    all.push_back(story);
+  }
+  const auto first = [](Job& job) { job.save(10, 1); };
+  const auto second = [](Job& job) { job.save(20, 2); };
+  const auto over = [](Job& job) { job.save(10, 2); };
+  const auto fails = [](Job& job) { EXPECT_THROW(job.save(20, 2), Error); };
+  const auto other = [&](Story story, Format before, Format now) {
+    story.before_format = before;
+    story.format = now;
+    all.push_back(std::move(story));
+  };
+  other({"BehindABundle", 2, first, second, {1, 2}, 2}, Format::bundle, Format::hdf5);
+  other({"OverABundle", 2, first, over, {1, 2}, 2, 0, true}, Format::bundle, Format::hdf5);
+  other({"ABundleOverIt", 2, first, over, {1, 2}, 2, 0, true}, Format::hdf5, Format::bundle);
+  other({"ReplacesABundle", 2, first, second, {1, 2}, 2, 1}, Format::bundle, Format::hdf5);
+  other({"IsReplacedByABundle", 2, first, second, {1, 2}, 2, 1}, Format::hdf5, Format::bundle);
+  Story seal{"SealFails", 3, first, fails, {1, 2}, 1, 0, false,
+             {{Code::io, "sync", "part.h5", 0, 2}}};
+  seal.format = Format::hdf5;
+  all.push_back(seal);
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Hdf5, Crash, testing::ValuesIn(hdf5_stories()),
+                         [](const auto& info) { return info.param.name; });
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Crash);  // without HDF5 that one has no stories
 
 INSTANTIATE_TEST_SUITE_P(WithoutRename, Crash, testing::ValuesIn(direct_stories()),
                          [](const auto& info) { return info.param.name; });

@@ -26,11 +26,11 @@ class DenseWrite {
     for (const auto& tensor : plan.tensors) tensors_.push_back(by_key[tensor.key]);
   }
 
-  std::vector<StoredTensor> run(const io::Path& path) {
+  std::vector<StoredTensor> run(const io::Path& path, bool make) {
     const auto maker = plan_.exchange.chunks.front().rank;
     together(*job_.group, [&] {
       allocate();
-      if (job_.rank() == maker) job_.files->create(path)->close();
+      if (make && job_.rank() == maker) job_.files->create(path)->close();
     });
     if (plan_.writers[static_cast<std::size_t>(job_.rank())])
       error_.guard([&] { file_ = job_.files->open_write(path); });
@@ -247,9 +247,9 @@ class DenseWrite {
 }  // namespace
 
 std::vector<StoredTensor> write_dense(const Job& job, const State& state, const DensePlan& plan,
-                                      int file_number, const io::Path& path) {
+                                      int file_number, const io::Path& path, bool make) {
   if (plan.bytes == 0) return {};
-  return DenseWrite(job, state, plan, file_number).run(path);
+  return DenseWrite(job, state, plan, file_number).run(path, make);
 }
 
 }  // namespace cairn

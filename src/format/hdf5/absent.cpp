@@ -1,0 +1,20 @@
+// Where Cairn is built without HDF5: checkpoints that are HDF5 files are read, but none is made.
+#include "cairn/error.hpp"
+#include "format/hdf5/lay_out.hpp"
+
+namespace cairn::hdf5 {
+
+bool available() { return false; }
+
+void require_available() {
+  throw Error(Code::unsupported, "this Cairn was built without HDF5",
+              "only libhdf5 lays out a new HDF5 file and reads those of other programs",
+              "Build it with -DCAIRN_HDF5=ON.");
+}
+
+Skeleton lay_out(const NewFile&) {
+  require_available();
+  return {};
+}
+
+}  // namespace cairn::hdf5
