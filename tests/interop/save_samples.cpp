@@ -1,5 +1,5 @@
 // Saves checkpoints with one of everything, for other readers to open.
-// usage: mpirun -np N save_samples DIRECTORY
+// usage: mpirun -np N save_samples [--no-atomic-rename | --hdf5] DIRECTORY
 // Leaves DIRECTORY/run with steps 10, 20 and 30, the last one overwritten, and
 // DIRECTORY/EXPECTED.json that says what is in them (dtypes, shapes, digests of whole tensors and
 // of slices).
@@ -253,12 +253,12 @@ void save(cairn::CheckpointManager& manager, int rank, const Plan& plan, int ste
   manager.save(step, mine.state());
 }
 
-void write(const std::filesystem::path& directory, bool atomic_rename) {
+void write(const std::filesystem::path& directory, bool atomic_rename, cairn::Format format) {
   const auto group = cairn::mpi(MPI_COMM_WORLD);
   const Plan plan(group->size());
   cairn::CheckpointManager manager(
       group, directory / "run",
-      {.max_to_keep = 3, .overwrite = true, .atomic_rename = atomic_rename});
+      {.max_to_keep = 3, .format = format, .overwrite = true, .atomic_rename = atomic_rename});
   save(manager, group->rank(), plan, 5, 5);  // max_to_keep removes it
   save(manager, group->rank(), plan, 10, 10);
   save(manager, group->rank(), plan, 20, 20);
@@ -284,10 +284,11 @@ int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   try {
     const bool direct = argc == 3 && std::string_view(argv[1]) == "--no-atomic-rename";
-    if (argc != 2 && !direct) {
-      throw std::runtime_error("usage: save_samples [--no-atomic-rename] DIRECTORY");
+    const bool hdf5 = argc == 3 && std::string_view(argv[1]) == "--hdf5";
+    if (argc != 2 && !direct && !hdf5) {
+      throw std::runtime_error("usage: save_samples [--no-atomic-rename | --hdf5] DIRECTORY");
     }
-    write(argv[argc - 1], !direct);
+    write(argv[argc - 1], !direct, hdf5 ? cairn::Format::hdf5 : cairn::Format::bundle);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "save_samples: %s\n", error.what());
     MPI_Abort(MPI_COMM_WORLD, 1);

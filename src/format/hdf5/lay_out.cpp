@@ -87,6 +87,7 @@ class Maker {
               ->second.get();
       auto dataset = make_dataset(one.key, type, one.shape, data_);
       out.offsets.push_back(element_count(one.shape) ? offset_of(dataset) : 0);
+      if (has_no_type(one.dtype)) note(dataset, dtype_attribute, dtype_name(one.dtype));
       dataset.close(what_);
     }
     for (const auto& one : file_.strings) make_strings(one);
@@ -98,12 +99,7 @@ class Maker {
   // First, so that the marker lies near the beginning.
   void make_own(Skeleton& out) {
     auto group = make_group(own_group);
-    auto text = fixed_string(marker.size());
-    Handle scalar(H5Screate(H5S_SCALAR), H5Sclose, what_);
-    Handle note(
-        H5Acreate2(group.get(), "format", text.get(), scalar.get(), H5P_DEFAULT, H5P_DEFAULT),
-        H5Aclose, what_);
-    check(H5Awrite(note.get(), text.get(), marker.data()), what_);
+    note(group, "format", marker);
     const std::string own(own_group);
     auto meta_text = fixed_string(std::max<std::size_t>(1, file_.meta.size()));
     auto meta = make_dataset(own + "/meta", meta_text.get(), {}, data_);
@@ -113,6 +109,15 @@ class Maker {
     if (file_.blob_bytes > 0) out.blob_offset = offset_of(blob);
     auto table = make_dataset(own + "/index", H5T_STD_U8LE, {file_.table_room}, data_);
     if (file_.table_room > 0) out.table_offset = offset_of(table);
+  }
+
+  static void note(const Handle& object, const char* name, std::string_view text) {
+    auto type = fixed_string(text.size());
+    Handle scalar(H5Screate(H5S_SCALAR), H5Sclose, what_);
+    Handle attribute(
+        H5Acreate2(object.get(), name, type.get(), scalar.get(), H5P_DEFAULT, H5P_DEFAULT),
+        H5Aclose, what_);
+    check(H5Awrite(attribute.get(), type.get(), text.data()), what_);
   }
 
   static Handle fixed_string(std::size_t bytes) {

@@ -51,13 +51,6 @@ Handle complex_type(hid_t part, std::size_t bytes) {
   return type;
 }
 
-// Floats that no HDF5 float describes: their highest exponent holds numbers, not infinities.
-Handle tagged_byte(DType dtype) {
-  Handle type(H5Tcreate(H5T_OPAQUE, 1), H5Tclose, "HDF5 does not make an opaque type");
-  check(H5Tset_tag(type.get(), std::string(dtype_name(dtype)).c_str()), "HDF5 takes no tag");
-  return type;
-}
-
 std::optional<DType> of_integer(std::size_t bytes, bool is_signed) {
   switch (bytes) {
     case 1:
@@ -117,15 +110,6 @@ std::optional<DType> of_compound(hid_t type) {
   return std::nullopt;
 }
 
-std::optional<DType> of_opaque(hid_t type) {
-  if (H5Tget_size(type) != 1) return std::nullopt;
-  char* tag = H5Tget_tag(type);
-  const std::string name(tag ? tag : "");
-  H5free_memory(tag);
-  const auto dtype = dtype_from_name(name);
-  return dtype && dtype_size(*dtype) == 1 ? dtype : std::nullopt;
-}
-
 }  // namespace
 
 Handle stored_type(DType dtype) {
@@ -172,7 +156,7 @@ Handle stored_type(DType dtype) {
     case DType::float8_e4m3b11fnuz:
     case DType::float8_e5m2fnuz:
     case DType::float4_e2m1fn:
-      return tagged_byte(dtype);
+      return copy_of(H5T_STD_U8LE);
     case DType::int4:
       return narrow_integer(H5T_STD_I8LE, 4);
     case DType::uint4:
@@ -186,6 +170,12 @@ Handle stored_type(DType dtype) {
       break;
   }
   throw Error(Code::internal, cat("no HDF5 type is made for ", dtype_name(dtype)));
+}
+
+bool has_no_type(DType dtype) {
+  return dtype == DType::float8_e4m3fn || dtype == DType::float8_e4m3fnuz ||
+         dtype == DType::float8_e4m3b11fnuz || dtype == DType::float8_e5m2fnuz ||
+         dtype == DType::float4_e2m1fn;
 }
 
 Handle memory_type(DType dtype) {
@@ -206,8 +196,6 @@ std::optional<DType> dtype_of_type(hid_t type) {
       return of_enum(type);
     case H5T_COMPOUND:
       return of_compound(type);
-    case H5T_OPAQUE:
-      return of_opaque(type);
     case H5T_STRING:
       return DType::string;
     default:

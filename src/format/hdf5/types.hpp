@@ -10,6 +10,11 @@ namespace cairn::hdf5 {
 /// As it is stored: little-endian. Not for strings and variants.
 Handle stored_type(DType dtype);
 
+/// Floats whose highest exponent holds numbers: no float of HDF5 describes them, and h5py reads no
+/// opaque type. They are bytes, and an attribute `dtype` of the dataset names them.
+bool has_no_type(DType dtype);
+inline constexpr const char* dtype_attribute = "dtype";
+
 /// Elements in memory as Cairn has them, for HDF5 to convert to.
 Handle memory_type(DType dtype);
 
