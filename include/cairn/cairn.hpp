@@ -10,6 +10,7 @@
 #include "cairn/dtype.hpp"
 #include "cairn/error.hpp"
 #include "cairn/group.hpp"
+#include "cairn/hdf5.hpp"
 #include "cairn/io_ranks.hpp"
 #include "cairn/log.hpp"
 #include "cairn/mesh.hpp"

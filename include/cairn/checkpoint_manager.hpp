@@ -93,6 +93,7 @@ struct RestoreReport {
   std::vector<std::string> kept_keys;  ///< not in it, as allowed: they keep what is in memory
   std::vector<std::string> skipped;    ///< newer checkpoints passed over as damaged: "step: why"
   std::int64_t bytes_read = 0;         ///< by all ranks
+  bool unchecked = false;  ///< of another program's file: no checksum says that bytes are right
 };
 
 struct StepInfo {

@@ -66,6 +66,14 @@ std::optional<DType> of_integer(std::size_t bytes, bool is_signed) {
   }
 }
 
+std::optional<DType> of_integer(hid_t type) {
+  const bool is_signed = H5Tget_sign(type) == H5T_SGN_2;
+  const auto bytes = H5Tget_size(type), bits = H5Tget_precision(type);
+  if (bytes == 1 && bits == 4) return is_signed ? DType::int4 : DType::uint4;
+  if (bytes == 1 && bits == 2) return is_signed ? DType::int2 : DType::uint2;
+  return of_integer(bytes, is_signed);
+}
+
 std::optional<DType> of_float(hid_t type) {
   std::size_t sign = 0, exponent_at = 0, exponent = 0, mantissa_at = 0, mantissa = 0;
   check(H5Tget_fields(type, &sign, &exponent_at, &exponent, &mantissa_at, &mantissa),
@@ -91,7 +99,7 @@ std::optional<DType> of_enum(hid_t type) {
       member_name(type, 1) == "TRUE") {
     return DType::boolean;
   }
-  return of_integer(H5Tget_size(base.get()), H5Tget_sign(base.get()) == H5T_SGN_2);
+  return of_integer(base.get());
 }
 
 std::optional<DType> of_compound(hid_t type) {
@@ -178,6 +186,21 @@ bool has_no_type(DType dtype) {
          dtype == DType::float4_e2m1fn;
 }
 
+std::optional<DType> named_dtype(hid_t dataset) {
+  const char* what = "an attribute cannot be read";
+  Handle attribute(H5Aopen(dataset, dtype_attribute, H5P_DEFAULT), H5Aclose, what);
+  Handle type(H5Aget_type(attribute.get()), H5Tclose, what);
+  constexpr std::size_t longest = 64;
+  if (H5Tget_class(type.get()) != H5T_STRING || H5Tis_variable_str(type.get()) != 0 ||
+      H5Tget_size(type.get()) > longest || H5Aget_storage_size(attribute.get()) > longest) {
+    return std::nullopt;
+  }
+  std::string name(longest, '\0');
+  check(H5Aread(attribute.get(), type.get(), name.data()), what);
+  const auto dtype = dtype_from_name(name.c_str());
+  return dtype && has_no_type(*dtype) ? dtype : std::nullopt;
+}
+
 Handle memory_type(DType dtype) {
   auto type = stored_type(dtype);
   if constexpr (std::endian::native == std::endian::big) {
@@ -189,7 +212,7 @@ Handle memory_type(DType dtype) {
 std::optional<DType> dtype_of_type(hid_t type) {
   switch (H5Tget_class(type)) {
     case H5T_INTEGER:
-      return of_integer(H5Tget_size(type), H5Tget_sign(type) == H5T_SGN_2);
+      return of_integer(type);
     case H5T_FLOAT:
       return of_float(type);
     case H5T_ENUM:

@@ -14,6 +14,7 @@ Handle stored_type(DType dtype);
 /// opaque type. They are bytes, and an attribute `dtype` of the dataset names them.
 bool has_no_type(DType dtype);
 inline constexpr const char* dtype_attribute = "dtype";
+std::optional<DType> named_dtype(hid_t dataset);  ///< by that attribute
 
 /// Elements in memory as Cairn has them, for HDF5 to convert to.
 Handle memory_type(DType dtype);
