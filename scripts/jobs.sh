@@ -113,7 +113,8 @@ build_programs() {
   title "Building"
   local start=$SECONDS
   mkdir -p "$build"
-  quietly "$build/configure.log" cmake -S "$root" --preset release -B "$build" -DCAIRN_HDF5=OFF ||
+  quietly "$build/configure.log" cmake -S "$root" --preset release -B "$build" -DCAIRN_HDF5=OFF \
+    -DCMAKE_UNITY_BUILD=ON ||
     die "the configure step failed"
   quietly "$build/build.log" cmake --build "$build" --parallel "${jobs:-$(cores)}" \
     --target gray_scott cairn_cli || die "the build failed"

@@ -9,10 +9,6 @@ namespace {
 
 constexpr std::int64_t index_limit_bytes = std::int64_t{4} << 30;
 
-void remove_if_there(io::FileSystem& fs, const io::Path& path) {
-  if (io::exists(fs, path)) fs.remove(path);
-}
-
 // '1' and the bytes of the index, or '0' where there was none; then their checksum, low byte first.
 std::string encode(const OldIndex& old) {
   std::string text = old.bytes ? "1" + *old.bytes : "0";
@@ -70,7 +66,7 @@ std::optional<OldIndex> read_old_index(io::FileSystem& fs, const Transaction& sa
 void publish_direct(io::FileSystem& fs, const Transaction& save, const std::string& index_bytes,
                     const std::vector<OwnFile>& own_files) {
   for (const auto& own : own_files) {
-    remove_if_there(fs, save.data(own.file));  // of an attempt that died here
+    io::remove_if_there(fs, save.data(own.file));  // of an attempt that died here
     io::write_file(fs, save.data(own.file), own.bytes);
   }
   // A whole one is older than what stands at the index now, which such an attempt may have torn.
@@ -79,7 +75,7 @@ void publish_direct(io::FileSystem& fs, const Transaction& save, const std::stri
     if (io::exists(fs, save.index())) {
       old.bytes = io::read_file(fs, save.index(), index_limit_bytes);
     }
-    remove_if_there(fs, save.old_index());
+    io::remove_if_there(fs, save.old_index());
     io::write_file(fs, save.old_index(), encode(old));
   }
   fs.sync_directory(save.temp());

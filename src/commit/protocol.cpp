@@ -37,8 +37,8 @@
 //     the step without an index or with a torn one. Recovery completes the save: its records are
 //     all there, and nothing is committed before a save that could not be withdrawn is dealt with.
 //     Only when its bytes prove damaged (or in a merge, which has no records) does old-index come
-//     back. Who reads the directory without owning it sees that step missing or damaged in
-//     between, and falls back.
+//     back. Who lists the directory without owning it sees that step missing or damaged in
+//     between, and falls back; who asks for this step reads it through old-index.
 //  6. the index is written under its final name, whole, and fsynced: THE COMMIT POINT; directory
 //     fsync.
 //  7. the state file: removed, written, fsync, directory fsync. A torn one is rebuilt.
@@ -69,10 +69,6 @@ void attempt(std::optional<Error>& first, F&& f) {
 
 bool is_record(const std::string& file) {
   return parse_temp_name(file).kind == ParsedName::Kind::record;
-}
-
-void remove_if_there(io::FileSystem& fs, const io::Path& path) {
-  if (io::exists(fs, path)) fs.remove(path);
 }
 
 }  // namespace
@@ -145,7 +141,7 @@ void abandon(io::FileSystem& fs, const Transaction& save) {
   first.reset();
   // What stands where an HDF5 file goes is the older checkpoint.
   for (int file = 0; file < save.num_files && !save.hdf5; ++file) {
-    attempt(first, [&] { remove_if_there(fs, save.data(file)); });
+    attempt(first, [&] { io::remove_if_there(fs, save.data(file)); });
   }
   if (save.direct) attempt(first, [&] { fs.sync_directory(save.directory); });
   if (save.direct && first) throw *first;  // the evidence stays as long as the data may come back
@@ -157,9 +153,9 @@ void abandon(io::FileSystem& fs, const Transaction& save) {
 void publish(io::FileSystem& fs, const Transaction& save, const std::string& index_bytes,
              const std::vector<OwnFile>& own_files) {
   if (save.direct) return publish_direct(fs, save, index_bytes, own_files);
-  remove_if_there(fs, save.staged_index());  // of an attempt that died here
+  io::remove_if_there(fs, save.staged_index());  // of an attempt that died here
   for (const auto& own : own_files) {
-    remove_if_there(fs, save.part(own.file));
+    io::remove_if_there(fs, save.part(own.file));
     io::write_file(fs, save.part(own.file), own.bytes);
   }
   io::write_file(fs, save.staged_index(), index_bytes);
@@ -209,7 +205,7 @@ void sync_commit(io::FileSystem& fs, const Transaction& save) {
 void clean_up(io::FileSystem& fs, const Transaction& save, bool other_format) {
   if (other_format) {
     const auto name = prefix_name(save.name, save.step);
-    remove_if_there(fs, save.directory / (save.hdf5 ? index_name(name) : hdf5_name(name)));
+    io::remove_if_there(fs, save.directory / (save.hdf5 ? index_name(name) : hdf5_name(name)));
     fs.sync_directory(save.directory);
   }
   for (const auto& file : fs.list(save.directory)) {
@@ -227,7 +223,7 @@ void remove_checkpoint(io::FileSystem& fs, const io::Path& directory, const Nami
                        std::int64_t step) {
   // What a clean-up has left could bring an older index back.
   remove_stale(fs, {directory, name, step, "", 0, true});
-  remove_if_there(fs, directory / index_name(prefix_name(name, step)));
+  io::remove_if_there(fs, directory / index_name(prefix_name(name, step)));
   fs.sync_directory(directory);
   for (const auto& file : fs.list(directory)) {
     const auto parsed = parse_name(file, name);

@@ -24,7 +24,7 @@ class File {
   /// Reads exactly bytes.size() bytes; data_loss if the file ends before.
   virtual void read_at(std::int64_t offset, std::span<std::byte> bytes) const = 0;
   virtual std::int64_t size() const = 0;
-  virtual void sync() = 0;   ///< fsync: data and length are durable on return (the name is not)
+  virtual void sync() = 0;  ///< fsync: data and length are durable on return (the name is not)
   virtual void close() = 0;
 };
 
@@ -45,19 +45,19 @@ struct Status {
 class FileSystem {
  public:
   virtual ~FileSystem() = default;
-  virtual std::unique_ptr<File> create(const Path&) = 0;        ///< exclusive, read and write
+  virtual std::unique_ptr<File> create(const Path&) = 0;  ///< exclusive, read and write
   virtual std::unique_ptr<File> open_read(const Path&) = 0;
   /// An existing file, read and write: several processes may write disjoint parts of one.
   virtual std::unique_ptr<File> open_write(const Path&) = 0;
-  virtual void rename(const Path& from, const Path& to) = 0;    ///< replaces atomically
+  virtual void rename(const Path& from, const Path& to) = 0;  ///< replaces atomically
   /// A second name for a file's bytes. False where that cannot be, here or between these two.
   virtual bool try_link(const Path& from, const Path& to);
-  virtual void remove(const Path&) = 0;                         ///< a file
-  virtual void create_directory(const Path&) = 0;               ///< one level, exclusive
-  virtual void remove_directory(const Path&) = 0;               ///< must be empty
-  virtual std::vector<std::string> list(const Path&) = 0;       ///< names, ascending, no dots
-  virtual std::optional<Status> status(const Path&) = 0;        ///< nothing if not there
-  virtual void sync_directory(const Path&) = 0;                 ///< fsync of the directory
+  virtual void remove(const Path&) = 0;                    ///< a file
+  virtual void create_directory(const Path&) = 0;          ///< one level, exclusive
+  virtual void remove_directory(const Path&) = 0;          ///< must be empty
+  virtual std::vector<std::string> list(const Path&) = 0;  ///< names, ascending, no dots
+  virtual std::optional<Status> status(const Path&) = 0;   ///< nothing if not there
+  virtual void sync_directory(const Path&) = 0;            ///< fsync of the directory
   virtual std::int64_t free_bytes(const Path& directory) = 0;
   /// A kernel lock on a file that is created when missing. Nothing if another holds it (also in
   /// this process). Throws unsupported where the file system has no locks.
@@ -68,6 +68,7 @@ std::shared_ptr<FileSystem> posix_file_system();
 
 // On top of it.
 bool exists(FileSystem&, const Path&);
+void remove_if_there(FileSystem&, const Path&);
 /// Throws data_loss above the limit, so that a hostile file costs no memory.
 std::string read_file(FileSystem&, const Path&, std::int64_t limit_bytes);
 /// Creates (exclusively), writes, syncs, closes. The directory is left to the caller.
@@ -76,8 +77,9 @@ void write_file(FileSystem&, const Path&, std::string_view bytes);
 /// are durable on return, the name is not.
 void link_or_copy(FileSystem&, const Path& from, const Path& to);
 /// Replaces a file durably: PATH.tmp, fsync, rename, directory fsync. If that last one fails:
-/// durability_unknown. A PATH.tmp of a dead process is replaced; two at a time are not allowed.
-void replace_file(FileSystem&, const Path&, std::string_view bytes);
+/// durability_unknown. A PATH.tmp of a dead process is replaced; two at a time are not allowed. An
+/// own name for it, in the same directory, may be given.
+void replace_file(FileSystem&, const Path&, std::string_view bytes, Path temporary = {});
 /// The same without a rename: the file is removed, then written anew. A crash in between leaves it
 /// missing or torn.
 void rewrite_file(FileSystem&, const Path&, std::string_view bytes);

@@ -39,6 +39,10 @@ void sync_new_name(FileSystem& files, const Path& path) {
 
 bool exists(FileSystem& files, const Path& path) { return files.status(path).has_value(); }
 
+void remove_if_there(FileSystem& files, const Path& path) {
+  if (exists(files, path)) files.remove(path);
+}
+
 std::string read_file(FileSystem& files, const Path& path, std::int64_t limit_bytes) {
   const auto file = files.open_read(path);
   const std::int64_t size = file->size();
@@ -83,17 +87,16 @@ void link_or_copy(FileSystem& files, const Path& from, const Path& to) {
 
 bool FileSystem::try_link(const Path&, const Path&) { return false; }
 
-void replace_file(FileSystem& files, const Path& path, std::string_view bytes) {
-  Path temporary = path;
-  temporary += ".tmp";
-  if (exists(files, temporary)) files.remove(temporary);  // of a process that died
+void replace_file(FileSystem& files, const Path& path, std::string_view bytes, Path temporary) {
+  if (temporary.empty()) temporary = Path(path) += ".tmp";
+  remove_if_there(files, temporary);  // of a process that died
   write_file(files, temporary, bytes);
   files.rename(temporary, path);
   sync_new_name(files, path);
 }
 
 void rewrite_file(FileSystem& files, const Path& path, std::string_view bytes) {
-  if (exists(files, path)) files.remove(path);
+  remove_if_there(files, path);
   write_file(files, path, bytes);
   sync_new_name(files, path);
 }

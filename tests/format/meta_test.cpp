@@ -27,7 +27,7 @@ void expect_same(const CheckpointMeta& a, const CheckpointMeta& b) {
   EXPECT_EQ(a.uuid, b.uuid);
 }
 
-std::string refusal(std::string_view json) {
+std::string meta_refusal(std::string_view json) {
   try {
     decode_meta(json);
   } catch (const Error& error) {
@@ -55,7 +55,7 @@ TEST(Meta, metrics_come_back_also_those_that_are_no_numbers) {
   EXPECT_EQ(decode_meta(encode_meta(sample)).metric, std::nullopt);
   auto json = encode_meta(sample);
   json.insert(1, R"("metric":"much",)");
-  EXPECT_EQ(refusal(json), "\"metric\" is no number");
+  EXPECT_EQ(meta_refusal(json), "\"metric\" is no number");
 }
 
 TEST(Meta, unknown_members_are_ignored) {
@@ -77,18 +77,19 @@ TEST(Meta, malformed_text_is_refused) {
     EXPECT_NE(at, json.npos) << from;
     return json.replace(at, from.size(), to);
   };
-  EXPECT_THAT(refusal(""), HasSubstr("no JSON object"));
-  EXPECT_THAT(refusal("[1]"), HasSubstr("no JSON object"));
-  EXPECT_THAT(refusal(encode_meta(sample).substr(1)), HasSubstr("no JSON object"));
-  EXPECT_THAT(refusal(encode_meta(sample) + "x"), HasSubstr("no JSON object"));
-  EXPECT_THAT(refusal(std::string(1 << 20, '[')), HasSubstr("no JSON object"));
-  EXPECT_THAT(refusal(with("\"step\"", "\"stop\"")), HasSubstr("lacks \"step\""));
-  EXPECT_THAT(refusal(with("-3", "\"-3\"")), HasSubstr("\"step\" is no integer of 64 bits"));
-  EXPECT_THAT(refusal(with("-3", "-3.5")), HasSubstr("\"step\" is no integer of 64 bits"));
-  EXPECT_THAT(refusal(with("-3", "9223372036854775808")), HasSubstr("\"step\" is no integer"));
-  EXPECT_THAT(refusal(with(":7", ":2147483648")), HasSubstr("\"ranks\" is no integer of 32 bits"));
-  EXPECT_THAT(refusal(with("\"u-u\"", "null")), HasSubstr("\"uuid\" is no text"));
-  EXPECT_THAT(refusal(with("1763730000.123456", "true")),
+  EXPECT_THAT(meta_refusal(""), HasSubstr("no JSON object"));
+  EXPECT_THAT(meta_refusal("[1]"), HasSubstr("no JSON object"));
+  EXPECT_THAT(meta_refusal(encode_meta(sample).substr(1)), HasSubstr("no JSON object"));
+  EXPECT_THAT(meta_refusal(encode_meta(sample) + "x"), HasSubstr("no JSON object"));
+  EXPECT_THAT(meta_refusal(std::string(1 << 20, '[')), HasSubstr("no JSON object"));
+  EXPECT_THAT(meta_refusal(with("\"step\"", "\"stop\"")), HasSubstr("lacks \"step\""));
+  EXPECT_THAT(meta_refusal(with("-3", "\"-3\"")), HasSubstr("\"step\" is no integer of 64 bits"));
+  EXPECT_THAT(meta_refusal(with("-3", "-3.5")), HasSubstr("\"step\" is no integer of 64 bits"));
+  EXPECT_THAT(meta_refusal(with("-3", "9223372036854775808")), HasSubstr("\"step\" is no integer"));
+  EXPECT_THAT(meta_refusal(with(":7", ":2147483648")),
+              HasSubstr("\"ranks\" is no integer of 32 bits"));
+  EXPECT_THAT(meta_refusal(with("\"u-u\"", "null")), HasSubstr("\"uuid\" is no text"));
+  EXPECT_THAT(meta_refusal(with("1763730000.123456", "true")),
               HasSubstr("\"wall_time_seconds\" is no number"));
 }
 

@@ -13,7 +13,7 @@ namespace {
 
 using testing::HasSubstr;
 
-PartRecord sample() {
+PartRecord sample_record() {
   PartRecord record;
   record.uuid = "0123-abcd";
   record.fingerprint = 0xfedcba9876543210;
@@ -39,7 +39,7 @@ std::string text(const PartRecord& record) {
          record.meta.policy + std::to_string(record.meta.sequence) + test::dump(contents);
 }
 
-std::string refusal(std::string_view bytes) {
+std::string record_refusal(std::string_view bytes) {
   try {
     decode_part_record(bytes);
   } catch (const Error& error) {
@@ -58,7 +58,7 @@ std::string resealed(std::string bytes) {
 }
 
 TEST(PartRecord, comes_back) {
-  const auto record = sample();
+  const auto record = sample_record();
   EXPECT_EQ(text(decode_part_record(encode_part_record(record))), text(record));
   PartRecord least;
   least.parts = least.num_files = 1;
@@ -66,47 +66,47 @@ TEST(PartRecord, comes_back) {
 }
 
 TEST(PartRecord, frame) {
-  const auto bytes = encode_part_record(sample());
+  const auto bytes = encode_part_record(sample_record());
   EXPECT_EQ(test::to_hex(bytes.substr(0, 12)), "89436169726e505201000000");
   EXPECT_EQ(load_u64(&bytes[12]), bytes.size() - 24);
   EXPECT_EQ(resealed(bytes), bytes);
 }
 
 TEST(PartRecord, every_flipped_bit_and_every_cut_is_refused) {
-  const auto bytes = encode_part_record(sample());
+  const auto bytes = encode_part_record(sample_record());
   for (std::size_t at = 0; at < bytes.size(); ++at) {
     for (int bit = 0; bit < 8; ++bit) {
       auto flipped = bytes;
       flipped[at] = static_cast<char>(flipped[at] ^ 1 << bit);
-      ASSERT_THAT(refusal(flipped), HasSubstr("a part record is damaged")) << at;
+      ASSERT_THAT(record_refusal(flipped), HasSubstr("a part record is damaged")) << at;
     }
-    ASSERT_THAT(refusal(bytes.substr(0, at)), HasSubstr("a part record is damaged")) << at;
+    ASSERT_THAT(record_refusal(bytes.substr(0, at)), HasSubstr("a part record is damaged")) << at;
   }
-  EXPECT_THAT(refusal(bytes + '\0'), HasSubstr("it should hold"));
+  EXPECT_THAT(record_refusal(bytes + '\0'), HasSubstr("it should hold"));
 }
 
 TEST(PartRecord, errors_say_what_is_wrong) {
-  const auto bytes = encode_part_record(sample());
-  EXPECT_THAT(refusal(""), HasSubstr("it has 0 bytes, fewer than the 24 of its frame"));
-  EXPECT_THAT(refusal("x" + bytes), HasSubstr("does not begin as a part record does"));
+  const auto bytes = encode_part_record(sample_record());
+  EXPECT_THAT(record_refusal(""), HasSubstr("it has 0 bytes, fewer than the 24 of its frame"));
+  EXPECT_THAT(record_refusal("x" + bytes), HasSubstr("does not begin as a part record does"));
   auto newer = bytes;
   newer[8] = 2;
-  EXPECT_THAT(refusal(resealed(newer)),
+  EXPECT_THAT(record_refusal(resealed(newer)),
               HasSubstr("its version is 2, this program reads version 1"));
-  EXPECT_THAT(refusal(bytes.substr(0, 30)), HasSubstr("but holds 6"));
+  EXPECT_THAT(record_refusal(bytes.substr(0, 30)), HasSubstr("but holds 6"));
   auto flipped = bytes;
   flipped[40] ^= 1;
-  EXPECT_THAT(refusal(flipped), HasSubstr("checksum mismatch"));
+  EXPECT_THAT(record_refusal(flipped), HasSubstr("checksum mismatch"));
   auto garbage = bytes;
   std::fill(garbage.begin() + 24, garbage.end(), '\xff');
-  EXPECT_THAT(refusal(resealed(garbage)), HasSubstr("contents cannot be parsed"));
+  EXPECT_THAT(record_refusal(resealed(garbage)), HasSubstr("contents cannot be parsed"));
 }
 
 TEST(PartRecord, inconsistent_contents_are_refused) {
   const auto with = [](auto change) {
-    auto record = sample();
+    auto record = sample_record();
     change(record);
-    return refusal(encode_part_record(record));
+    return record_refusal(encode_part_record(record));
   };
   EXPECT_THAT(with([](auto& r) { r.part = 3; }), HasSubstr("it calls itself part 3 of 3"));
   EXPECT_THAT(with([](auto& r) { r.part = -1; }), HasSubstr("part -1 of 3"));

@@ -17,7 +17,7 @@ using test::from_hex, test::to_hex;
 using testing::HasSubstr;
 using Strings = std::vector<std::string>;
 
-std::string refusal(std::string_view bytes, std::int64_t count, std::uint32_t crc) {
+std::string strings_refusal(std::string_view bytes, std::int64_t count, std::uint32_t crc) {
   try {
     decode_strings(bytes, count, crc);
   } catch (const Error& error) {
@@ -45,23 +45,25 @@ TEST(Strings, come_back) {
     const auto encoded = encode_strings(values);
     const auto count = static_cast<std::int64_t>(n);
     EXPECT_EQ(decode_strings(encoded.bytes, count, encoded.crc32c), values);
-    EXPECT_THAT(refusal(encoded.bytes, count, encoded.crc32c ^ 1), HasSubstr("checksum mismatch"));
-    EXPECT_NE(refusal(encoded.bytes, count + 1, encoded.crc32c), "accepted");
-    EXPECT_NE(refusal(encoded.bytes + '\0', count, encoded.crc32c), "accepted");
-    EXPECT_NE(refusal(encoded.bytes.substr(0, encoded.bytes.size() - 1), count, encoded.crc32c),
-              "accepted");
+    EXPECT_THAT(strings_refusal(encoded.bytes, count, encoded.crc32c ^ 1),
+                HasSubstr("checksum mismatch"));
+    EXPECT_NE(strings_refusal(encoded.bytes, count + 1, encoded.crc32c), "accepted");
+    EXPECT_NE(strings_refusal(encoded.bytes + '\0', count, encoded.crc32c), "accepted");
+    EXPECT_NE(
+        strings_refusal(encoded.bytes.substr(0, encoded.bytes.size() - 1), count, encoded.crc32c),
+        "accepted");
     for (std::size_t at = 0; at < encoded.bytes.size(); ++at) {
       auto flipped = encoded.bytes;
       flipped[at] = static_cast<char>(flipped[at] ^ 1 << random() % 8);
-      EXPECT_NE(refusal(flipped, count, encoded.crc32c), "accepted") << at;
+      EXPECT_NE(strings_refusal(flipped, count, encoded.crc32c), "accepted") << at;
     }
   }
 }
 
 TEST(Strings, no_bytes_are_no_strings) {
   EXPECT_TRUE(decode_strings("", 0, 0).empty());
-  EXPECT_THAT(refusal("", 0, 1), HasSubstr("cannot hold 0 strings"));
-  EXPECT_THAT(refusal("", 1, 0), HasSubstr("cannot hold 1 strings"));
+  EXPECT_THAT(strings_refusal("", 0, 1), HasSubstr("cannot hold 0 strings"));
+  EXPECT_THAT(strings_refusal("", 1, 0), HasSubstr("cannot hold 1 strings"));
 }
 
 TEST(Strings, big_endian_checksums) {
@@ -73,25 +75,28 @@ TEST(Strings, big_endian_checksums) {
   bytes += stored + "abc";
   const auto entry = crc32c(stored + "abc", crc);
   EXPECT_EQ(decode_strings(bytes, 2, entry, true), (Strings{"abc", ""}));
-  EXPECT_THAT(refusal(bytes, 2, entry), HasSubstr("checksum of the lengths does not match"));
+  EXPECT_THAT(strings_refusal(bytes, 2, entry),
+              HasSubstr("checksum of the lengths does not match"));
 }
 
 TEST(Strings, hostile_bytes_cost_no_memory) {
-  EXPECT_THAT(refusal("abcdef", -1, 0), HasSubstr("cannot hold -1 strings"));
-  EXPECT_THAT(refusal("abcdef", std::int64_t{1} << 62, 0), HasSubstr("cannot hold"));
-  EXPECT_THAT(refusal(std::string(20, '\xff'), 3, 0), HasSubstr("length of string 0 is malformed"));
-  EXPECT_THAT(refusal(from_hex("8000 00000000 00"), 1, 0),
+  EXPECT_THAT(strings_refusal("abcdef", -1, 0), HasSubstr("cannot hold -1 strings"));
+  EXPECT_THAT(strings_refusal("abcdef", std::int64_t{1} << 62, 0), HasSubstr("cannot hold"));
+  EXPECT_THAT(strings_refusal(std::string(20, '\xff'), 3, 0),
               HasSubstr("length of string 0 is malformed"));
-  EXPECT_THAT(refusal(from_hex("ffff03 0000"), 1, 0), HasSubstr("cut off"));
+  EXPECT_THAT(strings_refusal(from_hex("8000 00000000 00"), 1, 0),
+              HasSubstr("length of string 0 is malformed"));
+  EXPECT_THAT(strings_refusal(from_hex("ffff03 0000"), 1, 0), HasSubstr("cut off"));
   // Right checksums, but a length beyond the end.
   std::string bytes = from_hex("05"), length = from_hex("05000000");
   auto crc = crc32c(length);
   append_u32(bytes, crc_mask(crc));
   bytes += "abcd";
   crc = crc32c(std::string_view(bytes).substr(1), crc);
-  EXPECT_THAT(refusal(bytes, 1, crc), HasSubstr("string 0 reaches beyond the bytes"));
+  EXPECT_THAT(strings_refusal(bytes, 1, crc), HasSubstr("string 0 reaches beyond the bytes"));
   bytes += "ef";
-  EXPECT_THAT(refusal(bytes, 1, crc32c("ef", crc)), HasSubstr("1 bytes belong to no string"));
+  EXPECT_THAT(strings_refusal(bytes, 1, crc32c("ef", crc)),
+              HasSubstr("1 bytes belong to no string"));
 }
 
 TEST(Strings, swap_bytes) {

@@ -17,7 +17,7 @@ const CrashChoice lost{.keep = false, .except = {}, .tear = {}};
 CrashChoice all_but(std::size_t i) { return {.keep = true, .except = {i}, .tear = {}}; }
 CrashChoice only(std::size_t i) { return {.keep = false, .except = {i}, .tear = {}}; }
 
-std::span<const std::byte> bytes_of(std::string_view text) {
+std::span<const std::byte> text_bytes(std::string_view text) {
   return std::as_bytes(std::span(text.data(), text.size()));
 }
 
@@ -34,7 +34,7 @@ class Memory : public ::testing::Test {
 TEST_F(Memory, RecordsEachOperationInOrder) {
   files.create_directory("/d");
   auto file = files.create("d/a");
-  file->write_at(3, bytes_of("xyz"));
+  file->write_at(3, text_bytes("xyz"));
   file->sync();
   files.rename("/d/a", "/d/b");
   files.sync_directory("/d/");
@@ -53,7 +53,7 @@ TEST_F(Memory, NothingIsDurableWithoutSync) {
   write_file(files, "/a", "text");
   files.mark();
   auto file = files.create("/b");
-  file->write_at(0, bytes_of("text"));
+  file->write_at(0, text_bytes("text"));
   EXPECT_EQ(files.unsynced(2), (std::vector<std::size_t>{0, 1}));
   EXPECT_EQ(after(lost, "/b"), "-");
   EXPECT_EQ(after(kept, "/b"), "text");
@@ -72,7 +72,7 @@ TEST_F(Memory, FileSyncDoesNotMakeTheNameDurable) {
 
 TEST_F(Memory, DirectorySyncDoesNotMakeBytesDurable) {
   auto file = files.create("/a");
-  file->write_at(0, bytes_of("text"));
+  file->write_at(0, text_bytes("text"));
   files.sync_directory("/");
   EXPECT_EQ(files.unsynced(3), (std::vector<std::size_t>{1}));
   EXPECT_EQ(after(lost, "/a"), "");
@@ -82,10 +82,10 @@ TEST_F(Memory, SyncCoversOnlyEarlierWritesOfTheSameFile) {
   auto a = files.create("/a"), b = files.create("/b");
   files.sync_directory("/");
   files.mark();
-  a->write_at(0, bytes_of("1"));
-  b->write_at(0, bytes_of("2"));
+  a->write_at(0, text_bytes("1"));
+  b->write_at(0, text_bytes("2"));
   a->sync();
-  a->write_at(1, bytes_of("3"));
+  a->write_at(1, text_bytes("3"));
   EXPECT_EQ(files.unsynced(4), (std::vector<std::size_t>{1, 3}));
   EXPECT_EQ(files.unsynced(2), (std::vector<std::size_t>{0, 1}));
   EXPECT_EQ(after(lost, "/a"), "1");
@@ -95,7 +95,7 @@ TEST_F(Memory, SyncCoversOnlyEarlierWritesOfTheSameFile) {
 
 TEST_F(Memory, SyncThroughAnotherHandleCounts) {
   auto file = files.create("/a");
-  file->write_at(0, bytes_of("text"));
+  file->write_at(0, text_bytes("text"));
   files.open_read("/a")->sync();
   files.sync_directory("/");
   EXPECT_EQ(after(lost, "/a"), "text");
@@ -104,8 +104,8 @@ TEST_F(Memory, SyncThroughAnotherHandleCounts) {
 TEST_F(Memory, LostWriteLeavesAHole) {
   auto file = files.create("/a");
   files.sync_directory("/");
-  file->write_at(0, bytes_of("11"));
-  file->write_at(2, bytes_of("22"));
+  file->write_at(0, text_bytes("11"));
+  file->write_at(2, text_bytes("22"));
   EXPECT_EQ(after(only(3), "/a"), std::string("\0\0"
                                               "22",
                                               4));
@@ -131,7 +131,7 @@ TEST_F(Memory, RenameIsDurableWithItsDestination) {
 
 TEST_F(Memory, RenameWithoutFileSyncMayShowAnEmptyFile) {
   auto file = files.create("/a.tmp");
-  file->write_at(0, bytes_of("text"));
+  file->write_at(0, text_bytes("text"));
   files.rename("/a.tmp", "/a");
   files.sync_directory("/");
   EXPECT_EQ(after(lost, "/a"), "");
@@ -190,7 +190,7 @@ TEST_F(Memory, FilesKeepTheirIdentityUnderRenamedDirectories) {
   files.sync_directory("/d");
   files.sync_directory("/");
   files.rename("/d", "/e");
-  file->write_at(0, bytes_of("text"));
+  file->write_at(0, text_bytes("text"));
   file->sync();
   EXPECT_EQ(after(lost, "/d/a"), "text");
   EXPECT_EQ(after(kept, "/e/a"), "text");
@@ -199,7 +199,7 @@ TEST_F(Memory, FilesKeepTheirIdentityUnderRenamedDirectories) {
 TEST_F(Memory, TornWrite) {
   auto file = files.create("/a");
   files.sync_directory("/");
-  file->write_at(2, bytes_of("abcdef"));
+  file->write_at(2, text_bytes("abcdef"));
   CrashChoice torn = kept;
   torn.tear = CrashChoice::Tear{2, 3};
   EXPECT_EQ(after(torn, "/a"), std::string("\0\0abc", 5));
@@ -240,9 +240,9 @@ TEST_F(Memory, LostFilesTakeNoSpaceAfterTheCrash) {
 
 TEST_F(Memory, TheCrashedDiskAndTheOldOneAreApart) {
   auto file = files.create("/a");
-  file->write_at(0, bytes_of("text"));
+  file->write_at(0, text_bytes("text"));
   const auto disk = files.crash(2, kept);
-  file->write_at(0, bytes_of("TEXT"));
+  file->write_at(0, text_bytes("TEXT"));
   EXPECT_EQ(read_file(*disk, "/a", 9), "text");
   disk->remove("/a");
   write_file(*disk, "/a", "other");
@@ -254,7 +254,7 @@ TEST_F(Memory, ChoicesNameEachUndecidedOperationOnce) {
   auto file = files.create("/a");
   EXPECT_EQ(files.crash_choices(0).size(), 1u);
   EXPECT_EQ(files.crash_choices(1).size(), 2u);
-  file->write_at(4000, bytes_of(std::string(9000, 'x')));
+  file->write_at(4000, text_bytes(std::string(9000, 'x')));
   // All, none, each lost, torn at 4096, 8192, 12288.
   const auto choices = files.crash_choices(2);
   EXPECT_EQ(choices.size(), 2u + 2u + 3u);
@@ -263,7 +263,7 @@ TEST_F(Memory, ChoicesNameEachUndecidedOperationOnce) {
     if (choice.tear) tears.insert(choice.tear->bytes);
   }
   EXPECT_EQ(tears, (std::set<std::size_t>{96, 96 + 4096, 96 + 2 * 4096}));
-  file->write_at(0, bytes_of("small"));
+  file->write_at(0, text_bytes("small"));
   // One more: each of three lost, each alone, the small one torn in its middle.
   EXPECT_EQ(files.crash_choices(3).size(), 2u + 3u + 3u + 3u + 1u);
   file->sync();
@@ -342,11 +342,11 @@ TEST_F(Memory, FullDiskTakesWhatFits) {
   write_file(files, "/a", "123456");
   EXPECT_EQ(files.free_bytes("/"), 4);
   auto file = files.create("/b");
-  EXPECT_CAIRN_ERROR(file->write_at(0, bytes_of("abcdefg")), Code::no_space,
+  EXPECT_CAIRN_ERROR(file->write_at(0, text_bytes("abcdefg")), Code::no_space,
                      "cannot write 7 bytes at offset 0: /b (No space left on device) Free space");
   EXPECT_EQ(read_file(files, "/b", 9), "abcd");
   EXPECT_EQ(files.free_bytes("/"), 0);
-  file->write_at(0, bytes_of("ABCD"));
+  file->write_at(0, text_bytes("ABCD"));
   files.remove("/b");
   EXPECT_EQ(files.free_bytes("/"), 0) << "it is still open";
   file.reset();
@@ -356,12 +356,12 @@ TEST_F(Memory, FullDiskTakesWhatFits) {
 TEST_F(Memory, FaultsByKindPathAndNumber) {
   files.inject({.code = Code::io, .kind = "write", .path_part = "/b", .skip = 1, .times = 2});
   auto a = files.create("/a"), b = files.create("/b");
-  for (int i = 0; i < 5; ++i) a->write_at(0, bytes_of("x"));
-  b->write_at(0, bytes_of("1"));
-  EXPECT_CAIRN_ERROR(b->write_at(0, bytes_of("2")), Code::io, "Input/output error");
-  EXPECT_CAIRN_ERROR(b->write_at(0, bytes_of("3")), Code::io, "do not trust it");
+  for (int i = 0; i < 5; ++i) a->write_at(0, text_bytes("x"));
+  b->write_at(0, text_bytes("1"));
+  EXPECT_CAIRN_ERROR(b->write_at(0, text_bytes("2")), Code::io, "Input/output error");
+  EXPECT_CAIRN_ERROR(b->write_at(0, text_bytes("3")), Code::io, "do not trust it");
   EXPECT_EQ(read_file(files, "/b", 9), "1");
-  b->write_at(0, bytes_of("4"));
+  b->write_at(0, text_bytes("4"));
   EXPECT_EQ(files.operation_count(), 2u + 5u + 2u) << "failed operations are not recorded";
   files.inject({.code = Code::no_space, .kind = "", .path_part = ""});
   EXPECT_EQ(files.list("/").size(), 2u) << "reading changes nothing";
@@ -377,7 +377,7 @@ TEST_F(Memory, FaultsByKindPathAndNumber) {
 
 TEST_F(Memory, AFailedSyncIsNeverMadeGoodByAnother) {
   auto file = files.create("/a");
-  file->write_at(0, bytes_of("x"));
+  file->write_at(0, text_bytes("x"));
   files.inject({.code = Code::io, .kind = "sync", .path_part = "/a"});
   EXPECT_CAIRN_ERROR(file->sync(), Code::io, "cannot sync: /a");
   EXPECT_CAIRN_ERROR(file->sync(), Code::io, "cannot sync: /a");

@@ -87,6 +87,41 @@ TEST(MpiCheckpoint, IoRanks) {
   }
 }
 
+// No rename is relied on, and few ranks touch files; some restores own the directory, some do not.
+TEST(MpiCheckpoint, IoRanksWithoutAtomicRename) {
+  const auto world = mpi(MPI_COMM_WORLD);
+  ManagerOptions options;
+  options.atomic_rename = false;
+  options.overwrite = true;
+  options.io_ranks = IoRanks::count(2);
+  options.io_ranks.memory_bytes = 4096;
+  for (int n = 1; n <= world->size(); ++n) {
+    for (int m = 1; m <= world->size(); ++m) {
+      if (world->size() > 3 && n != world->size() && m != world->size()) continue;
+      const Directory directory(*world);
+      test::NToMCase one(n, m, static_cast<unsigned>(100 + n + m));
+      if (m % 2 == 1) one.storage = Storage::dense;
+      if (const auto group = first_ranks(n, world->rank())) {
+        one.save(group, directory.path(), options);
+        group->barrier();
+        one.save(group, directory.path(), options);  // over it
+      }
+      world->barrier();
+      EXPECT_TRUE(fs::exists(directory.path() / ".cairn" / "no-atomic-rename"));
+      for (const auto& file : fs::directory_iterator(directory.path())) {
+        EXPECT_EQ(file.path().string().find(".part_"), std::string::npos) << file.path();
+      }
+      world->barrier();
+      auto restoring = options;
+      restoring.read_only = n % 2 == 1;
+      if (const auto group = first_ranks(m, world->rank())) {
+        EXPECT_EQ(one.restore(group, directory.path(), restoring), "") << n << " to " << m;
+      }
+      world->barrier();
+    }
+  }
+}
+
 TEST(MpiCheckpoint, RaggedAndRankPrivate) {
   const auto world = mpi(MPI_COMM_WORLD);
   for (int m = 1; m <= world->size(); ++m) {

@@ -27,7 +27,7 @@ CoveredTensor replica(const Dims& shape, const std::vector<int>& ranks,
   return tensor;
 }
 
-double fullest(const std::vector<CoveredTensor>& tensors, const Writers& writers, int ranks) {
+double fullest_share(const std::vector<CoveredTensor>& tensors, const Writers& writers, int ranks) {
   std::vector<double> load(static_cast<std::size_t>(ranks));
   for (std::size_t t = 0; t < tensors.size(); ++t) {
     for (std::size_t s = 0; s < tensors[t].slices.size(); ++s) {
@@ -54,7 +54,7 @@ TEST(ShareReplicas, CutsOneLargeTensorForAllOfItsHolders) {
     }
     const auto mean = 800.0 * (mib / 80) / ranks;
     const auto writers = choose_writers(tensors, ranks);
-    EXPECT_LE(fullest(tensors, writers, ranks), 1.01 * mean);
+    EXPECT_LE(fullest_share(tensors, writers, ranks), 1.01 * mean);
     EXPECT_FALSE(share_replicas(tensors, writers, ranks)) << "that was enough";
   }
 }
@@ -119,8 +119,8 @@ TEST(ShareReplicas, RandomLayoutsOnlyGetBetterAndLoseNothing) {
     const auto before = tensors;
     const auto writers = choose_writers(tensors, ranks);
     cut += share_replicas(tensors, writers, ranks, 16);
-    EXPECT_LE(fullest(tensors, choose_writers(tensors, ranks), ranks),
-              fullest(before, writers, ranks));
+    EXPECT_LE(fullest_share(tensors, choose_writers(tensors, ranks), ranks),
+              fullest_share(before, writers, ranks));
     for (std::size_t t = 0; t < tensors.size(); ++t) {
       std::vector<Box> pieces;
       for (const auto& slice : tensors[t].slices) {

@@ -8,7 +8,7 @@
 namespace cairn {
 namespace {
 
-constexpr std::int64_t piece_bytes = std::int64_t{1} << 16;
+constexpr std::int64_t converted_bytes = std::int64_t{1} << 16;
 
 class ConvertingMemory : public SliceMemory {
  public:
@@ -29,7 +29,7 @@ class ConvertingMemory : public SliceMemory {
     const auto in_bytes = static_cast<std::int64_t>(dtype_size(from_));
     const auto out_bytes = static_cast<std::int64_t>(dtype_size(to_));
     std::vector<std::byte> converted;
-    for (const auto& piece : plan::cut_into_chunks(part, out_bytes, piece_bytes)) {
+    for (const auto& piece : plan::cut_into_chunks(part, out_bytes, converted_bytes)) {
       const auto count = piece.box.count();
       const auto* from = in + piece.offset / out_bytes * in_bytes;
       converted.resize(static_cast<std::size_t>(piece.bytes));

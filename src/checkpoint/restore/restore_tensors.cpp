@@ -25,7 +25,7 @@ struct Stored {
 };
 
 // Small enough that the bytes are still in the cache when they are checked after the read.
-constexpr std::size_t piece_bytes = std::size_t{1} << 17;
+constexpr std::size_t checked_bytes = std::size_t{1} << 17;
 
 // Every stored slice that somebody wants a part of.
 void collect_sources(const CheckpointContents& contents, const std::vector<Want>& wants,
@@ -166,8 +166,8 @@ class Restore {
         file_ = job_.files->open_read(data_path(contents_, from.slice->file));
         file_number_ = from.slice->file;
       }
-      for (std::size_t at = 0; at < bytes_.size(); at += piece_bytes) {
-        const auto piece = bytes_.subspan(at, std::min(piece_bytes, bytes_.size() - at));
+      for (std::size_t at = 0; at < bytes_.size(); at += checked_bytes) {
+        const auto piece = bytes_.subspan(at, std::min(checked_bytes, bytes_.size() - at));
         file_->read_at(from.slice->offset + chunk_->offset + static_cast<std::int64_t>(at), piece);
         crc = crc32c(piece, crc);
       }

@@ -14,9 +14,6 @@
 namespace cairn {
 namespace {
 
-// Small enough that the bytes are still in the cache when they are written after the checksum.
-constexpr std::size_t piece_bytes = std::size_t{1} << 20;
-
 class DenseWrite {
  public:
   DenseWrite(const Job& job, const State& state, const DensePlan& plan, int file_number)
@@ -220,7 +217,7 @@ class DenseWrite {
     stored.size = chunk.bytes;
     std::span rest(bytes, static_cast<std::size_t>(chunk.bytes));
     for (auto at = stored.offset; !rest.empty();) {
-      const auto piece = rest.first(std::min(piece_bytes, rest.size()));
+      const auto piece = rest.first(std::min<std::size_t>(cached_bytes, rest.size()));
       stored.crc32c = crc32c(piece, stored.crc32c);
       file_->write_at(at, piece);
       at += static_cast<std::int64_t>(piece.size());

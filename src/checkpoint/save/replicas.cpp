@@ -11,11 +11,8 @@
 #include "cairn/error.hpp"
 #include "model/runs.hpp"
 #include "plan/exchange.hpp"
-
 namespace cairn {
 namespace {
-
-constexpr std::int64_t piece_bytes = std::int64_t{1} << 20;
 
 /// The part that this turn compares, if any: one of at most turn.sample_of that make up the box.
 std::optional<Box> part_of(const Box& box, double bytes, const ReplicaTurn& turn,
@@ -145,7 +142,7 @@ std::uint32_t checksum_of(const LocalSlice& slice, const Box& box, std::int64_t 
     }
   }
   std::uint32_t crc = 0;
-  for (const auto& chunk : plan::cut_into_chunks(part, element_bytes, piece_bytes)) {
+  for (const auto& chunk : plan::cut_into_chunks(part, element_bytes, cached_bytes)) {
     buffer.resize(static_cast<std::size_t>(chunk.bytes));
     slice.memory->read(chunk.box, buffer.data());
     crc = crc32c(buffer, crc);

@@ -10,9 +10,6 @@
 namespace cairn {
 namespace {
 
-// Small enough that the bytes are still in the cache when they are written after the checksum.
-constexpr std::int64_t piece_bytes = std::int64_t{1} << 20;
-
 // Large slices begin on a page, so that whole pages are copied on the way to the disk and back; the
 // gap before one reads as zeros.
 constexpr std::int64_t page_bytes = 4096, aligned_from_bytes = std::int64_t{64} << 10;
@@ -80,7 +77,7 @@ void ShardFiles::begin(StoredTensor& entry) {
 
 void ShardFiles::append(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    const auto piece = bytes.first(std::min<std::size_t>(piece_bytes, bytes.size()));
+    const auto piece = bytes.first(std::min<std::size_t>(cached_bytes, bytes.size()));
     crc_ = crc32c(piece, crc_);
     file_->write_at(end_, piece);
     end_ += static_cast<std::int64_t>(piece.size());
@@ -112,7 +109,7 @@ void write_files(io::FileSystem& files, const commit::Transaction& save, Outgoin
     } else if (slice) {
       const auto part = entry.slices.front().box.relative_to(slice->box.start);
       const auto item = static_cast<std::int64_t>(dtype_size(entry.dtype));
-      for (const auto& chunk : plan::cut_into_chunks(part, item, piece_bytes)) {
+      for (const auto& chunk : plan::cut_into_chunks(part, item, cached_bytes)) {
         buffer.resize(static_cast<std::size_t>(chunk.bytes));
         slice->memory->read(chunk.box, buffer.data());
         file.append(buffer);

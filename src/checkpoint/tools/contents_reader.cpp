@@ -57,14 +57,7 @@ namespace {
 // The rest of what is told, once the index is there.
 IndexFile load_values(io::FileSystem& files, const io::Path& prefix, Graph graph,
                       IndexFile loaded) {
-  auto contents = [&] {
-    try {
-      return bundle::parse_index(loaded.bytes);
-    } catch (Error& error) {
-      const bool hdf5 = loaded.format == Format::hdf5;
-      throw error.at((hdf5 ? hdf5_path(prefix) : index_path(prefix)).string());
-    }
-  }();
+  auto contents = bundle::parse_index(loaded.bytes);
   contents.prefix = prefix.string();
   contents.format = loaded.format;
   for (const auto file : bundle::files_used(contents)) {
@@ -103,13 +96,22 @@ IndexFile load_values(io::FileSystem& files, const io::Path& prefix, Graph graph
 }
 
 IndexFile load_bundle(io::FileSystem& files, const io::Path& prefix, Graph graph) {
-  IndexFile loaded;
-  loaded.bytes = io::read_file(files, index_path(prefix), index_limit_bytes);
-  return load_values(files, prefix, graph, std::move(loaded));
+  try {
+    return look_into(files, prefix, io::read_file(files, index_path(prefix), index_limit_bytes),
+                     graph);
+  } catch (Error& error) {
+    if (error.path().empty()) error.at(index_path(prefix).string());
+    throw;
+  }
 }
 
 IndexFile load_hdf5(io::FileSystem& files, const io::Path& prefix, Graph graph) {
-  return load_values(files, prefix, graph, read_hdf5_table(files, hdf5_path(prefix)));
+  try {
+    return load_values(files, prefix, graph, read_hdf5_table(files, hdf5_path(prefix)));
+  } catch (Error& error) {
+    if (error.path().empty()) error.at(hdf5_path(prefix).string());
+    throw;
+  }
 }
 
 // One of two formats; nothing if it is damaged or has gone, which `why` then says.
@@ -129,6 +131,12 @@ std::int64_t sequence_of(const IndexFile& loaded) {
 }
 
 }  // namespace
+
+IndexFile look_into(io::FileSystem& files, const io::Path& prefix, std::string index, Graph graph) {
+  IndexFile loaded;
+  loaded.bytes = std::move(index);
+  return load_values(files, prefix, graph, std::move(loaded));
+}
 
 IndexFile load_index(io::FileSystem& files, const io::Path& prefix, Graph graph) {
   const bool has_bundle = files.status(index_path(prefix)).has_value();

@@ -37,6 +37,8 @@ bool has_checkpoint(io::FileSystem&, const io::Path& prefix);
 /// the prefix has both formats, because a save is replacing one by the other, it is the newer one
 /// of those that can be read.
 IndexFile load_index(io::FileSystem&, const io::Path& prefix, Graph = Graph::skip);
+/// The same of an index that is read already.
+IndexFile look_into(io::FileSystem&, const io::Path& prefix, std::string index, Graph);
 CheckpointContents parse_contents(const IndexFile&, const io::Path& prefix);
 
 /// Both.

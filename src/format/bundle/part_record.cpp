@@ -13,7 +13,7 @@ namespace cairn::bundle {
 namespace {
 
 // magic, u32 version, u64 payload bytes, u32 masked checksum of all else, payload
-constexpr std::string_view magic("\211CairnPR", 8);
+constexpr std::string_view record_magic("\211CairnPR", 8);
 constexpr std::uint32_t version = 1;
 constexpr std::size_t frame_bytes = 24, crc_at = 20;
 
@@ -105,7 +105,7 @@ std::string encode_part_record(const PartRecord& record) {
                     " tensors is larger than 2 GiB"),
                 "Protocol Buffers hold no larger message", "Give the rank fewer slices.");
   }
-  std::string bytes(magic);
+  std::string bytes(record_magic);
   append_u32(bytes, version);
   append_u64(bytes, part.ByteSizeLong());
   append_u32(bytes, 0);
@@ -121,7 +121,8 @@ PartRecord decode_part_record(std::string_view bytes) {
     bad_record(
         cat("it has ", bytes.size(), " bytes, fewer than the ", frame_bytes, " of its frame"));
   }
-  if (bytes.substr(0, magic.size()) != magic) bad_record("it does not begin as a part record does");
+  if (bytes.substr(0, record_magic.size()) != record_magic)
+    bad_record("it does not begin as a part record does");
   if (const auto found = load_u32(&bytes[8]); found != version) {
     bad_record(cat("its version is ", found, ", this program reads version ", version));
   }

@@ -15,7 +15,7 @@ namespace cairn::bundle {
 namespace {
 
 constexpr std::uint64_t footer_bytes = 48, trailer_bytes = 5;
-constexpr std::uint64_t magic = 0xdb4775248b80fb57;
+constexpr std::uint64_t table_magic = 0xdb4775248b80fb57;
 
 // Where a block is: its size leaves out the trailer.
 struct Handle {
@@ -86,7 +86,8 @@ class Reader {
     }
     const auto body = file_.size() - footer_bytes;
     auto foot = file_.substr(body);
-    if (load_u64(&foot[40]) != magic) damaged("it does not end in the magic number of an index");
+    if (load_u64(&foot[40]) != table_magic)
+      damaged("it does not end in the magic number of an index");
     foot.remove_suffix(8);
     const auto metaindex = take_handle(foot);
     const auto index = take_handle(foot);
