@@ -5,13 +5,13 @@
 #include "base/text.hpp"
 #include "base/wire.hpp"
 #include "cairn/log.hpp"
-#include "checkpoint/tools/contents_reader.hpp"
 #include "checkpoint/directory/pins.hpp"
 #include "checkpoint/directory/prefix.hpp"
 #include "checkpoint/directory/recovery.hpp"
 #include "checkpoint/restore/restore.hpp"
 #include "checkpoint/save/savers.hpp"
 #include "checkpoint/series.hpp"
+#include "checkpoint/tools/contents_reader.hpp"
 #include "commit/names.hpp"
 #include "group/collectives.hpp"
 
@@ -92,6 +92,7 @@ void Series::open_directory() {
   require_savers(group, options.savers);
   require_same(group, "the parameters of the sharding policy", parameters);
   settle_io_ranks(job);
+  settle_writer(job);
   together(group, [&] {
     if (!job.root()) return;
     if (options.read_only) {

@@ -1,0 +1,138 @@
+// The save of shards into shared files: rounds in which all ranks of a file write a frame each.
+#include "checkpoint/save/shared_write.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include "base/checksum.hpp"
+#include "base/text.hpp"
+#include "base/wire.hpp"
+#include "checkpoint/save/shared_range.hpp"
+#include "group/collectives.hpp"
+
+namespace cairn {
+namespace {
+
+constexpr std::size_t reading_bytes = std::size_t{1} << 20;
+
+// A rank's place in its file, from what all ranks have.
+struct Place {
+  int number = -1;  // -1: no rank of the file has anything
+  bool makes_it = false;
+  std::int64_t begin = 0;
+  std::size_t rounds = 0;
+};
+
+Place find_place(const Job& job, const SharedRange& range, bool has_entries) {
+  const auto all = all_gather(*job.group, WireWriter()
+                                              .put(has_entries)
+                                              .put(range.bytes())
+                                              .put(static_cast<std::int64_t>(range.frames()))
+                                              .take());
+  const auto me = static_cast<std::size_t>(job.rank());
+  const auto mine = job.file_of[me];
+  Place place;
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (job.file_of[rank] != mine) continue;
+    WireReader reader(all[rank]);
+    const bool has_some = reader.get<bool>();
+    const auto bytes = reader.get<std::int64_t>();
+    if (has_some && place.number < 0) {
+      place.number = mine;
+      place.makes_it = rank == me;
+    }
+    if (rank < me) place.begin += bytes;
+    place.rounds = std::max(place.rounds, static_cast<std::size_t>(reader.get<std::int64_t>()));
+  }
+  return place;
+}
+
+}  // namespace
+
+std::unique_ptr<SharedFile> open_shared(const Job& job, const io::Path& path, int number,
+                                        bool makes_it) {
+  Group& group = *job.group;
+  together(group, [&] {
+    if (makes_it) job.files->create(path)->close();
+  });
+  return together(
+      group, [&] { return group.shared_files()->open(path, number, job.options.mpi_io.hints); });
+}
+
+void read_back(const Job& job, const io::Path& path, const std::vector<StoredTensor>& entries,
+               const std::vector<std::uint32_t>& checksums) {
+  const auto& options = job.options.mpi_io;
+  const auto& shared = *job.group->shared_files();
+  const auto doubt = shared.doubt(options.hints);
+  if (entries.empty() || (!options.read_back && doubt.empty())) return;
+  // Opened anew, so that a network file system asks its server.
+  const auto file = job.files->open_read(path);
+  std::vector<std::byte> buffer;
+  std::size_t number = 0;
+  for (const auto& entry : entries) {
+    for (const auto& slice : entry.slices) {
+      std::uint32_t crc = 0;
+      std::string cut;
+      for (std::int64_t at = 0; at < slice.size && cut.empty();) {
+        const auto rest = static_cast<std::size_t>(slice.size - at);
+        buffer.resize(std::min(reading_bytes, rest));
+        try {
+          file->read_at(slice.offset + at, buffer);
+        } catch (const Error& error) {
+          if (error.code() != Code::data_loss) throw;
+          cut = cat("the file ends at ", file->size());
+        }
+        crc = crc32c(buffer, crc);
+        at += static_cast<std::int64_t>(buffer.size());
+      }
+      const auto written = checksums[number++];
+      if (cut.empty() && crc == written) continue;
+      if (cut.empty()) cut = cat("their checksum is ", crc, ", that of what was written ", written);
+      throw Error(Code::data_loss,
+                  cat("bytes ", slice.offset, " to ", slice.offset + slice.size, " of data file ",
+                      path.filename().string(), " are not what rank ", job.rank(), " wrote there"),
+                  cat("tensor '", entry.key, "' was written by ", shared.library(), " with ",
+                      hints_text(options.hints), "; read back, ", cut,
+                      doubt.empty() ? "" : cat("; ", doubt)),
+                  options.hints.empty() ? "Use Writer::posix, or another MPI library."
+                                        : "Do without the hints, or use Writer::posix.")
+          .at(path.string())
+          .of_tensor(entry.key)
+          .on_rank(job.rank());
+    }
+  }
+}
+
+std::vector<StoredTensor> share_files(const Job& job, const State& state, const LocalShards& local,
+                                      const FileLayout& layout, const commit::Transaction& save) {
+  Group& group = *job.group;
+  auto range = together(group, [&] {
+    return SharedRange(outgoing(state, local, layout.first_file, true), job.options.chunk_bytes);
+  });
+  const auto place = find_place(job, range, !local.shards.empty());
+  together(group, [&] { range.settle(place.begin); });
+  const auto path = save.part(layout.first_file);
+  auto file = open_shared(job, path, place.number, place.makes_it);
+  // Once rounds have begun, a rank that threw would leave the others waiting: errors are kept.
+  KeptError error;
+  if (file) {
+    for (std::size_t round = 0; round < place.rounds; ++round) {
+      SharedRange::Bytes frame;
+      error.guard([&] {
+        if (!error && round < range.frames()) frame = range.fill(round);
+      });
+      error.guard([&] { file->write_at_all(frame.offset, frame.bytes); });
+    }
+    error.guard([&] { file->sync(); });
+    error.guard([&] { file->close(); });
+  }
+  // Also because the bytes of one rank may have been another's to sync.
+  agree(group, error.first());
+  return together(group, [&] {
+    auto entries = range.take_entries();
+    read_back(job, path, entries, range.checksums());
+    return entries;
+  });
+}
+
+}  // namespace cairn
