@@ -293,38 +293,42 @@ TEST(MpiIo, BeyondTwoGibibytes) {
   }
 }
 
-// Open MPI before 4.1.7 loses bytes among several aggregators, now and then. Whatever it does here,
-// a save either fails and says so, or all its bytes are right.
+// Open MPI before 4.1.7 loses bytes among several aggregators, now and then: where ranks write
+// small neighbouring pieces that begin in the middle of a page. Whatever it does here, a save fails
+// and says so, or all its bytes are right.
 TEST(MpiIo, LostBytesAreFoundBeforeTheCommit) {
   const auto world = mpi(MPI_COMM_WORLD);
   const Directory directory(*world);
-  auto options = sharing(1, {{"cb_nodes", cat(world->size())}});
+  const int size = world->size(), me = world->rank();
+  constexpr int most_saves = 60, enough_lost = 3, rows_a_rank = 7;
+  constexpr std::int64_t columns = 2100;  // one row a write, with chunks of 4 KiB
+  auto options = sharing(1, {{"cb_nodes", cat(size)}});
+  options.chunk_bytes = 4096;
   options.max_to_keep = 2;
-  const bool doubted = !world->shared_files()->doubt(options.mpi_io.hints).empty();
-  options.mpi_io.read_back = !doubted;
+  // Where the library is not known to be bad the check is asked for.
+  options.mpi_io.read_back = world->shared_files()->doubt(options.mpi_io.hints).empty();
   CheckpointManager manager(world, directory.path(), options);
-  const int size = world->size();
-  std::int64_t step = 1, good = 0, lost = 0;
-  std::vector<double> row, copy;
-  const auto state_of = [&](std::vector<double>& data, std::int64_t mark) {
-    const auto n = static_cast<std::int64_t>(125 + mark % 40);
-    data.resize(static_cast<std::size_t>(n));
-    State state;
-    state.store(Storage::dense);
-    for (int t = 0; t < 3; ++t) {
-      state.add(cat("u", t),
-                slice(DType::float64, data.data(), {size, n}, {world->rank(), 0}, {1, n}));
+  std::vector<std::uint8_t> head(1000), rows(rows_a_rank * columns);
+  std::vector<LocalTensor> parts;
+  for (int i = 0; i < rows_a_rank; ++i) {
+    parts.push_back(slice(rows.data() + i * columns, {rows_a_rank * size, columns},
+                          {i * size + me, 0}, {1, columns}));
+  }
+  State state;
+  state.store(Storage::dense).add("head", head).add("rows", patches(std::move(parts)));
+  const auto fill = [&](std::int64_t step) {
+    std::fill(head.begin(), head.end(), static_cast<std::uint8_t>(step));
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      rows[i] = static_cast<std::uint8_t>(static_cast<std::size_t>(step * 3 + me * 31) + i * 7);
     }
-    return state;
   };
   std::int64_t newest = 0;
-  for (; step <= 60; ++step) {
-    auto state = state_of(row, step);
-    std::iota(row.begin(), row.end(), static_cast<double>(1000 * step + world->rank()));
+  int lost = 0, saves = 0;
+  while (saves < most_saves && lost < enough_lost) {
+    fill(++saves);
     try {
-      manager.save(step, state);
-      ++good;
-      newest = step;
+      manager.save(saves, state);
+      newest = saves;
     } catch (const Error& error) {
       ++lost;
       ASSERT_EQ(error.code(), Code::data_loss) << error.what();
@@ -334,20 +338,19 @@ TEST(MpiIo, LostBytesAreFoundBeforeTheCommit) {
       require_same(*world, "the error", error.what());
     }
     if (newest == 0) continue;
-    // The newest that was committed is whole.
-    auto there = state_of(copy, newest);
-    const auto report = manager.restore_latest(there);
+    // The newest that was committed is whole: what a restore reads is checked.
+    fill(newest);
+    const auto right = rows;
+    fill(-1);
+    const auto report = manager.restore_latest(state);
     ASSERT_TRUE(report);
     ASSERT_EQ(report->step, newest);
     ASSERT_TRUE(report->skipped.empty()) << report->skipped.front();
-    for (std::size_t i = 0; i < copy.size(); ++i) {
-      ASSERT_EQ(copy[i],
-                static_cast<double>(1000 * newest + world->rank()) + static_cast<double>(i));
-    }
+    ASSERT_EQ(rows, right);
   }
-  if (world->rank() == 0) {
+  if (me == 0) {
     std::cout << "[ LOST     ] " << world->shared_files()->library() << ", " << size
-              << " ranks: bytes of " << lost << " of " << lost + good << " saves\n";
+              << " ranks: bytes of " << lost << " of " << saves << " saves, all reported\n";
   }
 }
 

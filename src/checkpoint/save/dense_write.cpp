@@ -31,7 +31,7 @@ class DenseWrite {
       if (job_.rank() == maker && !job_.shares_files()) job_.files->create(path)->close();
     });
     if (job_.shares_files()) {
-      shared_ = open_shared(job_, path, 0, job_.rank() == maker);
+      shared_ = open_shared(job_, path, 0, job_.rank() == maker, plan_.bytes);
     } else if (plan_.writers[static_cast<std::size_t>(job_.rank())])
       error_.guard([&] { file_ = job_.files->open_write(path); });
     for (const auto& round : plan_.exchange.rounds) {

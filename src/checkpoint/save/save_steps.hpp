@@ -57,9 +57,9 @@ std::vector<StoredTensor> write_shards(const Job&, const State&, const LocalShar
 std::vector<StoredTensor> forward_shards(const Job&, const State&, const LocalShards&,
                                          const FileLayout&, const commit::Transaction&);
 
-/// The same into files that ranks share (collective): ranges by rank order, written in bounded
-/// rounds by all ranks of a file, synced before anybody returns, and read back where that is called
-/// for.
+/// The same into files that ranks share (collective): ranges by rank order, from page to page,
+/// written in bounded rounds by all ranks of a file, synced before anybody returns, and read back
+/// where that is called for.
 std::vector<StoredTensor> share_files(const Job&, const State&, const LocalShards&,
                                       const FileLayout&, const commit::Transaction&);
 

@@ -25,7 +25,6 @@ SharedRange::SharedRange(Outgoing out, std::int64_t limit)
   for (const auto& frame : frames_) {
     if (!frame.in_place) largest_ = std::max(largest_, frame.bytes);
   }
-  bytes_ = next_page(bytes_);
 }
 
 void SharedRange::cut(std::size_t e, std::int64_t limit) {

@@ -16,7 +16,6 @@ class SharedRange {
   /// The offsets of the entries become those in the range. No frame has more than `limit` bytes.
   SharedRange(Outgoing out, std::int64_t limit);
 
-  /// Up to the next page, so that the range of another rank can begin there.
   std::int64_t bytes() const { return bytes_; }
   std::size_t frames() const { return frames_.size(); }
   /// Takes the buffer, and moves the range to its place in the file.

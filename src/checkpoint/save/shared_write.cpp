@@ -19,7 +19,7 @@ constexpr std::size_t reading_bytes = std::size_t{1} << 20;
 struct Place {
   int number = -1;  // -1: no rank of the file has anything
   bool makes_it = false;
-  std::int64_t begin = 0;
+  std::int64_t begin = 0, end = 0;  // of this rank's range; of the file
   std::size_t rounds = 0;
 };
 
@@ -41,19 +41,38 @@ Place find_place(const Job& job, const SharedRange& range, bool has_entries) {
       place.number = mine;
       place.makes_it = rank == me;
     }
-    if (rank < me) place.begin += bytes;
+    if (bytes > 0) {
+      if (rank == me) place.begin = next_page(place.end);
+      place.end = next_page(place.end) + bytes;
+    }
     place.rounds = std::max(place.rounds, static_cast<std::size_t>(reader.get<std::int64_t>()));
   }
   return place;
 }
 
+std::uint32_t checksum_of(const io::File& file, const StoredSlice& slice,
+                          std::span<std::byte> buffer) {
+  std::uint32_t crc = 0;
+  for (std::int64_t at = 0; at < slice.size;) {
+    const auto rest = static_cast<std::size_t>(slice.size - at);
+    const auto piece = buffer.first(std::min(buffer.size(), rest));
+    file.read_at(slice.offset + at, piece);
+    crc = crc32c(piece, crc);
+    at += static_cast<std::int64_t>(piece.size());
+  }
+  return crc;
+}
+
 }  // namespace
 
 std::unique_ptr<SharedFile> open_shared(const Job& job, const io::Path& path, int number,
-                                        bool makes_it) {
+                                        bool makes_it, std::int64_t bytes) {
   Group& group = *job.group;
   together(group, [&] {
-    if (makes_it) job.files->create(path)->close();
+    if (!makes_it) return;
+    const auto file = job.files->create(path);
+    file->reserve(bytes);
+    file->close();
   });
   return together(
       group, [&] { return group.shared_files()->open(path, number, job.options.mpi_io.hints); });
@@ -64,38 +83,37 @@ void read_back(const Job& job, const io::Path& path, const std::vector<StoredTen
   const auto& options = job.options.mpi_io;
   const auto& shared = *job.group->shared_files();
   const auto doubt = shared.doubt(options.hints);
-  if (entries.empty() || (!options.read_back && doubt.empty())) return;
+  if (entries.empty()) return;
   // Opened anew, so that a network file system asks its server.
   const auto file = job.files->open_read(path);
-  std::vector<std::byte> buffer;
+  const auto size = file->size();
+  const bool read_all = options.read_back || !doubt.empty();
+  std::vector<std::byte> buffer(reading_bytes);
   std::size_t number = 0;
   for (const auto& entry : entries) {
     for (const auto& slice : entry.slices) {
-      std::uint32_t crc = 0;
-      std::string cut;
-      for (std::int64_t at = 0; at < slice.size && cut.empty();) {
-        const auto rest = static_cast<std::size_t>(slice.size - at);
-        buffer.resize(std::min(reading_bytes, rest));
-        try {
-          file->read_at(slice.offset + at, buffer);
-        } catch (const Error& error) {
-          if (error.code() != Code::data_loss) throw;
-          cut = cat("the file ends at ", file->size());
-        }
-        crc = crc32c(buffer, crc);
-        at += static_cast<std::int64_t>(buffer.size());
-      }
       const auto written = checksums[number++];
-      if (cut.empty() && crc == written) continue;
-      if (cut.empty()) cut = cat("their checksum is ", crc, ", that of what was written ", written);
-      throw Error(Code::data_loss,
-                  cat("bytes ", slice.offset, " to ", slice.offset + slice.size, " of data file ",
-                      path.filename().string(), " are not what rank ", job.rank(), " wrote there"),
+      const auto end = slice.offset + slice.size;
+      // A write that failed unnoticed leaves a hole, since the file is new. Zeros may look the
+      // same.
+      if (slice.size == 0 || (!read_all && file->next_hole(slice.offset) >= end)) continue;
+      if (end <= size && checksum_of(*file, slice, buffer) == written) continue;
+      const auto what =
+          cat("bytes ", slice.offset, " to ", end, " of data file ", path.filename().string(),
+              " are not what rank ", job.rank(), " wrote there");
+      const auto free = job.files->free_bytes(job.directory);
+      const bool full = free < slice.size;
+      throw Error(full ? Code::no_space : Code::data_loss, what,
                   cat("tensor '", entry.key, "' was written by ", shared.library(), " with ",
-                      hints_text(options.hints), "; read back, ", cut,
-                      doubt.empty() ? "" : cat("; ", doubt)),
-                  options.hints.empty() ? "Use Writer::posix, or another MPI library."
-                                        : "Do without the hints, or use Writer::posix.")
+                      hints_text(options.hints), ", which reported no error; ",
+                      end > size ? cat("the file ends at ", size)
+                                 : std::string("read back, the checksum is another one"),
+                      doubt.empty() ? "" : cat("; ", doubt), "; ",
+                      bytes_text(static_cast<double>(free)), " are free"),
+                  full                    ? "Free space, or keep fewer checkpoints (max_to_keep)."
+                  : options.hints.empty() ? "Look for limits and failures of the disk, or use "
+                                            "Writer::posix."
+                                          : "Do without the hints, or use Writer::posix.")
           .at(path.string())
           .of_tensor(entry.key)
           .on_rank(job.rank());
@@ -112,7 +130,7 @@ std::vector<StoredTensor> share_files(const Job& job, const State& state, const 
   const auto place = find_place(job, range, !local.shards.empty());
   together(group, [&] { range.settle(place.begin); });
   const auto path = save.part(layout.first_file);
-  auto file = open_shared(job, path, place.number, place.makes_it);
+  auto file = open_shared(job, path, place.number, place.makes_it, place.end);
   // Once rounds have begun, a rank that threw would leave the others waiting: errors are kept.
   KeptError error;
   if (file) {
