@@ -13,6 +13,7 @@
 #include "commit/names.hpp"
 #include "group/threads.hpp"
 #include "io/memory.hpp"
+#include "support/sharing_group.hpp"
 
 namespace cairn {
 namespace {
@@ -85,8 +86,15 @@ struct Story {
   Storage storage = Storage::automatic;
   bool saver = false;
   IoRanks io_ranks = {};
-  bool renames = true;  // false: on a disk that refuses each rename
+  bool renames = true;   // false: on a disk that refuses each rename
+  bool shares = false;   // ranks share two data files, and the dense one
 };
+
+std::shared_ptr<Group> group_of(const Story& story, std::shared_ptr<Group> group,
+                                std::shared_ptr<io::MemoryFileSystem> disk) {
+  if (!story.shares) return group;
+  return std::make_shared<test::SharingGroup>(std::move(group), std::move(disk));
+}
 
 ManagerOptions options_of(const Story& story, std::shared_ptr<io::MemoryFileSystem> disk) {
   auto options = options_on(disk);
@@ -95,6 +103,8 @@ ManagerOptions options_of(const Story& story, std::shared_ptr<io::MemoryFileSyst
   options.overwrite = story.overwrite;
   options.io_ranks = story.io_ranks;
   options.atomic_rename = story.renames;
+  if (story.shares) options.writer = Writer::mpi_io;
+  options.mpi_io.files = 2;
   return options;
 }
 
@@ -103,7 +113,8 @@ std::shared_ptr<io::MemoryFileSystem> record(const Story& story, unsigned seed) 
   auto disk = std::make_shared<io::MemoryFileSystem>();
   if (!story.renames) disk->refuse_renames();
   run_threads(story.ranks,
-              [&](std::shared_ptr<Group> group) {
+              [&](std::shared_ptr<Group> ranks) {
+                const auto group = group_of(story, ranks, disk);
                 Job job(group, options_of(story, disk), story.ranks, story.storage);
                 story.before(job);
                 group->barrier();
@@ -150,7 +161,8 @@ std::string debris(io::MemoryFileSystem& disk, const std::vector<StepInfo>& step
 std::int64_t next_job(std::shared_ptr<io::MemoryFileSystem> disk, const Story& story, int ranks,
                       std::string& wrong) {
   std::int64_t found = 0;
-  const auto body = [&](std::shared_ptr<Group> group) {
+  const auto body = [&](std::shared_ptr<Group> alone) {
+    const auto group = group_of(story, alone, disk);
     Job job(group, options_of(story, disk), story.ranks, story.storage);
     const auto report = job.manager.restore_latest(job.state);
     const auto steps = job.manager.steps();
@@ -384,6 +396,37 @@ std::vector<Story> stories() {
        Storage::automatic,
        true,
        IoRanks::count(2)},
+      {.name = "SharedFiles",
+       .ranks = 4,
+       .before = first,
+       .act = second,
+       .allowed = {1, 2},
+       .at_end = 2,
+       .shares = true},
+      {.name = "SharedFilesDense",
+       .ranks = 3,
+       .before = nothing_before,
+       .act = first,
+       .allowed = {0, 1},
+       .at_end = 1,
+       .storage = Storage::dense,
+       .shares = true},
+      {.name = "SharedFilesOverwrite",
+       .ranks = 3,
+       .before = first,
+       .act = [](Job& job) { job.save(10, 2); },
+       .allowed = {1, 2},
+       .at_end = 2,
+       .overwrite = true,
+       .shares = true},
+      {.name = "SharedFilesFail",
+       .ranks = 4,
+       .before = first,
+       .act = fails,
+       .allowed = {1},
+       .at_end = 1,
+       .faults = {{Code::io, "write", "part-", 3, 1}},
+       .shares = true},
   };
 }
 
