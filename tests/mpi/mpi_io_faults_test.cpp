@@ -163,6 +163,9 @@ TEST_P(MpiIoFaults, BadHintsAreReadBackUnasked) {
   if (doubt.empty()) GTEST_SKIP() << group->shared_files()->library() << " is not known to be bad";
   EXPECT_THAT(doubt, HasSubstr("is known to lose bytes silently with the hint cb_nodes"));
   EXPECT_EQ(group->shared_files()->doubt({{"cb_buffer_size", "1"}}), "");
+  setenv("OMPI_MCA_io_ompio_num_aggregators", "2", 1);
+  EXPECT_THAT(group->shared_files()->doubt({}), HasSubstr("OMPI_MCA_io_ompio_num_aggregators"));
+  unsetenv("OMPI_MCA_io_ompio_num_aggregators");
   fail_a_save(Code::data_loss, HasSubstr("the hint cb_nodes=1"), [&] {
     return last() ? std::make_unique<LosingWrites>([](int, int bytes) { return bytes; }) : nullptr;
   });
