@@ -64,13 +64,14 @@ TEST(Posix, ReservedSpaceIsZerosAndAHole) {
   file->write_at(at, std::as_bytes(std::span(text)));
   EXPECT_GE(file->next_hole(at), at + length);
   EXPECT_EQ(file->next_hole(size + 5), size + 5);
+  // Where holes are told at all, both of these are. (What was read may count as written.)
+  const auto first = file->next_hole(0), second = file->next_hole(at);
   std::string all(size, '?');
   file->read_at(0, std::as_writable_bytes(std::span(all)));
   EXPECT_EQ(all, std::string(at, '\0') + text + std::string(size - at - length, '\0'));
-  // Where holes are told at all, both of these are.
-  if (file->next_hole(0) == size) GTEST_SKIP() << "this file system does not tell of holes";
-  EXPECT_EQ(file->next_hole(0), 0);
-  EXPECT_EQ(file->next_hole(at), at + length);
+  if (first == size) GTEST_SKIP() << "this file system does not tell of holes";
+  EXPECT_EQ(first, 0);
+  EXPECT_EQ(second, at + length);
 }
 
 TEST(Posix, WriteBeyondTheFileSizeLimitIsReportedAfterWhatFits) {

@@ -181,6 +181,20 @@ TEST(MpiIo, RanksWithNothingTakePart) {
   }
 }
 
+TEST(MpiIo, TheExampleOfTheDocs) {
+  const auto world = mpi(MPI_COMM_WORLD);
+  const Directory parent(*world);
+  const auto directory = parent.path();
+  cairn::ManagerOptions options;
+  options.writer = cairn::Writer::mpi_io;
+  options.mpi_io.files = 1;
+  options.mpi_io.hints = {{"striping_factor", "16"}};
+  cairn::CheckpointManager manager(cairn::mpi(MPI_COMM_WORLD), directory, options);
+  Mixed mine(*world);
+  manager.save(1, mine.state);
+  EXPECT_EQ(manager.open(1).num_files, 2);
+}
+
 TEST(MpiIo, OtherFacesTakeIt) {
   const auto world = mpi(MPI_COMM_WORLD);
   const Directory directory(*world);
