@@ -86,8 +86,8 @@ struct Story {
   Storage storage = Storage::automatic;
   bool saver = false;
   IoRanks io_ranks = {};
-  bool renames = true;   // false: on a disk that refuses each rename
-  bool shares = false;   // ranks share two data files, and the dense one
+  bool renames = true;  // false: on a disk that refuses each rename
+  bool shares = false;  // ranks share two data files, and the dense one
 };
 
 std::shared_ptr<Group> group_of(const Story& story, std::shared_ptr<Group> group,
@@ -396,37 +396,6 @@ std::vector<Story> stories() {
        Storage::automatic,
        true,
        IoRanks::count(2)},
-      {.name = "SharedFiles",
-       .ranks = 4,
-       .before = first,
-       .act = second,
-       .allowed = {1, 2},
-       .at_end = 2,
-       .shares = true},
-      {.name = "SharedFilesDense",
-       .ranks = 3,
-       .before = nothing_before,
-       .act = first,
-       .allowed = {0, 1},
-       .at_end = 1,
-       .storage = Storage::dense,
-       .shares = true},
-      {.name = "SharedFilesOverwrite",
-       .ranks = 3,
-       .before = first,
-       .act = [](Job& job) { job.save(10, 2); },
-       .allowed = {1, 2},
-       .at_end = 2,
-       .overwrite = true,
-       .shares = true},
-      {.name = "SharedFilesFail",
-       .ranks = 4,
-       .before = first,
-       .act = fails,
-       .allowed = {1},
-       .at_end = 1,
-       .faults = {{Code::io, "write", "part-", 3, 1}},
-       .shares = true},
   };
 }
 
@@ -507,6 +476,19 @@ std::vector<Story> direct_stories() {
   for (auto& story : all) story.renames = false;
   return all;
 }
+
+// Some of them again, of ranks that write to the same files together.
+std::vector<Story> shared_stories() {
+  static const std::set<std::string> names{"FirstSave", "Overwrite",       "WriteFails",
+                                           "Dense",     "DenseWriteFails", "SaverOverwrites"};
+  auto all = stories();
+  std::erase_if(all, [](const auto& story) { return !names.count(story.name); });
+  for (auto& story : all) story.shares = true;
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(SharedFiles, Crash, testing::ValuesIn(shared_stories()),
+                         [](const auto& info) { return info.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(WithoutRename, Crash, testing::ValuesIn(direct_stories()),
                          [](const auto& info) { return info.param.name; });

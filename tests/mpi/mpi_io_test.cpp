@@ -73,6 +73,7 @@ TEST(MpiIo, NToMAndTheSameAsTheOtherWriter) {
       if (const auto group = first_ranks(n, world->rank())) {
         auto options = sharing(files);
         options.mpi_io.read_back = seed % 2 == 0;
+        options.atomic_rename = seed % 4 != 0;
         one.save(group, directory.path() / "shared", options);
         one.save(group, directory.path() / "own", {});
         if (group->rank() == 0) {
