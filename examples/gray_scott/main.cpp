@@ -49,7 +49,7 @@ struct GrayScott {
 
 struct Options {
   int size = 512, steps = 2000, every = 0, max_to_keep = 5;
-  std::string checkpoint_dir, format = "bundle", restart = "auto", image;
+  std::string checkpoint_dir, format = "bundle", restart = "auto", initial, image;
   bool digest = false, progress = isatty(STDERR_FILENO);
 
   explicit Options(CLI::App& app) {
@@ -60,7 +60,8 @@ struct Options {
     auto* dir = app.add_option("--checkpoint-dir", checkpoint_dir, "home of the checkpoints");
     app.add_option("--checkpoint-every", every, "steps; 0: never")->check(count)->needs(dir);
     app.add_option("--max-to-keep", max_to_keep, "newest ones that stay; 0: all")->check(count);
-    app.add_option("--format", format, "of the checkpoints")->check(CLI::IsMember({"bundle"}));
+    app.add_option("--format", format, "of the checkpoints")->check(CLI::IsMember({"bundle", "hdf5"}));
+    app.add_option("--initial", initial, "FILE.h5:/GROUP with u and v to begin with");
     auto* from = app.add_option("--restart", restart, "auto (newest one, if any), none, or a step");
     from->needs(dir)->check(CLI::IsMember({"auto", "none"}) | count);
     app.add_option("--image", image, "PNG file for v at the end");
@@ -82,14 +83,18 @@ void run(const Options& o) {
                field("v"),    field("new u"), field("new v")};
   std::int64_t step = 0;
 
-  // What a checkpoint holds, for saving and for restoring alike.
-  const auto state = [&] {
+  const auto fields = [&] {
     const cairn::Dims shape{grid.n, grid.n}, start{grid.start[0], grid.start[1]};
     cairn::State state;
-    state.add("step", step).add("dt", gs.dt);
-    state.add("F", gs.F).add("k", gs.k).add("Du", gs.Du).add("Dv", gs.Dv);
     state.add("u", cairn::slice(grid.owned(gs.u), shape, start));
     state.add("v", cairn::slice(grid.owned(gs.v), shape, start));
+    return state;
+  };
+  // What a checkpoint holds, for saving and for restoring alike.
+  const auto state = [&] {
+    auto state = fields();
+    state.add("step", step).add("dt", gs.dt);
+    state.add("F", gs.F).add("k", gs.k).add("Du", gs.Du).add("Dv", gs.Dv);
     return state;
   };
 
@@ -98,6 +103,7 @@ void run(const Options& o) {
   if (!o.checkpoint_dir.empty()) {
     cairn::ManagerOptions keep;
     keep.max_to_keep = o.max_to_keep;
+    if (o.format == "hdf5") keep.format = cairn::Format::hdf5;
     manager.emplace(cairn::mpi(MPI_COMM_WORLD), o.checkpoint_dir, keep);
     auto target = state();
     if (o.restart == "auto") restored = manager->restore_latest(target);
@@ -112,6 +118,14 @@ void run(const Options& o) {
   if (restored) {
     for (const auto& why : restored->skipped) say("passed over a damaged checkpoint, " + why);
     say("restored step " + std::to_string(step) + " from " + restored->prefix);
+  } else if (!o.initial.empty()) {
+    const auto colon = o.initial.rfind(':');
+    if (colon == std::string::npos) throw std::runtime_error("--initial wants FILE.h5:/GROUP");
+    const auto group = o.initial.substr(colon + 1);
+    auto target = fields();
+    cairn::restore_hdf5(cairn::mpi(MPI_COMM_WORLD), o.initial.substr(0, colon), target,
+                        {.rename = {{"u", group + "/u"}, {"v", group + "/v"}}});
+    say("began with the fields of " + o.initial);
   } else if (grid.active) {
     Kokkos::parallel_for("start", Cells<GrayScott::Start>(first, end), gs);
   }

@@ -17,6 +17,7 @@
 #include "cairn/savers.hpp"
 #include "cairn/sharding.hpp"
 #include "cairn/state.hpp"
+#include "cairn/writer.hpp"
 
 namespace cairn {
 
@@ -55,12 +56,19 @@ struct ManagerOptions {
   std::string name = "ckpt";  ///< checkpoints are DIRECTORY/NAME-STEP
   int max_to_keep = 5;        ///< newest ones that stay; 0: all
   Retention keep = {};        ///< what stays besides them
+  /// Of what is saved; both are restored, also out of one directory. HDF5 holds each tensor whole
+  /// in one dataset, so that policies and Storage have no say; it takes no registered savers, and
+  /// relies on renames. Throws unsupported where this build has no libhdf5.
+  Format format = Format::bundle;
   bool overwrite = false;     ///< allow save(step) over a live step
   bool read_only = false;     ///< never own, recover, collect or save
   bool fall_back = true;      ///< restore_latest: go on to an older one when one is damaged
   bool verify_first = false;  ///< restore: prove every byte before any array is touched
   std::int64_t chunk_bytes = std::int64_t{16} << 20;  ///< unit of reading and exchange, ≤ 64 MiB
   IoRanks io_ranks = {};  ///< who touches data files; none stated: everyone
+  /// Of data files; what it cannot serve is unsupported or invalid_argument when this is made.
+  Writer writer = Writer::posix;
+  MpiIoOptions mpi_io = {};  ///< not with io_ranks: the MPI library has aggregators of its own
   /// Save the state as TensorFlow's objects (docs/object-graph.md): keys are paths, and
   /// tf.train.Checkpoint restores them.
   bool object_graph = false;
@@ -90,6 +98,7 @@ struct RestoreReport {
   std::vector<std::string> kept_keys;  ///< not in it, as allowed: they keep what is in memory
   std::vector<std::string> skipped;    ///< newer checkpoints passed over as damaged: "step: why"
   std::int64_t bytes_read = 0;         ///< by all ranks
+  bool unchecked = false;  ///< of another program's file: no checksum says that bytes are right
 };
 
 struct StepInfo {

@@ -15,6 +15,12 @@
 
 namespace cairn {
 
+/// How a checkpoint lies on disk.
+enum class Format {
+  bundle,  ///< TensorFlow's: PREFIX.index and PREFIX.data-?????-of-?????
+  hdf5     ///< one PREFIX.h5, in which each tensor is a dataset (docs/format-hdf5.md)
+};
+
 /// One contiguous run of bytes in a data file that holds the elements of one box, row-major.
 struct StoredSlice {
   Box box;
@@ -51,6 +57,7 @@ struct CheckpointMeta {
 
 struct CheckpointContents {
   std::string prefix;
+  Format format = Format::bundle;
   int num_files = 0;
   bool big_endian = false;            ///< the data's byte order; only others write this
   std::vector<StoredTensor> tensors;  ///< ascending by key, own metadata left out

@@ -27,12 +27,15 @@ constexpr const char* counter_key = "save_counter";
 ManagerOptions engine_options(const CheckpointOptions& options) {
   ManagerOptions engine;
   engine.max_to_keep = 0;
+  engine.format = options.format;
   engine.overwrite = options.overwrite;
   engine.verify_first = options.verify_first;
   engine.object_graph = options.object_graph;
   engine.atomic_rename = options.atomic_rename;
   engine.chunk_bytes = options.chunk_bytes;
   engine.replicas = options.replicas;
+  engine.writer = options.writer;
+  engine.mpi_io = options.mpi_io;
   engine.io_ranks = options.io_ranks;
   engine.owner_wait_seconds = options.owner_wait_seconds;
   engine.policy = options.policy;
@@ -64,7 +67,7 @@ io::Path checkpoint_in(io::FileSystem& files, const io::Path& path) {
   for (const char* graph : {"saved_model.pb", "saved_model.pbtxt"}) {
     if (is_directory && files.status(path / graph)) return path / "variables" / "variables";
   }
-  if (is_directory && !files.status(io::Path(path) += ".index")) {
+  if (is_directory && !has_checkpoint(files, path)) {
     throw Error(Code::not_found, cat("there is no checkpoint ", path.string()),
                 "it is a directory, and not a SavedModel's",
                 "Give a checkpoint's prefix; latest_checkpoint finds the newest one's.")
@@ -399,8 +402,7 @@ std::optional<std::string> latest_checkpoint(const std::shared_ptr<Group>& group
       const auto state = commit::read_state_file(*files, whole);
       if (!state || state->model_checkpoint_path.empty()) return "";
       const auto path = (whole / state->model_checkpoint_path).lexically_normal();
-      const bool is_there =
-          files->status(io::Path(path) += ".index") || index_set_aside(*files, path);
+      const bool is_there = has_checkpoint(*files, path) || index_set_aside(*files, path);
       return is_there ? path.string() : "";
     });
     if (found.empty()) return std::nullopt;

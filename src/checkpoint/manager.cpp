@@ -5,14 +5,15 @@
 #include "base/text.hpp"
 #include "base/wire.hpp"
 #include "cairn/log.hpp"
-#include "checkpoint/tools/contents_reader.hpp"
 #include "checkpoint/directory/pins.hpp"
 #include "checkpoint/directory/prefix.hpp"
 #include "checkpoint/directory/recovery.hpp"
 #include "checkpoint/restore/restore.hpp"
 #include "checkpoint/save/savers.hpp"
 #include "checkpoint/series.hpp"
+#include "checkpoint/tools/contents_reader.hpp"
 #include "commit/names.hpp"
+#include "format/hdf5/lay_out.hpp"
 #include "group/collectives.hpp"
 
 namespace cairn {
@@ -25,6 +26,16 @@ namespace {
 
 std::string policy_description(const ManagerOptions& options) {
   return options.policy ? options.policy->description() : ShardByTaskPolicy().description();
+}
+
+// Whether this build and these options can save in the format.
+void require_format(const ManagerOptions& options) {
+  if (options.format == Format::bundle || options.read_only) return;
+  hdf5::require_available();
+  if (options.savers.empty()) return;
+  throw Error(Code::unsupported, "registered savers cannot take part in a save as HDF5",
+              "what they write are bundles, whose files become part of the checkpoint",
+              "Save in the format of bundles.");
 }
 
 // Parameters that are not stated differ from stated ones, but not from each other.
@@ -68,6 +79,7 @@ void Series::open_directory() {
       throw Error(Code::invalid_argument, "a number in ManagerOptions::keep is negative", "",
                   "0 means none.");
     }
+    require_format(options);
     policy = policy_description(options);
     parameters = policy_parameters(options);
   });
@@ -77,21 +89,22 @@ void Series::open_directory() {
         nodes[static_cast<std::size_t>(rank)] == nodes.at(static_cast<std::size_t>(group.rank()));
   }
   require_same(group, "the directory", job.directory.string());
-  require_same(
-      group, "the manager's options",
-      cat("name=", job.naming.name, " max_to_keep=", options.max_to_keep,
-          " overwrite=", options.overwrite, " read_only=", options.read_only,
-          " fall_back=", options.fall_back, " verify_first=", options.verify_first,
-          " keep=", options.keep.every_steps, "/", options.keep.every_hours, "/", options.keep.best,
-          "/", options.keep.larger_is_better, " chunk_bytes=", options.chunk_bytes,
-          " object_graph=", options.object_graph, " atomic_rename=", options.atomic_rename,
-          " replicas=", static_cast<int>(options.replicas.check), "/", options.replicas.sample_of,
-          "/", options.replicas.divergence_is_error));
+  require_same(group, "the manager's options",
+               cat("name=", job.naming.name, " max_to_keep=", options.max_to_keep,
+                   " format=", static_cast<int>(options.format), " overwrite=", options.overwrite,
+                   " read_only=", options.read_only, " fall_back=", options.fall_back,
+                   " verify_first=", options.verify_first, " keep=", options.keep.every_steps, "/",
+                   options.keep.every_hours, "/", options.keep.best, "/",
+                   options.keep.larger_is_better, " chunk_bytes=", options.chunk_bytes,
+                   " object_graph=", options.object_graph, " atomic_rename=", options.atomic_rename,
+                   " replicas=", static_cast<int>(options.replicas.check), "/",
+                   options.replicas.sample_of, "/", options.replicas.divergence_is_error));
   require_same(group, "the sharding policy", policy);
   require_same(group, "the number of before-save callbacks", cat(options.before_save.size()));
   require_savers(group, options.savers);
   require_same(group, "the parameters of the sharding policy", parameters);
   settle_io_ranks(job);
+  settle_writer(job);
   together(group, [&] {
     if (!job.root()) return;
     if (options.read_only) {
@@ -111,6 +124,12 @@ void Series::open_directory() {
   std::int64_t renames = ownership ? ownership->atomic_rename() : 1;
   group.all_reduce({&renames, 1}, Group::Op::min);
   job.atomic_rename = renames != 0;
+  if (options.format == Format::hdf5 && !options.read_only && !job.atomic_rename) {
+    throw Error(Code::unsupported, cat("no HDF5 file can be saved in ", job.directory.string()),
+                "its commit is a rename, which this directory does without",
+                "Save in the format of bundles.")
+        .at(job.directory.string());
+  }
   if (!options.read_only) recover(job);
   together(group, [&] {
     if (!job.root()) return;

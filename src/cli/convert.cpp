@@ -30,7 +30,8 @@ void add_convert(Tool& tool) {
   auto* command = tool.app.add_subcommand("convert", "Store a checkpoint again, cut otherwise");
   command->add_option("A", options->source, "Checkpoint, or a directory for its newest one")
       ->required();
-  command->add_option("B", options->destination, "Prefix of the new one")->required();
+  command->add_option("B", options->destination, "Prefix of the new one; PREFIX.h5: as HDF5")
+      ->required();
   command
       ->add_option("--max-shard-size", options->convert.max_shard_bytes,
                    "Cut slices so that no data file holds more; with a unit if you like (64MiB)")
@@ -42,6 +43,7 @@ void add_convert(Tool& tool) {
       "same bit by bit (cairn diff A B). Memory: the largest stored slice.\n\n"
       "Examples:\n"
       "  cairn convert run/ckpt export/model\n"
+      "  cairn convert run/ckpt/ckpt-100 export/ckpt-100.h5\n"
       "  cairn convert --max-shard-size 256MiB run/ckpt/ckpt-100 export/ckpt-100");
   command->callback([&tool, options] { run(tool, *options); });
 }

@@ -6,6 +6,7 @@
 #include "cairn/error.hpp"
 #include "checkpoint/directory/catalog.hpp"
 #include "checkpoint/tools/contents_reader.hpp"
+#include "checkpoint/tools/hdf5_reader.hpp"
 #include "cli/command.hpp"
 #include "cli/print.hpp"
 #include "cli/target.hpp"
@@ -31,6 +32,10 @@ std::int64_t size_on_disk(io::FileSystem& files, const io::Path& directory, cons
     if (const auto status = files.status(directory / name)) bytes += status->size;
   };
   add(commit::index_name(row.prefix));
+  if (row.entry.format == Format::hdf5) {
+    add(hdf5_path(row.prefix).string());
+    return bytes;
+  }
   if (!row.step) {
     try {
       for (const auto& [file, size] : load_index(files, directory / row.prefix).data_sizes) {
@@ -60,6 +65,7 @@ Row look_at(io::FileSystem& files, const io::Path& directory, const std::string&
     }
     const auto contents = read_contents(files, directory / prefix);
     row.entry.num_files = contents.num_files;
+    row.entry.format = contents.format;
     for (const auto& tensor : contents.tensors) {
       if (!row.entry.damage.empty() || tensor.problem.empty()) continue;
       row.entry.damage = cat("tensor ", shown_key(tensor.key), ": ", tensor.problem);

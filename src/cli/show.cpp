@@ -40,7 +40,7 @@ std::int64_t bytes_of(const StoredTensor& tensor) {
 }
 
 std::string file_name(const CheckpointContents& contents, int file) {
-  return data_path(contents.prefix, file, contents.num_files).filename().string();
+  return data_path(contents, file).filename().string();
 }
 
 Json json_of(const CheckpointContents& contents, const StoredTensor& tensor) {
@@ -159,9 +159,9 @@ void print(const Look& found, bool all) {
   print_table(rows, "    ", {0, 1});
   if (contents.graph || !contents.graph_problem.empty()) {
     std::cout << "\n  "
-              << (contents.graph ? cat("object graph of ", contents.graph->nodes.size(),
-                                       " nodes (--graph)")
-                                 : contents.graph_problem)
+              << (contents.graph
+                      ? cat("object graph of ", contents.graph->nodes.size(), " nodes (--graph)")
+                      : contents.graph_problem)
               << '\n';
   }
   std::cout << "\n  " << contents.tensors.size()
@@ -203,7 +203,8 @@ void add_show(Tool& tool) {
                     "Show the objects of a TensorFlow checkpoint, with their paths and variables' "
                     "names; with --json, as \"object_graph\" beside the rest");
   command->footer(
-      "Only the index is read, the object graph, and the lengths of the data files. A key that is not UTF-8 is\n"
+      "Only the index is read, the object graph, and the lengths of the data files. A key that is "
+      "not UTF-8 is\n"
       "\"key_hex\" in the JSON.\n\n"
       "Examples:\n"
       "  cairn show run/ckpt/ckpt-100\n"

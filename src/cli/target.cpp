@@ -1,17 +1,19 @@
 #include "cli/target.hpp"
 
 #include <algorithm>
+#include <set>
 #include <tuple>
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
+#include "checkpoint/tools/hdf5_reader.hpp"
 #include "commit/names.hpp"
 #include "commit/state_file.hpp"
 
 namespace cairn::cli {
 namespace {
 
-constexpr std::string_view index_suffix = ".index";
+constexpr std::string_view index_suffix = ".index", hdf5_suffix = ".h5";
 
 bool is_file(io::FileSystem& files, const io::Path& path) {
   const auto status = files.status(path);
@@ -25,7 +27,9 @@ bool is_directory(io::FileSystem& files, const io::Path& path) {
 
 bool is_checkpoint(io::FileSystem& files, const io::Path& prefix) {
   const auto name = prefix.filename().string();
-  return !name.empty() && is_file(files, prefix.parent_path() / commit::index_name(name));
+  if (name.empty()) return false;
+  return is_file(files, prefix.parent_path() / commit::index_name(name)) ||
+         is_own_hdf5(files, hdf5_path(prefix));
 }
 
 io::Path newest_in(io::FileSystem& files, const io::Path& directory) {
@@ -50,8 +54,9 @@ io::Path newest_in(io::FileSystem& files, const io::Path& directory) {
 // The prefix that the text names by itself, if it does.
 std::optional<io::Path> named_prefix(io::FileSystem& files, const std::string& text) {
   if (is_checkpoint(files, text)) return io::Path(text);
-  if (text.ends_with(index_suffix)) {
-    const io::Path prefix = text.substr(0, text.size() - index_suffix.size());
+  for (const auto suffix : {index_suffix, hdf5_suffix}) {
+    if (!text.ends_with(suffix)) continue;
+    const io::Path prefix = text.substr(0, text.size() - suffix.size());
     if (is_checkpoint(files, prefix)) return prefix;
   }
   return std::nullopt;
@@ -59,7 +64,7 @@ std::optional<io::Path> named_prefix(io::FileSystem& files, const std::string& t
 
 [[noreturn]] void nothing_there(const std::string& text) {
   throw Error(Code::not_found, cat("there is no checkpoint ", text),
-              "neither PREFIX.index nor a directory of this name exists",
+              "neither PREFIX.index nor a PREFIX.h5 of Cairn's nor a directory of this name exists",
               "List what is there with cairn ls DIRECTORY.")
       .at(text);
 }
@@ -76,12 +81,16 @@ std::optional<NameAndStep> split_step(const std::string& prefix) {
 }
 
 std::vector<std::string> list_prefixes(io::FileSystem& files, const io::Path& directory) {
-  std::vector<std::string> prefixes;
+  std::set<std::string> found;  // a step may be there in both formats
   for (const auto& entry : files.list(directory)) {
-    if (entry.size() <= index_suffix.size() || !entry.ends_with(index_suffix)) continue;
-    if (!is_file(files, directory / entry)) continue;
-    prefixes.push_back(entry.substr(0, entry.size() - index_suffix.size()));
+    for (const auto suffix : {index_suffix, hdf5_suffix}) {
+      if (entry.size() <= suffix.size() || !entry.ends_with(suffix)) continue;
+      const bool counts = suffix == hdf5_suffix ? is_own_hdf5(files, directory / entry)
+                                                : is_file(files, directory / entry);
+      if (counts) found.insert(entry.substr(0, entry.size() - suffix.size()));
+    }
   }
+  std::vector<std::string> prefixes(found.begin(), found.end());
   const auto order = [](const std::string& prefix) {
     const auto split = split_step(prefix);
     return split ? std::make_tuple(split->name, split->step, prefix)

@@ -9,8 +9,8 @@
 
 namespace cairn::cli {
 
-/// Names of all checkpoints in a directory: "X" of each "X.index", of whatever origin, ascending;
-/// those that end in -STEP by name, then step.
+/// Names of all checkpoints in a directory: "X" of each "X.index", of whatever origin, and of each
+/// "X.h5" of Cairn's; ascending, those that end in -STEP by name, then step.
 std::vector<std::string> list_prefixes(io::FileSystem&, const io::Path& directory);
 
 /// "ckpt-100" as ("ckpt", 100). Nothing for names of another form.

@@ -136,6 +136,8 @@ std::string state_temporary_name(const Naming& naming) {
 
 std::string index_name(std::string_view prefix) { return cat(prefix, ".index"); }
 
+std::string hdf5_name(std::string_view prefix) { return cat(prefix, ".h5"); }
+
 std::string data_name(std::string_view prefix, std::int64_t number, std::int64_t count) {
   return cat(prefix, ".data-", numbers(number, count));
 }
@@ -182,6 +184,8 @@ ParsedName parse_name(std::string_view entry, const Naming& naming) {
   ParsedName parsed;
   if (entry == ".index") {
     parsed.kind = Kind::index;
+  } else if (entry == ".h5") {
+    parsed.kind = Kind::hdf5;
   } else if (take(entry, ".data-")) {
     parsed = parse_numbers(Kind::data, entry);
   } else if (take(entry, "_temp_") && is_uuid(entry)) {
@@ -199,6 +203,7 @@ ParsedName parse_name(std::string_view entry, const Naming& naming) {
 ParsedName parse_temp_name(std::string_view entry) {
   if (entry == prepared_index_name) return of_kind(Kind::prepared_index);
   if (entry == old_index_name) return of_kind(Kind::old_index);
+  if (entry == hdf5_part_name) return of_kind(Kind::hdf5_part);
   if (take(entry, "part-")) return parse_numbers(Kind::part, entry);
   if (take(entry, "record-")) return parse_numbers(Kind::record, entry);
   if (take(entry, "saver-")) {

@@ -7,11 +7,13 @@
 ///   DIRECTORY/checkpoint.tmp-NAME                the next one, while it is written
 ///   DIRECTORY/NAME-STEP.index                    NAME-STEP is the checkpoint's prefix (or NAME)
 ///   DIRECTORY/NAME-STEP.data-00000-of-00002
+///   DIRECTORY/NAME-STEP.h5                       a checkpoint that is one file
 ///   DIRECTORY/NAME-STEP_temp_UUID/               a save in progress:
 ///       part-00000-of-00002                      its data files,
 ///       record-00000-of-00004                    one part record a writing rank,
 ///       index                                    the index in preparation
 ///       saver-00000…                             what a registered saver wrote
+///       part.h5                                  the one file of a save that makes one
 ///   DIRECTORY/NAME-STEP.part_UUID/               the same where no rename is relied on: records,
 ///                                                savers' files, and
 ///       old-index                                what stood where the index goes
@@ -53,12 +55,14 @@ inline constexpr const char* old_state_temporary_name = "checkpoint.tmp";
 // Builders. Steps and numbers are ≥ 0, counts greater than numbers; else internal is thrown.
 std::string prefix_name(const Naming&, std::int64_t step);  ///< "NAME-STEP", or "NAME"
 std::string index_name(std::string_view prefix);
+std::string hdf5_name(std::string_view prefix);
 std::string data_name(std::string_view prefix, std::int64_t number, std::int64_t count);
 std::string temp_directory_name(std::string_view prefix, std::string_view uuid);
 std::string part_directory_name(std::string_view prefix, std::string_view uuid);
 
 inline constexpr const char* prepared_index_name = "index";
 inline constexpr const char* old_index_name = "old-index";
+inline constexpr const char* hdf5_part_name = "part.h5";
 std::string part_name(std::int64_t number, std::int64_t count);
 std::string record_name(std::int64_t number, std::int64_t count);
 std::string saver_name(std::int64_t number);  ///< "saver-00000": what a saver writes begins so
@@ -76,6 +80,7 @@ struct ParsedName {
   enum class Kind {
     foreign,
     index,
+    hdf5,
     data,
     temp_directory,
     state_file,
@@ -87,6 +92,7 @@ struct ParsedName {
     prepared_index,
     old_index,
     saver_file,
+    hdf5_part,
     // in the private directory
     lock,
     owner,
@@ -97,7 +103,7 @@ struct ParsedName {
     pin_lock,
   };
   Kind kind = Kind::foreign;
-  std::int64_t step = -1;    ///< of index, data and temp_directory
+  std::int64_t step = -1;    ///< of index, hdf5, data and temp_directory
   std::int64_t number = -1;  ///< of data, part and record
   std::int64_t count = -1;
   std::string uuid;     ///< of temp_directory and owner_temporary

@@ -17,6 +17,13 @@
 //
 // A step is overwritten with another NNNNN than the old files have, so that 6 alone switches.
 //
+// A save that makes an HDF5 file is shorter: the file lies in the temp directory (part.h5), whole
+// but for its checksum table, before the first record is left. In 4 and 5 the table and the seal at
+// the end of the file are written, and it is fsynced; 6 renames it to PREFIX.h5, over one that is
+// there: that is THE COMMIT POINT, and the switch where a step is overwritten. Where the step was
+// there in the other format, both stand side by side until 8 has removed the old one; whoever looks
+// takes the one with the higher sequence.
+//
 // A direct save relies on no rename (direct.cpp). What differs:
 //
 //  1. the directory is called PREFIX.part_UUID: by its name everyone knows how the save goes on.
@@ -73,6 +80,7 @@ io::Path Transaction::temp() const {
          (direct ? part_directory_name(checkpoint, uuid) : temp_directory_name(checkpoint, uuid));
 }
 io::Path Transaction::part(int file) const {
+  if (hdf5) return temp() / hdf5_part_name;
   return direct ? data(file) : temp() / part_name(file, num_files);
 }
 io::Path Transaction::record(int writer, int writers) const {
@@ -82,7 +90,8 @@ io::Path Transaction::staged_index() const { return temp() / prepared_index_name
 io::Path Transaction::old_index() const { return temp() / old_index_name; }
 io::Path Transaction::saver_prefix(int saver) const { return temp() / saver_name(saver); }
 io::Path Transaction::data(int file) const {
-  return directory / data_name(prefix_name(name, step), file, num_files);
+  const auto checkpoint = prefix_name(name, step);
+  return directory / (hdf5 ? hdf5_name(checkpoint) : data_name(checkpoint, file, num_files));
 }
 io::Path Transaction::index() const { return directory / index_name(prefix_name(name, step)); }
 
@@ -130,7 +139,8 @@ void abandon(io::FileSystem& fs, const Transaction& save) {
   // If no record could be removed, the data must stay: half of it gone would look like loss.
   if (records && !withdrawn) throw *first;
   first.reset();
-  for (int file = 0; file < save.num_files; ++file) {
+  // What stands where an HDF5 file goes is the older checkpoint.
+  for (int file = 0; file < save.num_files && !save.hdf5; ++file) {
     attempt(first, [&] { io::remove_if_there(fs, save.data(file)); });
   }
   if (save.direct) attempt(first, [&] { fs.sync_directory(save.directory); });
@@ -166,6 +176,21 @@ void publish(io::FileSystem& fs, const Transaction& save, const std::string& ind
   sync_commit(fs, save);
 }
 
+void publish_hdf5(io::FileSystem& fs, const Transaction& save, const std::vector<Patch>& patches) {
+  const auto file = fs.open_write(save.part(0));
+  for (const auto& [offset, bytes] : patches) {
+    file->write_at(offset, std::as_bytes(std::span(bytes)));
+  }
+  file->sync();
+  file->close();
+  try {
+    fs.rename(save.part(0), save.data(0));
+  } catch (const Error&) {
+    if (io::exists(fs, save.part(0))) throw;
+  }
+  sync_commit(fs, save);
+}
+
 void sync_commit(io::FileSystem& fs, const Transaction& save) {
   try {
     fs.sync_directory(save.directory);
@@ -177,11 +202,16 @@ void sync_commit(io::FileSystem& fs, const Transaction& save) {
   }
 }
 
-void clean_up(io::FileSystem& fs, const Transaction& save) {
+void clean_up(io::FileSystem& fs, const Transaction& save, bool other_format) {
+  if (other_format) {
+    const auto name = prefix_name(save.name, save.step);
+    io::remove_if_there(fs, save.directory / (save.hdf5 ? index_name(name) : hdf5_name(name)));
+    fs.sync_directory(save.directory);
+  }
   for (const auto& file : fs.list(save.directory)) {
     const auto parsed = parse_name(file, save.name);
-    if (parsed.kind == ParsedName::Kind::data && parsed.step == save.step &&
-        parsed.count != save.num_files) {
+    const bool old = save.hdf5 ? other_format : parsed.count != save.num_files;
+    if (parsed.kind == ParsedName::Kind::data && parsed.step == save.step && old) {
       fs.remove(save.directory / file);
     }
   }

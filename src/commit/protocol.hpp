@@ -18,6 +18,7 @@ struct Transaction {
   std::string uuid;     ///< of this save
   int num_files = 0;    ///< final data files, N
   bool direct = false;  ///< no rename is relied on: files are written under their final names
+  bool hdf5 = false;    ///< all is in one file, whose rename is the commit; never direct
 
   io::Path prefix() const;
   io::Path temp() const;
@@ -56,9 +57,16 @@ struct OwnFile {
 void publish(io::FileSystem&, const Transaction&, const std::string& index_bytes,
              const std::vector<OwnFile>& own_files);
 
-/// Step 8, rank 0, after the commit: removes the temp directory and the data files that an
-/// overwritten checkpoint of the same step left behind.
-void clean_up(io::FileSystem&, const Transaction&);
+/// The same for an HDF5 file: these bytes complete it, then it gets its final name.
+struct Patch {
+  std::int64_t offset;
+  std::string bytes;
+};
+void publish_hdf5(io::FileSystem&, const Transaction&, const std::vector<Patch>&);
+
+/// Step 8, rank 0, after the commit: removes the temp directory and the files that an overwritten
+/// checkpoint of the same step left behind; with `other_format`, also those of the other format.
+void clean_up(io::FileSystem&, const Transaction&, bool other_format = false);
 
 /// Removes one committed checkpoint: index, directory fsync, then its data files.
 void remove_checkpoint(io::FileSystem&, const io::Path& directory, const Naming& name,

@@ -2,14 +2,16 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "base/checksum.hpp"
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "cairn/log.hpp"
-#include "checkpoint/tools/contents_reader.hpp"
 #include "checkpoint/directory/pins.hpp"
 #include "checkpoint/directory/spare.hpp"
+#include "checkpoint/tools/contents_reader.hpp"
+#include "checkpoint/tools/hdf5_reader.hpp"
 #include "commit/names.hpp"
 #include "commit/state_file.hpp"
 
@@ -38,14 +40,18 @@ CatalogEntry look_at(io::FileSystem& files, const io::Path& directory, const com
   CatalogEntry entry;
   entry.step = step;
   const auto prefix = directory / commit::prefix_name(name, step);
-  if (const auto status =
-          files.status(directory / commit::index_name(commit::prefix_name(name, step)))) {
-    entry.wall_time_seconds = status->modified_seconds;
+  const io::Path names[] = {prefix.string() + ".index", hdf5_path(prefix)};
+  for (const auto& file : names) {
+    const auto status = files.status(file);
+    if (!status) continue;
+    entry.wall_time_seconds = std::max(entry.wall_time_seconds, status->modified_seconds);
+    entry.format = &file == &names[0] ? Format::bundle : Format::hdf5;  // until it is read
   }
   try {
     const auto loaded = load_index(files, prefix);
     const auto contents = parse_contents(loaded, prefix);
     entry.num_files = contents.num_files;
+    entry.format = contents.format;
     entry.ours = contents.meta || !contents.own.empty();
     entry.identity = cat("index-", std::hex, crc32c(loaded.bytes));
     if (!loaded.meta_problem.empty()) entry.damage = loaded.meta_problem;
@@ -65,6 +71,7 @@ CatalogEntry look_at(io::FileSystem& files, const io::Path& directory, const com
   } catch (const Error& error) {
     entry.damage = error.what();
     entry.unreadable = error.code() != Code::data_loss;
+    entry.ours |= entry.format == Format::hdf5;  // else it would not be looked at
     remember_lineage(files, directory, name, entry);
   }
   return entry;
@@ -92,9 +99,13 @@ std::vector<CatalogEntry> scan_catalog(io::FileSystem& files, const io::Path& di
                                        const commit::Naming& name) {
   std::vector<CatalogEntry> entries;
   if (!files.status(directory)) return entries;
+  std::set<std::int64_t> seen;  // a step may be there in both formats
   for (const auto& file : files.list(directory)) {
     const auto parsed = commit::parse_name(file, name);
-    if (parsed.kind != commit::ParsedName::Kind::index) continue;
+    const bool hdf5 = parsed.kind == commit::ParsedName::Kind::hdf5;
+    if (!hdf5 && parsed.kind != commit::ParsedName::Kind::index) continue;
+    if (hdf5 && !is_own_hdf5(files, directory / file)) continue;
+    if (!seen.insert(parsed.step).second) continue;
     auto entry = look_at(files, directory, name, parsed.step);
     const auto mark = damage_mark(files, directory, name, entry);
     if (!mark.empty()) entry.damage = mark;

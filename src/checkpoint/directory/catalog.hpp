@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cairn/contents.hpp"
 #include "commit/names.hpp"
 #include "io/file_system.hpp"
 
@@ -12,6 +13,7 @@ namespace cairn {
 
 struct CatalogEntry {
   std::int64_t step = 0;
+  Format format = Format::bundle;
   std::int64_t sequence = 0;     ///< 0: another program's, or not to be found out
   double wall_time_seconds = 0;  ///< of the save; of the index file where that is unknown
   int num_files = 0;
@@ -27,8 +29,9 @@ struct CatalogEntry {
   std::optional<double> metric = std::nullopt;  ///< as given at the save
 };
 
-/// Rank 0 only. Reads every index; ascending by commit order. Checkpoints of other programs order
-/// by the state file, then by time, before ours. A damaged index keeps its place by the state file.
+/// Rank 0 only. Reads every index, of bundles and of HDF5 files that Cairn wrote; ascending by
+/// commit order. Checkpoints of other programs order by the state file, then by time, before ours.
+/// A damaged index keeps its place by the state file.
 std::vector<CatalogEntry> scan_catalog(io::FileSystem&, const io::Path& directory,
                                        const commit::Naming& name);
 

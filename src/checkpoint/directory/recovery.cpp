@@ -9,7 +9,9 @@
 #include "base/text.hpp"
 #include "cairn/log.hpp"
 #include "checkpoint/messages.hpp"
+#include "checkpoint/save/hdf5_file.hpp"
 #include "checkpoint/tools/contents_reader.hpp"
+#include "checkpoint/tools/hdf5_reader.hpp"
 #include "commit/names.hpp"
 #include "format/bundle/index.hpp"
 #include "format/bundle/part_record.hpp"
@@ -68,11 +70,13 @@ Candidate read_candidate(io::FileSystem& files, commit::Transaction save) {
     }
   }
   save.num_files = first.num_files;
+  save.hdf5 = io::exists(files, save.temp() / commit::hdf5_part_name);
   candidate.save = save;
   candidate.meta = first.meta;
   candidate.tensors = join_entries(entries);
   candidate.entries = std::move(entries);
-  if (data_files >= save.num_files) refuse("more data files than the save has");
+  if (save.hdf5 && data_files > 1) refuse("more data files than one");
+  if (!save.hdf5 && data_files >= save.num_files) refuse("more data files than the save has");
   for (int file = 0; file < data_files; ++file) {
     const auto path = io::exists(files, save.part(file)) ? save.part(file) : save.data(file);
     if (!io::exists(files, path)) refuse(cat("data file ", file, " is missing"));
@@ -149,15 +153,33 @@ Soundness examine(const Job& job, const Candidate& candidate, std::string& why) 
 
 // The contents of a committed checkpoint, or nothing where that cannot be told: then its files are
 // left alone.
-std::optional<CheckpointContents> try_contents(const Job& job, std::int64_t step) {
+std::optional<CheckpointContents> try_contents(const Job& job, std::int64_t step,
+                                               std::optional<Format> format = std::nullopt) {
   try {
-    return read_contents(*job.files, job.prefix(step));
+    const auto prefix = job.prefix(step);
+    return format ? read_contents_as(*format, *job.files, prefix)
+                  : read_contents(*job.files, prefix);
   } catch (const Error& error) {
     if (error.code() != Code::data_loss && error.code() != Code::not_found) {
       log(LogLevel::warning, cat("step ", step, " cannot be read now: ", error.what()));
     }
     return std::nullopt;
   }
+}
+
+// The format in which a step is there only because a save that replaced it in the other one died
+// before it was done. Two formats of one save, or another program's bundle, are not that.
+std::optional<Format> find_replaced(const Job& job, std::int64_t step) {
+  const auto prefix = job.prefix(step);
+  if (!is_own_hdf5(*job.files, hdf5_path(prefix)) ||
+      !job.files->status(prefix.string() + ".index")) {
+    return std::nullopt;
+  }
+  const auto bundle = try_contents(job, step, Format::bundle);
+  const auto hdf5 = try_contents(job, step, Format::hdf5);
+  if (!bundle || !hdf5 || !bundle->meta || !hdf5->meta) return std::nullopt;
+  if (bundle->meta->sequence == hdf5->meta->sequence) return std::nullopt;
+  return bundle->meta->sequence < hdf5->meta->sequence ? Format::bundle : Format::hdf5;
 }
 
 // How many data files an index is of; -1 if it does not say.
@@ -177,7 +199,10 @@ std::vector<Candidate> find_candidates(const Job& job, Undecided& undecided) {
   std::int64_t committed = 0;
   for (const auto& name : names) {
     const auto parsed = commit::parse_name(name, job.naming);
-    if (parsed.kind != commit::ParsedName::Kind::index) continue;
+    if (parsed.kind != commit::ParsedName::Kind::index &&
+        parsed.kind != commit::ParsedName::Kind::hdf5) {
+      continue;
+    }
     const auto there = try_contents(job, parsed.step);
     if (there && there->meta) committed = std::max(committed, there->meta->sequence);
   }
@@ -213,10 +238,15 @@ std::vector<Candidate> find_candidates(const Job& job, Undecided& undecided) {
 }
 
 void roll_forward(const Job& job, const Candidate& candidate) {
-  const auto data_files = static_cast<int>(candidate.paths.size());
-  const auto sealed =
-      seal_index(candidate.tensors, candidate.meta, data_files, candidate.save.num_files);
-  commit::publish(*job.files, candidate.save, sealed.index, sealed.own_files);
+  if (candidate.save.hdf5) {
+    const auto patches = seal_hdf5(*job.files, candidate.save, candidate.tensors);
+    commit::publish_hdf5(*job.files, candidate.save, patches);
+  } else {
+    const auto data_files = static_cast<int>(candidate.paths.size());
+    const auto sealed =
+        seal_index(candidate.tensors, candidate.meta, data_files, candidate.save.num_files);
+    commit::publish(*job.files, candidate.save, sealed.index, sealed.own_files);
+  }
   log(LogLevel::info, cat("completed the save of step ", candidate.save.step,
                           ", whose job died before its commit"));
 }
@@ -269,6 +299,7 @@ std::vector<RecoveryStep> find_debris(const Job& job, const std::vector<Candidat
   using Kind = commit::ParsedName::Kind;
   auto& files = *job.files;
   std::map<std::int64_t, int> files_of_step;  // -1: an index that cannot be read; leave its data
+  std::set<std::string> replaced;
   const auto names = files.list(job.directory);
   // Another program may be saving under this name, data first: orphans are ours only where we have
   // saved.
@@ -276,13 +307,21 @@ std::vector<RecoveryStep> find_debris(const Job& job, const std::vector<Candidat
   for (const auto& name : names) {
     const auto parsed = commit::parse_name(name, job.naming);
     ours |= parsed.kind == Kind::temp_directory;
+    if (parsed.kind == Kind::hdf5 && is_own_hdf5(files, job.directory / name)) {
+      ours = true;
+      files_of_step.emplace(parsed.step, 0);
+      if (find_replaced(job, parsed.step) == Format::hdf5) replaced.insert(name);
+    }
     if (parsed.kind != Kind::index) continue;
-    const auto contents = try_contents(job, parsed.step);
+    const auto contents = try_contents(job, parsed.step, Format::bundle);
     files_of_step[parsed.step] = contents ? contents->num_files : -1;
     ours |= contents && contents->meta;
+    if (find_replaced(job, parsed.step) != Format::bundle) continue;
+    replaced.insert(name);
+    files_of_step[parsed.step] = 0;
   }
   for (const auto& candidate : completed) {
-    files_of_step[candidate.save.step] = candidate.save.num_files;
+    files_of_step[candidate.save.step] = candidate.save.hdf5 ? 0 : candidate.save.num_files;
   }
   for (const auto& [save, old] : reversals) {
     files_of_step.erase(save.step);
@@ -295,6 +334,8 @@ std::vector<RecoveryStep> find_debris(const Job& job, const std::vector<Candidat
     if (undecided.temps.count(name)) continue;
     if (parsed.kind == Kind::temp_directory) {
       debris.push_back({name, false, "a save that did not finish"});
+    } else if (replaced.count(name)) {
+      debris.push_back({name, false, "an older save of a step that is there in another format"});
     } else if (parsed.kind == Kind::state_temporary) {
       debris.push_back({name, false, "a state file that was not finished"});
     } else if (parsed.kind == Kind::data && ours) {
@@ -312,7 +353,10 @@ std::vector<RecoveryStep> find_debris(const Job& job, const std::vector<Candidat
       debris.push_back({(marks / mark).string(), false, "a mark of a checkpoint that is gone"});
     }
   }
-  // Temp directories last: they are the evidence that the rest is ours.
+  // An index goes before its data. Temp directories last: they are the evidence that the rest is
+  // ours.
+  std::stable_partition(debris.begin(), debris.end(),
+                        [&](const auto& step) { return replaced.count(step.entry) > 0; });
   std::stable_partition(debris.begin(), debris.end(), [&](const auto& step) {
     return commit::parse_name(step.entry, job.naming).kind != Kind::temp_directory;
   });
@@ -323,10 +367,14 @@ std::vector<RecoveryStep> find_debris(const Job& job, const std::vector<Candidat
 void collect_debris(const Job& job, const Undecided& undecided) {
   auto& files = *job.files;
   const auto debris = find_debris(job, {}, {}, undecided);
-  bool synced = false;
+  bool synced = false, replaced = false;
   for (const auto& step : debris) try {
       const auto path = job.directory / step.entry;
       const auto parsed = commit::parse_name(step.entry, job.naming);
+      const bool is_replaced = parsed.kind == commit::ParsedName::Kind::index ||
+                               parsed.kind == commit::ParsedName::Kind::hdf5;
+      if (replaced && !is_replaced) files.sync_directory(job.directory);
+      replaced = is_replaced;
       if (parsed.kind == commit::ParsedName::Kind::temp_directory) {
         // The evidence goes when the data is gone for good.
         if (parsed.direct && !synced) files.sync_directory(job.directory);

@@ -6,6 +6,7 @@
 #include "base/text.hpp"
 #include "cairn/log.hpp"
 #include "checkpoint/directory/pins.hpp"
+#include "checkpoint/tools/hdf5_reader.hpp"
 #include "commit/protocol.hpp"
 
 namespace cairn {
@@ -131,7 +132,18 @@ std::vector<std::int64_t> apply_retention(io::FileSystem& files, const io::Path&
   std::erase_if(kept, goes);
   if (name.numbered) update_state_file(files, directory, name, kept);
   for (const auto step : steps) {
+    const auto at = std::find_if(catalog.begin(), catalog.end(),
+                                 [&](const auto& entry) { return entry.step == step; });
+    // The older one first, where a step is there in both formats: it must not come back.
+    const auto hdf5 = hdf5_path(directory / commit::prefix_name(name, step));
+    const auto remove_hdf5 = [&] {
+      if (!is_own_hdf5(files, hdf5)) return;
+      files.remove(hdf5);
+      files.sync_directory(directory);
+    };
+    if (at->format == Format::bundle) remove_hdf5();
     commit::remove_checkpoint(files, directory, name, step);
+    if (at->format == Format::hdf5) remove_hdf5();
     std::erase_if(catalog, [&](const auto& entry) { return entry.step == step; });
   }
   return steps;

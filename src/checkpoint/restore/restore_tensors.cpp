@@ -163,8 +163,7 @@ class Restore {
     try {
       if (!file_ || file_number_ != from.slice->file) {
         file_.reset();
-        file_ = job_.files->open_read(
-            data_path(contents_.prefix, from.slice->file, contents_.num_files));
+        file_ = job_.files->open_read(data_path(contents_, from.slice->file));
         file_number_ = from.slice->file;
       }
       for (std::size_t at = 0; at < bytes_.size(); at += checked_bytes) {

@@ -39,8 +39,9 @@ constexpr std::size_t most_slices = 8000;
 // Of sharing what several ranks hold; the second seldom finds anything.
 constexpr int most_turns = 3;
 
-bool is_dense(const CoveredTensor& tensor) {
+bool is_dense(const CoveredTensor& tensor, Format format) {
   if (dtype_size(tensor.dtype) == 0 || tensor.slices.front().box.empty()) return false;
+  if (format == Format::hdf5) return true;
   if (tensor.storage != Storage::automatic) return tensor.storage == Storage::dense;
   if (tensor.slices.size() == 1) return false;
   return !dtype_assembles_in_tensorflow(tensor.dtype) || tensor.slices.size() > most_slices;
@@ -48,7 +49,7 @@ bool is_dense(const CoveredTensor& tensor) {
 
 // On rank 0: for each rank, the keys and boxes that it writes and that it compares; what is dense,
 // for all.
-std::vector<std::string> assign(std::vector<Declaration> declarations, int ranks,
+std::vector<std::string> assign(std::vector<Declaration> declarations, int ranks, Format format,
                                 const ReplicaTurn& turn, std::vector<DenseTensor>& dense,
                                 std::vector<Comparison>& comparisons) {
   auto tensors = check_coverage(std::move(declarations));
@@ -66,7 +67,7 @@ std::vector<std::string> assign(std::vector<Declaration> declarations, int ranks
     return orders[static_cast<std::size_t>(holder.rank)];
   };
   for (std::size_t t = 0; t < tensors.size(); ++t) {
-    if (is_dense(tensors[t])) {
+    if (is_dense(tensors[t], format)) {
       dense.push_back({tensors[t].key, tensors[t].dtype, tensors[t].shape, {}});
       for (std::size_t s = 0; s < tensors[t].slices.size(); ++s) {
         const auto& slice = tensors[t].slices[s];
@@ -112,7 +113,8 @@ Covered cover(const Job& job, const State& state, const ReplicaTurn& turn) {
     if (group.rank() != 0) return;
     WireReader reader(all);
     std::vector<DenseTensor> tensors;
-    orders = assign(get_declarations(reader), group.size(), turn, tensors, covered.replicas.all);
+    orders = assign(get_declarations(reader), group.size(), job.options.format, turn, tensors,
+                    covered.replicas.all);
     WireWriter writer;
     put(writer, tensors);
     dense = writer.take();

@@ -25,6 +25,7 @@ DensePlan plan_dense(std::vector<DenseTensor> tensors, int ranks, std::int64_t c
     const auto bytes = whole.count() * item;
     if (bytes >= small_bytes)
       plan.bytes = (plan.bytes + dense_page_bytes - 1) / dense_page_bytes * dense_page_bytes;
+    plan.begins.push_back(plan.bytes);
     const auto run = std::min(chunk_bytes, std::max(small_bytes, bytes / ranks / runs_a_rank));
     for (auto& chunk : plan::cut_into_chunks(whole, item, run, dense_page_bytes)) {
       plan.runs.push_back({number, std::move(chunk.box), item, -1});
@@ -42,6 +43,14 @@ DensePlan plan_dense(std::vector<DenseTensor> tensors, int ranks, std::int64_t c
     plan.writers[static_cast<std::size_t>(chunk.rank)] = true;
   }
   return plan;
+}
+
+void place_dense(DensePlan& plan, const std::vector<std::int64_t>& begins) {
+  for (std::size_t r = 0; r < plan.runs.size(); ++r) {
+    const auto tensor = static_cast<std::size_t>(plan.runs[r].tensor);
+    plan.offsets[r] += begins.at(tensor) - plan.begins[tensor];
+  }
+  plan.begins = begins;
 }
 
 }  // namespace cairn

@@ -34,6 +34,7 @@ struct DensePlan {
   std::vector<DenseTensor> tensors;
   std::vector<plan::Source> runs;
   std::vector<std::int64_t> offsets;  ///< of the runs, in the data file
+  std::vector<std::int64_t> begins;   ///< of the tensors, in the data file
   std::vector<plan::Target> slices;
   plan::ExchangePlan exchange;
   std::vector<bool> writers;  ///< by rank: whether it has a run
@@ -46,9 +47,13 @@ struct DensePlan {
 DensePlan plan_dense(std::vector<DenseTensor>, int ranks, std::int64_t chunk_bytes,
                      const std::vector<int>& served_by = {});
 
-/// Collective. Makes the data file and writes it; each rank syncs what it wrote. Returns the runs
-/// of this rank as entries that are not `sliced`. A rank takes at most three chunks of memory.
+/// Moves the tensors to these places in the data file.
+void place_dense(DensePlan&, const std::vector<std::int64_t>& begins);
+
+/// Collective. Makes the data file, unless it is there already, and writes it; each rank syncs what
+/// it wrote. Returns the runs of this rank as entries that are not `sliced`. A rank takes at most
+/// three chunks of memory.
 std::vector<StoredTensor> write_dense(const Job&, const State&, const DensePlan&, int file_number,
-                                      const io::Path& path);
+                                      const io::Path& path, bool make = true);
 
 }  // namespace cairn

@@ -7,13 +7,15 @@
 #include "base/text.hpp"
 #include "base/wire.hpp"
 #include "cairn/log.hpp"
-#include "checkpoint/objects.hpp"
 #include "checkpoint/directory/pins.hpp"
 #include "checkpoint/directory/recovery.hpp"
-#include "checkpoint/resolve.hpp"
 #include "checkpoint/directory/retention.hpp"
+#include "checkpoint/objects.hpp"
+#include "checkpoint/resolve.hpp"
+#include "checkpoint/save/hdf5_file.hpp"
 #include "checkpoint/save/savers.hpp"
 #include "checkpoint/series.hpp"
+#include "checkpoint/tools/hdf5_reader.hpp"
 #include "commit/names.hpp"
 #include "group/collectives.hpp"
 
@@ -60,6 +62,14 @@ commit::Transaction Series::new_transaction(std::int64_t step, const FileLayout&
   const auto& options = job.options;
   const auto* there = find(step);
   require_not_pinned(step);
+  const bool hdf5 = options.format == Format::hdf5;
+  const auto one_file = hdf5_path(job.prefix(step));
+  if (hdf5 && job.files->status(one_file) && !is_own_hdf5(*job.files, one_file)) {
+    throw Error(Code::already_exists, cat(one_file.string(), " is there"),
+                "Cairn did not write it, and does not replace it",
+                "Move it away, or save another step.")
+        .at(one_file.string());
+  }
   const bool left_behind =
       there && ((!there->damage.empty() && !there->unreadable) || there->superseded ||
                 there->volatile_commit || (restored_step && step > *restored_step));
@@ -81,7 +91,12 @@ commit::Transaction Series::new_transaction(std::int64_t step, const FileLayout&
   }
   commit::Transaction save{job.directory,         job.naming,        step, commit::new_uuid(),
                            layout.data_files + 1, !job.atomic_rename};
-  commit::avoid_counts_in_use(*job.files, save);
+  save.hdf5 = hdf5;
+  if (hdf5) {
+    save.num_files = 1;
+  } else {
+    commit::avoid_counts_in_use(*job.files, save);
+  }
   ownership->check();
   if (unwithdrawn) {
     commit::abandon(*job.files, *unwithdrawn);
@@ -111,6 +126,7 @@ Series::Prepared Series::prepare(std::int64_t step, const FileLayout& layout) {
   prepared.save = {job.directory, job.naming, step, reader.get<std::string>(), 0};
   prepared.save.num_files = reader.get<int>();
   prepared.save.direct = !job.atomic_rename;
+  prepared.save.hdf5 = job.options.format == Format::hdf5;
   prepared.meta.step = step;
   prepared.meta.sequence = reader.get<std::int64_t>();
   prepared.meta.parent = reader.get<std::int64_t>();
@@ -143,6 +159,7 @@ void Series::after_commit(const Prepared& prepared, bool volatile_commit) {
   std::erase_if(catalog, [&](const auto& entry) { return entry.step == prepared.save.step; });
   CatalogEntry entry;
   entry.step = prepared.save.step;
+  entry.format = job.options.format;
   entry.sequence = prepared.meta.sequence;
   entry.wall_time_seconds = prepared.meta.wall_time_seconds;
   entry.num_files = prepared.save.num_files;
@@ -168,7 +185,9 @@ void Series::after_commit(const Prepared& prepared, bool volatile_commit) {
 // Rank 0, step 8.
 void Series::collect(const commit::Transaction& save) {
   try {
-    commit::clean_up(*job.files, save);
+    // A foreign PREFIX.h5 beside a bundle is none of our business.
+    const bool other_format = save.hdf5 || is_own_hdf5(*job.files, hdf5_path(save.prefix()));
+    commit::clean_up(*job.files, save, other_format);
   } catch (const Error& error) {
     log(LogLevel::warning, cat("while tidying up after a save: ", error.what()));
   }
@@ -201,27 +220,38 @@ std::string Series::save(std::int64_t step, const State& given, const SaveOption
   const auto check = replicas_suspect && replicas.check == ReplicaCheck::sample ? ReplicaCheck::all
                                                                                 : replicas.check;
   auto covered = cover(job, state, {check, replicas.sample_of, replica_turn});
-  const auto local = together(group, [&] { return shard(job, state, covered.tasks); });
-  const auto dense =
+  const bool hdf5 = job.options.format == Format::hdf5;
+  LocalShards local;
+  std::vector<SmallTensor> small;
+  if (hdf5) {
+    small = gather_small(job, state, covered.tasks, local.strings);
+  } else {
+    local = together(group, [&] { return shard(job, state, covered.tasks); });
+  }
+  auto dense =
       plan_dense(std::move(covered.dense), group.size(), job.options.chunk_bytes, job.served_by);
-  auto layout = lay_out(job, local, dense);
+  auto layout = hdf5 ? lay_out_hdf5(job, small, dense) : lay_out(job, local, dense);
   auto prepared = prepare(step, layout);
   prepared.meta.metric = options.metric;
   bool committed = false;  // rank 0
   try {
-    auto others = run_savers(job, state, prepared.save, layout, prepared.meta);
+    auto others = hdf5 ? make_hdf5(job, prepared.save, prepared.meta, small, dense)
+                       : run_savers(job, state, prepared.save, layout, prepared.meta);
     const auto dense_path = dense.bytes > 0 ? prepared.save.part(layout.dense_file) : io::Path();
-    auto runs = write_dense(job, state, dense, layout.dense_file, dense_path);
-    const bool forwards = !job.served_by.empty();
+    auto runs = write_dense(job, state, dense, layout.dense_file, dense_path, !hdf5);
+    const bool forwards = !hdf5 && !job.served_by.empty();
     std::vector<StoredTensor> entries;
     if (forwards) entries = forward_shards(job, state, local, layout, prepared.save);
+    if (job.shares_files() && !hdf5) entries = share_files(job, state, local, layout, prepared.save);
     const auto finish = [&] {
       std::move(runs.begin(), runs.end(), std::back_inserter(entries));
       std::move(others.begin(), others.end(), std::back_inserter(entries));
       leave_record(job, prepared.save, prepared.meta, layout, entries);
     };
     const auto checksums = together(group, [&] {
-      if (!forwards) entries = write_shards(job, state, local, layout, prepared.save);
+      if (!forwards && !job.shares_files()) {
+        entries = write_shards(job, state, local, layout, prepared.save);
+      }
       // What was written for others says nothing of this rank's own replicas.
       static const std::vector<StoredTensor> none;
       auto own =
@@ -239,8 +269,14 @@ std::string Series::save(std::int64_t step, const State& given, const SaveOption
     auto tensors = merge_entries(group, std::move(entries));
     together(group, [&] {
       if (!job.root()) return;
-      const auto sealed =
-          seal_index(std::move(tensors), prepared.meta, layout.data_files, prepared.save.num_files);
+      Sealed sealed;
+      std::vector<commit::Patch> patches;
+      if (hdf5) {
+        patches = seal_hdf5(*job.files, prepared.save, tensors);
+      } else {
+        sealed = seal_index(std::move(tensors), prepared.meta, layout.data_files,
+                            prepared.save.num_files);
+      }
       ownership->check();
       // It may have been pinned meanwhile; nobody pins or unpins while it is replaced.
       std::optional<PinLock> pins;
@@ -249,7 +285,11 @@ std::string Series::save(std::int64_t step, const State& given, const SaveOption
         require_not_pinned(step);
       }
       try {
-        commit::publish(*job.files, prepared.save, sealed.index, sealed.own_files);
+        if (hdf5) {
+          commit::publish_hdf5(*job.files, prepared.save, patches);
+        } else {
+          commit::publish(*job.files, prepared.save, sealed.index, sealed.own_files);
+        }
         committed = true;
       } catch (const Error& error) {
         committed = error.code() == Code::durability_unknown;

@@ -41,6 +41,9 @@ Bundle open_bundle(const Job& job, std::size_t number, const std::string& given,
   }
   try {
     Bundle bundle{number, read_contents(*job.files, returned)};
+    if (bundle.contents.format != Format::bundle) {
+      throw Error(Code::invalid_argument, "it is an HDF5 file");
+    }
     for (const auto& tensor : bundle.contents.tensors) {
       if (!tensor.problem.empty()) throw Error(Code::data_loss, tensor.problem);
     }

@@ -7,6 +7,7 @@
 #include "base/text.hpp"
 #include "base/wire.hpp"
 #include "cairn/error.hpp"
+#include "checkpoint/tools/hdf5_reader.hpp"
 #include "commit/names.hpp"
 #include "format/bundle/index.hpp"
 #include "format/bundle/meta.hpp"
@@ -17,6 +18,8 @@
 
 namespace cairn {
 namespace {
+
+io::Path index_path(const io::Path& prefix) { return prefix.string() + ".index"; }
 
 // Far above any index that was ever seen (10 million entries are about 1 GiB).
 constexpr std::int64_t index_limit_bytes = std::int64_t{4} << 30;
@@ -40,32 +43,28 @@ io::Path data_path(const io::Path& prefix, int file, int num_files) {
   return prefix.parent_path() / commit::data_name(prefix.filename().string(), file, num_files);
 }
 
-IndexFile load_index(io::FileSystem& files, const io::Path& prefix, Graph graph) {
-  const io::Path index = prefix.string() + ".index";
-  if (!files.status(index)) {
-    throw Error(Code::not_found, cat("there is no checkpoint ", prefix.string()),
-                cat(index.string(), " does not exist"),
-                "List what is there with: cairn ls DIRECTORY.")
-        .at(prefix.string());
-  }
-  try {
-    return look_into(files, prefix, io::read_file(files, index, index_limit_bytes), graph);
-  } catch (Error& error) {
-    if (error.path().empty()) error.at(index.string());
-    throw;
-  }
+io::Path data_path(const CheckpointContents& contents, int file) {
+  if (contents.format == Format::hdf5) return hdf5_path(contents.prefix);
+  return data_path(contents.prefix, file, contents.num_files);
 }
 
-IndexFile look_into(io::FileSystem& files, const io::Path& prefix, std::string index, Graph graph) {
-  IndexFile loaded;
-  loaded.bytes = std::move(index);
+bool has_checkpoint(io::FileSystem& files, const io::Path& prefix) {
+  return files.status(index_path(prefix)) || is_own_hdf5(files, hdf5_path(prefix));
+}
+
+namespace {
+
+// The rest of what is told, once the index is there.
+IndexFile load_values(io::FileSystem& files, const io::Path& prefix, Graph graph,
+                      IndexFile loaded) {
   auto contents = bundle::parse_index(loaded.bytes);
+  contents.prefix = prefix.string();
+  contents.format = loaded.format;
   for (const auto file : bundle::files_used(contents)) {
-    const auto status = files.status(data_path(prefix, file, contents.num_files));
+    const auto status = files.status(data_path(contents, file));
     if (status && !status->is_directory) loaded.data_sizes[file] = status->size;
   }
   check_files(contents, loaded);
-  contents.prefix = prefix.string();
   const auto read_scalar = [&](const StoredTensor& stored, std::string& value,
                                std::string& problem) {
     try {
@@ -96,10 +95,76 @@ IndexFile look_into(io::FileSystem& files, const io::Path& prefix, std::string i
   return loaded;
 }
 
+IndexFile load_bundle(io::FileSystem& files, const io::Path& prefix, Graph graph) {
+  try {
+    return look_into(files, prefix, io::read_file(files, index_path(prefix), index_limit_bytes),
+                     graph);
+  } catch (Error& error) {
+    if (error.path().empty()) error.at(index_path(prefix).string());
+    throw;
+  }
+}
+
+IndexFile load_hdf5(io::FileSystem& files, const io::Path& prefix, Graph graph) {
+  try {
+    return load_values(files, prefix, graph, read_hdf5_table(files, hdf5_path(prefix)));
+  } catch (Error& error) {
+    if (error.path().empty()) error.at(hdf5_path(prefix).string());
+    throw;
+  }
+}
+
+// One of two formats; nothing if it is damaged or has gone, which `why` then says.
+template <class Load>
+std::optional<IndexFile> try_load(const Load& load, std::optional<Error>& why) {
+  try {
+    return load();
+  } catch (const Error& error) {
+    if (error.code() != Code::data_loss && error.code() != Code::not_found) throw;
+    why = error;
+    return std::nullopt;
+  }
+}
+
+std::int64_t sequence_of(const IndexFile& loaded) {
+  return loaded.meta.empty() ? 0 : bundle::decode_meta(loaded.meta).sequence;
+}
+
+}  // namespace
+
+IndexFile look_into(io::FileSystem& files, const io::Path& prefix, std::string index, Graph graph) {
+  IndexFile loaded;
+  loaded.bytes = std::move(index);
+  return load_values(files, prefix, graph, std::move(loaded));
+}
+
+IndexFile load_index(io::FileSystem& files, const io::Path& prefix, Graph graph) {
+  const bool has_bundle = files.status(index_path(prefix)).has_value();
+  const bool has_hdf5 = is_own_hdf5(files, hdf5_path(prefix));
+  if (!has_bundle && !has_hdf5) {
+    const bool foreign = files.status(hdf5_path(prefix)).has_value();
+    throw Error(Code::not_found, cat("there is no checkpoint ", prefix.string()),
+                foreign ? cat(hdf5_path(prefix).string(), " is none that Cairn wrote")
+                        : cat(index_path(prefix).string(), " does not exist"),
+                foreign ? "restore_hdf5 reads datasets of other programs."
+                        : "List what is there with: cairn ls DIRECTORY.")
+        .at(prefix.string());
+  }
+  if (!has_hdf5) return load_bundle(files, prefix, graph);
+  if (!has_bundle) return load_hdf5(files, prefix, graph);
+  std::optional<Error> why;
+  auto bundle = try_load([&] { return load_bundle(files, prefix, graph); }, why);
+  auto hdf5 = try_load([&] { return load_hdf5(files, prefix, graph); }, why);
+  if (!bundle && !hdf5) throw *why;
+  if (bundle && (!hdf5 || sequence_of(*hdf5) <= sequence_of(*bundle))) return *std::move(bundle);
+  return *std::move(hdf5);
+}
+
 CheckpointContents parse_contents(const IndexFile& loaded, const io::Path& prefix) {
   auto contents = bundle::parse_index(loaded.bytes);
   check_files(contents, loaded);
   contents.prefix = prefix.string();
+  contents.format = loaded.format;
   const auto own = std::stable_partition(
       contents.tensors.begin(), contents.tensors.end(),
       [](const auto& tensor) { return !tensor.key.starts_with(own_key_prefix); });
@@ -123,8 +188,15 @@ CheckpointContents read_contents(io::FileSystem& files, const io::Path& prefix, 
   return parse_contents(load_index(files, prefix, graph), prefix);
 }
 
+CheckpointContents read_contents_as(Format format, io::FileSystem& files, const io::Path& prefix) {
+  const auto loaded = format == Format::hdf5 ? load_hdf5(files, prefix, Graph::skip)
+                                             : load_bundle(files, prefix, Graph::skip);
+  return parse_contents(loaded, prefix);
+}
+
 std::string encode(const IndexFile& loaded) {
   WireWriter writer;
+  writer.put(loaded.format).put(loaded.table_offset).put(loaded.table_room);
   writer.put(loaded.bytes).put(loaded.meta).put(loaded.meta_problem);
   writer.put(loaded.graph).put(loaded.graph_problem);
   for (const auto& [file, size] : loaded.data_sizes) writer.put(file).put(size);
@@ -134,6 +206,9 @@ std::string encode(const IndexFile& loaded) {
 IndexFile decode_index_file(std::string_view message) {
   WireReader reader(message);
   IndexFile loaded;
+  loaded.format = reader.get<Format>();
+  loaded.table_offset = reader.get<std::int64_t>();
+  loaded.table_room = reader.get<std::int64_t>();
   loaded.bytes = reader.get<std::string>();
   loaded.meta = reader.get<std::string>();
   loaded.meta_problem = reader.get<std::string>();
@@ -157,7 +232,7 @@ std::string read_bytes(io::FileSystem& files, const CheckpointContents& contents
   }
   std::string bytes(static_cast<std::size_t>(slice.size), '\0');
   if (slice.size > 0) {
-    const auto file = files.open_read(data_path(contents.prefix, slice.file, contents.num_files));
+    const auto file = files.open_read(data_path(contents, slice.file));
     file->read_at(slice.offset, std::as_writable_bytes(std::span(bytes)));
   }
   return bytes;
@@ -183,8 +258,7 @@ std::vector<std::string> read_string_slice(io::FileSystem& files,
   try {
     return bundle::decode_strings(bytes, slice.box.count(), slice.crc32c, contents.big_endian);
   } catch (Error& error) {
-    throw error.of_tensor(tensor.key)
-        .at(data_path(contents.prefix, slice.file, contents.num_files).string());
+    throw error.of_tensor(tensor.key).at(data_path(contents, slice.file).string());
   }
 }
 
@@ -220,7 +294,7 @@ Error checksum_error(const CheckpointContents& contents, const StoredTensor& ten
                cat("checksum of ", slice.size, " bytes at ", slice.offset, " is ", std::hex, found,
                    ", stored is ", slice.crc32c),
                "Restore an older checkpoint; cairn verify names everything that is damaged.")
-      .at(data_path(contents.prefix, slice.file, contents.num_files).string())
+      .at(data_path(contents, slice.file).string())
       .of_tensor(tensor.key);
 }
 

@@ -17,7 +17,9 @@ std::string filler_key(int file);
 
 /// What one rank reads and tells the others: they parse it for themselves.
 struct IndexFile {
+  Format format = Format::bundle;
   std::string bytes;
+  std::int64_t table_offset = 0, table_room = 0;    ///< of an HDF5 file: where the bytes lie in it
   std::map<std::int32_t, std::int64_t> data_sizes;  ///< of the data files that are there
   std::string meta;  ///< JSON; empty: not a checkpoint of ours, or meta_problem says why not
   std::string meta_problem;
@@ -28,7 +30,12 @@ struct IndexFile {
 /// The object graph is larger than all else together: it is read for those who look into it.
 enum class Graph { skip, read };
 
-/// Throws not_found if there is no PREFIX.index, data_loss if it is damaged as a whole.
+/// Whether there is a PREFIX.index, or a PREFIX.h5 that Cairn wrote.
+bool has_checkpoint(io::FileSystem&, const io::Path& prefix);
+
+/// Throws not_found if there is no checkpoint, data_loss if its index is damaged as a whole. Where
+/// the prefix has both formats, because a save is replacing one by the other, it is the newer one
+/// of those that can be read.
 IndexFile load_index(io::FileSystem&, const io::Path& prefix, Graph = Graph::skip);
 /// The same of an index that is read already.
 IndexFile look_into(io::FileSystem&, const io::Path& prefix, std::string index, Graph);
@@ -37,10 +44,14 @@ CheckpointContents parse_contents(const IndexFile&, const io::Path& prefix);
 /// Both.
 CheckpointContents read_contents(io::FileSystem&, const io::Path& prefix, Graph = Graph::skip);
 
+/// The same, of one format.
+CheckpointContents read_contents_as(Format, io::FileSystem&, const io::Path& prefix);
+
 std::string encode(const IndexFile&);
 IndexFile decode_index_file(std::string_view);
 
-/// PREFIX.data-?????-of-?????; the prefix's last part may be anything.
+/// PREFIX.h5, or PREFIX.data-?????-of-?????; the prefix's last part may be anything.
+io::Path data_path(const CheckpointContents&, int file);
 io::Path data_path(const io::Path& prefix, int file, int num_files);
 
 /// Reads one slice whole and checks it: numbers against the checksum, strings decoded. Numeric

@@ -128,8 +128,11 @@ std::string convert_checkpoint(std::shared_ptr<io::FileSystem> files,
     state.add(tensor.key, std::move(local));
   }
   const auto group = serial_group();
-  const auto prefix = checked_prefix(*group, destination);
+  const bool hdf5 = destination.extension() == ".h5";
+  const auto prefix =
+      checked_prefix(*group, hdf5 ? io::Path(destination).replace_extension() : destination);
   ManagerOptions manager;
+  if (hdf5) manager.format = Format::hdf5;
   manager.file_system = files;
   manager.max_to_keep = 0;
   manager.overwrite = options.overwrite;

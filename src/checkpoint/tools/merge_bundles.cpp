@@ -67,6 +67,11 @@ std::vector<CheckpointContents> read_inputs(io::FileSystem& files,
                 prefixes.empty() ? "no prefix is given" : "no prefix has an index");
   }
   for (const auto& input : inputs) {
+    if (input.format != Format::bundle) {
+      throw Error(Code::unsupported, cat(input.prefix, " is an HDF5 file"),
+                  "a merge links the data files of bundles")
+          .at(input.prefix);
+    }
     if (input.big_endian != inputs.front().big_endian) {
       throw Error(Code::invalid_argument,
                   cat(inputs.front().prefix, " and ", input.prefix, " differ in byte order"),

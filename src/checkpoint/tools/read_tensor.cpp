@@ -70,7 +70,7 @@ std::string read_numbers(io::FileSystem& files, const CheckpointContents& conten
   std::int64_t done = 0;
   for (const auto* slice : slices) {
     if (slice->size == 0) continue;
-    const auto file = files.open_read(data_path(contents.prefix, slice->file, contents.num_files));
+    const auto file = files.open_read(data_path(contents, slice->file));
     std::uint32_t crc = 0;
     auto chunks = plan::cut_into_chunks(slice->box, item, chunk_bytes);
     std::sort(chunks.begin(), chunks.end(),

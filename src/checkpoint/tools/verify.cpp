@@ -10,6 +10,7 @@
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "checkpoint/tools/contents_reader.hpp"
+#include "checkpoint/tools/hdf5_reader.hpp"
 #include "format/bundle/key_text.hpp"
 #include "format/bundle/meta.hpp"
 #include "format/bundle/strings.hpp"
@@ -95,7 +96,8 @@ bool Verifier::load() {
     contents_ = parse_contents(loaded_, prefix_);
   } catch (const Error& error) {
     const bool damage = error.code() == Code::data_loss;
-    add(damage ? Kind::damage : Kind::unknown, error.what()).file = prefix_.string() + ".index";
+    const auto path = error.path().empty() ? prefix_.string() + ".index" : error.path();
+    add(damage ? Kind::damage : Kind::unknown, error.what()).file = path;
     return false;
   }
   sizes_ = loaded_.data_sizes;
@@ -111,7 +113,7 @@ bool Verifier::load() {
     if (tensor.problem.empty() && !loaded_.meta_problem.empty()) {
       auto& finding = add(Kind::damage, cat("the metadata of the save: ", loaded_.meta_problem));
       finding.key = tensor.key;
-      if (meta_file_) finding.file = data_path(prefix_, *meta_file_, contents_.num_files).string();
+      if (meta_file_) finding.file = data_path(contents_, *meta_file_).string();
     }
   }
   return true;
@@ -126,7 +128,7 @@ void Verifier::look_at_tensors() {
         const auto at = sizes_.find(slice.file);
         if (at != sizes_.end() && slice.offset + slice.size <= at->second) continue;
         finding.slice = slice_spec_text(tensor.shape, slice.box);
-        finding.file = data_path(prefix_, slice.file, contents_.num_files).string();
+        finding.file = data_path(contents_, slice.file).string();
         finding.offset = slice.offset;
         break;
       }
@@ -152,7 +154,7 @@ void Verifier::list_data_files() {
   int missing = 0;
   for (std::int32_t file = 0; file < contents_.num_files; ++file) {
     if (sizes_.contains(file)) continue;
-    const auto path = data_path(prefix_, file, contents_.num_files);
+    const auto path = data_path(contents_, file);
     const auto status = files_.status(path);
     if (status && !status->is_directory) {
       sizes_[file] = status->size;
@@ -226,6 +228,14 @@ void Verifier::check(OpenFile& in, std::span<const Range> same_bytes) {
 
 void Verifier::check_gap(OpenFile& in, std::int64_t begin, std::int64_t end) {
   if (begin >= end) return;
+  const auto table = loaded_.table_offset, behind = table + loaded_.table_room;
+  if (loaded_.table_room > 0 && begin <= table && behind <= end) {
+    // The table's own checksum was looked at when it was read; the rest of its room is zero.
+    check_gap(in, begin, table);
+    const auto used = static_cast<std::int64_t>(loaded_.bytes.size());
+    report_.bytes += used;
+    return loaded_.table_room = 0, check_gap(in, table + used, end);
+  }
   bool found = false;
   read(in, begin, end, [&](std::int64_t at, std::string_view bytes) {
     const auto first = bytes.find_first_not_of('\0');
@@ -258,6 +268,8 @@ void Verifier::check_spare_index(OpenFile& in, std::int64_t begin) {
 }
 
 void Verifier::check_tail(OpenFile& in, std::int64_t begin) {
+  // Behind the rest comes the seal, which had to be right for anything to be read.
+  if (contents_.format == Format::hdf5) return check_gap(in, begin, in.size - hdf5::seal_bytes);
   if (report_.ours && meta_file_ == in.number) return check_spare_index(in, begin);
   if (begin >= in.size) return;
   read(in, begin, in.size, [](std::int64_t, std::string_view) {});
@@ -271,7 +283,7 @@ void Verifier::check_tail(OpenFile& in, std::int64_t begin) {
 }
 
 void Verifier::read_data_file(std::int32_t number, std::vector<Range>& ranges) {
-  const auto path = data_path(prefix_, number, contents_.num_files).string();
+  const auto path = data_path(contents_, number).string();
   std::sort(ranges.begin(), ranges.end(), [](const Range& a, const Range& b) {
     return std::make_tuple(a.begin(), a.end()) < std::make_tuple(b.begin(), b.end());
   });

@@ -1,0 +1,233 @@
+#include "checkpoint/save/hdf5_file.hpp"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "base/checksum.hpp"
+#include "base/text.hpp"
+#include "base/wire.hpp"
+#include "cairn/error.hpp"
+#include "checkpoint/tools/hdf5_reader.hpp"
+#include "format/bundle/index.hpp"
+#include "format/bundle/meta.hpp"
+#include "format/hdf5/lay_out.hpp"
+#include "format/hdf5/seal.hpp"
+#include "group/collectives.hpp"
+
+namespace cairn {
+namespace {
+
+// Where the seal of the unfinished save is. It stays, and the last one comes behind it: so a crash
+// while that is written leaves the place of the table known.
+constexpr std::string_view open_seal_key = "_cairn/seal";
+std::int64_t open_seal_offset(std::int64_t hdf5_bytes) {
+  return (hdf5_bytes + hdf5::seal_bytes - 1) / hdf5::seal_bytes * hdf5::seal_bytes;
+}
+
+StoredTensor plain(std::string key, DType dtype, const Dims& shape, std::int64_t offset,
+                   std::int64_t size, std::uint32_t crc) {
+  StoredSlice slice;
+  slice.box = Box::whole(shape);
+  slice.offset = offset;
+  slice.size = size;
+  slice.crc32c = crc;
+  return {std::move(key), dtype, shape, false, {std::move(slice)}, ""};
+}
+
+StoredTensor structure_entry(std::size_t number, const hdf5::Extent& extent) {
+  char key[40];
+  std::snprintf(key, sizeof key, "_cairn/structure-%05zu", number);
+  const auto size = static_cast<std::int64_t>(extent.bytes.size());
+  return plain(key, DType::uint8, {size}, extent.offset, size, crc32c(extent.bytes));
+}
+
+// The file as HDF5 makes it, and the strings that go into it.
+class NewHdf5 {
+ public:
+  NewHdf5(const CheckpointMeta& meta, const std::vector<SmallTensor>& small,
+          const std::vector<DenseTensor>& dense)
+      : small_(small), dense_(dense) {
+    file_.meta = bundle::encode_meta(meta);
+    for (const auto& one : dense) file_.datasets.push_back({one.key, one.dtype, one.shape});
+    meta_ = bundle::encode_strings({&file_.meta, 1});
+    blob_ = meta_.bytes;
+    for (const auto& one : small) {
+      if (one.dtype != DType::string) {
+        file_.datasets.push_back({one.key, one.dtype, one.shape});
+        continue;
+      }
+      blob_ += one.strings.bytes;
+      file_.strings.push_back({one.key, one.shape,
+                               bundle::decode_strings(one.strings.bytes, element_count(one.shape),
+                                                      one.strings.crc32c)});
+    }
+    file_.blob_bytes = static_cast<std::int64_t>(blob_.size());
+    // How many pieces HDF5 writes is known only when it has done it.
+    for (file_.table_room = table_bytes() + 10 * entry_count() + (4 << 10);;
+         file_.table_room *= 2) {
+      layout_ = hdf5::lay_out(file_);
+      if (table_bytes() <= file_.table_room) break;
+    }
+  }
+
+  std::vector<std::int64_t> dense_offsets() const {
+    return {layout_.offsets.begin(),
+            layout_.offsets.begin() + static_cast<std::ptrdiff_t>(dense_.size())};
+  }
+
+  std::vector<StoredTensor> entries() const {
+    std::vector<StoredTensor> all;
+    auto at = layout_.blob_offset;
+    const auto add_strings = [&](const std::string& key, const Dims& shape,
+                                 const bundle::EncodedStrings& strings) {
+      const auto size = static_cast<std::int64_t>(strings.bytes.size());
+      all.push_back(plain(key, DType::string, shape, at, size, strings.crc32c));
+      at += size;
+    };
+    add_strings(std::string(bundle::meta_key), {}, meta_);
+    for (const auto& one : small_) {
+      if (one.dtype == DType::string) {
+        add_strings(one.key, one.shape, one.strings);
+      } else {
+        all.push_back(plain(one.key, one.dtype, one.shape, 0, 0, 0));
+      }
+    }
+    for (std::size_t i = 0; i < layout_.extents.size(); ++i) {
+      all.push_back(structure_entry(i, layout_.extents[i]));
+    }
+    all.push_back(plain(std::string(open_seal_key), DType::uint8, {hdf5::seal_bytes},
+                        open_seal_offset(layout_.size), hdf5::seal_bytes, crc32c(open_seal())));
+    return all;
+  }
+
+  void write(io::FileSystem& files, const io::Path& path) const {
+    const auto file = files.create(path);
+    const auto put = [&](std::int64_t offset, std::string_view bytes) {
+      file->write_at(offset, std::as_bytes(std::span(bytes)));
+    };
+    for (const auto& extent : layout_.extents) put(extent.offset, extent.bytes);
+    put(layout_.blob_offset, blob_);
+    put(open_seal_offset(layout_.size), open_seal());
+    file->sync();
+    file->close();
+  }
+
+ private:
+  std::string open_seal() const {
+    return hdf5::encode_seal({false, open_seal_offset(layout_.size) + hdf5::seal_bytes,
+                              layout_.table_offset, file_.table_room, 0, 0});
+  }
+
+  std::int64_t entry_count() const {
+    return static_cast<std::int64_t>(dense_.size() + small_.size()) + 1;
+  }
+
+  // As it will be, but for the checksums of dense tensors.
+  std::int64_t table_bytes() const {
+    auto all = entries();
+    for (std::size_t i = 0; i < dense_.size(); ++i) {
+      const auto& one = dense_[i];
+      const auto size = element_count(one.shape) * static_cast<std::int64_t>(dtype_size(one.dtype));
+      const auto offset = layout_.offsets.empty() ? 0 : layout_.offsets[i];
+      all.push_back(plain(one.key, one.dtype, one.shape, offset, size, 0));
+    }
+    return static_cast<std::int64_t>(bundle::build_index(1, all).size());
+  }
+
+  const std::vector<SmallTensor>& small_;
+  const std::vector<DenseTensor>& dense_;
+  hdf5::NewFile file_;
+  bundle::EncodedStrings meta_;
+  std::string blob_;
+  hdf5::Skeleton layout_;
+};
+
+}  // namespace
+
+std::vector<SmallTensor> gather_small(const Job& job, const State& state,
+                                      const std::vector<Task>& tasks, StringStore& mine) {
+  WireWriter message;
+  together(*job.group, [&] {
+    for (const auto& task : tasks) {
+      const auto& [key, tensor] = state.tensors()[task.tensor];
+      message.put(key).put(tensor.dtype).put(tensor.shape);
+      if (!tensor.strings) continue;
+      const auto& encoded = mine[task.tensor] = bundle::encode_strings(string_values(key, tensor));
+      message.put(encoded.bytes).put(encoded.crc32c);
+    }
+  });
+  const auto all =
+      reduce_to_root(*job.group, message.take(),
+                     [](std::string low, std::string high) { return std::move(low) + high; });
+  std::vector<SmallTensor> small;
+  for (WireReader reader(all); !reader.empty();) {
+    auto& one = small.emplace_back();
+    one.key = reader.get<std::string>();
+    one.dtype = reader.get<DType>();
+    one.shape = reader.get_all<std::int64_t>();
+    if (one.dtype != DType::string) continue;
+    one.strings.bytes = reader.get<std::string>();
+    one.strings.crc32c = reader.get<std::uint32_t>();
+  }
+  std::sort(small.begin(), small.end(), [](const auto& a, const auto& b) { return a.key < b.key; });
+  return small;
+}
+
+FileLayout lay_out_hdf5(const Job& job, const std::vector<SmallTensor>& small,
+                        const DensePlan& dense) {
+  FileLayout layout;
+  layout.data_files = 1;
+  layout.dense_file = 0;
+  layout.total_bytes = dense.bytes;
+  for (const auto& one : small) {
+    layout.total_bytes += static_cast<std::int64_t>(one.strings.bytes.size());
+  }
+  auto writes = dense.writers;
+  writes.front() = true;
+  for (int rank = 0; rank < job.group->size(); ++rank) {
+    const bool leaves_record = writes[static_cast<std::size_t>(rank)];
+    if (rank == job.rank() && leaves_record) layout.writer = layout.writers;
+    layout.writers += leaves_record;
+  }
+  return layout;
+}
+
+std::vector<StoredTensor> make_hdf5(const Job& job, const commit::Transaction& save,
+                                    const CheckpointMeta& meta,
+                                    const std::vector<SmallTensor>& small, DensePlan& dense) {
+  std::vector<StoredTensor> entries;
+  const auto message = from_root(*job.group, [&] {
+    const NewHdf5 file(meta, small, dense.tensors);
+    file.write(*job.files, save.part(0));
+    entries = file.entries();
+    return WireWriter().put(file.dense_offsets()).take();
+  });
+  place_dense(dense, WireReader(message).get_all<std::int64_t>());
+  return entries;
+}
+
+std::vector<commit::Patch> seal_hdf5(io::FileSystem& files, const commit::Transaction& save,
+                                     const std::vector<StoredTensor>& tensors) {
+  const auto open = std::find_if(tensors.begin(), tensors.end(),
+                                 [](const auto& one) { return one.key == open_seal_key; });
+  if (open == tensors.end()) {
+    throw Error(Code::data_loss, "the records of the save do not say where its table goes");
+  }
+  const auto end = open->slices.at(0).offset + hdf5::seal_bytes;
+  std::string bytes(static_cast<std::size_t>(hdf5::seal_bytes), '\0');
+  files.open_read(save.part(0))
+      ->read_at(end - hdf5::seal_bytes, std::as_writable_bytes(std::span(bytes)));
+  auto seal = hdf5::decode_seal(bytes, end);
+  auto table = bundle::build_index(1, tensors);
+  if (static_cast<std::int64_t>(table.size()) > seal.table_room) {
+    throw Error(Code::internal, cat("the checksum table has ", table.size(),
+                                    " bytes, and room for ", seal.table_room));
+  }
+  seal.complete = true;
+  seal.file_bytes = end + hdf5::seal_bytes;
+  seal.table_bytes = static_cast<std::int64_t>(table.size());
+  seal.table_crc32c = crc32c(table);
+  return {{seal.table_offset, std::move(table)}, {end, hdf5::encode_seal(seal)}};
+}
+
+}  // namespace cairn

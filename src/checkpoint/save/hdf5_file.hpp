@@ -1,0 +1,37 @@
+#pragma once
+/// A save that makes one HDF5 file: rank 0 lays it out and writes all but the elements of numeric
+/// tensors, which are dense ones (dense.hpp) at the places that HDF5 gave them; at the end it
+/// writes the checksum table and seals the file.
+#include <string>
+#include <vector>
+
+#include "checkpoint/save/save_steps.hpp"
+
+namespace cairn {
+
+/// What rank 0 stores itself: strings, and tensors without elements.
+struct SmallTensor {
+  std::string key;
+  DType dtype{};
+  Dims shape;
+  bundle::EncodedStrings strings;
+};
+
+/// Collective. From the ranks that have them to rank 0. Each rank's own strings go to `mine` too.
+std::vector<SmallTensor> gather_small(const Job&, const State&, const std::vector<Task>&,
+                                      StringStore& mine);
+
+/// One data file; rank 0 and the writers of runs leave records.
+FileLayout lay_out_hdf5(const Job&, const std::vector<SmallTensor>&, const DensePlan&);
+
+/// Collective. Rank 0 makes the file, durable; the plan's tensors get their places in it. Returns,
+/// on rank 0, the entries of all that was written. Throws invalid_argument for keys and shapes that
+/// HDF5 does not have.
+std::vector<StoredTensor> make_hdf5(const Job&, const commit::Transaction&, const CheckpointMeta&,
+                                    const std::vector<SmallTensor>&, DensePlan&);
+
+/// Rank 0. What completes a file that is in the making: the table of these tensors, and the seal.
+std::vector<commit::Patch> seal_hdf5(io::FileSystem&, const commit::Transaction&,
+                                     const std::vector<StoredTensor>&);
+
+}  // namespace cairn

@@ -1,0 +1,52 @@
+#pragma once
+/// A new HDF5 file without its data: everything that HDF5 itself writes, and where the data goes.
+/// Bytes out; no file is touched.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cairn/box.hpp"
+#include "cairn/dtype.hpp"
+#include "format/hdf5/byte_file.hpp"
+
+namespace cairn::hdf5 {
+
+/// Whether this build has libhdf5.
+bool available();
+/// Throws unsupported if it has not.
+void require_available();
+
+struct NewDataset {
+  std::string key;
+  DType dtype{};
+  Dims shape;
+};
+
+/// For readers of HDF5 only; Cairn itself reads the blob.
+struct NewStrings {
+  std::string key;
+  Dims shape;
+  std::vector<std::string> values;
+};
+
+struct NewFile {
+  std::vector<NewDataset> datasets;
+  std::vector<NewStrings> strings;
+  std::string meta;             ///< text of the dataset /_cairn/meta
+  std::int64_t blob_bytes = 0;  ///< length of the dataset /_cairn/strings
+  std::int64_t table_room = 0;  ///< length of the dataset /_cairn/index
+};
+
+struct Skeleton {
+  std::vector<std::int64_t> offsets;  ///< of the datasets' elements, in order; 0: it has none
+  std::int64_t blob_offset = 0, table_offset = 0;
+  std::vector<Extent> extents;  ///< what HDF5 wrote: ascending, apart from each other and from data
+  std::int64_t size = 0;
+};
+
+/// The same bytes for the same file. Datasets are contiguous; those of a mebibyte and more begin at
+/// a multiple of one. Throws invalid_argument for keys that HDF5 cannot hold (key_path.hpp) and
+/// tensors of more than 32 dimensions; unsupported without libhdf5.
+Skeleton lay_out(const NewFile&);
+
+}  // namespace cairn::hdf5

@@ -1,0 +1,37 @@
+#pragma once
+/// The last bytes of an HDF5 file of ours, behind all that HDF5 knows of: where the checksum table
+/// lies, and that it is complete. HDF5 ignores them, and cuts them off when it opens the file to
+/// change it; so a file that another program changed is not sealed any more. docs/format-hdf5.md
+/// has the bytes. Needs no HDF5.
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace cairn::hdf5 {
+
+inline constexpr std::int64_t seal_bytes = 64;
+
+/// The text that an attribute of the group /_cairn holds. It lies in the first marker_reach bytes
+/// of the file, so that one which lost its end can be told from another program's.
+inline constexpr std::string_view marker = "cairn checkpoint, layout 1";
+inline constexpr std::int64_t marker_reach = 4096;
+
+struct Seal {
+  bool complete = false;        ///< false: a save in progress; the table is not there yet
+  std::int64_t file_bytes = 0;  ///< with the seal
+  std::int64_t table_offset = 0, table_room = 0;  ///< of the dataset /_cairn/index
+  std::int64_t table_bytes = 0;                   ///< of the table in it; the rest is zero
+  std::uint32_t table_crc32c = 0;
+  bool operator==(const Seal&) const = default;
+};
+
+std::string encode_seal(const Seal&);
+
+/// From the last seal_bytes of a file of this length. Throws data_loss unless they are a seal, of a
+/// table that lies in the file.
+Seal decode_seal(std::string_view bytes, std::int64_t file_bytes);
+
+/// Whether bytes from the end of a file look like a seal, perhaps a damaged one.
+bool looks_sealed(std::string_view last_bytes);
+
+}  // namespace cairn::hdf5

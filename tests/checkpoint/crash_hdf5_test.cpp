@@ -1,0 +1,45 @@
+// The stories with checkpoints that are HDF5 files.
+#include "checkpoint/crash_stories.hpp"
+
+namespace cairn {
+namespace {
+
+// The same as HDF5 files, and where a step changes its format.
+std::vector<Story> hdf5_stories() {
+  std::vector<Story> all;
+  for (auto story : stories()) {
+    if (story.saver || story.storage != Storage::automatic) continue;
+    for (auto& fault : story.faults) {
+      if (fault.path_part == "part-") fault.path_part = "part.h5";
+      if (fault.path_part == ".index") fault.path_part = ".h5";
+    }
+    if (story.name == "CommitFails") continue;  // no data file is renamed
+    story.format = Format::hdf5;
+    all.push_back(story);
+  }
+  const auto first = [](Job& job) { job.save(10, 1); };
+  const auto second = [](Job& job) { job.save(20, 2); };
+  const auto over = [](Job& job) { job.save(10, 2); };
+  const auto fails = [](Job& job) { EXPECT_THROW(job.save(20, 2), Error); };
+  const auto other = [&](Story story, Format before, Format now) {
+    story.before_format = before;
+    story.format = now;
+    all.push_back(std::move(story));
+  };
+  other({"BehindABundle", 2, first, second, {1, 2}, 2}, Format::bundle, Format::hdf5);
+  other({"OverABundle", 2, first, over, {1, 2}, 2, 0, true}, Format::bundle, Format::hdf5);
+  other({"ABundleOverIt", 2, first, over, {1, 2}, 2, 0, true}, Format::hdf5, Format::bundle);
+  other({"ReplacesABundle", 2, first, second, {1, 2}, 2, 1}, Format::bundle, Format::hdf5);
+  other({"IsReplacedByABundle", 2, first, second, {1, 2}, 2, 1}, Format::hdf5, Format::bundle);
+  Story seal{
+      "SealFails", 3, first, fails, {1, 2}, 1, 0, false, {{Code::io, "sync", "part.h5", 0, 2}}};
+  seal.format = Format::hdf5;
+  all.push_back(seal);
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Hdf5, Crash, testing::ValuesIn(hdf5_stories()),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace cairn

@@ -1,0 +1,135 @@
+#pragma once
+/// Saves that end well and badly, on file systems with renames; as bundles.
+#include "checkpoint/crash_kit.hpp"
+
+namespace cairn {
+
+inline void nothing_before(Job&) {}
+
+inline std::vector<Story> stories() {
+  const auto first = [](Job& job) { job.save(10, 1); };
+  const auto second = [](Job& job) { job.save(20, 2); };
+  const auto fails = [](Job& job) { EXPECT_THROW(job.save(20, 2), Error); };
+  return {
+      {"FirstSave", 3, nothing_before, first, {0, 1}, 1},
+      {"SecondSave", 3, first, second, {1, 2}, 2},
+      {"ManyRanks", 6, first, second, {1, 2}, 2},
+      {"Overwrite", 3, first, [](Job& job) { job.save(10, 2); }, {1, 2}, 2, 0, true},
+      {"Retention",
+       2,
+       [](Job& job) {
+         job.save(5, 3);
+         job.save(10, 1);
+       },
+       second,
+       {1, 2},
+       2,
+       1},
+      {"Superseded",
+       2,
+       [](Job& job) {
+         job.save(10, 1);
+         job.save(20, 3);
+         job.manager.restore(10, job.state);
+       },
+       second,
+       {3, 2},
+       2},
+      {"WriteFails", 3, first, fails, {1}, 1, 0, false, {{Code::io, "write", "part-", 2, 1}}},
+      {"DiskFull", 3, first, fails, {1}, 1, 0, false, {{Code::no_space, "write", "record-", 1, 1}}},
+      // Until the failure is reported the save may still be completed by a recovery.
+      {"CommitFails", 3, first, fails, {1, 2}, 1, 0, false, {{Code::io, "rename", ".data-", 1, 1}}},
+      // Twice the same step: the first save must never come back over the second.
+      {"OverwriteFromTheStart",
+       2,
+       nothing_before,
+       [](Job& job) {
+         job.save(10, 1);
+         job.save(10, 2);
+       },
+       {0, 1, 2},
+       2,
+       0,
+       true,
+       {},
+       true},
+      {"IndexRenameFails",
+       2,
+       first,
+       fails,
+       {1, 2},
+       1,
+       0,
+       false,
+       {{Code::io, "rename", ".index", 0, 1}}},
+      // Several ranks write to one data file.
+      {"Dense", 3, first, second, {1, 2}, 2, 0, false, {}, false, Storage::dense},
+      {"DenseFromTheStart",
+       2,
+       nothing_before,
+       [](Job& job) {
+         job.save(10, 1);
+         job.save(10, 2);
+       },
+       {0, 1, 2},
+       2,
+       0,
+       true,
+       {},
+       true,
+       Storage::dense},
+      {"DenseWriteFails",
+       3,
+       first,
+       fails,
+       {1},
+       1,
+       0,
+       false,
+       {{Code::io, "write", "part-", 2, 1}},
+       false,
+       Storage::dense},
+      {"Saver", 2, first, second, {1, 2}, 2, 0, false, {}, false, Storage::automatic, true},
+      {"SaverOverwrites",
+       2,
+       first,
+       [](Job& job) { job.save(10, 2); },
+       {1, 2},
+       2,
+       0,
+       true,
+       {},
+       false,
+       Storage::automatic,
+       true},
+      // Two of four ranks write, also what the others bring.
+      {"IoRanks",
+       4,
+       first,
+       second,
+       {1, 2},
+       2,
+       0,
+       false,
+       {},
+       false,
+       Storage::automatic,
+       false,
+       IoRanks::count(2)},
+      {"IoRankFails",
+       4,
+       first,
+       fails,
+       {1},
+       1,
+       0,
+       false,
+       {{Code::io, "write", "part-", 2, 1}},
+       false,
+       Storage::automatic,
+       true,
+       IoRanks::count(2)},
+  };
+}
+
+}  // namespace cairn

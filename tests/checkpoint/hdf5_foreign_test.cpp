@@ -1,0 +1,310 @@
+// States filled from HDF5 files that Cairn did not write. libhdf5 makes them here.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <hdf5.h>
+
+#include <numeric>
+#include <random>
+
+#include "base/text.hpp"
+#include "cairn/checkpoint_manager.hpp"
+#include "cairn/hdf5.hpp"
+#include "format/hdf5/library.hpp"
+#include "group/threads.hpp"
+#include "io/memory.hpp"
+#include "io/temporary_directory.hpp"
+#include "support/bundle_files.hpp"
+#include "support/sample_state.hpp"
+
+namespace cairn {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr hsize_t rows = 60, columns = 50;
+
+// A file as another program writes it.
+class Writer {
+ public:
+  explicit Writer(const std::string& path)
+      : file_(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT)),
+        links_(H5Pcreate(H5P_LINK_CREATE)) {
+    H5Pset_create_intermediate_group(links_, 1);
+  }
+  ~Writer() {
+    H5Pclose(links_);
+    H5Fclose(file_);
+  }
+  void put(const char* name, hid_t stored, hid_t memory, const std::vector<hsize_t>& shape,
+           const void* values, hid_t how = H5P_DEFAULT) {
+    const auto space =
+        shape.empty() ? H5Screate(H5S_SCALAR)
+                      : H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr);
+    const auto dataset = H5Dcreate2(file_, name, stored, space, links_, how, H5P_DEFAULT);
+    ASSERT_GE(dataset, 0) << name;
+    ASSERT_GE(H5Dwrite(dataset, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, values), 0) << name;
+    H5Dclose(dataset);
+    H5Sclose(space);
+  }
+  hid_t file() const { return file_; }
+
+ private:
+  hid_t file_, links_;
+};
+
+hid_t chunked(bool compressed) {
+  const auto list = H5Pcreate(H5P_DATASET_CREATE);
+  const hsize_t chunk[] = {7, 11};
+  H5Pset_chunk(list, 2, chunk);
+  if (compressed) H5Pset_shuffle(list), H5Pset_deflate(list, 4);
+  return list;
+}
+
+class Hdf5Foreign : public testing::Test {
+ protected:
+  Hdf5Foreign() : path_((directory_.path() / "other.h5").string()), values_(rows * columns) {
+    std::iota(values_.begin(), values_.end(), 0.5);
+  }
+  ~Hdf5Foreign() override { EXPECT_EQ(hdf5::Handle::open_count(), 0); }
+
+  // The field in every layout.
+  void write() {
+    Writer writer(path_);
+    const std::vector<hsize_t> shape{rows, columns};
+    writer.put("plain", H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, shape, values_.data());
+    writer.put("big/endian", H5T_IEEE_F64BE, H5T_NATIVE_DOUBLE, shape, values_.data());
+    for (const bool compressed : {false, true}) {
+      const auto how = chunked(compressed);
+      writer.put(compressed ? "compressed" : "chunked", H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, shape,
+                 values_.data(), how);
+      H5Pclose(how);
+    }
+    const int number = -7;
+    writer.put("number", H5T_STD_I32BE, H5T_NATIVE_INT, {}, &number);
+  }
+
+  // "" or what is said.
+  std::string refusal(State& state, Code code, const RestoreOptions& options = {}) {
+    try {
+      restore_hdf5(serial_group(), path_, state, options);
+      return "";
+    } catch (const Error& error) {
+      EXPECT_STREQ(code_name(error.code()), code_name(code)) << error.what();
+      return error.what();
+    }
+  }
+
+  test::TemporaryDirectory directory_;
+  std::string path_;
+  std::vector<double> values_;
+};
+
+TEST_F(Hdf5Foreign, AnyLayoutOnAnyRanks) {
+  write();
+  for (const char* name :
+       {"plain", "/plain", "big/endian", "/big/endian", "chunked", "compressed"}) {
+    for (const int ranks : {1, 2, 3, 4, 7}) {
+      SCOPED_TRACE(cat(name, " on ", ranks, " ranks"));
+      std::mt19937 random(static_cast<unsigned>(ranks));
+      const auto cut = test::guillotine({rows, columns}, 2 * ranks, random);
+      const auto held = test::deal(cut, ranks, true, random);
+      run_threads(ranks, [&](std::shared_ptr<Group> group) {
+        std::vector<std::vector<double>> memory;
+        std::vector<LocalTensor> parts;
+        for (const auto& box : held[static_cast<std::size_t>(group->rank())]) {
+          memory.emplace_back(static_cast<std::size_t>(box.count()));
+          parts.push_back(slice(memory.back().data(), {rows, columns}, box.start, box.extent));
+        }
+        std::int32_t number = 0;
+        State state;
+        if (!parts.empty()) state.add("u", patches(parts));
+        state.add("number", number);
+        RestoreOptions options;
+        options.rename["u"] = name;
+        const auto report = restore_hdf5(group, path_, state, options);
+        EXPECT_TRUE(report.unchecked);
+        EXPECT_EQ(number, -7);
+        for (std::size_t i = 0; i < memory.size(); ++i) {
+          const auto& box = held[static_cast<std::size_t>(group->rank())][i];
+          std::vector<double> right(memory[i].size());
+          host_memory(DType::float64, values_.data(), nullptr, {rows, columns}, {})
+              ->read(box, reinterpret_cast<std::byte*>(right.data()));
+          EXPECT_EQ(memory[i], right);
+        }
+      });
+    }
+  }
+}
+
+TEST_F(Hdf5Foreign, StringsOfEachKind) {
+  {
+    Writer writer(path_);
+    const auto variable = H5Tcopy(H5T_C_S1), fixed = H5Tcopy(H5T_C_S1);
+    H5Tset_size(variable, H5T_VARIABLE);
+    H5Tset_size(fixed, 5);
+    const char* words[] = {"one", "", "two words"};
+    writer.put("variable", variable, variable, {3}, words);
+    for (const auto& [name, padding] :
+         {std::pair("ended", H5T_STR_NULLTERM), std::pair("zeros", H5T_STR_NULLPAD),
+          std::pair("spaces", H5T_STR_SPACEPAD)}) {
+      H5Tset_strpad(fixed, padding);
+      const std::string text =
+          padding == H5T_STR_SPACEPAD ? "ab   c    " : std::string("ab\0\0\0c\0\0\0\0", 10);
+      writer.put(name, fixed, fixed, {2}, text.data());
+    }
+    const auto bytes = H5Tvlen_create(H5T_STD_U8LE);
+    char raw[] = {'a', '\0', 'b'};
+    const hvl_t sequence{3, raw};
+    writer.put("bytes", bytes, bytes, {}, &sequence);
+    H5Tclose(bytes);
+    H5Tclose(variable);
+    H5Tclose(fixed);
+  }
+  std::vector<std::string> variable(3), ended(2), zeros(2), spaces(2);
+  std::string bytes;
+  State state;
+  state.add("variable", variable).add("ended", ended).add("zeros", zeros).add("spaces", spaces);
+  state.add("bytes", bytes);
+  restore_hdf5(serial_group(), path_, state);
+  EXPECT_THAT(variable, ElementsAre("one", "", "two words"));
+  for (const auto& two : {ended, zeros, spaces}) EXPECT_THAT(two, ElementsAre("ab", "c"));
+  EXPECT_EQ(bytes, std::string("a\0b", 3));
+}
+
+TEST_F(Hdf5Foreign, OptionsHoldAsInAnyRestore) {
+  write();
+  std::vector<float> part(6);
+  std::int64_t number = 0;
+  double kept = 3;
+  State state;
+  state.add("u", whole(part.data(), {2, 3})).add("number", number).add("none", kept);
+  RestoreOptions options;
+  options.rename["u"] = "compressed";
+  options.offset["u"] = {10, 20};
+  options.convert = Conversion::exact;
+  options.may_be_missing.insert("none");
+  const auto report = restore_hdf5(serial_group(), path_, state, options);
+  EXPECT_THAT(part, ElementsAre(520.5f, 521.5f, 522.5f, 570.5f, 571.5f, 572.5f));
+  EXPECT_EQ(number, -7);
+  EXPECT_THAT(report.kept_keys, ElementsAre("none"));
+  EXPECT_EQ(kept, 3);
+}
+
+TEST_F(Hdf5Foreign, WhatDoesNotFitIsRefused) {
+  write();
+  std::vector<double> u(6);
+  std::vector<float> f(rows * columns);
+  {
+    State state;
+    state.add("nothing/there", u);
+    EXPECT_THAT(refusal(state, Code::not_found), HasSubstr("nothing/there"));
+  }
+  {
+    State state;
+    state.add("plain", whole(u.data(), {2, 3}));
+    EXPECT_THAT(refusal(state, Code::invalid_argument), HasSubstr("[60 50]"));
+  }
+  {
+    State state;
+    state.add("plain", whole(u.data(), {6}));
+    refusal(state, Code::invalid_argument);
+  }
+  {
+    State state;
+    state.add("plain", whole(f.data(), {rows, columns}));
+    EXPECT_THAT(refusal(state, Code::invalid_argument), HasSubstr("float32"));
+  }
+  {
+    State state;
+    state.add("big", u);
+    EXPECT_THAT(refusal(state, Code::invalid_argument), HasSubstr("no dataset"));
+  }
+}
+
+TEST_F(Hdf5Foreign, DataInOtherFilesAndOddTypesAreRefused) {
+  {
+    Writer writer(path_);
+    const double one = 1;
+    const auto outside = H5Pcreate(H5P_DATASET_CREATE);
+    H5Pset_external(outside, (directory_.path() / "raw").c_str(), 0, 8);
+    writer.put("outside", H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, {1}, &one, outside);
+    H5Pclose(outside);
+    const auto opaque = H5Tcreate(H5T_OPAQUE, 8);
+    writer.put("opaque", opaque, opaque, {}, &one);
+    H5Tclose(opaque);
+    H5Lcreate_external("elsewhere.h5", "/u", writer.file(), "link", H5P_DEFAULT, H5P_DEFAULT);
+  }
+  for (const auto& [name, why] : {std::pair("outside", "lies in other files"),
+                                  std::pair("opaque", "a type that no tensor has")}) {
+    std::vector<double> u(1);
+    State state;
+    state.add(name, u);
+    EXPECT_THAT(refusal(state, Code::unsupported), HasSubstr(why));
+  }
+  double u = 0;
+  State state;
+  state.add("link", u);
+  EXPECT_THAT(refusal(state, Code::data_loss), HasSubstr("link"));
+}
+
+TEST_F(Hdf5Foreign, WhatIsNoHdf5FileIsAnErrorOfAllRanks) {
+  double u = 0;
+  State state;
+  state.add("u", u);
+  EXPECT_THAT(refusal(state, Code::not_found), HasSubstr("other.h5"));
+  for (const std::string& bytes : {std::string(), std::string("no such thing"),
+                                   std::string(5000, '\0'), std::string("\211HDF\r\n\032\n")}) {
+    test::write_file(path_, bytes);
+    EXPECT_THAT(refusal(state, Code::data_loss), HasSubstr("no HDF5 file"));
+    run_threads(3, [&](std::shared_ptr<Group> group) {
+      double mine = 0;
+      State one;
+      one.add("u", mine);
+      EXPECT_THROW(restore_hdf5(group, path_, one), Error);
+    });
+  }
+  write();
+  const auto good = test::read_file(path_);
+  for (const auto size : {good.size() / 2, good.size() - 1, std::size_t{100}}) {
+    test::write_file(path_, good.substr(0, size));
+    refusal(state, Code::data_loss);
+  }
+}
+
+// Ours are HDF5 files too; what their seal says is not looked at.
+TEST_F(Hdf5Foreign, OurOwnCheckpointsAreRead) {
+  std::vector<test::Sample> samples;
+  for (int number = 1; number <= 33; ++number) {
+    const auto dtype = dtype_from_number(number);
+    const bool quantised = number >= 11 && number <= 16 && number != 14;
+    if (!dtype || dtype_size(*dtype) == 0 || quantised) continue;  // those are integers to HDF5
+    samples.push_back({cat("all/", dtype_name(*dtype)), *dtype, {7, 5}});
+  }
+  const auto files = std::make_shared<io::MemoryFileSystem>();
+  ManagerOptions options;
+  options.file_system = files;
+  options.format = Format::hdf5;
+  const std::vector<std::string> words{"a", std::string("b\0c\0", 4)};
+  run_threads(3, [&](std::shared_ptr<Group> group) {
+    test::SampleState mine(1);
+    for (const auto& sample : samples) {
+      mine.add(sample, {Box{{group->rank() * 2, 0}, {group->rank() == 2 ? 3 : 2, 5}}}, 0);
+    }
+    mine.add_string("words", words);
+    mine.fill();
+    CheckpointManager(group, "/run", options).save(1, mine.state());
+    test::SampleState read(1);
+    for (const auto& sample : samples) {
+      read.add(sample, {Box{{0, group->rank()}, {7, 2}}}, 0);
+    }
+    std::vector<std::string> read_words(2);
+    read.state().add("words", read_words);
+    restore_hdf5(group, "/run/ckpt-1.h5", read.state(), {}, files);
+    EXPECT_EQ(read.check(1), "");
+    EXPECT_EQ(read_words, words);
+  });
+}
+
+}  // namespace
+}  // namespace cairn
