@@ -18,6 +18,9 @@ function(cairn_add_test_program name)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src
                                              ${PROJECT_SOURCE_DIR}/tests)
   target_link_libraries(${name} PRIVATE cairn ${arg_LIBRARIES})
+  if(CAIRN_SANITIZE)
+    target_compile_definitions(${name} PRIVATE CAIRN_SANITIZED)
+  endif()
   cairn_target_flags(${name})
 endfunction()
 
@@ -30,8 +33,18 @@ function(cairn_test name)
   endif()
   cairn_add_test_program(${name} SOURCES ${arg_SOURCES}
                          LIBRARIES ${arg_LIBRARIES} GTest::gmock GTest::gtest_main)
-  gtest_discover_tests(${name} TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 60
-                       PROPERTIES TIMEOUT 300 LABELS ${arg_LABELS})
+  if(NOT CAIRN_SANITIZE)
+    gtest_discover_tests(${name} TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 60
+                         PROPERTIES TIMEOUT 300 LABELS ${arg_LABELS})
+    return()
+  endif()
+  # A sanitized program takes long to start: a few of them run all of its tests.
+  foreach(shard RANGE 1)
+    add_test(NAME ${name}.part${shard} COMMAND ${name} --gtest_brief=1)
+    set_tests_properties(${name}.part${shard} PROPERTIES
+      TIMEOUT 900 LABELS "${arg_LABELS}"
+      ENVIRONMENT "GTEST_TOTAL_SHARDS=2;GTEST_SHARD_INDEX=${shard}")
+  endforeach()
 endfunction()
 
 # A test program whose ranks are processes of MPI, run once for each rank count as NAME.npN. It has

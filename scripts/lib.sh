@@ -26,7 +26,7 @@ build_packages=(g++ cmake ninja-build libopenmpi-dev openmpi-bin libtrilinos-kok
   libleveldb-dev libsnappy-dev libprotobuf-dev protobuf-compiler libisal-dev libcli11-dev
   nlohmann-json3-dev libpng-dev)
 test_packages=(libgtest-dev libgmock-dev libbenchmark-dev libhdf5-openmpi-dev hdf5-tools
-  ca-certificates python3 python3-venv)
+  ca-certificates python3 python3-venv clang libclang-rt-dev)
 
 has_program() { command -v "$1" >/dev/null 2>&1; }
 
@@ -37,6 +37,7 @@ is_there() {
     ninja-build) has_program ninja ;;
     openmpi-bin) has_program mpirun ;;
     libopenmpi-dev) has_program mpicc ;;
+    clang) has_program clang++ ;;
     hdf5-tools) has_program h5dump ;;
     protobuf-compiler) has_program protoc ;;
     python3) has_program python3 ;;

@@ -42,7 +42,9 @@ class BundleWriter {
                  const void* data);
   void add_strings(const std::string& key, const Dims& shape, std::span<const std::string> values);
 
-  /// Makes it durable and visible. Nothing can be added afterwards.
+  /// Makes it durable and visible. Nothing can be added afterwards. If a file operation fails,
+  /// what was written is removed and the writer is of no more use; durability_unknown if the bundle
+  /// is visible and only the last fsync failed.
   void finish();
 
  private:
@@ -80,7 +82,10 @@ struct MergeOptions {
 /// One checkpoint out of several: entries are joined, data files are linked (or copied, where the
 /// file system has no links) under the destination's names, and committed as a save is: a crash at
 /// any instant leaves the inputs or the whole result. By one process, which must be alone in the
-/// destination's directory. Bytes are not read. Data files that nothing refers to stay behind.
+/// destination's directory, and in those of inputs that are to be removed: else busy, with the
+/// owner's name. A pinned checkpoint is neither replaced nor removed: already_exists. In both cases
+/// nothing is written. An input that is pinned later than that stays, with a warning. Bytes are not
+/// read. Data files that nothing refers to stay behind.
 /// Throws, naming key and prefixes: invalid_argument for a key that comes twice, slices of one
 /// tensor that overlap or disagree on dtype or shape, inputs of different byte order, and tensors
 /// that remain incomplete; data_loss for a damaged input; not_found, already_exists.

@@ -37,7 +37,9 @@ struct CheckpointOptions {
 /// same restore. Members that are not marked collective give the same answer on all ranks.
 ///
 /// What is added to the state after the restore is filled from the same checkpoint by fill(), which
-/// the assertions call first: so tensors may be created when their shapes are known.
+/// the assertions call first: so tensors may be created when their shapes are known. A ragged key
+/// is added on all ranks that shall have rows before the same restore or fill: later ones are
+/// refused with invalid_argument on all ranks, since its rows are dealt already.
 class LoadStatus {
  public:
   const std::string& prefix() const;
@@ -52,8 +54,9 @@ class LoadStatus {
   /// Collective. Restores what was added to the state since. Does nothing where nothing was.
   const LoadStatus& fill() const;
 
-  /// Collective. Each returns *this or throws not_found, naming the keys.
-  const LoadStatus& assert_consumed() const;                  ///< neither list has a key
+  /// Collective. Each returns *this or throws not_found, naming the keys. Missing keys that
+  /// RestoreOptions allowed to be missing (may_be_missing, all_may_be_missing) fail none.
+  const LoadStatus& assert_consumed() const;                  ///< neither list has another key
   const LoadStatus& assert_existing_objects_matched() const;  ///< all of the state was found
   const LoadStatus& assert_nontrivial_match() const;          ///< something was found
   /// Says that unused keys are no mistake; else rank 0 logs a warning when the status ends without
@@ -89,9 +92,12 @@ class Checkpoint {
   std::string write(const std::filesystem::path& prefix);
 
   /// Restores what save() made, the counter included, from a prefix or a SavedModel's directory.
+  /// A checkpoint of names alone, as TensorFlow 1 made them, has no counter and need not: it stays.
   /// Keys that only one side has are in the status, and no error until it is asked. Throws
   /// not_found if there is no checkpoint; invalid_argument for other dtypes and shapes, unless the
   /// options convert; data_loss.
+  /// Recovers nothing: of a checkpoint that a save without atomic renames is replacing, or was when
+  /// it died, the older one is restored, with a warning in the log.
   LoadStatus restore(const std::filesystem::path& path, const RestoreOptions& options = {});
   /// The same without the counter, for what write() made.
   LoadStatus read(const std::filesystem::path& path, const RestoreOptions& options = {});

@@ -71,8 +71,9 @@ struct ManagerOptions {
   ReplicaOptions replicas = {};  ///< how replicas are compared at a save
   /// False: rely on no rename, for file systems that have none or where it is no single step. Also
   /// where the directory holds .cairn/no-atomic-rename, which such a manager leaves there. While a
-  /// step is overwritten then, readers that do not own the directory may find it missing or
-  /// damaged.
+  /// step is overwritten then, and after a crash in that, read-only managers list it as missing or
+  /// damaged until the owner is there again; restore(step) and open(step) find what was there
+  /// before.
   bool atomic_rename = true;
   double owner_wait_seconds = 10;  ///< how long a directory's dying previous owner is waited for
   std::shared_ptr<const ShardingCallback> policy = nullptr;  ///< none: ShardByTaskPolicy

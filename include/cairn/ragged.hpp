@@ -47,7 +47,7 @@ struct Unresolved {
 
 /// This rank's rows of a tensor [total, row shape...], in rank order. Any rank may have none, or
 /// leave the tensor out. When restored, the rows are dealt evenly over the ranks that have the
-/// tensor in their state, or by the distribution; the memory is resized.
+/// tensor in their state then, or by the distribution; the memory is resized.
 LocalTensor ragged(std::shared_ptr<Rows> rows, DType dtype, Dims row_shape,
                    RowDistribution distribution = nullptr);
 

@@ -18,7 +18,8 @@ struct RegisteredSaver {
   /// Called on all ranks before the state is written, with the same prefix. It may write bundles
   /// (BundleWriter) whose prefixes begin with this one and lie in its directory, and returns those
   /// that this rank has written; none is fine. They become part of the checkpoint: their data files
-  /// are moved into it, with its commit. Errors as of BeforeSave.
+  /// are moved into it, with its commit. Several bundles may hold slices of one tensor, which
+  /// together must cover it (else invalid_argument, naming the saver). Errors as of BeforeSave.
   std::function<std::vector<std::string>(const std::string& prefix)> save;
   /// Called on all ranks with the checkpoint's prefix (BundleReader reads it), after the state was
   /// restored, if a saver of this name took part in the save. Errors as of BeforeSave; data_loss

@@ -49,6 +49,8 @@ std::string sharded_save(const std::shared_ptr<Group>& group, const Mesh& mesh,
 
 /// The reverse, from a checkpoint of any origin and any layout, into the memory of the tensors.
 /// Collective. Throws like CheckpointManager::restore; not_found if there is no such checkpoint.
+/// Where a save without atomic renames is replacing it, or was when it died, the older one is
+/// restored, with a warning in the log.
 RestoreReport sharded_restore(const std::shared_ptr<Group>& group, const Mesh& mesh,
                               const std::filesystem::path& file_prefix,
                               const std::vector<std::string>& tensor_names,

@@ -157,9 +157,10 @@ class State {
 
   /// The tensors of another state, as KEY/its key, with its aliases and names: states make a tree,
   /// whose keys are paths. What is added to `part` later is not in this state. Throws
-  /// invalid_argument if `part` carries an object graph.
+  /// invalid_argument if `part` carries an object graph, and for a key that is there already: then
+  /// none of them was added.
   State& add(const std::string& key, const State& part);
-  /// A list: KEY/0/…, KEY/1/…
+  /// A list: KEY/0/…, KEY/1/…; all or none.
   State& add(const std::string& key, const std::vector<State>& parts);
 
   /// The object under `target` (a key, or a path that keys begin with) is under `path` too.
@@ -179,6 +180,9 @@ class State {
   Storage storage() const { return storage_; }
 
  private:
+  void require_new(const std::string& key) const;
+  State& take(State part);
+
   Storage storage_ = Storage::automatic;
   std::vector<std::pair<std::string, LocalTensor>> tensors_;
   std::map<std::string, std::size_t, std::less<>> position_;

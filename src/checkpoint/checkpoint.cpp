@@ -5,8 +5,11 @@
 #include <set>
 
 #include "base/text.hpp"
+#include "base/wire.hpp"
 #include "cairn/log.hpp"
+#include "cairn/ragged.hpp"
 #include "checkpoint/directory/prefix.hpp"
+#include "checkpoint/directory/set_aside.hpp"
 #include "checkpoint/objects.hpp"
 #include "checkpoint/on_mesh.hpp"
 #include "checkpoint/resolve.hpp"
@@ -52,13 +55,18 @@ std::string list_text(const std::vector<std::string>& keys) {
   return text;
 }
 
+bool is_ragged(const LocalTensor& tensor) {
+  return tensor.unresolved && tensor.unresolved->kind == Unresolved::Kind::ragged;
+}
+
 // A SavedModel keeps its checkpoint inside.
 io::Path checkpoint_in(io::FileSystem& files, const io::Path& path) {
   const auto status = files.status(path);
-  if (status && status->is_directory && files.status(path / "saved_model.pb")) {
-    return path / "variables" / "variables";
+  const bool is_directory = status && status->is_directory;
+  for (const char* graph : {"saved_model.pb", "saved_model.pbtxt"}) {
+    if (is_directory && files.status(path / graph)) return path / "variables" / "variables";
   }
-  if (status && status->is_directory && !files.status(io::Path(path) += ".index")) {
+  if (is_directory && !files.status(io::Path(path) += ".index")) {
     throw Error(Code::not_found, cat("there is no checkpoint ", path.string()),
                 "it is a directory, and not a SavedModel's",
                 "Give a checkpoint's prefix; latest_checkpoint finds the newest one's.")
@@ -74,7 +82,8 @@ struct LoadStatus::Impl {
   State* state;
   CheckpointContents contents;
   RestoreOptions options;
-  std::set<std::string> seen;  // keys of this rank's state that were looked for
+  std::set<std::string> seen;   // keys of this rank's state that were looked for
+  std::set<std::string> dealt;  // ragged ones among them of which it got its rows
   std::vector<std::string> unused, missing;
   bool matched = false;  // a key of any rank's state
   bool expected = false;
@@ -100,6 +109,7 @@ struct LoadStatus::Impl {
     }
     const auto ours = static_cast<std::int64_t>(added.tensors().size());
     if (all_reduce(*job.group, ours, Group::Op::max) == 0 && !first) return;
+    if (!first) require_not_dealt(added);
     if (counter) {
       together(*job.group, [&] { added.add(counter_key, *counter); });
     }
@@ -108,8 +118,9 @@ struct LoadStatus::Impl {
     std::int64_t found = 0;
     for (const auto& [key, tensor] : added.tensors()) {
       seen.insert(key);
-      found += key != counter_key && std::find(report.kept_keys.begin(), report.kept_keys.end(),
-                                               key) == report.kept_keys.end();
+      if (std::binary_search(report.kept_keys.begin(), report.kept_keys.end(), key)) continue;
+      found += key != counter_key;
+      if (is_ragged(tensor)) dealt.insert(key);
     }
     matched |= all_reduce(*job.group, found, Group::Op::max) > 0;
     if (first) {
@@ -119,9 +130,36 @@ struct LoadStatus::Impl {
         return !std::binary_search(report.unused_keys.begin(), report.unused_keys.end(), key);
       });
     }
+    // Programs of names, as TensorFlow 1 had them, count elsewhere.
+    const bool of_names = !contents.find(object_graph_key) && !contents.meta;
+    if (counter && of_names) std::erase(report.kept_keys, counter_key);
     missing.insert(missing.end(), report.kept_keys.begin(), report.kept_keys.end());
     std::sort(missing.begin(), missing.end());
     missing.erase(std::unique(missing.begin(), missing.end()), missing.end());
+  }
+
+  // Collective. Rows are dealt among the ranks that bring a key to the same fill: one that brings
+  // it later would get some of them a second time.
+  void require_not_dealt(const State& added) const {
+    WireWriter message;
+    for (const auto& [key, tensor] : added.tensors()) {
+      if (is_ragged(tensor)) message.put(key);
+    }
+    const auto all = all_gather(*job.group, message.take());
+    together(*job.group, [&] {
+      for (int rank = 0; rank < job.group->size(); ++rank) {
+        for (WireReader reader(all[static_cast<std::size_t>(rank)]); !reader.empty();) {
+          const auto key = reader.get<std::string>();
+          if (!dealt.count(key)) continue;
+          throw Error(Code::invalid_argument,
+                      cat("ragged tensor '", key, "' was added on rank ", rank,
+                          " after its rows had been dealt to other ranks"),
+                      "each row goes to one rank",
+                      "Add a ragged key on all ranks before the same restore or fill.")
+              .of_tensor(key);
+        }
+      }
+    });
   }
 
   // Collective. The options for these keys: one that is named and not in the state yet is no
@@ -152,9 +190,13 @@ struct LoadStatus::Impl {
         .at(contents.prefix);
   }
   void require_all_found() const {
-    if (missing.empty()) return;
-    refuse(cat(missing.size(), " keys of the state are not in ", contents.prefix), missing,
-           "They keep what is in memory; allow it by not asserting.");
+    if (options.all_may_be_missing) return;
+    auto lacking = missing;
+    std::erase_if(lacking, [&](const auto& key) { return options.may_be_missing.count(key) != 0; });
+    if (lacking.empty()) return;
+    refuse(cat(lacking.size(), " keys of the state are not in ", contents.prefix), lacking,
+           "They keep what is in memory; allow it in RestoreOptions::may_be_missing, or by not "
+           "asserting.");
   }
 };
 
@@ -359,7 +401,9 @@ std::optional<std::string> latest_checkpoint(const std::shared_ptr<Group>& group
       const auto state = commit::read_state_file(*files, whole);
       if (!state || state->model_checkpoint_path.empty()) return "";
       const auto path = (whole / state->model_checkpoint_path).lexically_normal();
-      return files->status(io::Path(path) += ".index") ? path.string() : "";
+      const bool is_there =
+          files->status(io::Path(path) += ".index") || index_set_aside(*files, path);
+      return is_there ? path.string() : "";
     });
     if (found.empty()) return std::nullopt;
     return found;

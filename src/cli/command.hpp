@@ -22,5 +22,8 @@ void add_verify(Tool&);
 void add_gc(Tool&);
 void add_pin(Tool&);
 void add_merge(Tool&);
+void add_convert(Tool&);
+void add_diff(Tool&);
+void add_map(Tool&);
 
 }  // namespace cairn::cli

@@ -34,6 +34,9 @@ int main(int argc, char** argv) {
     cli::add_gc(tool);
     cli::add_pin(tool);
     cli::add_merge(tool);
+    cli::add_convert(tool);
+    cli::add_diff(tool);
+    cli::add_map(tool);
     try {
       tool.app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {

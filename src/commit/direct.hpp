@@ -5,7 +5,7 @@
 namespace cairn::commit {
 
 /// Before step 1: what earlier direct saves of this step left. Their old-index must not come back
-/// over what is saved now.
+/// over what is saved now; where it is the step's only index, it has to be put back before.
 void remove_stale(io::FileSystem&, const Transaction&);
 
 /// Steps 4–6.

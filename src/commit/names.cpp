@@ -130,6 +130,10 @@ std::string prefix_name(const Naming& naming, std::int64_t step) {
   return naming.numbered ? cat(naming.name, "-", step) : naming.name;
 }
 
+std::string state_temporary_name(const Naming& naming) {
+  return cat(state_file_name, ".tmp-", naming.name);
+}
+
 std::string index_name(std::string_view prefix) { return cat(prefix, ".index"); }
 
 std::string data_name(std::string_view prefix, std::int64_t number, std::int64_t count) {
@@ -167,7 +171,11 @@ std::string owner_temporary_name(std::string_view token) {
 
 ParsedName parse_name(std::string_view entry, const Naming& naming) {
   if (entry == state_file_name) return of_kind(Kind::state_file);
-  if (entry == state_temporary_name) return of_kind(Kind::state_temporary);
+  // Only numbered checkpoints are in a state file.
+  if (entry == old_state_temporary_name ||
+      (naming.numbered && entry == state_temporary_name(naming))) {
+    return of_kind(Kind::state_temporary);
+  }
   if (entry == private_directory_name) return of_kind(Kind::private_directory);
   const auto step = take_prefix(entry, naming);
   if (!step) return {};

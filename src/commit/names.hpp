@@ -4,6 +4,7 @@
 /// touched.
 ///
 ///   DIRECTORY/checkpoint                         TensorFlow's state file
+///   DIRECTORY/checkpoint.tmp-NAME                the next one, while it is written
 ///   DIRECTORY/NAME-STEP.index                    NAME-STEP is the checkpoint's prefix (or NAME)
 ///   DIRECTORY/NAME-STEP.data-00000-of-00002
 ///   DIRECTORY/NAME-STEP_temp_UUID/               a save in progress:
@@ -43,7 +44,11 @@ std::string new_uuid();
 bool is_uuid(std::string_view text);
 
 inline constexpr const char* state_file_name = "checkpoint";
-inline constexpr const char* state_temporary_name = "checkpoint.tmp";
+/// "checkpoint.tmp-NAME": several names may be saved in one directory at a time, each of which may
+/// remove its own only.
+std::string state_temporary_name(const Naming&);
+/// Of earlier versions. Nobody has it in use now.
+inline constexpr const char* old_state_temporary_name = "checkpoint.tmp";
 
 // Builders. Steps and numbers are ≥ 0, counts greater than numbers; else internal is thrown.
 std::string prefix_name(const Naming&, std::int64_t step);  ///< "NAME-STEP", or "NAME"

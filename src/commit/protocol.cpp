@@ -30,8 +30,8 @@
 //     the step without an index or with a torn one. Recovery completes the save: its records are
 //     all there, and nothing is committed before a save that could not be withdrawn is dealt with.
 //     Only when its bytes prove damaged (or in a merge, which has no records) does old-index come
-//     back. Who reads the directory without owning it sees that step missing or damaged in
-//     between, and falls back.
+//     back. Who lists the directory without owning it sees that step missing or damaged in
+//     between, and falls back; who asks for this step reads it through old-index.
 //  6. the index is written under its final name, whole, and fsynced: THE COMMIT POINT; directory
 //     fsync.
 //  7. the state file: removed, written, fsync, directory fsync. A torn one is rebuilt.

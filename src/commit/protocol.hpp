@@ -34,7 +34,8 @@ struct Transaction {
 /// switches from an old checkpoint to the new one.
 void avoid_counts_in_use(io::FileSystem&, Transaction&);
 
-/// Step 1, rank 0. Leaves nothing behind if it fails.
+/// Step 1, rank 0. Leaves nothing behind if it fails. A direct save removes what earlier ones of its
+/// step left: whoever calls this has put back what is still needed of that.
 void begin(io::FileSystem&, const Transaction&);
 
 /// Step 2, each writer, after its files were written and synced: makes their names durable.

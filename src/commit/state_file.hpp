@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "commit/names.hpp"
 #include "io/file_system.hpp"
 
 namespace cairn::commit {
@@ -30,12 +31,13 @@ std::string print_state_file(const StateFile& state);
 /// Nothing if the file is missing or says nothing.
 std::optional<StateFile> read_state_file(io::FileSystem& files, const io::Path& directory);
 
-/// Replaces the file durably (see replace_file).
-void write_state_file(io::FileSystem& files, const io::Path& directory, const StateFile& state);
+/// Replaces the file durably (see replace_file) by what these checkpoints say of themselves.
+void write_state_file(io::FileSystem& files, const io::Path& directory, const Naming&,
+                      const StateFile& state);
 
 /// Replaces a small file that belongs to the checkpoint directory: io::replace_file, or
-/// io::rewrite_file where the directory says that it has no atomic rename.
+/// io::rewrite_file where the directory says that it has no atomic rename. temporary: as there.
 void replace_file(io::FileSystem& files, const io::Path& directory, const io::Path& path,
-                  std::string_view bytes);
+                  std::string_view bytes, const io::Path& temporary = {});
 
 }  // namespace cairn::commit

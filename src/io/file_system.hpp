@@ -84,8 +84,9 @@ void write_file(FileSystem&, const Path&, std::string_view bytes);
 /// are durable on return, the name is not.
 void link_or_copy(FileSystem&, const Path& from, const Path& to);
 /// Replaces a file durably: PATH.tmp, fsync, rename, directory fsync. If that last one fails:
-/// durability_unknown. A PATH.tmp of a dead process is replaced; two at a time are not allowed.
-void replace_file(FileSystem&, const Path&, std::string_view bytes);
+/// durability_unknown. A PATH.tmp of a dead process is replaced; two at a time are not allowed. An
+/// own name for it, in the same directory, may be given.
+void replace_file(FileSystem&, const Path&, std::string_view bytes, Path temporary = {});
 /// The same without a rename: the file is removed, then written anew. A crash in between leaves it
 /// missing or torn.
 void rewrite_file(FileSystem&, const Path&, std::string_view bytes);

@@ -87,9 +87,8 @@ void link_or_copy(FileSystem& files, const Path& from, const Path& to) {
 
 bool FileSystem::try_link(const Path&, const Path&) { return false; }
 
-void replace_file(FileSystem& files, const Path& path, std::string_view bytes) {
-  Path temporary = path;
-  temporary += ".tmp";
+void replace_file(FileSystem& files, const Path& path, std::string_view bytes, Path temporary) {
+  if (temporary.empty()) temporary = Path(path) += ".tmp";
   remove_if_there(files, temporary);  // of a process that died
   write_file(files, temporary, bytes);
   files.rename(temporary, path);

@@ -1,5 +1,7 @@
 #include "cairn/state.hpp"
 
+#include <iterator>
+
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "model/box_index.hpp"
@@ -128,6 +130,13 @@ LocalTensor strings(std::string& value) {
   return tensor;
 }
 
+void State::require_new(const std::string& key) const {
+  if (!find(key)) return;
+  throw Error(Code::invalid_argument, cat("key '", key, "' is in the state already"),
+              "each tensor has one key", "Give several slices of one tensor with patches().")
+      .of_tensor(key);
+}
+
 State& State::add(std::string key, LocalTensor tensor) {
   const auto refuse = [&](std::string problem, std::string reason, std::string way_out = "") {
     throw Error(Code::invalid_argument, std::move(problem), std::move(reason), std::move(way_out))
@@ -140,10 +149,7 @@ State& State::add(std::string key, LocalTensor tensor) {
   for (const auto& slice : tensor.slices) {
     if (!slice.memory) refuse(cat("a slice of tensor '", key, "' has no memory"), "");
   }
-  if (find(key)) {
-    refuse(cat("key '", key, "' is in the state already"), "each tensor has one key",
-           "Give several slices of one tensor with patches().");
-  }
+  require_new(key);
   if (tensor.dtype == DType::variant) refuse(cat("tensor '", key, "' is a variant"), "");
   element_count(tensor.shape);
   for (std::size_t i = 0; i < tensor.slices.size(); ++i) {
@@ -193,17 +199,32 @@ State& State::add(const std::string& key, const State& part) {
                 "Let the outermost state carry the graph.")
         .of_tensor(key);
   }
+  State grown;
   for (auto [name, tensor] : part.tensors_) {
     if (tensor.storage == Storage::automatic) tensor.storage = part.storage_;
-    add(below(name), std::move(tensor));
+    grown.add(below(name), std::move(tensor));
   }
-  for (const auto& [path, target] : part.objects_.aliases) alias(below(path), below(target));
-  for (const auto& [name, variable] : part.objects_.names) this->name(below(name), variable);
-  return *this;
+  for (const auto& [path, target] : part.objects_.aliases) grown.alias(below(path), below(target));
+  for (const auto& [name, variable] : part.objects_.names) grown.name(below(name), variable);
+  return take(std::move(grown));
 }
 
 State& State::add(const std::string& key, const std::vector<State>& parts) {
-  for (std::size_t i = 0; i < parts.size(); ++i) add(cat(key, '/', i), parts[i]);
+  State grown;
+  for (std::size_t i = 0; i < parts.size(); ++i) grown.add(cat(key, '/', i), parts[i]);
+  return take(std::move(grown));
+}
+
+// All of it or nothing.
+State& State::take(State part) {
+  for (const auto& [key, tensor] : part.tensors_) require_new(key);
+  for (auto& [key, tensor] : part.tensors_) {
+    position_.emplace(key, tensors_.size());
+    tensors_.emplace_back(std::move(key), std::move(tensor));
+  }
+  auto& aliases = part.objects_.aliases;
+  std::move(aliases.begin(), aliases.end(), std::back_inserter(objects_.aliases));
+  for (auto& [key, variable] : part.objects_.names) objects_.names[key] = std::move(variable);
   return *this;
 }
 

@@ -9,8 +9,11 @@
 #include "base/text.hpp"
 #include "cairn/checkpoint_manager.hpp"
 #include "cairn/group.hpp"
+#include "cairn/log.hpp"
+#include "checkpoint/directory/pins.hpp"
 #include "checkpoint/tools/verify.hpp"
 #include "commit/names.hpp"
+#include "commit/ownership.hpp"
 #include "io/expect_error.hpp"
 #include "io/memory.hpp"
 #include "io/temporary_directory.hpp"
@@ -220,6 +223,196 @@ TEST_F(Merge, ACrashAtAnyInstantLeavesThePartsOrTheWhole) {
               before);
   EXPECT_GT(before, 100u);
   EXPECT_GT(states - before, 20u);
+}
+
+// As `cairn pin` does beside a job.
+void pin(io::FileSystem& files, const commit::Naming& name, std::int64_t step) {
+  for (const auto& entry : scan_catalog(files, "/run", name)) {
+    if (entry.step == step) add_pin(files, "/run", name, entry);
+  }
+}
+
+struct MergeSteps : Merge {
+  MergeSteps() {
+    set_log_sink([this](LogLevel level, std::string_view text) {
+      if (level == LogLevel::warning) warnings += cat(text, "\n");
+    });
+    CheckpointManager manager(serial_group(), "/run", manager_options());
+    std::vector<double> values{1};
+    for (const std::int64_t step : {5, 9}) {
+      State state;
+      state.add(cat("of-", step), values);
+      manager.save(step, state);
+    }
+    options.remove_inputs = true;
+  }
+  ~MergeSteps() override { set_log_sink({}); }
+  ManagerOptions manager_options() const {
+    ManagerOptions made;
+    made.file_system = files;
+    return made;
+  }
+  void merge(const io::Path& to) { merge_checkpoints({"/run/ckpt-5", "/run/ckpt-9"}, to, options); }
+  bool there(const io::Path& prefix) { return io::exists(*files, io::Path(prefix) += ".index"); }
+  std::string warnings;
+};
+
+TEST_F(MergeSteps, APinnedDestinationIsNotReplaced) {
+  options.remove_inputs = false;
+  options.overwrite = true;
+  pin(*files, "ckpt", 9);
+  const auto before = io::read_file(*files, "/run/ckpt-9.index", 1 << 20);
+  EXPECT_CAIRN_ERROR(merge("/run/ckpt-9"), Code::already_exists,
+                     "/run/ckpt-9 is pinned (a pinned checkpoint is not replaced)");
+  EXPECT_EQ(io::read_file(*files, "/run/ckpt-9.index", 1 << 20), before);
+  merge("/run/all");
+  EXPECT_TRUE(there("/run/all")) << "a pinned part is read";
+}
+
+TEST_F(MergeSteps, ADestinationThatIsPinnedMeanwhileIsNotReplaced) {
+  options.overwrite = true;
+  const auto before = io::read_file(*files, "/run/ckpt-9.index", 1 << 20);
+  files->set_observer([&](const std::string& text) {
+    if (text.find("create /run/ckpt-9_temp_") != text.npos) {
+      files->set_observer({});
+      pin(*files, "ckpt", 9);
+    }
+  });
+  EXPECT_CAIRN_ERROR(merge("/run/ckpt-9"), Code::already_exists, "/run/ckpt-9 is pinned");
+  EXPECT_EQ(io::read_file(*files, "/run/ckpt-9.index", 1 << 20), before);
+  EXPECT_TRUE(there("/run/ckpt-5"));
+}
+
+TEST_F(MergeSteps, APinnedPartIsNotRemoved) {
+  pin(*files, "ckpt", 5);
+  for (const auto* to : {"/out/all", "/run/all"}) {
+    EXPECT_CAIRN_ERROR(merge(to), Code::already_exists,
+                       "/run/ckpt-5 is pinned (a pinned checkpoint is not removed)");
+    EXPECT_FALSE(there(to)) << "nothing is written";
+  }
+  EXPECT_FALSE(io::exists(*files, "/out"));
+  EXPECT_TRUE(there("/run/ckpt-5") && there("/run/ckpt-9"));
+}
+
+TEST_F(MergeSteps, APartThatIsPinnedMeanwhileStays) {
+  files->set_observer([&](const std::string& text) {
+    if (text.find("/out/all.index") != text.npos) {
+      files->set_observer({});
+      pin(*files, "ckpt", 9);
+    }
+  });
+  merge("/out/all");
+  EXPECT_TRUE(there("/out/all") && there("/run/ckpt-9"));
+  EXPECT_FALSE(there("/run/ckpt-5"));
+  EXPECT_THAT(warnings, testing::HasSubstr("an input stays: the checkpoint /run/ckpt-9 is pinned"));
+}
+
+TEST_F(MergeSteps, PartsUnderARunningJobStay) {
+  // Another name of it: what matters is the directory. And another process.
+  const auto job = commit::Ownership::take(files, "/run", 0);
+  EXPECT_CAIRN_ERROR(merge("/out/all"), Code::busy, cat("its owner is ", describe(job.record())));
+  EXPECT_FALSE(io::exists(*files, "/out")) << "nothing is written";
+  EXPECT_TRUE(there("/run/ckpt-5") && there("/run/ckpt-9"));
+  options.remove_inputs = false;
+  merge("/out/all");
+  EXPECT_TRUE(there("/out/all")) << "reading disturbs nobody";
+}
+
+TEST_F(MergeSteps, PartsUnderAManagerOfThisProcessStay) {
+  {
+    const CheckpointManager manager(serial_group(), "/run", manager_options());
+    EXPECT_CAIRN_ERROR(merge("/out/all"), Code::busy, "its owner is process");
+    EXPECT_FALSE(io::exists(*files, "/out"));
+  }
+  merge("/run/all");
+  EXPECT_TRUE(there("/run/all"));
+  EXPECT_FALSE(there("/run/ckpt-5") || there("/run/ckpt-9"));
+  EXPECT_EQ(warnings, "");
+}
+
+// Slices come together from all parts before anything is said of them.
+TEST_F(Merge, OverlapsAmongManyPartsAreFound) {
+  const auto part = [&](int number, const Box& box) {
+    BundleWriter writer(cat("/in/", number), files);
+    writer.add_slice("u", DType::float32, {1024}, box, x.data());
+    writer.finish();
+  };
+  std::vector<std::filesystem::path> parts;
+  for (int i = 0; i < 1024; ++i) {
+    part(i, {{i}, {1}});
+    parts.push_back(cat("/in/", i));
+  }
+  merge_checkpoints(parts, "/out/all", options);
+  EXPECT_EQ(BundleReader("/out/all", files).read("u").size(), 4096u);
+  part(5000, {{500}, {2}});
+  parts.insert(parts.begin(), "/in/5000");
+  EXPECT_CAIRN_ERROR(merge_checkpoints(parts, "/out/more", options), Code::invalid_argument,
+                     "slices rows 500..501 and rows 500..500 overlap (the second is in /in/500)");
+}
+
+TEST_F(Merge, SlicesWithoutElementsComeOnceToo) {
+  const auto part = [&](const char* prefix, const std::vector<Box>& boxes) {
+    BundleWriter writer(prefix, files);
+    for (const auto& box : boxes) writer.add_slice("u", DType::float32, {2, 2}, box, x.data());
+    writer.finish();
+  };
+  part("/in/a", {{{0, 0}, {1, 2}}, {{1, 0}, {1, 2}}});
+  part("/in/b", {{{1, 0}, {0, 2}}});
+  part("/in/c", {{{1, 0}, {0, 2}}});
+  part("/in/d", {{{0, 0}, {0, 2}}});
+  merge_checkpoints({"/in/a", "/in/b", "/in/d"}, "/out/all", options);
+  EXPECT_CAIRN_ERROR(merge_checkpoints({"/in/a", "/in/b", "/in/c", "/in/d"}, "/out/more", options),
+                     Code::invalid_argument,
+                     cat("slices ", box_text({{1, 0}, {0, 2}}), " and ", box_text({{1, 0}, {0, 2}}),
+                         " overlap (the second is in /in/c)"));
+}
+
+// finish() with each of its operations failing, where there are renames and where there are none.
+TEST_F(Merge, ABundleThatCannotBeFinishedLeavesNothing) {
+  for (const bool renames : {true, false}) {
+    int failed = 0;
+    for (bool fails = true; fails; ++failed) {
+      const auto disk = std::make_shared<io::MemoryFileSystem>();
+      io::create_directories(*disk, "/in/.cairn");
+      if (!renames) io::write_file(*disk, "/in/.cairn/no-atomic-rename", "");
+      BundleWriter writer("/in/b", disk);
+      writer.add("v", x.data(), {6});
+      disk->inject({Code::io, "", "", static_cast<std::size_t>(failed), 1});
+      try {
+        writer.finish();
+        fails = false;
+      } catch (const Error& error) {
+        disk->clear_faults();
+        SCOPED_TRACE(cat("renames ", renames, ", operation ", failed));
+        if (error.code() == Code::durability_unknown) {
+          EXPECT_EQ(values_of<float>(BundleReader("/in/b", disk).read("v")), x);
+          continue;
+        }
+        EXPECT_THAT(disk->list("/in"), ElementsAre(".cairn"));
+        EXPECT_CAIRN_ERROR(writer.finish(), Code::invalid_argument, "could not be finished");
+        EXPECT_CAIRN_ERROR(writer.add("w", x.data(), {6}), Code::invalid_argument, "is removed");
+        BundleWriter again("/in/b", disk);
+        again.finish();
+        EXPECT_TRUE(io::exists(*disk, "/in/b.index"));
+      }
+    }
+    EXPECT_GT(failed, renames ? 6 : 5);
+  }
+}
+
+TEST_F(Merge, SlicesOfManyKeysInAnyOrder) {
+  BundleWriter writer("/in/b", files);
+  for (int half : {0, 1}) {
+    for (int key = 0; key < 500; ++key) {
+      const float value = static_cast<float>(2 * key + half);
+      writer.add_slice(cat("k", key), DType::float32, {2}, {{half}, {1}}, &value);
+    }
+  }
+  writer.finish();
+  const BundleReader reader("/in/b", files);
+  for (int key = 0; key < 500; ++key) {
+    EXPECT_THAT(values_of<float>(reader.read(cat("k", key))), ElementsAre(2 * key, 2 * key + 1));
+  }
 }
 
 TEST(MergeOnDisk, LinksWhereTheFileSystemCan) {

@@ -219,9 +219,9 @@ class Crash : public testing::TestWithParam<Story> {
 };
 
 // Sanitizers look at the code, not at the states: one interleaving shows them all of it.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef CAIRN_SANITIZED
 constexpr unsigned seeds = 1;
-constexpr std::size_t recovery_stride = 15, choice_stride = 3;
+constexpr std::size_t recovery_stride = 25, choice_stride = 7;
 #else
 constexpr unsigned seeds = 3;
 constexpr std::size_t recovery_stride = 2, choice_stride = 1;

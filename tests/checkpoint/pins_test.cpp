@@ -9,6 +9,7 @@
 #include "cairn/cairn.hpp"
 #include "group/threads.hpp"
 #include "io/memory.hpp"
+#include "support/memory_run.hpp"
 
 namespace cairn {
 namespace {
@@ -17,51 +18,11 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-class Pins : public testing::TestWithParam<int> {
+using test::expect_error;
+
+class Pins : public test::MemoryRun {
  protected:
-  Pins() {
-    set_log_sink({});
-    options_.file_system = files_;
-    options_.owner_wait_seconds = 0;
-  }
-  struct Rank {
-    std::shared_ptr<Group> group;
-    CheckpointManager manager;
-    double value = 0;
-    State state;
-    Rank(std::shared_ptr<Group> g, const ManagerOptions& options)
-        : group(g), manager(g, "/run", options) {
-      state.add("value", slice(&value, {g->size()}, {g->rank()}, {1}));
-    }
-    void save(std::int64_t step, const SaveOptions& how = {}) {
-      value = static_cast<double>(step);
-      manager.save(step, state, how);
-    }
-    std::vector<std::int64_t> steps() {
-      std::vector<std::int64_t> all;
-      for (const auto& info : manager.steps()) all.push_back(info.step);
-      return all;
-    }
-  };
-  template <class F>
-  void job(F&& body) {
-    run_threads(GetParam(), [&](std::shared_ptr<Group> group) {
-      Rank rank(group, options_);
-      body(rank);
-    });
-  }
-  template <class F>
-  static void expect_error(Code code, const testing::Matcher<std::string>& text, F&& call) {
-    try {
-      call();
-      ADD_FAILURE() << "no error";
-    } catch (const Error& error) {
-      EXPECT_STREQ(code_name(error.code()), code_name(code));
-      EXPECT_THAT(std::string(error.what()), text);
-    }
-  }
-  std::shared_ptr<io::MemoryFileSystem> files_ = std::make_shared<io::MemoryFileSystem>();
-  ManagerOptions options_;
+  using Rank = test::RunRank;
 };
 INSTANTIATE_TEST_SUITE_P(Ranks, Pins, testing::Values(1, 3));
 

@@ -7,6 +7,7 @@
 
 #include "group/threads.hpp"
 #include "io/memory.hpp"
+#include "support/memory_run.hpp"
 #include "support/ragged_case.hpp"
 
 namespace cairn {
@@ -16,25 +17,8 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-ManagerOptions on_disk() {
-  set_log_sink({});
-  ManagerOptions options;
-  options.file_system = std::make_shared<io::MemoryFileSystem>();
-  options.chunk_bytes = 4096;
-  options.owner_wait_seconds = 0;
-  return options;
-}
-
-template <class F>
-void expect_error(Code code, const testing::Matcher<std::string>& text, F&& call) {
-  try {
-    call();
-    ADD_FAILURE() << "no error";
-  } catch (const Error& error) {
-    EXPECT_STREQ(code_name(error.code()), code_name(code));
-    EXPECT_THAT(std::string(error.what()), text);
-  }
-}
+using test::expect_error;
+using test::on_disk;
 
 class RaggedNToM : public testing::TestWithParam<std::tuple<int, int>> {};
 

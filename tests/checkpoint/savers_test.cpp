@@ -378,5 +378,51 @@ TEST_P(Savers, BadRegistrations) {
   });
 }
 
+TEST_P(Savers, SlicesThatDoNotMakeUpTheirTensorAreAnErrorThatNamesThem) {
+  struct Case {
+    DType last;         // of the last rank's row
+    std::int64_t rows;  // that the tensor has, beyond the ranks'
+    std::string text;
+  };
+  const auto last_row = GetParam();
+  for (const auto& one :
+       {Case{DType::int64, 1, cat("entries of tensor 'table' leave out rows ", last_row)},
+        Case{DType::float64, 0, "entries of tensor 'table' disagree: int64"}}) {
+    SCOPED_TRACE(one.text);
+    on_ranks([&](std::shared_ptr<Group> group) {
+      const int rank = group->rank();
+      if (group->size() == 1 && one.rows == 0) return;
+      bool bad = true;
+      auto options = options_;
+      options.savers.push_back({"other",
+                                [](const std::string&) { return std::vector<std::string>{}; },
+                                [](const std::string&) {}});
+      options.savers.push_back(
+          {"rows",
+           [&](const std::string& prefix) {
+             const std::int64_t row[] = {rank, -rank};
+             const auto mine = cat(prefix, "-", rank);
+             BundleWriter writer(mine, files_);
+             const bool is_last = rank == group->size() - 1;
+             writer.add_slice("table", bad && is_last ? one.last : DType::int64,
+                              {group->size() + (bad ? one.rows : 0), 2}, {{rank, 0}, {1, 2}}, row);
+             writer.finish();
+             return std::vector<std::string>{mine};
+           },
+           [](const std::string&) {}});
+      std::int64_t value = 1;
+      State state;
+      state.add("value", value);
+      CheckpointManager manager(group, "/run", options);
+      const auto before = manager.steps().size();
+      EXPECT_CAIRN_ERROR(manager.save(1, state), Code::invalid_argument,
+                         "saver 'rows': tensor 'table' is not whole (" + one.text);
+      EXPECT_EQ(manager.steps().size(), before);
+      bad = false;
+      if (one.rows == 0 || group->size() == 1) manager.save(1, state);
+    });
+  }
+}
+
 }  // namespace
 }  // namespace cairn

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <iomanip>
+#include <map>
 #include <set>
 #include <sstream>
 
@@ -143,6 +144,28 @@ TEST_P(Golden, ShowListsKeysDtypesAndShapes) {
       }
     }
     EXPECT_EQ(run_tool({"show", prefix}).status, 0);
+  });
+}
+
+TEST_P(Golden, ConvertsToTheSameValues) {
+  // What cannot be stored again, and why.
+  const std::map<std::string, std::string> refused = {
+      {"variant", "variant"}, {"odd_keys", "UTF-8"}, {"sliced_partial", "no stored slice"}};
+  const ScratchDirectory scratch;
+  int number = 0;
+  each_checkpoint([&](const std::string& prefix, const json&) {
+    const auto to = (scratch.path() / ("made-" + std::to_string(++number))).string();
+    const auto ran = run_tool({"convert", "--max-shard-size", "1KiB", prefix, to});
+    if (const auto why = refused.find(GetParam()); why != refused.end()) {
+      EXPECT_NE(ran.status, 0) << prefix;
+      EXPECT_THAT(ran.err, HasSubstr(why->second));
+      EXPECT_THAT(scratch.listing(), testing::Each(testing::StartsWith(".cairn")));
+      return;
+    }
+    ASSERT_EQ(ran.status, 0) << ran.err;
+    const auto same = run_tool({"diff", prefix, to});
+    EXPECT_EQ(same.status, 0) << same.out << same.err;
+    EXPECT_EQ(run_tool({"verify", to}).status, 0);
   });
 }
 

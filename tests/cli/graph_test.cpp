@@ -14,9 +14,9 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-const std::filesystem::path golden = CAIRN_GOLDEN_DIR;
+const std::filesystem::path golden_dir = CAIRN_GOLDEN_DIR;
 
-std::string prefix(const std::string& name) { return (golden / name).string(); }
+std::string prefix(const std::string& name) { return (golden_dir / name).string(); }
 
 // A checkpoint with any bytes for a graph.
 class Graph : public testing::Test {

@@ -52,7 +52,11 @@ TEST(Names, BuildersRefuseWhatCannotBe) {
 
 TEST(Names, ParseFixedOnes) {
   EXPECT_EQ(parse_name("checkpoint", "a"), expected(Kind::state_file));
-  EXPECT_EQ(parse_name("checkpoint.tmp", "a"), expected(Kind::state_temporary));
+  EXPECT_EQ(state_temporary_name("a"), "checkpoint.tmp-a");
+  EXPECT_EQ(parse_name("checkpoint.tmp-a", "a"), expected(Kind::state_temporary));
+  EXPECT_EQ(parse_name("checkpoint.tmp-a", "b"), expected(Kind::foreign)) << "in use, perhaps";
+  EXPECT_EQ(parse_name("checkpoint.tmp-a", Naming("a", false)), expected(Kind::foreign));
+  EXPECT_EQ(parse_name("checkpoint.tmp", "a"), expected(Kind::state_temporary)) << "as once";
   EXPECT_EQ(parse_name(".cairn", "a"), expected(Kind::private_directory));
   EXPECT_EQ(parse_temp_name("index"), expected(Kind::prepared_index));
   EXPECT_EQ(parse_temp_name("old-index"), expected(Kind::old_index));

@@ -191,7 +191,7 @@ TEST(StateFile, InADirectory) {
   StateFile state;
   state.model_checkpoint_path = "a-2";
   state.all_paths = {"a-1", "a-2"};
-  write_state_file(files, "/d", state);
+  write_state_file(files, "/d", "a", state);
   EXPECT_EQ(read_state_file(files, "/d"), state);
   EXPECT_THAT(files.list("/d"), ElementsAre("checkpoint"));
   files.inject({.code = Code::io, .kind = "read", .path_part = "checkpoint"});

@@ -75,6 +75,49 @@ TEST(State, RefusesBadInputWithTheReason) {
               ThrowsMessage<Error>(HasSubstr("const")));
 }
 
+TEST(State, APartIsAddedWholeOrNotAtAll) {
+  double a = 0, b = 0;
+  State part;
+  part.add("a", a).add("b", b).name("a", "first").alias("c", "a");
+  const auto expect_only_its_own = [](const State& state) {
+    ASSERT_EQ(state.tensors().size(), 1u);
+    EXPECT_EQ(state.find("model/a"), nullptr);
+    EXPECT_TRUE(state.objects().names.empty());
+    EXPECT_TRUE(state.objects().aliases.empty());
+  };
+  State state;
+  state.add("model/b", b);
+  EXPECT_THAT([&] { state.add("model", part); },
+              ThrowsMessage<Error>(HasSubstr("key 'model/b' is in the state already")));
+  expect_only_its_own(state);
+  State reserved;
+  reserved.add("b", b);
+  EXPECT_THAT([&] { reserved.add("_cairn", part); }, ThrowsMessage<Error>(HasSubstr("reserved")));
+  EXPECT_EQ(reserved.tensors().size(), 1u);
+
+  State list;
+  list.add("layers/1/b", b);
+  const std::vector<State> layers(3, part);
+  EXPECT_THAT([&] { list.add("layers", layers); },
+              ThrowsMessage<Error>(HasSubstr("key 'layers/1/b' is in the state already")));
+  EXPECT_EQ(list.find("layers/0/a"), nullptr);
+  ASSERT_EQ(list.tensors().size(), 1u);
+  State carrying = part;
+  carrying.carry(std::make_shared<const ObjectGraph>());
+  EXPECT_THAT(
+      [&] {
+        list.add("others", std::vector<State>{part, carrying});
+      },
+      ThrowsMessage<Error>(HasSubstr("it carries an object graph")));
+  EXPECT_EQ(list.tensors().size(), 1u);
+
+  state.add("other", part);
+  EXPECT_EQ(state.find("other/b")->dtype, DType::float64);
+  EXPECT_EQ(state.objects().names.at("other/a"), "first");
+  EXPECT_EQ(state.objects().aliases.size(), 1u);
+  EXPECT_EQ(state.tensors()[1].first, "other/a");
+}
+
 TEST(HostMemory, HaloStaysOut) {
   // 4 × 5 with a halo of one around 2 × 3.
   std::vector<int> field(20);

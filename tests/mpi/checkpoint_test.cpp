@@ -2,6 +2,8 @@
 // up to the size of the job.
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "base/text.hpp"
 #include "cairn/cairn.hpp"
 #include "cairn/mpi.hpp"
@@ -13,6 +15,7 @@
 namespace cairn {
 namespace {
 
+namespace fs = std::filesystem;
 using test::Directory;
 using test::first_ranks;
 
@@ -51,6 +54,41 @@ TEST(MpiCheckpoint, IoRanks) {
     world->barrier();
     for (const auto& options : {two, one_a_node, ManagerOptions{}}) {
       EXPECT_EQ(one.restore(world, directory.path(), options), "") << "seed " << seed;
+      world->barrier();
+    }
+  }
+}
+
+// No rename is relied on, and few ranks touch files; some restores own the directory, some do not.
+TEST(MpiCheckpoint, IoRanksWithoutAtomicRename) {
+  const auto world = mpi(MPI_COMM_WORLD);
+  ManagerOptions options;
+  options.atomic_rename = false;
+  options.overwrite = true;
+  options.io_ranks = IoRanks::count(2);
+  options.io_ranks.memory_bytes = 4096;
+  for (int n = 1; n <= world->size(); ++n) {
+    for (int m = 1; m <= world->size(); ++m) {
+      if (world->size() > 3 && n != world->size() && m != world->size()) continue;
+      const Directory directory(*world);
+      test::NToMCase one(n, m, static_cast<unsigned>(100 + n + m));
+      if (m % 2 == 1) one.storage = Storage::dense;
+      if (const auto group = first_ranks(n, world->rank())) {
+        one.save(group, directory.path(), options);
+        group->barrier();
+        one.save(group, directory.path(), options);  // over it
+      }
+      world->barrier();
+      EXPECT_TRUE(fs::exists(directory.path() / ".cairn" / "no-atomic-rename"));
+      for (const auto& file : fs::directory_iterator(directory.path())) {
+        EXPECT_EQ(file.path().string().find(".part_"), std::string::npos) << file.path();
+      }
+      world->barrier();
+      auto restoring = options;
+      restoring.read_only = n % 2 == 1;
+      if (const auto group = first_ranks(m, world->rank())) {
+        EXPECT_EQ(one.restore(group, directory.path(), restoring), "") << n << " to " << m;
+      }
       world->barrier();
     }
   }

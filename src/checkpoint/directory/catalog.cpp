@@ -6,8 +6,10 @@
 #include "base/checksum.hpp"
 #include "base/text.hpp"
 #include "cairn/error.hpp"
+#include "cairn/log.hpp"
 #include "checkpoint/tools/contents_reader.hpp"
 #include "checkpoint/directory/pins.hpp"
+#include "checkpoint/directory/spare.hpp"
 #include "commit/names.hpp"
 #include "commit/state_file.hpp"
 
@@ -15,6 +17,21 @@ namespace cairn {
 namespace {
 
 constexpr std::int64_t small_file_limit_bytes = std::int64_t{1} << 24;
+
+// What others are told by a checkpoint that cannot be restored: its place, and what its run left
+// behind.
+void remember_lineage(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
+                      CatalogEntry& entry) {
+  try {
+    const auto meta = find_meta_without_index(files, directory, name, entry.step);
+    if (!meta) return;
+    entry.sequence = meta->sequence;
+    entry.wall_time_seconds = meta->wall_time_seconds;
+    entry.parent = meta->parent;
+  } catch (const Error& error) {
+    log(LogLevel::warning, cat("step ", entry.step, " cannot be looked at: ", error.what()));
+  }
+}
 
 CatalogEntry look_at(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
                      std::int64_t step) {
@@ -48,6 +65,7 @@ CatalogEntry look_at(io::FileSystem& files, const io::Path& directory, const com
   } catch (const Error& error) {
     entry.damage = error.what();
     entry.unreadable = error.code() != Code::data_loss;
+    remember_lineage(files, directory, name, entry);
   }
   return entry;
 }
@@ -167,7 +185,7 @@ void update_state_file(io::FileSystem& files, const io::Path& directory, const c
   const auto old = commit::read_state_file(files, directory);
   if (old) state.last_preserved = old->last_preserved;
   if (old && *old == state) return;
-  commit::write_state_file(files, directory, state);
+  commit::write_state_file(files, directory, name, state);
 }
 
 }  // namespace cairn

@@ -12,7 +12,7 @@ namespace cairn {
 
 struct CatalogEntry {
   std::int64_t step = 0;
-  std::int64_t sequence = 0;     ///< 0: another program's, or unreadable
+  std::int64_t sequence = 0;     ///< 0: another program's, or not to be found out
   double wall_time_seconds = 0;  ///< of the save; of the index file where that is unknown
   int num_files = 0;
   int ranks = 0;

@@ -62,6 +62,14 @@ bool is_pinned(io::FileSystem& files, const io::Path& directory, const commit::N
   return !entry.damage.empty() || io::read_file(files, path, pin_limit_bytes) == entry.identity;
 }
 
+bool is_pinned(io::FileSystem& files, const io::Path& prefix) {
+  const commit::Naming name(prefix.filename().string(), false);
+  const auto directory = prefix.parent_path();
+  if (!files.status(pin_path(directory, name, 0))) return false;
+  const auto entries = scan_catalog(files, directory, name);
+  return !entries.empty() && entries.front().pinned;
+}
+
 void refresh_pins(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
                   std::vector<CatalogEntry>& entries) {
   const auto pins = private_directory(directory) / commit::pinned_directory_name;
@@ -85,6 +93,15 @@ void add_pin(io::FileSystem& files, const io::Path& directory, const commit::Nam
   }
   const auto path = pin_path(directory, name, entry.step);
   io::create_directories(files, path.parent_path());
+  const auto there = files.status(path);
+  if (there && there->size <= pin_limit_bytes &&
+      io::read_file(files, path, pin_limit_bytes) == entry.identity) {
+    // Not written anew, which may lose it where there are no renames. Whoever made it may have died
+    // before it was durable.
+    files.open_read(path)->sync();
+    files.sync_directory(path.parent_path());
+    return;
+  }
   commit::replace_file(files, directory, path, entry.identity);
 }
 

@@ -25,6 +25,8 @@ class PinLock {
 
 bool is_pinned(io::FileSystem&, const io::Path& directory, const commit::Naming& name,
                const CatalogEntry&);
+/// The same for the one checkpoint with this prefix, whatever it is counted among.
+bool is_pinned(io::FileSystem&, const io::Path& prefix);
 void refresh_pins(io::FileSystem&, const io::Path& directory, const commit::Naming& name,
                   std::vector<CatalogEntry>&);
 

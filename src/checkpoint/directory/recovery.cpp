@@ -8,8 +8,8 @@
 #include "base/checksum.hpp"
 #include "base/text.hpp"
 #include "cairn/log.hpp"
-#include "checkpoint/tools/contents_reader.hpp"
 #include "checkpoint/messages.hpp"
+#include "checkpoint/tools/contents_reader.hpp"
 #include "commit/names.hpp"
 #include "format/bundle/index.hpp"
 #include "format/bundle/part_record.hpp"
@@ -122,10 +122,10 @@ struct Undecided {
   std::set<std::int64_t> steps;
 };
 
-enum class Finding { whole, damaged, unreadable };
+enum class Soundness { whole, damaged, unreadable };
 
 // Collective. Whether every byte of the candidate, which rank 0 knows, is what was written.
-Finding examine(const Job& job, const Candidate& candidate, std::string& why) {
+Soundness examine(const Job& job, const Candidate& candidate, std::string& why) {
   std::string message;
   if (job.root()) {
     WireWriter writer;
@@ -142,9 +142,9 @@ Finding examine(const Job& job, const Candidate& candidate, std::string& why) {
   } catch (const Error& error) {
     if (error.code() == Code::communication) throw;
     why = error.what();
-    return error.code() == Code::data_loss ? Finding::damaged : Finding::unreadable;
+    return error.code() == Code::data_loss ? Soundness::damaged : Soundness::unreadable;
   }
-  return Finding::whole;
+  return Soundness::whole;
 }
 
 // The contents of a committed checkpoint, or nothing where that cannot be told: then its files are
@@ -229,7 +229,8 @@ struct Reversal {
 
 // What was there before, of the steps that have no whole index now.
 std::vector<Reversal> find_reversals(const Job& job, const std::vector<Candidate>& completed,
-                                     Undecided& undecided) {
+                                     Undecided& undecided,
+                                     std::optional<std::int64_t> only_step = std::nullopt) {
   std::vector<Reversal> reversals;
   auto& files = *job.files;
   for (const auto& name : files.list(job.directory)) {
@@ -239,6 +240,7 @@ std::vector<Reversal> find_reversals(const Job& job, const std::vector<Candidate
       return other.save.step == parsed.step;
     });
     if (becomes || undecided.steps.count(parsed.step)) continue;
+    if (only_step && parsed.step != *only_step) continue;
     const commit::Transaction save{job.directory, job.naming, parsed.step, parsed.uuid, 0, true};
     try {
       const auto old = commit::read_old_index(files, save);
@@ -378,13 +380,13 @@ bool recover(const Job& job) {
     const auto finding = examine(job, candidate, why);
     together(group, [&] {
       if (!job.root()) return;
-      if (finding == Finding::whole) {
+      if (finding == Soundness::whole) {
         roll_forward(job, candidate);
         any = true;
         return;
       }
       log(LogLevel::info, cat("save of step ", candidate.save.step, " did not finish: ", why));
-      if (finding == Finding::unreadable) {
+      if (finding == Soundness::unreadable) {
         undecided.temps.insert(candidate.save.temp().filename().string());
         undecided.steps.insert(candidate.save.step);
       }
@@ -405,13 +407,26 @@ bool recover(const Job& job) {
   return any;
 }
 
+void put_back_undecided(const Job& job, std::int64_t step) {
+  Undecided undecided;
+  for (const auto& [save, old] : find_reversals(job, {}, undecided, step)) {
+    commit::put_back(*job.files, save);
+  }
+  if (undecided.steps.empty()) return;
+  throw Error(Code::io, cat("step ", step, " cannot be saved now"),
+              "what an earlier save of it left behind cannot be read, and may be all that is left "
+              "of the step",
+              "Save another step, or try again.")
+      .at(job.prefix(step).string());
+}
+
 std::vector<RecoveryStep> plan_recovery(const Job& job) {
   std::vector<RecoveryStep> steps;
   std::vector<Candidate> completed;
   Undecided undecided;
   for (auto& candidate : find_candidates(job, undecided)) {
     std::string why;
-    if (examine(job, candidate, why) != Finding::whole) continue;
+    if (examine(job, candidate, why) != Soundness::whole) continue;
     steps.push_back({candidate.save.temp().filename().string(), true,
                      cat("step ", candidate.save.step, ": all its bytes were durable")});
     completed.push_back(std::move(candidate));

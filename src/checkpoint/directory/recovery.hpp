@@ -19,6 +19,11 @@ void leave_record(const Job&, const commit::Transaction&, const CheckpointMeta&,
 /// checkpoint came to be or came back.
 bool recover(const Job&);
 
+/// Rank 0, before a direct save of this step begins, which removes what earlier ones left: recovery
+/// may have been unable to decide about one. If it had begun to replace the index, what stood there
+/// comes back. Throws io if that still cannot be told.
+void put_back_undecided(const Job&, std::int64_t step);
+
 /// What recover would do with the directory as it is now.
 struct RecoveryStep {
   std::string entry;  ///< of the directory

@@ -6,9 +6,10 @@
 
 #include "base/text.hpp"
 #include "base/wire.hpp"
-#include "checkpoint/restore/find_tensor.hpp"
+#include "checkpoint/directory/set_aside.hpp"
 #include "checkpoint/messages.hpp"
 #include "checkpoint/resolve.hpp"
+#include "checkpoint/restore/find_tensor.hpp"
 #include "checkpoint/restore/restore_tensors.hpp"
 #include "checkpoint/save/savers.hpp"
 #include "group/collectives.hpp"
@@ -89,7 +90,7 @@ std::int64_t read_all_strings(const Job& job, const CheckpointContents& contents
 
 CheckpointContents tell_contents(const Job& job, const io::Path& prefix) {
   const auto message =
-      from_root(*job.group, [&] { return encode(load_index(*job.files, prefix, Graph::read)); });
+      from_root(*job.group, [&] { return encode(load_newest_index(*job.files, prefix)); });
   return together(*job.group, [&] { return parse_contents(decode_index_file(message), prefix); });
 }
 

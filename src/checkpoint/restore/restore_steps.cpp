@@ -4,9 +4,9 @@
 #include "base/text.hpp"
 #include "base/wire.hpp"
 #include "cairn/log.hpp"
-#include "checkpoint/tools/contents_reader.hpp"
 #include "checkpoint/restore/restore.hpp"
 #include "checkpoint/series.hpp"
+#include "checkpoint/tools/contents_reader.hpp"
 #include "group/collectives.hpp"
 
 namespace cairn {
@@ -112,10 +112,11 @@ std::optional<RestoreReport> CheckpointManager::restore_latest(State& state,
   return guarded(*job.group, [&]() -> std::optional<RestoreReport> {
     auto choices = self.choose();
     if (choices.steps.empty() && choices.passed.empty()) return std::nullopt;
-    const bool may_try = choices.passed.empty() || job.options.fall_back;
+    // Asked each time: a reader may choose again.
+    const auto may_try = [&] { return choices.passed.empty() || job.options.fall_back; };
     int looks = 3;  // of a reader, at a directory that its owner changes
     Touched failed;
-    for (std::size_t i = 0; may_try && i < choices.steps.size(); ++i) {
+    for (std::size_t i = 0; may_try() && i < choices.steps.size(); ++i) {
       const auto step = choices.steps[i];
       Touched touched;
       std::optional<RestoreReport> report;

@@ -5,7 +5,7 @@
 namespace cairn {
 namespace {
 
-constexpr std::int64_t page_bytes = 4096;
+constexpr std::int64_t dense_page_bytes = 4096;
 // Below this a tensor is not aligned, and a run is not worth another file operation.
 constexpr std::int64_t small_bytes = std::int64_t{64} << 10;
 // Runs a rank: what a rank writes of another's is about one run.
@@ -23,9 +23,10 @@ DensePlan plan_dense(std::vector<DenseTensor> tensors, int ranks, std::int64_t c
     const auto whole = Box::whole(tensor.shape);
     const auto item = static_cast<std::int64_t>(dtype_size(tensor.dtype));
     const auto bytes = whole.count() * item;
-    if (bytes >= small_bytes) plan.bytes = (plan.bytes + page_bytes - 1) / page_bytes * page_bytes;
+    if (bytes >= small_bytes)
+      plan.bytes = (plan.bytes + dense_page_bytes - 1) / dense_page_bytes * dense_page_bytes;
     const auto run = std::min(chunk_bytes, std::max(small_bytes, bytes / ranks / runs_a_rank));
-    for (auto& chunk : plan::cut_into_chunks(whole, item, run, page_bytes)) {
+    for (auto& chunk : plan::cut_into_chunks(whole, item, run, dense_page_bytes)) {
       plan.runs.push_back({number, std::move(chunk.box), item, -1});
       plan.offsets.push_back(plan.bytes + chunk.offset);
     }

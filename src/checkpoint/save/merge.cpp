@@ -4,9 +4,9 @@
 #include "base/checksum.hpp"
 #include "base/text.hpp"
 #include "cairn/error.hpp"
-#include "checkpoint/tools/contents_reader.hpp"
 #include "checkpoint/messages.hpp"
 #include "checkpoint/save/save_steps.hpp"
+#include "checkpoint/tools/contents_reader.hpp"
 #include "format/bundle/index.hpp"
 #include "format/bundle/meta.hpp"
 #include "format/bundle/strings.hpp"
@@ -55,7 +55,10 @@ std::vector<StoredTensor> join_entries(std::vector<StoredTensor> entries) {
     auto& tensor = joined.back();
     tensor.sliced |= entry.sliced;
     if (tensor.dtype != entry.dtype || tensor.shape != entry.shape) {
-      throw Error(Code::internal, cat("entries of tensor '", tensor.key, "' disagree"))
+      throw Error(Code::internal,
+                  cat("entries of tensor '", tensor.key, "' disagree: ", dtype_name(tensor.dtype),
+                      " ", shape_text(tensor.shape), " and ", dtype_name(entry.dtype), " ",
+                      shape_text(entry.shape)))
           .of_tensor(tensor.key);
     }
     for (auto& slice : entry.slices) tensor.slices.push_back(std::move(slice));

@@ -87,6 +87,7 @@ commit::Transaction Series::new_transaction(std::int64_t step, const FileLayout&
     commit::abandon(*job.files, *unwithdrawn);
     unwithdrawn.reset();
   }
+  if (save.direct) put_back_undecided(job, step);
   commit::begin(*job.files, save);
   return save;
 }

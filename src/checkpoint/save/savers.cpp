@@ -120,6 +120,32 @@ void require_new(const std::vector<RegisteredSaver>& savers, const std::vector<H
   }
 }
 
+// Collective. Slices of a tensor, of all bundles together, make it up.
+void require_complete(Group& group, const std::vector<Bundle>& mine, const CheckpointMeta& meta) {
+  std::vector<StoredTensor> sliced;
+  for (const auto& bundle : mine) {
+    for (const auto& tensor : bundle.contents.tensors) {
+      if (tensor.sliced) sliced.push_back(tensor);
+    }
+  }
+  if (!any_of(group, !sliced.empty())) return;
+  try {
+    merge_entries(group, std::move(sliced));
+  } catch (const Error& error) {
+    if (error.code() != Code::internal || error.tensor().empty()) throw;
+    std::string names;
+    for (const auto& [saver, keys] : meta.savers) {
+      if (keys.count(error.tensor())) names += cat(names.empty() ? "'" : ", '", saver, "'");
+    }
+    throw Error(Code::invalid_argument,
+                cat("saver ", names, ": tensor '", error.tensor(), "' is not whole"),
+                error.problem(),
+                "The slices that all ranks' bundles have of a tensor must be of one dtype and "
+                "shape, cover it and not overlap.")
+        .of_tensor(error.tensor());
+  }
+}
+
 // The files of this rank's bundles under their numbers in the save, and the entries for them.
 std::vector<StoredTensor> adopt(const Job& job, const std::vector<Bundle>& bundles, int first_file,
                                 const commit::Transaction& save) {
@@ -201,6 +227,7 @@ std::vector<StoredTensor> run_savers(const Job& job, const State& state, commit:
     keys.insert(held.whole.begin(), held.whole.end());
     keys.insert(held.sliced.begin(), held.sliced.end());
   }
+  require_complete(group, mine, meta);
   int first = 0;
   layout.writers = 0;
   for (int rank = 0; rank < group.size(); ++rank) {

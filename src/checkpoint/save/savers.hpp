@@ -17,7 +17,8 @@ void require_savers(Group&, const std::vector<RegisteredSaver>&);
 /// bundles under the next numbers of the save, durable; raises the layout's and the transaction's
 /// numbers of files, and names the savers and their keys in the metadata. Returns the entries that
 /// this rank's bundles hold. Throws invalid_argument, naming the saver, for what is no readable
-/// bundle under the prefix, and for keys that come twice or that the state has.
+/// bundle under the prefix, for keys that come twice or that the state has, and for slices that do
+/// not make up their tensor.
 std::vector<StoredTensor> run_savers(const Job&, const State&, commit::Transaction&, FileLayout&,
                                      CheckpointMeta&);
 

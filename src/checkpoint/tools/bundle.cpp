@@ -2,6 +2,7 @@
 #include "cairn/bundle.hpp"
 
 #include <optional>
+#include <unordered_map>
 
 #include "base/checksum.hpp"
 #include "base/text.hpp"
@@ -28,7 +29,9 @@ std::shared_ptr<io::FileSystem> or_posix(std::shared_ptr<io::FileSystem> files) 
 struct BundleWriter::Impl {
   std::shared_ptr<io::FileSystem> files;
   io::Path prefix, index, data, staged_index;
-  std::unique_ptr<io::File> file;  // null: finished
+  std::unique_ptr<io::File> file;  // null: finished, or failed
+  bool failed = false;
+  bool index_is_ours = false;  // what stands there is of this writer
   std::int64_t end = 0;
   std::vector<StoredTensor> tensors;
 
@@ -49,24 +52,90 @@ struct BundleWriter::Impl {
   }
 
   ~Impl() {
-    if (!file) return;
-    try {
-      file.reset();
-      files->remove(data);
-    } catch (const std::exception& error) {
-      try {
-        log(LogLevel::warning, cat("an unfinished bundle stays: ", error.what()));
-      } catch (...) {  // a message is not worth the process
+    if (file) discard();
+  }
+
+  // The index first: it must not be seen without its data.
+  void discard() noexcept {
+    for (const auto& path : {index_is_ours ? index : io::Path(), staged_index, data}) try {
+        if (path == data) file.reset();
+        if (!path.empty()) io::remove_if_there(*files, path);
+      } catch (const std::exception& error) {
+        try {
+          log(LogLevel::warning, cat("of an unfinished bundle stays: ", error.what()));
+        } catch (...) {  // a message is not worth the process
+        }
+      } catch (...) {  // as if the process had died
       }
+    file.reset();
+  }
+
+  void require_open() const {
+    if (file) return;
+    throw Error(Code::invalid_argument,
+                cat("bundle ", prefix.string(), failed ? " could not be finished" : " is finished"),
+                failed ? "what was written of it is removed" : "",
+                failed ? "Write it again." : "Add everything before finish().");
+  }
+
+  // One list of slices for each key, as an index has it.
+  std::vector<StoredTensor> join() const {
+    std::vector<StoredTensor> joined;
+    std::unordered_map<std::string_view, std::size_t> place;
+    for (const auto& tensor : tensors) {
+      const auto [at, is_new] = place.emplace(tensor.key, joined.size());
+      if (is_new) {
+        joined.push_back(tensor);
+        continue;
+      }
+      auto& same = joined[at->second];
+      if (!same.sliced || !tensor.sliced || same.dtype != tensor.dtype ||
+          same.shape != tensor.shape) {
+        throw Error(Code::invalid_argument, cat("tensor '", tensor.key, "' is given twice"),
+                    "only different slices of one tensor have one key")
+            .of_tensor(tensor.key);
+      }
+      same.slices.push_back(tensor.slices.front());
+    }
+    return joined;
+  }
+
+  // To the commit point and beyond it.
+  void publish(const std::string& bytes) {
+    file->sync();
+    file->close();
+    const auto directory = index.parent_path().empty() ? io::Path(".") : index.parent_path();
+    // A saver writes its bundles a level below the directory of the checkpoints.
+    if (commit::says_no_rename(*files, directory) ||
+        commit::says_no_rename(*files, directory / "..")) {
+      files->sync_directory(directory);
+      index_is_ours = !io::exists(*files, index);
+      io::write_file(*files, index, bytes);
+    } else {
+      io::remove_if_there(*files, staged_index);  // of one that died
+      io::write_file(*files, staged_index, bytes);
+      files->sync_directory(directory);
+      try {
+        files->rename(staged_index, index);
+      } catch (const Error&) {
+        // Servers may carry out a rename and yet report an error: then it is committed.
+        if (io::exists(*files, staged_index)) throw;
+      }
+    }
+    file.reset();
+    try {
+      files->sync_directory(directory);
+    } catch (const Error& error) {
+      throw Error(Code::durability_unknown,
+                  "the bundle is visible, but may not survive a power failure", error.what(),
+                  "Run sync on the machine that holds the directory.")
+          .at(prefix.string());
     }
   }
 
   void append(const std::string& key, DType dtype, const Dims& shape, const Box& box,
               std::span<const std::byte> bytes, std::uint32_t crc) {
-    if (!file) {
-      throw Error(Code::invalid_argument, cat("bundle ", prefix.string(), " is finished"), "",
-                  "Add everything before finish().");
-    }
+    require_open();
     check_key(key);
     if (!Box::whole(shape).contains(box)) {
       throw Error(Code::invalid_argument,
@@ -122,41 +191,17 @@ void BundleWriter::add_strings(const std::string& key, const Dims& shape,
 
 void BundleWriter::finish() {
   auto& self = *impl_;
+  if (self.failed) self.require_open();
   if (!self.file) return;
-  // One list of slices for each key, as an index has it.
-  std::vector<StoredTensor> joined;
-  for (const auto& tensor : self.tensors) {
-    const auto same = std::find_if(joined.begin(), joined.end(),
-                                   [&](const auto& other) { return other.key == tensor.key; });
-    if (same == joined.end()) {
-      joined.push_back(tensor);
-      continue;
-    }
-    if (!same->sliced || !tensor.sliced || same->dtype != tensor.dtype ||
-        same->shape != tensor.shape) {
-      throw Error(Code::invalid_argument, cat("tensor '", tensor.key, "' is given twice"),
-                  "only different slices of one tensor have one key")
-          .of_tensor(tensor.key);
-    }
-    same->slices.push_back(tensor.slices.front());
+  const auto bytes = bundle::build_index(1, self.join());
+  try {
+    self.publish(bytes);
+  } catch (const Error& error) {
+    if (error.code() == Code::durability_unknown) throw;
+    self.failed = true;
+    self.discard();
+    throw;
   }
-  const auto bytes = bundle::build_index(1, joined);
-  self.file->sync();
-  self.file->close();
-  const auto directory =
-      self.index.parent_path().empty() ? io::Path(".") : self.index.parent_path();
-  // A saver writes its bundles a level below the directory of the checkpoints.
-  if (commit::says_no_rename(*self.files, directory) ||
-      commit::says_no_rename(*self.files, directory / "..")) {
-    self.files->sync_directory(directory);
-    io::write_file(*self.files, self.index, bytes);
-  } else {
-    io::write_file(*self.files, self.staged_index, bytes);
-    self.files->sync_directory(directory);
-    self.files->rename(self.staged_index, self.index);
-  }
-  self.file.reset();
-  self.files->sync_directory(directory);
 }
 
 BundleReader::BundleReader(const std::filesystem::path& prefix,

@@ -41,7 +41,6 @@ io::Path data_path(const io::Path& prefix, int file, int num_files) {
 }
 
 IndexFile load_index(io::FileSystem& files, const io::Path& prefix, Graph graph) {
-  IndexFile loaded;
   const io::Path index = prefix.string() + ".index";
   if (!files.status(index)) {
     throw Error(Code::not_found, cat("there is no checkpoint ", prefix.string()),
@@ -49,14 +48,18 @@ IndexFile load_index(io::FileSystem& files, const io::Path& prefix, Graph graph)
                 "List what is there with: cairn ls DIRECTORY.")
         .at(prefix.string());
   }
-  loaded.bytes = io::read_file(files, index, index_limit_bytes);
-  auto contents = [&] {
-    try {
-      return bundle::parse_index(loaded.bytes);
-    } catch (Error& error) {
-      throw error.at(index.string());
-    }
-  }();
+  try {
+    return look_into(files, prefix, io::read_file(files, index, index_limit_bytes), graph);
+  } catch (Error& error) {
+    if (error.path().empty()) error.at(index.string());
+    throw;
+  }
+}
+
+IndexFile look_into(io::FileSystem& files, const io::Path& prefix, std::string index, Graph graph) {
+  IndexFile loaded;
+  loaded.bytes = std::move(index);
+  auto contents = bundle::parse_index(loaded.bytes);
   for (const auto file : bundle::files_used(contents)) {
     const auto status = files.status(data_path(prefix, file, contents.num_files));
     if (status && !status->is_directory) loaded.data_sizes[file] = status->size;

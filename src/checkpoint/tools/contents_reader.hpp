@@ -30,6 +30,8 @@ enum class Graph { skip, read };
 
 /// Throws not_found if there is no PREFIX.index, data_loss if it is damaged as a whole.
 IndexFile load_index(io::FileSystem&, const io::Path& prefix, Graph = Graph::skip);
+/// The same of an index that is read already.
+IndexFile look_into(io::FileSystem&, const io::Path& prefix, std::string index, Graph);
 CheckpointContents parse_contents(const IndexFile&, const io::Path& prefix);
 
 /// Both.

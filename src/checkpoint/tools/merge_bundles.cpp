@@ -7,8 +7,9 @@
 #include "cairn/bundle.hpp"
 #include "cairn/error.hpp"
 #include "cairn/log.hpp"
-#include "checkpoint/tools/contents_reader.hpp"
+#include "checkpoint/directory/pins.hpp"
 #include "checkpoint/directory/recovery.hpp"
+#include "checkpoint/tools/contents_reader.hpp"
 #include "commit/ownership.hpp"
 #include "model/box_index.hpp"
 #include "model/keys.hpp"
@@ -18,16 +19,43 @@ namespace {
 
 constexpr double owner_wait_seconds = 2;  // a dying process holds its lock for a moment
 
+io::Path normal_prefix(const io::Path& prefix) {
+  return std::filesystem::absolute(prefix).lexically_normal();
+}
+
+// In the order given.
+std::vector<io::Path> whole_prefixes(const std::vector<io::Path>& prefixes) {
+  std::vector<io::Path> all;
+  std::set<io::Path> seen;
+  for (const auto& prefix : prefixes) {
+    all.push_back(normal_prefix(prefix));
+    if (seen.insert(all.back()).second) continue;
+    throw Error(Code::invalid_argument, cat(prefix.string(), " is given twice"), "",
+                "Name each part once.");
+  }
+  return all;
+}
+
+bool is_there(io::FileSystem& files, const io::Path& prefix) {
+  return io::exists(files, io::Path(prefix) += ".index");
+}
+
+bool is_private(io::FileSystem& files, const io::Path& directory) {
+  return io::exists(files, directory / commit::private_directory_name);
+}
+
+void require_not_pinned(io::FileSystem& files, const io::Path& prefix, const char* what) {
+  if (!is_pinned(files, prefix)) return;
+  throw Error(Code::already_exists, cat("the checkpoint ", prefix.string(), " is pinned"),
+              cat("a pinned checkpoint is not ", what), "Unpin it first: cairn pin --remove.")
+      .at(prefix.string());
+}
+
 std::vector<CheckpointContents> read_inputs(io::FileSystem& files,
                                             const std::vector<io::Path>& prefixes,
                                             const MergeOptions& options) {
   std::vector<CheckpointContents> inputs;
-  std::set<io::Path> seen;
   for (const auto& prefix : prefixes) {
-    if (!seen.insert(std::filesystem::absolute(prefix).lexically_normal()).second) {
-      throw Error(Code::invalid_argument, cat(prefix.string(), " is given twice"), "",
-                  "Name each part once.");
-    }
     try {
       inputs.push_back(read_contents(files, prefix));
     } catch (const Error& error) {
@@ -76,19 +104,22 @@ void require_compatible(const StoredTensor& a, const std::string& prefix_a, cons
   if (!a.sliced || !b.sliced) refuse("at least once whole");
 }
 
-void require_disjoint(const StoredTensor& tensor, const std::string& prefix) {
+// prefixes: by the numbers of the data files that the slices are in.
+void require_disjoint(const StoredTensor& tensor, const std::vector<std::string>& prefixes) {
   std::vector<Box> boxes;
   for (const auto& slice : tensor.slices) boxes.push_back(slice.box);
   auto twice = first_overlap(boxes);
-  for (std::set<Box> seen; const auto& box : boxes) {
-    if (seen.insert(box).second || twice) continue;
-    twice = {0, 0};  // without elements, yet under one key
+  std::map<Box, std::size_t> seen;  // boxes without elements come under one key too
+  for (std::size_t i = 0; i < boxes.size() && !twice; ++i) {
+    const auto [at, is_new] = seen.emplace(boxes[i], i);
+    if (!is_new) twice = {at->second, i};
   }
   if (!twice) return;
+  const auto file = static_cast<std::size_t>(tensor.slices[twice->second].file);
   throw Error(Code::invalid_argument,
               cat("tensor '", tensor.key, "': slices ", box_text(boxes[twice->first]), " and ",
                   box_text(boxes[twice->second]), " overlap"),
-              cat("the second is in ", prefix), "Merge each slice once.")
+              cat("the second is in ", prefixes.at(file)), "Merge each slice once.")
       .of_tensor(tensor.key);
 }
 
@@ -96,6 +127,8 @@ Joined join(const std::vector<CheckpointContents>& inputs) {
   Joined joined;
   std::map<std::string, const CheckpointContents*> first_in;
   std::map<std::string, StoredTensor> tensors;
+  std::set<std::string> in_several;
+  std::vector<std::string> prefixes;  // by new number
   for (const auto& input : inputs) {
     std::map<std::int32_t, std::int32_t> number;
     for (auto tensor : input.tensors) {
@@ -103,7 +136,10 @@ Joined join(const std::vector<CheckpointContents>& inputs) {
       for (auto& slice : tensor.slices) {
         const auto next = static_cast<std::int32_t>(joined.data.size());
         const auto [at, is_new] = number.emplace(slice.file, next);
-        if (is_new) joined.data.push_back(data_path(input.prefix, slice.file, input.num_files));
+        if (is_new) {
+          joined.data.push_back(data_path(input.prefix, slice.file, input.num_files));
+          prefixes.push_back(input.prefix);
+        }
         slice.file = at->second;
       }
       const auto [at, is_new] = tensors.emplace(tensor.key, tensor);
@@ -114,12 +150,13 @@ Joined join(const std::vector<CheckpointContents>& inputs) {
       auto& there = at->second;
       require_compatible(there, first_in[tensor.key]->prefix, tensor, input.prefix);
       for (auto& slice : tensor.slices) there.slices.push_back(std::move(slice));
-      require_disjoint(there, input.prefix);
+      in_several.insert(tensor.key);
     }
     if (input.meta && (!joined.meta || joined.meta->sequence < input.meta->sequence)) {
       joined.meta = input.meta;
     }
   }
+  for (const auto& key : in_several) require_disjoint(tensors.at(key), prefixes);
   for (auto& [key, tensor] : tensors) {
     require_stored(tensor, {Box::whole(tensor.shape)});
     joined.tensors.push_back(std::move(tensor));
@@ -127,26 +164,72 @@ Joined join(const std::vector<CheckpointContents>& inputs) {
   return joined;
 }
 
-void remove_inputs(io::FileSystem& files, const std::vector<CheckpointContents>& inputs,
+// The parts that are to go, and what keeps jobs from saving over them meanwhile: nothing where no
+// job has ever saved.
+using Removals = std::map<io::Path, std::optional<commit::OwnedName>>;
+
+Removals own_parts(const Job& job, const std::vector<io::Path>& prefixes,
                    const io::Path& destination) {
-  for (const auto& input : inputs) {
-    const io::Path prefix = std::filesystem::absolute(input.prefix).lexically_normal();
-    if (prefix == destination) continue;
-    const auto directory = prefix.parent_path();
+  Removals removals;
+  for (const auto& prefix : prefixes) {
+    if (prefix == destination || !is_there(*job.files, prefix)) continue;
+    auto& owned = removals[prefix];
+    if (is_private(*job.files, prefix.parent_path())) {
+      const commit::Naming naming(prefix.filename().string(), false);
+      owned.emplace(
+          commit::OwnedName::take(job.files, prefix.parent_path(), naming, owner_wait_seconds));
+    }
+    require_not_pinned(*job.files, prefix, "removed");
+  }
+  return removals;
+}
+
+void remove_part(io::FileSystem& files, const io::Path& prefix, int num_files,
+                 const std::optional<commit::OwnedName>& owned) {
+  const auto directory = prefix.parent_path();
+  std::optional<PinLock> pins;
+  if (owned) {
+    owned->check();
+    pins = PinLock::take(files, directory, owner_wait_seconds);
+    require_not_pinned(files, prefix, "removed");
+  } else if (is_private(files, directory)) {
+    throw Error(Code::busy, cat("a job has begun to save in ", directory.string()));
+  }
+  if (commit::says_no_rename(files, directory)) {
+    // What an overwrite may have left would bring it back.
+    return commit::remove_checkpoint(files, directory, {prefix.filename().string(), false}, 0);
+  }
+  files.remove(io::Path(prefix) += ".index");
+  files.sync_directory(directory);
+  for (int file = 0; file < num_files; ++file) {
+    const auto path = data_path(prefix, file, num_files);
+    io::remove_if_there(files, path);
+  }
+  files.sync_directory(directory);
+}
+
+// What cannot be removed stays: the merge is done.
+void remove_parts(const Job& job, const std::vector<CheckpointContents>& inputs,
+                  const Removals& removals) {
+  const auto attempt = [](auto&& remove) {
     try {
-      files.remove(io::Path(prefix) += ".index");
-      files.sync_directory(directory);
-      for (int file = 0; file < input.num_files; ++file) {
-        const auto path = data_path(prefix, file, input.num_files);
-        if (io::exists(files, path)) files.remove(path);
-      }
-      files.sync_directory(directory);
-      if (directory != destination.parent_path() && files.list(directory).empty()) {
-        files.remove_directory(directory);
-      }
+      remove();
     } catch (const Error& error) {
       log(LogLevel::warning, cat("merged, but an input stays: ", error.what()));
     }
+  };
+  std::set<io::Path> directories;
+  for (const auto& input : inputs) {
+    const auto part = removals.find(normal_prefix(input.prefix));
+    if (part == removals.end()) continue;
+    attempt([&] { remove_part(*job.files, part->first, input.num_files, part->second); });
+    directories.insert(part->first.parent_path());
+  }
+  directories.erase(job.directory);
+  for (const auto& directory : directories) {
+    attempt([&] {
+      if (job.files->list(directory).empty()) job.files->remove_directory(directory);
+    });
   }
 }
 
@@ -154,7 +237,7 @@ void remove_inputs(io::FileSystem& files, const std::vector<CheckpointContents>&
 
 void merge_checkpoints(const std::vector<std::filesystem::path>& prefixes,
                        const std::filesystem::path& destination, const MergeOptions& options) {
-  const auto to = std::filesystem::absolute(destination).lexically_normal();
+  const auto to = normal_prefix(destination);
   const commit::Naming naming(to.filename().string(), false);
   commit::check_checkpoint_name(naming.name);
   Job job{serial_group(),
@@ -163,26 +246,40 @@ void merge_checkpoints(const std::vector<std::filesystem::path>& prefixes,
           naming,
           {}};
   auto& files = *job.files;
+  const auto parts = whole_prefixes(prefixes);
+  std::optional<commit::OwnedName> owned;
+  const auto own = [&] {
+    io::create_directories(files, job.directory);
+    owned.emplace(commit::OwnedName::take(job.files, job.directory, naming, owner_wait_seconds));
+    job.atomic_rename = owned->atomic_rename();
+    recover(job);
+  };
+  // Before parts are read that lie there; else as late as can be, as a merge may be refused.
+  if (std::any_of(parts.begin(), parts.end(), [&](const auto& prefix) {
+        return prefix.parent_path() == job.directory && is_there(files, prefix);
+      })) {
+    own();
+  }
+  const auto removals = options.remove_inputs ? own_parts(job, parts, to) : Removals();
   const auto inputs = read_inputs(files, prefixes, options);
   auto joined = join(inputs);
   if (inputs.front().big_endian) {
     throw Error(Code::unsupported, "big-endian checkpoints cannot be merged",
                 "a merged index is written for little-endian data");
   }
-  io::create_directories(files, job.directory);
-  const auto owned = commit::OwnedName::take(job.files, job.directory, naming, owner_wait_seconds);
-  job.atomic_rename = owned.atomic_rename();
-  recover(job);
-  const bool replaces = io::exists(files, io::Path(to) += ".index");
+  if (!owned) own();
+  const bool replaces = is_there(files, to);
   if (replaces && !options.overwrite) {
     throw Error(Code::already_exists, cat("there is a checkpoint ", to.string()), "",
                 "Choose another destination, or set MergeOptions::overwrite.")
         .at(to.string());
   }
+  if (replaces) require_not_pinned(files, to, "replaced");
   const auto data_files = static_cast<int>(joined.data.size());
   commit::Transaction merge{job.directory,      naming,         0,
                             commit::new_uuid(), data_files + 1, !job.atomic_rename};
   commit::avoid_counts_in_use(files, merge);
+  if (merge.direct) put_back_undecided(job, 0);
   commit::begin(files, merge);
   bool committed = false;
   try {
@@ -193,7 +290,13 @@ void merge_checkpoints(const std::vector<std::filesystem::path>& prefixes,
     meta.version = CAIRN_VERSION;
     meta.uuid = merge.uuid;
     const auto sealed = seal_index(std::move(joined.tensors), meta, data_files, merge.num_files);
-    owned.check();
+    owned->check();
+    // It may have been pinned meanwhile; nobody pins while it is replaced.
+    std::optional<PinLock> pins;
+    if (replaces) {
+      pins = PinLock::take(files, job.directory, owner_wait_seconds);
+      require_not_pinned(files, to, "replaced");
+    }
     commit::publish(files, merge, sealed.index, sealed.own_files);
     committed = true;
   } catch (const Error& error) {
@@ -201,7 +304,7 @@ void merge_checkpoints(const std::vector<std::filesystem::path>& prefixes,
     throw;
   }
   commit::clean_up(files, merge);
-  if (options.remove_inputs) remove_inputs(files, inputs, to);
+  remove_parts(job, inputs, removals);
 }
 
 }  // namespace cairn

@@ -17,7 +17,7 @@
 namespace cairn {
 namespace {
 
-constexpr std::int64_t chunk_bytes = std::int64_t{4} << 20;
+constexpr std::int64_t verified_bytes = std::int64_t{4} << 20;
 constexpr int most_missing_files = 100;  // named one by one, so that a hostile count ends
 
 using Kind = Finding::Kind;
@@ -171,7 +171,7 @@ void Verifier::list_data_files() {
 template <class Use>
 void Verifier::read(OpenFile& in, std::int64_t begin, std::int64_t end, Use use) {
   for (auto at = begin; at < end;) {
-    const auto bytes = std::min(chunk_bytes, end - at);
+    const auto bytes = std::min(verified_bytes, end - at);
     buffer_.resize(static_cast<std::size_t>(bytes));
     in.file->read_at(at, std::as_writable_bytes(std::span(buffer_)));
     use(at, std::string_view(buffer_));

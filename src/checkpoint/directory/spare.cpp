@@ -1,0 +1,72 @@
+#include "checkpoint/directory/spare.hpp"
+
+#include "cairn/error.hpp"
+#include "format/bundle/index.hpp"
+#include "format/bundle/meta.hpp"
+#include "format/bundle/numbers.hpp"
+#include "format/bundle/strings.hpp"
+
+namespace cairn {
+namespace {
+
+constexpr std::int64_t length_bytes = 10;  // a length
+constexpr std::int64_t longest_meta_bytes = std::int64_t{16} << 20;
+constexpr std::int64_t longest_copy_bytes = std::int64_t{4} << 30;
+constexpr std::int64_t checksum_bytes = 4;
+
+std::string read_range(const io::File& file, std::int64_t at, std::int64_t size) {
+  std::string bytes(static_cast<std::size_t>(size), '\0');
+  file.read_at(at, std::as_writable_bytes(std::span(bytes)));
+  return bytes;
+}
+
+// The metadata that this data file begins with, if it does.
+std::optional<CheckpointMeta> try_meta_file(io::FileSystem& files, const io::Path& path,
+                                            std::int64_t number, std::int64_t count) {
+  const auto file = files.open_read(path);
+  const auto size = file->size();
+  if (size < length_bytes || size > longest_copy_bytes) return std::nullopt;
+  const auto head = read_range(*file, 0, length_bytes);
+  std::string_view rest = head;
+  const auto length = bundle::take_varint(rest);
+  if (!length || *length > static_cast<std::uint64_t>(longest_meta_bytes)) return std::nullopt;
+  const auto end = length_bytes - static_cast<std::int64_t>(rest.size()) + checksum_bytes +
+                   static_cast<std::int64_t>(*length);
+  if (end >= size) return std::nullopt;
+  const auto text = read_range(*file, 0, end);
+  // A length comes with a checksum: data of tensors are done with here.
+  const auto json = text.substr(text.size() - static_cast<std::size_t>(*length));
+  if (bundle::encode_strings({&json, 1}).bytes != text) return std::nullopt;
+  try {
+    auto index = bundle::parse_index(read_range(*file, end, size - end));
+    if (index.num_files != count) return std::nullopt;
+    const auto entry = bundle::take_meta_entry(index);
+    if (!entry || entry->slices.size() != 1) return std::nullopt;
+    const auto& slice = entry->slices.front();
+    if (slice.file != number || slice.offset != 0 || slice.size != end) return std::nullopt;
+    return bundle::decode_meta(bundle::decode_strings(text, 1, slice.crc32c).front());
+  } catch (const Error& error) {
+    if (error.code() != Code::data_loss) throw;
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+std::optional<CheckpointMeta> find_meta_without_index(io::FileSystem& files,
+                                                      const io::Path& directory,
+                                                      const commit::Naming& name,
+                                                      std::int64_t step) {
+  std::optional<CheckpointMeta> found;
+  for (const auto& entry : files.list(directory)) {
+    const auto parsed = commit::parse_name(entry, name);
+    if (parsed.kind != commit::ParsedName::Kind::data || parsed.step != step) continue;
+    auto meta = try_meta_file(files, directory / entry, parsed.number, parsed.count);
+    if (!meta || meta->step != step) continue;
+    if (found) return std::nullopt;
+    found = std::move(meta);
+  }
+  return found;
+}
+
+}  // namespace cairn

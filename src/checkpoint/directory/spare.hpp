@@ -1,0 +1,18 @@
+#pragma once
+/// What is known of a checkpoint whose index is damaged.
+#include <cstdint>
+#include <optional>
+
+#include "cairn/contents.hpp"
+#include "commit/names.hpp"
+#include "io/file_system.hpp"
+
+namespace cairn {
+
+/// The metadata of a checkpoint of ours without its index: the data file that has the metadata has
+/// a copy of the index too, and each is proved by the other's checksums. Nothing if there is no such
+/// file, or more than one (an overwritten step's). Throws only what reading throws.
+std::optional<CheckpointMeta> find_meta_without_index(io::FileSystem&, const io::Path& directory,
+                                                      const commit::Naming&, std::int64_t step);
+
+}  // namespace cairn

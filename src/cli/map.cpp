@@ -1,0 +1,75 @@
+// cairn map: a picture of who holds what of a tensor.
+#include <fstream>
+#include <iostream>
+
+#include "base/text.hpp"
+#include "cairn/error.hpp"
+#include "checkpoint/restore/find_tensor.hpp"
+#include "checkpoint/tools/contents_reader.hpp"
+#include "checkpoint/tools/slice_map.hpp"
+#include "cli/command.hpp"
+#include "cli/print.hpp"
+#include "cli/target.hpp"
+
+namespace cairn::cli {
+namespace {
+
+struct Options {
+  std::string target, key, output;
+};
+
+void run(Tool& tool, const Options& options) {
+  const auto contents =
+      read_contents(*tool.files, resolve_checkpoint(*tool.files, options.target), Graph::read);
+  const auto* tensor = TensorFinder(contents).find(options.key);
+  if (!tensor) {
+    throw Error(Code::not_found,
+                cat("there is no tensor ", shown_key(options.key), " in ", contents.prefix), "",
+                "cairn show lists their keys.")
+        .of_tensor(options.key);
+  }
+  if (!tensor->problem.empty()) {
+    throw Error(Code::data_loss, cat("tensor ", shown_key(tensor->key), " cannot be read"),
+                tensor->problem, "cairn verify names everything that is damaged.")
+        .of_tensor(tensor->key);
+  }
+  const auto image = slice_map(*tensor, cat(contents.prefix, "  ", shown_key(tensor->key)));
+  if (options.output.empty()) {
+    std::cout << image;
+    return;
+  }
+  std::ofstream file(options.output, std::ios::binary | std::ios::trunc);
+  file << image;
+  file.close();
+  if (!file) {
+    throw Error(Code::io, cat("cannot write ", options.output), "",
+                "Check that the directory exists, may be written and has space.")
+        .at(options.output);
+  }
+}
+
+}  // namespace
+
+void add_map(Tool& tool) {
+  auto options = std::make_shared<Options>();
+  auto* command = tool.app.add_subcommand("map", "Draw how a tensor is cut into slices");
+  command->add_option("PREFIX", options->target, "Checkpoint, or a directory for its newest one")
+      ->required();
+  command->add_option("KEY", options->key, "Key of the tensor, or the path or name of a variable")
+      ->required();
+  command->add_option("--output,-o", options->output,
+                      "SVG file to write instead of standard output");
+  command->footer(
+      "Tensors of 1 to 3 dimensions; colours are data files, of which each rank that writes has "
+      "its\n"
+      "own, in rank order. Of three dimensions, one plane is drawn for each run of indices of the\n"
+      "first over which the cuts are the same. A browser shows box, file and bytes of the slice "
+      "that\n"
+      "the pointer is on.\n\n"
+      "Examples:\n"
+      "  cairn map run/ckpt u --output u.svg\n"
+      "  cairn map run/ckpt/ckpt-100 layers/0/kernel > kernel.svg");
+  command->callback([&tool, options] { run(tool, *options); });
+}
+
+}  // namespace cairn::cli

@@ -1,0 +1,218 @@
+// cairn diff and cairn map.
+#include <gmock/gmock.h>
+
+#include <bit>
+#include <cmath>
+#include <fstream>
+#include <limits>
+#include <regex>
+
+#include "cairn/bundle.hpp"
+#include "cli/tool.hpp"
+
+namespace cairn::test {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
+
+class Diff : public testing::Test {
+ protected:
+  std::string at(const char* name) const { return (scratch_.path() / name).string(); }
+
+  // A bundle with whatever `fill` puts into it; in a file of its own.
+  template <class F>
+  std::string bundle(const char* name, F&& fill) const {
+    BundleWriter writer(at(name));
+    fill(writer);
+    writer.finish();
+    return at(name);
+  }
+  template <class T>
+  std::string one(const char* name, const std::vector<T>& values, const Dims& shape = {}) const {
+    return bundle(name, [&](BundleWriter& writer) {
+      writer.add("x", values.data(),
+                 shape.empty() ? Dims{static_cast<std::int64_t>(values.size())} : shape);
+    });
+  }
+  static nlohmann::json only(const Ran& ran) {
+    EXPECT_EQ(ran.status, 1) << ran.err;
+    const auto found = ran.json()["differences"];
+    EXPECT_EQ(found.size(), 1u) << ran.out;
+    return found.at(0);
+  }
+
+  ScratchDirectory scratch_;
+};
+
+TEST_F(Diff, HowATensorIsCutDoesNotCount) {
+  const std::vector<double> values = {1, 2, 3, 4, 5, 6, 7, 8};
+  const auto whole = one("whole", values, {4, 2});
+  const auto cut = bundle("cut", [&](BundleWriter& writer) {
+    writer.add_slice("x", DType::float64, {4, 2}, {{0, 0}, {1, 2}}, values.data());
+    writer.add_slice("x", DType::float64, {4, 2}, {{1, 0}, {3, 2}}, values.data() + 2);
+  });
+  const auto ran = run_tool({"diff", whole, cut});
+  EXPECT_EQ(ran.status, 0) << ran.out << ran.err;
+  EXPECT_THAT(ran.out, StartsWith("same: 1 tensor, bit by bit"));
+}
+
+TEST_F(Diff, SaysHowFarAndWhere) {
+  const auto a = one<double>("a", {0, 1, 100, -5, 8, 0}, {2, 3});
+  const auto b = one<double>("b", {0, 1.5, 101, -5, 8, 0}, {2, 3});
+  const auto found = only(run_tool({"diff", "--json", a, b}));
+  EXPECT_EQ(found["key"], "x");
+  EXPECT_EQ(found["kind"], "values");
+  EXPECT_EQ(found["differing"], 2);
+  EXPECT_EQ(found["first"]["index"], (std::vector{0, 1}));
+  EXPECT_EQ(found["first"]["a"], "1");
+  EXPECT_EQ(found["first"]["b"], "1.5");
+  EXPECT_EQ(found["max_absolute"]["value"], 1.0);
+  EXPECT_EQ(found["max_absolute"]["index"], (std::vector{0, 2}));
+  EXPECT_DOUBLE_EQ(found["max_relative"]["value"], 0.5 / 1.5);
+  EXPECT_EQ(found["max_relative"]["index"], (std::vector{0, 1}));
+  const auto text = run_tool({"diff", a, b});
+  EXPECT_THAT(text.out, HasSubstr("x: values: 2 of 6 elements differ"));
+  EXPECT_THAT(text.out, HasSubstr("first at [0,1]: 1 and 1.5"));
+  EXPECT_THAT(text.out, HasSubstr("largest difference 1 at [0,2], relative 0.333333 at [0,1]"));
+}
+
+TEST_F(Diff, TolerancesAreRelativeAndAbsolute) {
+  const auto a = one<float>("a", {1, 1000, not_a_number, 0.f});
+  const auto b = one<float>("b", {1.25f, 1001, std::bit_cast<float>(0x7fc00001u), -0.f});
+  EXPECT_EQ(only(run_tool({"diff", "--json", a, b}))["differing"], 4);
+  EXPECT_EQ(only(run_tool({"diff", "--json", "--tolerance", "0.01", a, b}))["differing"], 1);
+  EXPECT_EQ(only(run_tool({"diff", "--json", "--absolute", "0.25", a, b}))["differing"], 1);
+  EXPECT_EQ(run_tool({"diff", "--absolute", "1", a, b}).status, 0);
+  EXPECT_EQ(run_tool({"diff", "--tolerance", "0.2", a, b}).status, 0);
+  EXPECT_EQ(run_tool({"diff", "--tolerance", "-1", a, b}).status, 2);
+}
+
+TEST_F(Diff, LargeIntegersAreNotRounded) {
+  constexpr std::int64_t large = (std::int64_t{1} << 62) + 1;
+  const auto a = one<std::int64_t>("a", {large, -large});
+  const auto b = one<std::int64_t>("b", {large + 1, -large});
+  const auto found = only(run_tool({"diff", "--json", "--absolute", "0.5", a, b}));
+  EXPECT_EQ(found["differing"], 1);
+  EXPECT_EQ(found["max_absolute"]["value"], 1.0);
+  EXPECT_EQ(run_tool({"diff", "--absolute", "1", a, b}).status, 0);
+  const auto c = one<std::uint64_t>("c", {0, ~std::uint64_t{0}});
+  const auto d = one<std::uint64_t>("d", {0, 0});
+  EXPECT_EQ(only(run_tool({"diff", "--json", c, d}))["max_absolute"]["value"], 0x1p64);
+}
+
+TEST_F(Diff, ComplexNumbersByParts) {
+  using C = std::complex<float>;
+  const auto a = one<C>("a", {{1, 2}, {3, 4}});
+  const auto b = one<C>("b", {{1, 2.5f}, {3, 4}});
+  const auto found = only(run_tool({"diff", "--json", a, b}));
+  EXPECT_EQ(found["first"]["a"], "(1,2)");
+  EXPECT_EQ(found["first"]["b"], "(1,2.5)");
+  EXPECT_EQ(found["max_absolute"]["value"], 0.5);
+}
+
+TEST_F(Diff, KeysTypesShapesAndStrings) {
+  const std::vector<float> four = {1, 2, 3, 4};
+  const std::vector<std::int32_t> integers = {1, 2, 3, 4};
+  const auto a = bundle("a", [&](BundleWriter& writer) {
+    writer.add("gone", four.data(), {4});
+    writer.add("retyped", four.data(), {4});
+    writer.add("reshaped", four.data(), {4});
+    writer.add_strings("words", {2}, std::vector<std::string>{"same", "old"});
+  });
+  const auto b = bundle("b", [&](BundleWriter& writer) {
+    writer.add("new", four.data(), {4});
+    writer.add("retyped", integers.data(), {4});
+    writer.add("reshaped", four.data(), {2, 2});
+    writer.add_strings("words", {2}, std::vector<std::string>{"same", "young"});
+  });
+  const auto ran = run_tool({"diff", a, b});
+  EXPECT_EQ(ran.status, 1);
+  EXPECT_EQ(ran.out,
+            "gone: only in A: float32 [4]\n"
+            "new: only in B: float32 [4]\n"
+            "reshaped: shape: [4] and [2 2]\n"
+            "retyped: dtype: float32 and int32\n"
+            "words: values: 1 of 2 elements differ\n"
+            "  first at [1]: old and young\n");
+}
+
+TEST_F(Diff, DamageIsNoDifference) {
+  const auto a = one<float>("a", {1, 2, 3});
+  const auto b = one<float>("b", {1, 2, 3});
+  auto bytes = read_bytes(b + ".data-00000-of-00001");
+  bytes[5] ^= 1;
+  write_bytes(b + ".data-00000-of-00001", bytes);
+  const auto ran = run_tool({"diff", a, b});
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_THAT(ran.out, HasSubstr("x: cannot be read"));
+  EXPECT_THAT(ran.out, HasSubstr("checksum"));
+  EXPECT_EQ(run_tool({"diff", a, at("nothing")}).status, 2);
+}
+
+// Rectangles that say a slice: x, y, width, height, title.
+struct Drawn {
+  double x, y, width, height;
+  std::string title, fill;
+};
+std::vector<Drawn> drawn(const std::string& svg) {
+  static const std::regex pattern(
+      "<rect x=\"([^\"]*)\" y=\"([^\"]*)\" width=\"([^\"]*)\" height=\"([^\"]*)\" "
+      "fill=\"([^\"]*)\"[^>]*><title>([^<]*)</title></rect>");
+  std::vector<Drawn> found;
+  for (std::sregex_iterator at(svg.begin(), svg.end(), pattern), end; at != end; ++at) {
+    const auto& m = *at;
+    found.push_back(
+        {std::stod(m[1]), std::stod(m[2]), std::stod(m[3]), std::stod(m[4]), m[6], m[5]});
+  }
+  return found;
+}
+
+TEST_F(Diff, MapDrawsEachSliceWhereItIs) {
+  const std::vector<float> values(24);
+  const auto prefix = bundle("plane", [&](BundleWriter& writer) {
+    writer.add_slice("u", DType::float32, {4, 6}, {{0, 0}, {4, 2}}, values.data());
+    writer.add_slice("u", DType::float32, {4, 6}, {{0, 2}, {1, 4}}, values.data());
+    writer.add_slice("u", DType::float32, {4, 6}, {{1, 2}, {3, 4}}, values.data());
+  });
+  ASSERT_EQ(run_tool({"map", prefix, "u", "-o", at("u.svg")}).status, 0);
+  const auto svg = read_bytes(at("u.svg"));
+  EXPECT_THAT(svg, StartsWith("<svg xmlns=\"http://www.w3.org/2000/svg\""));
+  EXPECT_THAT(svg, HasSubstr("float32 [4 6], 3 slices in 1 file"));
+  const auto slices = drawn(svg);
+  ASSERT_EQ(slices.size(), 3u);
+  EXPECT_THAT(slices[0].title, StartsWith("rows 0..3 × 0..1\nfile 0 at byte 0, 32 B"));
+  const auto width = slices[0].width + slices[1].width, height = slices[0].height;
+  EXPECT_NEAR(slices[0].width / width, 2.0 / 6, 1e-4);
+  EXPECT_NEAR(height / width, 4.0 / 6, 1e-4);
+  EXPECT_NEAR(slices[1].height / height, 1.0 / 4, 1e-4);
+  EXPECT_NEAR(slices[2].y, slices[1].y + slices[1].height, 1e-3);
+  EXPECT_NEAR(slices[2].x, slices[0].x + slices[0].width, 1e-3);
+}
+
+TEST_F(Diff, MapOfThreeDimensionsHasAPlaneForEachCut) {
+  const std::vector<float> values(64);
+  const auto prefix = bundle("space", [&](BundleWriter& writer) {
+    writer.add_slice("w", DType::float32, {4, 4, 4}, {{0, 0, 0}, {1, 4, 4}}, values.data());
+    writer.add_slice("w", DType::float32, {4, 4, 4}, {{1, 0, 0}, {3, 2, 4}}, values.data());
+    writer.add_slice("w", DType::float32, {4, 4, 4}, {{1, 2, 0}, {3, 2, 4}}, values.data());
+    writer.add("line", values.data(), {64});
+    writer.add("scalar", values.data(), {});
+    writer.add("empty", values.data(), {0, 3});
+  });
+  const auto svg = run_tool({"map", prefix, "w"}).out;
+  EXPECT_EQ(drawn(svg).size(), 3u);
+  EXPECT_THAT(svg, HasSubstr(">[0..0]</text>"));
+  EXPECT_THAT(svg, HasSubstr(">[1..3]</text>"));
+  EXPECT_EQ(drawn(run_tool({"map", prefix, "line"}).out).size(), 1u);
+  for (const auto* key : {"scalar", "empty", "missing"}) {
+    const auto ran = run_tool({"map", prefix, key});
+    EXPECT_EQ(ran.status, 2) << key;
+    EXPECT_THAT(ran.err, HasSubstr(key));
+  }
+}
+
+}  // namespace
+}  // namespace cairn::test
