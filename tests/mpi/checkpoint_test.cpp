@@ -2,6 +2,8 @@
 // up to the size of the job.
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "base/text.hpp"
 #include "cairn/cairn.hpp"
 #include "cairn/mpi.hpp"
@@ -13,6 +15,7 @@
 namespace cairn {
 namespace {
 
+namespace fs = std::filesystem;
 using test::Directory;
 using test::first_ranks;
 
