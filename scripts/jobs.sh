@@ -86,9 +86,9 @@ random() { number=$(((RANDOM * 32768 + RANDOM) % $1)); }
 saved_step() {
   local index step
   newest=0
-  for index in "$checkpoints"/*.index; do
+  for index in "$checkpoints"/*.index "$checkpoints"/*.h5; do
     step=${index##*-}
-    step=${step%.index}
+    step=${step%.*}
     [ -e "$index" ] && [ "$step" -gt "$newest" ] && newest=$step
   done 2>/dev/null
   return 0
@@ -108,12 +108,21 @@ temporary_directories() {
 digest_of() { grep -E '^digest [0-9a-fA-F]+ step [0-9]+$' "$1" | tail -n 1; }
 restored_of() { sed -n 's/^restored step \([0-9]*\).*/\1/p' "$1" | head -n 1; }
 
+# check_format: $format is one; sets format_packages to what it needs beside the rest.
+check_format() {
+  case $format in
+    bundle) format_packages=() hdf5=OFF ;;
+    hdf5) format_packages=(libhdf5-openmpi-dev hdf5-tools) hdf5=ON ;;
+    *) die "--format is bundle or hdf5, not $format" ;;
+  esac
+}
+
 # build_programs: sets program and cairn.
 build_programs() {
   title "Building"
   local start=$SECONDS
   mkdir -p "$build"
-  quietly "$build/configure.log" cmake -S "$root" --preset release -B "$build" -DCAIRN_HDF5=OFF \
+  quietly "$build/configure.log" cmake -S "$root" --preset release -B "$build" -DCAIRN_HDF5=$hdf5 \
     -DCMAKE_UNITY_BUILD=ON ||
     die "the configure step failed"
   quietly "$build/build.log" cmake --build "$build" --parallel "${jobs:-$(cores)}" \

@@ -1,6 +1,6 @@
 #pragma once
 /// A directory on a disk that refuses renames, and one-rank jobs in it.
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <algorithm>
 #include <cstdint>
