@@ -31,12 +31,14 @@ struct Settings {
   std::int64_t bytes_per_rank = std::int64_t{256} << 20;
   int repetitions = 9;
   bool drop_caches = false;
+  bool mpi_io = false;
   fs::path json;
 };
 
 constexpr const char* usage =
     "usage: mpirun -np N save_restore_bench DIRECTORY [--mib-per-rank 256] [--repetitions 9]\n"
-    "         [--drop-caches] [--json FILE]\n"
+    "         [--drop-caches] [--json FILE] [--mpi-io]\n"
+    "--mpi-io: only saves, and only what Cairn's MPI-IO writer is to be compared with.\n"
     "DIRECTORY lies on the file system to be measured; a folder of its own is made and removed in "
     "it.\n";
 
@@ -54,6 +56,8 @@ Settings parse(int argc, char** argv) {
       settings.repetitions = std::stoi(value());
     } else if (word == "--drop-caches") {
       settings.drop_caches = true;
+    } else if (word == "--mpi-io") {
+      settings.mpi_io = true;
     } else if (word == "--json") {
       settings.json = value();
     } else if (word.starts_with("-") || !settings.directory.empty()) {
@@ -81,6 +85,8 @@ double median(std::vector<double> values) {
   return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
+constexpr const char* shared_row = "Cairn, Writer::mpi_io, one file";
+
 class Bench {
  public:
   Bench(Settings settings, MPI_Comm communicator)
@@ -99,6 +105,7 @@ class Bench {
   void run() {
     fresh_directory(work_);
     compete(saves());
+    if (settings_.mpi_io) return remove(work_);
     fresh_directory(work_);
     prepare_restores();
     compete(restores());
@@ -151,6 +158,11 @@ class Bench {
     std::printf(
         "* ratio of medians to the better POSIX row. Only Cairn, and the row that says so, "
         "checksum.\n");
+    const auto& ours = *std::find_if(done_.begin(), done_.end(),
+                                     [](const auto& one) { return one.what == shared_row; });
+    std::printf(
+        "Cairn's MPI-IO writer: %.2f of MPI_File_write_at_all (ratio of medians; goal 0.95)\n",
+        median(mpi("save")->seconds) / median(ours.seconds));
     if (settings_.json.empty()) return;
     std::ofstream out(settings_.json);
     out << rows.dump(2) << '\n';
@@ -194,11 +206,25 @@ class Bench {
                      manager_.reset();
                      gone();
                    }});
+    all.push_back(
+        {"save", shared_row,
+         [this, fresh] {
+           fresh();
+           cairn::ManagerOptions options{.max_to_keep = 1, .writer = cairn::Writer::mpi_io};
+           options.mpi_io.files = 1;
+           manager_ = std::make_unique<cairn::CheckpointManager>(group_, work_ / "save", options);
+         },
+         [this] { manager_->save(++step_, state(source_)); },
+         [this, gone] {
+           manager_.reset();
+           gone();
+         }});
     all.push_back({"save", "MPI_File_write_at_all, one file", fresh,
                    [this, dir] { ranks_.write_collective(dir, source_); }, gone});
     for (const auto piece : {std::size_t{1} << 20, std::size_t{4} << 20, source_.size()}) {
       all.push_back({"save", "POSIX, a file a rank, " + piece_text(piece), fresh,
                      [this, dir, piece] { ranks_.write_own(dir, source_, piece); }, gone});
+      if (settings_.mpi_io) return all;
     }
     replacements(all);
     return all;

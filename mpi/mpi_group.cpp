@@ -28,6 +28,12 @@ void for_each_piece(std::size_t bytes, std::size_t piece, F function) {
   } while (offset < bytes);
 }
 
+int rank_in(MPI_Comm communicator) {
+  int rank = -1;
+  check_mpi(MPI_Comm_rank(communicator, &rank), "MPI_Comm_rank");
+  return rank;
+}
+
 }  // namespace
 
 OwnCommunicator::OwnCommunicator(MPI_Comm original) {
@@ -112,8 +118,10 @@ void MpiGroup::Requests::wait(const MpiGroup& group) {
 }
 
 MpiGroup::MpiGroup(MPI_Comm original, std::size_t piece)
-    : communicator_(original), piece_(std::max<std::size_t>(piece, 1)) {
-  check(MPI_Comm_rank(communicator_.get(), &rank_), "MPI_Comm_rank");
+    : communicator_(original),
+      piece_(std::max<std::size_t>(piece, 1)),
+      rank_(rank_in(communicator_.get())),
+      files_(communicator_.get(), rank_) {
   check(MPI_Comm_size(communicator_.get(), &size_), "MPI_Comm_size");
   node_ = find_node();
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cairn/group.hpp"
+#include "mpi/mpi_files.hpp"
 
 namespace cairn {
 
@@ -41,6 +42,7 @@ class MpiGroup final : public Group {
   void barrier() override;
   void broadcast(std::string& bytes, int root) override;
   void all_reduce(std::span<std::int64_t> values, Op op) override;
+  SharedFiles* shared_files() override { return &files_; }
   [[noreturn]] void abort(std::string_view message) override;
 
  private:
@@ -51,7 +53,8 @@ class MpiGroup final : public Group {
 
   OwnCommunicator communicator_;
   std::size_t piece_;
-  int rank_ = -1, size_ = 0, node_ = 0;
+  int rank_, size_ = 0, node_ = 0;
+  MpiFiles files_;
   std::deque<std::string> to_itself_;
 };
 

@@ -21,4 +21,6 @@
 #include "cairn/savers.hpp"
 #include "cairn/sharded_save.hpp"
 #include "cairn/sharding.hpp"
+#include "cairn/shared_files.hpp"
 #include "cairn/state.hpp"
+#include "cairn/writer.hpp"

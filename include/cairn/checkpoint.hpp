@@ -24,6 +24,8 @@ struct CheckpointOptions {
   std::int64_t chunk_bytes = std::int64_t{16} << 20;
   ReplicaOptions replicas = {};
   IoRanks io_ranks = {};
+  Writer writer = Writer::posix;
+  MpiIoOptions mpi_io = {};
   double owner_wait_seconds = 10;
   std::shared_ptr<const ShardingCallback> policy = nullptr;
   std::function<DeviceTask(int rank, const LocalTensor&)> device_of = nullptr;

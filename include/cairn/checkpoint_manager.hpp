@@ -17,6 +17,7 @@
 #include "cairn/savers.hpp"
 #include "cairn/sharding.hpp"
 #include "cairn/state.hpp"
+#include "cairn/writer.hpp"
 
 namespace cairn {
 
@@ -65,6 +66,9 @@ struct ManagerOptions {
   bool verify_first = false;  ///< restore: prove every byte before any array is touched
   std::int64_t chunk_bytes = std::int64_t{16} << 20;  ///< unit of reading and exchange, ≤ 64 MiB
   IoRanks io_ranks = {};  ///< who touches data files; none stated: everyone
+  /// Of data files; what it cannot serve is unsupported or invalid_argument when this is made.
+  Writer writer = Writer::posix;
+  MpiIoOptions mpi_io = {};  ///< not with io_ranks: the MPI library has aggregators of its own
   /// Save the state as TensorFlow's objects (docs/object-graph.md): keys are paths, and
   /// tf.train.Checkpoint restores them.
   bool object_graph = false;

@@ -10,6 +10,8 @@
 
 namespace cairn {
 
+class SharedFiles;
+
 /// Messages between ranks. Each member is called from the thread that uses the library; the
 /// collectives by all ranks in the same order. Sizes may exceed 2 GiB. A failing operation throws
 /// Error(Code::communication) on the rank that sees it: no verdict is possible after that.
@@ -46,6 +48,9 @@ class Group {
   virtual void broadcast(std::string& bytes, int root) = 0;  ///< collective, length travels too
   enum class Op { min, max, sum };                           ///< a sum wraps around
   virtual void all_reduce(std::span<std::int64_t> values, Op op) = 0;  ///< collective, elementwise
+
+  /// Files that ranks write together; null where this group has none.
+  virtual SharedFiles* shared_files() { return nullptr; }
 
   /// Ends the whole job with a message. For failures after which no verdict is possible.
   [[noreturn]] virtual void abort(std::string_view message) = 0;

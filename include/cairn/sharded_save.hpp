@@ -14,6 +14,8 @@ namespace cairn {
 struct ShardedOptions {
   std::int64_t chunk_bytes = std::int64_t{16} << 20;  ///< as ManagerOptions
   IoRanks io_ranks = {};                              ///< as ManagerOptions
+  Writer writer = Writer::posix;                      ///< as ManagerOptions
+  MpiIoOptions mpi_io = {};                           ///< as ManagerOptions
   bool verify_first = false;                          ///< of sharded_restore
   RestoreOptions restore = {};                        ///< of sharded_restore: into less or more
   /// As ManagerOptions, but there is no row of saves that could share the work; only overwriting

@@ -34,6 +34,8 @@ ManagerOptions engine_options(const CheckpointOptions& options) {
   engine.atomic_rename = options.atomic_rename;
   engine.chunk_bytes = options.chunk_bytes;
   engine.replicas = options.replicas;
+  engine.writer = options.writer;
+  engine.mpi_io = options.mpi_io;
   engine.io_ranks = options.io_ranks;
   engine.owner_wait_seconds = options.owner_wait_seconds;
   engine.policy = options.policy;

@@ -17,6 +17,7 @@ struct Job {
   ManagerOptions options;
   int rank_in_node = 0;             ///< devices of a node are numbered by it
   std::vector<int> served_by = {};  ///< by rank: its io rank; empty: every rank is one
+  std::vector<int> file_of = {};    ///< by rank: its shared data file; empty: ranks share none
   bool atomic_rename = true;        ///< of the directory, as far as is known; the same on all ranks
 
   int rank() const { return group->rank(); }
@@ -26,10 +27,13 @@ struct Job {
   }
   bool is_io_rank() const { return io_rank_of(rank()) == rank(); }
   std::vector<int> io_ranks() const;  ///< ascending
+  bool shares_files() const { return !file_of.empty(); }
   io::Path prefix(std::int64_t step) const;
 };
 
 /// Collective. Agrees on who the io ranks are, by the options.
 void settle_io_ranks(Job&);
+/// Collective, after the io ranks. Agrees on who shares which data file.
+void settle_writer(Job&);
 
 }  // namespace cairn

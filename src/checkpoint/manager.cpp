@@ -104,6 +104,7 @@ void Series::open_directory() {
   require_savers(group, options.savers);
   require_same(group, "the parameters of the sharding policy", parameters);
   settle_io_ranks(job);
+  settle_writer(job);
   together(group, [&] {
     if (!job.root()) return;
     if (options.read_only) {

@@ -3,8 +3,8 @@
 #include <map>
 
 #include "base/text.hpp"
-#include "checkpoint/on_mesh.hpp"
 #include "checkpoint/directory/prefix.hpp"
+#include "checkpoint/on_mesh.hpp"
 #include "checkpoint/restore/restore.hpp"
 #include "checkpoint/series.hpp"
 #include "group/collectives.hpp"
@@ -89,6 +89,8 @@ ManagerOptions options_of(const ShardedOptions& options) {
   out.overwrite = true;
   out.chunk_bytes = options.chunk_bytes;
   out.io_ranks = options.io_ranks;
+  out.writer = options.writer;
+  out.mpi_io = options.mpi_io;
   out.verify_first = options.verify_first;
   out.replicas = options.replicas;
   out.atomic_rename = options.atomic_rename;

@@ -1,6 +1,7 @@
 #pragma once
 /// The one interface to files. Everything that the library reads or writes goes through it, so that
 /// a double in memory can lose whatever was not synced.
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -24,6 +25,12 @@ class File {
   /// Reads exactly bytes.size() bytes; data_loss if the file ends before.
   virtual void read_at(std::int64_t offset, std::span<std::byte> bytes) const = 0;
   virtual std::int64_t size() const = 0;
+  /// Makes the file so long, of zeros, and takes the space for it, where the file system can do
+  /// that at once; elsewhere does nothing. Throws no_space, or io for a limit.
+  virtual void reserve(std::int64_t /*bytes*/) {}
+  /// Where bytes that nobody wrote begin, at or after the offset, as far as the file system tells
+  /// (it may take zeros for such); the size if nowhere before.
+  virtual std::int64_t next_hole(std::int64_t from) const { return std::max(from, size()); }
   virtual void sync() = 0;  ///< fsync: data and length are durable on return (the name is not)
   virtual void close() = 0;
 };

@@ -105,6 +105,31 @@ class PosixFile : public File {
     return status_of(descriptor_, path_).st_size;
   }
 
+  void reserve(std::int64_t bytes) override {
+    require_open("reserve");
+#ifdef __linux__
+    // Not posix_fallocate, which would write where the file system cannot reserve.
+    if (bytes == 0 || retried([&] { return ::fallocate(descriptor_.get(), 0, 0, bytes); }) == 0) {
+      return;
+    }
+    if (errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL) return;
+    throw system_error(errno, cat("reserve ", bytes, " bytes of"), path_);
+#endif
+  }
+
+  std::int64_t next_hole(std::int64_t from) const override {
+    const auto end = size();
+#ifdef SEEK_HOLE
+    if (from < end) {
+      // The position in the file is nobody's: all reads and writes say where.
+      const auto hole = ::lseek(descriptor_.get(), from, SEEK_HOLE);
+      if (hole >= 0) return hole;
+      if (errno != EINVAL && errno != EOPNOTSUPP) throw system_error(errno, "examine", path_);
+    }
+#endif
+    return std::max(from, end);
+  }
+
   void sync() override {
     require_open("sync");
     // After one failure the kernel forgets the lost pages and reports the next sync as good.

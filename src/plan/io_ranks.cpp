@@ -87,4 +87,28 @@ std::vector<int> choose_io_ranks(const std::vector<int>& node_of_rank, const IoR
   return served_by;
 }
 
+std::vector<int> deal_files(const std::vector<int>& node_of_rank, int files) {
+  if (files < 0) {
+    throw Error(Code::invalid_argument, cat("MpiIoOptions::files is ", files),
+                "ranks share at least one file", "Give 1 or more, or 0 for one a node.");
+  }
+  auto nodes = nodes_of(node_of_rank);
+  const auto count =
+      files == 0 ? nodes.size() : std::min(static_cast<std::size_t>(files), node_of_rank.size());
+  const bool nodes_share = count <= nodes.size();
+  if (!nodes_share) deal(nodes, count);
+  std::vector<int> file_of(node_of_rank.size());
+  std::size_t next = 0;
+  for (std::size_t n = 0; n < nodes.size(); ++n) {
+    const auto& [members, own] = nodes[n];
+    for (std::size_t m = 0; m < members.size(); ++m) {
+      // The first m with m * own / size == i begins file i, so that sizes differ by one at most.
+      const auto file = nodes_share ? n * count / nodes.size() : next + m * own / members.size();
+      file_of[static_cast<std::size_t>(members[m])] = static_cast<int>(file);
+    }
+    next += own;
+  }
+  return file_of;
+}
+
 }  // namespace cairn::plan

@@ -1,5 +1,5 @@
 #pragma once
-/// Which ranks touch files, and for whom. Pure.
+/// Which ranks touch which files, and for whom. Pure.
 #include <vector>
 
 #include "cairn/io_ranks.hpp"
@@ -11,5 +11,12 @@ namespace cairn::plan {
 /// node serve numbers of its ranks that differ by one at most; ranks of other nodes go to whoever
 /// serves fewest. Throws invalid_argument for a count below one.
 std::vector<int> choose_io_ranks(const std::vector<int>& node_of_rank, const IoRanks& wish);
+
+/// By rank: the number of its file, when `files` of them are shared by ranks (0: one a node; at
+/// most one a rank). Ranks of a node stay together, and nodes do where there are fewer files;
+/// otherwise a node has as many files as makes ranks a file about equal, each for ranks in a row.
+/// Numbers ascend with nodes and ranks, from 0, and none is left out. Throws invalid_argument for
+/// less than 0.
+std::vector<int> deal_files(const std::vector<int>& node_of_rank, int files);
 
 }  // namespace cairn::plan

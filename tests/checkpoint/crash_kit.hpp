@@ -15,6 +15,7 @@
 #include "commit/names.hpp"
 #include "group/threads.hpp"
 #include "io/memory.hpp"
+#include "support/sharing_group.hpp"
 
 namespace cairn {
 
@@ -87,9 +88,16 @@ struct Story {
   bool saver = false;
   IoRanks io_ranks = {};
   bool renames = true;  // false: on a disk that refuses each rename
+  bool shares = false;  // ranks share two data files, and the dense one
   Format format = Format::bundle;
   std::optional<Format> before_format = {};  // `before` is another job, of this format
 };
+
+inline std::shared_ptr<Group> group_of(const Story& story, std::shared_ptr<Group> group,
+                                       std::shared_ptr<io::MemoryFileSystem> disk) {
+  if (!story.shares) return group;
+  return std::make_shared<test::SharingGroup>(std::move(group), std::move(disk));
+}
 
 inline ManagerOptions options_of(const Story& story, std::shared_ptr<io::MemoryFileSystem> disk) {
   auto options = options_on(disk);
@@ -98,6 +106,8 @@ inline ManagerOptions options_of(const Story& story, std::shared_ptr<io::MemoryF
   options.overwrite = story.overwrite;
   options.io_ranks = story.io_ranks;
   options.atomic_rename = story.renames;
+  if (story.shares) options.writer = Writer::mpi_io;
+  options.mpi_io.files = 2;
   options.format = story.format;
   return options;
 }
@@ -107,7 +117,8 @@ inline std::shared_ptr<io::MemoryFileSystem> record(const Story& story, unsigned
   auto disk = std::make_shared<io::MemoryFileSystem>();
   if (!story.renames) disk->refuse_renames();
   run_threads(story.ranks,
-              [&](std::shared_ptr<Group> group) {
+              [&](std::shared_ptr<Group> ranks) {
+                const auto group = group_of(story, ranks, disk);
                 if (story.before_format) {
                   auto options = options_of(story, disk);
                   options.format = *story.before_format;
@@ -166,7 +177,8 @@ inline std::string debris(io::MemoryFileSystem& disk, const std::vector<StepInfo
 inline std::int64_t next_job(std::shared_ptr<io::MemoryFileSystem> disk, const Story& story,
                              int ranks, std::string& wrong) {
   std::int64_t found = 0;
-  const auto body = [&](std::shared_ptr<Group> group) {
+  const auto body = [&](std::shared_ptr<Group> alone) {
+    const auto group = group_of(story, alone, disk);
     Job job(group, options_of(story, disk), story.ranks, story.storage);
     const auto report = job.manager.restore_latest(job.state);
     const auto steps = job.manager.steps();

@@ -82,6 +82,19 @@ std::vector<Story> direct_stories() {
   return all;
 }
 
+// Some of them again, of ranks that write to the same files together.
+std::vector<Story> shared_stories() {
+  static const std::set<std::string> names{"FirstSave", "Overwrite",       "WriteFails",
+                                           "Dense",     "DenseWriteFails", "SaverOverwrites"};
+  auto all = stories();
+  std::erase_if(all, [](const auto& story) { return !names.count(story.name); });
+  for (auto& story : all) story.shares = true;
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(SharedFiles, Crash, testing::ValuesIn(shared_stories()),
+                         [](const auto& info) { return info.param.name; });
+
 INSTANTIATE_TEST_SUITE_P(WithoutRename, Crash, testing::ValuesIn(direct_stories()),
                          [](const auto& info) { return info.param.name; });
 

@@ -33,11 +33,11 @@ LAYER_OF_PUBLIC_HEADER = {
     "contents": "model", "mesh": "model", "object_graph": "model",
     "ragged": "model", "io_ranks": "plan",
     "sharding": "sharding",
-    "group": "group",
+    "group": "group", "shared_files": "group",
     "bundle": "checkpoint", "checkpoint": "checkpoint",
     "checkpoint_manager": "checkpoint", "hdf5": "checkpoint",
     "restore_options": "checkpoint", "retention": "checkpoint",
-    "savers": "checkpoint", "sharded_save": "checkpoint", "cairn": "checkpoint",
+    "writer": "checkpoint", "savers": "checkpoint", "sharded_save": "checkpoint", "cairn": "checkpoint",
     "mpi": "mpi",
     "kokkos": "kokkos",
 }

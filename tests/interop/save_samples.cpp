@@ -1,5 +1,5 @@
 // Saves checkpoints with one of everything, for other readers to open.
-// usage: mpirun -np N save_samples [--no-atomic-rename | --hdf5] DIRECTORY
+// usage: mpirun -np N save_samples [--no-atomic-rename | --mpi-io | --hdf5] DIRECTORY
 // Leaves DIRECTORY/run with steps 10, 20 and 30, the last one overwritten, and
 // DIRECTORY/EXPECTED.json that says what is in them (dtypes, shapes, digests of whole tensors and
 // of slices).
@@ -253,12 +253,15 @@ void save(cairn::CheckpointManager& manager, int rank, const Plan& plan, int ste
   manager.save(step, mine.state());
 }
 
-void write(const std::filesystem::path& directory, bool atomic_rename, cairn::Format format) {
+void write(const std::filesystem::path& directory, std::string_view how) {
   const auto group = cairn::mpi(MPI_COMM_WORLD);
   const Plan plan(group->size());
-  cairn::CheckpointManager manager(
-      group, directory / "run",
-      {.max_to_keep = 3, .format = format, .overwrite = true, .atomic_rename = atomic_rename});
+  cairn::ManagerOptions options{.max_to_keep = 3, .overwrite = true};
+  options.atomic_rename = how != "--no-atomic-rename";
+  if (how == "--mpi-io") options.writer = cairn::Writer::mpi_io;
+  options.mpi_io.files = 1;
+  if (how == "--hdf5") options.format = cairn::Format::hdf5;
+  cairn::CheckpointManager manager(group, directory / "run", options);
   save(manager, group->rank(), plan, 5, 5);  // max_to_keep removes it
   save(manager, group->rank(), plan, 10, 10);
   save(manager, group->rank(), plan, 20, 20);
@@ -283,12 +286,12 @@ void write(const std::filesystem::path& directory, bool atomic_rename, cairn::Fo
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   try {
-    const bool direct = argc == 3 && std::string_view(argv[1]) == "--no-atomic-rename";
-    const bool hdf5 = argc == 3 && std::string_view(argv[1]) == "--hdf5";
-    if (argc != 2 && !direct && !hdf5) {
-      throw std::runtime_error("usage: save_samples [--no-atomic-rename | --hdf5] DIRECTORY");
+    const std::string_view how = argc == 3 ? argv[1] : "";
+    if (argc != 2 && how != "--no-atomic-rename" && how != "--mpi-io" && how != "--hdf5") {
+      throw std::runtime_error(
+          "usage: save_samples [--no-atomic-rename | --mpi-io | --hdf5] DIRECTORY");
     }
-    write(argv[argc - 1], !direct, hdf5 ? cairn::Format::hdf5 : cairn::Format::bundle);
+    write(argv[argc - 1], how);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "save_samples: %s\n", error.what());
     MPI_Abort(MPI_COMM_WORLD, 1);

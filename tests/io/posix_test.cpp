@@ -49,6 +49,31 @@ TEST(Posix, APipeDoesNotHang) {
                      cat("cannot open file: ", path.string(), " (it is no regular file)"));
 }
 
+TEST(Posix, ReservedSpaceIsZerosAndAHole) {
+  test::TemporaryDirectory directory;
+  const auto path = directory.path() / "a";
+  auto file = posix_file_system()->create(path);
+  constexpr std::int64_t size = 1 << 20, at = 128 << 10, length = 64 << 10;
+  file->reserve(0);
+  EXPECT_EQ(file->size(), 0);
+  EXPECT_EQ(file->next_hole(0), 0);
+  file->reserve(size);
+  if (file->size() == 0) GTEST_SKIP() << "this file system reserves nothing";
+  EXPECT_EQ(file->size(), size);
+  const std::string text(length, 'x');
+  file->write_at(at, std::as_bytes(std::span(text)));
+  EXPECT_GE(file->next_hole(at), at + length);
+  EXPECT_EQ(file->next_hole(size + 5), size + 5);
+  // Where holes are told at all, both of these are. (What was read may count as written.)
+  const auto first = file->next_hole(0), second = file->next_hole(at);
+  std::string all(size, '?');
+  file->read_at(0, std::as_writable_bytes(std::span(all)));
+  EXPECT_EQ(all, std::string(at, '\0') + text + std::string(size - at - length, '\0'));
+  if (first == size) GTEST_SKIP() << "this file system does not tell of holes";
+  EXPECT_EQ(first, 0);
+  EXPECT_EQ(second, at + length);
+}
+
 TEST(Posix, WriteBeyondTheFileSizeLimitIsReportedAfterWhatFits) {
   // In a child: the limit is of the process. The first call writes 1000 bytes, the next none.
   test::TemporaryDirectory directory;

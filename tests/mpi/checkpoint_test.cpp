@@ -9,6 +9,7 @@
 #include "cairn/mpi.hpp"
 #include "format/hdf5/lay_out.hpp"
 #include "group/collectives.hpp"
+#include "mpi/mpi_kit.hpp"
 #include "support/n_to_m.hpp"
 #include "support/ragged_case.hpp"
 
@@ -16,37 +17,8 @@ namespace cairn {
 namespace {
 
 namespace fs = std::filesystem;
-
-// A directory of this test alone, the same on all ranks; rank 0 removes it.
-class Directory {
- public:
-  explicit Directory(Group& group) : group_(group) {
-    path_ = from_root(group, [] {
-      std::string name = (fs::temp_directory_path() / "cairn-mpi-XXXXXX").string();
-      if (!mkdtemp(name.data())) throw Error(Code::io, "cannot make a temporary directory");
-      return name;
-    });
-  }
-  ~Directory() {
-    std::error_code ignored;
-    if (group_.rank() == 0) fs::remove_all(path_, ignored);
-  }
-  const fs::path& path() const { return path_; }
-
- private:
-  Group& group_;
-  fs::path path_;
-};
-
-// The first n ranks as a communicator of their own; null on the others.
-std::shared_ptr<Group> first_ranks(int n, int rank) {
-  MPI_Comm part = MPI_COMM_NULL;
-  EXPECT_EQ(MPI_Comm_split(MPI_COMM_WORLD, rank < n ? 0 : MPI_UNDEFINED, rank, &part), MPI_SUCCESS);
-  if (part == MPI_COMM_NULL) return nullptr;
-  auto group = mpi(part);
-  EXPECT_EQ(MPI_Comm_free(&part), MPI_SUCCESS);
-  return group;
-}
+using test::Directory;
+using test::first_ranks;
 
 class MpiFormats : public testing::TestWithParam<Format> {};
 

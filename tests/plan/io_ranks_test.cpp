@@ -93,5 +93,61 @@ TEST(IoRanks, RandomNodesAreServedAtHomeAndEvenly) {
   }
 }
 
+TEST(DealFiles, OneANodeIsTheDefault) {
+  EXPECT_THAT(deal_files({0, 0, 1, 1, 2}, 0), ElementsAre(0, 0, 1, 1, 2));
+  EXPECT_THAT(deal_files({0, 1, 0, 1, 0}, 0), ElementsAre(0, 1, 0, 1, 0));
+  EXPECT_THAT(deal_files({0}, 0), ElementsAre(0));
+}
+
+TEST(DealFiles, NodesShareFilesOrFilesShareNodes) {
+  EXPECT_THAT(deal_files({0, 0, 1, 1, 2}, 1), ElementsAre(0, 0, 0, 0, 0));
+  EXPECT_THAT(deal_files({0, 0, 1, 1, 2, 2, 3, 3}, 2), ElementsAre(0, 0, 0, 0, 1, 1, 1, 1));
+  EXPECT_THAT(deal_files({0, 0, 0, 0, 1, 1}, 3), ElementsAre(0, 0, 1, 1, 2, 2));
+  EXPECT_THAT(deal_files({0, 0, 0, 0, 0, 0, 0}, 2), ElementsAre(0, 0, 0, 0, 1, 1, 1));
+  EXPECT_THAT(deal_files({0, 0, 1}, 9), ElementsAre(0, 1, 2));
+}
+
+TEST(DealFiles, LessThanNoneIsRefused) {
+  EXPECT_THAT(
+      [] {
+        deal_files({0, 0}, -1);
+      },
+      ThrowsMessage<Error>(HasSubstr("MpiIoOptions::files is -1")));
+}
+
+TEST(DealFiles, RandomNodesStayTogether) {
+  for (unsigned seed = 0; seed < 500; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    std::vector<int> nodes(1 + random() % 40);
+    const auto many = 1 + random() % 8;
+    for (auto& node : nodes) node = static_cast<int>(random() % many);
+    const auto wish = static_cast<std::size_t>(random() % (nodes.size() + 3));
+    const auto file_of = deal_files(nodes, static_cast<int>(wish));
+    const auto node_count = std::set<int>(nodes.begin(), nodes.end()).size();
+    const auto count = wish == 0 ? node_count : std::min(wish, nodes.size());
+    std::map<int, std::set<int>> nodes_of_file, files_of_node;
+    for (std::size_t rank = 0; rank < nodes.size(); ++rank) {
+      nodes_of_file[file_of[rank]].insert(nodes[rank]);
+      files_of_node[nodes[rank]].insert(file_of[rank]);
+    }
+    ASSERT_EQ(nodes_of_file.size(), count);
+    ASSERT_EQ(nodes_of_file.rbegin()->first + 1, static_cast<int>(count));
+    for (const auto& [file, its_nodes] : nodes_of_file) {
+      ASSERT_TRUE(count < node_count || its_nodes.size() == 1) << file;
+    }
+    for (const auto& [node, its_files] : files_of_node) {
+      ASSERT_TRUE(count > node_count || its_files.size() == 1) << node;
+    }
+    // Within a node files follow ranks.
+    std::map<int, int> last;
+    for (std::size_t rank = 0; rank < nodes.size(); ++rank) {
+      const auto [at, is_new] = last.emplace(nodes[rank], file_of[rank]);
+      ASSERT_LE(at->second, file_of[rank]);
+      at->second = file_of[rank];
+    }
+  }
+}
+
 }  // namespace
 }  // namespace cairn::plan

@@ -8,6 +8,7 @@
 #include "base/checksum.hpp"
 #include "cairn/error.hpp"
 #include "checkpoint/save/dense.hpp"
+#include "checkpoint/save/shared_write.hpp"
 #include "group/collectives.hpp"
 #include "model/runs.hpp"
 
@@ -27,9 +28,11 @@ class DenseWrite {
     const auto maker = plan_.exchange.chunks.front().rank;
     together(*job_.group, [&] {
       allocate();
-      if (make && job_.rank() == maker) job_.files->create(path)->close();
+      if (make && job_.rank() == maker && !job_.shares_files()) job_.files->create(path)->close();
     });
-    if (plan_.writers[static_cast<std::size_t>(job_.rank())])
+    if (job_.shares_files()) {
+      shared_ = open_shared(job_, path, 0, make && job_.rank() == maker, plan_.bytes);
+    } else if (plan_.writers[static_cast<std::size_t>(job_.rank())])
       error_.guard([&] { file_ = job_.files->open_write(path); });
     for (const auto& round : plan_.exchange.rounds) {
       begin(round);
@@ -40,6 +43,36 @@ class DenseWrite {
       for (const auto& [chunk, run] : in_hand_) {
         error_.guard([&, number = chunk, bytes = run.bytes] { write(number, bytes); });
       }
+      // All ranks take part in as many writes as the busiest has.
+      if (shared_) write_none(most_chunks(round) - in_hand_.size());
+    }
+    finish();
+    agree(*job_.group, error_.first());
+    if (job_.shares_files()) {
+      together(*job_.group, [&] { read_back(job_, path, entries_, checksums()); });
+    }
+    return std::move(entries_);
+  }
+
+ private:
+  std::size_t most_chunks(const plan::Round& round) const {
+    std::map<int, std::size_t> by_rank;
+    std::size_t most = 0;
+    for (const auto number : round.chunks) {
+      most =
+          std::max(most, ++by_rank[plan_.exchange.chunks[static_cast<std::size_t>(number)].rank]);
+    }
+    return most;
+  }
+
+  void write_none(std::size_t times) {
+    for (std::size_t i = 0; i < times; ++i) error_.guard([&] { shared_->write_at_all(0, {}); });
+  }
+
+  void finish() {
+    if (shared_) {
+      error_.guard([&] { shared_->sync(); });
+      error_.guard([&] { shared_->close(); });
     }
     error_.guard([&] {
       if (!file_) return;
@@ -47,11 +80,17 @@ class DenseWrite {
       file_->close();
     });
     file_.reset();
-    agree(*job_.group, error_.first());
-    return std::move(entries_);
+    shared_.reset();
   }
 
- private:
+  std::vector<std::uint32_t> checksums() const {
+    std::vector<std::uint32_t> all;
+    for (const auto& entry : entries_) {
+      for (const auto& slice : entry.slices) all.push_back(slice.crc32c);
+    }
+    return all;
+  }
+
   const plan::Chunk& chunk_of(const plan::Piece& piece) const {
     return plan_.exchange.chunks[static_cast<std::size_t>(piece.chunk)];
   }
@@ -206,20 +245,25 @@ class DenseWrite {
   }
 
   void write(int number, const std::byte* bytes) {
-    if (error_) return;
     const auto& chunk = plan_.exchange.chunks[static_cast<std::size_t>(number)];
+    const auto offset = plan_.offsets[static_cast<std::size_t>(chunk.source)];
+    std::span rest(bytes, static_cast<std::size_t>(chunk.bytes));
+    // Before anything that may fail: the others wait for it.
+    if (shared_) {
+      error_.guard([&] { shared_->write_at_all(offset, error_ ? rest.first(0) : rest); });
+    }
+    if (error_) return;
     const auto& run = plan_.runs[static_cast<std::size_t>(chunk.source)];
     const auto& tensor = plan_.tensors[static_cast<std::size_t>(run.tensor)];
     StoredSlice stored;
     stored.box = run.box;
     stored.file = file_number_;
-    stored.offset = plan_.offsets[static_cast<std::size_t>(chunk.source)];
+    stored.offset = offset;
     stored.size = chunk.bytes;
-    std::span rest(bytes, static_cast<std::size_t>(chunk.bytes));
     for (auto at = stored.offset; !rest.empty();) {
       const auto piece = rest.first(std::min<std::size_t>(cached_bytes, rest.size()));
       stored.crc32c = crc32c(piece, stored.crc32c);
-      file_->write_at(at, piece);
+      if (file_) file_->write_at(at, piece);
       at += static_cast<std::int64_t>(piece.size());
       rest = rest.subspan(piece.size());
     }
@@ -237,6 +281,7 @@ class DenseWrite {
   std::unique_ptr<std::byte[]> buffer_, packed_, arrived_;
   std::map<int, Hand> in_hand_;  // by chunk: those of this round
   std::unique_ptr<io::File> file_;
+  std::unique_ptr<SharedFile> shared_;  // instead, where ranks share files
   std::vector<StoredTensor> entries_;
   KeptError error_;
 };

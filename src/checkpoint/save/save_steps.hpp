@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "cairn/contents.hpp"
-#include "checkpoint/save/dense.hpp"
 #include "checkpoint/job.hpp"
+#include "checkpoint/save/dense.hpp"
 #include "checkpoint/save/replicas.hpp"
 #include "commit/protocol.hpp"
 
@@ -36,9 +36,10 @@ struct LocalShards {
 };
 LocalShards shard(const Job&, const State&, const std::vector<Task>&);
 
-/// Lay out (collective): data files are numbered over ranks in rank order.
+/// Lay out (collective): data files are numbered over ranks in rank order, shared ones as they were
+/// dealt, less those that nobody has anything for.
 struct FileLayout {
-  int first_file = 0;   ///< of this rank
+  int first_file = 0;   ///< of this rank; the one that it shares, if ranks share files
   int data_files = 0;   ///< of all ranks
   int dense_file = -1;  ///< the last of them, if there are dense tensors
   int writer = -1;      ///< this rank's number among those that leave a record, -1: it leaves none
@@ -55,6 +56,12 @@ std::vector<StoredTensor> write_shards(const Job&, const State&, const LocalShar
 /// checksummed on both sides. Returns the entries that this rank wrote, for itself and for others.
 std::vector<StoredTensor> forward_shards(const Job&, const State&, const LocalShards&,
                                          const FileLayout&, const commit::Transaction&);
+
+/// The same into files that ranks share (collective): ranges by rank order, from page to page,
+/// written in bounded rounds by all ranks of a file, synced before anybody returns, and read back
+/// where that is called for.
+std::vector<StoredTensor> share_files(const Job&, const State&, const LocalShards&,
+                                      const FileLayout&, const commit::Transaction&);
 
 /// Merge (collective): the entries of all ranks on rank 0, checked once more to cover each tensor;
 /// nothing on other ranks.

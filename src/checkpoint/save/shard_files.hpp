@@ -20,8 +20,14 @@ struct Outgoing {
   std::vector<Bytes> bytes;  ///< of each entry
 };
 
-/// `state` and `local` outlive the result.
-Outgoing outgoing(const State& state, const LocalShards& local, int first_file);
+/// `state` and `local` outlive the result. All entries are of the first file if ranks share it.
+Outgoing outgoing(const State& state, const LocalShards& local, int first_file,
+                  bool one_file = false);
+
+/// Large slices begin on a page, so that whole pages are copied on the way to the disk and back;
+/// the gap before one reads as zeros.
+std::int64_t next_page(std::int64_t offset);
+std::int64_t entry_begin(std::int64_t end_of_last, std::int64_t bytes);
 
 /// Writes data files into the temp directory, one after the other; each is synced when it is full.
 class ShardFiles {

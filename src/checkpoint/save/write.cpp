@@ -10,8 +10,6 @@
 namespace cairn {
 namespace {
 
-// Large slices begin on a page, so that whole pages are copied on the way to the disk and back; the
-// gap before one reads as zeros.
 constexpr std::int64_t page_bytes = 4096, aligned_from_bytes = std::int64_t{64} << 10;
 
 // What a policy has cut further is no longer whole in every dimension that its slice was.
@@ -22,7 +20,15 @@ std::vector<bool> spelling(std::vector<bool> dash, const Box& box, const Dims& s
 
 }  // namespace
 
-Outgoing outgoing(const State& state, const LocalShards& local, int first_file) {
+std::int64_t next_page(std::int64_t offset) {
+  return (offset + page_bytes - 1) / page_bytes * page_bytes;
+}
+
+std::int64_t entry_begin(std::int64_t end_of_last, std::int64_t bytes) {
+  return bytes >= aligned_from_bytes ? next_page(end_of_last) : end_of_last;
+}
+
+Outgoing outgoing(const State& state, const LocalShards& local, int first_file, bool one_file) {
   Outgoing out;
   for (std::size_t i = 0; i < local.shards.size(); ++i) {
     for (const auto& [key, slices] : local.shards[i]) {
@@ -30,7 +36,7 @@ Outgoing outgoing(const State& state, const LocalShards& local, int first_file) 
         const auto& source = state.tensors()[tensor.owner].second;
         StoredSlice stored;
         stored.box = box;
-        stored.file = first_file + static_cast<int>(i);
+        stored.file = one_file ? first_file : first_file + static_cast<int>(i);
         stored.size = tensor.bytes;
         Outgoing::Bytes bytes;
         if (source.strings) {
@@ -71,8 +77,7 @@ void ShardFiles::begin(StoredTensor& entry) {
     end_ = 0;
   }
   crc_ = 0;
-  if (slice.size >= aligned_from_bytes) end_ = (end_ + page_bytes - 1) / page_bytes * page_bytes;
-  slice.offset = end_;
+  slice.offset = end_ = entry_begin(end_, slice.size);
 }
 
 void ShardFiles::append(std::span<const std::byte> bytes) {

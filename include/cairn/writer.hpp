@@ -1,0 +1,27 @@
+#pragma once
+/// Who puts bytes into data files.
+#include <map>
+#include <string>
+
+namespace cairn {
+
+enum class Writer {
+  posix,  ///< each rank, or its io rank, files of its own
+  mpi_io  ///< ranks share files and write them together; for groups that can (Group::shared_files)
+};
+
+/// Of Writer::mpi_io; the same on all ranks. What is restored never depends on it.
+struct MpiIoOptions {
+  /// Data files of a save, besides one for dense tensors: 1 is one for all ranks, 0 one a node, and
+  /// no more than ranks. Ranks of a node stay together, in rank order. Each rank's shards are one
+  /// range of bytes there; a policy still cuts tensors, but has no say in files.
+  int files = 0;
+  /// Given to the MPI library as they are. None is ever added: some make Open MPI lose bytes.
+  std::map<std::string, std::string> hints = {};
+  /// Each rank reads what it wrote back through the operating system, after the sync and before the
+  /// commit, and compares checksums. Done in any case where the MPI library is known to lose bytes
+  /// with such hints.
+  bool read_back = false;
+};
+
+}  // namespace cairn

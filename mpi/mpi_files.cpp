@@ -1,0 +1,230 @@
+#include "mpi/mpi_files.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+#include "base/text.hpp"
+#include "cairn/error.hpp"
+#include "cairn/log.hpp"
+#include "mpi/mpi_check.hpp"
+
+namespace cairn {
+namespace {
+
+// Unlike a failed message, a failed file operation leaves ranks able to agree.
+void check_file(int code, const char* function, const std::filesystem::path& path, int rank) {
+  if (code == MPI_SUCCESS) return;
+  int kind = MPI_ERR_UNKNOWN;
+  MPI_Error_class(code, &kind);
+  try {
+    check_mpi(code, function, rank);
+  } catch (const Error& error) {
+    const bool full = kind == MPI_ERR_NO_SPACE || kind == MPI_ERR_QUOTA;
+    throw Error(full ? Code::no_space : Code::io, cat(function, " failed on ", path.string()),
+                error.reason())
+        .at(path.string())
+        .on_rank(rank);
+  }
+}
+
+// The ranks of one file.
+class Part {
+ public:
+  Part(MPI_Comm of, int number, int rank) {
+    check_mpi(MPI_Comm_split(of, number < 0 ? MPI_UNDEFINED : number, rank, &communicator_),
+              "MPI_Comm_split", rank);
+    if (communicator_ != MPI_COMM_NULL) MPI_Comm_set_errhandler(communicator_, MPI_ERRORS_RETURN);
+  }
+  ~Part() {
+    if (communicator_ != MPI_COMM_NULL) MPI_Comm_free(&communicator_);
+  }
+  Part(const Part&) = delete;
+  Part& operator=(const Part&) = delete;
+  MPI_Comm get() const { return communicator_; }
+
+ private:
+  MPI_Comm communicator_ = MPI_COMM_NULL;
+};
+
+class Info {
+ public:
+  Info(const SharedFiles::Hints& hints, int rank) {
+    if (hints.empty()) return;
+    check_mpi(MPI_Info_create(&info_), "MPI_Info_create", rank);
+    for (const auto& [key, value] : hints) {
+      const int code = MPI_Info_set(info_, key.c_str(), value.c_str());
+      if (code == MPI_SUCCESS) continue;
+      MPI_Info_free(&info_);
+      check_mpi(code, "MPI_Info_set", rank);
+    }
+  }
+  ~Info() {
+    if (info_ != MPI_INFO_NULL) MPI_Info_free(&info_);
+  }
+  Info(const Info&) = delete;
+  Info& operator=(const Info&) = delete;
+  MPI_Info get() const { return info_; }
+
+ private:
+  MPI_Info info_ = MPI_INFO_NULL;
+};
+
+// So many bytes as one count and type. A collective call must stay one call on every rank, so more
+// than an int counts is one element of a type: blocks, and what is left.
+class Count {
+ public:
+  Count(std::size_t bytes, std::size_t most, int rank) : count_(static_cast<int>(bytes)) {
+    if (bytes <= most) return;
+    const std::size_t block = std::min(most, std::size_t{1} << 20);
+    const int lengths[] = {static_cast<int>(bytes / block), static_cast<int>(bytes % block)};
+    const MPI_Aint places[] = {0, static_cast<MPI_Aint>(bytes / block * block)};
+    MPI_Datatype blocks = MPI_DATATYPE_NULL;
+    check_mpi(MPI_Type_contiguous(static_cast<int>(block), MPI_BYTE, &blocks),
+              "MPI_Type_contiguous", rank);
+    const MPI_Datatype types[] = {blocks, MPI_BYTE};
+    const int made = MPI_Type_create_struct(2, lengths, places, types, &type_);
+    const int freed = MPI_Type_free(&blocks);
+    check_mpi(made, "MPI_Type_create_struct", rank);
+    own_ = true;
+    count_ = 1;
+    const int committed = freed == MPI_SUCCESS ? MPI_Type_commit(&type_) : freed;
+    if (committed == MPI_SUCCESS) return;
+    MPI_Type_free(&type_);
+    check_mpi(committed, "MPI_Type_commit", rank);
+  }
+  ~Count() {
+    if (own_) MPI_Type_free(&type_);
+  }
+  Count(const Count&) = delete;
+  Count& operator=(const Count&) = delete;
+  int count() const { return count_; }
+  MPI_Datatype type() const { return type_; }
+
+ private:
+  int count_;
+  MPI_Datatype type_ = MPI_BYTE;
+  bool own_ = false;
+};
+
+class MpiFile final : public SharedFile {
+ public:
+  MpiFile(std::unique_ptr<Part> part, MPI_File file, std::filesystem::path path, std::size_t most,
+          int rank)
+      : part_(std::move(part)), file_(file), path_(std::move(path)), most_(most), rank_(rank) {}
+  ~MpiFile() override {
+    if (file_ == MPI_FILE_NULL) return;
+    log(LogLevel::warning, cat("rank ", rank_, " lets go of ", path_.string(),
+                               " without closing it, which all its ranks would have to do"));
+  }
+
+  void write_at_all(std::int64_t offset, std::span<const std::byte> bytes) override {
+    // The type is made first; should that fail, this rank takes part with nothing.
+    std::unique_ptr<Count> count;
+    std::optional<Error> failed;
+    try {
+      count = std::make_unique<Count>(bytes.size(), most_, rank_);
+    } catch (const Error& error) {
+      failed = Error(Code::io, error.problem(), error.reason()).on_rank(rank_);
+      count = std::make_unique<Count>(0, most_, rank_);
+    }
+    MPI_Status status;
+    check(MPI_File_write_at_all(file_, static_cast<MPI_Offset>(offset), bytes.data(),
+                                count->count(), count->type(), &status),
+          "MPI_File_write_at_all");
+    if (failed) throw Error(*failed);
+  }
+  void sync() override { check(MPI_File_sync(file_), "MPI_File_sync"); }
+  void close() override {
+    const int code = MPI_File_close(&file_);
+    file_ = MPI_FILE_NULL;
+    check(code, "MPI_File_close");
+    part_.reset();
+  }
+
+ private:
+  void check(int code, const char* function) const { check_file(code, function, path_, rank_); }
+
+  std::unique_ptr<Part> part_;
+  MPI_File file_;
+  std::filesystem::path path_;
+  std::size_t most_;
+  int rank_;
+};
+
+std::string library_version() {
+  char text[MPI_MAX_LIBRARY_VERSION_STRING] = {};
+  int length = 0;
+  check_mpi(MPI_Get_library_version(text, &length), "MPI_Get_library_version");
+  return {text, static_cast<std::size_t>(length)};
+}
+
+}  // namespace
+
+bool loses_bytes_among_aggregators(std::string_view version) {
+  int major = 0, minor = 0, release = 0;
+  const std::string text(version);
+  if (std::sscanf(text.c_str(), "Open MPI v%d.%d.%d", &major, &minor, &release) < 2) return false;
+  const auto is_before = [&](int m, int n, int r) {
+    return std::tuple(major, minor, release) < std::tuple(m, n, r);
+  };
+  return !is_before(4, 1, 0) && (is_before(4, 1, 7) || (major == 5 && is_before(5, 0, 6)));
+}
+
+std::string MpiFiles::library() const {
+  const auto text = library_version();
+  return text.substr(0, std::min(text.find_first_of(",\n"), text.size()));
+}
+
+void MpiFiles::check(const Hints& hints) const {
+  for (const auto& [key, value] : hints) {
+    // MPI would end the job.
+    if (!key.empty() && key.size() < MPI_MAX_INFO_KEY && !value.empty() &&
+        value.size() < MPI_MAX_INFO_VAL) {
+      continue;
+    }
+    throw Error(Code::invalid_argument, cat("the hint '", key, "' = '", value, "' cannot be given"),
+                cat("names have 1 to ", MPI_MAX_INFO_KEY - 1, " characters, values 1 to ",
+                    MPI_MAX_INFO_VAL - 1));
+  }
+}
+
+std::string MpiFiles::doubt(const Hints& hints) const {
+  if (!loses_bytes_among_aggregators(library_version())) return "";
+  const char* parameter = "OMPI_MCA_io_ompio_num_aggregators";
+  std::string asked;
+  if (hints.count("cb_nodes")) {
+    asked = "the hint cb_nodes";
+  } else if (std::getenv(parameter)) {
+    asked = parameter;
+  } else {
+    return "";
+  }
+  return cat(library(), " is known to lose bytes silently with ", asked);
+}
+
+std::unique_ptr<SharedFile> MpiFiles::open(const std::filesystem::path& path, int number,
+                                           const Hints& hints) {
+  auto part = std::make_unique<Part>(communicator_, number, rank_);
+  if (part->get() == MPI_COMM_NULL) return nullptr;
+  MPI_File file = MPI_FILE_NULL;
+  const Info info(hints, rank_);
+  const int code = MPI_File_open(part->get(), path.c_str(), MPI_MODE_WRONLY, info.get(), &file);
+  int good = code == MPI_SUCCESS, all_good = 0;
+  check_mpi(MPI_Allreduce(&good, &all_good, 1, MPI_INT, MPI_MIN, part->get()), "MPI_Allreduce",
+            rank_);
+  if (all_good) {
+    // Files have a handler of their own, whatever the communicator's is.
+    MPI_File_set_errhandler(file, MPI_ERRORS_RETURN);
+    return std::make_unique<MpiFile>(std::move(part), file, path, most_, rank_);
+  }
+  // Where it is open it stays so: only all ranks together could close it.
+  check_file(code, "MPI_File_open", path, rank_);
+  throw Error(Code::io, cat("MPI_File_open failed on ", path.string()), "on another rank")
+      .at(path.string());
+}
+
+}  // namespace cairn

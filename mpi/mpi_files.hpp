@@ -1,0 +1,40 @@
+#pragma once
+/// Files that the ranks of a communicator write with MPI-IO. Blocking collective calls only: those
+/// are what every MPI library gets right.
+#include <mpi.h>
+
+#include <limits>
+#include <string>
+#include <string_view>
+
+#include "cairn/shared_files.hpp"
+
+namespace cairn {
+
+class MpiFiles final : public SharedFiles {
+ public:
+  /// What an int counts; longer writes are one element of a type of blocks. Less is for tests.
+  static constexpr std::size_t most_bytes = std::numeric_limits<int>::max();
+
+  /// The communicator outlives it.
+  MpiFiles(MPI_Comm communicator, int rank, std::size_t most = most_bytes)
+      : communicator_(communicator), rank_(rank), most_(most) {}
+
+  std::string library() const override;
+  void check(const Hints& hints) const override;
+  std::string doubt(const Hints& hints) const override;
+  std::unique_ptr<SharedFile> open(const std::filesystem::path& path, int number,
+                                   const Hints& hints) override;
+
+ private:
+  MPI_Comm communicator_;
+  int rank_;
+  std::size_t most_;
+};
+
+/// Whether an MPI_Get_library_version text is of an Open MPI whose OMPIO loses bytes where several
+/// aggregators write one small piece of a file: 4.1.0 to 4.1.6 and 5.0.0 to 5.0.5 (their locks do
+/// not cover what data sieving reads and writes back).
+bool loses_bytes_among_aggregators(std::string_view version);
+
+}  // namespace cairn

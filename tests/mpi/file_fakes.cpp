@@ -1,0 +1,65 @@
+#include "mpi/file_fakes.hpp"
+
+namespace cairn::testing {
+namespace {
+
+std::string failing_call;
+int code_of_failure = MPI_SUCCESS, good_calls_left = 0, write_number = 0;
+std::function<int(int, int)> lost_of;
+FileCalls counts;
+
+bool call_fails(const char* function) { return failing_call == function && good_calls_left-- <= 0; }
+
+}  // namespace
+
+FailingFileCall::FailingFileCall(std::string function, int code, int from_call) {
+  failing_call = std::move(function);
+  code_of_failure = code;
+  good_calls_left = from_call;
+}
+FailingFileCall::~FailingFileCall() { failing_call.clear(); }
+
+LosingWrites::LosingWrites(std::function<int(int, int)> lost) {
+  lost_of = std::move(lost);
+  write_number = 0;
+}
+LosingWrites::~LosingWrites() { lost_of = nullptr; }
+
+FileCalls file_calls() { return counts; }
+
+}  // namespace cairn::testing
+
+namespace fakes = cairn::testing;
+
+extern "C" {
+
+int MPI_File_open(MPI_Comm comm, const char* path, int mode, MPI_Info info, MPI_File* file) {
+  ++fakes::counts.opened;
+  const int code = PMPI_File_open(comm, path, mode, info, file);
+  return fakes::call_fails("MPI_File_open") ? fakes::code_of_failure : code;
+}
+
+int MPI_File_write_at_all(MPI_File file, MPI_Offset offset, const void* buffer, int count,
+                          MPI_Datatype type, MPI_Status* status) {
+  ++fakes::counts.written;
+  const bool fails = fakes::call_fails("MPI_File_write_at_all");
+  if (fails) count = 0;
+  if (fakes::lost_of && count > 0 && type == MPI_BYTE) {
+    count -= fakes::lost_of(fakes::write_number++, count);
+  }
+  const int code = PMPI_File_write_at_all(file, offset, buffer, count, type, status);
+  return fails ? fakes::code_of_failure : code;
+}
+
+int MPI_File_sync(MPI_File file) {
+  const int code = PMPI_File_sync(file);
+  return fakes::call_fails("MPI_File_sync") ? fakes::code_of_failure : code;
+}
+
+int MPI_File_close(MPI_File* file) {
+  ++fakes::counts.closed;
+  const int code = PMPI_File_close(file);
+  return fakes::call_fails("MPI_File_close") ? fakes::code_of_failure : code;
+}
+
+}  // extern "C"
