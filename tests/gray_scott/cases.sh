@@ -82,7 +82,7 @@ bad_arguments)
   refused "size: Value 0 not in range" 3 --size 0
   refused "restart: (foo not in {auto,none})" 3 --restart foo --checkpoint-dir "$work"
   refused "restart requires --checkpoint-dir" 3 --restart 3
-  refused "format: .* not in {bundle}" 3 --format hdf4
+  refused "format: .* not in {bundle.*}" 3 --format hdf4
   refused "checkpoint-every requires --checkpoint-dir" 2 --checkpoint-every 3
   on 2 --help | grep -q -e "--checkpoint-every" || fail "no usage text"
   ;;
