@@ -62,7 +62,7 @@ class ThreadsInMemory : public InMemory {
 class ThreadsOnFiles : public OneProcess {
  public:
   using OneProcess::OneProcess;
-  void new_disk() override { disk_ = std::make_unique<TemporaryDirectory>(); }
+  void new_disk() override { disk_ = std::make_unique<TemporaryDirectory>(place_for_files()); }
   std::shared_ptr<io::FileSystem> files() override { return io::posix_file_system(); }
   std::filesystem::path directory() override { return disk_->path(); }
   void run(int ranks, const testing::RankBody& body) override {

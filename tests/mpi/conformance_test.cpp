@@ -12,7 +12,7 @@ class Processes : public Launcher {
   ~Processes() override { world_->barrier(); }
   void new_disk() override {
     world_->barrier();
-    disk_ = std::make_unique<Directory>(*world_);
+    disk_ = std::make_unique<Directory>(*world_, place_for_files());
     world_->barrier();
   }
   std::shared_ptr<io::FileSystem> files() override { return io::posix_file_system(); }
@@ -29,9 +29,9 @@ class Processes : public Launcher {
   std::vector<int> counts() const override { return {world_->size()}; }
   std::vector<std::pair<int, int>> pairs() const override {
     const int all = world_->size(), half = (all + 1) / 2;
-    return {{all, all}, {all, half}, {half, all}, {all, 1}};
+    return {{all, all}, {all, half}, {half, all}, {all, 1}, {1, all}};
   }
-  unsigned rounds() const override { return 1; }
+  unsigned rounds() const override { return 2; }
 
  private:
   std::shared_ptr<Group> world_;

@@ -60,6 +60,10 @@ class Launcher {
   virtual unsigned rounds() const = 0;
 };
 
+/// Where directories of the operating system go: into memory if it has such a place. The suite is
+/// about contents; each fsync of a real disk would cost more than all else.
+std::filesystem::path place_for_files();
+
 /// A kind of launcher, as the program defines them.
 struct LauncherKind {
   std::string name;
