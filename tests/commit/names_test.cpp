@@ -31,6 +31,7 @@ ParsedName direct(std::int64_t step, std::string id) {
 TEST(Names, AreTensorFlows) {
   EXPECT_EQ(prefix_name("ckpt", 12), "ckpt-12");
   EXPECT_EQ(index_name("ckpt-12"), "ckpt-12.index");
+  EXPECT_EQ(hdf5_name("ckpt-12"), "ckpt-12.h5");
   EXPECT_EQ(data_name("ckpt-12", 3, 16), "ckpt-12.data-00003-of-00016");
   EXPECT_EQ(data_name("a", 123456, 1234567), "a.data-123456-of-1234567");
   EXPECT_EQ(temp_directory_name("ckpt-12", uuid), "ckpt-12_temp_" + uuid);
@@ -60,6 +61,8 @@ TEST(Names, ParseFixedOnes) {
   EXPECT_EQ(parse_name(".cairn", "a"), expected(Kind::private_directory));
   EXPECT_EQ(parse_temp_name("index"), expected(Kind::prepared_index));
   EXPECT_EQ(parse_temp_name("old-index"), expected(Kind::old_index));
+  EXPECT_EQ(parse_temp_name("part.h5"), expected(Kind::hdf5_part));
+  EXPECT_EQ(parse_name("a-7.h5", "a"), expected(Kind::hdf5, 7));
   EXPECT_EQ(parse_private_name("no-atomic-rename"), expected(Kind::no_rename));
   EXPECT_EQ(parse_private_name("lock"), expected(Kind::lock));
   EXPECT_EQ(parse_private_name("owner"), expected(Kind::owner));
@@ -78,6 +81,9 @@ TEST(Names, NeighboursAreForeign) {
                                   "a-1.",
                                   "a-1.index ",
                                   "a-1.Index",
+                                  "a-1.h5x",
+                                  "a-1.hdf5",
+                                  "a-01.h5",
                                   "a-01.index",
                                   "a--1.index",
                                   "a-+1.index",

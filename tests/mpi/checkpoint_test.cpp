@@ -5,6 +5,7 @@
 #include "base/text.hpp"
 #include "cairn/cairn.hpp"
 #include "cairn/mpi.hpp"
+#include "format/hdf5/lay_out.hpp"
 #include "group/collectives.hpp"
 #include "mpi/mpi_kit.hpp"
 #include "support/n_to_m.hpp"
@@ -16,8 +17,12 @@ namespace {
 using test::Directory;
 using test::first_ranks;
 
-TEST(MpiCheckpoint, NToMOfAllPairs) {
+class MpiFormats : public testing::TestWithParam<Format> {};
+
+TEST_P(MpiFormats, NToMOfAllPairs) {
   const auto world = mpi(MPI_COMM_WORLD);
+  ManagerOptions options;
+  options.format = GetParam();
   for (int n = 1; n <= world->size(); ++n) {
     for (int m = 1; m <= world->size(); ++m) {
       if (world->size() > 4 && n != world->size() && m != world->size()) continue;
@@ -25,7 +30,7 @@ TEST(MpiCheckpoint, NToMOfAllPairs) {
       test::NToMCase one(n, m, static_cast<unsigned>(n + m));
       if (n % 2 == 1) one.storage = Storage::dense;
       if (const auto group = first_ranks(n, world->rank())) {
-        one.save(group, directory.path(), {});
+        one.save(group, directory.path(), options);
       }
       world->barrier();
       if (const auto group = first_ranks(m, world->rank())) {
@@ -35,6 +40,15 @@ TEST(MpiCheckpoint, NToMOfAllPairs) {
     }
   }
 }
+
+std::vector<Format> formats() {
+  std::vector<Format> all{Format::bundle};
+  if (hdf5::available()) all.push_back(Format::hdf5);
+  return all;
+}
+INSTANTIATE_TEST_SUITE_P(All, MpiFormats, testing::ValuesIn(formats()), [](const auto& info) {
+  return info.param == Format::hdf5 ? "Hdf5" : "Bundle";
+});
 
 TEST(MpiCheckpoint, IoRanks) {
   const auto world = mpi(MPI_COMM_WORLD);
