@@ -4,60 +4,30 @@
 
 #include "cairn/log.hpp"
 #include "checkpoint/io_ranks_kit.hpp"
+#include "support/group_around.hpp"
 #include "support/group_kit.hpp"
+#include "support/reluctant.hpp"
 
 namespace cairn {
 namespace {
 
 using test::on_ranks;
+using test::Reluctant;
 using test::WatchedDisk;
 using ::testing::HasSubstr;
 
 constexpr std::int64_t columns = 3000;
 
-// Memory that is read piece by piece and that may refuse.
-class Reluctant : public SliceMemory {
- public:
-  Reluctant(double* data, Dims extent)
-      : memory_(host_memory(DType::float64, data, data, std::move(extent), {})) {}
-  void read(const Box& part, std::byte* out) const override {
-    if (refuses && ++reads == 3) throw Error(Code::io, "the device is gone");
-    memory_->read(part, out);
-  }
-  void write(const Box& part, const std::byte* in) override { memory_->write(part, in); }
-  bool writable() const override { return true; }
-
-  bool refuses = false;
-  mutable int reads = 0;
-
- private:
-  std::shared_ptr<SliceMemory> memory_;
-};
-
 // Flips a bit of what arrives.
-class NoisyGroup : public Group {
+class NoisyGroup : public test::GroupAround {
  public:
-  explicit NoisyGroup(std::shared_ptr<Group> quiet) : quiet_(std::move(quiet)) {}
-  int rank() const override { return quiet_->rank(); }
-  int size() const override { return quiet_->size(); }
-  int node() const override { return quiet_->node(); }
+  using GroupAround::GroupAround;
   void exchange(std::span<const Send> sends, std::span<const Receive> receives) override {
-    quiet_->exchange(sends, receives);
+    GroupAround::exchange(sends, receives);
     if (noise && !receives.empty()) receives.front().bytes[7] ^= std::byte{4};
   }
-  void send(int to, std::string_view bytes) override { quiet_->send(to, bytes); }
-  std::string receive(int from) override { return quiet_->receive(from); }
-  void barrier() override { quiet_->barrier(); }
-  void broadcast(std::string& bytes, int root) override { quiet_->broadcast(bytes, root); }
-  void all_reduce(std::span<std::int64_t> values, Op op) override {
-    quiet_->all_reduce(values, op);
-  }
-  void abort(std::string_view message) override { quiet_->abort(message); }
 
   bool noise = false;
-
- private:
-  std::shared_ptr<Group> quiet_;
 };
 
 // Four ranks of which two are io ranks: 0, for 0 and 1, and 2, for 2 and 3.

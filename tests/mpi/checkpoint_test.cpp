@@ -2,6 +2,8 @@
 // up to the size of the job.
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "base/text.hpp"
 #include "cairn/cairn.hpp"
 #include "cairn/mpi.hpp"
@@ -14,6 +16,7 @@
 namespace cairn {
 namespace {
 
+namespace fs = std::filesystem;
 using test::Directory;
 using test::first_ranks;
 

@@ -13,35 +13,18 @@
 #include "mpi/file_fakes.hpp"
 #include "mpi/mpi_kit.hpp"
 #include "support/group_kit.hpp"
+#include "support/reluctant.hpp"
 
 namespace cairn {
 namespace {
 
 using test::Directory;
+using test::Reluctant;
 using testing::FailingFileCall;
 using ::testing::HasSubstr;
 using testing::LosingWrites;
 
 constexpr std::int64_t columns = 30000;
-
-// Memory that may refuse in the middle.
-class Refusing : public SliceMemory {
- public:
-  Refusing(double* data, Dims extent)
-      : memory_(host_memory(DType::float64, data, data, std::move(extent), {})) {}
-  void read(const Box& part, std::byte* out) const override {
-    if (refuses && ++reads == 3) throw Error(Code::io, "the device is gone");
-    memory_->read(part, out);
-  }
-  void write(const Box& part, const std::byte* in) override { memory_->write(part, in); }
-  bool writable() const override { return true; }
-
-  bool refuses = false;
-  mutable int reads = 0;
-
- private:
-  std::shared_ptr<SliceMemory> memory_;
-};
 
 class MpiIoFaults : public ::testing::TestWithParam<Storage> {
  protected:
@@ -96,7 +79,7 @@ class MpiIoFaults : public ::testing::TestWithParam<Storage> {
 
   std::shared_ptr<Group> group = mpi(MPI_COMM_WORLD);
   std::vector<double> row = std::vector<double>(static_cast<std::size_t>(columns));
-  std::shared_ptr<Refusing> memory = std::make_shared<Refusing>(row.data(), Dims{1, columns});
+  std::shared_ptr<Reluctant> memory = std::make_shared<Reluctant>(row.data(), Dims{1, columns});
   ManagerOptions options;
   State state;
   static inline int opened_in_vain = 0;

@@ -14,29 +14,16 @@
 #include "cairn/shared_files.hpp"
 #include "group/collectives.hpp"
 #include "io/file_system.hpp"
+#include "support/group_around.hpp"
 
 namespace cairn::test {
 
-class SharingGroup : public Group {
+class SharingGroup : public GroupAround {
  public:
   SharingGroup(std::shared_ptr<Group> ranks, std::shared_ptr<io::FileSystem> disk)
-      : ranks_(std::move(ranks)), files_(*this, std::move(disk)) {}
+      : GroupAround(std::move(ranks)), files_(*this, std::move(disk)) {}
 
-  int rank() const override { return ranks_->rank(); }
-  int size() const override { return ranks_->size(); }
-  int node() const override { return ranks_->node(); }
-  void exchange(std::span<const Send> sends, std::span<const Receive> receives) override {
-    ranks_->exchange(sends, receives);
-  }
-  void send(int to, std::string_view bytes) override { ranks_->send(to, bytes); }
-  std::string receive(int from) override { return ranks_->receive(from); }
-  void barrier() override { ranks_->barrier(); }
-  void broadcast(std::string& bytes, int root) override { ranks_->broadcast(bytes, root); }
-  void all_reduce(std::span<std::int64_t> values, Op op) override {
-    ranks_->all_reduce(values, op);
-  }
   SharedFiles* shared_files() override { return &files_; }
-  void abort(std::string_view message) override { ranks_->abort(message); }
 
   // What a test may set, on each rank by itself.
   std::string doubt;  ///< of the library
@@ -132,7 +119,6 @@ class SharingGroup : public Group {
     std::shared_ptr<io::FileSystem> disk_;
   };
 
-  std::shared_ptr<Group> ranks_;
   Files files_;
 };
 

@@ -50,8 +50,8 @@ Place find_place(const Job& job, const SharedRange& range, bool has_entries) {
   return place;
 }
 
-std::uint32_t checksum_of(const io::File& file, const StoredSlice& slice,
-                          std::span<std::byte> buffer) {
+std::uint32_t stored_checksum(const io::File& file, const StoredSlice& slice,
+                              std::span<std::byte> buffer) {
   std::uint32_t crc = 0;
   for (std::int64_t at = 0; at < slice.size;) {
     const auto rest = static_cast<std::size_t>(slice.size - at);
@@ -97,7 +97,7 @@ void read_back(const Job& job, const io::Path& path, const std::vector<StoredTen
       // A write that failed unnoticed leaves a hole, since the file is new. Zeros may look the
       // same.
       if (slice.size == 0 || (!read_all && file->next_hole(slice.offset) >= end)) continue;
-      if (end <= size && checksum_of(*file, slice, buffer) == written) continue;
+      if (end <= size && stored_checksum(*file, slice, buffer) == written) continue;
       const auto what =
           cat("bytes ", slice.offset, " to ", end, " of data file ", path.filename().string(),
               " are not what rank ", job.rank(), " wrote there");

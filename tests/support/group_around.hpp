@@ -1,0 +1,35 @@
+#pragma once
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "cairn/group.hpp"
+
+namespace cairn::test {
+
+/// A group that does what another one does: to override a part of it.
+class GroupAround : public Group {
+ public:
+  explicit GroupAround(std::shared_ptr<Group> inner) : inner_(std::move(inner)) {}
+  int rank() const override { return inner_->rank(); }
+  int size() const override { return inner_->size(); }
+  int node() const override { return inner_->node(); }
+  void exchange(std::span<const Send> sends, std::span<const Receive> receives) override {
+    inner_->exchange(sends, receives);
+  }
+  void send(int to, std::string_view bytes) override { inner_->send(to, bytes); }
+  std::string receive(int from) override { return inner_->receive(from); }
+  void barrier() override { inner_->barrier(); }
+  void broadcast(std::string& bytes, int root) override { inner_->broadcast(bytes, root); }
+  void all_reduce(std::span<std::int64_t> values, Op op) override {
+    inner_->all_reduce(values, op);
+  }
+  SharedFiles* shared_files() override { return inner_->shared_files(); }
+  DatasetFiles* dataset_files() override { return inner_->dataset_files(); }
+  void abort(std::string_view message) override { inner_->abort(message); }
+
+ private:
+  std::shared_ptr<Group> inner_;
+};
+
+}  // namespace cairn::test
