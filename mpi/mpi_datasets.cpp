@@ -1,6 +1,8 @@
 // Every rank makes the same calls of HDF5 in the same order. What a rank must have before a
 // collective transfer it gets by itself; then all ranks agree on whether each of them has it, since
-// one that stayed away would leave the others waiting inside of HDF5.
+// one that stayed away would leave the others waiting inside of HDF5. A transfer that fails on one
+// rank only does just that (libhdf5 leaves out calls of MPI then): the rank waits a while for word
+// of the others, and if none comes says that the ranks are lost to each other.
 #include "mpi/mpi_datasets.hpp"
 
 #include <map>
@@ -47,11 +49,13 @@ class MpiDatasetFile final : public DatasetFile {
     agree(what, [&] { transfer = prepare(dataset, blocks, what); });
     // HDF5 wants an address also for nothing.
     const std::byte nothing{};
+    std::optional<Error> failed;
     if (H5Dwrite(transfer.dataset, transfer.type.get(), transfer.memory_space.get(),
                  transfer.file_space.get(), collective_.get(),
                  blocks.empty() ? &nothing : bytes) < 0) {
-      throw placed(failure(what, Code::io));
+      failed = placed(failure(what, Code::io));
     }
+    meet(failed);
   }
 
   void flush() override {
@@ -73,8 +77,25 @@ class MpiDatasetFile final : public DatasetFile {
  private:
   // The same on all ranks, as are the calls.
   static constexpr std::size_t most_datasets = 64;
+  static constexpr double patience_seconds = 20;
 
   Error placed(Error error) const { return error.at(path_.string()).on_rank(rank_); }
+
+  // After a transfer. Only a rank that failed must not wait for ever.
+  void meet(const std::optional<Error>& failed) const {
+    MPI_Request request = MPI_REQUEST_NULL;
+    check_mpi(MPI_Ibarrier(communicator_, &request), "MPI_Ibarrier", rank_);
+    if (!failed) return check_mpi(MPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait", rank_);
+    const double until = MPI_Wtime() + patience_seconds;
+    for (int done = 0; !done;) {
+      check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test", rank_);
+      if (done || MPI_Wtime() < until) continue;
+      throw placed(Error(Code::communication, failed->problem(),
+                         cat(failed->reason(), "; the other ranks wait for this one in libhdf5"),
+                         "End the job. Writer::posix has no such transfers."));
+    }
+    throw Error(*failed);
+  }
 
   template <class F>
   void agree(const std::string& what, F&& function) const {
@@ -158,8 +179,9 @@ Handle access_list(MPI_Comm communicator, MPI_Info info) {
   check(H5Pset_fapl_mpio(list.get(), communicator, info), what, Code::io);
   check(H5Pset_libver_bounds(list.get(), H5F_LIBVER_V18, H5F_LIBVER_V110), what, Code::io);
   check(H5Pset_fclose_degree(list.get(), H5F_CLOSE_STRONG), what, Code::io);
-  // Collective reads of metadata stay off: HDF5 1.10.5 to 1.10.8 get them wrong.
-  check(H5Pset_coll_metadata_write(list.get(), true), what, Code::io);
+  // Collective metadata stays off. HDF5 1.10.5 to 1.10.8 read it wrongly. Nothing of it is written
+  // here, and with collective writes a flush would transfer even that: where one rank's disk is
+  // broken, closing then ends half way there, and the other ranks wait.
   return list;
 }
 
