@@ -112,6 +112,13 @@ class NewHdf5 {
     file->close();
   }
 
+  std::vector<commit::Patch> take_structure() {
+    std::vector<commit::Patch> all;
+    for (auto& extent : layout_.extents) all.push_back({extent.offset, std::move(extent.bytes)});
+    all.push_back({open_seal_offset(layout_.size), open_seal()});
+    return all;
+  }
+
  private:
   std::string open_seal() const {
     return hdf5::encode_seal({false, open_seal_offset(layout_.size) + hdf5::seal_bytes,
@@ -194,16 +201,28 @@ FileLayout lay_out_hdf5(const Job& job, const std::vector<SmallTensor>& small,
 
 std::vector<StoredTensor> make_hdf5(const Job& job, const commit::Transaction& save,
                                     const CheckpointMeta& meta,
-                                    const std::vector<SmallTensor>& small, DensePlan& dense) {
+                                    const std::vector<SmallTensor>& small, DensePlan& dense,
+                                    std::vector<commit::Patch>& structure) {
   std::vector<StoredTensor> entries;
   const auto message = from_root(*job.group, [&] {
-    const NewHdf5 file(meta, small, dense.tensors);
+    NewHdf5 file(meta, small, dense.tensors);
     file.write(*job.files, save.part(0));
     entries = file.entries();
+    structure = file.take_structure();
     return WireWriter().put(file.dense_offsets()).take();
   });
   place_dense(dense, WireReader(message).get_all<std::int64_t>());
   return entries;
+}
+
+void put_back_structure(io::FileSystem& files, const commit::Transaction& save,
+                        const std::vector<commit::Patch>& structure) {
+  const auto file = files.open_write(save.part(0));
+  for (const auto& [offset, bytes] : structure) {
+    file->write_at(offset, std::as_bytes(std::span(bytes)));
+  }
+  file->sync();
+  file->close();
 }
 
 std::vector<commit::Patch> seal_hdf5(io::FileSystem& files, const commit::Transaction& save,
