@@ -31,7 +31,7 @@ class Processes : public Launcher {
     const int all = world_->size(), half = (all + 1) / 2;
     return {{all, all}, {all, half}, {half, all}, {all, 1}, {1, all}};
   }
-  unsigned rounds() const override { return 2; }
+  unsigned rounds() const override { return 1; }
 
  private:
   std::shared_ptr<Group> world_;

@@ -24,6 +24,9 @@ const std::vector<Combination>& combinations() {
        [](auto& o) { o.format = Format::hdf5, o.io_ranks = IoRanks::one_a_node(); }, libhdf5},
       {"hdf5_mpi_io", [](auto& o) { o.format = Format::hdf5, o.writer = Writer::mpi_io; },
        libhdf5 | shared_files},
+      {"hdf5_collective",
+       [](auto& o) { o.format = Format::hdf5, o.writer = Writer::hdf5_collective; },
+       libhdf5 | processes},
   };
   return all;
 }
