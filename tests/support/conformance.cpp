@@ -156,6 +156,11 @@ ManagerOptions Conformance::reading() const {
   return options;
 }
 
+int Conformance::some_ranks() const {
+  const auto counts = launcher_->counts();
+  return counts[counts.size() / 2];
+}
+
 void Conformance::on(int ranks, const std::string& what, const Body& body) const {
   launcher_->run(ranks, [&](std::shared_ptr<Group> group) {
     std::string wrong;

@@ -122,6 +122,8 @@ class Conformance : public ::testing::TestWithParam<ConformanceCase> {
   ManagerOptions saving() const;   ///< as the combination chooses
   ManagerOptions reading() const;  ///< a manager that knows of no choice and changes nothing
   std::filesystem::path directory() const { return launcher_->directory(); }
+  /// One of the rank counts, for what takes many turns.
+  int some_ranks() const;
 
   /// The body of each rank says what is wrong, or throws. `what` goes to the failure.
   using Body = std::function<std::string(std::shared_ptr<Group>)>;
