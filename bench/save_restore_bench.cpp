@@ -232,8 +232,8 @@ class Bench {
                          gone();
                        }});
       }
-      all.push_back({"save", bare_row, fresh, [this, dir] { ranks_.write_hdf5(dir, source_); },
-                     gone});
+      all.push_back(
+          {"save", bare_row, fresh, [this, dir] { ranks_.write_hdf5(dir, source_); }, gone});
       all.push_back({"save", "MPI_File_write_at_all, one file", fresh,
                      [this, dir] { ranks_.write_collective(dir, source_); }, gone});
       all.push_back({"save", "POSIX, a file a rank, one call", fresh,

@@ -51,7 +51,14 @@ std::vector<Story> collective_stories() {
   }
   // The sync of what HDF5 wrote; of what it took away and is put back.
   for (const std::size_t skip : {1, 4}) {
-    all.push_back({cat("SyncFails", skip), 3, first, fails, {1}, 1, 0, false,
+    all.push_back({cat("SyncFails", skip),
+                   3,
+                   first,
+                   fails,
+                   {1},
+                   1,
+                   0,
+                   false,
                    {{Code::io, "sync", "part.h5", skip, 1}}});
   }
   for (auto& story : all) {

@@ -12,8 +12,8 @@
 #include "cairn/dataset_files.hpp"
 #include "checkpoint/tools/contents_reader.hpp"
 #include "checkpoint/tools/verify.hpp"
-#include "format/hdf5/library.hpp"
 #include "format/hdf5/lay_out.hpp"
+#include "format/hdf5/library.hpp"
 #include "io/file_system.hpp"
 #include "mpi/mpi_kit.hpp"
 #include "support/group_kit.hpp"
@@ -262,7 +262,8 @@ TEST(Hdf5Collective, WhatDoesNotGoTogetherIsRefusedBeforeAnythingIsMade) {
                           code, HasSubstr(text));
     EXPECT_FALSE(fs::exists(directory.path() / "run"));
   };
-  refused(serial_group(), collective(), Code::unsupported, "needs the ranks of an MPI communicator");
+  refused(serial_group(), collective(), Code::unsupported,
+          "needs the ranks of an MPI communicator");
   world->barrier();
   auto bundles = collective();
   bundles.format = Format::bundle;
@@ -365,12 +366,17 @@ TEST(Hdf5Collective, WhatOneRankCannotPrepareNobodyWrites) {
   const std::int32_t value = 7 + rank;
   const auto* bytes = std::as_bytes(std::span(&value, 1)).data();
   const bool last = rank == size - 1;
-  testing::expect_error([&] { file->write_all("a", {last ? &flat : &good, 1}, bytes); },
-                        last ? Code::internal : Code::io,
-                        HasSubstr(last ? "it has 1 dimensions, a block of it 0"
-                                       : "another rank cannot take part"));
-  testing::expect_error([&] { file->write_all("none", {&good, 1}, bytes); }, Code::io,
-                        HasSubstr("dataset 'none' cannot be written"));
+  testing::expect_error(
+      [&] {
+        file->write_all("a", {last ? &flat : &good, 1}, bytes);
+      },
+      last ? Code::internal : Code::io,
+      HasSubstr(last ? "it has 1 dimensions, a block of it 0" : "another rank cannot take part"));
+  testing::expect_error(
+      [&] {
+        file->write_all("none", {&good, 1}, bytes);
+      },
+      Code::io, HasSubstr("dataset 'none' cannot be written"));
   file->write_all("a", {&good, 1}, bytes);
   file->close();
   world->barrier();

@@ -54,8 +54,7 @@ class DatasetGroup : public SharingGroup {
     const hdf5::Handle dataset(H5Dopen2(file.get(), name.c_str(), H5P_DEFAULT), H5Dclose, name);
     const hdf5::Handle space(H5Dget_space(dataset.get()), H5Sclose, name);
     const hdf5::Handle type(H5Dget_type(dataset.get()), H5Tclose, name);
-    std::vector<hsize_t> shape(
-        static_cast<std::size_t>(H5Sget_simple_extent_ndims(space.get())));
+    std::vector<hsize_t> shape(static_cast<std::size_t>(H5Sget_simple_extent_ndims(space.get())));
     H5Sget_simple_extent_dims(space.get(), shape.data(), nullptr);
     return {static_cast<std::int64_t>(H5Dget_offset(dataset.get())),
             static_cast<std::int64_t>(H5Tget_size(type.get())),

@@ -3,7 +3,8 @@
 //     knows of; fsync;
 //  2. each rank opens part.h5 itself, rank 0 takes its space; all open it through libhdf5;
 //  3. rounds of collective transfers; flush; close, which may write more, and cuts the seal off;
-//  4. each rank: fsync of what it opened in 2; verdict of all; bytes are read back where called for;
+//  4. each rank: fsync of what it opened in 2; verdict of all; bytes are read back where called
+//  for;
 //  5. rank 0 puts the structure and the unfinished seal back; fsync; verdict of all;
 //  6. part records, and everything after them, as with the other writers.
 // A record is the promise that a recovery can complete the save, and for that it needs the seal: so
