@@ -144,14 +144,15 @@ std::int64_t stored_bytes(const StoredTensor& tensor) {
 
 }  // namespace
 
-bool Comparison::cannot_tell() const {
+bool CheckpointDiff::cannot_tell() const {
   return std::any_of(differences.begin(), differences.end(),
                      [](const auto& one) { return one.kind == Kind::unreadable; });
 }
 
-Comparison compare(io::FileSystem& files, const CheckpointContents& a, const CheckpointContents& b,
-                   const Tolerance& tolerance, const Progress& progress) {
-  Comparison result;
+CheckpointDiff compare(io::FileSystem& files, const CheckpointContents& a,
+                       const CheckpointContents& b, const Tolerance& tolerance,
+                       const Progress& progress) {
+  CheckpointDiff result;
   std::int64_t total = 0;
   for (const auto& tensor : a.tensors) {
     if (const auto* other = b.find(tensor.key))

@@ -32,7 +32,7 @@ struct TensorDifference {
   std::string first_a, first_b;         ///< as text
 };
 
-struct Comparison {
+struct CheckpointDiff {
   std::vector<TensorDifference> differences;  ///< ascending by key
   std::int64_t tensors = 0;                   ///< compared by value
   std::int64_t bytes = 0;                     ///< read, of both
@@ -42,7 +42,7 @@ struct Comparison {
 /// Every slice of every tensor that both hold is read and checked. Memory: the largest tensor,
 /// twice. Cairn's own metadata is not compared. Throws what opening a file throws; damage of a
 /// tensor's bytes is a difference.
-Comparison compare(io::FileSystem&, const CheckpointContents& a, const CheckpointContents& b,
-                   const Tolerance& = {}, const Progress& = {});
+CheckpointDiff compare(io::FileSystem&, const CheckpointContents& a, const CheckpointContents& b,
+                       const Tolerance& = {}, const Progress& = {});
 
 }  // namespace cairn

@@ -8,6 +8,9 @@
 namespace cairn {
 namespace {
 
+// As for the index of a bundle.
+constexpr std::int64_t table_limit_bytes = std::int64_t{4} << 30;
+
 std::string read_at(const io::File& file, std::int64_t offset, std::int64_t bytes) {
   std::string text(static_cast<std::size_t>(bytes), '\0');
   if (bytes > 0) file.read_at(offset, std::as_writable_bytes(std::span(text)));
@@ -46,6 +49,10 @@ IndexFile read_hdf5_table(io::FileSystem& files, const io::Path& path) {
       throw Error(Code::data_loss, "the HDF5 file does not end as Cairn left it",
                   "its save did not finish, or its last bytes were cut off",
                   "Use another checkpoint.");
+    }
+    if (seal.table_bytes > table_limit_bytes) {
+      throw Error(Code::data_loss, cat("the checksum table of the HDF5 file has ", seal.table_bytes,
+                                       " bytes, which no writer makes"));
     }
     IndexFile loaded;
     loaded.format = Format::hdf5;

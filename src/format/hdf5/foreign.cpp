@@ -1,7 +1,7 @@
 #include "format/hdf5/foreign.hpp"
 
 #include <algorithm>
-#include <cstring>
+#include <limits>
 
 #include "base/text.hpp"
 #include "format/hdf5/file_driver.hpp"
@@ -103,8 +103,10 @@ struct ForeignFile::Impl {
   }
 };
 
-ForeignFile::ForeignFile(std::unique_ptr<ByteFile> bytes) : impl_(std::make_unique<Impl>()) {
-  auto& self = *impl_;
+ForeignFile::ForeignFile(std::unique_ptr<ByteFile> bytes) {
+  const Session session;  // also while what was opened closes again
+  auto impl = std::make_unique<Impl>();
+  auto& self = *impl;
   self.bytes = std::move(bytes);
   self.in_library([&] {
     const char* what = "it is no HDF5 file, or a damaged one";
@@ -117,6 +119,7 @@ ForeignFile::ForeignFile(std::unique_ptr<ByteFile> bytes) : impl_(std::make_uniq
     check(H5Pset_elink_cb(self.links.get(), refuse_link, nullptr), what);
     self.file = {H5Fopen("foreign", H5F_ACC_RDONLY, access.get()), H5Fclose, what};
   });
+  impl_ = std::move(impl);
 }
 
 ForeignFile::~ForeignFile() {
