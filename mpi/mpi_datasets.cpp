@@ -128,8 +128,8 @@ class MpiDatasetFile final : public DatasetFile {
     transfer.file_space = {H5Dget_space(transfer.dataset), H5Sclose, what, Code::io};
     const auto space = transfer.file_space.get();
     hsize_t elements = 0;
-    const auto dimensions = static_cast<std::size_t>(
-        check(H5Sget_simple_extent_ndims(space), what.c_str(), Code::io));
+    const auto dimensions =
+        static_cast<std::size_t>(check(H5Sget_simple_extent_ndims(space), what.c_str(), Code::io));
     bool first = true;
     for (const auto& [start, extent] : blocks) {
       if (start.size() != dimensions || extent.size() != dimensions) {

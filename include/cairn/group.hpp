@@ -52,7 +52,8 @@ class Group {
 
   /// Files that ranks write together; null where this group has none.
   virtual SharedFiles* shared_files() { return nullptr; }
-  /// HDF5 files that all ranks write together; null where this group has none.
+  /// HDF5 files that all ranks write together; null where this group has none. Only groups with
+  /// shared files have them.
   virtual DatasetFiles* dataset_files() { return nullptr; }
 
   /// Ends the whole job with a message. For failures after which no verdict is possible.

@@ -6,7 +6,7 @@
 namespace cairn {
 
 enum class Writer {
-  posix,  ///< each rank, or its io rank, files of its own
+  posix,   ///< each rank, or its io rank, files of its own
   mpi_io,  ///< ranks share files and write them together; for groups that can (Group::shared_files)
   /// All ranks write the datasets of an HDF5 file through libhdf5 (`H5Dwrite`, collective). Only
   /// with Format::hdf5, for groups of MPI ranks and a parallel libhdf5; the file has the same bytes
@@ -14,7 +14,8 @@ enum class Writer {
   hdf5_collective
 };
 
-/// Of Writer::mpi_io and hdf5_collective; the same on all ranks. What is restored never depends on it.
+/// Of Writer::mpi_io and hdf5_collective; the same on all ranks. What is restored never depends on
+/// it.
 struct MpiIoOptions {
   /// Data files of a save, besides one for dense tensors: 1 is one for all ranks, 0 one a node, and
   /// no more than ranks. Ranks of a node stay together, in rank order. Each rank's shards are one

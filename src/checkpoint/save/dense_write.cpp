@@ -379,7 +379,7 @@ class DenseWrite {
   std::unique_ptr<std::byte[]> buffer_, packed_, arrived_;
   std::map<int, Hand> in_hand_;  // by chunk: those of this round
   std::unique_ptr<io::File> file_;
-  std::unique_ptr<SharedFile> shared_;  // instead, where ranks share files
+  std::unique_ptr<SharedFile> shared_;     // instead, where ranks share files
   std::unique_ptr<DatasetFile> datasets_;  // writes for file_, which is open on all ranks then
   std::vector<StoredTensor> entries_;
   KeptError error_;

@@ -1,3 +1,16 @@
+// The order of a save with Writer::hdf5_collective, whose datasets ranks write through libhdf5:
+//  1. rank 0 makes part.h5: structure, strings, the seal of an unfinished save behind what HDF5
+//     knows of; fsync;
+//  2. each rank opens part.h5 itself, rank 0 takes its space; all open it through libhdf5;
+//  3. rounds of collective transfers; flush; close, which may write more, and cuts the seal off;
+//  4. each rank: fsync of what it opened in 2; verdict of all; bytes are read back where called
+//  for;
+//  5. rank 0 puts the structure and the unfinished seal back; fsync; verdict of all;
+//  6. part records, and everything after them, as with the other writers.
+// A record is the promise that a recovery can complete the save, and for that it needs the seal: so
+// no record may come before 5. A process that dies between 3 and 5 leaves no record, and a save
+// that is removed. The structure is written again, though libhdf5 leaves it alone, so that it is
+// under its checksums whatever a version of libhdf5 does.
 #include "checkpoint/save/hdf5_file.hpp"
 
 #include <algorithm>

@@ -248,7 +248,8 @@ std::string Series::save(std::int64_t step, const State& given, const SaveOption
     const bool forwards = !hdf5 && !job.served_by.empty();
     std::vector<StoredTensor> entries;
     if (forwards) entries = forward_shards(job, state, local, layout, prepared.save);
-    if (job.shares_files() && !hdf5) entries = share_files(job, state, local, layout, prepared.save);
+    if (job.shares_files() && !hdf5)
+      entries = share_files(job, state, local, layout, prepared.save);
     const auto finish = [&] {
       std::move(runs.begin(), runs.end(), std::back_inserter(entries));
       std::move(others.begin(), others.end(), std::back_inserter(entries));
