@@ -24,7 +24,11 @@ class Ranks {
   void write_collective(const std::filesystem::path& directory, Bytes bytes) const;
   void read_collective(const std::filesystem::path& directory, std::span<std::byte> bytes) const;
 
-  /// Removes that file, if it is there, with its name.
+  /// The same as one contiguous dataset of an HDF5 file, in one collective transfer. Not in builds
+  /// without HDF5.
+  void write_hdf5(const std::filesystem::path& directory, Bytes bytes) const;
+
+  /// Removes the file of write_collective, if it is there, with its name.
   void remove_collective(const std::filesystem::path& directory) const;
 
   /// A new file for each rank, written in pieces; synced, with its name.

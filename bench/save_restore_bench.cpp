@@ -32,13 +32,15 @@ struct Settings {
   int repetitions = 9;
   bool drop_caches = false;
   bool mpi_io = false;
+  bool hdf5 = false;
   fs::path json;
 };
 
 constexpr const char* usage =
     "usage: mpirun -np N save_restore_bench DIRECTORY [--mib-per-rank 256] [--repetitions 9]\n"
-    "         [--drop-caches] [--json FILE] [--mpi-io]\n"
+    "         [--drop-caches] [--json FILE] [--mpi-io | --hdf5]\n"
     "--mpi-io: only saves, and only what Cairn's MPI-IO writer is to be compared with.\n"
+    "--hdf5: only saves, and only those of HDF5 files.\n"
     "DIRECTORY lies on the file system to be measured; a folder of its own is made and removed in "
     "it.\n";
 
@@ -58,6 +60,11 @@ Settings parse(int argc, char** argv) {
       settings.drop_caches = true;
     } else if (word == "--mpi-io") {
       settings.mpi_io = true;
+    } else if (word == "--hdf5") {
+#ifndef CAIRN_BENCH_HDF5
+      throw std::runtime_error("this program was built without HDF5");
+#endif
+      settings.hdf5 = true;
     } else if (word == "--json") {
       settings.json = value();
     } else if (word.starts_with("-") || !settings.directory.empty()) {
@@ -86,6 +93,9 @@ double median(std::vector<double> values) {
 }
 
 constexpr const char* shared_row = "Cairn, Writer::mpi_io, one file";
+constexpr const char* laid_out_row = "Cairn, HDF5, laid out";
+constexpr const char* datasets_row = "Cairn, HDF5, Writer::hdf5_collective";
+constexpr const char* bare_row = "H5Dwrite collective, by hand";
 
 class Bench {
  public:
@@ -105,7 +115,7 @@ class Bench {
   void run() {
     fresh_directory(work_);
     compete(saves());
-    if (settings_.mpi_io) return remove(work_);
+    if (settings_.mpi_io || settings_.hdf5) return remove(work_);
     fresh_directory(work_);
     prepare_restores();
     compete(restores());
@@ -158,11 +168,19 @@ class Bench {
     std::printf(
         "* ratio of medians to the better POSIX row. Only Cairn, and the row that says so, "
         "checksum.\n");
-    const auto& ours = *std::find_if(done_.begin(), done_.end(),
-                                     [](const auto& one) { return one.what == shared_row; });
-    std::printf(
-        "Cairn's MPI-IO writer: %.2f of MPI_File_write_at_all (ratio of medians; goal 0.95)\n",
-        median(mpi("save")->seconds) / median(ours.seconds));
+    const auto tell = [&](const char* ours, const char* bare, const char* text) {
+      const auto find = [&](const std::string& what) {
+        return std::find_if(done_.begin(), done_.end(),
+                            [&](const auto& one) { return one.what == what; });
+      };
+      const auto one = find(ours), other = find(bare);
+      if (one == done_.end() || other == done_.end()) return;
+      std::printf("%s: %.2f of %s (ratio of medians; goal 0.95)\n", ours,
+                  median(other->seconds) / median(one->seconds), text);
+    };
+    tell(shared_row, mpi("save")->what.c_str(), "MPI_File_write_at_all");
+    tell(laid_out_row, bare_row, "H5Dwrite by hand");
+    tell(datasets_row, bare_row, "H5Dwrite by hand");
     if (settings_.json.empty()) return;
     std::ofstream out(settings_.json);
     out << rows.dump(2) << '\n';
@@ -196,6 +214,33 @@ class Bench {
     const auto dir = work_ / "save";
     const auto fresh = [this, dir] { fresh_directory(dir); };
     const auto gone = [this, dir] { remove(dir); };
+#ifdef CAIRN_BENCH_HDF5
+    if (settings_.hdf5) {
+      for (const auto writer : {cairn::Writer::posix, cairn::Writer::hdf5_collective}) {
+        all.push_back({"save", writer == cairn::Writer::posix ? laid_out_row : datasets_row,
+                       [this, fresh, writer] {
+                         fresh();
+                         manager_ = std::make_unique<cairn::CheckpointManager>(
+                             group_, work_ / "save",
+                             cairn::ManagerOptions{.max_to_keep = 1,
+                                                   .format = cairn::Format::hdf5,
+                                                   .writer = writer});
+                       },
+                       [this] { manager_->save(++step_, state(source_)); },
+                       [this, gone] {
+                         manager_.reset();
+                         gone();
+                       }});
+      }
+      all.push_back(
+          {"save", bare_row, fresh, [this, dir] { ranks_.write_hdf5(dir, source_); }, gone});
+      all.push_back({"save", "MPI_File_write_at_all, one file", fresh,
+                     [this, dir] { ranks_.write_collective(dir, source_); }, gone});
+      all.push_back({"save", "POSIX, a file a rank, one call", fresh,
+                     [this, dir] { ranks_.write_own(dir, source_, source_.size()); }, gone});
+      return all;
+    }
+#endif
     all.push_back({"save", "Cairn",
                    [this, fresh] {
                      fresh();

@@ -11,6 +11,7 @@
 #include "cairn/error.hpp"
 #include "cairn/log.hpp"
 #include "mpi/mpi_check.hpp"
+#include "mpi/mpi_info.hpp"
 
 namespace cairn {
 namespace {
@@ -48,29 +49,6 @@ class Part {
 
  private:
   MPI_Comm communicator_ = MPI_COMM_NULL;
-};
-
-class Info {
- public:
-  Info(const SharedFiles::Hints& hints, int rank) {
-    if (hints.empty()) return;
-    check_mpi(MPI_Info_create(&info_), "MPI_Info_create", rank);
-    for (const auto& [key, value] : hints) {
-      const int code = MPI_Info_set(info_, key.c_str(), value.c_str());
-      if (code == MPI_SUCCESS) continue;
-      MPI_Info_free(&info_);
-      check_mpi(code, "MPI_Info_set", rank);
-    }
-  }
-  ~Info() {
-    if (info_ != MPI_INFO_NULL) MPI_Info_free(&info_);
-  }
-  Info(const Info&) = delete;
-  Info& operator=(const Info&) = delete;
-  MPI_Info get() const { return info_; }
-
- private:
-  MPI_Info info_ = MPI_INFO_NULL;
 };
 
 // So many bytes as one count and type. A collective call must stay one call on every rank, so more

@@ -121,7 +121,8 @@ MpiGroup::MpiGroup(MPI_Comm original, std::size_t piece)
     : communicator_(original),
       piece_(std::max<std::size_t>(piece, 1)),
       rank_(rank_in(communicator_.get())),
-      files_(communicator_.get(), rank_) {
+      files_(communicator_.get(), rank_),
+      datasets_(communicator_.get(), rank_, files_) {
   check(MPI_Comm_size(communicator_.get(), &size_), "MPI_Comm_size");
   node_ = find_node();
 }

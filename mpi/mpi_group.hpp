@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cairn/group.hpp"
+#include "mpi/mpi_datasets.hpp"
 #include "mpi/mpi_files.hpp"
 
 namespace cairn {
@@ -43,6 +44,7 @@ class MpiGroup final : public Group {
   void broadcast(std::string& bytes, int root) override;
   void all_reduce(std::span<std::int64_t> values, Op op) override;
   SharedFiles* shared_files() override { return &files_; }
+  DatasetFiles* dataset_files() override { return &datasets_; }
   [[noreturn]] void abort(std::string_view message) override;
 
  private:
@@ -55,6 +57,7 @@ class MpiGroup final : public Group {
   std::size_t piece_;
   int rank_, size_ = 0, node_ = 0;
   MpiFiles files_;
+  MpiDatasets datasets_;
   std::deque<std::string> to_itself_;
 };
 

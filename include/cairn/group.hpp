@@ -10,6 +10,7 @@
 
 namespace cairn {
 
+class DatasetFiles;
 class SharedFiles;
 
 /// Messages between ranks. Each member is called from the thread that uses the library; the
@@ -51,6 +52,9 @@ class Group {
 
   /// Files that ranks write together; null where this group has none.
   virtual SharedFiles* shared_files() { return nullptr; }
+  /// HDF5 files that all ranks write together; null where this group has none. Only groups with
+  /// shared files have them.
+  virtual DatasetFiles* dataset_files() { return nullptr; }
 
   /// Ends the whole job with a message. For failures after which no verdict is possible.
   [[noreturn]] virtual void abort(std::string_view message) = 0;

@@ -6,11 +6,16 @@
 namespace cairn {
 
 enum class Writer {
-  posix,  ///< each rank, or its io rank, files of its own
-  mpi_io  ///< ranks share files and write them together; for groups that can (Group::shared_files)
+  posix,   ///< each rank, or its io rank, files of its own
+  mpi_io,  ///< ranks share files and write them together; for groups that can (Group::shared_files)
+  /// All ranks write the datasets of an HDF5 file through libhdf5 (`H5Dwrite`, collective). Only
+  /// with Format::hdf5, for groups of MPI ranks and a parallel libhdf5; the file has the same bytes
+  /// as with the others. Of MpiIoOptions, `hints` and `read_back` count.
+  hdf5_collective
 };
 
-/// Of Writer::mpi_io; the same on all ranks. What is restored never depends on it.
+/// Of Writer::mpi_io and hdf5_collective; the same on all ranks. What is restored never depends on
+/// it.
 struct MpiIoOptions {
   /// Data files of a save, besides one for dense tensors: 1 is one for all ranks, 0 one a node, and
   /// no more than ranks. Ranks of a node stay together, in rank order. Each rank's shards are one

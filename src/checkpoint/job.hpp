@@ -28,6 +28,9 @@ struct Job {
   bool is_io_rank() const { return io_rank_of(rank()) == rank(); }
   std::vector<int> io_ranks() const;  ///< ascending
   bool shares_files() const { return !file_of.empty(); }
+  bool writes_datasets() const {
+    return options.writer == Writer::hdf5_collective && !options.read_only;
+  }
   io::Path prefix(std::int64_t step) const;
 };
 

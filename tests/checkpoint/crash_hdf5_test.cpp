@@ -1,5 +1,6 @@
 // The stories with checkpoints that are HDF5 files.
 #include "checkpoint/crash_stories.hpp"
+#include "support/dataset_group.hpp"
 
 namespace cairn {
 namespace {
@@ -37,6 +38,41 @@ std::vector<Story> hdf5_stories() {
   all.push_back(seal);
   return all;
 }
+
+// The same once more, where ranks write datasets through HDF5, which takes the seal away.
+std::vector<Story> collective_stories() {
+  const auto first = [](Job& job) { job.save(10, 1); };
+  const auto fails = [](Job& job) { EXPECT_THROW(job.save(20, 2), Error); };
+  std::vector<Story> all;
+  for (auto& story : hdf5_stories()) {
+    const bool alike = story.name == "SecondSave" || story.name == "Overwrite" ||
+                       story.name == "WriteFails" || story.name == "OverwriteFromTheStart";
+    if (alike) all.push_back(story);
+  }
+  // The sync of what HDF5 wrote; of what it took away and is put back.
+  for (const std::size_t skip : {1, 4}) {
+    all.push_back({cat("SyncFails", skip),
+                   3,
+                   first,
+                   fails,
+                   {1},
+                   1,
+                   0,
+                   false,
+                   {{Code::io, "sync", "part.h5", skip, 1}}});
+  }
+  for (auto& story : all) {
+    story.format = Format::hdf5;
+    story.writer = Writer::hdf5_collective;
+    story.around = [](std::shared_ptr<Group> group, std::shared_ptr<io::MemoryFileSystem> disk) {
+      return std::make_shared<test::DatasetGroup>(std::move(group), std::move(disk));
+    };
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Hdf5Collective, Crash, testing::ValuesIn(collective_stories()),
+                         [](const auto& info) { return info.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(Hdf5, Crash, testing::ValuesIn(hdf5_stories()),
                          [](const auto& info) { return info.param.name; });

@@ -91,10 +91,16 @@ struct Story {
   bool shares = false;  // ranks share two data files, and the dense one
   Format format = Format::bundle;
   std::optional<Format> before_format = {};  // `before` is another job, of this format
+  // For a writer that needs a group of its own.
+  Writer writer = Writer::posix;
+  std::function<std::shared_ptr<Group>(std::shared_ptr<Group>,
+                                       std::shared_ptr<io::MemoryFileSystem>)>
+      around = {};
 };
 
 inline std::shared_ptr<Group> group_of(const Story& story, std::shared_ptr<Group> group,
                                        std::shared_ptr<io::MemoryFileSystem> disk) {
+  if (story.around) return story.around(std::move(group), std::move(disk));
   if (!story.shares) return group;
   return std::make_shared<test::SharingGroup>(std::move(group), std::move(disk));
 }
@@ -106,7 +112,7 @@ inline ManagerOptions options_of(const Story& story, std::shared_ptr<io::MemoryF
   options.overwrite = story.overwrite;
   options.io_ranks = story.io_ranks;
   options.atomic_rename = story.renames;
-  if (story.shares) options.writer = Writer::mpi_io;
+  options.writer = story.shares ? Writer::mpi_io : story.writer;
   options.mpi_io.files = 2;
   options.format = story.format;
   return options;

@@ -1,4 +1,4 @@
-// Checkpoints that are HDF5 files, from any number of ranks to any other.
+// What is particular to checkpoints that are HDF5 files; the conformance suite has the rest.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 #include "format/hdf5/seal.hpp"
 #include "group/threads.hpp"
 #include "io/memory.hpp"
-#include "support/n_to_m.hpp"
+#include "support/sample_state.hpp"
 
 namespace cairn {
 namespace {
@@ -57,20 +57,6 @@ class Hdf5 : public testing::Test {
   std::shared_ptr<io::MemoryFileSystem> files_ = std::make_shared<io::MemoryFileSystem>();
   ManagerOptions options_;
 };
-
-TEST_F(Hdf5, AnyRanksToAnyOthers) {
-  for (unsigned seed = 0; seed < 30; ++seed) {
-    const int n = 1 + static_cast<int>(seed) % 7, m = 1 + static_cast<int>(seed * 3 / 2) % 7;
-    SCOPED_TRACE(cat("seed ", seed, ", ", n, " ranks to ", m));
-    fresh();
-    const test::NToMCase one(n, m, seed);
-    run_threads(n, [&](auto group) { one.save(group, "/run", options_); }, {.seed = seed});
-    EXPECT_EQ(verified("/run/ckpt-7"), "");
-    EXPECT_THAT(files_->list("/run"), ElementsAre(".cairn", "checkpoint", "ckpt-7.h5"));
-    run_threads(m, [&](auto group) { EXPECT_EQ(one.restore(group, "/run", options_), ""); });
-    if (testing::Test::HasFailure()) return;
-  }
-}
 
 TEST_F(Hdf5, EachDTypeIsOneContiguousDataset) {
   std::vector<Sample> samples;
@@ -184,18 +170,6 @@ TEST_F(Hdf5, RanksAgreeOnTheFormat) {
       EXPECT_EQ(error.code(), Code::disagreement);
     }
   });
-}
-
-// Io ranks alone touch the file, whoever has the data.
-TEST_F(Hdf5, IoRanksWriteIt) {
-  options_.io_ranks = IoRanks::count(2);
-  for (unsigned seed = 40; seed < 46; ++seed) {
-    fresh();
-    const test::NToMCase one(5, 3, seed);
-    run_threads(5, [&](auto group) { one.save(group, "/run", options_); });
-    EXPECT_EQ(verified("/run/ckpt-7"), "");
-    run_threads(3, [&](auto group) { EXPECT_EQ(one.restore(group, "/run", options_), ""); });
-  }
 }
 
 TEST_F(Hdf5, ObjectGraphsAndTheOtherFace) {

@@ -24,7 +24,7 @@ ALLOWED = {
     "format": {"base", "model"},
     "checkpoint": BELOW_CHECKPOINT,
     "cli": BELOW_CHECKPOINT | {"checkpoint"},
-    "mpi": {"base"},  # and every public header
+    "mpi": {"base", "format"},  # libhdf5, held properly; and every public header
     "kokkos": set(),  # and every public header
 }
 LAYER_OF_PUBLIC_HEADER = {
@@ -33,7 +33,7 @@ LAYER_OF_PUBLIC_HEADER = {
     "contents": "model", "mesh": "model", "object_graph": "model",
     "ragged": "model", "io_ranks": "plan",
     "sharding": "sharding",
-    "group": "group", "shared_files": "group",
+    "group": "group", "dataset_files": "group", "shared_files": "group",
     "bundle": "checkpoint", "checkpoint": "checkpoint",
     "checkpoint_manager": "checkpoint", "hdf5": "checkpoint",
     "restore_options": "checkpoint", "retention": "checkpoint",

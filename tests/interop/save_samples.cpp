@@ -1,5 +1,6 @@
 // Saves checkpoints with one of everything, for other readers to open.
-// usage: mpirun -np N save_samples [--no-atomic-rename | --mpi-io | --hdf5] DIRECTORY
+// usage: mpirun -np N save_samples [--no-atomic-rename | --mpi-io | --hdf5 | --hdf5-collective]
+//        DIRECTORY
 // Leaves DIRECTORY/run with steps 10, 20 and 30, the last one overwritten, and
 // DIRECTORY/EXPECTED.json that says what is in them (dtypes, shapes, digests of whole tensors and
 // of slices).
@@ -260,7 +261,8 @@ void write(const std::filesystem::path& directory, std::string_view how) {
   options.atomic_rename = how != "--no-atomic-rename";
   if (how == "--mpi-io") options.writer = cairn::Writer::mpi_io;
   options.mpi_io.files = 1;
-  if (how == "--hdf5") options.format = cairn::Format::hdf5;
+  if (how.starts_with("--hdf5")) options.format = cairn::Format::hdf5;
+  if (how == "--hdf5-collective") options.writer = cairn::Writer::hdf5_collective;
   cairn::CheckpointManager manager(group, directory / "run", options);
   save(manager, group->rank(), plan, 5, 5);  // max_to_keep removes it
   save(manager, group->rank(), plan, 10, 10);
@@ -287,9 +289,11 @@ int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   try {
     const std::string_view how = argc == 3 ? argv[1] : "";
-    if (argc != 2 && how != "--no-atomic-rename" && how != "--mpi-io" && how != "--hdf5") {
+    if (argc != 2 && how != "--no-atomic-rename" && how != "--mpi-io" && how != "--hdf5" &&
+        how != "--hdf5-collective") {
       throw std::runtime_error(
-          "usage: save_samples [--no-atomic-rename | --mpi-io | --hdf5] DIRECTORY");
+          "usage: save_samples [--no-atomic-rename | --mpi-io | --hdf5 | --hdf5-collective] "
+          "DIRECTORY");
     }
     write(argv[argc - 1], how);
   } catch (const std::exception& error) {

@@ -10,8 +10,9 @@ namespace cairn::test {
 
 class TemporaryDirectory {
  public:
-  TemporaryDirectory() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "cairn-test-XXXXXX").string();
+  explicit TemporaryDirectory(
+      const std::filesystem::path& in = std::filesystem::temp_directory_path()) {
+    std::string pattern = (in / "cairn-test-XXXXXX").string();
     if (::mkdtemp(pattern.data()) == nullptr) ADD_FAILURE() << "no temporary directory";
     path_ = pattern;
   }

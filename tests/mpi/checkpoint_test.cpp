@@ -8,7 +8,6 @@
 #include "cairn/cairn.hpp"
 #include "cairn/mpi.hpp"
 #include "format/hdf5/lay_out.hpp"
-#include "group/collectives.hpp"
 #include "mpi/mpi_kit.hpp"
 #include "support/n_to_m.hpp"
 #include "support/ragged_case.hpp"
@@ -120,58 +119,6 @@ TEST(MpiCheckpoint, RaggedAndRankPrivate) {
     }
     world->barrier();
   }
-}
-
-TEST(MpiCheckpoint, AnErrorOfOneRankIsThrownOnAll) {
-  const auto world = mpi(MPI_COMM_WORLD);
-  const Directory directory(*world);
-  CheckpointManager manager(world, directory.path() / "run");
-  double value = 1;
-  State good;
-  good.add("x", value);
-  manager.save(1, good);
-  State bad;
-  std::vector<double> longer(2);
-  const bool odd = world->rank() == world->size() - 1 && world->size() > 1;
-  odd ? bad.add("x", longer) : bad.add("x", value);
-  if (world->size() > 1) {
-    try {
-      manager.save(2, bad);
-      ADD_FAILURE() << "no error on rank " << world->rank();
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), Code::disagreement) << error.what();
-      require_same(*world, "the error", error.what());
-    }
-  }
-  value = 0;
-  const auto report = manager.restore_latest(good);
-  ASSERT_TRUE(report);
-  EXPECT_EQ(report->step, 1);
-  EXPECT_EQ(value, 1);
-}
-
-TEST(MpiCheckpoint, ReplicasThatDifferAreAnErrorOnAllRanks) {
-  const auto group = mpi(MPI_COMM_WORLD);
-  const Directory directory(*group);
-  std::vector<double> u(300000, 0.5);
-  State state;
-  state.add("u", u);
-  CheckpointManager manager(group, directory.path(), {.replicas = {.check = ReplicaCheck::all}});
-  manager.save(1, state);
-  const int last = group->size() - 1;
-  if (last == 0) return;
-  if (group->rank() == last) u[200000] = -0.5;
-  try {
-    manager.save(2, state);
-    ADD_FAILURE() << "saved";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), Code::disagreement);
-    EXPECT_EQ(error.tensor(), "u");
-    EXPECT_EQ(error.rank(), last);
-  }
-  EXPECT_EQ(manager.restore_latest(state)->step, 1);
-  EXPECT_EQ(u[200000], 0.5);
-  manager.save(2, state);
 }
 
 TEST(MpiCheckpoint, ADirectoryThatCannotBeMadeIsAnErrorOnAllRanks) {

@@ -43,11 +43,14 @@ int MPI_File_write_at_all(MPI_File file, MPI_Offset offset, const void* buffer, 
                           MPI_Datatype type, MPI_Status* status) {
   ++fakes::counts.written;
   const bool fails = fakes::call_fails("MPI_File_write_at_all");
+  const int asked = count;
   if (fails) count = 0;
   if (fakes::lost_of && count > 0 && type == MPI_BYTE) {
     count -= fakes::lost_of(fakes::write_number++, count);
   }
   const int code = PMPI_File_write_at_all(file, offset, buffer, count, type, status);
+  // The loss is silent.
+  if (!fails && count != asked) MPI_Status_set_elements(status, type, asked);
   return fails ? fakes::code_of_failure : code;
 }
 

@@ -25,6 +25,7 @@ class GroupAround : public Group {
     inner_->all_reduce(values, op);
   }
   SharedFiles* shared_files() override { return inner_->shared_files(); }
+  DatasetFiles* dataset_files() override { return inner_->dataset_files(); }
   void abort(std::string_view message) override { inner_->abort(message); }
 
  private:

@@ -1,11 +1,13 @@
 // The dense half of a save: rounds in which pieces of slices travel to the writers of runs.
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <optional>
 #include <unordered_map>
 
 #include "base/checksum.hpp"
+#include "cairn/dataset_files.hpp"
 #include "cairn/error.hpp"
 #include "checkpoint/save/dense.hpp"
 #include "checkpoint/save/shared_write.hpp"
@@ -32,6 +34,8 @@ class DenseWrite {
     });
     if (job_.shares_files()) {
       shared_ = open_shared(job_, path, 0, make && job_.rank() == maker, plan_.bytes);
+    } else if (job_.writes_datasets()) {
+      open_datasets(path);
     } else if (plan_.writers[static_cast<std::size_t>(job_.rank())])
       error_.guard([&] { file_ = job_.files->open_write(path); });
     for (const auto& round : plan_.exchange.rounds) {
@@ -40,6 +44,10 @@ class DenseWrite {
         if (writer_of(piece) == job_.rank()) error_.guard([&] { copy(piece); });
       }
       for (const auto& step : round.steps) exchange(step);
+      if (datasets_) {
+        write_datasets(round);
+        continue;
+      }
       for (const auto& [chunk, run] : in_hand_) {
         error_.guard([&, number = chunk, bytes = run.bytes] { write(number, bytes); });
       }
@@ -48,7 +56,7 @@ class DenseWrite {
     }
     finish();
     agree(*job_.group, error_.first());
-    if (job_.shares_files()) {
+    if (job_.shares_files() || job_.writes_datasets()) {
       together(*job_.group, [&] { read_back(job_, path, entries_, checksums()); });
     }
     return std::move(entries_);
@@ -69,7 +77,97 @@ class DenseWrite {
     for (std::size_t i = 0; i < times; ++i) error_.guard([&] { shared_->write_at_all(0, {}); });
   }
 
+  // Each rank opens the file by itself, too: to sync it at the end, and because HDF5, where that
+  // fails on one rank, may leave the others waiting. So may MPI-IO on a full disk.
+  void open_datasets(const io::Path& path) {
+    Group& group = *job_.group;
+    together(group, [&] {
+      file_ = job_.files->open_write(path);
+      if (job_.root()) file_->reserve(file_->size());
+    });
+    datasets_ = together(
+        group, [&] { return group.dataset_files()->open(path, job_.options.mpi_io.hints); });
+  }
+
+  // All ranks' runs of a tensor in one transfer, tensors in order.
+  void write_datasets(const plan::Round& round) {
+    std::map<int, std::vector<int>> tensors;  // of all ranks; and the runs of this one
+    for (const auto number : round.chunks) {
+      const auto& chunk = plan_.exchange.chunks[static_cast<std::size_t>(number)];
+      auto& mine = tensors[plan_.runs[static_cast<std::size_t>(chunk.source)].tensor];
+      if (chunk.rank == job_.rank()) mine.push_back(number);
+    }
+    for (const auto& [tensor, mine] : tensors) {
+      std::vector<Box> boxes;
+      const std::byte* bytes = nullptr;
+      std::vector<DatasetFile::Block> blocks;
+      error_.guard([&, runs = std::span(mine)] {
+        if (error_ || runs.empty()) return;
+        bytes = in_a_row(runs);
+        for (const auto number : runs) {
+          add_joined(boxes, plan_.exchange.chunks[static_cast<std::size_t>(number)].box);
+        }
+        blocks.reserve(boxes.size());
+        for (const auto& box : boxes) blocks.push_back({box.start, box.extent});
+      });
+      if (error_) blocks.clear();
+      const auto& key = plan_.tensors[static_cast<std::size_t>(tensor)].key;
+      error_.guard([&] { datasets_->write_all(key, blocks, bytes); });
+      for (const auto number : mine) {
+        error_.guard([&, one = number] { write(one, in_hand_.at(one).bytes); });
+      }
+    }
+  }
+
+  // Several runs of a tensor are neighbours in the buffer. Where they lie elsewhere, and are no
+  // neighbours there, they go to the buffer.
+  const std::byte* in_a_row(std::span<const int> runs) {
+    const auto size = [&](int number) {
+      return plan_.exchange.chunks[static_cast<std::size_t>(number)].bytes;
+    };
+    const auto* first = in_hand_.at(runs.front()).bytes;
+    const auto* next = first;
+    bool row = true;
+    for (const auto number : runs) {
+      row = row && in_hand_.at(number).bytes == next;
+      next += size(number);
+    }
+    if (row) return first;
+    for (const auto number : runs) {
+      auto& hand = in_hand_.at(number);
+      if (hand.bytes != hand.buffer) {
+        std::memcpy(hand.buffer, hand.bytes, static_cast<std::size_t>(size(number)));
+      }
+      hand.bytes = hand.buffer;
+    }
+    return in_hand_.at(runs.front()).buffer;
+  }
+
+  // A box that begins where the last one ends, in one dimension and alike in the others, makes it
+  // longer: HDF5 is quicker with few boxes.
+  static void add_joined(std::vector<Box>& boxes, const Box& box) {
+    if (!boxes.empty() && !box.start.empty()) {
+      auto& last = boxes.back();
+      std::size_t differs = 0, where = 0;
+      for (std::size_t d = 0; d < box.start.size(); ++d) {
+        if (box.start[d] == last.start[d] && box.extent[d] == last.extent[d]) continue;
+        ++differs;
+        where = d;
+      }
+      if (differs == 1 && box.start[where] == last.start[where] + last.extent[where]) {
+        last.extent[where] += box.extent[where];
+        return;
+      }
+    }
+    boxes.push_back(box);
+  }
+
   void finish() {
+    if (datasets_) {
+      error_.guard([&] { datasets_->flush(); });
+      error_.guard([&] { datasets_->close(); });
+      datasets_.reset();
+    }
     if (shared_) {
       error_.guard([&] { shared_->sync(); });
       error_.guard([&] { shared_->close(); });
@@ -263,7 +361,7 @@ class DenseWrite {
     for (auto at = stored.offset; !rest.empty();) {
       const auto piece = rest.first(std::min<std::size_t>(cached_bytes, rest.size()));
       stored.crc32c = crc32c(piece, stored.crc32c);
-      if (file_) file_->write_at(at, piece);
+      if (file_ && !datasets_) file_->write_at(at, piece);
       at += static_cast<std::int64_t>(piece.size());
       rest = rest.subspan(piece.size());
     }
@@ -281,7 +379,8 @@ class DenseWrite {
   std::unique_ptr<std::byte[]> buffer_, packed_, arrived_;
   std::map<int, Hand> in_hand_;  // by chunk: those of this round
   std::unique_ptr<io::File> file_;
-  std::unique_ptr<SharedFile> shared_;  // instead, where ranks share files
+  std::unique_ptr<SharedFile> shared_;     // instead, where ranks share files
+  std::unique_ptr<DatasetFile> datasets_;  // writes for file_, which is open on all ranks then
   std::vector<StoredTensor> entries_;
   KeptError error_;
 };

@@ -1,3 +1,16 @@
+// The order of a save with Writer::hdf5_collective, whose datasets ranks write through libhdf5:
+//  1. rank 0 makes part.h5: structure, strings, the seal of an unfinished save behind what HDF5
+//     knows of; fsync;
+//  2. each rank opens part.h5 itself, rank 0 takes its space; all open it through libhdf5;
+//  3. rounds of collective transfers; flush; close, which may write more, and cuts the seal off;
+//  4. each rank: fsync of what it opened in 2; verdict of all; bytes are read back where called
+//  for;
+//  5. rank 0 puts the structure and the unfinished seal back; fsync; verdict of all;
+//  6. part records, and everything after them, as with the other writers.
+// A record is the promise that a recovery can complete the save, and for that it needs the seal: so
+// no record may come before 5. A process that dies between 3 and 5 leaves no record, and a save
+// that is removed. The structure is written again, though libhdf5 leaves it alone, so that it is
+// under its checksums whatever a version of libhdf5 does.
 #include "checkpoint/save/hdf5_file.hpp"
 
 #include <algorithm>
@@ -112,6 +125,13 @@ class NewHdf5 {
     file->close();
   }
 
+  std::vector<commit::Patch> take_structure() {
+    std::vector<commit::Patch> all;
+    for (auto& extent : layout_.extents) all.push_back({extent.offset, std::move(extent.bytes)});
+    all.push_back({open_seal_offset(layout_.size), open_seal()});
+    return all;
+  }
+
  private:
   std::string open_seal() const {
     return hdf5::encode_seal({false, open_seal_offset(layout_.size) + hdf5::seal_bytes,
@@ -194,16 +214,28 @@ FileLayout lay_out_hdf5(const Job& job, const std::vector<SmallTensor>& small,
 
 std::vector<StoredTensor> make_hdf5(const Job& job, const commit::Transaction& save,
                                     const CheckpointMeta& meta,
-                                    const std::vector<SmallTensor>& small, DensePlan& dense) {
+                                    const std::vector<SmallTensor>& small, DensePlan& dense,
+                                    std::vector<commit::Patch>& structure) {
   std::vector<StoredTensor> entries;
   const auto message = from_root(*job.group, [&] {
-    const NewHdf5 file(meta, small, dense.tensors);
+    NewHdf5 file(meta, small, dense.tensors);
     file.write(*job.files, save.part(0));
     entries = file.entries();
+    structure = file.take_structure();
     return WireWriter().put(file.dense_offsets()).take();
   });
   place_dense(dense, WireReader(message).get_all<std::int64_t>());
   return entries;
+}
+
+void put_back_structure(io::FileSystem& files, const commit::Transaction& save,
+                        const std::vector<commit::Patch>& structure) {
+  const auto file = files.open_write(save.part(0));
+  for (const auto& [offset, bytes] : structure) {
+    file->write_at(offset, std::as_bytes(std::span(bytes)));
+  }
+  file->sync();
+  file->close();
 }
 
 std::vector<commit::Patch> seal_hdf5(io::FileSystem& files, const commit::Transaction& save,

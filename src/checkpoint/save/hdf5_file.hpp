@@ -25,10 +25,17 @@ std::vector<SmallTensor> gather_small(const Job&, const State&, const std::vecto
 FileLayout lay_out_hdf5(const Job&, const std::vector<SmallTensor>&, const DensePlan&);
 
 /// Collective. Rank 0 makes the file, durable; the plan's tensors get their places in it. Returns,
-/// on rank 0, the entries of all that was written. Throws invalid_argument for keys and shapes that
+/// on rank 0, the entries of all that was written; `structure` gets what HDF5 wrote of it, and the
+/// seal of the unfinished save. Throws invalid_argument for keys and shapes that
 /// HDF5 does not have.
 std::vector<StoredTensor> make_hdf5(const Job&, const commit::Transaction&, const CheckpointMeta&,
-                                    const std::vector<SmallTensor>&, DensePlan&);
+                                    const std::vector<SmallTensor>&, DensePlan&,
+                                    std::vector<commit::Patch>& structure);
+
+/// Rank 0, after ranks wrote through HDF5: `structure` of make_hdf5 again, durable. HDF5 cuts off
+/// the seal of the unfinished save, without which no recovery could complete it.
+void put_back_structure(io::FileSystem&, const commit::Transaction&,
+                        const std::vector<commit::Patch>& structure);
 
 /// Rank 0. What completes a file that is in the making: the table of these tensors, and the seal.
 std::vector<commit::Patch> seal_hdf5(io::FileSystem&, const commit::Transaction&,

@@ -235,14 +235,21 @@ std::string Series::save(std::int64_t step, const State& given, const SaveOption
   prepared.meta.metric = options.metric;
   bool committed = false;  // rank 0
   try {
-    auto others = hdf5 ? make_hdf5(job, prepared.save, prepared.meta, small, dense)
+    std::vector<commit::Patch> structure;  // rank 0
+    auto others = hdf5 ? make_hdf5(job, prepared.save, prepared.meta, small, dense, structure)
                        : run_savers(job, state, prepared.save, layout, prepared.meta);
     const auto dense_path = dense.bytes > 0 ? prepared.save.part(layout.dense_file) : io::Path();
     auto runs = write_dense(job, state, dense, layout.dense_file, dense_path, !hdf5);
+    if (job.writes_datasets() && dense.bytes > 0) {
+      together(group, [&] {
+        if (job.root()) put_back_structure(*job.files, prepared.save, structure);
+      });
+    }
     const bool forwards = !hdf5 && !job.served_by.empty();
     std::vector<StoredTensor> entries;
     if (forwards) entries = forward_shards(job, state, local, layout, prepared.save);
-    if (job.shares_files() && !hdf5) entries = share_files(job, state, local, layout, prepared.save);
+    if (job.shares_files() && !hdf5)
+      entries = share_files(job, state, local, layout, prepared.save);
     const auto finish = [&] {
       std::move(runs.begin(), runs.end(), std::back_inserter(entries));
       std::move(others.begin(), others.end(), std::back_inserter(entries));

@@ -1,4 +1,5 @@
 #include "base/text.hpp"
+#include "cairn/dataset_files.hpp"
 #include "cairn/shared_files.hpp"
 #include "checkpoint/job.hpp"
 #include "checkpoint/save/shared_write.hpp"
@@ -14,17 +15,50 @@ std::string hints_text(const std::map<std::string, std::string>& hints) {
   return text;
 }
 
+namespace {
+
+std::string text_of(const ManagerOptions& options) {
+  const auto& mpi_io = options.mpi_io;
+  if (options.writer == Writer::posix) return "posix";
+  return cat(options.writer == Writer::mpi_io ? cat("mpi_io, ", mpi_io.files, " files")
+                                              : std::string("hdf5_collective"),
+             ", ", hints_text(mpi_io.hints), mpi_io.read_back ? ", read back" : "");
+}
+
+void require_no_io_ranks(const ManagerOptions& options, const char* writer) {
+  if (options.io_ranks.choice == IoRanks::Choice::everyone) return;
+  throw Error(Code::invalid_argument, cat(writer, " does not go with io ranks"),
+              "the MPI library chooses by itself which ranks touch a file",
+              "Say how many of them with hints of the library, or use Writer::posix.");
+}
+
+void require_datasets(const Job& job) {
+  const auto& options = job.options;
+  constexpr const char* writer = "Writer::hdf5_collective";
+  if (options.format != Format::hdf5) {
+    throw Error(Code::invalid_argument, cat(writer, " cannot write bundles"),
+                "it writes the datasets of HDF5 files",
+                "Set the format to Format::hdf5, or use Writer::mpi_io.");
+  }
+  const auto* datasets = job.group->dataset_files();
+  if (!datasets) {
+    throw Error(Code::unsupported, cat(writer, " needs the ranks of an MPI communicator"),
+                "this group has no HDF5 files that ranks write together",
+                "Make the group with cairn::mpi(), or use Writer::posix: the files are the same.");
+  }
+  require_no_io_ranks(options, writer);
+  datasets->check(options.mpi_io.hints);
+}
+
+}  // namespace
+
 void settle_writer(Job& job) {
   Group& group = *job.group;
   const auto& options = job.options;
-  require_same(
-      group, "the writer",
-      options.writer == Writer::posix
-          ? std::string("posix")
-          : cat("mpi_io, ", options.mpi_io.files, " files, ", hints_text(options.mpi_io.hints),
-                options.mpi_io.read_back ? ", read back" : ""));
+  require_same(group, "the writer", text_of(options));
   job.file_of.clear();
   if (options.writer == Writer::posix || options.read_only) return;
+  if (job.writes_datasets()) return together(group, [&] { require_datasets(job); });
   const auto nodes = all_gather(group, cat(group.node()));
   job.file_of = together(group, [&] {
     const auto* shared = group.shared_files();
@@ -33,11 +67,7 @@ void settle_writer(Job& job) {
                   "this group has no files that ranks write together",
                   "Make the group with cairn::mpi(), or use Writer::posix.");
     }
-    if (options.io_ranks.choice != IoRanks::Choice::everyone) {
-      throw Error(Code::invalid_argument, "Writer::mpi_io does not go with io ranks",
-                  "the MPI library chooses by itself which ranks touch a file",
-                  "Say how many of them with hints of the library, or use Writer::posix.");
-    }
+    require_no_io_ranks(options, "Writer::mpi_io");
     shared->check(options.mpi_io.hints);
     std::vector<int> node_of_rank;
     for (const auto& node : nodes) node_of_rank.push_back(std::stoi(node));

@@ -1,0 +1,211 @@
+// Every rank makes the same calls of HDF5 in the same order. What a rank must have before a
+// collective transfer it gets by itself; then all ranks agree on whether each of them has it, since
+// one that stayed away would leave the others waiting inside of HDF5. A transfer that fails on one
+// rank only does just that (libhdf5 leaves out calls of MPI then): the rank waits a while for word
+// of the others, and if none comes says that the ranks are lost to each other.
+#include "mpi/mpi_datasets.hpp"
+
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/text.hpp"
+#include "cairn/error.hpp"
+#include "cairn/log.hpp"
+#include "format/hdf5/library.hpp"
+#include "mpi/mpi_check.hpp"
+#include "mpi/mpi_info.hpp"
+
+namespace cairn {
+namespace {
+
+using hdf5::check;
+using hdf5::failure;
+using hdf5::Handle;
+using hdf5::Session;
+
+// What one transfer needs.
+struct Transfer {
+  hid_t dataset = H5I_INVALID_HID;
+  Handle type, file_space, memory_space;
+};
+
+class MpiDatasetFile final : public DatasetFile {
+ public:
+  MpiDatasetFile(hid_t file, std::filesystem::path path, MPI_Comm communicator, int rank)
+      : file_(file), path_(std::move(path)), communicator_(communicator), rank_(rank) {}
+  ~MpiDatasetFile() override {
+    if (file_ < 0) return;
+    log(LogLevel::warning, cat("rank ", rank_, " lets go of ", path_.string(),
+                               " without closing it, which all ranks would have to do"));
+  }
+
+  void write_all(const std::string& dataset, std::span<const Block> blocks,
+                 const std::byte* bytes) override {
+    const Session session;
+    const auto what = cat("dataset '", dataset, "' cannot be written to ", path_.string());
+    Transfer transfer;
+    agree(what, [&] { transfer = prepare(dataset, blocks, what); });
+    // HDF5 wants an address also for nothing.
+    const std::byte nothing{};
+    std::optional<Error> failed;
+    if (H5Dwrite(transfer.dataset, transfer.type.get(), transfer.memory_space.get(),
+                 transfer.file_space.get(), collective_.get(),
+                 blocks.empty() ? &nothing : bytes) < 0) {
+      failed = placed(failure(what, Code::io));
+    }
+    meet(failed);
+  }
+
+  void flush() override {
+    const Session session;
+    if (H5Fflush(file_, H5F_SCOPE_GLOBAL) < 0) {
+      throw placed(failure(cat(path_.string(), " cannot be flushed"), Code::io));
+    }
+  }
+
+  void close() override {
+    const Session session;
+    datasets_.clear();
+    collective_ = {};
+    if (H5Fclose(std::exchange(file_, H5I_INVALID_HID)) < 0) {
+      throw placed(failure(cat(path_.string(), " cannot be closed"), Code::io));
+    }
+  }
+
+ private:
+  // The same on all ranks, as are the calls.
+  static constexpr std::size_t most_datasets = 64;
+  static constexpr double patience_seconds = 20;
+
+  Error placed(Error error) const { return error.at(path_.string()).on_rank(rank_); }
+
+  // After a transfer. Only a rank that failed must not wait for ever.
+  void meet(const std::optional<Error>& failed) const {
+    MPI_Request request = MPI_REQUEST_NULL;
+    check_mpi(MPI_Ibarrier(communicator_, &request), "MPI_Ibarrier", rank_);
+    if (!failed) return check_mpi(MPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait", rank_);
+    const double until = MPI_Wtime() + patience_seconds;
+    for (int done = 0; !done;) {
+      check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test", rank_);
+      if (done || MPI_Wtime() < until) continue;
+      throw placed(Error(Code::communication, failed->problem(),
+                         cat(failed->reason(), "; the other ranks wait for this one in libhdf5"),
+                         "End the job. Writer::posix has no such transfers."));
+    }
+    throw Error(*failed);
+  }
+
+  template <class F>
+  void agree(const std::string& what, F&& function) const {
+    std::optional<Error> failed;
+    try {
+      function();
+    } catch (const Error& error) {
+      failed = placed(error);
+    } catch (const std::exception& error) {
+      failed = placed(Error(Code::io, what, error.what()));
+    }
+    int good = !failed, all_good = 0;
+    check_mpi(MPI_Allreduce(&good, &all_good, 1, MPI_INT, MPI_MIN, communicator_), "MPI_Allreduce",
+              rank_);
+    if (failed) throw Error(*failed);
+    if (!all_good) throw placed(Error(Code::io, what, "another rank cannot take part"));
+  }
+
+  Transfer prepare(const std::string& name, std::span<const Block> blocks,
+                   const std::string& what) {
+    if (collective_.get() < 0) {
+      Handle list(H5Pcreate(H5P_DATASET_XFER), H5Pclose, what, Code::io);
+      check(H5Pset_dxpl_mpio(list.get(), H5FD_MPIO_COLLECTIVE), what.c_str(), Code::io);
+      collective_ = std::move(list);
+    }
+    Transfer transfer;
+    transfer.dataset = open_dataset(name, what);
+    // No conversion: HDF5 would go on with independent transfers.
+    transfer.type = {H5Dget_type(transfer.dataset), H5Tclose, what, Code::io};
+    transfer.file_space = {H5Dget_space(transfer.dataset), H5Sclose, what, Code::io};
+    const auto space = transfer.file_space.get();
+    hsize_t elements = 0;
+    const auto dimensions =
+        static_cast<std::size_t>(check(H5Sget_simple_extent_ndims(space), what.c_str(), Code::io));
+    bool first = true;
+    for (const auto& [start, extent] : blocks) {
+      if (start.size() != dimensions || extent.size() != dimensions) {
+        throw Error(Code::internal, what,
+                    cat("it has ", dimensions, " dimensions, a block of it ", start.size()));
+      }
+      hsize_t count = 1;
+      for (const auto one : extent) count *= static_cast<hsize_t>(one);
+      elements += count;
+      if (dimensions == 0) continue;  // all is selected
+      const std::vector<hsize_t> from(start.begin(), start.end());
+      const std::vector<hsize_t> counts(extent.begin(), extent.end());
+      check(H5Sselect_hyperslab(space, first ? H5S_SELECT_SET : H5S_SELECT_OR, from.data(), nullptr,
+                                counts.data(), nullptr),
+            what.c_str(), Code::io);
+      first = false;
+    }
+    const hsize_t extent = elements > 0 ? elements : 1;
+    transfer.memory_space = {H5Screate_simple(1, &extent, nullptr), H5Sclose, what, Code::io};
+    if (elements == 0) {
+      check(H5Sselect_none(space), what.c_str(), Code::io);
+      check(H5Sselect_none(transfer.memory_space.get()), what.c_str(), Code::io);
+    }
+    return transfer;
+  }
+
+  hid_t open_dataset(const std::string& name, const std::string& what) {
+    const auto there = datasets_.find(name);
+    if (there != datasets_.end()) return there->second.get();
+    if (datasets_.size() >= most_datasets) datasets_.clear();
+    Handle dataset(H5Dopen2(file_, name.c_str(), H5P_DEFAULT), H5Dclose, what, Code::io);
+    return datasets_.emplace(name, std::move(dataset)).first->second.get();
+  }
+
+  hid_t file_;
+  std::filesystem::path path_;
+  MPI_Comm communicator_;
+  int rank_;
+  Handle collective_;
+  std::map<std::string, Handle> datasets_;
+};
+
+Handle access_list(MPI_Comm communicator, MPI_Info info) {
+  const char* what = "HDF5 cannot be told to use MPI-IO";
+  Handle list(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, what, Code::io);
+  // It takes duplicates of both.
+  check(H5Pset_fapl_mpio(list.get(), communicator, info), what, Code::io);
+  check(H5Pset_libver_bounds(list.get(), H5F_LIBVER_V18, H5F_LIBVER_V110), what, Code::io);
+  check(H5Pset_fclose_degree(list.get(), H5F_CLOSE_STRONG), what, Code::io);
+  // Collective metadata stays off. HDF5 1.10.5 to 1.10.8 read it wrongly. Nothing of it is written
+  // here, and with collective writes a flush would transfer even that: where one rank's disk is
+  // broken, closing then ends half way there, and the other ranks wait.
+  return list;
+}
+
+}  // namespace
+
+void MpiDatasets::check(const Hints& hints) const { files_.check(hints); }
+
+std::unique_ptr<DatasetFile> MpiDatasets::open(const std::filesystem::path& path,
+                                               const Hints& hints) {
+  const Session session;
+  const Info info(hints, rank_);
+  const auto list = access_list(communicator_, info.get());
+  const auto file = H5Fopen(path.c_str(), H5F_ACC_RDWR, list.get());
+  std::optional<Error> failed;
+  if (file < 0) {
+    failed = failure(cat("HDF5 cannot open ", path.string()), Code::io);
+  }
+  int good = file >= 0, all_good = 0;
+  check_mpi(MPI_Allreduce(&good, &all_good, 1, MPI_INT, MPI_MIN, communicator_), "MPI_Allreduce",
+            rank_);
+  if (all_good) return std::make_unique<MpiDatasetFile>(file, path, communicator_, rank_);
+  // Where it is open it stays so: only all ranks together could close it.
+  if (!failed) failed = Error(Code::io, cat("HDF5 cannot open ", path.string()), "on another rank");
+  throw Error(*failed).at(path.string()).on_rank(rank_);
+}
+
+}  // namespace cairn

@@ -1,0 +1,25 @@
+#pragma once
+/// HDF5 files that the ranks of a communicator write through libhdf5's MPI-IO driver.
+#include <mpi.h>
+
+#include "cairn/dataset_files.hpp"
+#include "mpi/mpi_files.hpp"
+
+namespace cairn {
+
+class MpiDatasets final : public DatasetFiles {
+ public:
+  /// Both outlive it.
+  MpiDatasets(MPI_Comm communicator, int rank, const MpiFiles& files)
+      : communicator_(communicator), rank_(rank), files_(files) {}
+
+  void check(const Hints& hints) const override;
+  std::unique_ptr<DatasetFile> open(const std::filesystem::path& path, const Hints& hints) override;
+
+ private:
+  [[maybe_unused]] MPI_Comm communicator_;
+  [[maybe_unused]] int rank_;
+  [[maybe_unused]] const MpiFiles& files_;
+};
+
+}  // namespace cairn

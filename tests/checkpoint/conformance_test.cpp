@@ -1,0 +1,105 @@
+// The conformance suite on ranks of one process: threads on a disk in memory and on a real one, and
+// a single rank without any.
+#include "support/conformance.hpp"
+#include "group/threads.hpp"
+#include "io/temporary_directory.hpp"
+#include "support/sharing_group.hpp"
+
+namespace cairn::test {
+namespace {
+
+class OneProcess : public Launcher {
+ public:
+  explicit OneProcess(const Combination& combination) : shares_(combination.needs & shared_files) {}
+  void once(const std::function<void()>& function) override { function(); }
+
+ protected:
+  // What MPI-IO is to processes.
+  std::shared_ptr<Group> with_files(std::shared_ptr<Group> group) {
+    if (!shares_) return group;
+    return std::make_shared<SharingGroup>(std::move(group), files());
+  }
+
+ private:
+  bool shares_;
+};
+
+class InMemory : public OneProcess {
+ public:
+  using OneProcess::OneProcess;
+  void new_disk() override { disk_ = std::make_shared<io::MemoryFileSystem>(); }
+  std::shared_ptr<io::FileSystem> files() override { return disk_; }
+  std::filesystem::path directory() override { return "/run"; }
+  io::MemoryFileSystem* memory() override { return disk_.get(); }
+
+ private:
+  std::shared_ptr<io::MemoryFileSystem> disk_;
+};
+
+// The order in which threads go on is a function of the number of the run.
+class ThreadsInMemory : public InMemory {
+ public:
+  using InMemory::InMemory;
+  void run(int ranks, const testing::RankBody& body) override {
+    run_threads(ranks, [&](auto group) { body(with_files(group)); },
+                {.seed = ++seed_, .ranks_per_node = 2});
+  }
+  std::vector<int> counts() const override { return {1, 3, 7}; }
+  std::vector<std::pair<int, int>> pairs() const override {
+    std::vector<std::pair<int, int>> all;
+    for (int n = 1; n <= 7; ++n) {
+      for (int m = 1; m <= 7; ++m) all.emplace_back(n, m);
+    }
+    return all;
+  }
+  unsigned rounds() const override { return 8; }
+
+ private:
+  unsigned seed_ = 0;
+};
+
+// All at once, on files of the operating system.
+class ThreadsOnFiles : public OneProcess {
+ public:
+  using OneProcess::OneProcess;
+  void new_disk() override { disk_ = std::make_unique<TemporaryDirectory>(place_for_files()); }
+  std::shared_ptr<io::FileSystem> files() override { return io::posix_file_system(); }
+  std::filesystem::path directory() override { return disk_->path(); }
+  void run(int ranks, const testing::RankBody& body) override {
+    run_threads(ranks, [&](auto group) { body(with_files(group)); });
+  }
+  std::vector<int> counts() const override { return {3}; }
+  std::vector<std::pair<int, int>> pairs() const override { return {{3, 5}, {6, 2}, {7, 7}}; }
+  unsigned rounds() const override { return 1; }
+
+ private:
+  std::unique_ptr<TemporaryDirectory> disk_;
+};
+
+class Serial : public InMemory {
+ public:
+  using InMemory::InMemory;
+  void run(int ranks, const testing::RankBody& body) override {
+    ASSERT_EQ(ranks, 1);
+    body(with_files(serial_group()));
+  }
+  std::vector<int> counts() const override { return {1}; }
+  std::vector<std::pair<int, int>> pairs() const override {
+    return std::vector<std::pair<int, int>>(8, {1, 1});
+  }
+  unsigned rounds() const override { return 4; }
+};
+
+template <class T>
+LauncherKind kind(const char* name) {
+  return {name, shared_files, [](const Combination& one) { return std::make_unique<T>(one); }};
+}
+
+}  // namespace
+
+std::vector<LauncherKind> launcher_kinds() {
+  return {kind<ThreadsInMemory>("threads_in_memory"), kind<ThreadsOnFiles>("threads_on_files"),
+          kind<Serial>("one_rank")};
+}
+
+}  // namespace cairn::test

@@ -1,0 +1,150 @@
+#pragma once
+/// One suite for every way to save: format, writer and group. The tests are in conformance_*.cpp;
+/// what they run on is the table of combinations in conformance.cpp, in which a new format or
+/// writer is one line, times the launchers of the program that links them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/text.hpp"
+#include "cairn/checkpoint_manager.hpp"
+#include "group/collectives.hpp"
+#include "io/memory.hpp"
+#include "support/group_kit.hpp"
+#include "support/sample_state.hpp"
+
+namespace cairn::test {
+
+enum Needs : unsigned {
+  nothing_special = 0,
+  shared_files = 1,  ///< a group whose ranks write files together
+  processes = 2,     ///< MPI itself: no double of it will do
+  libhdf5 = 4
+};
+
+/// A way to save. What it saves is restored by any manager.
+struct Combination {
+  std::string name;
+  std::function<void(ManagerOptions&)> choose;
+  unsigned needs = nothing_special;
+};
+const std::vector<Combination>& combinations();
+
+/// A way to have ranks, and a disk that all of them see. In a program of several processes each of
+/// them makes the same calls.
+class Launcher {
+ public:
+  virtual ~Launcher() = default;
+  /// An empty disk; the members below are about the last one.
+  virtual void new_disk() = 0;
+  virtual std::shared_ptr<io::FileSystem> files() = 0;
+  virtual std::filesystem::path directory() = 0;
+  virtual io::MemoryFileSystem* memory() { return nullptr; }  ///< the disk, where it is in memory
+  virtual void run(int ranks, const testing::RankBody& body) = 0;
+  /// In one process, while the others wait.
+  virtual void once(const std::function<void()>& function) = 0;
+
+  /// What is worth trying here: rank counts, pairs of them for N → M, and how many random cases of
+  /// what is cheap.
+  virtual std::vector<int> counts() const = 0;
+  virtual std::vector<std::pair<int, int>> pairs() const = 0;
+  virtual unsigned rounds() const = 0;
+};
+
+/// Where directories of the operating system go: into memory if it has such a place. The suite is
+/// about contents; each fsync of a real disk would cost more than all else.
+std::filesystem::path place_for_files();
+
+/// A kind of launcher, as the program defines them.
+struct LauncherKind {
+  std::string name;
+  unsigned serves;  ///< of Needs; libhdf5 is the build's affair
+  std::function<std::unique_ptr<Launcher>(const Combination&)> make;
+};
+std::vector<LauncherKind> launcher_kinds();
+
+struct ConformanceCase {
+  Combination combination;
+  LauncherKind kind;
+};
+std::vector<ConformanceCase> conformance_cases();
+inline void PrintTo(const ConformanceCase& one, std::ostream* out) {
+  *out << one.combination.name << " on " << one.kind.name;
+}
+
+/// A state of every kind of tensor, some larger than a chunk, in random boxes that depend on the
+/// number of ranks only. Its values are a function of the version.
+class Fields {
+ public:
+  Fields(const Group& group, std::uint64_t version);
+  State& state() { return data_.state(); }
+  void poison();
+  /// "" or what is not as in this version.
+  std::string check(std::uint64_t version) const;
+
+  /// Bytes that only a file with the data of this version has.
+  static std::string pattern(std::uint64_t version);
+
+ private:
+  static std::vector<std::string> words(std::uint64_t version);
+  SampleState data_;
+  std::vector<std::string> words_;
+};
+
+/// What a call throws, which must be the same on all ranks; nothing if it throws nowhere.
+template <class F>
+std::optional<Error> error_of_all(Group& group, F&& call) {
+  const auto error = testing::error_of(call);
+  const auto texts =
+      all_gather(group, error ? cat(code_name(error->code()), ": ", error->what()) : "no error");
+  EXPECT_THAT(texts, ::testing::Each(texts.front()));
+  return error;
+}
+
+/// "" if the error is of one of these codes and its text contains the words.
+std::string unlike(const std::optional<Error>& error, const std::vector<Code>& codes,
+                   const std::string& words = "");
+
+class Conformance : public ::testing::TestWithParam<ConformanceCase> {
+ protected:
+  void SetUp() override;
+  void TearDown() override;
+
+  ManagerOptions saving() const;   ///< as the combination chooses
+  ManagerOptions reading() const;  ///< a manager that knows of no choice and changes nothing
+  std::filesystem::path directory() const { return launcher_->directory(); }
+  /// One of the rank counts, for what takes many turns.
+  int some_ranks() const;
+
+  /// The body of each rank says what is wrong, or throws. `what` goes to the failure.
+  using Body = std::function<std::string(std::shared_ptr<Group>)>;
+  void on(int ranks, const std::string& what, const Body& body) const;
+  /// All ranks save this version of Fields as a step.
+  void save(int ranks, std::int64_t step, std::uint64_t version) const;
+  /// Expects that the newest step is this one, with the values of that version.
+  void expect_latest(int ranks, std::int64_t step, std::uint64_t version,
+                     const std::string& what) const;
+  /// Expects that each byte of a step is in order.
+  void expect_whole(std::int64_t step, const std::string& what) const;
+  std::filesystem::path prefix(std::int64_t step) const;
+  /// The files of a step, ascending.
+  std::vector<std::filesystem::path> files_of(std::int64_t step) const;
+  std::string bytes_of(const std::filesystem::path&) const;
+  void replace(const std::filesystem::path&, const std::string& bytes) const;
+
+  std::unique_ptr<Launcher> launcher_;
+
+ private:
+  std::int64_t open_before_ = 0;
+};
+
+}  // namespace cairn::test

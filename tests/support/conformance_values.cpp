@@ -1,0 +1,237 @@
+// Conformance: every element comes back, bit by bit, on any number of ranks.
+#include "cairn/bundle.hpp"
+#include "cairn/ragged.hpp"
+#include "support/conformance.hpp"
+#include "support/n_to_m.hpp"
+#include "support/ragged_case.hpp"
+
+namespace cairn::test {
+namespace {
+
+using Boxes = std::vector<std::vector<Box>>;
+
+std::string pair_text(std::pair<int, int> pair, unsigned seed) {
+  return cat(pair.first, " to ", pair.second, " ranks, seed ", seed);
+}
+
+TEST_P(Conformance, AnyRanksToAnyOthers) {
+  unsigned seed = 0;
+  for (const auto& [n, m] : launcher_->pairs()) {
+    const auto what = pair_text({n, m}, ++seed);
+    launcher_->new_disk();
+    NToMCase one(n, m, seed);
+    if (seed % 3 == 1) one.storage = Storage::dense;
+    on(n, what, [&](auto group) {
+      one.save(group, directory(), saving());
+      return "";
+    });
+    expect_whole(7, what);
+    // Also by one that owns the directory, as the next job of a run does.
+    auto options = seed % 2 == 0 ? reading() : saving();
+    on(m, what, [&](auto group) { return one.restore(group, directory(), options); });
+    if (HasFailure()) return;
+  }
+}
+
+TEST_P(Conformance, EachDType) {
+  std::vector<Sample> samples;
+  for (int number = 1; number <= 33; ++number) {
+    const auto dtype = dtype_from_number(number);
+    if (!dtype || dtype_size(*dtype) == 0) continue;
+    samples.push_back({cat("all/", dtype_name(*dtype)), *dtype, {7, 5}});
+  }
+  ASSERT_EQ(samples.size(), 30U);
+  // The boxes of all samples on some ranks, dealt anew for each purpose.
+  const auto fill = [&](SampleState& mine, const Group& group, unsigned seed) {
+    std::mt19937 random(seed);
+    int style = 0;
+    for (const auto& sample : samples) {
+      const auto boxes = deal(guillotine(sample.shape, 5, random), group.size(), false, random);
+      mine.add(sample, boxes[static_cast<std::size_t>(group.rank())], style++ % 3);
+    }
+  };
+  const auto counts = launcher_->counts();
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    const int n = counts[i], m = counts[(i + 1) % counts.size()];
+    const auto what = pair_text({n, m}, 1);
+    launcher_->new_disk();
+    on(n, what, [&](auto group) {
+      SampleState mine(3);
+      fill(mine, *group, 1);
+      mine.fill();
+      CheckpointManager(group, directory(), saving()).save(1, mine.state());
+      return "";
+    });
+    expect_whole(1, what);
+    on(m, what, [&](auto group) -> std::string {
+      SampleState mine(3);
+      fill(mine, *group, 2);
+      CheckpointManager manager(group, directory(), reading());
+      const auto contents = manager.open(1);
+      for (const auto& sample : samples) {
+        const auto* tensor = contents.find(sample.key);
+        if (!tensor) return sample.key + " is missing";
+        if (tensor->dtype != sample.dtype) return sample.key + " has another dtype";
+        if (tensor->shape != sample.shape) return sample.key + " has another shape";
+      }
+      manager.restore(1, mine.state());
+      return mine.check(3);
+    });
+  }
+}
+
+TEST_P(Conformance, StringsScalarsAndTensorsWithoutElements) {
+  const std::vector<std::string> words{"", std::string("a\0b\0", 4), "caf\xc3\xa9", "\xff\xfe",
+                                       std::string(100000, 'x')};
+  struct Mine {
+    std::vector<std::string> words, none;
+    std::string alone = "one\n";
+    double scalar = -0.0;
+    std::int64_t step = 3;
+    bool flag = true;
+    std::complex<float> z{1, -2};
+    float nobody = 0;
+    State state;
+  };
+  for (const int n : launcher_->counts()) {
+    launcher_->new_disk();
+    on(n, cat(n, " ranks"), [&](auto group) -> std::string {
+      const int last = group->size() - 1;
+      Mine one, two;
+      one.words = words;
+      if (group->rank() == last) one.state.add("only/words", one.words);
+      for (auto* mine : {&one, &two}) {
+        mine->state.add("alone", mine->alone).add("none", mine->none);
+        mine->state.add("x/scalar", mine->scalar).add("step", mine->step);
+        mine->state.add("flag", mine->flag).add("z", mine->z);
+        mine->state.add("empty", slice(&mine->nobody, {0}, {0}, {0}));
+        mine->state.add("x/empty", slice(&mine->nobody, {3, 0, 2}, {0, 0, 0}, {3, 0, 2}));
+      }
+      CheckpointManager manager(group, directory(), saving());
+      manager.save(1, one.state);
+      two.words.resize(words.size());
+      two.alone = "", two.scalar = 1, two.step = 0, two.flag = false, two.z = {};
+      if (group->rank() == 0) two.state.add("only/words", two.words);
+      manager.restore(1, two.state);
+      if (group->rank() == 0 && two.words != words) return "the words differ";
+      if (two.alone != "one\n" || two.step != 3 || !two.flag || two.z != one.z) return "a scalar";
+      if (!std::signbit(two.scalar)) return "the sign of zero";
+      const auto contents = manager.open(1);
+      const auto* empty = contents.find("x/empty");
+      return empty && empty->shape == Dims{3, 0, 2} ? "" : "the tensor without elements";
+    });
+    expect_whole(1, cat(n, " ranks"));
+  }
+}
+
+// Rows in turn, as patches with halos; restored as columns that are stored by columns.
+TEST_P(Conformance, PatchesHalosAndStrides) {
+  const Sample sample{"field", DType::float64, {21, 40}};
+  for (const int n : launcher_->counts()) {
+    launcher_->new_disk();
+    on(n, cat(n, " ranks"), [&](auto group) {
+      SampleState mine(5), columns(5);
+      std::vector<Box> rows;
+      for (std::int64_t r = group->rank(); r < 21; r += group->size()) {
+        rows.push_back({{r, 0}, {1, 40}});
+      }
+      mine.add(sample, rows, 1);
+      mine.fill();
+      CheckpointManager manager(group, directory(), saving());
+      manager.save(1, mine.state());
+      const std::int64_t begin = group->rank() * 40 / group->size();
+      const std::int64_t end = (group->rank() + 1) * 40 / group->size();
+      columns.add(sample, {{{0, begin}, {21, end - begin}}}, 2);
+      manager.restore(1, columns.state());
+      if (const auto wrong = columns.check(5); !wrong.empty()) return wrong;
+      mine.poison();
+      manager.restore(1, mine.state());
+      return mine.check(5);
+    });
+    expect_whole(1, cat(n, " ranks"));
+  }
+}
+
+TEST_P(Conformance, RanksWithNothing) {
+  const Sample sample{"u", DType::int32, {50, 30}};
+  for (const int n : launcher_->counts()) {
+    for (const int who : {0, n - 1}) {
+      const auto what = cat("rank ", who, " of ", n, " has everything");
+      launcher_->new_disk();
+      on(n, what, [&](auto group) -> std::string {
+        SampleState mine(1), none(1), wanted(1);
+        mine.add(sample, {Box::whole(sample.shape)}, 0);
+        mine.fill();
+        CheckpointManager manager(group, directory(), saving());
+        manager.save(1, group->rank() == who ? mine.state() : none.state());
+        mine.poison();
+        manager.restore(1, group->rank() == n - 1 - who ? mine.state() : none.state());
+        if (group->rank() == n - 1 - who) {
+          if (const auto wrong = mine.check(1); !wrong.empty()) return wrong;
+        }
+        const std::int64_t begin = group->rank() * 50 / n, end = (group->rank() + 1) * 50 / n;
+        wanted.add(sample, {{{begin, 0}, {end - begin, 30}}}, 0);
+        manager.restore(1, wanted.state());
+        return wanted.check(1);
+      });
+      expect_whole(1, what);
+    }
+  }
+}
+
+TEST_P(Conformance, RaggedAndRankPrivate) {
+  unsigned seed = 0;
+  for (const auto& [n, m] : launcher_->pairs()) {
+    if (++seed > 4 * launcher_->rounds()) break;
+    const auto what = pair_text({n, m}, seed);
+    launcher_->new_disk();
+    const RaggedCase one(n, m, seed);
+    on(n, what, [&](auto group) {
+      one.save(group, directory(), saving());
+      return "";
+    });
+    expect_whole(1, what);
+    on(m, what, [&](auto group) { return one.restore(group, directory(), reading()); });
+  }
+}
+
+// A shard for each slice, the last ones first.
+class Backwards : public ShardingCallback {
+ public:
+  std::string description() const override { return "each slice alone, backwards"; }
+  std::optional<std::string> parameters() const override { return ""; }
+  std::vector<Shard> operator()(const std::vector<ShardableTensor>& tensors) const override {
+    std::vector<Shard> shards;
+    for (auto tensor = tensors.rbegin(); tensor != tensors.rend(); ++tensor) {
+      add_to(shards.emplace_back(), *tensor);
+    }
+    return shards;
+  }
+};
+
+TEST_P(Conformance, Policies) {
+  const std::shared_ptr<const ShardingCallback> policies[] = {
+      std::make_shared<MaxShardSizePolicy>(1700), std::make_shared<Backwards>()};
+  for (const auto& policy : policies) {
+    for (const int n : launcher_->counts()) {
+      const auto what = cat(policy->description(), ", ", n, " ranks");
+      launcher_->new_disk();
+      on(n, what, [&](auto group) -> std::string {
+        Fields mine(*group, 1);
+        auto options = saving();
+        options.policy = policy;
+        CheckpointManager manager(group, directory(), options);
+        manager.save(1, mine.state());
+        const auto contents = manager.open(1);
+        return contents.meta && contents.meta->policy == policy->description()
+                   ? ""
+                   : "the policy's description is not stored";
+      });
+      expect_whole(1, what);
+      expect_latest(launcher_->counts().front(), 1, 1, what);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace cairn::test
