@@ -107,6 +107,8 @@ function(cairn_mpi_launcher command_variable environment_variable)
     string(REGEX MATCHALL "[A-Za-z_0-9]+=[^ ]*" assignments "${line}")
     list(APPEND environment ${assignments})
   endforeach()
+  # There are more ranks than cores: those that wait let the others go on.
+  list(APPEND environment OMPI_MCA_mpi_yield_when_idle=1)
   if(CAIRN_SANITIZE)
     # MPI libraries keep memory to the end.
     list(APPEND environment "ASAN_OPTIONS=detect_leaks=0")
