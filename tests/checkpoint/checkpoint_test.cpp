@@ -39,11 +39,11 @@ class Faces : public ::testing::TestWithParam<int> {
 INSTANTIATE_TEST_SUITE_P(Ranks, Faces, ::testing::Values(1, 3));
 
 // One row a rank, of [ranks 2].
-struct Rows {
+struct SavedRows {
   std::vector<double> row;
   std::int64_t epoch = 0;
   State state;
-  Rows(const Group& group, double value, std::int64_t epoch)
+  SavedRows(const Group& group, double value, std::int64_t epoch)
       : row{value + group.rank(), -value}, epoch(epoch) {
     state.add("u", slice(row.data(), {group.size(), 2}, {group.rank(), 0}, {1, 2}));
     state.add("epoch", this->epoch);
@@ -52,7 +52,7 @@ struct Rows {
 
 TEST_P(Faces, SaveNumbersAndKeepsTheStateFile) {
   on_ranks([&](std::shared_ptr<Group> group) {
-    Rows rows(*group, 10, 1);
+    SavedRows rows(*group, 10, 1);
     Checkpoint checkpoint(group, rows.state, options_);
     EXPECT_EQ(checkpoint.save("/run/ckpt"), "/run/ckpt-1");
     rows.row[0] += 100, rows.epoch = 2;
@@ -60,7 +60,7 @@ TEST_P(Faces, SaveNumbersAndKeepsTheStateFile) {
     EXPECT_EQ(checkpoint.save_counter(), 2);
     EXPECT_EQ(latest_checkpoint(group, "/run", files_), "/run/ckpt-2");
 
-    Rows again(*group, 0, 0);
+    SavedRows again(*group, 0, 0);
     Checkpoint other(group, again.state, options_);
     auto status = other.restore("/run/ckpt-2");
     status.assert_consumed().assert_existing_objects_matched().assert_nontrivial_match();
@@ -77,7 +77,7 @@ TEST_P(Faces, SaveNumbersAndKeepsTheStateFile) {
 
 TEST_P(Faces, ANewRunGoesOnNumberingAndDoesNotOverwriteBlindly) {
   on_ranks([&](std::shared_ptr<Group> group) {
-    Rows rows(*group, 1, 1);
+    SavedRows rows(*group, 1, 1);
     std::optional<Checkpoint> checkpoint(std::in_place, group, rows.state, options_);
     checkpoint->save("/run/ckpt");
     checkpoint.emplace(group, rows.state, options_);
@@ -90,11 +90,11 @@ TEST_P(Faces, ANewRunGoesOnNumberingAndDoesNotOverwriteBlindly) {
 
 TEST_P(Faces, AReturnToAnEarlierOneFreesTheNumbersBehindIt) {
   on_ranks([&](std::shared_ptr<Group> group) {
-    Rows rows(*group, 1, 1);
+    SavedRows rows(*group, 1, 1);
     Checkpoint checkpoint(group, rows.state, options_);
     for (rows.epoch = 1; rows.epoch <= 3; ++rows.epoch) checkpoint.save("/run/ckpt");
     // As after a job that died once 2 and 3 were complete: 1 is what this one goes on from.
-    Rows again(*group, 0, 0);
+    SavedRows again(*group, 0, 0);
     Checkpoint other(group, again.state, options_);
     checkpoint = Checkpoint(group, rows.state, options_);  // gives the directory up
     other.restore("/run/ckpt-1").assert_consumed();
@@ -108,7 +108,7 @@ TEST_P(Faces, AReturnToAnEarlierOneFreesTheNumbersBehindIt) {
 
 TEST_P(Faces, OneNameNumberedAndNot) {
   on_ranks([&](std::shared_ptr<Group> group) {
-    Rows rows(*group, 1, 1);
+    SavedRows rows(*group, 1, 1);
     Checkpoint checkpoint(group, rows.state, options_);
     EXPECT_EQ(checkpoint.save("/run/ckpt"), "/run/ckpt-1");
     EXPECT_EQ(checkpoint.write("/run/ckpt"), "/run/ckpt");
@@ -120,7 +120,7 @@ TEST_P(Faces, OneNameNumberedAndNot) {
 TEST_P(Faces, OptionsThatDifferBetweenRanksAreOneError) {
   on_ranks([&](std::shared_ptr<Group> group) {
     if (group->size() == 1) return;
-    Rows rows(*group, 1, 1);
+    SavedRows rows(*group, 1, 1);
     Checkpoint checkpoint(group, rows.state, options_);
     checkpoint.write("/run/x");
     RestoreOptions restore;
@@ -131,13 +131,13 @@ TEST_P(Faces, OptionsThatDifferBetweenRanksAreOneError) {
 
 TEST_P(Faces, WriteReplacesAndTouchesNothingElse) {
   on_ranks([&](std::shared_ptr<Group> group) {
-    Rows rows(*group, 1, 1);
+    SavedRows rows(*group, 1, 1);
     Checkpoint checkpoint(group, rows.state, options_);
     EXPECT_EQ(checkpoint.write("/run/best"), "/run/best");
     rows.epoch = 7;
     EXPECT_EQ(checkpoint.write("/run/best"), "/run/best");
     EXPECT_EQ(checkpoint.save_counter(), 0);
-    Rows again(*group, 0, 0);
+    SavedRows again(*group, 0, 0);
     Checkpoint(group, again.state, options_).read("/run/best").assert_consumed();
     EXPECT_EQ(again.epoch, 7);
     EXPECT_EQ(again.row, rows.row);
@@ -153,7 +153,7 @@ TEST_P(Faces, WriteReplacesAndTouchesNothingElse) {
 
 TEST_P(Faces, SavesAndExportsShareADirectory) {
   on_ranks([&](std::shared_ptr<Group> group) {
-    Rows rows(*group, 1, 1);
+    SavedRows rows(*group, 1, 1);
     ManagerOptions manager_options;
     manager_options.file_system = files_;
     manager_options.name = "step";
@@ -172,7 +172,7 @@ TEST_P(Faces, SavesAndExportsShareADirectory) {
 
 TEST_P(Faces, WhatIsAddedLaterIsFilledWhenItIsThere) {
   on_ranks([&](std::shared_ptr<Group> group) {
-    Rows rows(*group, 5, 3);
+    SavedRows rows(*group, 5, 3);
     std::vector<float> late{1, 2, 3};
     rows.state.add("late", late);
     rows.state.add("other", rows.epoch);
@@ -214,7 +214,7 @@ TEST_P(Faces, WhatIsAddedLaterIsFilledWhenItIsThere) {
 
 TEST_P(Faces, NothingInCommonIsNoticed) {
   on_ranks([&](std::shared_ptr<Group> group) {
-    Rows rows(*group, 5, 3);
+    SavedRows rows(*group, 5, 3);
     Checkpoint(group, rows.state, options_).write("/run/all");
     std::int64_t unrelated = 1;
     State state;
@@ -228,7 +228,7 @@ TEST_P(Faces, NothingInCommonIsNoticed) {
 
 TEST_P(Faces, SaversRestoreOnceWhateverIsAddedLater) {
   on_ranks([&](std::shared_ptr<Group> group) {
-    Rows rows(*group, 5, 3);
+    SavedRows rows(*group, 5, 3);
     int restored = 0;
     auto options = options_;
     options.savers.push_back({"s", [](const std::string&) { return std::vector<std::string>{}; },
@@ -247,7 +247,7 @@ TEST_P(Faces, SaversRestoreOnceWhateverIsAddedLater) {
 
 TEST_P(Faces, ARenamedKeyIsNotFoundByItsVariablesName) {
   on_ranks([&](std::shared_ptr<Group> group) {
-    Rows rows(*group, 5, 3);
+    SavedRows rows(*group, 5, 3);
     Checkpoint(group, rows.state, options_).write("/run/all");
     std::int64_t age = 44;
     State state;
@@ -265,7 +265,7 @@ TEST_P(Faces, ARenamedKeyIsNotFoundByItsVariablesName) {
 
 TEST_P(Faces, OptionsReachKeysThatComeLater) {
   on_ranks([&](std::shared_ptr<Group> group) {
-    Rows rows(*group, 5, 3);
+    SavedRows rows(*group, 5, 3);
     Checkpoint(group, rows.state, options_).write("/run/all");
     State state;
     Checkpoint checkpoint(group, state, options_);
@@ -282,7 +282,7 @@ TEST_P(Faces, OptionsReachKeysThatComeLater) {
 
 TEST_P(Faces, PathsThatAreNoCheckpoints) {
   on_ranks([&](std::shared_ptr<Group> group) {
-    Rows rows(*group, 5, 3);
+    SavedRows rows(*group, 5, 3);
     Checkpoint checkpoint(group, rows.state, options_);
     checkpoint.save("/run/ckpt");
     EXPECT_CAIRN_ERROR(checkpoint.restore("/run/ckpt-9"), Code::not_found, "/run/ckpt-9");
@@ -318,7 +318,7 @@ TEST_P(Faces, ASavedModelsVariables) {
 
 TEST_P(Faces, AWrongDtypeIsAnErrorAtOnce) {
   on_ranks([&](std::shared_ptr<Group> group) {
-    Rows rows(*group, 5, 3);
+    SavedRows rows(*group, 5, 3);
     Checkpoint(group, rows.state, options_).write("/run/all");
     float epoch = 0;
     State state;

@@ -84,10 +84,10 @@ TEST(IoRanks, DataFilesAreTheSameBytes) {
 }
 
 // A row of doubles a rank.
-struct Rows {
+struct SavedRows {
   std::vector<double> row = std::vector<double>(3000);
   State state;
-  explicit Rows(Group& group) {
+  explicit SavedRows(Group& group) {
     state.add("u", slice(row.data(), {group.size(), 3000}, {group.rank(), 0}, {1, 3000}));
   }
   void fill(double value) { std::fill(row.begin(), row.end(), value); }
@@ -99,7 +99,7 @@ TEST(IoRanks, EveryIoRankHasItsPart) {
   options.file_system = disk;
   options.io_ranks = IoRanks::one_a_node();
   on_ranks(6, 2, [&](auto group) {
-    Rows rows(*group);
+    SavedRows rows(*group);
     rows.fill(group->rank());
     std::vector<std::string> texts{"a", "", std::string(9000, 'c'), "d"};
     const auto right = texts;
@@ -130,7 +130,7 @@ TEST(IoRanks, OnlyTheyCheckASaveThatIsCompleted) {
   options.file_system = disk;
   options.io_ranks = IoRanks::count(2);
   const auto body = [&](auto group) {
-    Rows rows(*group);
+    SavedRows rows(*group);
     rows.fill(group->rank());
     {
       CheckpointManager manager(group, "/run", options);
@@ -162,7 +162,7 @@ TEST(IoRanks, OnlyTheyCheckASaveThatIsCompleted) {
 TEST(IoRanks, OfCheckpointAndShardedSave) {
   auto disk = std::make_shared<WatchedDisk>();
   on_ranks(4, 0, [&](auto group) {
-    Rows rows(*group);
+    SavedRows rows(*group);
     rows.fill(1 + group->rank());
     CheckpointOptions options;
     options.file_system = disk;
@@ -212,7 +212,7 @@ TEST(IoRanks, SaversRunOnEveryRank) {
   };
   options.savers = {{"sample", save, restore}};
   on_ranks(3, 0, [&](auto group) {
-    Rows rows(*group);
+    SavedRows rows(*group);
     rows.fill(5);
     CheckpointManager manager(group, "/run", options);
     manager.save(1, rows.state);

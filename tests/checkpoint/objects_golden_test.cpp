@@ -29,8 +29,8 @@ class GoldenObjects : public testing::TestWithParam<int> {
   }
 
   // This rank's rows of a [4, 3] matrix, under some key.
-  struct Rows {
-    Rows(const Group& group, State& state, const std::string& key)
+  struct SavedRows {
+    SavedRows(const Group& group, State& state, const std::string& key)
         : first(4 * group.rank() / group.size()),
           count(4 * (group.rank() + 1) / group.size() - first) {
       values.resize(static_cast<std::size_t>(3 * count));
@@ -55,7 +55,7 @@ TEST_P(GoldenObjects, KerasByPathAndByName) {
     EXPECT_THAT(whole[3], testing::FloatNear(0.8746827f, 1e-7f));
 
     State state;
-    std::vector<Rows> rows;
+    std::vector<SavedRows> rows;
     rows.reserve(4);
     for (const std::string path :
          {"optimizer/_trainable_variables/0", "model/_functional/_operations/1/_kernel",

@@ -12,7 +12,7 @@
 namespace cairn {
 namespace {
 
-using Kind = TensorDifference::Kind;
+using Differs = TensorDifference::Kind;
 
 Dims index_of(std::int64_t position, const Dims& shape) {
   Dims index;
@@ -146,7 +146,7 @@ std::int64_t stored_bytes(const StoredTensor& tensor) {
 
 bool CheckpointDiff::cannot_tell() const {
   return std::any_of(differences.begin(), differences.end(),
-                     [](const auto& one) { return one.kind == Kind::unreadable; });
+                     [](const auto& one) { return one.kind == Differs::unreadable; });
 }
 
 CheckpointDiff compare(io::FileSystem& files, const CheckpointContents& a,
@@ -158,7 +158,8 @@ CheckpointDiff compare(io::FileSystem& files, const CheckpointContents& a,
     if (const auto* other = b.find(tensor.key))
       total += stored_bytes(tensor) + stored_bytes(*other);
   }
-  const auto add = [&](const std::string& key, Kind kind, std::string what) -> TensorDifference& {
+  const auto add = [&](const std::string& key, Differs kind,
+                       std::string what) -> TensorDifference& {
     result.differences.push_back({});
     auto& one = result.differences.back();
     one.key = key;
@@ -172,22 +173,22 @@ CheckpointDiff compare(io::FileSystem& files, const CheckpointContents& a,
   for (const auto& tensor : a.tensors) {
     const auto* other = b.find(tensor.key);
     if (!other) {
-      add(tensor.key, Kind::only_in_a, describe(tensor));
+      add(tensor.key, Differs::only_in_a, describe(tensor));
       continue;
     }
     if (tensor.dtype != other->dtype) {
-      add(tensor.key, Kind::dtype,
+      add(tensor.key, Differs::dtype,
           cat(dtype_name(tensor.dtype), " and ", dtype_name(other->dtype)));
       continue;
     }
     if (tensor.shape != other->shape) {
-      add(tensor.key, Kind::shape,
+      add(tensor.key, Differs::shape,
           cat(shape_text(tensor.shape), " and ", shape_text(other->shape)));
       continue;
     }
     TensorDifference difference;
     difference.key = tensor.key;
-    difference.kind = Kind::values;
+    difference.kind = Differs::values;
     difference.elements = element_count(tensor.shape);
     const auto whole = Box::whole(tensor.shape);
     try {
@@ -203,7 +204,7 @@ CheckpointDiff compare(io::FileSystem& files, const CheckpointContents& a,
           error.code() != Code::not_found) {
         throw;
       }
-      add(tensor.key, Kind::unreadable, error.what());
+      add(tensor.key, Differs::unreadable, error.what());
       continue;
     }
     ++result.tensors;
@@ -212,7 +213,7 @@ CheckpointDiff compare(io::FileSystem& files, const CheckpointContents& a,
     if (difference.differing > 0) result.differences.push_back(std::move(difference));
   }
   for (const auto& tensor : b.tensors) {
-    if (!a.find(tensor.key)) add(tensor.key, Kind::only_in_b, describe(tensor));
+    if (!a.find(tensor.key)) add(tensor.key, Differs::only_in_b, describe(tensor));
   }
   std::sort(result.differences.begin(), result.differences.end(),
             [](const auto& x, const auto& y) { return x.key < y.key; });
