@@ -18,10 +18,10 @@ std::vector<Story> hdf5_stories() {
     story.format = Format::hdf5;
     all.push_back(story);
   }
-  const auto first = [](Job& job) { job.save(10, 1); };
-  const auto second = [](Job& job) { job.save(20, 2); };
-  const auto over = [](Job& job) { job.save(10, 2); };
-  const auto fails = [](Job& job) { EXPECT_THROW(job.save(20, 2), Error); };
+  const auto first = [](StoryJob& job) { job.save(10, 1); };
+  const auto second = [](StoryJob& job) { job.save(20, 2); };
+  const auto over = [](StoryJob& job) { job.save(10, 2); };
+  const auto fails = [](StoryJob& job) { EXPECT_THROW(job.save(20, 2), Error); };
   const auto other = [&](Story story, Format before, Format now) {
     story.before_format = before;
     story.format = now;
@@ -41,8 +41,8 @@ std::vector<Story> hdf5_stories() {
 
 // The same once more, where ranks write datasets through HDF5, which takes the seal away.
 std::vector<Story> collective_stories() {
-  const auto first = [](Job& job) { job.save(10, 1); };
-  const auto fails = [](Job& job) { EXPECT_THROW(job.save(20, 2), Error); };
+  const auto first = [](StoryJob& job) { job.save(10, 1); };
+  const auto fails = [](StoryJob& job) { EXPECT_THROW(job.save(20, 2), Error); };
   std::vector<Story> all;
   for (auto& story : hdf5_stories()) {
     const bool alike = story.name == "SecondSave" || story.name == "Overwrite" ||

@@ -49,15 +49,15 @@ inline RegisteredSaver sample_saver(std::shared_ptr<io::MemoryFileSystem> disk) 
 }
 
 // A state all of whose elements are the stamp of one save.
-struct Job {
+struct StoryJob {
   std::shared_ptr<Group> group;
   CheckpointManager manager;
   std::int64_t stamp = 0;
   std::vector<double> row;
   State state;
 
-  Job(std::shared_ptr<Group> g, const ManagerOptions& options, std::int64_t rows,
-      Storage storage = Storage::automatic)
+  StoryJob(std::shared_ptr<Group> g, const ManagerOptions& options, std::int64_t rows,
+           Storage storage = Storage::automatic)
       : group(g), manager(g, "/run", options) {
     saver_rank = g->rank();
     state.add("stamp", stamp).store(storage);
@@ -77,7 +77,7 @@ struct Job {
 struct Story {
   std::string name;
   int ranks;
-  std::function<void(Job&)> before, act;
+  std::function<void(StoryJob&)> before, act;
   std::set<std::int64_t> allowed;  // stamps that a restore may find; 0: nothing there
   std::int64_t at_end;             // the stamp that it must find when everything was done
   int max_to_keep = 0;
@@ -128,11 +128,11 @@ inline std::shared_ptr<io::MemoryFileSystem> record(const Story& story, unsigned
                 if (story.before_format) {
                   auto options = options_of(story, disk);
                   options.format = *story.before_format;
-                  Job earlier(group, options, story.ranks, story.storage);
+                  StoryJob earlier(group, options, story.ranks, story.storage);
                   story.before(earlier);
                   group->barrier();
                 }
-                Job job(group, options_of(story, disk), story.ranks, story.storage);
+                StoryJob job(group, options_of(story, disk), story.ranks, story.storage);
                 if (!story.before_format) story.before(job);
                 group->barrier();
                 if (group->rank() == 0) {
@@ -185,7 +185,7 @@ inline std::int64_t next_job(std::shared_ptr<io::MemoryFileSystem> disk, const S
   std::int64_t found = 0;
   const auto body = [&](std::shared_ptr<Group> alone) {
     const auto group = group_of(story, alone, disk);
-    Job job(group, options_of(story, disk), story.ranks, story.storage);
+    StoryJob job(group, options_of(story, disk), story.ranks, story.storage);
     const auto report = job.manager.restore_latest(job.state);
     const auto steps = job.manager.steps();
     std::string mine;

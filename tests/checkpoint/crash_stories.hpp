@@ -4,20 +4,20 @@
 
 namespace cairn {
 
-inline void nothing_before(Job&) {}
+inline void nothing_before(StoryJob&) {}
 
 inline std::vector<Story> stories() {
-  const auto first = [](Job& job) { job.save(10, 1); };
-  const auto second = [](Job& job) { job.save(20, 2); };
-  const auto fails = [](Job& job) { EXPECT_THROW(job.save(20, 2), Error); };
+  const auto first = [](StoryJob& job) { job.save(10, 1); };
+  const auto second = [](StoryJob& job) { job.save(20, 2); };
+  const auto fails = [](StoryJob& job) { EXPECT_THROW(job.save(20, 2), Error); };
   return {
       {"FirstSave", 3, nothing_before, first, {0, 1}, 1},
       {"SecondSave", 3, first, second, {1, 2}, 2},
       {"ManyRanks", 6, first, second, {1, 2}, 2},
-      {"Overwrite", 3, first, [](Job& job) { job.save(10, 2); }, {1, 2}, 2, 0, true},
+      {"Overwrite", 3, first, [](StoryJob& job) { job.save(10, 2); }, {1, 2}, 2, 0, true},
       {"Retention",
        2,
-       [](Job& job) {
+       [](StoryJob& job) {
          job.save(5, 3);
          job.save(10, 1);
        },
@@ -27,7 +27,7 @@ inline std::vector<Story> stories() {
        1},
       {"Superseded",
        2,
-       [](Job& job) {
+       [](StoryJob& job) {
          job.save(10, 1);
          job.save(20, 3);
          job.manager.restore(10, job.state);
@@ -43,7 +43,7 @@ inline std::vector<Story> stories() {
       {"OverwriteFromTheStart",
        2,
        nothing_before,
-       [](Job& job) {
+       [](StoryJob& job) {
          job.save(10, 1);
          job.save(10, 2);
        },
@@ -67,7 +67,7 @@ inline std::vector<Story> stories() {
       {"DenseFromTheStart",
        2,
        nothing_before,
-       [](Job& job) {
+       [](StoryJob& job) {
          job.save(10, 1);
          job.save(10, 2);
        },
@@ -93,7 +93,7 @@ inline std::vector<Story> stories() {
       {"SaverOverwrites",
        2,
        first,
-       [](Job& job) { job.save(10, 2); },
+       [](StoryJob& job) { job.save(10, 2); },
        {1, 2},
        2,
        0,

@@ -15,9 +15,9 @@ std::vector<Story> direct_stories() {
     }
     all.push_back(story);
   }
-  const auto first = [](Job& job) { job.save(10, 1); };
-  const auto fails = [](Job& job) { EXPECT_THROW(job.save(20, 2), Error); };
-  const auto fails_over = [](Job& job) { EXPECT_THROW(job.save(10, 2), Error); };
+  const auto first = [](StoryJob& job) { job.save(10, 1); };
+  const auto fails = [](StoryJob& job) { EXPECT_THROW(job.save(20, 2), Error); };
+  const auto fails_over = [](StoryJob& job) { EXPECT_THROW(job.save(10, 2), Error); };
   // Nothing else tells then that the data is ours.
   all.push_back({"FirstSaveFails",
                  2,
@@ -60,7 +60,7 @@ std::vector<Story> direct_stories() {
   all.push_back({"OverwriteFailsTwice",
                  2,
                  first,
-                 [](Job& job) {
+                 [](StoryJob& job) {
                    EXPECT_THROW(job.save(10, 2), Error);
                    job.save(20, 4);
                  },
