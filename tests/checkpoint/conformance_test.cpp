@@ -44,6 +44,12 @@ class ThreadsInMemory : public InMemory {
     run_threads(ranks, [&](auto group) { body(with_files(group)); },
                 {.seed = ++seed_, .ranks_per_node = 2});
   }
+// Sanitizers look at the code, not at all combinations of ranks.
+#ifdef CAIRN_SANITIZED
+  std::vector<int> counts() const override { return {3}; }
+  std::vector<std::pair<int, int>> pairs() const override { return {{1, 7}, {3, 5}, {7, 2}}; }
+  unsigned rounds() const override { return 1; }
+#else
   std::vector<int> counts() const override { return {1, 3, 7}; }
   std::vector<std::pair<int, int>> pairs() const override {
     std::vector<std::pair<int, int>> all;
@@ -53,6 +59,7 @@ class ThreadsInMemory : public InMemory {
     return all;
   }
   unsigned rounds() const override { return 8; }
+#endif
 
  private:
   unsigned seed_ = 0;

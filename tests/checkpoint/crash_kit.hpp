@@ -242,7 +242,7 @@ class Crash : public testing::TestWithParam<Story> {
 // Sanitizers look at the code, not at the states: one interleaving shows them all of it.
 #ifdef CAIRN_SANITIZED
 constexpr unsigned seeds = 1;
-constexpr std::size_t recovery_stride = 25, choice_stride = 7;
+constexpr std::size_t recovery_stride = 50, choice_stride = 13;
 #else
 constexpr unsigned seeds = 3;
 constexpr std::size_t recovery_stride = 2, choice_stride = 1;
