@@ -309,6 +309,7 @@ struct Checkpoint::Impl {
       auto status = std::make_shared<LoadStatus::Impl>();
       status->job = Job{group, options.file_system ? options.file_system : io::posix_file_system(),
                         whole.parent_path(), whole.filename().string(), options};
+      settle_nodes(status->job);
       settle_io_ranks(status->job);
       status->state = state;
       status->options = restore;

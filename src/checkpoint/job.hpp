@@ -15,6 +15,7 @@ struct Job {
   io::Path directory;
   commit::Naming naming;
   ManagerOptions options;
+  std::vector<int> node_of = {};    ///< by rank
   int rank_in_node = 0;             ///< devices of a node are numbered by it
   std::vector<int> served_by = {};  ///< by rank: its io rank; empty: every rank is one
   std::vector<int> file_of = {};    ///< by rank: its shared data file; empty: ranks share none
@@ -34,7 +35,9 @@ struct Job {
   io::Path prefix(std::int64_t step) const;
 };
 
-/// Collective. Agrees on who the io ranks are, by the options.
+/// Collective. Who is on which node.
+void settle_nodes(Job&);
+/// Collective, after the nodes. Agrees on who the io ranks are, by the options.
 void settle_io_ranks(Job&);
 /// Collective, after the io ranks. Agrees on who shares which data file.
 void settle_writer(Job&);

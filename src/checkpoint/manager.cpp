@@ -83,11 +83,7 @@ void Series::open_directory() {
     policy = policy_description(options);
     parameters = policy_parameters(options);
   });
-  const auto nodes = all_gather(group, cat(group.node()));
-  for (int rank = 0; rank < group.rank(); ++rank) {
-    job.rank_in_node +=
-        nodes[static_cast<std::size_t>(rank)] == nodes.at(static_cast<std::size_t>(group.rank()));
-  }
+  settle_nodes(job);
   require_same(group, "the directory", job.directory.string());
   require_same(group, "the manager's options",
                cat("name=", job.naming.name, " max_to_keep=", options.max_to_keep,

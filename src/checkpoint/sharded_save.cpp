@@ -146,6 +146,7 @@ RestoreReport sharded_restore(const std::shared_ptr<Group>& group, const Mesh& m
     const auto all = together(*group, [&] { return options_of(options); });
     Series series(group, prefix.parent_path(), commit::Naming(prefix.filename().string(), false),
                   all);
+    settle_nodes(series.job);
     settle_io_ranks(series.job);
     return restore_state(series.job, tell_contents(series.job, prefix), state, options.restore);
   });

@@ -1,13 +1,11 @@
 // cairn cat: the elements of one tensor.
 #include <unistd.h>
 
-#include <fstream>
 #include <functional>
 #include <iostream>
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
-#include "checkpoint/restore/find_tensor.hpp"
 #include "checkpoint/tools/read_tensor.hpp"
 #include "cli/command.hpp"
 #include "cli/elements.hpp"
@@ -37,17 +35,6 @@ std::string from_hex(const std::string& hex) {
     bytes += static_cast<char>(high << 4 | digit(hex[i + 1]));
   }
   return bytes;
-}
-
-const StoredTensor& find(const CheckpointContents& contents, const std::string& key) {
-  if (const auto* tensor = TensorFinder(contents).find(key)) return *tensor;
-  for (const auto& tensor : contents.own) {
-    if (tensor.key == key) return tensor;
-  }
-  throw Error(Code::not_found, cat("there is no tensor ", shown_key(key), " in ", contents.prefix),
-              cat("it holds ", contents.tensors.size(), " tensors under other keys"),
-              "cairn show lists their keys.")
-      .of_tensor(key);
 }
 
 // SPEC with the full shape in front or without.
@@ -111,38 +98,28 @@ void write_numbers(std::ostream& out, const std::string& bytes, const Options& o
   out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
 }
 
-void to_output(const Options& options, const std::function<void(std::ostream&)>& write) {
-  if (options.output.empty()) return write(std::cout);
-  std::ofstream file(options.output, std::ios::binary | std::ios::trunc);
-  if (file) write(file);
-  file.close();
-  if (!file) {
-    throw Error(Code::io, cat("cannot write ", options.output), "",
-                "Check that the directory exists, may be written and has space.")
-        .at(options.output);
-  }
-}
-
 void run(io::FileSystem& files, const Options& options) {
   if (options.format != "text" && options.output.empty() && ::isatty(1)) {
     throw Error(Code::invalid_argument, cat("--format ", options.format, " is no text"),
                 "standard output is a terminal", "Add --output FILE, or redirect.");
   }
-  const auto contents = read_contents(files, resolve_checkpoint(files, options.target), Graph::read);
+  const auto contents =
+      read_contents(files, resolve_checkpoint(files, options.target), Graph::read);
   const auto& tensor =
-      find(contents, options.key_hex.empty() ? options.key : from_hex(options.key_hex));
+      require_tensor(contents, options.key_hex.empty() ? options.key : from_hex(options.key_hex));
   const auto box = parse_slice(tensor, options.slice);
   ProgressBar bar(cat("read ", shown_key(tensor.key)));
   if (tensor.dtype != DType::string) {
     const auto bytes = read_numbers(files, contents, tensor, box, bar.callback());
-    to_output(options, [&](std::ostream& out) {
+    to_output(options.output, [&](std::ostream& out) {
       write_numbers(out, bytes, options, tensor.dtype, box.extent);
     });
     return;
   }
   if (options.format == "npy") npy_header(tensor.dtype, {});  // says why not
   const auto values = read_string_box(files, contents, tensor, box, bar.callback());
-  to_output(options, [&](std::ostream& out) { write_strings(out, values, options, box.extent); });
+  to_output(options.output,
+            [&](std::ostream& out) { write_strings(out, values, options, box.extent); });
 }
 
 }  // namespace
@@ -152,7 +129,8 @@ void add_cat(Tool& tool) {
   auto* command = tool.app.add_subcommand("cat", "Print the elements of a tensor");
   command->add_option("PREFIX", options->target, "Checkpoint, or a directory for its newest one")
       ->required();
-  auto* key = command->add_option("KEY", options->key, "Key of the tensor, or the path or name of a variable");
+  auto* key = command->add_option("KEY", options->key,
+                                  "Key of the tensor, or the path or name of a variable");
   auto* hex = command->add_option("--key-hex", options->key_hex,
                                   "Its key in hexadecimal digits, for keys that are not text");
   key->excludes(hex);

@@ -6,9 +6,9 @@
 #include "base/text.hpp"
 #include "cairn/group.hpp"
 #include "checkpoint/directory/catalog.hpp"
-#include "checkpoint/tools/contents_reader.hpp"
 #include "checkpoint/directory/recovery.hpp"
 #include "checkpoint/directory/retention.hpp"
+#include "checkpoint/tools/contents_reader.hpp"
 #include "cli/command.hpp"
 #include "cli/target.hpp"
 #include "commit/names.hpp"
@@ -30,14 +30,14 @@ std::vector<commit::Naming> our_names(io::FileSystem& files, const io::Path& dir
   for (const auto& entry : files.list(directory)) {
     const auto at = std::max(entry.rfind("_temp_") + 1, entry.rfind(".part_") + 1);
     const auto prefix = at == 0 ? entry : entry.substr(0, at - 1);
-    const auto split = split_step(prefix);
+    const auto split = commit::split_step(prefix);
     const auto naming = split ? commit::Naming(split->name) : commit::Naming(prefix, false);
     if (commit::parse_name(entry, naming).kind != commit::ParsedName::Kind::temp_directory)
       continue;
     (naming.numbered ? names : single).insert(naming.name);
   }
   for (const auto& prefix : list_prefixes(files, directory)) {
-    const auto split = split_step(prefix);
+    const auto split = commit::split_step(prefix);
     if (!split || names.contains(split->name)) continue;
     try {
       if (!read_contents(files, directory / prefix).own.empty()) names.insert(split->name);

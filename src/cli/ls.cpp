@@ -85,7 +85,7 @@ std::vector<Row> collect(io::FileSystem& files, const io::Path& directory,
   }
   std::map<std::string, std::vector<std::string>> groups;  // name → prefixes without a step
   for (const auto& prefix : list_prefixes(files, directory)) {
-    const auto split = split_step(prefix);
+    const auto split = commit::split_step(prefix);
     auto& group = groups[split ? split->name : prefix];
     if (!split) group.push_back(prefix);
   }

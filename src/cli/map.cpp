@@ -1,10 +1,8 @@
 // cairn map: a picture of who holds what of a tensor.
-#include <fstream>
-#include <iostream>
+#include <ostream>
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
-#include "checkpoint/restore/find_tensor.hpp"
 #include "checkpoint/tools/contents_reader.hpp"
 #include "checkpoint/tools/slice_map.hpp"
 #include "cli/command.hpp"
@@ -21,31 +19,14 @@ struct Options {
 void run(Tool& tool, const Options& options) {
   const auto contents =
       read_contents(*tool.files, resolve_checkpoint(*tool.files, options.target), Graph::read);
-  const auto* tensor = TensorFinder(contents).find(options.key);
-  if (!tensor) {
-    throw Error(Code::not_found,
-                cat("there is no tensor ", shown_key(options.key), " in ", contents.prefix), "",
-                "cairn show lists their keys.")
-        .of_tensor(options.key);
+  const auto& tensor = require_tensor(contents, options.key);
+  if (!tensor.problem.empty()) {
+    throw Error(Code::data_loss, cat("tensor ", shown_key(tensor.key), " cannot be read"),
+                tensor.problem, "cairn verify names everything that is damaged.")
+        .of_tensor(tensor.key);
   }
-  if (!tensor->problem.empty()) {
-    throw Error(Code::data_loss, cat("tensor ", shown_key(tensor->key), " cannot be read"),
-                tensor->problem, "cairn verify names everything that is damaged.")
-        .of_tensor(tensor->key);
-  }
-  const auto image = slice_map(*tensor, cat(contents.prefix, "  ", shown_key(tensor->key)));
-  if (options.output.empty()) {
-    std::cout << image;
-    return;
-  }
-  std::ofstream file(options.output, std::ios::binary | std::ios::trunc);
-  file << image;
-  file.close();
-  if (!file) {
-    throw Error(Code::io, cat("cannot write ", options.output), "",
-                "Check that the directory exists, may be written and has space.")
-        .at(options.output);
-  }
+  const auto image = slice_map(tensor, cat(contents.prefix, "  ", shown_key(tensor.key)));
+  to_output(options.output, [&](std::ostream& out) { out << image; });
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ struct Options {
 std::string find_name(io::FileSystem& files, const io::Path& directory, std::int64_t step) {
   std::vector<std::string> names;
   for (const auto& prefix : list_prefixes(files, directory)) {
-    const auto split = split_step(prefix);
+    const auto split = commit::split_step(prefix);
     if (split && split->step == step) names.push_back(split->name);
   }
   if (names.size() == 1) return names.front();

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <ctime>
+#include <fstream>
 #include <iostream>
 
 #include "base/text.hpp"
+#include "cairn/error.hpp"
 #include "format/bundle/key_text.hpp"
 
 namespace cairn::cli {
@@ -58,6 +60,18 @@ std::string shown_key(const std::string& key) {
 
 std::string spec_of(const StoredTensor& tensor, const StoredSlice& slice) {
   return to_string(SliceSpec{tensor.shape, slice.box, slice.dash, false});
+}
+
+void to_output(const std::string& name, const std::function<void(std::ostream&)>& write) {
+  if (name.empty()) return write(std::cout);
+  std::ofstream file(name, std::ios::binary | std::ios::trunc);
+  if (file) write(file);
+  file.close();
+  if (!file) {
+    throw Error(Code::io, cat("cannot write ", name), "",
+                "Check that the directory exists, may be written and has space.")
+        .at(name);
+  }
 }
 
 std::string local_time(double seconds) {

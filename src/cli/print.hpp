@@ -1,5 +1,7 @@
 #pragma once
 /// How things are shown, as text for people and as JSON for programs.
+#include <functional>
+#include <iosfwd>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -21,6 +23,9 @@ std::string shown_key(const std::string& key);
 
 /// The slice in TensorFlow's form, as it is stored.
 std::string spec_of(const StoredTensor&, const StoredSlice&);
+
+/// What `write` prints, in this file (replaced) or, if the name is empty, on standard output.
+void to_output(const std::string& file, const std::function<void(std::ostream&)>& write);
 
 /// "2026-11-21 13:51:07" in local time; "-" for 0.
 std::string local_time(double seconds);

@@ -6,7 +6,9 @@
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
+#include "checkpoint/restore/find_tensor.hpp"
 #include "checkpoint/tools/hdf5_reader.hpp"
+#include "cli/print.hpp"
 #include "commit/names.hpp"
 #include "commit/state_file.hpp"
 
@@ -71,15 +73,6 @@ std::optional<io::Path> named_prefix(io::FileSystem& files, const std::string& t
 
 }  // namespace
 
-std::optional<NameAndStep> split_step(const std::string& prefix) {
-  const auto dash = prefix.rfind('-');
-  if (dash == prefix.npos || dash == 0) return std::nullopt;
-  const auto name = prefix.substr(0, dash);
-  const auto step = commit::parse_prefix(prefix, name);
-  if (!step) return std::nullopt;
-  return NameAndStep{name, *step};
-}
-
 std::vector<std::string> list_prefixes(io::FileSystem& files, const io::Path& directory) {
   std::set<std::string> found;  // a step may be there in both formats
   for (const auto& entry : files.list(directory)) {
@@ -92,7 +85,7 @@ std::vector<std::string> list_prefixes(io::FileSystem& files, const io::Path& di
   }
   std::vector<std::string> prefixes(found.begin(), found.end());
   const auto order = [](const std::string& prefix) {
-    const auto split = split_step(prefix);
+    const auto split = commit::split_step(prefix);
     return split ? std::make_tuple(split->name, split->step, prefix)
                  : std::make_tuple(prefix, std::int64_t{-1}, prefix);
   };
@@ -116,6 +109,17 @@ std::vector<io::Path> resolve_checkpoints(io::FileSystem& files, const std::stri
     throw Error(Code::not_found, cat("there is no checkpoint in ", text)).at(text);
   }
   return found;
+}
+
+const StoredTensor& require_tensor(const CheckpointContents& contents, const std::string& key) {
+  if (const auto* tensor = TensorFinder(contents).find(key)) return *tensor;
+  for (const auto& tensor : contents.own) {
+    if (tensor.key == key) return tensor;
+  }
+  throw Error(Code::not_found, cat("there is no tensor ", shown_key(key), " in ", contents.prefix),
+              cat("it holds ", contents.tensors.size(), " tensors under other keys"),
+              "cairn show lists their keys.")
+      .of_tensor(key);
 }
 
 io::Path require_directory(io::FileSystem& files, const std::string& text) {

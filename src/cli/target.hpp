@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cairn/contents.hpp"
 #include "io/file_system.hpp"
 
 namespace cairn::cli {
@@ -13,19 +14,15 @@ namespace cairn::cli {
 /// "X.h5" of Cairn's; ascending, those that end in -STEP by name, then step.
 std::vector<std::string> list_prefixes(io::FileSystem&, const io::Path& directory);
 
-/// "ckpt-100" as ("ckpt", 100). Nothing for names of another form.
-struct NameAndStep {
-  std::string name;
-  std::int64_t step;
-};
-std::optional<NameAndStep> split_step(const std::string& prefix);
-
 /// The checkpoint that PREFIX, PREFIX.index or a directory (its newest, by the state file) names.
 /// Throws not_found.
 io::Path resolve_checkpoint(io::FileSystem&, const std::string& text);
 
 /// The same, but all of a directory's checkpoints.
 std::vector<io::Path> resolve_checkpoints(io::FileSystem&, const std::string& text);
+
+/// The tensor of this key, path or variable's name, or Cairn's own of this key. Throws not_found.
+const StoredTensor& require_tensor(const CheckpointContents&, const std::string& key);
 
 /// Throws not_found, or invalid_argument for a file.
 io::Path require_directory(io::FileSystem&, const std::string& text);

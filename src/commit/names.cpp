@@ -236,4 +236,13 @@ std::optional<std::int64_t> parse_prefix(std::string_view prefix, const Naming& 
   return prefix.empty() ? step : std::nullopt;
 }
 
+std::optional<NameAndStep> split_step(const std::string& prefix) {
+  const auto dash = prefix.rfind('-');
+  if (dash == prefix.npos || dash == 0) return std::nullopt;
+  const auto name = prefix.substr(0, dash);
+  const auto step = parse_prefix(prefix, name);
+  if (!step) return std::nullopt;
+  return NameAndStep{name, *step};
+}
+
 }  // namespace cairn::commit

@@ -38,6 +38,13 @@ struct Naming {
   Naming(const char* name) : name(name) {}
 };
 
+/// "ckpt-100" as ("ckpt", 100). Nothing for names of another form.
+struct NameAndStep {
+  std::string name;
+  std::int64_t step;
+};
+std::optional<NameAndStep> split_step(const std::string& prefix);
+
 /// Throws invalid_argument, with the reason, if checkpoints cannot be called so.
 void check_checkpoint_name(std::string_view name);
 

@@ -14,4 +14,13 @@ std::optional<std::int64_t> run_at(const Box& part, const Dims& extent) {
   return at;
 }
 
+Dims index_at(std::int64_t position, const Dims& extent) {
+  Dims index;
+  for (const auto stride : row_major_strides(extent)) {
+    index.push_back(position / stride);
+    position %= stride;
+  }
+  return index;
+}
+
 }  // namespace cairn

@@ -10,4 +10,7 @@ namespace cairn {
 /// first. `part` is relative to the array and has elements.
 std::optional<std::int64_t> run_at(const Box& part, const Dims& extent);
 
+/// The index of the element at this position of a row-major array of this extent.
+Dims index_at(std::int64_t position, const Dims& extent);
+
 }  // namespace cairn

@@ -1,88 +1,29 @@
 // What goes wrong while ranks share files: one error on all ranks, nothing hangs, and what was
 // there before is whole.
-#include <gmock/gmock.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
-#include <numeric>
-#include <optional>
+#include <limits>
 
 #include "base/text.hpp"
-#include "cairn/cairn.hpp"
-#include "cairn/log.hpp"
-#include "mpi/file_fakes.hpp"
-#include "mpi/mpi_kit.hpp"
-#include "support/group_kit.hpp"
-#include "support/reluctant.hpp"
+#include "format/hdf5/lay_out.hpp"
+#include "mpi/fault_kit.hpp"
 
 namespace cairn {
 namespace {
 
-using test::Directory;
-using test::Reluctant;
 using testing::FailingFileCall;
 using ::testing::HasSubstr;
 using testing::LosingWrites;
 
-constexpr std::int64_t columns = 30000;
-
-class MpiIoFaults : public ::testing::TestWithParam<Storage> {
+class MpiIoFaults : public test::WriterFaults, public ::testing::TestWithParam<Storage> {
  protected:
   MpiIoFaults() {
-    set_log_sink([](LogLevel, std::string_view) {});
     options.writer = Writer::mpi_io;
     options.mpi_io.files = 2;
-    options.chunk_bytes = 65536;
-    auto tensor = slice(row.data(), {group->size(), columns}, {group->rank(), 0}, {1, columns});
-    tensor.slices.front().memory = memory;
-    state.store(GetParam()).add("u", std::move(tensor));
+    state.store(GetParam());
   }
-  ~MpiIoFaults() override { set_log_sink({}); }
-
-  bool last() const { return group->rank() + 1 == group->size(); }
-  void fill(std::int64_t step) {
-    std::iota(row.begin(), row.end(), static_cast<double>(1000000 * step + group->rank()));
-  }
-  void expect_newest(CheckpointManager& manager, std::int64_t step) {
-    fill(step);
-    const auto right = row;
-    std::fill(row.begin(), row.end(), -1.0);
-    const auto report = manager.restore_latest(state);
-    ASSERT_TRUE(report);
-    EXPECT_EQ(report->step, step);
-    EXPECT_EQ(row, right);
-  }
-
-  // A good save, one that fails, another good one. The middle runs with what `broken` returns.
-  template <class Text, class Break>
-  void fail_a_save(std::optional<Code> code, const Text& text, Break&& broken) {
-    const Directory directory(*group);
-    CheckpointManager manager(group, directory.path(), options);
-    fill(1);
-    manager.save(1, state);
-    fill(2);
-    {
-      [[maybe_unused]] const auto holds = broken();
-      const auto error = testing::error_of([&] { manager.save(2, state); });
-      ASSERT_TRUE(error);
-      EXPECT_EQ(error->code(), code.value_or(error->code())) << error->what();
-      EXPECT_THAT(std::string(error->what()), text);
-    }
-    memory->refuses = false;
-    expect_newest(manager, 1);
-    fill(3);
-    manager.save(3, state);
-    expect_newest(manager, 3);
-    const auto calls = testing::file_calls();
-    EXPECT_EQ(calls.opened - calls.closed, opened_in_vain);
-  }
-
-  std::shared_ptr<Group> group = mpi(MPI_COMM_WORLD);
-  std::vector<double> row = std::vector<double>(static_cast<std::size_t>(columns));
-  std::shared_ptr<Reluctant> memory = std::make_shared<Reluctant>(row.data(), Dims{1, columns});
-  ManagerOptions options;
-  State state;
-  static inline int opened_in_vain = 0;
 };
 
 INSTANTIATE_TEST_SUITE_P(Storages, MpiIoFaults, ::testing::Values(Storage::sliced, Storage::dense),
@@ -179,6 +120,60 @@ TEST_P(MpiIoFaults, AFileThatCannotGrow) {
   };
   fail_a_save(Code::io, HasSubstr("File too large"), [] { return std::make_unique<Limit>(); });
 }
+
+// Looks at the file of a save while its elements are written to it.
+class Witness : public SliceMemory {
+ public:
+  Witness(std::filesystem::path directory, double* data, Dims extent)
+      : directory_(std::move(directory)),
+        memory_(host_memory(DType::float64, data, data, std::move(extent), {})) {}
+  void read(const Box& part, std::byte* out) const override {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(directory_)) {
+      struct stat status {};
+      if (entry.path().filename() != "part.h5") continue;
+      ASSERT_EQ(stat(entry.path().c_str(), &status), 0);
+      least_bytes = std::min<std::int64_t>(least_bytes, status.st_blocks * 512);
+    }
+    memory_->read(part, out);
+  }
+  void write(const Box& part, const std::byte* in) override { memory_->write(part, in); }
+  bool writable() const override { return true; }
+  mutable std::int64_t least_bytes = std::numeric_limits<std::int64_t>::max();
+
+ private:
+  std::filesystem::path directory_;
+  std::shared_ptr<SliceMemory> memory_;
+};
+
+// As AFileThatCannotGrow: the space is there before an MPI library sees the file.
+class Hdf5Space : public ::testing::TestWithParam<Writer> {};
+
+TEST_P(Hdf5Space, IsTakenBeforeMpiWrites) {
+  if (!hdf5::available()) GTEST_SKIP() << "this build has no HDF5";
+  const auto group = mpi(MPI_COMM_WORLD);
+  ManagerOptions options;
+  options.format = Format::hdf5;
+  options.writer = GetParam();
+  const test::Directory directory(*group);
+  constexpr std::int64_t columns = 300000;
+  std::vector<double> row(columns);
+  const auto witness = std::make_shared<Witness>(directory.path(), row.data(), Dims{1, columns});
+  auto tensor = slice(row.data(), {group->size(), columns}, {group->rank(), 0}, {1, columns});
+  tensor.slices.front().memory = witness;
+  State state;
+  state.add("u", std::move(tensor));
+  CheckpointManager manager(group, directory.path(), options);
+  manager.save(1, state);
+  const auto bytes = group->size() * columns * static_cast<std::int64_t>(sizeof(double));
+  ASSERT_LT(witness->least_bytes, std::numeric_limits<std::int64_t>::max()) << "nobody looked";
+  EXPECT_GE(witness->least_bytes, bytes);
+}
+
+INSTANTIATE_TEST_SUITE_P(Writers, Hdf5Space,
+                         ::testing::Values(Writer::mpi_io, Writer::hdf5_collective),
+                         [](const auto& info) {
+                           return info.param == Writer::mpi_io ? "MpiIo" : "Collective";
+                         });
 
 }  // namespace
 }  // namespace cairn

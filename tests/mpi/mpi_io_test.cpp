@@ -306,6 +306,7 @@ TEST(MpiIo, BeyondTwoGibibytes) {
     ASSERT_TRUE(std::equal(there.begin(), there.end(), mine.begin() + static_cast<long>(from)))
         << from;
   }
+  group->barrier();  // before rank 0 removes it
 }
 
 }  // namespace

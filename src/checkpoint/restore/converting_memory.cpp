@@ -3,6 +3,7 @@
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "model/convert.hpp"
+#include "model/runs.hpp"
 #include "plan/exchange.hpp"
 
 namespace cairn {
@@ -43,12 +44,8 @@ class ConvertingMemory : public SliceMemory {
 
  private:
   [[noreturn]] void refuse(const Box& box, std::int64_t index, const std::byte* element) const {
-    const auto strides = row_major_strides(box.extent);
-    Dims at = box.start;
-    for (std::size_t d = 0; d < at.size(); ++d) {
-      at[d] += origin_[d] + index / strides[d];
-      index %= strides[d];
-    }
+    auto at = index_at(index, box.extent);
+    for (std::size_t d = 0; d < at.size(); ++d) at[d] += origin_[d] + box.start[d];
     throw Error(
         Code::invalid_argument,
         cat("tensor '", key_, "': the stored ", dtype_name(from_), " ", value_text(from_, element),

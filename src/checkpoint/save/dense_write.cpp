@@ -78,13 +78,10 @@ class DenseWrite {
   }
 
   // Each rank opens the file by itself, too: to sync it at the end, and because HDF5, where that
-  // fails on one rank, may leave the others waiting. So may MPI-IO on a full disk.
+  // fails on one rank, may leave the others waiting.
   void open_datasets(const io::Path& path) {
     Group& group = *job_.group;
-    together(group, [&] {
-      file_ = job_.files->open_write(path);
-      if (job_.root()) file_->reserve(file_->size());
-    });
+    together(group, [&] { file_ = job_.files->open_write(path); });
     datasets_ = together(
         group, [&] { return group.dataset_files()->open(path, job_.options.mpi_io.hints); });
   }

@@ -113,7 +113,9 @@ class NewHdf5 {
     return all;
   }
 
-  void write(io::FileSystem& files, const io::Path& path) const {
+  // With `reserve`, the space of all of it is taken: a full disk is found by a call that says so,
+  // since an MPI library may not, or hang.
+  void write(io::FileSystem& files, const io::Path& path, bool reserve) const {
     const auto file = files.create(path);
     const auto put = [&](std::int64_t offset, std::string_view bytes) {
       file->write_at(offset, std::as_bytes(std::span(bytes)));
@@ -121,6 +123,7 @@ class NewHdf5 {
     for (const auto& extent : layout_.extents) put(extent.offset, extent.bytes);
     put(layout_.blob_offset, blob_);
     put(open_seal_offset(layout_.size), open_seal());
+    if (reserve) file->reserve(file->size());
     file->sync();
     file->close();
   }
@@ -219,7 +222,7 @@ std::vector<StoredTensor> make_hdf5(const Job& job, const commit::Transaction& s
   std::vector<StoredTensor> entries;
   const auto message = from_root(*job.group, [&] {
     NewHdf5 file(meta, small, dense.tensors);
-    file.write(*job.files, save.part(0));
+    file.write(*job.files, save.part(0), job.options.writer != Writer::posix);
     entries = file.entries();
     structure = file.take_structure();
     return WireWriter().put(file.dense_offsets()).take();

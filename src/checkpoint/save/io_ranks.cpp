@@ -1,6 +1,9 @@
 #include "plan/io_ranks.hpp"
 
+#include <algorithm>
+
 #include "base/text.hpp"
+#include "base/wire.hpp"
 #include "checkpoint/job.hpp"
 #include "group/collectives.hpp"
 
@@ -24,13 +27,21 @@ std::vector<int> Job::io_ranks() const {
   return all;
 }
 
+void settle_nodes(Job& job) {
+  Group& group = *job.group;
+  const auto nodes = all_gather(group, WireWriter().put(group.node()).take());
+  job.node_of.clear();
+  for (const auto& node : nodes) job.node_of.push_back(WireReader(node).get<int>());
+  const auto mine = job.node_of.begin() + group.rank();
+  job.rank_in_node = static_cast<int>(std::count(job.node_of.begin(), mine, *mine));
+}
+
 void settle_io_ranks(Job& job) {
   Group& group = *job.group;
   const auto& wish = job.options.io_ranks;
   require_same(group, "the io ranks", text_of(wish));
   job.served_by.clear();
   if (wish.choice == IoRanks::Choice::everyone) return;
-  const auto nodes = all_gather(group, cat(group.node()));
   job.served_by = together(group, [&] {
     if (wish.memory_bytes < job.options.chunk_bytes) {
       throw Error(Code::invalid_argument,
@@ -39,9 +50,7 @@ void settle_io_ranks(Job& job) {
                   "an io rank holds at least one chunk of what others send it",
                   "Allow more, or take smaller chunks.");
     }
-    std::vector<int> node_of_rank;
-    for (const auto& node : nodes) node_of_rank.push_back(std::stoi(node));
-    return plan::choose_io_ranks(node_of_rank, wish);
+    return plan::choose_io_ranks(job.node_of, wish);
   });
 }
 

@@ -59,7 +59,6 @@ void settle_writer(Job& job) {
   job.file_of.clear();
   if (options.writer == Writer::posix || options.read_only) return;
   if (job.writes_datasets()) return together(group, [&] { require_datasets(job); });
-  const auto nodes = all_gather(group, cat(group.node()));
   job.file_of = together(group, [&] {
     const auto* shared = group.shared_files();
     if (!shared) {
@@ -69,9 +68,7 @@ void settle_writer(Job& job) {
     }
     require_no_io_ranks(options, "Writer::mpi_io");
     shared->check(options.mpi_io.hints);
-    std::vector<int> node_of_rank;
-    for (const auto& node : nodes) node_of_rank.push_back(std::stoi(node));
-    return plan::deal_files(node_of_rank, options.mpi_io.files);
+    return plan::deal_files(job.node_of, options.mpi_io.files);
   });
 }
 

@@ -7,13 +7,6 @@
 #include "plan/exchange.hpp"
 
 namespace cairn {
-namespace {
-
-// Small enough that the bytes are still in the cache when the checksum is taken after packing.
-constexpr std::int64_t packing_bytes = std::int64_t{1} << 20;
-
-}  // namespace
-
 SharedRange::SharedRange(Outgoing out, std::int64_t limit)
     : out_(std::move(out)), checksums_(out_.entries.size()) {
   for (std::size_t e = 0; e < out_.entries.size(); ++e) {
@@ -38,7 +31,7 @@ void SharedRange::cut(std::size_t e, std::int64_t limit) {
   } else if (slice && stored.size > 0) {
     const auto part = stored.box.relative_to(slice->box.start);
     const auto item = static_cast<std::int64_t>(dtype_size(entry.dtype));
-    for (auto& chunk : plan::cut_into_chunks(part, item, std::min(limit, packing_bytes))) {
+    for (auto& chunk : plan::cut_into_chunks(part, item, std::min(limit, cached_bytes))) {
       append({e, std::move(chunk.box), chunk.offset, chunk.bytes}, limit);
     }
   }

@@ -13,8 +13,6 @@
 namespace cairn {
 namespace {
 
-constexpr std::size_t reading_bytes = std::size_t{1} << 20;
-
 // A rank's place in its file, from what all ranks have.
 struct Place {
   int number = -1;  // -1: no rank of the file has anything
@@ -88,7 +86,7 @@ void read_back(const Job& job, const io::Path& path, const std::vector<StoredTen
   const auto file = job.files->open_read(path);
   const auto size = file->size();
   const bool read_all = options.read_back || !doubt.empty();
-  std::vector<std::byte> buffer(reading_bytes);
+  std::vector<std::byte> buffer(static_cast<std::size_t>(cached_bytes));
   std::size_t number = 0;
   for (const auto& entry : entries) {
     for (const auto& slice : entry.slices) {

@@ -90,19 +90,6 @@ void require_readable(const CheckpointContents& source, const StoredTensor& tens
   require_stored(tensor, {Box::whole(tensor.shape)});
 }
 
-commit::Naming naming_of(const std::string& name, std::int64_t& step) {
-  const auto dash = name.rfind('-');
-  if (dash != name.npos && dash > 0) {
-    const commit::Naming numbered(name.substr(0, dash));
-    if (const auto found = commit::parse_prefix(name, numbered)) {
-      step = *found;
-      return numbered;
-    }
-  }
-  step = 0;
-  return {name, false};
-}
-
 }  // namespace
 
 std::string convert_checkpoint(std::shared_ptr<io::FileSystem> files,
@@ -139,12 +126,13 @@ std::string convert_checkpoint(std::shared_ptr<io::FileSystem> files,
   if (options.max_shard_bytes > 0) {
     manager.policy = std::make_shared<MaxShardSizePolicy>(options.max_shard_bytes);
   }
-  std::int64_t step = 0;
-  const auto naming = naming_of(prefix.filename().string(), step);
-  Series series(group, prefix.parent_path(), naming, manager);
+  const auto name = prefix.filename().string();
+  const auto numbered = commit::split_step(name);
+  Series series(group, prefix.parent_path(),
+                numbered ? commit::Naming(numbered->name) : commit::Naming(name, false), manager);
   series.keeps_state_file = false;  // what is newest there is not for a tool to say
   series.open_directory();
-  return series.save(step, state);
+  return series.save(numbered ? numbered->step : 0, state);
 }
 
 }  // namespace cairn

@@ -8,20 +8,12 @@
 #include "cairn/error.hpp"
 #include "checkpoint/tools/read_tensor.hpp"
 #include "model/convert.hpp"
+#include "model/runs.hpp"
 
 namespace cairn {
 namespace {
 
 using Differs = TensorDifference::Kind;
-
-Dims index_of(std::int64_t position, const Dims& shape) {
-  Dims index;
-  for (const auto stride : row_major_strides(shape)) {
-    index.push_back(position / stride);
-    position %= stride;
-  }
-  return index;
-}
 
 // The real type of the parts of a complex one.
 DType part_of(DType dtype) {
@@ -94,10 +86,10 @@ class NumberComparison {
   void take(std::optional<double>& most, Dims& where, double found, std::int64_t position) const {
     if (most && *most >= found) return;
     most = found;
-    where = index_of(position, tensor_.shape);
+    where = index_at(position, tensor_.shape);
   }
   void note_first(std::int64_t position, const char* a, const char* b) {
-    difference_.first = index_of(position, tensor_.shape);
+    difference_.first = index_at(position, tensor_.shape);
     const auto text = [&](const char* element) {
       const auto part = part_of(tensor_.dtype);
       if (!is_convertible(part)) return hex_text(element, dtype_size(tensor_.dtype));
@@ -130,7 +122,7 @@ void compare_strings(const StoredTensor& tensor, const std::vector<std::string>&
                      const std::vector<std::string>& b, TensorDifference& difference) {
   for (std::size_t i = 0; i < a.size(); ++i) {
     if (a[i] == b[i] || difference.differing++ > 0) continue;
-    difference.first = index_of(static_cast<std::int64_t>(i), tensor.shape);
+    difference.first = index_at(static_cast<std::int64_t>(i), tensor.shape);
     difference.first_a = shortened(a[i]);
     difference.first_b = shortened(b[i]);
   }
