@@ -44,6 +44,7 @@ struct Series {
   std::int64_t replica_turn = 0;   // which sample of replicas is the next
   bool replicas_suspect = false;   // the last comparison found a difference
   std::optional<commit::Transaction> unwithdrawn;  // failed, but recovery could still complete it
+  std::optional<CheckpointMeta> origin;            // of a conversion: the save that is stored again
 
   Series(std::shared_ptr<Group> group, io::Path directory, commit::Naming naming,
          ManagerOptions options);
@@ -61,6 +62,7 @@ struct Series {
   };
   Prepared prepare(std::int64_t step, const FileLayout&);
   commit::Transaction new_transaction(std::int64_t step, const FileLayout&);
+  void stand_for_origin(CheckpointMeta&) const;
   void require_not_pinned(std::int64_t step) const;
   bool withdraw(const commit::Transaction&, bool committed);
   void after_commit(const Prepared&, bool volatile_commit);

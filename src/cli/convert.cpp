@@ -40,7 +40,8 @@ void add_convert(Tool& tool) {
   command->add_flag("--overwrite", options->convert.overwrite, "Replace what is at B");
   command->footer(
       "All that is read is checked, and what is written has checksums again; the values are the\n"
-      "same bit by bit (cairn diff A B). Memory: the largest stored slice.\n\n"
+      "same bit by bit (cairn diff A B). Step, time, metric and place among other steps go along:\n"
+      "what was the newest stays it. Memory: the largest stored slice.\n\n"
       "Examples:\n"
       "  cairn convert run/ckpt export/model\n"
       "  cairn convert run/ckpt/ckpt-100 export/ckpt-100.h5\n"

@@ -107,6 +107,28 @@ commit::Transaction Series::new_transaction(std::int64_t step, const FileLayout&
   return save;
 }
 
+// A tool that stores a checkpoint again makes no progress: nothing that is there may be superseded
+// by it, and what is known of the save stays known. It takes the place of what it replaces, or else
+// the one that it had.
+void Series::stand_for_origin(CheckpointMeta& meta) const {
+  const auto* replaced = find(meta.step);
+  if (replaced && replaced->sequence > 0) {
+    meta.sequence = replaced->sequence;
+    meta.parent = replaced->parent;
+  } else if (origin->sequence > 0) {
+    meta.sequence = origin->sequence;
+    meta.parent = origin->parent;
+  } else {  // behind all others
+    meta.parent = meta.sequence > 1 ? meta.sequence - 1 : -1;
+  }
+  if (origin->uuid.empty()) return;
+  if (!job.naming.numbered) meta.step = origin->step;
+  meta.wall_time_seconds = origin->wall_time_seconds;
+  meta.ranks = origin->ranks;
+  meta.savers = origin->savers;
+  meta.metric = origin->metric;
+}
+
 // Collective.
 Series::Prepared Series::prepare(std::int64_t step, const FileLayout& layout) {
   const auto message = from_root(*job.group, [&] {
@@ -233,6 +255,7 @@ std::string Series::save(std::int64_t step, const State& given, const SaveOption
   auto layout = hdf5 ? lay_out_hdf5(job, small, dense) : lay_out(job, local, dense);
   auto prepared = prepare(step, layout);
   prepared.meta.metric = options.metric;
+  if (origin) stand_for_origin(prepared.meta);
   bool committed = false;  // rank 0
   try {
     std::vector<commit::Patch> structure;  // rank 0

@@ -116,6 +116,12 @@ std::string convert_checkpoint(std::shared_ptr<io::FileSystem> files,
   }
   const auto group = serial_group();
   const bool hdf5 = destination.extension() == ".h5";
+  if (hdf5 && options.max_shard_bytes > 0) {
+    throw Error(Code::invalid_argument,
+                cat(destination.string(), " cannot be cut into files of ", options.max_shard_bytes,
+                    " bytes"),
+                "a checkpoint as HDF5 is one file", "Leave the maximum out, or make a bundle.");
+  }
   const auto prefix =
       checked_prefix(*group, hdf5 ? io::Path(destination).replace_extension() : destination);
   ManagerOptions manager;
@@ -131,8 +137,16 @@ std::string convert_checkpoint(std::shared_ptr<io::FileSystem> files,
   Series series(group, prefix.parent_path(),
                 numbered ? commit::Naming(numbered->name) : commit::Naming(name, false), manager);
   series.keeps_state_file = false;  // what is newest there is not for a tool to say
+  series.origin = source.meta.value_or(CheckpointMeta{});
   series.open_directory();
-  return series.save(numbered ? numbered->step : 0, state);
+  const auto step = numbered ? numbered->step : 0;
+  // Also what a manager would replace: a step that was left behind, or is damaged.
+  if (!options.overwrite && series.find(step)) {
+    throw Error(Code::already_exists, cat("the checkpoint ", prefix.string(), " exists"),
+                "in one of the two formats", "Choose another destination, or say --overwrite.")
+        .at(prefix.string());
+  }
+  return series.save(step, state);
 }
 
 }  // namespace cairn

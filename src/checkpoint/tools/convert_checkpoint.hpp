@@ -18,8 +18,10 @@ struct ConvertOptions {
 /// slice by slice, and saved and committed as any state is, so that a crash leaves no half of it.
 /// Slices stay what they are unless max_shard_bytes cuts them. A destination NAME-STEP becomes that
 /// step of NAME, which a manager finds. Memory: the largest stored slice, or 256 MiB of smaller
-/// ones. Returns the prefix. Throws data_loss for damage, unsupported for variants, already_exists,
-/// busy if a job owns the destination's directory.
+/// ones. What is known of the save goes along: step, time, ranks, metric, savers' keys, and its
+/// place among others; a checkpoint that replaces one takes the place of that. So no step is
+/// superseded. Returns the prefix. Throws data_loss for damage, unsupported for variants,
+/// already_exists, busy if a job owns the destination's directory.
 std::string convert_checkpoint(std::shared_ptr<io::FileSystem>, const CheckpointContents& source,
                                const io::Path& destination, const ConvertOptions& = {},
                                const Progress& = {});

@@ -10,6 +10,7 @@
 #include "checkpoint/directory/pins.hpp"
 #include "checkpoint/directory/recovery.hpp"
 #include "checkpoint/tools/contents_reader.hpp"
+#include "checkpoint/tools/hdf5_reader.hpp"
 #include "commit/ownership.hpp"
 #include "model/box_index.hpp"
 #include "model/keys.hpp"
@@ -38,6 +39,11 @@ std::vector<io::Path> whole_prefixes(const std::vector<io::Path>& prefixes) {
 
 bool is_there(io::FileSystem& files, const io::Path& prefix) {
   return io::exists(files, io::Path(prefix) += ".index");
+}
+
+// In either format: what is read there afterwards must be what was merged.
+bool is_taken(io::FileSystem& files, const io::Path& prefix) {
+  return is_there(files, prefix) || is_own_hdf5(files, hdf5_path(prefix));
 }
 
 bool is_private(io::FileSystem& files, const io::Path& directory) {
@@ -273,7 +279,7 @@ void merge_checkpoints(const std::vector<std::filesystem::path>& prefixes,
                 "a merged index is written for little-endian data");
   }
   if (!owned) own();
-  const bool replaces = is_there(files, to);
+  const bool replaces = is_taken(files, to);
   if (replaces && !options.overwrite) {
     throw Error(Code::already_exists, cat("there is a checkpoint ", to.string()), "",
                 "Choose another destination, or set MergeOptions::overwrite.")
@@ -308,7 +314,7 @@ void merge_checkpoints(const std::vector<std::filesystem::path>& prefixes,
     if (!committed && error.code() != Code::durability_unknown) commit::abandon(files, merge);
     throw;
   }
-  commit::clean_up(files, merge);
+  commit::clean_up(files, merge, is_own_hdf5(files, hdf5_path(to)));
   remove_parts(job, inputs, removals);
 }
 

@@ -1,0 +1,173 @@
+// cairn convert beside the checkpoints of a run: what is known of a save goes along, and nothing
+// that is there is left behind.
+#include <gmock/gmock.h>
+
+#include <map>
+
+#include "cairn/bundle.hpp"
+#include "cairn/cairn.hpp"
+#include "cli/tool.hpp"
+
+namespace cairn::test {
+namespace {
+
+using testing::HasSubstr;
+
+class Convert : public testing::Test {
+ protected:
+  std::string at(const char* name) const { return (scratch_.path() / name).string(); }
+
+  ManagerOptions with_saver(int* restored = nullptr) const {
+    ManagerOptions options;
+    options.max_to_keep = 0;
+    options.savers.push_back({"own",
+                              [](const std::string& prefix) {
+                                BundleWriter writer(prefix);
+                                writer.add("extra", std::vector<float>{1, 2}.data(), {2});
+                                writer.finish();
+                                return std::vector<std::string>{prefix};
+                              },
+                              [restored](const std::string& prefix) {
+                                if (restored && BundleReader(prefix).read("extra").size() == 8)
+                                  ++*restored;
+                              }});
+    return options;
+  }
+
+  // Steps 10 to 40, all kept, of a run whose state is its step.
+  void run() {
+    CheckpointManager manager(serial_group(), at("run"), with_saver());
+    std::int64_t step = 0;
+    State state;
+    state.add("step", step);
+    while (step < 40) {
+      step += 10;
+      manager.save(step, state, {.metric = static_cast<double>(step) / 4});
+    }
+  }
+
+  static CheckpointMeta meta(const std::string& prefix) {
+    return BundleReader(prefix).contents().meta.value();
+  }
+  std::map<std::int64_t, StepInfo> steps() const {
+    ManagerOptions options;
+    options.read_only = true;
+    CheckpointManager manager(serial_group(), at("run"), options);
+    std::map<std::int64_t, StepInfo> found;
+    for (const auto& one : manager.steps()) found[one.step] = one;
+    return found;
+  }
+
+  ScratchDirectory scratch_;
+};
+
+void expect_same_save(const CheckpointMeta& a, const CheckpointMeta& b) {
+  EXPECT_EQ(a.step, b.step);
+  EXPECT_EQ(a.sequence, b.sequence);
+  EXPECT_EQ(a.parent, b.parent);
+  EXPECT_EQ(a.wall_time_seconds, b.wall_time_seconds);
+  EXPECT_EQ(a.ranks, b.ranks);
+  EXPECT_EQ(a.savers, b.savers);
+  EXPECT_EQ(a.metric, b.metric);
+}
+
+TEST_F(Convert, InARunNothingIsSuperseded) {
+  run();
+  const auto before = steps();
+  for (const char* to : {"run/ckpt-20.h5", "run/ckpt-20"}) {
+    const auto was = meta(at("run/ckpt-20"));
+    const auto ran = run_tool({"convert", "--overwrite", at("run/ckpt-20"), at(to)});
+    ASSERT_EQ(ran.status, 0) << ran.err;
+    expect_same_save(was, meta(at("run/ckpt-20")));
+    for (const auto& [step, info] : steps()) {
+      EXPECT_EQ(info.newest, step == 40) << step;
+      EXPECT_FALSE(info.superseded) << step;
+      EXPECT_EQ(info.sequence, before.at(step).sequence) << step;
+    }
+  }
+  // Another run's checkpoint in the place of one takes that place.
+  std::filesystem::copy(at("run"), at("other"), std::filesystem::copy_options::recursive);
+  ASSERT_EQ(run_tool({"convert", "--overwrite", at("other/ckpt-40"), at("run/ckpt-30.h5")}).status,
+            0);
+  EXPECT_EQ(meta(at("run/ckpt-30")).sequence, before.at(30).sequence);
+  // One that does not say where it belongs comes behind all others, and replaces none.
+  const float x = 1;
+  BundleWriter writer(at("loose"));
+  writer.add("x", &x, {});
+  writer.finish();
+  ASSERT_EQ(run_tool({"convert", at("loose"), at("run/ckpt-5.h5")}).status, 0);
+  for (const auto& [step, info] : steps()) EXPECT_FALSE(info.superseded) << step;
+  std::filesystem::remove(at("run/ckpt-5.h5"));
+
+  int restored = 0;
+  CheckpointManager manager(serial_group(), at("run"), with_saver(&restored));
+  std::int64_t step = 0;
+  State state;
+  state.add("step", step);
+  manager.restore_latest(state);
+  EXPECT_EQ(step, 40);
+  manager.restore(20, state);
+  EXPECT_EQ(step, 20);
+  EXPECT_EQ(restored, 2);
+}
+
+TEST_F(Convert, ElsewhereTooItIsStillThatSave) {
+  run();
+  const auto was = meta(at("run/ckpt-30"));
+  for (const char* to : {"out/model", "out/image.h5", "out/ckpt-30.h5"}) {
+    ASSERT_EQ(run_tool({"convert", at("run/ckpt-30"), at(to)}).status, 0) << to;
+    expect_same_save(was, meta(std::filesystem::path(at(to)).replace_extension().string()));
+  }
+  // One under another number is that step, and as new as it was.
+  ASSERT_EQ(run_tool({"convert", at("run/ckpt-30"), at("out/ckpt-7.h5")}).status, 0);
+  auto renumbered = was;
+  renumbered.step = 7;
+  expect_same_save(renumbered, meta(at("out/ckpt-7")));
+}
+
+TEST_F(Convert, ReplacesNothingUnasked) {
+  run();
+  {  // Step 40 is left behind.
+    CheckpointManager manager(serial_group(), at("run"), with_saver());
+    std::int64_t step = 0;
+    State state;
+    state.add("step", step);
+    manager.restore(30, state);
+    step = 35;
+    manager.save(step, state);
+  }
+  ASSERT_TRUE(steps().at(40).superseded);
+  for (const char* to : {"run/ckpt-40", "run/ckpt-40.h5", "run/ckpt-30.h5"}) {
+    const auto listing = scratch_.listing();
+    const auto ran = run_tool({"convert", at("run/ckpt-35"), at(to)});
+    EXPECT_EQ(ran.status, 2) << to;
+    EXPECT_THAT(ran.err, HasSubstr("exists"));
+    EXPECT_EQ(scratch_.listing(), listing);
+  }
+}
+
+TEST_F(Convert, AnHdf5FileIsNotCut) {
+  run();
+  const auto ran =
+      run_tool({"convert", "--max-shard-size", "1KiB", at("run/ckpt-40"), at("out/x.h5")});
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_THAT(ran.err, HasSubstr("is one file"));
+  EXPECT_FALSE(std::filesystem::exists(at("out")));
+}
+
+// A merge makes a bundle. Nothing of what it replaces may be read afterwards.
+TEST_F(Convert, AMergeReplacesAnHdf5File) {
+  run();
+  ASSERT_EQ(run_tool({"convert", at("run/ckpt-40"), at("out/x.h5")}).status, 0);  // sequence 4
+  const auto ran = run_tool({"merge", at("out/x"), at("run/ckpt-10")});           // sequence 1
+  EXPECT_EQ(ran.status, 2) << ran.out;
+  EXPECT_THAT(ran.err, HasSubstr("there is a checkpoint"));
+  EXPECT_EQ(meta(at("out/x")).step, 40);
+  EXPECT_FALSE(std::filesystem::exists(at("out/x.index")));
+  ASSERT_EQ(run_tool({"merge", "--overwrite", at("out/x"), at("run/ckpt-10")}).status, 0);
+  EXPECT_EQ(meta(at("out/x")).step, 10);
+  EXPECT_FALSE(std::filesystem::exists(at("out/x.h5")));
+}
+
+}  // namespace
+}  // namespace cairn::test
