@@ -3,10 +3,12 @@
 
 #include <cmath>
 #include <iostream>
+#include <limits>
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "cli/command.hpp"
+#include "cli/elements.hpp"
 #include "cli/print.hpp"
 #include "cli/progress_bar.hpp"
 #include "cli/target.hpp"
@@ -52,8 +54,12 @@ void print(const TensorDifference& one) {
     std::cout << ": " << one.what << '\n';
     return;
   }
+  const auto text = [&](const std::string& value) {
+    return one.are_strings ? string_text(value) : value;
+  };
   std::cout << ": " << one.differing << " of " << one.elements << " elements differ\n  first at "
-            << index_text(one.first) << ": " << one.first_a << " and " << one.first_b << '\n';
+            << index_text(one.first) << ": " << text(one.first_a) << " and " << text(one.first_b)
+            << '\n';
   if (one.max_absolute) {
     std::cout << "  largest difference " << *one.max_absolute << " at "
               << index_text(one.where_absolute) << ", relative " << *one.max_relative << " at "
@@ -108,16 +114,25 @@ void run(Tool& tool, const Options& options) {
 void add_diff(Tool& tool) {
   auto options = std::make_shared<Options>();
   auto* command = tool.app.add_subcommand("diff", "Compare two checkpoints");
+  // CLI11 takes nan for a number that is not negative.
+  const CLI::Validator number(
+      [](std::string& given) -> std::string {
+        double value = 0;
+        const bool fits = CLI::detail::lexical_cast(given, value) && value >= 0 &&
+                          value <= std::numeric_limits<double>::max();
+        return fits ? "" : cat(given, " is no number of 0 or more");
+      },
+      "NONNEGATIVE");
   command->add_option("A", options->a, "Checkpoint, or a directory for its newest one")->required();
   command->add_option("B", options->b, "The other one")->required();
   command
       ->add_option("--tolerance", options->tolerance.relative,
                    "Numbers whose difference is at most this part of the larger one are the same")
-      ->check(CLI::NonNegativeNumber);
+      ->check(number);
   command
       ->add_option("--absolute", options->tolerance.absolute,
                    "Numbers that differ by at most this much are the same")
-      ->check(CLI::NonNegativeNumber);
+      ->check(number);
   command->add_flag("--json", options->json, "For programs");
   command->footer(
       "Compares keys, dtypes, shapes, then every element; how tensors are cut into slices and "

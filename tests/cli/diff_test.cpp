@@ -87,7 +87,9 @@ TEST_F(Diff, TolerancesAreRelativeAndAbsolute) {
   EXPECT_EQ(only(run_tool({"diff", "--json", "--absolute", "0.25", a, b}))["differing"], 1);
   EXPECT_EQ(run_tool({"diff", "--absolute", "1", a, b}).status, 0);
   EXPECT_EQ(run_tool({"diff", "--tolerance", "0.2", a, b}).status, 0);
-  EXPECT_EQ(run_tool({"diff", "--tolerance", "-1", a, b}).status, 2);
+  for (const char* bad : {"-1", "nan", "inf", "1x", ""}) {
+    EXPECT_EQ(run_tool({"diff", "--tolerance", bad, a, b}).status, 2) << bad;
+  }
 }
 
 TEST_F(Diff, LargeIntegersAreNotRounded) {
@@ -136,7 +138,31 @@ TEST_F(Diff, KeysTypesShapesAndStrings) {
             "reshaped: shape: [4] and [2 2]\n"
             "retyped: dtype: float32 and int32\n"
             "words: values: 1 of 2 elements differ\n"
-            "  first at [1]: old and young\n");
+            "  first at [1]: \"old\" and \"young\"\n");
+}
+
+TEST_F(Diff, StringsAreShownWhereTheyDiffer) {
+  const std::string start(99, 'x');
+  const auto make = [&](const char* name, const std::vector<std::string>& values) {
+    return bundle(name, [&](BundleWriter& writer) { writer.add_strings("s", {1}, values); });
+  };
+  const auto a = make("a", {start + "\u00e9\x1b[31m"}), b = make("b", {start + "\u00e8"});
+  const auto ran = run_tool({"diff", a, b});
+  EXPECT_EQ(ran.status, 1);
+  EXPECT_THAT(ran.out, HasSubstr("x\u00e9\\x1b[31m\" and \"..."));
+  EXPECT_THAT(ran.out, HasSubstr("x\u00e8\"\n"));
+  EXPECT_THAT(only(run_tool({"diff", "--json", a, b}))["first"]["b"].get<std::string>(),
+              HasSubstr("x\u00e8"));
+}
+
+TEST_F(Diff, InfinitePartsAreTheSame) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  using C = std::complex<double>;
+  const auto a = one<C>("a", {{infinity, 1}, {-infinity, 1}, {1, infinity}});
+  const auto b = one<C>("b", {{infinity, 1.001}, {-infinity, 1}, {1.001, infinity}});
+  EXPECT_EQ(run_tool({"diff", "--tolerance", "0.01", a, b}).status, 0);
+  const auto c = one<C>("c", {{-infinity, 1}, {-infinity, 1}, {1, infinity}});
+  EXPECT_EQ(only(run_tool({"diff", "--json", "--tolerance", "0.01", a, c}))["differing"], 1);
 }
 
 TEST_F(Diff, DamageIsNoDifference) {

@@ -58,7 +58,7 @@ class NumberComparison {
   bool measure(DType dtype, const char* a, const char* b, std::int64_t position) {
     const double x = value(dtype, a), y = value(dtype, b);
     if (std::isnan(x) || std::isnan(y)) return std::isnan(x) && std::isnan(y);
-    if (x == y && dtype_size(dtype) < 8) return true;
+    if (x == y && (dtype_size(dtype) < 8 || std::isinf(x))) return true;
     const double apart = distance(dtype, a, b, x, y), size = std::max(std::abs(x), std::abs(y));
     if (!std::isfinite(apart)) return false;
     const double relative = size > 0 ? apart / size : 0;
@@ -114,8 +114,18 @@ class NumberComparison {
   TensorDifference& difference_;
 };
 
-std::string shortened(const std::string& text) {
-  return text.size() <= 60 ? text : cat(text.substr(0, 57), "...");
+// The first difference is in what is left, and characters stay whole.
+std::string shortened(const std::string& text, std::size_t differs_at) {
+  constexpr std::size_t longest = 60, before = 20;
+  if (text.size() <= longest) return text;
+  const auto begins = [&](std::size_t at) {
+    while (at > 0 && at < text.size() && (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80)
+      --at;
+    return at;
+  };
+  const auto from = begins(differs_at < longest ? 0 : differs_at - before);
+  const auto to = begins(std::min(text.size(), from + longest));
+  return cat(from > 0 ? "..." : "", text.substr(from, to - from), to < text.size() ? "..." : "");
 }
 
 void compare_strings(const StoredTensor& tensor, const std::vector<std::string>& a,
@@ -123,8 +133,11 @@ void compare_strings(const StoredTensor& tensor, const std::vector<std::string>&
   for (std::size_t i = 0; i < a.size(); ++i) {
     if (a[i] == b[i] || difference.differing++ > 0) continue;
     difference.first = index_at(static_cast<std::int64_t>(i), tensor.shape);
-    difference.first_a = shortened(a[i]);
-    difference.first_b = shortened(b[i]);
+    const auto differ = std::mismatch(a[i].begin(), a[i].end(), b[i].begin(), b[i].end());
+    const auto at = static_cast<std::size_t>(differ.first - a[i].begin());
+    difference.first_a = shortened(a[i], at);
+    difference.first_b = shortened(b[i], at);
+    difference.are_strings = true;
   }
 }
 

@@ -29,7 +29,8 @@ struct TensorDifference {
       max_relative;                     ///< over differing ones that are finite numbers
   Dims where_absolute, where_relative;  ///< index of the element with this difference
   Dims first;                           ///< of the first that differs, row-major
-  std::string first_a, first_b;         ///< as text
+  std::string first_a, first_b;         ///< as text; of strings the part where they differ
+  bool are_strings = false;             ///< any bytes may be in that part
 };
 
 struct CheckpointDiff {
