@@ -89,7 +89,7 @@ std::int64_t read_slice(hdf5::ForeignFile& file, const StoredTensor& stored,
   std::int64_t bytes = 0;
   for (const auto& chunk : plan::cut_into_chunks(slice.box, item, chunk_bytes)) {
     buffer.resize(static_cast<std::size_t>(chunk.bytes));
-    file.read(stored.key, chunk.box, buffer.data());
+    file.read(stored.key, {stored.dtype, stored.shape}, chunk.box, buffer.data());
     slice.memory->write(chunk.box.relative_to(slice.box.start), buffer.data());
     bytes += chunk.bytes;
   }
@@ -126,7 +126,9 @@ RestoreReport restore_hdf5(const std::shared_ptr<Group>& shared, const std::file
         for (auto& one : mine.tensors) {
           const auto& stored = contents.tensors[static_cast<std::size_t>(one.stored)];
           if (one.make_room) one.make_room(one.tensor);
-          if (one.tensor.strings) one.tensor.strings->set(file->read_strings(stored.key));
+          if (one.tensor.strings) {
+            one.tensor.strings->set(file->read_strings(stored.key, {stored.dtype, stored.shape}));
+          }
           for (const auto& slice : one.tensor.slices) {
             bytes += read_slice(*file, stored, slice, buffer);
           }

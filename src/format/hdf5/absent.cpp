@@ -14,11 +14,15 @@ void require_available() {
 }
 
 struct ForeignFile::Impl {};
-ForeignFile::ForeignFile(std::unique_ptr<ByteFile>) { require_available(); }
+ForeignFile::ForeignFile(std::unique_ptr<ByteFile>, std::int64_t) { require_available(); }
 ForeignFile::~ForeignFile() = default;
 std::optional<ForeignDataset> ForeignFile::find(const std::string&) { return std::nullopt; }
-void ForeignFile::read(const std::string&, const Box&, std::byte*) { require_available(); }
-std::vector<std::string> ForeignFile::read_strings(const std::string&) { return {}; }
+void ForeignFile::read(const std::string&, const ForeignDataset&, const Box&, std::byte*) {
+  require_available();
+}
+std::vector<std::string> ForeignFile::read_strings(const std::string&, const ForeignDataset&) {
+  return {};
+}
 
 Skeleton lay_out(const NewFile&) {
   require_available();

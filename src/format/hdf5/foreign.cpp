@@ -1,7 +1,9 @@
 #include "format/hdf5/foreign.hpp"
 
 #include <algorithm>
+#include <deque>
 #include <limits>
+#include <memory>
 
 #include "base/text.hpp"
 #include "format/hdf5/file_driver.hpp"
@@ -10,7 +12,6 @@
 namespace cairn::hdf5 {
 namespace {
 
-constexpr std::int64_t strings_limit_bytes = std::int64_t{1} << 30;
 // For chunks that several reads touch.
 constexpr std::size_t chunk_cache_bytes = std::size_t{32} << 20, chunk_slots = 12421;
 
@@ -26,13 +27,37 @@ bool is_byte_sequence(hid_t type) {
   return H5Tget_class(base.get()) == H5T_INTEGER && H5Tget_size(base.get()) == 1;
 }
 
-void reclaim(hid_t type, hid_t space, void* values) {
-#if H5_VERSION_GE(1, 12, 0)
-  H5Treclaim(type, space, H5P_DEFAULT, values);
-#else
-  H5Dvlen_reclaim(type, space, H5P_DEFAULT, values);
-#endif
-}
+// What HDF5 takes for strings of variable length. A few bytes of a file may ask for any amount, and
+// HDF5 itself gives nothing back when a read fails half way.
+class StringRoom {
+ public:
+  StringRoom(const std::string& what, std::size_t limit)
+      : left_(limit), list_(H5Pcreate(H5P_DATASET_XFER), H5Pclose, what) {
+    check(H5Pset_vlen_mem_manager(list_.get(), take, this, leave, this), what.c_str());
+  }
+  hid_t list() const { return list_.get(); }
+  bool is_too_small() const { return is_too_small_; }
+
+ private:
+  static void* take(std::size_t bytes, void* self) noexcept {
+    auto& room = *static_cast<StringRoom*>(self);
+    room.is_too_small_ |= bytes > room.left_;
+    if (room.is_too_small_) return nullptr;
+    try {
+      room.blocks_.push_back(std::make_unique_for_overwrite<std::byte[]>(bytes));
+    } catch (...) {
+      return nullptr;
+    }
+    room.left_ -= bytes;
+    return room.blocks_.back().get();
+  }
+  static void leave(void*, void*) noexcept {}  // all at the end
+
+  std::size_t left_;
+  bool is_too_small_ = false;
+  std::deque<std::unique_ptr<std::byte[]>> blocks_;
+  Handle list_;
+};
 
 std::string without_padding(std::string text, H5T_str_t padding) {
   if (padding == H5T_STR_NULLTERM) {
@@ -63,6 +88,7 @@ Dims shape_of(hid_t space) {
 }  // namespace
 
 struct ForeignFile::Impl {
+  std::int64_t strings_limit_bytes = 0;
   std::unique_ptr<ByteFile> bytes;
   std::unique_ptr<FileDriver> driver;
   Handle links, file;
@@ -103,10 +129,11 @@ struct ForeignFile::Impl {
   }
 };
 
-ForeignFile::ForeignFile(std::unique_ptr<ByteFile> bytes) {
+ForeignFile::ForeignFile(std::unique_ptr<ByteFile> bytes, std::int64_t strings_limit_bytes) {
   const Session session;  // also while what was opened closes again
   auto impl = std::make_unique<Impl>();
   auto& self = *impl;
+  self.strings_limit_bytes = strings_limit_bytes;
   self.bytes = std::move(bytes);
   self.in_library([&] {
     const char* what = "it is no HDF5 file, or a damaged one";
@@ -129,7 +156,7 @@ ForeignFile::~ForeignFile() {
 
 std::optional<ForeignDataset> ForeignFile::find(const std::string& path) {
   return impl_->in_library([&]() -> std::optional<ForeignDataset> {
-    if (!impl_->exists(path)) return std::nullopt;
+    if (path.find('\0') != path.npos || !impl_->exists(path)) return std::nullopt;
     const auto dataset = impl_->open(path);
     const char* what = "a dataset is unreadable";
     Handle list(H5Dget_create_plist(dataset.get()), H5Pclose, what);
@@ -159,10 +186,20 @@ std::optional<ForeignDataset> ForeignFile::find(const std::string& path) {
   });
 }
 
-void ForeignFile::read(const std::string& path, const Box& box, std::byte* out) {
-  if (box.empty()) return;
+void ForeignFile::require(const std::string& path, const ForeignDataset& expected) {
   const auto found = find(path);
   if (!found) throw Error(Code::not_found, cat("there is no dataset ", path));
+  if (*found == expected) return;
+  throw Error(Code::data_loss, cat("dataset ", path, " has changed"),
+              cat("it was ", dtype_name(expected.dtype), ' ', shape_text(expected.shape),
+                  ", and is ", dtype_name(found->dtype), ' ', shape_text(found->shape)),
+              "Let no program write to the file meanwhile.");
+}
+
+void ForeignFile::read(const std::string& path, const ForeignDataset& expected, const Box& box,
+                       std::byte* out) {
+  if (box.empty()) return;
+  require(path, expected);
   impl_->in_library([&] {
     const auto what = cat("dataset ", path, " cannot be read");
     const auto dataset = impl_->open(path);
@@ -178,13 +215,15 @@ void ForeignFile::read(const std::string& path, const Box& box, std::byte* out) 
                         ? H5Screate(H5S_SCALAR)
                         : H5Screate_simple(static_cast<int>(extent.size()), extent.data(), nullptr);
     Handle memory(id, H5Sclose, what);
-    const auto type = memory_type(found->dtype);
+    const auto type = memory_type(expected.dtype);
     check(H5Dread(dataset.get(), type.get(), memory.get(), space.get(), H5P_DEFAULT, out),
           what.c_str());
   });
 }
 
-std::vector<std::string> ForeignFile::read_strings(const std::string& path) {
+std::vector<std::string> ForeignFile::read_strings(const std::string& path,
+                                                   const ForeignDataset& expected) {
+  require(path, expected);
   return impl_->in_library([&] {
     const auto what = cat("dataset ", path, " cannot be read");
     const auto dataset = impl_->open(path);
@@ -194,13 +233,20 @@ std::vector<std::string> ForeignFile::read_strings(const std::string& path) {
     const bool variable = H5Tget_class(stored.get()) == H5T_VLEN ||
                           check(H5Tis_variable_str(stored.get()), what.c_str()) > 0;
     const auto size = variable ? sizeof(hvl_t) : H5Tget_size(stored.get());
-    if (count > static_cast<std::size_t>(strings_limit_bytes) / std::max<std::size_t>(size, 1)) {
-      throw Error(Code::unsupported, what, "its strings take more than 1 GiB");
-    }
+    const auto limit = static_cast<std::size_t>(impl_->strings_limit_bytes);
+    const auto require_few = [&](bool few) {
+      if (few) return;
+      throw Error(Code::unsupported, what,
+                  cat("its strings take more than ", bytes_text(static_cast<double>(limit))));
+    };
+    require_few(count <= limit / std::max<std::size_t>(size, 1));
     std::vector<std::string> values;
     if (count == 0) return values;
+    StringRoom room(what, limit);
     const auto read = [&](hid_t type, void* out) {
-      check(H5Dread(dataset.get(), type, H5S_ALL, H5S_ALL, H5P_DEFAULT, out), what.c_str());
+      const auto done = H5Dread(dataset.get(), type, H5S_ALL, H5S_ALL, room.list(), out);
+      require_few(!room.is_too_small());
+      check(done, what.c_str());
     };
     if (is_byte_sequence(stored.get())) {
       Handle type(H5Tvlen_create(H5T_NATIVE_UCHAR), H5Tclose, what);
@@ -209,12 +255,10 @@ std::vector<std::string> ForeignFile::read_strings(const std::string& path) {
       for (const auto& [length, bytes] : sequences) {
         values.emplace_back(static_cast<const char*>(bytes), length);
       }
-      reclaim(type.get(), space.get(), sequences.data());
     } else if (variable) {
       std::vector<char*> texts(count);
       read(stored.get(), texts.data());
       for (const auto* text : texts) values.emplace_back(text ? text : "");
-      reclaim(stored.get(), space.get(), texts.data());
     } else {
       std::string all(count * size, '\0');
       read(stored.get(), all.data());
