@@ -1,6 +1,7 @@
 // Every byte of a checkpoint of ours is accounted for.
 #include <gmock/gmock.h>
 
+#include <limits>
 #include <span>
 
 #include "base/checksum.hpp"
@@ -10,6 +11,7 @@
 #include "checkpoint/save/save_steps.hpp"
 #include "checkpoint/tools/verify.hpp"
 #include "format/bundle/index.hpp"
+#include "format/hdf5/seal.hpp"
 #include "group/threads.hpp"
 #include "io/memory.hpp"
 #include "support/sample_state.hpp"
@@ -226,6 +228,19 @@ TEST_F(Verify, ACheckpointThatGoesAwayMeanwhileIsNotDamaged) {
   EXPECT_EQ(checked.verdict(), Verdict::unknown);
   ASSERT_EQ(checked.findings.size(), 1u) << words(checked);
   EXPECT_EQ(checked.findings[0].what, "it was removed or replaced while it was read");
+}
+
+// Sealed by whoever made it: two billion data files would be looked for, and each of them be there.
+TEST_F(Verify, AnHdf5FileIsOneDataFile) {
+  const auto table = bundle::build_index(std::numeric_limits<std::int32_t>::max(), {});
+  const auto bytes = static_cast<std::int64_t>(table.size());
+  const auto seal =
+      hdf5::encode_seal({true, bytes + hdf5::seal_bytes, 0, bytes, bytes, crc32c(table)});
+  files_->create_directory("/run");
+  io::write_file(*files_, "/run/ckpt-5.h5", table + seal);
+  const auto checked = verify();
+  EXPECT_EQ(checked.verdict(), Verdict::damaged);
+  EXPECT_THAT(words(checked), HasSubstr("it speaks of 2147483647 data files"));
 }
 
 TEST_F(Verify, ProgressEndsAtTheTotal) {

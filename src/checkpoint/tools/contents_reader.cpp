@@ -60,6 +60,10 @@ IndexFile load_values(io::FileSystem& files, const io::Path& prefix, Graph graph
   auto contents = bundle::parse_index(loaded.bytes);
   contents.prefix = prefix.string();
   contents.format = loaded.format;
+  if (loaded.format == Format::hdf5 && contents.num_files != 1) {
+    throw Error(Code::data_loss, "the checksum table of the HDF5 file is none that Cairn makes",
+                cat("it speaks of ", contents.num_files, " data files"));
+  }
   for (const auto file : bundle::files_used(contents)) {
     const auto status = files.status(data_path(contents, file));
     if (status && !status->is_directory) loaded.data_sizes[file] = status->size;
