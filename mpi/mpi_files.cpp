@@ -140,7 +140,29 @@ std::string library_version() {
   return {text, static_cast<std::size_t>(length)};
 }
 
+// A parameter of Open MPI's, however it was set: in the environment, in a file, by mpirun. It has
+// one from when the first file was opened.
+void ask_for(const char* name, int& value) {
+  int provided = 0;
+  if (MPI_T_init_thread(MPI_THREAD_SINGLE, &provided) != MPI_SUCCESS) return;
+  int index = 0, count = 0, found = 0;
+  MPI_T_cvar_handle handle = MPI_T_CVAR_HANDLE_NULL;
+  if (MPI_T_cvar_get_index(name, &index) == MPI_SUCCESS &&
+      MPI_T_cvar_handle_alloc(index, nullptr, &handle, &count) == MPI_SUCCESS) {
+    if (count == 1 && MPI_T_cvar_read(handle, &found) == MPI_SUCCESS) value = found;
+    MPI_T_cvar_handle_free(&handle);
+  }
+  MPI_T_finalize();
+}
+
 }  // namespace
+
+int most_aggregators(int ranks, const OmpioParameters& parameters) {
+  constexpr int simple = OmpioParameters().grouping_option;
+  if (parameters.num_aggregators > 0) return std::min(ranks, parameters.num_aggregators);
+  if (parameters.grouping_option != simple) return ranks;
+  return std::max(1, ranks / std::max(1, parameters.max_aggregators_ratio));
+}
 
 bool loses_bytes_among_aggregators(std::string_view version) {
   int major = 0, minor = 0, release = 0;
@@ -179,7 +201,15 @@ std::string MpiFiles::doubt(const Hints& hints) const {
   } else if (std::getenv(parameter)) {
     asked = parameter;
   } else {
-    return "";
+    int ranks = 1;
+    check_mpi(MPI_Comm_size(communicator_, &ranks), "MPI_Comm_size", rank_);
+    OmpioParameters now;
+    ask_for("io_ompio_num_aggregators", now.num_aggregators);
+    ask_for("io_ompio_grouping_option", now.grouping_option);
+    ask_for("io_ompio_max_aggregators_ratio", now.max_aggregators_ratio);
+    const int most = most_aggregators(ranks, now);
+    if (most < 2) return "";
+    asked = cat("several aggregators, and may take ", most, " for ", ranks, " ranks");
   }
   return cat(library(), " is known to lose bytes silently with ", asked);
 }

@@ -37,4 +37,13 @@ class MpiFiles final : public SharedFiles {
 /// not cover what data sieving reads and writes back).
 bool loses_bytes_among_aggregators(std::string_view version);
 
+/// OMPIO's parameters of the names io_ompio_NAME; what they are where nobody sets them.
+struct OmpioParameters {
+  int num_aggregators = -1;
+  int grouping_option = 5;
+  int max_aggregators_ratio = 8;
+};
+/// How many of so many ranks OMPIO may let write to a file that they share, without hints.
+int most_aggregators(int ranks, const OmpioParameters&);
+
 }  // namespace cairn

@@ -25,7 +25,8 @@ struct MpiIoOptions {
   std::map<std::string, std::string> hints = {};
   /// Each rank reads what it wrote back through the operating system, after the sync and before the
   /// commit, and compares checksums. Done in any case where the MPI library is known to lose bytes
-  /// with such hints.
+  /// with such hints, parameters or numbers of ranks: Open MPI before 4.1.7 and 5.0.6 with 16 and
+  /// more.
   bool read_back = false;
 };
 

@@ -255,6 +255,19 @@ TEST(MpiIo, VersionsThatLoseBytes) {
   EXPECT_FALSE(loses_bytes_among_aggregators("MPICH Version: 4.1.2"));
 }
 
+// What was seen of Open MPI 4.1.4, by who calls pwrite.
+TEST(MpiIo, OmpioTakesSeveralAggregatorsByItself) {
+  for (const auto& [ranks, most] :
+       {std::pair(1, 1), std::pair(15, 1), std::pair(16, 2), std::pair(24, 3), std::pair(32, 4)}) {
+    EXPECT_EQ(most_aggregators(ranks, {}), most) << ranks;
+  }
+  EXPECT_EQ(most_aggregators(7, {.max_aggregators_ratio = 2}), 3);
+  EXPECT_EQ(most_aggregators(7, {.max_aggregators_ratio = 0}), 7);
+  EXPECT_EQ(most_aggregators(32, {.num_aggregators = 1}), 1);
+  EXPECT_EQ(most_aggregators(4, {.num_aggregators = 8}), 4);
+  EXPECT_EQ(most_aggregators(4, {.grouping_option = 6}), 4);
+}
+
 // A small limit stands for what an int counts.
 TEST(MpiIo, MoreThanACountHoldsIsOneCall) {
   const auto world = mpi(MPI_COMM_WORLD);

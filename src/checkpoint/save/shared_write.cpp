@@ -108,10 +108,11 @@ void read_back(const Job& job, const io::Path& path, const std::vector<StoredTen
                                  : std::string("read back, the checksum is another one"),
                       doubt.empty() ? "" : cat("; ", doubt), "; ",
                       bytes_text(static_cast<double>(free)), " are free"),
-                  full                    ? "Free space, or keep fewer checkpoints (max_to_keep)."
-                  : options.hints.empty() ? "Look for limits and failures of the disk, or use "
-                                            "Writer::posix."
-                                          : "Do without the hints, or use Writer::posix.")
+                  full                     ? "Free space, or keep fewer checkpoints (max_to_keep)."
+                  : !options.hints.empty() ? "Do without the hints, or use Writer::posix."
+                  : !doubt.empty()
+                      ? "Use Writer::posix, or an MPI library that is not known for it."
+                      : "Look for limits and failures of the disk, or use Writer::posix.")
           .at(path.string())
           .of_tensor(entry.key)
           .on_rank(job.rank());
