@@ -243,6 +243,12 @@ TEST_F(Verify, AnHdf5FileIsOneDataFile) {
   EXPECT_THAT(words(checked), HasSubstr("it speaks of 2147483647 data files"));
 }
 
+TEST_F(Verify, WhoNamesAFileIsToldThePrefix) {
+  save();
+  const auto checked = verify_checkpoint(*files_, prefix_.string() + ".index");
+  EXPECT_THAT(words(checked), HasSubstr("Give its prefix: /run/ckpt-5 "));
+}
+
 TEST_F(Verify, ProgressEndsAtTheTotal) {
   save();
   std::int64_t last = 0, all = -1;

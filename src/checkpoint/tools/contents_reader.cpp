@@ -147,6 +147,14 @@ IndexFile load_index(io::FileSystem& files, const io::Path& prefix, Graph graph)
   const bool has_hdf5 = is_own_hdf5(files, hdf5_path(prefix));
   if (!has_bundle && !has_hdf5) {
     const bool foreign = files.status(hdf5_path(prefix)).has_value();
+    const auto ending = prefix.extension();
+    if ((ending == ".h5" || ending == ".index") &&
+        has_checkpoint(files, io::Path(prefix).replace_extension())) {
+      throw Error(Code::not_found, cat("there is no checkpoint ", prefix.string()),
+                  "that is a file of one",
+                  cat("Give its prefix: ", io::Path(prefix).replace_extension().string()))
+          .at(prefix.string());
+    }
     throw Error(Code::not_found, cat("there is no checkpoint ", prefix.string()),
                 foreign ? cat(hdf5_path(prefix).string(), " is none that Cairn wrote")
                         : cat(index_path(prefix).string(), " does not exist"),
