@@ -37,7 +37,8 @@ void add_convert(Tool& tool) {
                    "Cut slices so that no data file holds more; with a unit if you like (64MiB)")
       ->transform(CLI::AsSizeValue(false))
       ->check(CLI::PositiveNumber);
-  command->add_flag("--overwrite", options->convert.overwrite, "Replace what is at B");
+  command->add_flag("--overwrite", options->convert.overwrite,
+                    "Replace what is at B, in either format");
   command->footer(
       "All that is read is checked, and what is written has checksums again; the values are the\n"
       "same bit by bit (cairn diff A B). Step, time, metric and place among other steps go along:\n"

@@ -143,7 +143,8 @@ std::string convert_checkpoint(std::shared_ptr<io::FileSystem> files,
   // Also what a manager would replace: a step that was left behind, or is damaged.
   if (!options.overwrite && series.find(step)) {
     throw Error(Code::already_exists, cat("the checkpoint ", prefix.string(), " exists"),
-                "in one of the two formats", "Choose another destination, or say --overwrite.")
+                "a prefix has one checkpoint, whichever its format",
+                "Choose another destination, or say --overwrite to have it replaced.")
         .at(prefix.string());
   }
   return series.save(step, state);
