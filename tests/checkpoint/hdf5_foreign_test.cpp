@@ -173,6 +173,82 @@ TEST_F(Hdf5Foreign, StringsOfEachKind) {
   EXPECT_EQ(bytes, std::string("a\0b", 3));
 }
 
+// Sixteen bytes in the file for each of a thousand strings, which are all the same one.
+TEST_F(Hdf5Foreign, StringsTakeNoMoreThanTheirLimit) {
+  constexpr std::size_t count = 1000, reference = 16, limit = std::size_t{1} << 20;
+  haddr_t at = HADDR_UNDEF;
+  {
+    Writer writer(path_);
+    const auto variable = H5Tcopy(H5T_C_S1);
+    H5Tset_size(variable, H5T_VARIABLE);
+    const std::string long_one(3000, 'x');
+    std::vector<const char*> words(count, "");
+    words.front() = long_one.c_str();
+    writer.put("words", variable, variable, {count}, words.data());
+    const auto dataset = H5Dopen2(writer.file(), "words", H5P_DEFAULT);
+    at = H5Dget_offset(dataset);
+    H5Dclose(dataset);
+    H5Tclose(variable);
+  }
+  auto bytes = test::read_file(path_);
+  ASSERT_LE(at + count * reference, bytes.size());
+  for (std::size_t i = 1; i < count; ++i) {
+    bytes.replace(at + i * reference, reference, bytes.substr(at, reference));
+  }
+  const int open = hdf5::Handle::open_count();
+  const auto read = [&](std::int64_t most) {
+    auto image = std::make_unique<hdf5::SparseImage>();
+    image->write(0, std::as_bytes(std::span(bytes)));
+    hdf5::ForeignFile file(std::move(image), most);
+    return file.read_strings("words", {DType::string, {count}});
+  };
+  EXPECT_EQ(read(4 * limit), std::vector<std::string>(count, std::string(3000, 'x')));
+  try {
+    read(limit);
+    ADD_FAILURE() << "read";
+  } catch (const Error& error) {
+    EXPECT_STREQ(code_name(error.code()), "unsupported");
+    EXPECT_THAT(error.what(), HasSubstr("take more than 1.00 MiB"));
+  }
+  EXPECT_EQ(hdf5::Handle::open_count(), open);
+}
+
+// A rank that comes later may find another file: what rank 0 made room for is too small.
+TEST_F(Hdf5Foreign, ADatasetThatChangesBetweenRanksIsRefused) {
+  const auto file = [&](hid_t stored, hsize_t count, bool words) {
+    const auto files = std::make_shared<io::MemoryFileSystem>();
+    {
+      Writer writer(path_);
+      writer.put("u", stored, H5T_NATIVE_DOUBLE, {4}, std::vector<double>(4).data());
+      const auto fixed = H5Tcopy(H5T_C_S1);
+      writer.put("s", words ? fixed : H5T_STD_I8LE, words ? fixed : H5T_NATIVE_CHAR, {count},
+                 std::string(count, 'a').data());
+      H5Tclose(fixed);
+    }
+    files->create_directory("/in");
+    io::write_file(*files, "/in/other.h5", test::read_file(path_));
+    return files;
+  };
+  const auto first = file(H5T_IEEE_F32LE, 3, true);
+  for (const auto& later : {file(H5T_IEEE_F64LE, 3, true), file(H5T_IEEE_F32LE, 1, true),
+                            file(H5T_IEEE_F32LE, 3, false)}) {
+    run_threads(2, [&](std::shared_ptr<Group> group) {
+      std::vector<float> u(4);
+      std::vector<std::string> s(3, "kept");
+      State state;
+      state.add("u", u);
+      state.add("s", s);
+      try {
+        restore_hdf5(group, "/in/other.h5", state, {}, group->rank() == 0 ? first : later);
+        ADD_FAILURE() << "restored";
+      } catch (const Error& error) {
+        EXPECT_STREQ(code_name(error.code()), "data_loss");
+        EXPECT_THAT(error.what(), HasSubstr("has changed"));
+      }
+    });
+  }
+}
+
 TEST_F(Hdf5Foreign, OptionsHoldAsInAnyRestore) {
   write();
   std::vector<float> part(6);
@@ -270,82 +346,6 @@ TEST_F(Hdf5Foreign, WhatIsNoHdf5FileIsAnErrorOfAllRanks) {
   for (const auto size : {good.size() / 2, good.size() - 1, std::size_t{100}}) {
     test::write_file(path_, good.substr(0, size));
     refusal(state, Code::data_loss);
-  }
-}
-
-// Sixteen bytes in the file for each of a thousand strings, which are all the same one.
-TEST_F(Hdf5Foreign, StringsTakeNoMoreThanTheirLimit) {
-  constexpr std::size_t count = 1000, reference = 16, limit = std::size_t{1} << 20;
-  haddr_t at = HADDR_UNDEF;
-  {
-    Writer writer(path_);
-    const auto variable = H5Tcopy(H5T_C_S1);
-    H5Tset_size(variable, H5T_VARIABLE);
-    const std::string long_one(3000, 'x');
-    std::vector<const char*> words(count, "");
-    words.front() = long_one.c_str();
-    writer.put("words", variable, variable, {count}, words.data());
-    const auto dataset = H5Dopen2(writer.file(), "words", H5P_DEFAULT);
-    at = H5Dget_offset(dataset);
-    H5Dclose(dataset);
-    H5Tclose(variable);
-  }
-  auto bytes = test::read_file(path_);
-  ASSERT_LE(at + count * reference, bytes.size());
-  for (std::size_t i = 1; i < count; ++i) {
-    bytes.replace(at + i * reference, reference, bytes.substr(at, reference));
-  }
-  const int open = hdf5::Handle::open_count();
-  const auto read = [&](std::int64_t most) {
-    auto image = std::make_unique<hdf5::SparseImage>();
-    image->write(0, std::as_bytes(std::span(bytes)));
-    hdf5::ForeignFile file(std::move(image), most);
-    return file.read_strings("words", {DType::string, {count}});
-  };
-  EXPECT_EQ(read(4 * limit), std::vector<std::string>(count, std::string(3000, 'x')));
-  try {
-    read(limit);
-    ADD_FAILURE() << "read";
-  } catch (const Error& error) {
-    EXPECT_STREQ(code_name(error.code()), "unsupported");
-    EXPECT_THAT(error.what(), HasSubstr("take more than 1.00 MiB"));
-  }
-  EXPECT_EQ(hdf5::Handle::open_count(), open);
-}
-
-// A rank that comes later may find another file: what rank 0 made room for is too small.
-TEST_F(Hdf5Foreign, ADatasetThatChangesBetweenRanksIsRefused) {
-  const auto file = [&](hid_t stored, hsize_t count, bool words) {
-    const auto files = std::make_shared<io::MemoryFileSystem>();
-    {
-      Writer writer(path_);
-      writer.put("u", stored, H5T_NATIVE_DOUBLE, {4}, std::vector<double>(4).data());
-      const auto fixed = H5Tcopy(H5T_C_S1);
-      writer.put("s", words ? fixed : H5T_STD_I8LE, words ? fixed : H5T_NATIVE_CHAR, {count},
-                 std::string(count, 'a').data());
-      H5Tclose(fixed);
-    }
-    files->create_directory("/in");
-    io::write_file(*files, "/in/other.h5", test::read_file(path_));
-    return files;
-  };
-  const auto first = file(H5T_IEEE_F32LE, 3, true);
-  for (const auto& later : {file(H5T_IEEE_F64LE, 3, true), file(H5T_IEEE_F32LE, 1, true),
-                            file(H5T_IEEE_F32LE, 3, false)}) {
-    run_threads(2, [&](std::shared_ptr<Group> group) {
-      std::vector<float> u(4);
-      std::vector<std::string> s(3, "kept");
-      State state;
-      state.add("u", u);
-      state.add("s", s);
-      try {
-        restore_hdf5(group, "/in/other.h5", state, {}, group->rank() == 0 ? first : later);
-        ADD_FAILURE() << "restored";
-      } catch (const Error& error) {
-        EXPECT_STREQ(code_name(error.code()), "data_loss");
-        EXPECT_THAT(error.what(), HasSubstr("has changed"));
-      }
-    });
   }
 }
 
