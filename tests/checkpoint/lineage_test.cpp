@@ -159,6 +159,31 @@ TEST_P(Manager, NamesDoNotDisturbEachOthersStateFiles) {
   set_log_sink({});
 }
 
+// On a full disk there is no room for a state file, until old checkpoints are removed.
+TEST_P(Manager, AFullDiskDoesNotKeepOldCheckpoints) {
+  options_.max_to_keep = 2;
+  job([&](Rank& rank) {
+    rank.save(1);
+    rank.save(2);
+    if (rank.group->rank() == 0) {
+      files_->inject({Code::no_space, "write", "checkpoint.tmp", 0, 2});  // after saving; before
+    }
+    rank.group->barrier();
+    rank.save(3);
+    EXPECT_EQ(rank.steps(), (std::vector<std::int64_t>{2, 3}));
+  });
+  EXPECT_FALSE(io::exists(*files_, "/run/ckpt-1.index"));
+  EXPECT_EQ(commit::read_state_file(*files_, "/run")->all_paths,
+            (std::vector<std::string>{"ckpt-2", "ckpt-3"}));
+  // Any other failure leaves them.
+  job([&](Rank& rank) {
+    if (rank.group->rank() == 0) files_->inject({Code::io, "write", "checkpoint.tmp", 0, 2});
+    rank.group->barrier();
+    rank.save(4);
+    EXPECT_EQ(rank.steps(), (std::vector<std::int64_t>{2, 3, 4}));
+  });
+}
+
 TEST_P(Manager, AnOldTemporaryOfTheStateFileIsCollected) {
   job([](Rank& rank) { rank.save(1); });
   for (const auto* name : {"checkpoint.tmp", "checkpoint.tmp-ckpt", "checkpoint.tmp-other"}) {
