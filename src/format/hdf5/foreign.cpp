@@ -26,13 +26,25 @@ bool is_byte_sequence(hid_t type) {
   return H5Tget_class(base.get()) == H5T_INTEGER && H5Tget_size(base.get()) == 1;
 }
 
-void reclaim(hid_t type, hid_t space, void* values) {
+// Frees what HDF5 allocates for values of variable length, also where reading them fails half way.
+// They are null before.
+class Reclaim {
+ public:
+  Reclaim(hid_t type, hid_t space, void* values) : type_(type), space_(space), values_(values) {}
+  ~Reclaim() {
 #if H5_VERSION_GE(1, 12, 0)
-  H5Treclaim(type, space, H5P_DEFAULT, values);
+    H5Treclaim(type_, space_, H5P_DEFAULT, values_);
 #else
-  H5Dvlen_reclaim(type, space, H5P_DEFAULT, values);
+    H5Dvlen_reclaim(type_, space_, H5P_DEFAULT, values_);
 #endif
-}
+  }
+  Reclaim(const Reclaim&) = delete;
+  Reclaim& operator=(const Reclaim&) = delete;
+
+ private:
+  hid_t type_, space_;
+  void* values_;
+};
 
 std::string without_padding(std::string text, H5T_str_t padding) {
   if (padding == H5T_STR_NULLTERM) {
@@ -205,16 +217,16 @@ std::vector<std::string> ForeignFile::read_strings(const std::string& path) {
     if (is_byte_sequence(stored.get())) {
       Handle type(H5Tvlen_create(H5T_NATIVE_UCHAR), H5Tclose, what);
       std::vector<hvl_t> sequences(count);
+      const Reclaim at_the_end(type.get(), space.get(), sequences.data());
       read(type.get(), sequences.data());
       for (const auto& [length, bytes] : sequences) {
         values.emplace_back(static_cast<const char*>(bytes), length);
       }
-      reclaim(type.get(), space.get(), sequences.data());
     } else if (variable) {
       std::vector<char*> texts(count);
+      const Reclaim at_the_end(stored.get(), space.get(), texts.data());
       read(stored.get(), texts.data());
       for (const auto* text : texts) values.emplace_back(text ? text : "");
-      reclaim(stored.get(), space.get(), texts.data());
     } else {
       std::string all(count * size, '\0');
       read(stored.get(), all.data());
