@@ -33,8 +33,13 @@ struct Transfer {
 
 class MpiDatasetFile final : public DatasetFile {
  public:
-  MpiDatasetFile(hid_t file, std::filesystem::path path, MPI_Comm communicator, int rank)
-      : file_(file), path_(std::move(path)), communicator_(communicator), rank_(rank) {}
+  MpiDatasetFile(hid_t file, std::filesystem::path path, MPI_Comm communicator, int rank,
+                 double patience_seconds)
+      : file_(file),
+        path_(std::move(path)),
+        communicator_(communicator),
+        rank_(rank),
+        patience_seconds_(patience_seconds) {}
   ~MpiDatasetFile() override {
     if (file_ < 0) return;
     log(LogLevel::warning, cat("rank ", rank_, " lets go of ", path_.string(),
@@ -77,7 +82,6 @@ class MpiDatasetFile final : public DatasetFile {
  private:
   // The same on all ranks, as are the calls.
   static constexpr std::size_t most_datasets = 64;
-  static constexpr double patience_seconds = 20;
 
   Error placed(Error error) const { return error.at(path_.string()).on_rank(rank_); }
 
@@ -86,7 +90,7 @@ class MpiDatasetFile final : public DatasetFile {
     MPI_Request request = MPI_REQUEST_NULL;
     check_mpi(MPI_Ibarrier(communicator_, &request), "MPI_Ibarrier", rank_);
     if (!failed) return check_mpi(MPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait", rank_);
-    const double until = MPI_Wtime() + patience_seconds;
+    const double until = MPI_Wtime() + patience_seconds_;
     for (int done = 0; !done;) {
       check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test", rank_);
       if (done || MPI_Wtime() < until) continue;
@@ -168,6 +172,7 @@ class MpiDatasetFile final : public DatasetFile {
   std::filesystem::path path_;
   MPI_Comm communicator_;
   int rank_;
+  double patience_seconds_;
   Handle collective_;
   std::map<std::string, Handle> datasets_;
 };
@@ -202,7 +207,9 @@ std::unique_ptr<DatasetFile> MpiDatasets::open(const std::filesystem::path& path
   int good = file >= 0, all_good = 0;
   check_mpi(MPI_Allreduce(&good, &all_good, 1, MPI_INT, MPI_MIN, communicator_), "MPI_Allreduce",
             rank_);
-  if (all_good) return std::make_unique<MpiDatasetFile>(file, path, communicator_, rank_);
+  if (all_good) {
+    return std::make_unique<MpiDatasetFile>(file, path, communicator_, rank_, patience_seconds);
+  }
   // Where it is open it stays so: only all ranks together could close it.
   if (!failed) failed = Error(Code::io, cat("HDF5 cannot open ", path.string()), "on another rank");
   throw Error(*failed).at(path.string()).on_rank(rank_);

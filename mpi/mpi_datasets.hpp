@@ -16,6 +16,10 @@ class MpiDatasets final : public DatasetFiles {
   void check(const Hints& hints) const override;
   std::unique_ptr<DatasetFile> open(const std::filesystem::path& path, const Hints& hints) override;
 
+  /// How long a rank whose transfer failed waits for word of the others, in files opened from now
+  /// on. Tests set less.
+  double patience_seconds = 20;
+
  private:
   [[maybe_unused]] MPI_Comm communicator_;
   [[maybe_unused]] int rank_;

@@ -4,6 +4,7 @@
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "checkpoint/tools/contents_reader.hpp"
+#include "checkpoint/tools/read_holders.hpp"
 #include "checkpoint/tools/slice_map.hpp"
 #include "cli/command.hpp"
 #include "cli/print.hpp"
@@ -25,7 +26,23 @@ void run(Tool& tool, const Options& options) {
                 tensor.problem, "cairn verify names everything that is damaged.")
         .of_tensor(tensor.key);
   }
-  const auto image = slice_map(tensor, cat(contents.prefix, "  ", shown_key(tensor.key)));
+  const auto title = cat(contents.prefix, "  ", shown_key(tensor.key));
+  // In an HDF5 file a tensor is one run of bytes: how it was cut is told beside it.
+  const auto holders = read_holders(*tool.files, contents);
+  std::string image;
+  if (holders && holders->tensors.count(tensor.key)) {
+    auto held = tensor;
+    held.slices.clear();
+    for (const auto& one : holders->tensors.at(tensor.key)) {
+      auto& slice = held.slices.emplace_back();
+      slice.box = one.box;
+      slice.file = static_cast<std::int32_t>(one.task);
+      slice.size = one.box.count() * static_cast<std::int64_t>(dtype_size(tensor.dtype));
+    }
+    image = slice_map(held, title, holders->tasks);
+  } else {
+    image = slice_map(tensor, title);
+  }
   to_output(options.output, [&](std::ostream& out) { out << image; });
 }
 
@@ -43,7 +60,8 @@ void add_map(Tool& tool) {
   command->footer(
       "Tensors of 1 to 3 dimensions; colours are data files, of which each rank that writes has "
       "its\n"
-      "own, in rank order. Of three dimensions, one plane is drawn for each run of indices of the\n"
+      "own, in rank order; of an HDF5 file they are the device tasks that held the slices. Of "
+      "three dimensions, one plane is drawn for each run of indices of the\n"
       "first over which the cuts are the same. A browser shows box, file and bytes of the slice "
       "that\n"
       "the pointer is on.\n\n"

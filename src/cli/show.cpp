@@ -5,6 +5,7 @@
 
 #include "base/text.hpp"
 #include "checkpoint/tools/contents_reader.hpp"
+#include "checkpoint/tools/read_holders.hpp"
 #include "cli/command.hpp"
 #include "cli/graph.hpp"
 #include "cli/print.hpp"
@@ -19,6 +20,8 @@ struct Look {
   IndexFile index;
   CheckpointContents contents;
   std::map<std::int32_t, std::int64_t> bytes_used;  // by data file
+  std::optional<hdf5::Holders> holders;
+  std::string holders_problem;
 };
 
 Look look(io::FileSystem& files, const io::Path& prefix) {
@@ -30,6 +33,12 @@ Look look(io::FileSystem& files, const io::Path& prefix) {
   };
   for (const auto& tensor : found.contents.tensors) count(tensor);
   for (const auto& tensor : found.contents.own) count(tensor);
+  try {
+    found.holders = read_holders(files, found.contents);
+  } catch (const Error& error) {
+    if (error.code() != Code::data_loss) throw;
+    found.holders_problem = error.what();
+  }
   return found;
 }
 
@@ -104,9 +113,21 @@ Json json_of(const Look& found) {
   for (const auto& [member, tensors] :
        {std::pair("tensors", &contents.tensors), std::pair("own", &contents.own)}) {
     Json list = Json::array();
-    for (const auto& tensor : *tensors) list.push_back(json_of(contents, tensor));
+    for (const auto& tensor : *tensors) {
+      list.push_back(json_of(contents, tensor));
+      if (!found.holders || !found.holders->tensors.count(tensor.key)) continue;
+      auto held = Json::array();
+      for (const auto& one : found.holders->tensors.at(tensor.key)) {
+        held.push_back({{"start", one.box.start},
+                        {"extent", one.box.extent},
+                        {"task", found.holders->tasks.at(one.task)}});
+      }
+      list.back()["held"] = std::move(held);
+    }
     out[member] = std::move(list);
   }
+  if (found.holders) out["tasks"] = found.holders->tasks;
+  if (!found.holders_problem.empty()) out["tasks_problem"] = found.holders_problem;
   return out;
 }
 
@@ -123,6 +144,30 @@ void print_slices(const StoredTensor& tensor, bool all) {
   print_table(rows, "      ");
   if (count < tensor.slices.size()) {
     std::cout << "      and " << tensor.slices.size() - count << " more (--all)\n";
+  }
+}
+
+// What a file of another kind than a bundle says of those who held the slices.
+void print_holders(const Look& found, bool all) {
+  if (!found.holders_problem.empty()) std::cout << "\n  " << found.holders_problem << '\n';
+  if (!found.holders) return;
+  const auto tasks = found.holders->tasks.size();
+  std::cout << "\n  held by " << tasks << (tasks == 1 ? " device task\n" : " device tasks\n");
+  for (const auto& tensor : found.contents.tensors) {
+    const auto at = found.holders->tensors.find(tensor.key);
+    if (at == found.holders->tensors.end()) continue;
+    const auto& slices = at->second;
+    if (slices.size() < 2 && !all) continue;
+    const auto count = all ? slices.size() : std::min(slices.size(), slices_shown);
+    std::vector<std::vector<std::string>> rows;
+    for (std::size_t i = 0; i < count; ++i) {
+      rows.push_back({box_text(slices[i].box), found.holders->tasks.at(slices[i].task)});
+    }
+    std::cout << "    " << shown_key(tensor.key) << '\n';
+    print_table(rows, "      ");
+    if (count < slices.size()) {
+      std::cout << "      and " << slices.size() - count << " more (--all)\n";
+    }
   }
 }
 
@@ -182,6 +227,7 @@ void print(const Look& found, bool all) {
   for (const auto& tensor : contents.tensors) {
     if (!tensor.slices.empty()) print_slices(tensor, all);
   }
+  print_holders(found, all);
 }
 
 }  // namespace
@@ -203,9 +249,10 @@ void add_show(Tool& tool) {
                     "Show the objects of a TensorFlow checkpoint, with their paths and variables' "
                     "names; with --json, as \"object_graph\" beside the rest");
   command->footer(
-      "Only the index is read, the object graph, and the lengths of the data files. A key that is "
-      "not UTF-8 is\n"
-      "\"key_hex\" in the JSON.\n\n"
+      "Only the index is read, what stands beside it, and the lengths of the data files. A key "
+      "that "
+      "is\n"
+      "not UTF-8 is \"key_hex\" in the JSON.\n\n"
       "Examples:\n"
       "  cairn show run/ckpt/ckpt-100\n"
       "  cairn show run/ckpt                       the newest\n"

@@ -3,6 +3,9 @@
 #include "support/conformance.hpp"
 #include "group/threads.hpp"
 #include "io/temporary_directory.hpp"
+#ifdef CAIRN_CONFORMANCE_HDF5
+#include "support/dataset_group.hpp"
+#endif
 #include "support/sharing_group.hpp"
 
 namespace cairn::test {
@@ -10,18 +13,23 @@ namespace {
 
 class OneProcess : public Launcher {
  public:
-  explicit OneProcess(const Combination& combination) : shares_(combination.needs & shared_files) {}
+  explicit OneProcess(const Combination& combination) : needs_(combination.needs) {}
   void once(const std::function<void()>& function) override { function(); }
 
  protected:
-  // What MPI-IO is to processes.
+  // What MPI-IO and parallel HDF5 are to processes.
   std::shared_ptr<Group> with_files(std::shared_ptr<Group> group) {
-    if (!shares_) return group;
+#ifdef CAIRN_CONFORMANCE_HDF5
+    if (needs_ & shared_datasets) {
+      return std::make_shared<DatasetGroup>(std::move(group), files());
+    }
+#endif
+    if (!(needs_ & shared_files)) return group;
     return std::make_shared<SharingGroup>(std::move(group), files());
   }
 
  private:
-  bool shares_;
+  unsigned needs_;
 };
 
 class InMemory : public OneProcess {
@@ -99,7 +107,8 @@ class Serial : public InMemory {
 
 template <class T>
 LauncherKind kind(const char* name) {
-  return {name, shared_files, [](const Combination& one) { return std::make_unique<T>(one); }};
+  return {name, shared_files | shared_datasets,
+          [](const Combination& one) { return std::make_unique<T>(one); }};
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "cairn/checkpoint_manager.hpp"
 #include "cairn/log.hpp"
 #include "checkpoint/tools/contents_reader.hpp"
+#include "checkpoint/tools/read_holders.hpp"
 #include "checkpoint/tools/read_tensor.hpp"
 #include "checkpoint/tools/verify.hpp"
 #include "format/hdf5/seal.hpp"
@@ -170,6 +171,78 @@ TEST_F(Hdf5, RanksAgreeOnTheFormat) {
       EXPECT_EQ(error.code(), Code::disagreement);
     }
   });
+}
+
+// Whose memory it was, not who wrote the bytes; io ranks do not matter.
+TEST_F(Hdf5, SaysWhichDeviceTaskHeldEachSlice) {
+  for (const bool io_ranks : {false, true}) {
+    SCOPED_TRACE(io_ranks);
+    fresh();
+    if (io_ranks) options_.io_ranks = IoRanks::one_a_node();
+    options_.device_of = [](int rank, const LocalTensor& tensor) {
+      DeviceTask task;
+      task.job = "sim";
+      task.task = rank;
+      task.device_type = tensor.device_type;
+      return task;
+    };
+    run_threads(3, [&](std::shared_ptr<Group> group) {
+      const auto rank = group->rank();
+      std::vector<float> u(8, static_cast<float>(rank)), v(4), both(3);
+      std::vector<std::string> words{"a"};
+      std::vector<double> none;
+      State state;
+      state.add("u", slice(u.data(), {6, 4}, {2 * (2 - rank), 0}, {2, 4}));
+      if (rank == 1) {
+        auto on_device = whole(v.data(), {4});
+        on_device.device_type = "CUDA";
+        state.add("dir/v", on_device).add("words", words);
+      }
+      if (rank > 0) state.add("both", whole(both.data(), {3}));
+      state.add("none", none);
+      CheckpointManager(group, "/run", options_).save(1, state);
+    });
+    const auto contents = read_contents(*files_, "/run/ckpt-1");
+    const auto holders = read_holders(*files_, contents);
+    ASSERT_TRUE(holders);
+    const auto held = [&](const std::string& key) {
+      std::string text;
+      for (const auto& one : holders->tensors.at(key)) {
+        text += cat(box_text(one.box), " by ", holders->tasks.at(one.task), "; ");
+      }
+      return text;
+    };
+    EXPECT_EQ(held("u"),
+              "rows 0..1 × 0..3 by /job:sim/replica:0/task:2/device:CPU:0; "
+              "rows 2..3 × 0..3 by /job:sim/replica:0/task:1/device:CPU:0; "
+              "rows 4..5 × 0..3 by /job:sim/replica:0/task:0/device:CPU:0; ");
+    EXPECT_EQ(held("dir/v"), "rows 0..3 by /job:sim/replica:0/task:1/device:CUDA:0; ");
+    EXPECT_EQ(held("words"), "rows 0..0 by /job:sim/replica:0/task:1/device:CPU:0; ");
+    EXPECT_THAT(held("both"),
+                testing::AnyOf(HasSubstr("task:1/device:CPU"), HasSubstr("task:2/device:CPU")));
+    EXPECT_THAT(held("both"), testing::StartsWith("rows 0..2 by "));
+    EXPECT_EQ(holders->tensors.at("none").size(), 1u);
+    EXPECT_EQ(holders->tensors.size(), contents.tensors.size());
+    EXPECT_EQ(verified("/run/ckpt-1"), "");
+
+    // It is under a checksum, and no restore needs it.
+    auto bytes = text_of("/run/ckpt-1.h5");
+    const auto at = bytes.find("/job:sim");
+    ASSERT_NE(at, bytes.npos);
+    bytes[at + 5] = 'S';
+    replace("/run/ckpt-1.h5", bytes);
+    EXPECT_THAT(verified("/run/ckpt-1"), HasSubstr("_cairn/slices"));
+    EXPECT_THROW(read_holders(*files_, contents), Error);
+    std::vector<float> v(4);
+    State wanted;
+    wanted.add("dir/v", whole(v.data(), {4}));
+    CheckpointManager(serial_group(), "/run", options_).restore(1, wanted);
+  }
+}
+
+TEST_F(Hdf5, ABundleSaysNothingOfHolders) {
+  save(1, 1, Format::bundle);
+  EXPECT_FALSE(read_holders(*files_, read_contents(*files_, "/run/ckpt-1")));
 }
 
 TEST_F(Hdf5, ObjectGraphsAndTheOtherFace) {

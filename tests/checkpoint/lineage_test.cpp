@@ -1,7 +1,10 @@
 // What is known of a checkpoint without its index, and the state files of several names.
 #include "base/text.hpp"
 #include "checkpoint/manager_kit.hpp"
+#include "checkpoint/tools/hdf5_reader.hpp"
 #include "commit/state_file.hpp"
+#include "format/hdf5/lay_out.hpp"
+#include "format/hdf5/seal.hpp"
 
 namespace cairn {
 namespace {
@@ -39,6 +42,62 @@ TEST_P(Manager, ADestroyedIndexDoesNotBringAnAbandonedLineBack) {
     rank.save(50);
     EXPECT_EQ(rank.latest(), 50);
   });
+}
+
+// The same of an HDF5 file, whose table, seal or end is damaged; and nothing is made up where what
+// would tell is damaged too.
+TEST_P(Manager, ADamagedHdf5FileDoesNotBringAnAbandonedLineBack) {
+  if (!hdf5::available()) GTEST_SKIP() << "this build has no HDF5";
+  options_.max_to_keep = 0;
+  options_.format = Format::hdf5;
+  job([&](Rank& rank) {
+    for (int step = 1; step <= 3; ++step) rank.save(step * 10);
+    rank.manager.restore(10, rank.state);
+    rank.save(40);
+  });
+  const auto good = io::read_file(*files_, "/run/ckpt-40.h5", 1 << 30);
+  const auto table =
+      static_cast<std::size_t>(read_hdf5_table(*files_, "/run/ckpt-40.h5").table_offset);
+  const auto place = good.find("cairn metadata: ");
+  const auto meta = hdf5::find_meta_place(good);
+  ASSERT_NE(place, good.npos);
+  ASSERT_TRUE(meta);
+  const auto expect = [&](const char* what, std::string bytes, std::int64_t step,
+                          std::int64_t sequence) {
+    SCOPED_TRACE(what);
+    files_->remove("/run/ckpt-40.h5");
+    io::write_file(*files_, "/run/ckpt-40.h5", bytes);
+    auto reading = options_;
+    reading.read_only = true;
+    run_threads(GetParam(), [&](std::shared_ptr<Group> group) {
+      Rank rank(group, reading);
+      const auto report = rank.manager.restore_latest(rank.state);
+      ASSERT_TRUE(report);
+      EXPECT_EQ(report->step, step);
+      for (const auto& info : rank.manager.steps()) {
+        if (info.step != 40) continue;
+        EXPECT_EQ(info.sequence, sequence);
+      }
+    });
+  };
+  const auto with = [&](std::vector<std::size_t> flipped) {
+    auto bytes = good;
+    for (const auto at : flipped) bytes[at] = static_cast<char>(bytes[at] ^ 4);
+    return bytes;
+  };
+  expect("nothing", good, 40, 4);
+  expect("the table", with({table + 20}), 10, 4);
+  expect("the seal", with({good.size() - 30}), 10, 4);
+  expect("a cut end", good.substr(0, good.size() - 200), 10, 4);
+  expect("more behind it", good + "and more", 10, 4);
+  const auto in_meta = static_cast<std::size_t>(meta->offset) + 12;
+  expect("table and metadata", with({table + 20, in_meta}), 30, 0);
+  expect("table and place", with({table + 20, place + 17}), 30, 0);
+  expect("table and word", with({table + 20, place + 2}), 30, 0);
+  // A place outside of the file.
+  auto outside = with({table + 20});
+  outside[place + 16] = '9', outside[place + 17] = '9', outside[place + 18] = '9';
+  expect("table and length", outside, 30, 0);
 }
 
 // The copy is proved before it is believed.
@@ -98,6 +157,31 @@ TEST_P(Manager, NamesDoNotDisturbEachOthersStateFiles) {
   EXPECT_EQ(commit::read_state_file(*files_, "/run")->model_checkpoint_path, "a-1");
   for (const auto& name : files_->list("/run")) EXPECT_EQ(name.find(".tmp"), name.npos) << name;
   set_log_sink({});
+}
+
+// On a full disk there is no room for a state file, until old checkpoints are removed.
+TEST_P(Manager, AFullDiskDoesNotKeepOldCheckpoints) {
+  options_.max_to_keep = 2;
+  job([&](Rank& rank) {
+    rank.save(1);
+    rank.save(2);
+    if (rank.group->rank() == 0) {
+      files_->inject({Code::no_space, "write", "checkpoint.tmp", 0, 2});  // after saving; before
+    }
+    rank.group->barrier();
+    rank.save(3);
+    EXPECT_EQ(rank.steps(), (std::vector<std::int64_t>{2, 3}));
+  });
+  EXPECT_FALSE(io::exists(*files_, "/run/ckpt-1.index"));
+  EXPECT_EQ(commit::read_state_file(*files_, "/run")->all_paths,
+            (std::vector<std::string>{"ckpt-2", "ckpt-3"}));
+  // Any other failure leaves them.
+  job([&](Rank& rank) {
+    if (rank.group->rank() == 0) files_->inject({Code::io, "write", "checkpoint.tmp", 0, 2});
+    rank.group->barrier();
+    rank.save(4);
+    EXPECT_EQ(rank.steps(), (std::vector<std::int64_t>{2, 3, 4}));
+  });
 }
 
 TEST_P(Manager, AnOldTemporaryOfTheStateFileIsCollected) {

@@ -2,12 +2,15 @@
 #include <gmock/gmock.h>
 
 #include "base/text.hpp"
+#include "cairn/checkpoint_manager.hpp"
 #include "cli/tool.hpp"
+#include "group/threads.hpp"
 
 namespace cairn::test {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 // Bundles that TensorFlow wrote: every dtype, strings with zero bytes, slices.
 class Hdf5Tool : public testing::TestWithParam<const char*> {
@@ -51,6 +54,62 @@ TEST_P(Hdf5Tool, ThereAndBackIsTheSame) {
   EXPECT_EQ(run_tool({"convert", "--overwrite", golden(), at("x")}).status, 0);
   EXPECT_FALSE(std::filesystem::exists(at("x.h5")));
   EXPECT_EQ(run_tool({"diff", golden(), at("x")}).status, 0);
+}
+
+// A file of an older Cairn, which does not say who held the slices.
+TEST(Hdf5Holders, OlderFilesAreRead) {
+  const ScratchDirectory scratch;
+  const auto copy = (scratch.path() / "ckpt-7.h5").string();
+  write_bytes(copy, read_bytes(CAIRN_OLDER_HDF5));
+  EXPECT_EQ(run_tool({"verify", copy}).status, 0);
+  const auto ran = run_tool({"diff", cat(CAIRN_GOLDEN_DIR, "/sliced_merged/ckpt"), copy});
+  EXPECT_EQ(ran.status, 0) << ran.out << ran.err;
+  EXPECT_FALSE(run_tool({"show", "--json", copy}).json().contains("tasks"));
+  EXPECT_THAT(run_tool({"show", copy}).out, Not(HasSubstr("held by")));
+  EXPECT_THAT(run_tool({"map", copy, "field/u"}).out, HasSubstr("1 slice in 1 file"));
+  auto bytes = read_bytes(copy);
+  const auto table = bytes.rfind("field/u");
+  ASSERT_NE(table, bytes.npos);
+  bytes[table] = 'F';
+  write_bytes(copy, bytes);
+  EXPECT_EQ(run_tool({"verify", copy}).status, 1);
+  EXPECT_EQ(run_tool({"ls", scratch.path()}).status, 0);
+}
+
+TEST(Hdf5Holders, ShowAndMapTellWhoHeldTheSlices) {
+  const ScratchDirectory scratch;
+  run_threads(3, [&](std::shared_ptr<Group> group) {
+    std::vector<float> u(8);
+    double time = 1;
+    State state;
+    state.add("u", slice(u.data(), {6, 4}, {2 * group->rank(), 0}, {2, 4})).add("time", time);
+    ManagerOptions options;
+    options.format = Format::hdf5;
+    CheckpointManager(group, scratch.path(), options).save(1, state);
+  });
+  const auto path = (scratch.path() / "ckpt-1.h5").string();
+  const auto shown = run_tool({"show", path}).out;
+  EXPECT_THAT(shown, HasSubstr("held by 3 device tasks\n    u\n"));
+  EXPECT_THAT(shown, HasSubstr("rows 2..3 × 0..3  /job:worker/replica:0/task:1/device:CPU:0\n"));
+  EXPECT_THAT(shown, Not(HasSubstr("the scalar")));
+  EXPECT_THAT(run_tool({"show", "--all", path}).out, HasSubstr("the scalar  /job:"));
+  const auto json = run_tool({"show", "--json", path}).json();
+  EXPECT_EQ(json["tasks"].size(), 3u);
+  const auto& u = json["tensors"].at(1);
+  ASSERT_EQ(u["held"].size(), 3u);
+  EXPECT_EQ(u["held"][2]["start"], nlohmann::json({4, 0}));
+  EXPECT_EQ(u["held"][2]["extent"], nlohmann::json({2, 4}));
+  EXPECT_EQ(u["held"][2]["task"], "/job:worker/replica:0/task:2/device:CPU:0");
+  const auto map = run_tool({"map", path, "u"}).out;
+  EXPECT_THAT(map, HasSubstr("float32 [6 4], 3 slices of 3 tasks"));
+  EXPECT_THAT(map, HasSubstr("rows 0..1 × 0..3\n/job:worker/replica:0/task:0/device:CPU:0, 32 B"));
+  EXPECT_THAT(map, HasSubstr(">/job:worker/replica:0/task:2/device:CPU:0, 32 B</text>"));
+
+  auto bytes = read_bytes(path);
+  bytes[bytes.find("/job:worker") + 1] = 'J';
+  write_bytes(path, bytes);
+  EXPECT_THAT(run_tool({"show", path}).out, HasSubstr("'_cairn/slices'"));
+  EXPECT_TRUE(run_tool({"show", "--json", path}).json().contains("tasks_problem"));
 }
 
 TEST_P(Hdf5Tool, DamageIsNamed) {

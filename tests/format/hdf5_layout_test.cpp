@@ -28,6 +28,9 @@ NewFile sample() {
                   {"none", {0}, {}}};
   file.meta = R"({"step":7})";
   file.blob_bytes = 100;
+  file.meta_bytes = 20;
+  file.meta_crc32c = 0x1234567;
+  file.slices_bytes = 30;
   file.table_room = 1000;
   return file;
 }
@@ -76,7 +79,10 @@ TEST_F(Hdf5Layout, IsWhereLibhdf5FindsIt) {
   EXPECT_EQ(text, file.meta);
   H5Tclose(type);
   H5Dclose(meta);
+  EXPECT_EQ(find_meta_place(whole(skeleton).substr(0, marker_reach)),
+            (MetaPlace{skeleton.blob_offset, 20, 0x1234567}));
   for (const auto& [name, offset] : {std::pair("/_cairn/strings", skeleton.blob_offset),
+                                     std::pair("/_cairn/slices", skeleton.slices_offset),
                                      std::pair("/_cairn/index", skeleton.table_offset)}) {
     const auto own = H5Dopen2(h5, name, H5P_DEFAULT);
     EXPECT_EQ(H5Dget_offset(own), static_cast<haddr_t>(offset));

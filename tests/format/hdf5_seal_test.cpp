@@ -56,6 +56,23 @@ TEST(Hdf5Seal, OfAnotherLengthOrPlaceIsRefused) {
   EXPECT_THAT(why_not(encode_seal(seal), 5000), HasSubstr("outside"));
 }
 
+TEST(Hdf5Seal, MetadataAreFoundByTheirPlace) {
+  for (const MetaPlace place : {MetaPlace{0, 0, 0}, MetaPlace{8382, 196, 0xd1fd811e},
+                                MetaPlace{std::int64_t{1} << 62, std::int64_t{1} << 61, 1}}) {
+    const auto text = encode_meta_place(place);
+    EXPECT_EQ(find_meta_place(text), place) << text;
+    EXPECT_EQ(find_meta_place("\1\2 metadata: " + text + std::string(5, '\0')), place) << text;
+    for (std::size_t cut = 0; cut + 3 < text.size(); ++cut) {
+      const auto found = find_meta_place(text.substr(0, cut));
+      EXPECT_TRUE(!found || found->crc32c != place.crc32c || place.crc32c < 2) << cut;
+    }
+  }
+  EXPECT_FALSE(find_meta_place(""));
+  EXPECT_FALSE(find_meta_place("cairn metadata: -1 bytes at 5, CRC-32C 7."));
+  EXPECT_FALSE(find_meta_place("cairn metadata: 1 bytes at -5, CRC-32C 7."));
+  EXPECT_FALSE(find_meta_place("cairn metadata: 1 bytes at 5"));
+}
+
 std::string refusal(const std::vector<std::string>& keys) {
   try {
     groups_of(keys);

@@ -51,6 +51,14 @@ def meta(file):
     return json.loads(file["_cairn/meta"][()])
 
 
+def holders(file):
+    """By key: (start, extent, device task) of each slice of a tensor when it was saved."""
+    told = json.loads(file["_cairn/slices"][()])
+    return {one["key"]: [(start, extent, told["tasks"][task])
+                         for start, extent, task in one["slices"]]
+            for one in told["tensors"] if "key" in one}
+
+
 def raw_bytes(path, dataset):
     """Where an HDF5 dataset lies, and what the bytes there are."""
     if dataset.size == 0:
@@ -111,6 +119,14 @@ def check_file(counts, path, checkpoint):
             counts.check("bytes", hashlib.sha256(raw).hexdigest() == tensor["sha256"], key)
             values = read(dataset)
             counts.check("values", same_values(tensor["dtype"], values, raw, shape), key, values)
+        held = holders(file)
+        counts.check("holders", held.keys() == expected.keys(), set(held) ^ set(expected))
+        for key, slices in held.items():
+            covered = np.zeros(tuple(expected[key]["shape"]), int)
+            for start, extent, task in slices:
+                covered[tuple(slice(s, s + n) for s, n in zip(start, extent))] += 1
+                counts.check("device tasks", task.startswith("/job:worker/replica:0/task:"), task)
+            counts.check("slices", bool(np.all(covered == 1)), key)
         title = file["strings/title"].asstr()[()]
         counts.check("text", title.startswith("version "), title)
 

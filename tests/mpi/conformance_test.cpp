@@ -41,7 +41,7 @@ class Processes : public Launcher {
 }  // namespace
 
 std::vector<LauncherKind> launcher_kinds() {
-  return {{"mpi", shared_files | processes,
+  return {{"mpi", shared_files | shared_datasets,
            [](const Combination&) { return std::make_unique<Processes>(); }}};
 }
 

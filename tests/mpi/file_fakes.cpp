@@ -5,6 +5,7 @@ namespace {
 
 std::string failing_call;
 int code_of_failure = MPI_SUCCESS, good_calls_left = 0, write_number = 0;
+bool away = false;
 std::function<int(int, int)> lost_of;
 FileCalls counts;
 
@@ -18,6 +19,8 @@ FailingFileCall::FailingFileCall(std::string function, int code, int from_call) 
   good_calls_left = from_call;
 }
 FailingFileCall::~FailingFileCall() { failing_call.clear(); }
+
+void stay_away() { away = true; }
 
 LosingWrites::LosingWrites(std::function<int(int, int)> lost) {
   lost_of = std::move(lost);
@@ -42,6 +45,7 @@ int MPI_File_open(MPI_Comm comm, const char* path, int mode, MPI_Info info, MPI_
 int MPI_File_write_at_all(MPI_File file, MPI_Offset offset, const void* buffer, int count,
                           MPI_Datatype type, MPI_Status* status) {
   ++fakes::counts.written;
+  if (fakes::away) return MPI_ERR_IO;
   const bool fails = fakes::call_fails("MPI_File_write_at_all");
   const int asked = count;
   if (fails) count = 0;

@@ -18,6 +18,9 @@ class FailingFileCall {
   FailingFileCall& operator=(const FailingFileCall&) = delete;
 };
 
+/// From now on each write of this process fails before it takes part: the others wait for it.
+void stay_away();
+
 /// While it lives, is told of each write of this process and says how many of its bytes are lost.
 class LosingWrites {
  public:

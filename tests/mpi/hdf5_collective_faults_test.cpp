@@ -36,7 +36,7 @@ TEST_F(Hdf5CollectiveFaults, MemoryFailsInTheMiddle) {
   });
 }
 
-// On all of them: where one fails alone, libhdf5 leaves the others waiting.
+// On all of them: where one fails alone, libhdf5 leaves the others waiting (lost_rank_test.cpp).
 TEST_F(Hdf5CollectiveFaults, AWriteFails) {
   for (const int call : {0, 1, 2}) {
     SCOPED_TRACE(call);

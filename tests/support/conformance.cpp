@@ -26,7 +26,7 @@ const std::vector<Combination>& combinations() {
        libhdf5 | shared_files},
       {"hdf5_collective",
        [](auto& o) { o.format = Format::hdf5, o.writer = Writer::hdf5_collective; },
-       libhdf5 | processes},
+       libhdf5 | shared_datasets},
   };
   return all;
 }

@@ -26,8 +26,8 @@ namespace cairn::test {
 
 enum Needs : unsigned {
   nothing_special = 0,
-  shared_files = 1,  ///< a group whose ranks write files together
-  processes = 2,     ///< MPI itself: no double of it will do
+  shared_files = 1,     ///< a group whose ranks write files together
+  shared_datasets = 2,  ///< one whose ranks write datasets together
   libhdf5 = 4
 };
 

@@ -90,12 +90,16 @@ class DatasetGroup : public SharingGroup {
     void close() override {
       group_.barrier();
       const std::string nothing(static_cast<std::size_t>(hdf5::seal_bytes), '\0');
-      if (group_.rank() == 0) {
-        file_->write_at(static_cast<std::int64_t>(text_.size() - nothing.size()),
-                        std::as_bytes(std::span(nothing)));
-      }
-      file_->close();
+      KeptError error;
+      error.guard([&] {
+        if (group_.rank() == 0) {
+          file_->write_at(static_cast<std::int64_t>(text_.size() - nothing.size()),
+                          std::as_bytes(std::span(nothing)));
+        }
+        file_->close();
+      });
       group_.barrier();
+      if (error) throw Error(*error.first());
     }
 
    private:
@@ -110,9 +114,7 @@ class DatasetGroup : public SharingGroup {
         : group_(group), disk_(std::move(disk)) {}
     void check(const Hints&) const override {}
     std::unique_ptr<DatasetFile> open(const std::filesystem::path& path, const Hints&) override {
-      auto file = std::make_unique<File>(group_, *disk_, path);
-      group_.barrier();
-      return file;
+      return together(group_, [&] { return std::make_unique<File>(group_, *disk_, path); });
     }
 
    private:

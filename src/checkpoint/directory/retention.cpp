@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/text.hpp"
+#include "cairn/error.hpp"
 #include "cairn/log.hpp"
 #include "checkpoint/directory/pins.hpp"
 #include "checkpoint/tools/hdf5_reader.hpp"
@@ -130,7 +131,15 @@ std::vector<std::int64_t> apply_retention(io::FileSystem& files, const io::Path&
     return std::find(steps.begin(), steps.end(), entry.step) != steps.end();
   };
   std::erase_if(kept, goes);
-  if (name.numbered) update_state_file(files, directory, name, kept);
+  // Before, so that it names nothing that is gone; but on a full disk there is room for it only
+  // afterwards, and nothing else would ever make some.
+  bool afterwards = false;
+  try {
+    if (name.numbered) update_state_file(files, directory, name, kept);
+  } catch (const Error& error) {
+    if (error.code() != Code::no_space) throw;
+    afterwards = true;
+  }
   for (const auto step : steps) {
     const auto at = std::find_if(catalog.begin(), catalog.end(),
                                  [&](const auto& entry) { return entry.step == step; });
@@ -146,6 +155,7 @@ std::vector<std::int64_t> apply_retention(io::FileSystem& files, const io::Path&
     if (at->format == Format::hdf5) remove_hdf5();
     std::erase_if(catalog, [&](const auto& entry) { return entry.step == step; });
   }
+  if (afterwards) update_state_file(files, directory, name, catalog);
   return steps;
 }
 

@@ -1,10 +1,14 @@
 #include "checkpoint/directory/spare.hpp"
 
+#include <algorithm>
+
 #include "cairn/error.hpp"
+#include "checkpoint/tools/hdf5_reader.hpp"
 #include "format/bundle/index.hpp"
 #include "format/bundle/meta.hpp"
 #include "format/bundle/numbers.hpp"
 #include "format/bundle/strings.hpp"
+#include "format/hdf5/seal.hpp"
 
 namespace cairn {
 namespace {
@@ -51,6 +55,23 @@ std::optional<CheckpointMeta> try_meta_file(io::FileSystem& files, const io::Pat
   }
 }
 
+std::optional<CheckpointMeta> try_hdf5_file(io::FileSystem& files, const io::Path& path) {
+  const auto file = files.open_read(path);
+  const auto size = file->size();
+  const auto place =
+      hdf5::find_meta_place(read_range(*file, 0, std::min(size, hdf5::marker_reach)));
+  if (!place || place->bytes > longest_meta_bytes || place->offset > size - place->bytes) {
+    return std::nullopt;
+  }
+  try {
+    const auto text = read_range(*file, place->offset, place->bytes);
+    return bundle::decode_meta(bundle::decode_strings(text, 1, place->crc32c).front());
+  } catch (const Error& error) {
+    if (error.code() != Code::data_loss) throw;
+    return std::nullopt;
+  }
+}
+
 }  // namespace
 
 std::optional<CheckpointMeta> find_meta_without_index(io::FileSystem& files,
@@ -60,8 +81,10 @@ std::optional<CheckpointMeta> find_meta_without_index(io::FileSystem& files,
   std::optional<CheckpointMeta> found;
   for (const auto& entry : files.list(directory)) {
     const auto parsed = commit::parse_name(entry, name);
-    if (parsed.kind != commit::ParsedName::Kind::data || parsed.step != step) continue;
-    auto meta = try_meta_file(files, directory / entry, parsed.number, parsed.count);
+    const bool hdf5 = parsed.kind == commit::ParsedName::Kind::hdf5;
+    if (parsed.step != step || (!hdf5 && parsed.kind != commit::ParsedName::Kind::data)) continue;
+    auto meta = hdf5 ? try_hdf5_file(files, directory / entry)
+                     : try_meta_file(files, directory / entry, parsed.number, parsed.count);
     if (!meta || meta->step != step) continue;
     if (found) return std::nullopt;
     found = std::move(meta);

@@ -10,8 +10,9 @@
 namespace cairn {
 
 /// The metadata of a checkpoint of ours without its index: the data file that has the metadata has
-/// a copy of the index too, and each is proved by the other's checksums. Nothing if there is no such
-/// file, or more than one (an overwritten step's). Throws only what reading throws.
+/// a copy of the index too, and each is proved by the other's checksums; an HDF5 file says near its
+/// beginning where the metadata lies, and their checksum. Nothing if there is no such file, or more
+/// than one (an overwritten step's). Throws only what reading throws.
 std::optional<CheckpointMeta> find_meta_without_index(io::FileSystem&, const io::Path& directory,
                                                       const commit::Naming&, std::int64_t step);
 

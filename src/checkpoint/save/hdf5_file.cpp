@@ -20,7 +20,9 @@
 #include "base/text.hpp"
 #include "base/wire.hpp"
 #include "cairn/error.hpp"
+#include "checkpoint/save/holding.hpp"
 #include "checkpoint/tools/hdf5_reader.hpp"
+#include "checkpoint/tools/read_holders.hpp"
 #include "format/bundle/index.hpp"
 #include "format/bundle/meta.hpp"
 #include "format/hdf5/lay_out.hpp"
@@ -33,6 +35,8 @@ namespace {
 // Where the seal of the unfinished save is. It stays, and the last one comes behind it: so a crash
 // while that is written leaves the place of the table known.
 constexpr std::string_view open_seal_key = "_cairn/seal";
+// HDF5's strings are of less than 4 GiB.
+constexpr std::size_t most_slices_bytes = std::size_t{1} << 30;
 std::int64_t open_seal_offset(std::int64_t hdf5_bytes) {
   return (hdf5_bytes + hdf5::seal_bytes - 1) / hdf5::seal_bytes * hdf5::seal_bytes;
 }
@@ -57,14 +61,18 @@ StoredTensor structure_entry(std::size_t number, const hdf5::Extent& extent) {
 // The file as HDF5 makes it, and the strings that go into it.
 class NewHdf5 {
  public:
-  NewHdf5(const CheckpointMeta& meta, const std::vector<SmallTensor>& small,
+  NewHdf5(const CheckpointMeta& meta, const Gathered& gathered,
           const std::vector<DenseTensor>& dense)
-      : small_(small), dense_(dense) {
+      : small_(gathered.small), dense_(dense), slices_(hdf5::encode_holders(gathered.holders)) {
+    if (slices_.size() > most_slices_bytes) slices_.clear();
+    file_.slices_bytes = static_cast<std::int64_t>(slices_.size());
     file_.meta = bundle::encode_meta(meta);
     for (const auto& one : dense) file_.datasets.push_back({one.key, one.dtype, one.shape});
     meta_ = bundle::encode_strings({&file_.meta, 1});
     blob_ = meta_.bytes;
-    for (const auto& one : small) {
+    file_.meta_bytes = static_cast<std::int64_t>(meta_.bytes.size());
+    file_.meta_crc32c = meta_.crc32c;
+    for (const auto& one : small_) {
       if (one.dtype != DType::string) {
         file_.datasets.push_back({one.key, one.dtype, one.shape});
         continue;
@@ -105,6 +113,10 @@ class NewHdf5 {
         all.push_back(plain(one.key, one.dtype, one.shape, 0, 0, 0));
       }
     }
+    if (!slices_.empty()) {
+      all.push_back(plain(std::string(slices_key), DType::uint8, {file_.slices_bytes},
+                          layout_.slices_offset, file_.slices_bytes, crc32c(slices_)));
+    }
     for (std::size_t i = 0; i < layout_.extents.size(); ++i) {
       all.push_back(structure_entry(i, layout_.extents[i]));
     }
@@ -122,6 +134,7 @@ class NewHdf5 {
     };
     for (const auto& extent : layout_.extents) put(extent.offset, extent.bytes);
     put(layout_.blob_offset, blob_);
+    if (!slices_.empty()) put(layout_.slices_offset, slices_);
     put(open_seal_offset(layout_.size), open_seal());
     if (reserve) file->reserve(file->size());
     file->sync();
@@ -159,6 +172,7 @@ class NewHdf5 {
 
   const std::vector<SmallTensor>& small_;
   const std::vector<DenseTensor>& dense_;
+  std::string slices_;  // who held them
   hdf5::NewFile file_;
   bundle::EncodedStrings meta_;
   std::string blob_;
@@ -167,13 +181,15 @@ class NewHdf5 {
 
 }  // namespace
 
-std::vector<SmallTensor> gather_small(const Job& job, const State& state,
-                                      const std::vector<Task>& tasks, StringStore& mine) {
+Gathered gather_for_hdf5(const Job& job, const State& state, const std::vector<Task>& tasks,
+                         const std::vector<DenseTensor>& dense, StringStore& mine) {
   WireWriter message;
   together(*job.group, [&] {
+    put_holding(message, job, state, dense);
+    message.put(std::uint64_t{tasks.size()});
     for (const auto& task : tasks) {
       const auto& [key, tensor] = state.tensors()[task.tensor];
-      message.put(key).put(tensor.dtype).put(tensor.shape);
+      message.put(key).put(tensor.dtype).put(tensor.shape).put(to_string(device_of(job, tensor)));
       if (!tensor.strings) continue;
       const auto& encoded = mine[task.tensor] = bundle::encode_strings(string_values(key, tensor));
       message.put(encoded.bytes).put(encoded.crc32c);
@@ -182,18 +198,27 @@ std::vector<SmallTensor> gather_small(const Job& job, const State& state,
   const auto all =
       reduce_to_root(*job.group, message.take(),
                      [](std::string low, std::string high) { return std::move(low) + high; });
-  std::vector<SmallTensor> small;
-  for (WireReader reader(all); !reader.empty();) {
-    auto& one = small.emplace_back();
-    one.key = reader.get<std::string>();
-    one.dtype = reader.get<DType>();
-    one.shape = reader.get_all<std::int64_t>();
-    if (one.dtype != DType::string) continue;
-    one.strings.bytes = reader.get<std::string>();
-    one.strings.crc32c = reader.get<std::uint32_t>();
-  }
-  std::sort(small.begin(), small.end(), [](const auto& a, const auto& b) { return a.key < b.key; });
-  return small;
+  Gathered gathered;
+  together(*job.group, [&] {
+    Holding holding;
+    for (WireReader reader(all); !reader.empty();) {
+      holding.take_rank(reader);
+      for (auto left = reader.get<std::uint64_t>(); left > 0; --left) {
+        auto& one = gathered.small.emplace_back();
+        one.key = reader.get<std::string>();
+        one.dtype = reader.get<DType>();
+        one.shape = reader.get_all<std::int64_t>();
+        holding.add(one.key, Box::whole(one.shape), reader.get<std::string>());
+        if (one.dtype != DType::string) continue;
+        one.strings.bytes = reader.get<std::string>();
+        one.strings.crc32c = reader.get<std::uint32_t>();
+      }
+    }
+    if (job.root()) gathered.holders = holding.finish(dense);
+  });
+  std::sort(gathered.small.begin(), gathered.small.end(),
+            [](const auto& a, const auto& b) { return a.key < b.key; });
+  return gathered;
 }
 
 FileLayout lay_out_hdf5(const Job& job, const std::vector<SmallTensor>& small,
@@ -216,12 +241,11 @@ FileLayout lay_out_hdf5(const Job& job, const std::vector<SmallTensor>& small,
 }
 
 std::vector<StoredTensor> make_hdf5(const Job& job, const commit::Transaction& save,
-                                    const CheckpointMeta& meta,
-                                    const std::vector<SmallTensor>& small, DensePlan& dense,
-                                    std::vector<commit::Patch>& structure) {
+                                    const CheckpointMeta& meta, const Gathered& gathered,
+                                    DensePlan& dense, std::vector<commit::Patch>& structure) {
   std::vector<StoredTensor> entries;
   const auto message = from_root(*job.group, [&] {
-    NewHdf5 file(meta, small, dense.tensors);
+    NewHdf5 file(meta, gathered, dense.tensors);
     file.write(*job.files, save.part(0), job.options.writer != Writer::posix);
     entries = file.entries();
     structure = file.take_structure();

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "checkpoint/save/save_steps.hpp"
+#include "format/hdf5/holders.hpp"
 
 namespace cairn {
 
@@ -17,9 +18,17 @@ struct SmallTensor {
   bundle::EncodedStrings strings;
 };
 
-/// Collective. From the ranks that have them to rank 0. Each rank's own strings go to `mine` too.
-std::vector<SmallTensor> gather_small(const Job&, const State&, const std::vector<Task>&,
-                                      StringStore& mine);
+/// What rank 0 is told by all ranks; nothing on the others.
+struct Gathered {
+  std::vector<SmallTensor> small;
+  /// Whose memory a slice came from: of replicas, that of the one which was chosen to write; not
+  /// who wrote the bytes for it.
+  hdf5::Holders holders;
+};
+
+/// Collective. Each rank's own strings go to `mine` too.
+Gathered gather_for_hdf5(const Job&, const State&, const std::vector<Task>&,
+                         const std::vector<DenseTensor>&, StringStore& mine);
 
 /// One data file; rank 0 and the writers of runs leave records.
 FileLayout lay_out_hdf5(const Job&, const std::vector<SmallTensor>&, const DensePlan&);
@@ -29,7 +38,7 @@ FileLayout lay_out_hdf5(const Job&, const std::vector<SmallTensor>&, const Dense
 /// seal of the unfinished save. Throws invalid_argument for keys and shapes that
 /// HDF5 does not have.
 std::vector<StoredTensor> make_hdf5(const Job&, const commit::Transaction&, const CheckpointMeta&,
-                                    const std::vector<SmallTensor>&, DensePlan&,
+                                    const Gathered&, DensePlan&,
                                     std::vector<commit::Patch>& structure);
 
 /// Rank 0, after ranks wrote through HDF5: `structure` of make_hdf5 again, durable. HDF5 cuts off

@@ -244,22 +244,22 @@ std::string Series::save(std::int64_t step, const State& given, const SaveOption
   auto covered = cover(job, state, {check, replicas.sample_of, replica_turn});
   const bool hdf5 = job.options.format == Format::hdf5;
   LocalShards local;
-  std::vector<SmallTensor> small;
+  Gathered gathered;
   if (hdf5) {
-    small = gather_small(job, state, covered.tasks, local.strings);
+    gathered = gather_for_hdf5(job, state, covered.tasks, covered.dense, local.strings);
   } else {
     local = together(group, [&] { return shard(job, state, covered.tasks); });
   }
   auto dense =
       plan_dense(std::move(covered.dense), group.size(), job.options.chunk_bytes, job.served_by);
-  auto layout = hdf5 ? lay_out_hdf5(job, small, dense) : lay_out(job, local, dense);
+  auto layout = hdf5 ? lay_out_hdf5(job, gathered.small, dense) : lay_out(job, local, dense);
   auto prepared = prepare(step, layout);
   prepared.meta.metric = options.metric;
   if (origin) stand_for_origin(prepared.meta);
   bool committed = false;  // rank 0
   try {
     std::vector<commit::Patch> structure;  // rank 0
-    auto others = hdf5 ? make_hdf5(job, prepared.save, prepared.meta, small, dense, structure)
+    auto others = hdf5 ? make_hdf5(job, prepared.save, prepared.meta, gathered, dense, structure)
                        : run_savers(job, state, prepared.save, layout, prepared.meta);
     const auto dense_path = dense.bytes > 0 ? prepared.save.part(layout.dense_file) : io::Path();
     auto runs = write_dense(job, state, dense, layout.dense_file, dense_path, !hdf5);

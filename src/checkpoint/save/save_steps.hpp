@@ -28,6 +28,9 @@ struct Covered {
 };
 Covered cover(const Job&, const State&, const ReplicaTurn&);  ///< the turn of rank 0 counts
 
+/// The device task of a tensor's slices on this rank.
+DeviceTask device_of(const Job&, const LocalTensor&);
+
 /// Shard (local): the policy, once for each device task, and its validation.
 struct LocalShards {
   std::vector<Shard> shards;

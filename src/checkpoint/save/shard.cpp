@@ -11,17 +11,6 @@
 namespace cairn {
 namespace {
 
-DeviceTask device_of(const Job& job, const LocalTensor& tensor) {
-  if (job.options.device_of) return job.options.device_of(job.rank(), tensor);
-  DeviceTask task;
-  task.task = job.rank();
-  task.device_type = tensor.device_type;
-  // A rank's own device, unless the memory names one: ranks of a node share its devices in turn.
-  task.device_index = tensor.device_type == "CPU" || tensor.device_index != 0 ? tensor.device_index
-                                                                              : job.rank_in_node;
-  return task;
-}
-
 // What a user's code throws is put in words that name it.
 std::vector<Shard> call(const ShardingCallback& policy, const std::string& description,
                         const std::vector<ShardableTensor>& tensors) {
@@ -44,6 +33,17 @@ std::vector<Shard> call(const ShardingCallback& policy, const std::string& descr
 }
 
 }  // namespace
+
+DeviceTask device_of(const Job& job, const LocalTensor& tensor) {
+  if (job.options.device_of) return job.options.device_of(job.rank(), tensor);
+  DeviceTask task;
+  task.task = job.rank();
+  task.device_type = tensor.device_type;
+  // A rank's own device, unless the memory names one: ranks of a node share its devices in turn.
+  task.device_index = tensor.device_type == "CPU" || tensor.device_index != 0 ? tensor.device_index
+                                                                              : job.rank_in_node;
+  return task;
+}
 
 LocalShards shard(const Job& job, const State& state, const std::vector<Task>& tasks) {
   LocalShards local;

@@ -100,7 +100,12 @@ std::vector<Plane> planes_of(const StoredTensor& tensor) {
 
 }  // namespace
 
-std::string slice_map(const StoredTensor& tensor, const std::string& title) {
+std::string slice_map(const StoredTensor& tensor, const std::string& title,
+                      const std::vector<std::string>& names) {
+  const auto name_of = [&](int file) {
+    return names.empty() ? cat("file ", file) : escaped(names.at(static_cast<std::size_t>(file)));
+  };
+  const char* of_what = names.empty() ? "file" : "task";
   const auto rank = tensor.shape.size();
   if (rank < 1 || rank > 3) refuse(tensor, "1 to 3 dimensions can be drawn");
   if (element_count(tensor.shape) == 0) refuse(tensor, "it has no elements");
@@ -127,7 +132,7 @@ std::string slice_map(const StoredTensor& tensor, const std::string& title) {
       std::min(bytes_of_file.size(), most_legend) + (bytes_of_file.size() > most_legend ? 1 : 0);
   const double top = margin + 40;
   const double drawing_right = margin + static_cast<double>(across) * (width + gap);
-  const double total_width = drawing_right + 230;
+  const double total_width = drawing_right + (names.empty() ? 230 : 420);
   const double total_height = std::max(top + static_cast<double>(down) * (height + gap),
                                        top + static_cast<double>(legend) * legend_row) +
                               margin;
@@ -140,8 +145,8 @@ std::string slice_map(const StoredTensor& tensor, const std::string& title) {
           "\" y=\"", margin + 8, "\" font-size=\"16\">", escaped(title), "</text>\n", "<text x=\"",
           margin, "\" y=\"", margin + 28, "\" fill=\"#555\">", dtype_name(tensor.dtype), ' ',
           shape_text(tensor.shape), ", ", tensor.slices.size(),
-          tensor.slices.size() == 1 ? " slice in " : " slices in ", bytes_of_file.size(),
-          bytes_of_file.size() == 1 ? " file" : " files", "</text>\n");
+          tensor.slices.size() == 1 ? " slice" : " slices", names.empty() ? " in " : " of ",
+          bytes_of_file.size(), ' ', of_what, bytes_of_file.size() == 1 ? "" : "s", "</text>\n");
   for (std::size_t p = 0; p < planes.size(); ++p) {
     const double left = margin + static_cast<double>(p % across) * (width + gap);
     const double upper = top + static_cast<double>(p / across) * (height + gap);
@@ -156,8 +161,9 @@ std::string slice_map(const StoredTensor& tensor, const std::string& title) {
       out += cat("<rect x=\"", left + one.column / columns * width, "\" y=\"",
                  upper + one.row / rows * height, "\" width=\"", one.columns / columns * width,
                  "\" height=\"", one.rows / rows * height, "\" fill=\"", colour(one.slice->file),
-                 "\" stroke=\"#333\" stroke-width=\"0.5\"><title>", box_text(one.slice->box),
-                 "\nfile ", one.slice->file, " at byte ", one.slice->offset, ", ",
+                 "\" stroke=\"#333\" stroke-width=\"0.5\"><title>", box_text(one.slice->box), '\n',
+                 name_of(one.slice->file),
+                 names.empty() ? cat(" at byte ", one.slice->offset) : std::string(), ", ",
                  bytes_text(static_cast<double>(one.slice->size)), "</title></rect>\n");
     }
   }
@@ -171,7 +177,7 @@ std::string slice_map(const StoredTensor& tensor, const std::string& title) {
     }
     out += cat("<rect x=\"", drawing_right, "\" y=\"", y, "\" width=\"14\" height=\"14\" fill=\"",
                colour(file), "\" stroke=\"#333\" stroke-width=\"0.5\"/>", "<text x=\"",
-               drawing_right + 22, "\" y=\"", y + 12, "\">file ", file, ", ",
+               drawing_right + 22, "\" y=\"", y + 12, "\">", name_of(file), ", ",
                bytes_text(static_cast<double>(bytes)), "</text>\n");
   }
   return out + "</svg>\n";

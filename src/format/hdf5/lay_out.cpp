@@ -107,6 +107,14 @@ class Maker {
           what_);
     auto blob = make_dataset(own + "/strings", H5T_STD_U8LE, {file_.blob_bytes}, data_);
     if (file_.blob_bytes > 0) out.blob_offset = offset_of(blob);
+    if (file_.meta_bytes > 0) {
+      const auto place = encode_meta_place({out.blob_offset, file_.meta_bytes, file_.meta_crc32c});
+      note(group, "metadata", place);
+    }
+    if (file_.slices_bytes > 0) {
+      const auto text = fixed_string(static_cast<std::size_t>(file_.slices_bytes));
+      out.slices_offset = offset_of(make_dataset(own + "/slices", text.get(), {}, data_));
+    }
     auto table = make_dataset(own + "/index", H5T_STD_U8LE, {file_.table_room}, data_);
     if (file_.table_room > 0) out.table_offset = offset_of(table);
   }
@@ -185,6 +193,7 @@ class Maker {
   // HDF5 must have written nothing where data goes, and the marker where it is looked for.
   void require_apart(const Skeleton& out) const {
     std::vector<std::pair<std::int64_t, std::int64_t>> data{{out.blob_offset, file_.blob_bytes},
+                                                            {out.slices_offset, file_.slices_bytes},
                                                             {out.table_offset, file_.table_room}};
     for (std::size_t i = 0; i < file_.datasets.size(); ++i) {
       const auto& one = file_.datasets[i];

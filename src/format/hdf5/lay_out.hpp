@@ -33,13 +33,16 @@ struct NewFile {
   std::vector<NewDataset> datasets;
   std::vector<NewStrings> strings;
   std::string meta;             ///< text of the dataset /_cairn/meta
-  std::int64_t blob_bytes = 0;  ///< length of the dataset /_cairn/strings
-  std::int64_t table_room = 0;  ///< length of the dataset /_cairn/index
+  std::int64_t meta_bytes = 0;  ///< how much of the blob is the metadata, which it begins with
+  std::uint32_t meta_crc32c = 0;
+  std::int64_t slices_bytes = 0;  ///< length of the text of the dataset /_cairn/slices; 0: none
+  std::int64_t blob_bytes = 0;    ///< length of the dataset /_cairn/strings
+  std::int64_t table_room = 0;    ///< length of the dataset /_cairn/index
 };
 
 struct Skeleton {
   std::vector<std::int64_t> offsets;  ///< of the datasets' elements, in order; 0: it has none
-  std::int64_t blob_offset = 0, table_offset = 0;
+  std::int64_t blob_offset = 0, slices_offset = 0, table_offset = 0;
   std::vector<Extent> extents;  ///< what HDF5 wrote: ascending, apart from each other and from data
   std::int64_t size = 0;
 };

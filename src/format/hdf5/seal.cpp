@@ -1,5 +1,7 @@
 #include "format/hdf5/seal.hpp"
 
+#include <cstdio>
+
 #include "base/checksum.hpp"
 #include "base/text.hpp"
 #include "cairn/error.hpp"
@@ -10,6 +12,10 @@ namespace {
 constexpr std::string_view magic("\211CairnH5", 8);
 constexpr std::uint32_t version = 1;
 constexpr std::size_t crc_at = 60;
+
+constexpr std::string_view place_begins = "cairn metadata: ";
+constexpr const char* place_format = "%lld bytes at %lld, CRC-32C %x.";
+constexpr std::size_t longest_place = 64;
 
 // Little-endian, of N bytes.
 template <int N>
@@ -84,6 +90,26 @@ Seal decode_seal(std::string_view bytes, std::int64_t file_bytes) {
     not_sealed("its checksum table would lie outside of it");
   }
   return seal;
+}
+
+std::string encode_meta_place(const MetaPlace& place) {
+  char text[longest_place];
+  std::snprintf(text, sizeof text, place_format, static_cast<long long>(place.bytes),
+                static_cast<long long>(place.offset), static_cast<unsigned>(place.crc32c));
+  return std::string(place_begins) + text;
+}
+
+std::optional<MetaPlace> find_meta_place(std::string_view first_bytes) {
+  const auto at = first_bytes.find(place_begins);
+  if (at == first_bytes.npos) return std::nullopt;
+  const std::string text(first_bytes.substr(at + place_begins.size(), longest_place));
+  long long bytes = -1, offset = -1;
+  unsigned crc = 0;
+  if (std::sscanf(text.c_str(), place_format, &bytes, &offset, &crc) != 3 || bytes < 0 ||
+      offset < 0) {
+    return std::nullopt;
+  }
+  return MetaPlace{offset, bytes, crc};
 }
 
 bool looks_sealed(std::string_view last_bytes) {

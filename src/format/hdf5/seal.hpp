@@ -4,6 +4,7 @@
 /// change it; so a file that another program changed is not sealed any more. docs/format-hdf5.md
 /// has the bytes. Needs no HDF5.
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -33,5 +34,16 @@ Seal decode_seal(std::string_view bytes, std::int64_t file_bytes);
 
 /// Whether bytes from the end of a file look like a seal, perhaps a damaged one.
 bool looks_sealed(std::string_view last_bytes);
+
+/// Where the metadata of the save lies, also if the checksum table that says so is damaged: an
+/// attribute of the group /_cairn, within the first marker_reach bytes.
+struct MetaPlace {
+  std::int64_t offset = 0, bytes = 0;
+  std::uint32_t crc32c = 0;  ///< as the table has it
+  bool operator==(const MetaPlace&) const = default;
+};
+std::string encode_meta_place(const MetaPlace&);
+/// Nothing if these bytes hold none.
+std::optional<MetaPlace> find_meta_place(std::string_view first_bytes);
 
 }  // namespace cairn::hdf5

@@ -1,0 +1,18 @@
+#pragma once
+/// Who held the slices of a checkpoint when it was saved.
+#include <optional>
+
+#include "cairn/contents.hpp"
+#include "format/hdf5/holders.hpp"
+#include "io/file_system.hpp"
+
+namespace cairn {
+
+/// The key of the entry that tells, in an HDF5 file.
+inline constexpr std::string_view slices_key = "_cairn/slices";
+
+/// Nothing if the checkpoint does not say: a bundle, or an HDF5 file of an older Cairn. Throws
+/// data_loss if that is damaged, or speaks of other shapes.
+std::optional<hdf5::Holders> read_holders(io::FileSystem&, const CheckpointContents&);
+
+}  // namespace cairn

@@ -1,0 +1,32 @@
+#pragma once
+/// Who held what when it was saved: for each tensor its slices, and the device task that brought
+/// each of them. The dataset /_cairn/slices, as JSON; docs/format-hdf5.md has its members. Needs no
+/// HDF5.
+#include <cstddef>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cairn/box.hpp"
+
+namespace cairn::hdf5 {
+
+struct HeldSlice {
+  Box box;
+  std::size_t task = 0;  ///< index of Holders::tasks
+  bool operator==(const HeldSlice&) const = default;
+};
+
+struct Holders {
+  std::vector<std::string> tasks;  ///< device tasks, as TensorFlow spells them
+  std::map<std::string, std::vector<HeldSlice>> tensors;  ///< by key
+  bool operator==(const Holders&) const = default;
+};
+
+std::string encode_holders(const Holders&);
+
+/// Throws data_loss for what encode_holders does not make.
+Holders decode_holders(std::string_view json);
+
+}  // namespace cairn::hdf5
