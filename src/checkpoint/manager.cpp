@@ -50,7 +50,8 @@ std::string policy_parameters(const ManagerOptions& options) {
 Series::Series(std::shared_ptr<Group> group, io::Path directory, commit::Naming naming,
                ManagerOptions options)
     : job{std::move(group), options.file_system ? options.file_system : io::posix_file_system(),
-          checked_directory(directory), std::move(naming), std::move(options)} {
+          checked_directory(directory), std::move(naming), std::move(options)},
+      pool(job.options.async.memory ? job.options.async.memory : page_memory()) {
   if (!job.group) throw Error(Code::invalid_argument, "the group of a CheckpointManager is null");
 }
 
@@ -167,6 +168,7 @@ CheckpointContents CheckpointManager::open(std::int64_t step) {
   auto& self = *impl_;
   Group& group = *self.job.group;
   return guarded(group, [&] {
+    self.settle();
     require_same(group, "the step", cat(step));
     return tell_contents(self.job, self.job.prefix(step));
   });
@@ -176,6 +178,7 @@ std::vector<StepInfo> CheckpointManager::steps() {
   auto& self = *impl_;
   const Job& job = self.job;
   return guarded(*job.group, [&] {
+    self.settle();
     const auto message = from_root(*job.group, [&] {
       if (job.options.read_only) {
         self.catalog = scan_catalog(*job.files, job.directory, job.naming);

@@ -1,7 +1,10 @@
 #pragma once
 /// The checkpoints of one name in one directory: the engine behind CheckpointManager and
 /// Checkpoint.
+#include <deque>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,8 +13,10 @@
 #include "checkpoint/directory/catalog.hpp"
 #include "checkpoint/job.hpp"
 #include "checkpoint/restore/restore.hpp"
+#include "checkpoint/save/flight.hpp"
 #include "checkpoint/save/save_steps.hpp"
 #include "commit/ownership.hpp"
+#include "io/staging_pool.hpp"
 
 namespace cairn {
 
@@ -47,6 +52,7 @@ struct Series {
 
   Series(std::shared_ptr<Group> group, io::Path directory, commit::Naming naming,
          ManagerOptions options);
+  ~Series();
 
   void open_directory();  // collective
   // collective
@@ -55,16 +61,47 @@ struct Series {
   void require_writable(const char* what) const;
   void write_state_file(const std::vector<CatalogEntry>&) const;
 
-  struct Prepared {
-    commit::Transaction save;
-    CheckpointMeta meta;
-  };
+  using Prepared = cairn::Prepared;
   Prepared prepare(std::int64_t step, const FileLayout&);
   commit::Transaction new_transaction(std::int64_t step, const FileLayout&);
-  void require_not_pinned(std::int64_t step) const;
+  void require_step(std::int64_t step, const SaveOptions&) const;
+  void require_not_pinned(const CatalogEntry*) const;
+  ReplicaTurn turn() const;
+  void compare(const State&, const ReplicaPlan&, const std::vector<std::uint32_t>& checksums,
+               const Prepared&);
+  void publish(const Prepared&, const FileLayout&, std::vector<StoredTensor>,
+               const std::optional<CatalogEntry>& there) const;
+  [[noreturn]] void give_up(const Error&, const commit::Transaction&, bool committed);
   bool withdraw(const commit::Transaction&, bool committed);
   void after_commit(const Prepared&, bool volatile_commit);
-  void collect(const commit::Transaction&);
+  void tell_state_file(std::int64_t step, const std::vector<CatalogEntry>&) const;
+  void tidy(const commit::Transaction&, std::vector<CatalogEntry>&) const;
+
+  // Saves in flight (save_async.cpp): at most one whose bytes are on their way, behind at most one
+  // whose index is. The same on all ranks.
+  std::deque<std::unique_ptr<Flight>> flights;
+  std::optional<Error> earlier_failure;  // of one of them, not thrown yet; the same on all ranks
+  io::StagingPool pool;
+  std::mutex tidied_mutex;
+  std::vector<std::int64_t> tidied;  // rank 0: steps that a tidying in the background has removed
+  std::shared_ptr<TaskQueue> queue;
+  bool told_blocking = false;
+
+  // collective
+  SaveHandle save_async(std::int64_t step, const State& state, const SaveOptions& = {});
+  void advance(bool wait);                          // collective
+  void settle();                                    // collective: nothing is in flight after it
+  void land(Flight&);                               // collective
+  bool make_way();                                  // collective
+  std::string why_blocking() const;
+  std::optional<std::string> capture(Flight&, const State&);  // collective; why it does not fit
+  void write_captured(Flight&) const;               // any thread
+  void begin_task(Flight&, std::function<void()>);
+  void begin_tidying(const commit::Transaction&);
+  void change(Flight&, SaveStage) const;
+  void apply_tidied();
+  void throw_earlier_failure();
+  std::optional<CatalogEntry> copy_of(std::int64_t step) const;
 
   struct Choices {
     std::vector<std::int64_t> steps;

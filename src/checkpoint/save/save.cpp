@@ -12,7 +12,7 @@
 #include "checkpoint/directory/retention.hpp"
 #include "checkpoint/objects.hpp"
 #include "checkpoint/resolve.hpp"
-#include "checkpoint/save/hdf5_file.hpp"
+#include "checkpoint/save/save_plan.hpp"
 #include "checkpoint/save/savers.hpp"
 #include "checkpoint/series.hpp"
 #include "checkpoint/tools/hdf5_reader.hpp"
@@ -47,21 +47,20 @@ void Series::require_writable(const char* what) const {
               "Make it without ManagerOptions::read_only.");
 }
 
-void Series::require_not_pinned(std::int64_t step) const {
-  const auto* there = find(step);
+void Series::require_not_pinned(const CatalogEntry* there) const {
   const bool sound = there && (there->damage.empty() || there->unreadable);
   if (!sound || !is_pinned(*job.files, job.directory, job.naming, *there)) return;
   throw Error(Code::already_exists,
-              cat("step ", step, " in ", job.directory.string(), " is pinned"),
+              cat("step ", there->step, " in ", job.directory.string(), " is pinned"),
               "a pinned checkpoint is not replaced", "Unpin it, or save another step.")
-      .at(job.prefix(step).string());
+      .at(job.prefix(there->step).string());
 }
 
 // Rank 0: whether this step may be saved, and under which number of files.
 commit::Transaction Series::new_transaction(std::int64_t step, const FileLayout& layout) {
   const auto& options = job.options;
   const auto* there = find(step);
-  require_not_pinned(step);
+  require_not_pinned(there);
   const bool hdf5 = options.format == Format::hdf5;
   const auto one_file = hdf5_path(job.prefix(step));
   if (hdf5 && job.files->status(one_file) && !is_own_hdf5(*job.files, one_file)) {
@@ -117,7 +116,7 @@ Series::Prepared Series::prepare(std::int64_t step, const FileLayout& layout) {
         .put(save.uuid)
         .put(save.num_files)
         .put(sequence)
-        .put(head)
+        .put(flights.empty() ? head : flights.back()->prepared.meta.sequence)
         .put(now_seconds())
         .take();
   });
@@ -154,7 +153,7 @@ bool Series::withdraw(const commit::Transaction& save, bool committed) {
   return done != 0;
 }
 
-// Rank 0, step 7. The checkpoint counts already: what fails here is said, not thrown.
+// Rank 0, when the checkpoint counts.
 void Series::after_commit(const Prepared& prepared, bool volatile_commit) {
   std::erase_if(catalog, [&](const auto& entry) { return entry.step == prepared.save.step; });
   CatalogEntry entry;
@@ -174,16 +173,20 @@ void Series::after_commit(const Prepared& prepared, bool volatile_commit) {
   restored_step.reset();
   unwithdrawn.reset();
   head = prepared.meta.sequence;
+}
+
+// Rank 0, step 7; any thread. The checkpoint counts already: what fails here is said, not thrown.
+void Series::tell_state_file(std::int64_t step, const std::vector<CatalogEntry>& entries) const {
   try {
-    write_state_file(catalog);
+    write_state_file(entries);
   } catch (const Error& error) {
     log(LogLevel::warning,
-        cat("step ", prepared.save.step, " is saved, but the state file is not: ", error.what()));
+        cat("step ", step, " is saved, but the state file is not: ", error.what()));
   }
 }
 
-// Rank 0, step 8.
-void Series::collect(const commit::Transaction& save) {
+// Rank 0, step 8; any thread.
+void Series::tidy(const commit::Transaction& save, std::vector<CatalogEntry>& entries) const {
   try {
     // A foreign PREFIX.h5 beside a bundle is none of our business.
     const bool other_format = save.hdf5 || is_own_hdf5(*job.files, hdf5_path(save.prefix()));
@@ -192,7 +195,7 @@ void Series::collect(const commit::Transaction& save) {
     log(LogLevel::warning, cat("while tidying up after a save: ", error.what()));
   }
   try {
-    apply_retention(*job.files, job.directory, job.naming, catalog, job.options.max_to_keep,
+    apply_retention(*job.files, job.directory, job.naming, entries, job.options.max_to_keep,
                     job.options.keep);
   } catch (const Error& error) {
     log(LogLevel::warning, cat("while removing old checkpoints: ", error.what()));
@@ -205,32 +208,82 @@ void Series::call_before_save(std::int64_t step) const {
   }
 }
 
-std::string Series::save(std::int64_t step, const State& given, const SaveOptions& options) {
-  Group& group = *job.group;
-  require_writable("save");
-  require_same(group, "the step", cat(step));
-  require_same(group, "the metric", metric_text(options.metric));
-  if (step < 0) {
-    throw Error(Code::invalid_argument, cat("step ", step, " is negative"), "",
-                "Steps are numbered from 0.");
-  }
-  const auto resolved = resolve(group, given);
-  const State& state = resolved ? *resolved : given;
+// Collective.
+void Series::require_step(std::int64_t step, const SaveOptions& options) const {
+  require_same(*job.group, "the step", cat(step));
+  require_same(*job.group, "the metric", metric_text(options.metric));
+  if (step >= 0) return;
+  throw Error(Code::invalid_argument, cat("step ", step, " is negative"), "",
+              "Steps are numbered from 0.");
+}
+
+ReplicaTurn Series::turn() const {
   const auto& replicas = job.options.replicas;
   const auto check = replicas_suspect && replicas.check == ReplicaCheck::sample ? ReplicaCheck::all
                                                                                 : replicas.check;
-  auto covered = cover(job, state, {check, replicas.sample_of, replica_turn});
-  const bool hdf5 = job.options.format == Format::hdf5;
-  LocalShards local;
-  std::vector<SmallTensor> small;
-  if (hdf5) {
-    small = gather_small(job, state, covered.tasks, local.strings);
+  return {check, replicas.sample_of, replica_turn};
+}
+
+// Collective.
+void Series::compare(const State& state, const ReplicaPlan& plan,
+                     const std::vector<std::uint32_t>& checksums, const Prepared& prepared) {
+  replicas_suspect = job.options.replicas.divergence_is_error;
+  compare_replicas(job, state, plan, checksums, prepared.save.prefix().string());
+  replicas_suspect = false;
+}
+
+// Rank 0, steps 4 to 6; any thread. `there` is what the catalog has of this step.
+void Series::publish(const Prepared& prepared, const FileLayout& layout,
+                     std::vector<StoredTensor> tensors,
+                     const std::optional<CatalogEntry>& there) const {
+  Sealed sealed;
+  std::vector<commit::Patch> patches;
+  if (prepared.save.hdf5) {
+    patches = seal_hdf5(*job.files, prepared.save, tensors);
   } else {
-    local = together(group, [&] { return shard(job, state, covered.tasks); });
+    sealed = seal_index(std::move(tensors), prepared.meta, layout.data_files,
+                        prepared.save.num_files);
   }
-  auto dense =
-      plan_dense(std::move(covered.dense), group.size(), job.options.chunk_bytes, job.served_by);
-  auto layout = hdf5 ? lay_out_hdf5(job, small, dense) : lay_out(job, local, dense);
+  ownership->check();
+  // It may have been pinned meanwhile; nobody pins or unpins while it is replaced.
+  std::optional<PinLock> pins;
+  if (there) {
+    pins = PinLock::take(*job.files, job.directory, job.options.owner_wait_seconds);
+    require_not_pinned(&*there);
+  }
+  if (prepared.save.hdf5) {
+    commit::publish_hdf5(*job.files, prepared.save, patches);
+  } else {
+    commit::publish(*job.files, prepared.save, sealed.index, sealed.own_files);
+  }
+}
+
+// Collective, after all ranks have failed alike: nothing of the save stays, if that can be.
+void Series::give_up(const Error& error, const commit::Transaction& save, bool committed) {
+  // Whoever owns the directory now may have completed this save: busy removes nothing.
+  if (error.code() == Code::communication || error.code() == Code::durability_unknown ||
+      error.code() == Code::busy || withdraw(save, committed)) {
+    throw Error(error);
+  }
+  throw Error(error.code(), error.problem(), error.reason(),
+              cat(error.way_out(), error.way_out().empty() ? "" : " ",
+                  "The failed save could not be removed either: until another save commits, a "
+                  "restart may still complete it."))
+      .at(error.path())
+      .of_tensor(error.tensor())
+      .on_rank(error.rank());
+}
+
+std::string Series::save(std::int64_t step, const State& given, const SaveOptions& options) {
+  Group& group = *job.group;
+  require_writable("save");
+  settle();
+  throw_earlier_failure();
+  require_step(step, options);
+  const auto resolved = resolve(group, given);
+  const State& state = resolved ? *resolved : given;
+  auto [replicas, local, small, dense, layout] = plan_save(job, state, turn());
+  const bool hdf5 = job.options.format == Format::hdf5;
   auto prepared = prepare(step, layout);
   prepared.meta.metric = options.metric;
   bool committed = false;  // rank 0
@@ -261,65 +314,34 @@ std::string Series::save(std::int64_t step, const State& given, const SaveOption
       }
       // What was written for others says nothing of this rank's own replicas.
       static const std::vector<StoredTensor> none;
-      auto own =
-          replica_checksums(state, covered.replicas, local.strings, forwards ? none : entries);
-      if (!covered.replicas.any) finish();
+      auto own = replica_checksums(state, replicas, local.strings, forwards ? none : entries);
+      if (!replicas.any) finish();
       return own;
     });
-    if (covered.replicas.any) {
-      replicas_suspect = replicas.divergence_is_error;
-      compare_replicas(job, state, covered.replicas, checksums, prepared.save.prefix().string());
-      replicas_suspect = false;
+    if (replicas.any) {
+      compare(state, replicas, checksums, prepared);
       together(group, finish);
     }
     ++replica_turn;
     auto tensors = merge_entries(group, std::move(entries));
     together(group, [&] {
       if (!job.root()) return;
-      Sealed sealed;
-      std::vector<commit::Patch> patches;
-      if (hdf5) {
-        patches = seal_hdf5(*job.files, prepared.save, tensors);
-      } else {
-        sealed = seal_index(std::move(tensors), prepared.meta, layout.data_files,
-                            prepared.save.num_files);
-      }
-      ownership->check();
-      // It may have been pinned meanwhile; nobody pins or unpins while it is replaced.
-      std::optional<PinLock> pins;
-      if (find(step)) {
-        pins = PinLock::take(*job.files, job.directory, job.options.owner_wait_seconds);
-        require_not_pinned(step);
-      }
       try {
-        if (hdf5) {
-          commit::publish_hdf5(*job.files, prepared.save, patches);
-        } else {
-          commit::publish(*job.files, prepared.save, sealed.index, sealed.own_files);
-        }
+        publish(prepared, layout, std::move(tensors), copy_of(step));
         committed = true;
       } catch (const Error& error) {
         committed = error.code() == Code::durability_unknown;
         if (committed) after_commit(prepared, true);
+        if (committed) tell_state_file(step, catalog);
         throw;
       }
       after_commit(prepared, false);
+      tell_state_file(step, catalog);
     });
   } catch (const Error& error) {
-    // Whoever owns the directory now may have completed this save: busy removes nothing.
-    if (error.code() == Code::communication || error.code() == Code::durability_unknown ||
-        error.code() == Code::busy || withdraw(prepared.save, committed)) {
-      throw;
-    }
-    throw Error(error.code(), error.problem(), error.reason(),
-                cat(error.way_out(), error.way_out().empty() ? "" : " ",
-                    "The failed save could not be removed either: until another save commits, a "
-                    "restart may still complete it."))
-        .at(error.path())
-        .of_tensor(error.tensor())
-        .on_rank(error.rank());
+    give_up(error, prepared.save, committed);
   }
-  if (job.root()) collect(prepared.save);
+  if (job.root()) tidy(prepared.save, catalog);
   return prepared.save.prefix().string();
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 /// Shards on their way into data files, on the rank that has them or on an io rank.
+#include <atomic>
 #include <memory>
 #include <span>
 #include <vector>
@@ -51,7 +52,8 @@ class ShardFiles {
   std::uint32_t crc_ = 0;
 };
 
-/// Local. Writes all of it, and completes the entries.
-void write_files(io::FileSystem&, const commit::Transaction&, Outgoing&);
+/// Local. Writes all of it, and completes the entries; or stops half-way when `cancelled` is set.
+void write_files(io::FileSystem&, const commit::Transaction&, Outgoing&,
+                 const std::atomic<bool>* cancelled = nullptr);
 
 }  // namespace cairn

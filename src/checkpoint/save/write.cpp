@@ -102,10 +102,12 @@ void ShardFiles::finish() {
   file_.reset();
 }
 
-void write_files(io::FileSystem& files, const commit::Transaction& save, Outgoing& out) {
+void write_files(io::FileSystem& files, const commit::Transaction& save, Outgoing& out,
+                 const std::atomic<bool>* cancelled) {
   ShardFiles file(files, save);
   std::vector<std::byte> buffer;
   for (std::size_t i = 0; i < out.entries.size(); ++i) {
+    if (cancelled && *cancelled) return;
     auto& entry = out.entries[i];
     const auto& [run, slice] = out.bytes[i];
     file.begin(entry);

@@ -1,0 +1,55 @@
+#pragma once
+/// An asynchronous save between its capture and its commit.
+#include <atomic>
+#include <exception>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cairn/async.hpp"
+#include "checkpoint/save/save_plan.hpp"
+#include "checkpoint/save/shard_files.hpp"
+#include "commit/protocol.hpp"
+
+namespace cairn {
+
+/// A save that has its temp directory.
+struct Prepared {
+  commit::Transaction save;
+  CheckpointMeta meta;
+};
+
+/// What handles and the manager share.
+struct SaveHandle::Shared {
+  const std::int64_t step;
+  std::atomic<SaveStage> stage = SaveStage::captured;
+  std::atomic<bool> idle = true;           ///< outlives the flight: whoever sees it may end that
+  std::atomic<bool> rank_is_done = false;  ///< its bytes are written, or will not be
+  mutable std::mutex mutex;  ///< of what follows
+  std::optional<Error> error = std::nullopt;
+  std::string prefix = "", blocked_because = "";
+
+  explicit Shared(std::int64_t step) : step(step) {}
+  void end_of_writing() {
+    rank_is_done = true;
+    rank_is_done.notify_all();
+  }
+};
+
+struct Flight {
+  enum class Stage { writing, publishing } stage = Stage::writing;
+  Prepared prepared;
+  SavePlan plan;
+  Outgoing out;                       ///< of shards; its bytes are in the pool
+  std::vector<CapturedRun> runs;      ///< of dense tensors, in the pool
+  std::vector<StoredTensor> entries;  ///< at first of what was written before the capture
+  std::optional<CatalogEntry> there;  ///< rank 0: of the same step
+  std::shared_ptr<SaveHandle::Shared> handle;
+
+  // A task of this rank's queue works on it unless handle->idle.
+  std::exception_ptr failure;
+  std::atomic<bool> cancelled = false;
+};
+
+}  // namespace cairn

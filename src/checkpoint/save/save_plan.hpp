@@ -1,0 +1,21 @@
+#pragma once
+/// Who writes what in a save, and where.
+#include <vector>
+
+#include "checkpoint/save/hdf5_file.hpp"
+#include "checkpoint/save/save_steps.hpp"
+
+namespace cairn {
+
+struct SavePlan {
+  ReplicaPlan replicas;
+  LocalShards local;               ///< of a bundle
+  std::vector<SmallTensor> small;  ///< of an HDF5 file
+  DensePlan dense;
+  FileLayout layout;
+};
+
+/// Collective: describe, cover, shard, lay out.
+SavePlan plan_save(const Job&, const State&, const ReplicaTurn&);
+
+}  // namespace cairn
