@@ -55,6 +55,7 @@ struct StoryJob {
   std::int64_t stamp = 0;
   std::vector<double> row;
   State state;
+  bool async = false;
 
   StoryJob(std::shared_ptr<Group> g, const ManagerOptions& options, std::int64_t rows,
            Storage storage = Storage::automatic)
@@ -70,7 +71,12 @@ struct StoryJob {
   void save(std::int64_t step, std::int64_t mark) {
     stamp = saver_writes = mark;
     std::fill(row.begin(), row.end(), static_cast<double>(mark));
-    manager.save(step, state);
+    if (!async) {
+      manager.save(step, state);
+      return;
+    }
+    manager.save_async(step, state);
+    std::fill(row.begin(), row.end(), -1);  // what was captured stays
   }
 };
 
@@ -88,6 +94,7 @@ struct Story {
   bool saver = false;
   IoRanks io_ranks = {};
   bool renames = true;  // false: on a disk that refuses each rename
+  bool async = false;   // `act` saves in the background, and waits at its end
   bool shares = false;  // ranks share two data files, and the dense one
   Format format = Format::bundle;
   std::optional<Format> before_format = {};  // `before` is another job, of this format
@@ -115,6 +122,8 @@ inline ManagerOptions options_of(const Story& story, std::shared_ptr<io::MemoryF
   options.writer = story.shares ? Writer::mpi_io : story.writer;
   options.mpi_io.files = 2;
   options.format = story.format;
+  // On the thread of the rank, so that the scheduler orders what it does too.
+  options.async.queue = inline_queue();
   return options;
 }
 
@@ -141,7 +150,9 @@ inline std::shared_ptr<io::MemoryFileSystem> record(const Story& story, unsigned
                   disk->set_observer([](const std::string&) { yield_point(); });
                 }
                 group->barrier();
+                job.async = story.async;
                 story.act(job);
+                job.manager.wait();
                 group->barrier();
                 if (group->rank() == 0) disk->set_observer({});
                 group->barrier();

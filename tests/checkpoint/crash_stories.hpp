@@ -132,4 +132,52 @@ inline std::vector<Story> stories() {
   };
 }
 
+// Saves in flight, behind each other.
+inline std::vector<Story> async_stories() {
+  const auto first = [](StoryJob& job) { job.save(10, 1); };
+  const auto two = [](StoryJob& job) {
+    job.save(20, 2);
+    job.save(30, 3);
+  };
+  const auto fails = [](StoryJob& job) {
+    job.save(20, 2);
+    EXPECT_THROW(job.manager.wait(), Error);
+  };
+  std::vector<Story> all = {
+      {"First", 3, nothing_before, first, {0, 1}, 1},
+      {"Two", 3, first, two, {1, 2, 3}, 3},
+      {"Retention",
+       2,
+       [](StoryJob& job) {
+         job.save(5, 4);
+         job.save(10, 1);
+       },
+       two,
+       {1, 2, 3},
+       3,
+       1},
+      {"Overwrite", 2, first, [](StoryJob& job) { job.save(10, 2); }, {1, 2}, 2, 0, true},
+      {"Dense", 3, first, two, {1, 2, 3}, 3},
+      {"WriteFails", 3, first, fails, {1}, 1, 0, false, {{Code::io, "write", "part", 2, 1}}},
+      {"PublishFails", 2, first, fails, {1, 2}, 1, 0, false, {{Code::io, "sync", "index", 0, 1}}},
+      {"SavesAfterAFailure",
+       2,
+       first,
+       [](StoryJob& job) {
+         job.save(20, 2);
+         EXPECT_THROW(job.save(30, 3), Error);
+         job.save(30, 3);
+       },
+       {1, 3},
+       3,
+       0,
+       false,
+       {{Code::no_space, "write", "record-", 1, 1}}}};
+  for (auto& story : all) {
+    story.async = true;
+    if (story.name == "Dense") story.storage = Storage::dense;
+  }
+  return all;
+}
+
 }  // namespace cairn
