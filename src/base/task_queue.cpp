@@ -3,9 +3,9 @@
 #include <unistd.h>
 
 #include <condition_variable>
-#include <deque>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 namespace cairn {
 namespace {
@@ -52,7 +52,7 @@ class ThreadQueue : public TaskQueue {
       changed_.wait(lock, [&] { return ending_ || !tasks_.empty(); });
       if (tasks_.empty()) return;
       auto task = std::move(tasks_.front());
-      tasks_.pop_front();
+      tasks_.erase(tasks_.begin());
       lock.unlock();
       task();
       task = nullptr;  // what it holds goes before anybody hears that it is done
@@ -64,7 +64,7 @@ class ThreadQueue : public TaskQueue {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::function<void()>> tasks_;
+  std::vector<std::function<void()>> tasks_;  // few at a time
   std::thread thread_;
   pid_t process_ = 0;
   unsigned long long given_ = 0, done_ = 0;

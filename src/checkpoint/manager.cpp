@@ -59,6 +59,7 @@ void Series::open_directory() {
   Group& group = *job.group;
   const auto& options = job.options;
   std::string parameters;
+  weight = rank_weight(group.rank(), group.size());
   together(group, [&] {
     commit::check_checkpoint_name(job.naming.name);
     if (options.chunk_bytes < 4096 || options.chunk_bytes > (std::int64_t{64} << 20)) {
@@ -83,6 +84,7 @@ void Series::open_directory() {
     require_format(options);
     policy = policy_description(options);
     parameters = policy_parameters(options);
+    policy_is_known = !options.policy || options.policy->parameters().has_value();
   });
   settle_nodes(job);
   require_same(group, "the directory", job.directory.string());

@@ -1,7 +1,6 @@
 #pragma once
 /// The checkpoints of one name in one directory: the engine behind CheckpointManager and
 /// Checkpoint.
-#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -14,6 +13,7 @@
 #include "checkpoint/job.hpp"
 #include "checkpoint/restore/restore.hpp"
 #include "checkpoint/save/flight.hpp"
+#include "checkpoint/save/plan_cache.hpp"
 #include "checkpoint/save/save_steps.hpp"
 #include "commit/ownership.hpp"
 #include "io/staging_pool.hpp"
@@ -40,14 +40,16 @@ struct Series {
   Job job;
   bool keeps_state_file = true;
   std::string policy;  // description
+  std::uint64_t weight = 0;       // of this rank, in sums that tell whether ranks agree
+  bool policy_is_known = true;    // by its parameters: the same ones shard alike
+  std::int64_t replica_turn = 0;  // which sample of replicas is the next; rank 0's counts
+  bool replicas_suspect = false;  // the last comparison found a difference
   // Rank 0 only.
   std::optional<commit::OwnedName> ownership;
   std::vector<CatalogEntry> catalog;
   std::optional<std::int64_t> restored_step;
   std::int64_t head = -1;          // sequence of the checkpoint that the state descends from
   std::int64_t last_sequence = 0;  // failed saves use theirs up
-  std::int64_t replica_turn = 0;   // which sample of replicas is the next
-  bool replicas_suspect = false;   // the last comparison found a difference
   std::optional<commit::Transaction> unwithdrawn;  // failed, but recovery could still complete it
 
   Series(std::shared_ptr<Group> group, io::Path directory, commit::Naming naming,
@@ -77,9 +79,21 @@ struct Series {
   void tell_state_file(std::int64_t step, const std::vector<CatalogEntry>&) const;
   void tidy(const commit::Transaction&, std::vector<CatalogEntry>&) const;
 
-  // Saves in flight (save_async.cpp): at most one whose bytes are on their way, behind at most one
-  // whose index is. The same on all ranks.
-  std::deque<std::unique_ptr<Flight>> flights;
+  std::optional<CatalogEntry> copy_of(std::int64_t step) const;
+  void require_free(std::int64_t step, std::int64_t bytes) const;
+  Prepared prepared_of(std::int64_t step, std::string uuid, int num_files, std::int64_t sequence,
+                       std::int64_t parent, double time) const;
+
+  // The last plan, for the next save (plan_cache.hpp). On all ranks, or where it cannot be.
+  std::optional<CachedPlan> cached;
+  std::shared_ptr<SavePlan> new_plan(const State& given, const State& resolved);  // collective
+  bool reuse_plan(std::int64_t step, const State&, const SaveOptions&, bool async,
+                  PlanSum& sum);  // collective
+  bool can_reuse(std::int64_t step, const State&, bool async);
+
+  // Saves in flight (save_async.cpp, flights.cpp): at most one whose bytes are on their way, behind
+  // at most one whose index is. The same on all ranks.
+  std::vector<std::unique_ptr<Flight>> flights, landed;
   std::optional<Error> earlier_failure;  // of one of them, not thrown yet; the same on all ranks
   io::StagingPool pool;
   std::mutex tidied_mutex;
@@ -89,19 +103,25 @@ struct Series {
 
   // collective
   SaveHandle save_async(std::int64_t step, const State& state, const SaveOptions& = {});
-  void advance(bool wait);                          // collective
-  void settle();                                    // collective: nothing is in flight after it
-  void land(Flight&);                               // collective
-  bool make_way();                                  // collective
+  SaveHandle save_again(std::int64_t step, const State&, const SaveOptions&,
+                        PlanSum&);               // collective
+  void advance(bool wait);                       // collective
+  void settle();                                 // collective: nothing is in flight after it
+  void land(Flight&);                            // collective
+  bool make_way();                               // collective
+  std::string capture(Flight&, const State&);    // collective; why it does not fit
+  void capture_runs(Flight&, const State&);      // collective
   std::string why_blocking() const;
-  std::optional<std::string> capture(Flight&, const State&);  // collective; why it does not fit
-  void write_captured(Flight&) const;               // any thread
-  void begin_task(Flight&, std::function<void()>);
+  std::unique_ptr<Flight> new_flight(std::int64_t step);
+  void begin_task(Flight&, void (Series::*task)(Flight&) const);
+  void write_captured(Flight&) const;            // a task: any thread
+  void publish_flight(Flight&) const;            // a task
+  void name(Flight&) const;
+  void join(const Flight&) const;
   void begin_tidying(const commit::Transaction&);
-  void change(Flight&, SaveStage) const;
   void apply_tidied();
+  void change(Flight&, SaveStage) const;
   void throw_earlier_failure();
-  std::optional<CatalogEntry> copy_of(std::int64_t step) const;
 
   struct Choices {
     std::vector<std::int64_t> steps;

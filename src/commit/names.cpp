@@ -106,18 +106,23 @@ void check_checkpoint_name(std::string_view name) {
   }
 }
 
-std::string new_uuid() {
-  std::array<unsigned char, uuid_digits / 2> bytes;
-  if (::getentropy(bytes.data(), bytes.size()) != 0) {
+Uuid random_uuid() {
+  Uuid uuid;
+  if (::getentropy(&uuid, sizeof uuid) != 0) {
     throw Error(Code::io, "cannot get random bytes", std::generic_category().message(errno));
   }
+  return uuid;
+}
+
+std::string uuid_text(const Uuid& uuid) {
   std::string text;
-  for (const unsigned byte : bytes) {
-    text += "0123456789abcdef"[byte >> 4];
-    text += "0123456789abcdef"[byte & 15];
+  for (const auto half : {uuid.high, uuid.low}) {
+    for (int shift = 60; shift >= 0; shift -= 4) text += "0123456789abcdef"[half >> shift & 15];
   }
   return text;
 }
+
+std::string new_uuid() { return uuid_text(random_uuid()); }
 
 bool is_uuid(std::string_view text) {
   return text.size() == uuid_digits && std::all_of(text.begin(), text.end(), [](char c) {

@@ -50,6 +50,11 @@ void check_checkpoint_name(std::string_view name);
 
 /// 32 lowercase hexadecimal digits that nobody has used before.
 std::string new_uuid();
+struct Uuid {
+  std::uint64_t high = 0, low = 0;
+};
+Uuid random_uuid();  ///< the same as numbers
+std::string uuid_text(const Uuid&);
 bool is_uuid(std::string_view text);
 
 inline constexpr const char* state_file_name = "checkpoint";

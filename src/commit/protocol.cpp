@@ -1,6 +1,8 @@
 // The commit protocol. Each step is durable before the next begins.
 //
 //  1. rank 0 makes PREFIX_temp_UUID exclusively, fsyncs its parent, tells everyone.     begin
+//     An asynchronous save has agreed on the UUID before: each writer makes the directory if it is
+//     not there, and fsyncs its parent.                                                 join
 //  2. writers write data files, fsync; replicas are compared; then their part records, fsync; then
 //     fsync the temp directory. A save whose parts are all there and whole counts from here on:
 //     recovery rolls it forward.                                                        seal
@@ -115,6 +117,15 @@ void begin(io::FileSystem& fs, const Transaction& save) {
     if (io::exists(fs, save.temp())) fs.remove_directory(save.temp());
     throw;
   }
+}
+
+void join(io::FileSystem& fs, const Transaction& save) {
+  try {
+    fs.create_directory(save.temp());
+  } catch (const Error& error) {
+    if (error.code() != Code::already_exists) throw;
+  }
+  fs.sync_directory(save.directory);
 }
 
 void seal(io::FileSystem& fs, const Transaction& save) {

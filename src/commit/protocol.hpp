@@ -39,6 +39,10 @@ void avoid_counts_in_use(io::FileSystem&, Transaction&);
 /// step left: whoever calls this has put back what is still needed of that.
 void begin(io::FileSystem&, const Transaction&);
 
+/// Step 1 of a save on whose name ranks have agreed before anything was made; each writer, any
+/// thread: whoever comes first makes the directory. Never direct.
+void join(io::FileSystem&, const Transaction&);
+
 /// Step 2, each writer, after its files were written and synced: makes their names durable.
 void seal(io::FileSystem&, const Transaction&);
 

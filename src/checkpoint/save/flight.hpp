@@ -4,6 +4,7 @@
 #include <exception>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,11 +23,11 @@ struct Prepared {
 
 /// What handles and the manager share.
 struct SaveHandle::Shared {
-  const std::int64_t step;
+  std::int64_t step;
   std::atomic<SaveStage> stage = SaveStage::captured;
   std::atomic<bool> idle = true;           ///< outlives the flight: whoever sees it may end that
   std::atomic<bool> rank_is_done = false;  ///< its bytes are written, or will not be
-  mutable std::mutex mutex;  ///< of what follows
+  mutable std::mutex mutex;                ///< of what follows
   std::optional<Error> error = std::nullopt;
   std::string prefix = "", blocked_because = "";
 
@@ -37,17 +38,27 @@ struct SaveHandle::Shared {
   }
 };
 
+struct Series;
+
 struct Flight {
   enum class Stage { writing, publishing } stage = Stage::writing;
+  std::int64_t step = 0;
+  std::int64_t sequence = 0, parent = 0;
+  double time = 0;
+  std::optional<double> metric = std::nullopt;
+  std::uint64_t uuid_high = 0, uuid_low = 0;
+  bool begun = false;  ///< `prepared` is set, and the temp directory there; else the task's work
   Prepared prepared;
-  SavePlan plan;
-  Outgoing out;                       ///< of shards; its bytes are in the pool
-  std::vector<CapturedRun> runs;      ///< of dense tensors, in the pool
+  std::shared_ptr<SavePlan> plan;
+  FileLayout layout;
+  std::span<std::byte> memory;        ///< in the pool
+  std::vector<CapturedRun> runs;      ///< of dense tensors, there
   std::vector<StoredTensor> entries;  ///< at first of what was written before the capture
   std::optional<CatalogEntry> there;  ///< rank 0: of the same step
   std::shared_ptr<SaveHandle::Shared> handle;
 
   // A task of this rank's queue works on it unless handle->idle.
+  void (Series::*task)(Flight&) const = nullptr;
   std::exception_ptr failure;
   std::atomic<bool> cancelled = false;
 };

@@ -172,7 +172,8 @@ class Forward {
 
   // The bytes of a piece: packed, or where they lie if they may stay there.
   std::span<const std::byte> fetch(const Piece& piece, std::byte* packing, bool may_stay) const {
-    const auto& [run, slice] = out_.bytes[piece.entry];
+    const auto& run = out_.bytes[piece.entry].run;
+    const auto* slice = out_.bytes[piece.entry].slice;
     const auto size = static_cast<std::size_t>(piece.bytes);
     if (!run.empty()) {
       const auto bytes = run.subspan(static_cast<std::size_t>(piece.offset), size);

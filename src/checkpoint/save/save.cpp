@@ -56,6 +56,18 @@ void Series::require_not_pinned(const CatalogEntry* there) const {
       .at(job.prefix(there->step).string());
 }
 
+void Series::require_free(std::int64_t step, std::int64_t bytes) const {
+  constexpr std::int64_t slack_bytes = std::int64_t{4} << 20;  // index, records, metadata
+  const auto free = job.files->free_bytes(job.directory);
+  if (free >= bytes + slack_bytes) return;
+  throw Error(Code::no_space,
+              cat("step ", step, " needs ", bytes_text(static_cast<double>(bytes)), " in ",
+                  job.directory.string(), ", where ", bytes_text(static_cast<double>(free)),
+                  " are free"),
+              "nothing was written", "Free space, or keep fewer checkpoints (max_to_keep).")
+      .at(job.directory.string());
+}
+
 // Rank 0: whether this step may be saved, and under which number of files.
 commit::Transaction Series::new_transaction(std::int64_t step, const FileLayout& layout) {
   const auto& options = job.options;
@@ -78,16 +90,7 @@ commit::Transaction Series::new_transaction(std::int64_t step, const FileLayout&
                 "Save another step, use another directory, or set ManagerOptions::overwrite.")
         .at(job.prefix(step).string());
   }
-  constexpr std::int64_t slack_bytes = std::int64_t{4} << 20;  // index, records, metadata
-  const auto free = job.files->free_bytes(job.directory);
-  if (free < layout.total_bytes + slack_bytes) {
-    throw Error(
-        Code::no_space,
-        cat("step ", step, " needs ", bytes_text(static_cast<double>(layout.total_bytes)), " in ",
-            job.directory.string(), ", where ", bytes_text(static_cast<double>(free)), " are free"),
-        "nothing was written", "Free space, or keep fewer checkpoints (max_to_keep).")
-        .at(job.directory.string());
-  }
+  require_free(step, layout.total_bytes);
   commit::Transaction save{job.directory,         job.naming,        step, commit::new_uuid(),
                            layout.data_files + 1, !job.atomic_rename};
   save.hdf5 = hdf5;
@@ -107,7 +110,7 @@ commit::Transaction Series::new_transaction(std::int64_t step, const FileLayout&
 }
 
 // Collective.
-Series::Prepared Series::prepare(std::int64_t step, const FileLayout& layout) {
+Prepared Series::prepare(std::int64_t step, const FileLayout& layout) {
   const auto message = from_root(*job.group, [&] {
     const auto save = new_transaction(step, layout);
     for (const auto& entry : catalog) last_sequence = std::max(last_sequence, entry.sequence);
@@ -116,20 +119,28 @@ Series::Prepared Series::prepare(std::int64_t step, const FileLayout& layout) {
         .put(save.uuid)
         .put(save.num_files)
         .put(sequence)
-        .put(flights.empty() ? head : flights.back()->prepared.meta.sequence)
+        .put(flights.empty() ? head : flights.back()->sequence)
         .put(now_seconds())
         .take();
   });
   WireReader reader(message);
+  auto uuid = reader.get<std::string>();
+  const auto num_files = reader.get<int>();
+  const auto sequence = reader.get<std::int64_t>();
+  const auto parent = reader.get<std::int64_t>();
+  return prepared_of(step, std::move(uuid), num_files, sequence, parent, reader.get<double>());
+}
+
+Prepared Series::prepared_of(std::int64_t step, std::string uuid, int num_files,
+                             std::int64_t sequence, std::int64_t parent, double time) const {
   Prepared prepared;
-  prepared.save = {job.directory, job.naming, step, reader.get<std::string>(), 0};
-  prepared.save.num_files = reader.get<int>();
+  prepared.save = {job.directory, job.naming, step, std::move(uuid), num_files};
   prepared.save.direct = !job.atomic_rename;
   prepared.save.hdf5 = job.options.format == Format::hdf5;
   prepared.meta.step = step;
-  prepared.meta.sequence = reader.get<std::int64_t>();
-  prepared.meta.parent = reader.get<std::int64_t>();
-  prepared.meta.wall_time_seconds = reader.get<double>();
+  prepared.meta.sequence = sequence;
+  prepared.meta.parent = parent;
+  prepared.meta.wall_time_seconds = time;
   prepared.meta.version = CAIRN_VERSION;
   prepared.meta.ranks = job.group->size();
   prepared.meta.policy = policy;
@@ -217,6 +228,11 @@ void Series::require_step(std::int64_t step, const SaveOptions& options) const {
               "Steps are numbered from 0.");
 }
 
+std::optional<CatalogEntry> Series::copy_of(std::int64_t step) const {
+  const auto* there = find(step);
+  return there ? std::optional(*there) : std::nullopt;
+}
+
 ReplicaTurn Series::turn() const {
   const auto& replicas = job.options.replicas;
   const auto check = replicas_suspect && replicas.check == ReplicaCheck::sample ? ReplicaCheck::all
@@ -279,10 +295,18 @@ std::string Series::save(std::int64_t step, const State& given, const SaveOption
   require_writable("save");
   settle();
   throw_earlier_failure();
-  require_step(step, options);
-  const auto resolved = resolve(group, given);
+  PlanSum sum;
+  const bool again = reuse_plan(step, given, options, false, sum);
+  std::optional<State> resolved;
+  if (!again) {
+    require_step(step, options);
+    resolved = resolve(group, given);
+  }
   const State& state = resolved ? *resolved : given;
-  auto [replicas, local, small, dense, layout] = plan_save(job, state, turn());
+  const auto plan = again ? cached->plan : new_plan(given, state);
+  auto& [replicas, local, small, dense, all_layout, captured] = *plan;
+  auto layout = all_layout;
+  const bool compares = replicas.any && !again;  // a plan is used again where replicas agree
   const bool hdf5 = job.options.format == Format::hdf5;
   auto prepared = prepare(step, layout);
   prepared.meta.metric = options.metric;
@@ -312,13 +336,15 @@ std::string Series::save(std::int64_t step, const State& given, const SaveOption
       if (!forwards && !job.shares_files()) {
         entries = write_shards(job, state, local, layout, prepared.save);
       }
+      if (!compares) {
+        finish();
+        return std::vector<std::uint32_t>();
+      }
       // What was written for others says nothing of this rank's own replicas.
       static const std::vector<StoredTensor> none;
-      auto own = replica_checksums(state, replicas, local.strings, forwards ? none : entries);
-      if (!replicas.any) finish();
-      return own;
+      return replica_checksums(state, replicas, local.strings, forwards ? none : entries);
     });
-    if (replicas.any) {
+    if (compares) {
       compare(state, replicas, checksums, prepared);
       together(group, finish);
     }

@@ -2,6 +2,7 @@
 /// Who writes what in a save, and where.
 #include <vector>
 
+#include "checkpoint/save/capture.hpp"
 #include "checkpoint/save/hdf5_file.hpp"
 #include "checkpoint/save/save_steps.hpp"
 
@@ -13,6 +14,7 @@ struct SavePlan {
   std::vector<SmallTensor> small;  ///< of an HDF5 file
   DensePlan dense;
   FileLayout layout;
+  CaptureForm capture;  ///< none before the first asynchronous save
 };
 
 /// Collective: describe, cover, shard, lay out.

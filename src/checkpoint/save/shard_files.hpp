@@ -15,6 +15,7 @@ struct Outgoing {
   struct Bytes {
     std::span<const std::byte> run;
     const LocalSlice* slice = nullptr;
+    std::size_t tensor = 0, slice_index = 0;  ///< where in the state that is
   };
   /// One slice each, with box, file and size; the checksum is set for strings only.
   std::vector<StoredTensor> entries;

@@ -39,6 +39,8 @@ Outgoing outgoing(const State& state, const LocalShards& local, int first_file, 
         stored.file = one_file ? first_file : first_file + static_cast<int>(i);
         stored.size = tensor.bytes;
         Outgoing::Bytes bytes;
+        bytes.tensor = tensor.owner;
+        bytes.slice_index = tensor.owner_slice;
         if (source.strings) {
           const auto& encoded = local.strings.at(tensor.owner);
           bytes.run = std::as_bytes(std::span(encoded.bytes));
@@ -109,7 +111,8 @@ void write_files(io::FileSystem& files, const commit::Transaction& save, Outgoin
   for (std::size_t i = 0; i < out.entries.size(); ++i) {
     if (cancelled && *cancelled) return;
     auto& entry = out.entries[i];
-    const auto& [run, slice] = out.bytes[i];
+    const auto& run = out.bytes[i].run;
+    const auto* slice = out.bytes[i].slice;
     file.begin(entry);
     if (!run.empty()) {
       file.append(run);
