@@ -117,7 +117,7 @@ struct Series {
   void write_captured(Flight&) const;            // a task: any thread
   void publish_flight(Flight&) const;            // a task
   void name(Flight&) const;
-  void join(const Flight&) const;
+  void join(Flight&) const;
   void begin_tidying(const commit::Transaction&);
   void apply_tidied();
   void change(Flight&, SaveStage) const;

@@ -69,14 +69,15 @@ void Series::name(Flight& flight) const {
 }
 
 // Makes way for a save for which nothing has been made yet.
-void Series::join(const Flight& flight) const {
-  const auto& prepared = flight.prepared;
+void Series::join(Flight& flight) const {
+  auto& prepared = flight.prepared;
   if (job.root()) {
     require_free(flight.step, flight.layout.total_bytes);
     ownership->check();
-    auto save = prepared.save;
-    commit::avoid_counts_in_use(*job.files, save);
-    if (save.num_files != prepared.save.num_files) {
+    // Raised for what may follow, too: what is withdrawn must not be others' files.
+    const auto count = prepared.save.num_files;
+    commit::avoid_counts_in_use(*job.files, prepared.save);
+    if (prepared.save.num_files != count) {
       throw Error(Code::already_exists,
                   cat("data files of step ", flight.step, " are in ", job.directory.string()),
                   "no checkpoint refers to them, and Cairn did not write them",
