@@ -8,6 +8,7 @@
 
 #include "cairn/checkpoint_manager.hpp"
 #include "checkpoint/directory/catalog.hpp"
+#include "checkpoint/directory/recycling.hpp"
 #include "checkpoint/job.hpp"
 #include "checkpoint/restore/restore.hpp"
 #include "checkpoint/save/save_steps.hpp"
@@ -37,6 +38,7 @@ struct Series {
   std::string policy;  // description
   // Rank 0 only.
   std::optional<commit::OwnedName> ownership;
+  std::optional<Recycling> recycling;  // ends before the ownership
   std::vector<CatalogEntry> catalog;
   std::optional<std::int64_t> restored_step;
   std::int64_t head = -1;          // sequence of the checkpoint that the state descends from

@@ -19,6 +19,8 @@ struct Transaction {
   int num_files = 0;    ///< final data files, N
   bool direct = false;  ///< no rename is relied on: files are written under their final names
   bool hdf5 = false;    ///< all is in one file, whose rename is the commit; never direct
+  bool recycle = false;  ///< data files of checkpoints that are gone are overwritten (recycled.hpp)
+  DirectIo direct_io = DirectIo::automatic;  ///< of data files
 
   io::Path prefix() const;
   io::Path temp() const;
@@ -65,12 +67,14 @@ struct Patch {
 void publish_hdf5(io::FileSystem&, const Transaction&, const std::vector<Patch>&);
 
 /// Step 8, rank 0, after the commit: removes the temp directory and the files that an overwritten
-/// checkpoint of the same step left behind; with `other_format`, also those of the other format.
+/// checkpoint of the same step left behind, or recycles them; with `other_format`, also those of the
+/// other format.
 void clean_up(io::FileSystem&, const Transaction&, bool other_format = false);
 
-/// Removes one committed checkpoint: index, directory fsync, then its data files.
+/// Removes one committed checkpoint: index, directory fsync, then its data files, which the next
+/// save may get to overwrite.
 void remove_checkpoint(io::FileSystem&, const io::Path& directory, const Naming& name,
-                       std::int64_t step);
+                       std::int64_t step, bool recycle = false);
 
 /// A direct save that nobody can complete, rank 0: if it was replacing the index when it died, what
 /// stood there before comes back. For an index that is missing or damaged only.

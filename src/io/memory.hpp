@@ -36,7 +36,7 @@ struct CrashChoice {
 /// An error to come.
 struct Fault {
   Code code;
-  /// "create", "write", "sync", "rename", "remove", "create_directory", "remove_directory",
+  /// "create", "write", "resize", "sync", "rename", "remove", "create_directory", "remove_directory",
   /// "sync_directory", "open", "read", "list" or "lock". Empty: any that changes something.
   std::string kind;
   std::string path_part;  ///< of paths with this in them; empty: of all
@@ -55,6 +55,7 @@ class MemoryFileSystem : public FileSystem {
   std::unique_ptr<File> open_read(const Path&) override;
   std::unique_ptr<File> open_write(const Path&) override;
   void rename(const Path& from, const Path& to) override;
+  bool has_one_name(const Path&) override;  ///< there are no links
   void remove(const Path&) override;
   void create_directory(const Path&) override;
   void remove_directory(const Path&) override;

@@ -24,6 +24,7 @@ std::vector<std::size_t> not_durable(const std::vector<MemoryOperation>& record,
         synced_later.insert(operation.inode);
         continue;
       case Kind::write:
+      case Kind::resize:
         needed = operation.inode;
         break;
       case Kind::rename:

@@ -51,6 +51,14 @@ bool MemoryTree::apply(const MemoryOperation& operation, std::size_t limit, doub
       node.modified_seconds = now;
       return true;
     }
+    case OperationKind::resize: {
+      if (find(operation.inode) == nullptr) return false;
+      auto& node = writable(operation.inode);
+      if (node.bytes.use_count() > 1) node.bytes = std::make_shared<std::string>(*node.bytes);
+      node.bytes->resize(static_cast<std::size_t>(operation.offset));
+      node.modified_seconds = now;
+      return true;
+    }
     case OperationKind::create:
     case OperationKind::create_directory: {
       if (find(operation.directory) == nullptr) return false;

@@ -13,6 +13,7 @@ using Inode = std::uint64_t;
 enum class OperationKind {
   create,
   write,
+  resize,
   sync,
   rename,
   remove,
@@ -29,7 +30,7 @@ struct MemoryOperation {
   std::string name = {};
   Inode to_directory = 0;  ///< of a rename
   std::string to_name = {};
-  std::int64_t offset = 0;  ///< of a write
+  std::int64_t offset = 0;  ///< of a write; of a resize the new size
   std::shared_ptr<const std::string> bytes = {};
   std::string text = {};  ///< "write /d/f [0, 4096)"
 };

@@ -9,6 +9,7 @@
 #include "cairn/contents.hpp"
 #include "cairn/state.hpp"
 #include "checkpoint/job.hpp"
+#include "commit/protocol.hpp"
 #include "plan/exchange.hpp"
 
 namespace cairn {
@@ -50,10 +51,10 @@ DensePlan plan_dense(std::vector<DenseTensor>, int ranks, std::int64_t chunk_byt
 /// Moves the tensors to these places in the data file.
 void place_dense(DensePlan&, const std::vector<std::int64_t>& begins);
 
-/// Collective. Makes the data file, unless it is there already, and writes it; each rank syncs what
-/// it wrote. Returns the runs of this rank as entries that are not `sliced`. A rank takes at most
-/// three chunks of memory.
+/// Collective. Makes the data file, unless it is HDF5's and there already, and writes it; each rank
+/// syncs what it wrote. Returns the runs of this rank as entries that are not `sliced`. A rank takes
+/// at most three chunks of memory.
 std::vector<StoredTensor> write_dense(const Job&, const State&, const DensePlan&, int file_number,
-                                      const io::Path& path, bool make = true);
+                                      const commit::Transaction&);
 
 }  // namespace cairn

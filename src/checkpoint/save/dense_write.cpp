@@ -11,6 +11,7 @@
 #include "cairn/error.hpp"
 #include "checkpoint/save/dense.hpp"
 #include "checkpoint/save/shared_write.hpp"
+#include "commit/recycled.hpp"
 #include "group/collectives.hpp"
 #include "model/runs.hpp"
 
@@ -26,18 +27,24 @@ class DenseWrite {
     for (const auto& tensor : plan.tensors) tensors_.push_back(by_key[tensor.key]);
   }
 
-  std::vector<StoredTensor> run(const io::Path& path, bool make) {
+  std::vector<StoredTensor> run(const commit::Transaction& save) {
+    const bool make = !save.hdf5;
+    const auto path = save.part(file_number_);
     const auto maker = plan_.exchange.chunks.front().rank;
     together(*job_.group, [&] {
       allocate();
-      if (make && job_.rank() == maker && !job_.shares_files()) job_.files->create(path)->close();
+      if (make && job_.rank() == maker && !job_.shares_files()) make_file(save);
     });
     if (job_.shares_files()) {
       shared_ = open_shared(job_, path, 0, make && job_.rank() == maker, plan_.bytes);
     } else if (job_.writes_datasets()) {
       open_datasets(path);
-    } else if (plan_.writers[static_cast<std::size_t>(job_.rank())])
-      error_.guard([&] { file_ = job_.files->open_write(path); });
+    } else if (plan_.writers[static_cast<std::size_t>(job_.rank())]) {
+      error_.guard([&] {
+        file_ = job_.files->open_write(path);
+        file_->stream(job_.options.direct_io);
+      });
+    }
     for (const auto& round : plan_.exchange.rounds) {
       begin(round);
       for (const auto& piece : round.local) {
@@ -71,6 +78,23 @@ class DenseWrite {
           std::max(most, ++by_rank[plan_.exchange.chunks[static_cast<std::size_t>(number)].rank]);
     }
     return most;
+  }
+
+  // Of the right size, and zeros between the tensors.
+  void make_file(const commit::Transaction& save) const {
+    const auto part = commit::make_part(*job_.files, save, file_number_, plan_.bytes);
+    if (part.recycled) {
+      part.file->resize(plan_.bytes);
+      std::int64_t end = 0;
+      for (std::size_t t = 0; t < plan_.tensors.size(); ++t) {
+        const auto begin = plan_.begins[t];
+        const std::string gap(static_cast<std::size_t>(begin - end), '\0');
+        if (!gap.empty()) part.file->write_at(end, std::as_bytes(std::span(gap)));
+        const auto& [key, dtype, shape, parts] = plan_.tensors[t];
+        end = begin + element_count(shape) * static_cast<std::int64_t>(dtype_size(dtype));
+      }
+    }
+    part.file->close();
   }
 
   void write_none(std::size_t times) {
@@ -385,9 +409,9 @@ class DenseWrite {
 }  // namespace
 
 std::vector<StoredTensor> write_dense(const Job& job, const State& state, const DensePlan& plan,
-                                      int file_number, const io::Path& path, bool make) {
+                                      int file_number, const commit::Transaction& save) {
   if (plan.bytes == 0) return {};
-  return DenseWrite(job, state, plan, file_number).run(path, make);
+  return DenseWrite(job, state, plan, file_number).run(save);
 }
 
 }  // namespace cairn

@@ -17,6 +17,7 @@
 #include "checkpoint/series.hpp"
 #include "checkpoint/tools/hdf5_reader.hpp"
 #include "commit/names.hpp"
+#include "commit/recycled.hpp"
 #include "group/collectives.hpp"
 
 namespace cairn {
@@ -80,7 +81,10 @@ commit::Transaction Series::new_transaction(std::int64_t step, const FileLayout&
         .at(job.prefix(step).string());
   }
   constexpr std::int64_t slack_bytes = std::int64_t{4} << 20;  // index, records, metadata
-  const auto free = job.files->free_bytes(job.directory);
+  const auto recycled =
+      job.recycles() ? commit::trim_recycled(*job.files, job.directory, job.naming, layout.data_files)
+                     : 0;
+  const auto free = job.files->free_bytes(job.directory) + recycled;
   if (free < layout.total_bytes + slack_bytes) {
     throw Error(
         Code::no_space,
@@ -127,6 +131,8 @@ Series::Prepared Series::prepare(std::int64_t step, const FileLayout& layout) {
   prepared.save.num_files = reader.get<int>();
   prepared.save.direct = !job.atomic_rename;
   prepared.save.hdf5 = job.options.format == Format::hdf5;
+  prepared.save.recycle = job.recycles();
+  prepared.save.direct_io = job.options.direct_io;
   prepared.meta.step = step;
   prepared.meta.sequence = reader.get<std::int64_t>();
   prepared.meta.parent = reader.get<std::int64_t>();
@@ -193,7 +199,7 @@ void Series::collect(const commit::Transaction& save) {
   }
   try {
     apply_retention(*job.files, job.directory, job.naming, catalog, job.options.max_to_keep,
-                    job.options.keep);
+                    job.options.keep, job.recycles());
   } catch (const Error& error) {
     log(LogLevel::warning, cat("while removing old checkpoints: ", error.what()));
   }
@@ -238,8 +244,7 @@ std::string Series::save(std::int64_t step, const State& given, const SaveOption
     std::vector<commit::Patch> structure;  // rank 0
     auto others = hdf5 ? make_hdf5(job, prepared.save, prepared.meta, small, dense, structure)
                        : run_savers(job, state, prepared.save, layout, prepared.meta);
-    const auto dense_path = dense.bytes > 0 ? prepared.save.part(layout.dense_file) : io::Path();
-    auto runs = write_dense(job, state, dense, layout.dense_file, dense_path, !hdf5);
+    auto runs = write_dense(job, state, dense, layout.dense_file, prepared.save);
     if (job.writes_datasets() && dense.bytes > 0) {
       together(group, [&] {
         if (job.root()) put_back_structure(*job.files, prepared.save, structure);
