@@ -72,8 +72,8 @@ struct ManagerOptions {
   DirectIo direct_io = DirectIo::automatic;  ///< how Writer::posix writes data files
   /// The data files of a checkpoint that retention removes, or that is replaced, are kept for the
   /// next save to overwrite, which is faster than writing new ones; at most one save's, and none
-  /// when the manager ends. Bundles of Writer::posix, with renames. A file that has another hard link
-  /// is left to that. Whoever still reads such a checkpoint may find changed bytes, which its
+  /// when the manager ends. Bundles of Writer::posix, with renames. A file that has another hard
+  /// link is left to that. Whoever still reads such a checkpoint may find changed bytes, which its
   /// checksums tell: pin what others copy.
   bool recycle = true;
   MpiIoOptions mpi_io = {};  ///< not with io_ranks: the MPI library has aggregators of its own

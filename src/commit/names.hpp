@@ -85,7 +85,8 @@ inline constexpr const char* pinned_directory_name = "pinned";
 inline constexpr const char* pin_lock_name = "pinned.lock";
 inline constexpr const char* recycled_directory_name = "recycled";
 std::string owner_temporary_name(std::string_view token);  ///< "owner.tmp-UUID"
-/// In the directory of recycled files: what data file `number` of a save under this name overwrites.
+/// In the directory of recycled files: what data file `number` of a save under this name
+/// overwrites.
 std::string recycled_name(const Naming&, std::int64_t number);
 
 struct ParsedName {

@@ -15,9 +15,9 @@
 //  8. verdict; then the temp directory and what this commit superseded: of a checkpoint that is
 //     removed, the index goes first, then the directory is fsynced, then the data goes. clean_up
 //
-// Data that goes in 8 may instead be kept, in .cairn/recycled, for a later save: the writer of a data
-// file renames it to its part in 2, and overwrites it (recycled.cpp). No byte of it changes before
-// the index that referred to it is durably gone.
+// Data that goes in 8 may instead be kept, in .cairn/recycled, for a later save: the writer of a
+// data file renames it to its part in 2, and overwrites it (recycled.cpp). No byte of it changes
+// before the index that referred to it is durably gone.
 //
 // A step is overwritten with another NNNNN than the old files have, so that 6 alone switches.
 //

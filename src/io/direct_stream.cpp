@@ -23,9 +23,7 @@ constexpr std::size_t largest_request = std::size_t{8} << 20;
 constexpr std::size_t straight_from = std::size_t{64} << 10;
 
 bool on_page(std::int64_t offset) { return offset % static_cast<std::int64_t>(page) == 0; }
-bool on_page(const std::byte* bytes) {
-  return reinterpret_cast<std::uintptr_t>(bytes) % page == 0;
-}
+bool on_page(const std::byte* bytes) { return reinterpret_cast<std::uintptr_t>(bytes) % page == 0; }
 
 // File systems that were found to refuse, by device.
 class Refusals {
@@ -75,8 +73,8 @@ class Rings {
       return nullptr;
     }
     auto* begin = static_cast<std::byte*>(all);
-    const auto before = (slot_bytes - reinterpret_cast<std::uintptr_t>(begin) % slot_bytes) %
-                        slot_bytes;
+    const auto before =
+        (slot_bytes - reinterpret_cast<std::uintptr_t>(begin) % slot_bytes) % slot_bytes;
     if (before > 0) ::munmap(begin, before);
     ::munmap(begin + before + bytes, slot_bytes - before);
 #ifdef MADV_HUGEPAGE
@@ -126,8 +124,7 @@ std::unique_ptr<DirectStream> DirectStream::open([[maybe_unused]] int buffered,
   }
   auto* ring = rings().take();
   if (!ring) return nullptr;
-  std::unique_ptr<DirectStream> stream(
-      new DirectStream(buffered, std::move(direct), path, ring));
+  std::unique_ptr<DirectStream> stream(new DirectStream(buffered, std::move(direct), path, ring));
   try {
     stream->thread_ = std::thread([self = stream.get()] { self->work(); });
   } catch (const std::system_error&) {
@@ -288,8 +285,8 @@ void DirectStream::put(const Request& request) {
       refusals().add(buffered_);
       direct_works_ = false;
     } else if (done <= 0) {
-      throw system_error(done < 0 ? errno : EIO,
-                         cat("write ", count, " bytes at offset ", offset), path_);
+      throw system_error(done < 0 ? errno : EIO, cat("write ", count, " bytes at offset ", offset),
+                         path_);
     } else {
       offset += done;
       rest = rest.subspan(static_cast<std::size_t>(done));
@@ -304,8 +301,8 @@ void DirectStream::put_buffered(std::int64_t offset, std::span<const std::byte> 
     const auto done =
         retried([&] { return ::pwrite(buffered_, bytes.data(), count, off_t{offset}); });
     if (done <= 0) {
-      throw system_error(done < 0 ? errno : EIO,
-                         cat("write ", count, " bytes at offset ", offset), path_);
+      throw system_error(done < 0 ? errno : EIO, cat("write ", count, " bytes at offset ", offset),
+                         path_);
     }
     offset += done;
     bytes = bytes.subspan(static_cast<std::size_t>(done));

@@ -149,8 +149,9 @@ class PosixFile : public File {
 
   bool begins_stream(std::size_t bytes) const {
     if (stream_ || mode_ == DirectIo::off) return false;
-    return mode_ == DirectIo::on ? bytes >= page
-                                 : bytes >= stream_from || row_end_ - row_begin_ >= write_back_bytes;
+    return mode_ == DirectIo::on
+               ? bytes >= page
+               : bytes >= stream_from || row_end_ - row_begin_ >= write_back_bytes;
   }
 
   Descriptor descriptor_;

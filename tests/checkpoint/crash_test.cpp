@@ -92,6 +92,9 @@ std::vector<Story> shared_stories() {
   return all;
 }
 
+INSTANTIATE_TEST_SUITE_P(Recycling, Crash, testing::ValuesIn(recycling_stories()),
+                         [](const auto& info) { return info.param.name; });
+
 INSTANTIATE_TEST_SUITE_P(SharedFiles, Crash, testing::ValuesIn(shared_stories()),
                          [](const auto& info) { return info.param.name; });
 

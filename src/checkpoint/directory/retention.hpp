@@ -20,7 +20,6 @@ std::vector<RetentionDecision> decide_retention(const std::vector<CatalogEntry>&
 /// kept for the next save if `recycle`. Returns what went.
 std::vector<std::int64_t> apply_retention(io::FileSystem&, const io::Path& directory,
                                           const commit::Naming& name, std::vector<CatalogEntry>&,
-                                          int max_to_keep, const Retention&,
-                                          bool recycle = false);
+                                          int max_to_keep, const Retention&, bool recycle = false);
 
 }  // namespace cairn

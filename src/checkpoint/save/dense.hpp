@@ -52,8 +52,8 @@ DensePlan plan_dense(std::vector<DenseTensor>, int ranks, std::int64_t chunk_byt
 void place_dense(DensePlan&, const std::vector<std::int64_t>& begins);
 
 /// Collective. Makes the data file, unless it is HDF5's and there already, and writes it; each rank
-/// syncs what it wrote. Returns the runs of this rank as entries that are not `sliced`. A rank takes
-/// at most three chunks of memory.
+/// syncs what it wrote. Returns the runs of this rank as entries that are not `sliced`. A rank
+/// takes at most three chunks of memory.
 std::vector<StoredTensor> write_dense(const Job&, const State&, const DensePlan&, int file_number,
                                       const commit::Transaction&);
 

@@ -81,9 +81,9 @@ commit::Transaction Series::new_transaction(std::int64_t step, const FileLayout&
         .at(job.prefix(step).string());
   }
   constexpr std::int64_t slack_bytes = std::int64_t{4} << 20;  // index, records, metadata
-  const auto recycled =
-      job.recycles() ? commit::trim_recycled(*job.files, job.directory, job.naming, layout.data_files)
-                     : 0;
+  const auto recycled = job.recycles() ? commit::trim_recycled(*job.files, job.directory,
+                                                               job.naming, layout.data_files)
+                                       : 0;
   const auto free = job.files->free_bytes(job.directory) + recycled;
   if (free < layout.total_bytes + slack_bytes) {
     throw Error(
