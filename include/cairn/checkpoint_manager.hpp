@@ -10,6 +10,7 @@
 
 #include "cairn/async.hpp"
 #include "cairn/contents.hpp"
+#include "cairn/direct_io.hpp"
 #include "cairn/error.hpp"
 #include "cairn/group.hpp"
 #include "cairn/io_ranks.hpp"
@@ -69,6 +70,13 @@ struct ManagerOptions {
   IoRanks io_ranks = {};  ///< who touches data files; none stated: everyone
   /// Of data files; what it cannot serve is unsupported or invalid_argument when this is made.
   Writer writer = Writer::posix;
+  DirectIo direct_io = DirectIo::automatic;  ///< how Writer::posix writes data files
+  /// The data files of a checkpoint that retention removes, or that is replaced, are kept for the
+  /// next save to overwrite, which is faster than writing new ones; at most one save's, and none
+  /// when the manager ends. Bundles of Writer::posix, with renames. A file that has another hard
+  /// link is left to that. Whoever still reads such a checkpoint may find changed bytes, which its
+  /// checksums tell: pin what others copy.
+  bool recycle = true;
   MpiIoOptions mpi_io = {};  ///< not with io_ranks: the MPI library has aggregators of its own
   /// Save the state as TensorFlow's objects (docs/object-graph.md): keys are paths, and
   /// tf.train.Checkpoint restores them.

@@ -96,6 +96,7 @@ void Series::open_directory() {
                    options.keep.every_hours, "/", options.keep.best, "/",
                    options.keep.larger_is_better, " chunk_bytes=", options.chunk_bytes,
                    " object_graph=", options.object_graph, " atomic_rename=", options.atomic_rename,
+                   " recycle=", options.recycle, " direct_io=", static_cast<int>(options.direct_io),
                    " replicas=", static_cast<int>(options.replicas.check), "/",
                    options.replicas.sample_of, "/", options.replicas.divergence_is_error));
   require_same(group, "the sharding policy", policy);
@@ -130,6 +131,7 @@ void Series::open_directory() {
         .at(job.directory.string());
   }
   if (!options.read_only) recover(job);
+  if (job.root() && job.recycles()) recycling.emplace(job);
   together(group, [&] {
     if (!job.root()) return;
     catalog = scan_catalog(*job.files, job.directory, job.naming);

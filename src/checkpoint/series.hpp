@@ -10,6 +10,7 @@
 
 #include "cairn/checkpoint_manager.hpp"
 #include "checkpoint/directory/catalog.hpp"
+#include "checkpoint/directory/recycling.hpp"
 #include "checkpoint/job.hpp"
 #include "checkpoint/restore/restore.hpp"
 #include "checkpoint/save/flight.hpp"
@@ -46,6 +47,7 @@ struct Series {
   bool replicas_suspect = false;  // the last comparison found a difference
   // Rank 0 only.
   std::optional<commit::OwnedName> ownership;
+  std::optional<Recycling> recycling;  // ends before the ownership
   std::vector<CatalogEntry> catalog;
   std::optional<std::int64_t> restored_step;
   std::int64_t head = -1;          // sequence of the checkpoint that the state descends from
@@ -98,6 +100,8 @@ struct Series {
   io::StagingPool pool;
   std::mutex tidied_mutex;
   std::vector<std::int64_t> tidied;  // rank 0: steps that a tidying in the background has removed
+  // Rank 0, likewise: files that wait for the next save, durably so; -1: not known to.
+  std::int64_t recycled_bytes = -1;
   std::shared_ptr<TaskQueue> queue;
   bool told_blocking = false;
 
@@ -118,7 +122,7 @@ struct Series {
   void publish_flight(Flight&) const;            // a task
   void name(Flight&) const;
   void join(Flight&) const;
-  void begin_tidying(const commit::Transaction&);
+  void begin_tidying(const commit::Transaction&, int data_files);
   void apply_tidied();
   void change(Flight&, SaveStage) const;
   void throw_earlier_failure();

@@ -187,6 +187,11 @@ inline std::string debris(io::MemoryFileSystem& disk, const std::vector<StepInfo
   for (const auto& name : expected) {
     if (name != ".cairn") wrong += " missing: " + name;
   }
+  const io::Path recycled = "/run/.cairn/recycled";
+  for (const auto& name :
+       disk.status(recycled) ? disk.list(recycled) : std::vector<std::string>()) {
+    wrong += " left over, to be overwritten: " + name;
+  }
   return wrong;
 }
 

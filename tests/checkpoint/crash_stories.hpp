@@ -180,4 +180,77 @@ inline std::vector<Story> async_stories() {
   return all;
 }
 
+/// Saves that overwrite what expired ones have left. Steps 10 and 20 wait or wait to expire.
+inline std::vector<Story> recycling_stories() {
+  const auto before = [](StoryJob& job) {
+    job.save(10, 3);
+    job.save(20, 1);
+  };
+  const auto next = [](StoryJob& job) { job.save(30, 2); };
+  const auto twice = [](StoryJob& job) {
+    job.save(30, 4);
+    job.save(40, 2);
+  };
+  const auto fails = [](StoryJob& job) { EXPECT_THROW(job.save(30, 2), Error); };
+  const auto many = [](StoryJob& job) {
+    for (std::int64_t n = 1; n <= 4; ++n) job.save(10 * n, n);
+  };
+  const auto overwrites = [](StoryJob& job) {
+    for (std::int64_t n = 1; n <= 4; ++n) job.save(10, n);
+  };
+  Story again{"Again", 2, before, next, {1, 2}, 2, 1};
+  auto dense = again;
+  dense.storage = Storage::dense;
+  std::vector<Story> all{
+      again,
+      {"Twice", 3, before, twice, {1, 4, 2}, 2, 1},
+      {"FromTheStart", 2, nothing_before, many, {0, 1, 2, 3, 4}, 4, 1, false, {}, true},
+      {"Overwrites", 2, nothing_before, overwrites, {0, 1, 2, 3, 4}, 4, 0, true, {}, true},
+      {"WriteFails", 2, before, fails, {1}, 1, 1, false, {{Code::io, "write", "part-", 1, 1}}},
+      {"SyncFails", 2, before, fails, {1}, 1, 1, false, {{Code::io, "sync", "part-", 0, 1}}},
+      // The files that wait cannot be had: new ones are made.
+      {"TakingFails",
+       2,
+       before,
+       next,
+       {1, 2},
+       2,
+       1,
+       false,
+       {{Code::io, "rename", "/steps.", 0, 2}}},
+      {"OpeningFails", 2, before, next, {1, 2}, 2, 1, false, {{Code::io, "open", "/part-", 0, 2}}},
+      // They cannot be kept: they are removed.
+      {"KeepingFails",
+       2,
+       before,
+       next,
+       {1, 2},
+       2,
+       1,
+       false,
+       {{Code::io, "rename", "/steps.", 2, 2}}},
+      {"IoRanks",
+       4,
+       before,
+       next,
+       {1, 2},
+       2,
+       1,
+       false,
+       {},
+       false,
+       Storage::automatic,
+       false,
+       IoRanks::count(2)},
+      {"Saver", 2, before, next, {1, 2}, 2, 1, false, {}, false, Storage::automatic, true},
+  };
+  dense.name = "Dense";
+  all.push_back(dense);
+  dense.name = "DenseWriteFails";
+  dense.act = fails, dense.allowed = {1}, dense.at_end = 1;
+  dense.faults = {{Code::io, "write", "part-", 2, 1}};
+  all.push_back(dense);
+  return all;
+}
+
 }  // namespace cairn

@@ -107,6 +107,9 @@ INSTANTIATE_TEST_SUITE_P(Async, Crash, testing::ValuesIn(async_stories()),
 INSTANTIATE_TEST_SUITE_P(AsyncWithoutRename, Crash, testing::ValuesIn(direct_async_stories()),
                          [](const auto& info) { return info.param.name; });
 
+INSTANTIATE_TEST_SUITE_P(Recycling, Crash, testing::ValuesIn(recycling_stories()),
+                         [](const auto& info) { return info.param.name; });
+
 INSTANTIATE_TEST_SUITE_P(SharedFiles, Crash, testing::ValuesIn(shared_stories()),
                          [](const auto& info) { return info.param.name; });
 

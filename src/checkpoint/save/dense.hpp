@@ -10,6 +10,7 @@
 #include "cairn/contents.hpp"
 #include "cairn/state.hpp"
 #include "checkpoint/job.hpp"
+#include "commit/protocol.hpp"
 #include "plan/exchange.hpp"
 
 namespace cairn {
@@ -51,11 +52,11 @@ DensePlan plan_dense(std::vector<DenseTensor>, int ranks, std::int64_t chunk_byt
 /// Moves the tensors to these places in the data file.
 void place_dense(DensePlan&, const std::vector<std::int64_t>& begins);
 
-/// Collective. Makes the data file, unless it is there already, and writes it; each rank syncs what
-/// it wrote. Returns the runs of this rank as entries that are not `sliced`. A rank takes at most
-/// three chunks of memory.
+/// Collective. Makes the data file, unless it is HDF5's and there already, and writes it; each rank
+/// syncs what it wrote. Returns the runs of this rank as entries that are not `sliced`. A rank
+/// takes at most three chunks of memory.
 std::vector<StoredTensor> write_dense(const Job&, const State&, const DensePlan&, int file_number,
-                                      const io::Path& path, bool make = true);
+                                      const commit::Transaction&);
 
 /// A run of this rank, whole in memory.
 struct CapturedRun {
@@ -72,6 +73,6 @@ std::vector<CapturedRun> capture_dense(const Job&, const State&, const DensePlan
 /// it. Returns what write_dense returns.
 std::vector<StoredTensor> write_runs(io::FileSystem&, const DensePlan&,
                                      const std::vector<CapturedRun>&, int file_number,
-                                     const io::Path&);
+                                     const commit::Transaction&);
 
 }  // namespace cairn

@@ -5,19 +5,23 @@
 
 #include "base/checksum.hpp"
 #include "cairn/error.hpp"
+#include "commit/recycled.hpp"
 #include "model/runs.hpp"
 
 namespace cairn {
 namespace {
 
 // Whoever comes first makes the file.
-std::unique_ptr<io::File> create_or_open(io::FileSystem& files, const io::Path& path) {
-  try {
-    return files.create(path);
-  } catch (const Error& error) {
-    if (error.code() != Code::already_exists) throw;
-  }
-  return files.open_write(path);
+std::unique_ptr<io::File> make_or_open(io::FileSystem& files, const DensePlan& plan, int number,
+                                       const commit::Transaction& save) {
+  if (!save.hdf5) try {
+      return make_dense_file(files, plan, number, save);
+    } catch (const Error& error) {
+      if (error.code() != Code::already_exists) throw;
+    }
+  auto file = files.open_write(save.part(number));
+  file->stream(save.direct_io);
+  return file;
 }
 
 }  // namespace
@@ -82,16 +86,33 @@ std::int64_t capture_bytes(const DensePlan& plan, int rank) {
 
 std::vector<StoredTensor> write_runs(io::FileSystem& files, const DensePlan& plan,
                                      const std::vector<CapturedRun>& runs, int file_number,
-                                     const io::Path& path) {
+                                     const commit::Transaction& save) {
   std::vector<StoredTensor> entries;
   if (runs.empty()) return entries;
-  const auto file = create_or_open(files, path);
+  const auto file = make_or_open(files, plan, file_number, save);
   for (const auto& [chunk, bytes] : runs) {
     write_run(plan, chunk, bytes, file_number, file.get(), entries);
   }
   file->sync();
   file->close();
   return entries;
+}
+
+
+std::unique_ptr<io::File> make_dense_file(io::FileSystem& files, const DensePlan& plan, int number,
+                                          const commit::Transaction& save) {
+  auto part = commit::make_part(files, save, number, plan.bytes);
+  if (!part.recycled) return std::move(part.file);
+  part.file->resize(plan.bytes);
+  std::int64_t end = 0;
+  for (std::size_t t = 0; t < plan.tensors.size(); ++t) {
+    const auto begin = plan.begins[t];
+    const std::string gap(static_cast<std::size_t>(begin - end), '\0');
+    if (!gap.empty()) part.file->write_at(end, std::as_bytes(std::span(gap)));
+    const auto& [key, dtype, shape, parts] = plan.tensors[t];
+    end = begin + element_count(shape) * static_cast<std::int64_t>(dtype_size(dtype));
+  }
+  return std::move(part.file);
 }
 
 }  // namespace cairn

@@ -1,6 +1,7 @@
 #pragma once
 /// The runs of dense tensors on the rank that writes them.
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "checkpoint/save/dense.hpp"
@@ -19,5 +20,10 @@ DenseMemory dense_memory(const DensePlan&, int rank, bool keeps_all);
 /// Checksums a run, writes it if there is a file, and adds it to the entries.
 void write_run(const DensePlan&, int chunk, const std::byte* bytes, int file_number, io::File*,
                std::vector<StoredTensor>& entries);
+
+/// Local. The data file of dense tensors, of the right size, and zeros between the tensors. Throws
+/// already_exists if another rank was quicker.
+std::unique_ptr<io::File> make_dense_file(io::FileSystem&, const DensePlan&, int number,
+                                          const commit::Transaction&);
 
 }  // namespace cairn

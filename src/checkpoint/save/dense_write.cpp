@@ -27,18 +27,26 @@ class DenseWrite {
     for (const auto& tensor : plan.tensors) tensors_.push_back(by_key[tensor.key]);
   }
 
-  std::vector<StoredTensor> run(const io::Path& path, bool make) {
+  std::vector<StoredTensor> run(const commit::Transaction& save) {
+    const bool make = !save.hdf5;
+    const auto path = save.part(file_number_);
     const auto maker = plan_.exchange.chunks.front().rank;
     together(*job_.group, [&] {
       allocate();
-      if (make && job_.rank() == maker && !job_.shares_files()) job_.files->create(path)->close();
+      if (make && job_.rank() == maker && !job_.shares_files()) {
+        make_dense_file(*job_.files, plan_, file_number_, save)->close();
+      }
     });
     if (job_.shares_files()) {
       shared_ = open_shared(job_, path, 0, make && job_.rank() == maker, plan_.bytes);
     } else if (job_.writes_datasets()) {
       open_datasets(path);
-    } else if (plan_.writers[static_cast<std::size_t>(job_.rank())])
-      error_.guard([&] { file_ = job_.files->open_write(path); });
+    } else if (plan_.writers[static_cast<std::size_t>(job_.rank())]) {
+      error_.guard([&] {
+        file_ = job_.files->open_write(path);
+        file_->stream(job_.options.direct_io);
+      });
+    }
     for (const auto& round : plan_.exchange.rounds) {
       complete(round);
       if (datasets_) {
@@ -377,9 +385,9 @@ class DenseWrite {
 }  // namespace
 
 std::vector<StoredTensor> write_dense(const Job& job, const State& state, const DensePlan& plan,
-                                      int file_number, const io::Path& path, bool make) {
+                                      int file_number, const commit::Transaction& save) {
   if (plan.bytes == 0) return {};
-  return DenseWrite(job, state, plan, file_number).run(path, make);
+  return DenseWrite(job, state, plan, file_number).run(save);
 }
 
 std::vector<CapturedRun> capture_dense(const Job& job, const State& state, const DensePlan& plan,

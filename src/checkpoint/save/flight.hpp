@@ -47,6 +47,7 @@ struct Flight {
   double time = 0;
   std::optional<double> metric = std::nullopt;
   std::uint64_t uuid_high = 0, uuid_low = 0;
+  std::int64_t recycled_bytes = -1;  ///< that wait for it, as rank 0 says; -1: all files are new
   bool begun = false;  ///< `prepared` is set, and the temp directory there; else the task's work
   Prepared prepared;
   std::shared_ptr<SavePlan> plan;

@@ -14,6 +14,7 @@
 #include "cairn/log.hpp"
 #include "checkpoint/directory/recovery.hpp"
 #include "checkpoint/series.hpp"
+#include "commit/recycled.hpp"
 #include "group/collectives.hpp"
 
 namespace cairn {
@@ -61,6 +62,7 @@ void Series::name(Flight& flight) const {
                          flight.layout.data_files + 1, flight.sequence, flight.parent,
                          flight.time);
   prepared.meta.metric = flight.metric;
+  prepared.save.recycle = flight.recycled_bytes >= 0;
   {
     const std::lock_guard guard(flight.handle->mutex);
     flight.handle->prefix = prepared.save.prefix().string();
@@ -72,7 +74,8 @@ void Series::name(Flight& flight) const {
 void Series::join(Flight& flight) const {
   auto& prepared = flight.prepared;
   if (job.root()) {
-    require_free(flight.step, flight.layout.total_bytes);
+    require_free(flight.step,
+                 flight.layout.total_bytes - std::max<std::int64_t>(flight.recycled_bytes, 0));
     ownership->check();
     // Raised for what may follow, too: what is withdrawn must not be others' files.
     const auto count = prepared.save.num_files;
@@ -101,8 +104,7 @@ void Series::write_captured(Flight& flight) const {
   write_files(*job.files, save, out, &flight.cancelled);
   std::move(out.entries.begin(), out.entries.end(), std::back_inserter(entries));
   if (!flight.runs.empty()) {
-    auto runs = write_runs(*job.files, plan.dense, flight.runs, flight.layout.dense_file,
-                           save.part(flight.layout.dense_file));
+    auto runs = write_runs(*job.files, plan.dense, flight.runs, flight.layout.dense_file, save);
     std::move(runs.begin(), runs.end(), std::back_inserter(entries));
   }
   if (flight.cancelled) return;
@@ -117,18 +119,25 @@ void Series::publish_flight(Flight& flight) const {
 }
 
 // Rank 0. On a copy of the catalog: the caller's thread goes on with its own.
-void Series::begin_tidying(const commit::Transaction& save) {
-  queue->run([this, save, entries = catalog]() mutable {
+void Series::begin_tidying(const commit::Transaction& save, int data_files) {
+  queue->run([this, save, data_files, entries = catalog]() mutable {
     std::vector<std::int64_t> before, after;
+    std::int64_t kept = -1;
     for (const auto& entry : entries) before.push_back(entry.step);
     try {
       tell_state_file(save.step, entries);
       tidy(save, entries);
+      if (job.recycles()) {
+        kept = commit::trim_recycled(*job.files, job.directory, job.naming, data_files);
+      }
+    } catch (const Error& error) {
+      log(LogLevel::warning, cat("while data files are kept for the next save: ", error.what()));
     } catch (...) {  // the end of a job that is played in a test: its ranks see it elsewhere
       return;
     }
     for (const auto& entry : entries) after.push_back(entry.step);
     const std::lock_guard guard(tidied_mutex);
+    recycled_bytes = kept;
     for (const auto step : before) {
       if (std::find(after.begin(), after.end(), step) == after.end()) tidied.push_back(step);
     }
@@ -223,7 +232,7 @@ void Series::land(Flight& flight) {
   if (job.root() && (!mine || volatile_commit)) {
     apply_tidied();
     after_commit(prepared, volatile_commit);
-    begin_tidying(prepared.save);
+    begin_tidying(prepared.save, flight.layout.data_files);
   }
   try {
     agree(group, mine);

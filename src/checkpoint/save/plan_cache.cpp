@@ -6,6 +6,7 @@
 
 #include "base/checksum.hpp"
 #include "checkpoint/series.hpp"
+#include "commit/names.hpp"
 #include "group/collectives.hpp"
 
 namespace cairn {
@@ -132,6 +133,8 @@ bool Series::reuse_plan(std::int64_t step, const State& state, const SaveOptions
         std::bit_cast<std::int64_t>(std::chrono::duration<double>(now).count());
     sum[PlanSum::uuid_high] = static_cast<std::int64_t>(uuid.high);
     sum[PlanSum::uuid_low] = static_cast<std::int64_t>(uuid.low);
+    const std::lock_guard guard(tidied_mutex);
+    sum[PlanSum::recycled_bytes] = std::exchange(recycled_bytes, -1);
   }
   job.group->all_reduce(sum.values, Group::Op::sum);
   return sum.agreed();

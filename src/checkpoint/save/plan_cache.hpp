@@ -37,7 +37,20 @@ struct CachedPlan {
 
 /// What ranks say of a save with a cached plan: added up over ranks.
 struct PlanSum {
-  enum Slot { misses, steps, metrics, replicas, sequence, parent, time, uuid_high, uuid_low, slots };
+  enum Slot {
+    misses,
+    steps,
+    metrics,
+    replicas,
+    // What rank 0 says.
+    sequence,
+    parent,
+    time,
+    uuid_high,
+    uuid_low,
+    recycled_bytes,
+    slots
+  };
   std::array<std::int64_t, slots> values = {};
   std::int64_t& operator[](Slot slot) { return values[slot]; }
   /// Whether all ranks have the plan, and agree on step, metric and replicas.

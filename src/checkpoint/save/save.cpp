@@ -17,6 +17,7 @@
 #include "checkpoint/series.hpp"
 #include "checkpoint/tools/hdf5_reader.hpp"
 #include "commit/names.hpp"
+#include "commit/recycled.hpp"
 #include "group/collectives.hpp"
 
 namespace cairn {
@@ -90,7 +91,13 @@ commit::Transaction Series::new_transaction(std::int64_t step, const FileLayout&
                 "Save another step, use another directory, or set ManagerOptions::overwrite.")
         .at(job.prefix(step).string());
   }
-  require_free(step, layout.total_bytes);
+  if (queue) queue->drain();  // a tidying may still be filling what is looked at here
+  const auto recycled =
+      job.recycles()
+          ? commit::trim_recycled(*job.files, job.directory, job.naming, layout.data_files)
+          : 0;
+  recycled_bytes = -1;
+  require_free(step, layout.total_bytes - recycled);
   commit::Transaction save{job.directory,         job.naming,        step, commit::new_uuid(),
                            layout.data_files + 1, !job.atomic_rename};
   save.hdf5 = hdf5;
@@ -137,6 +144,8 @@ Prepared Series::prepared_of(std::int64_t step, std::string uuid, int num_files,
   prepared.save = {job.directory, job.naming, step, std::move(uuid), num_files};
   prepared.save.direct = !job.atomic_rename;
   prepared.save.hdf5 = job.options.format == Format::hdf5;
+  prepared.save.recycle = job.recycles();
+  prepared.save.direct_io = job.options.direct_io;
   prepared.meta.step = step;
   prepared.meta.sequence = sequence;
   prepared.meta.parent = parent;
@@ -207,7 +216,7 @@ void Series::tidy(const commit::Transaction& save, std::vector<CatalogEntry>& en
   }
   try {
     apply_retention(*job.files, job.directory, job.naming, entries, job.options.max_to_keep,
-                    job.options.keep);
+                    job.options.keep, job.recycles());
   } catch (const Error& error) {
     log(LogLevel::warning, cat("while removing old checkpoints: ", error.what()));
   }
@@ -315,8 +324,7 @@ std::string Series::save(std::int64_t step, const State& given, const SaveOption
     std::vector<commit::Patch> structure;  // rank 0
     auto others = hdf5 ? make_hdf5(job, prepared.save, prepared.meta, small, dense, structure)
                        : run_savers(job, state, prepared.save, layout, prepared.meta);
-    const auto dense_path = dense.bytes > 0 ? prepared.save.part(layout.dense_file) : io::Path();
-    auto runs = write_dense(job, state, dense, layout.dense_file, dense_path, !hdf5);
+    auto runs = write_dense(job, state, dense, layout.dense_file, prepared.save);
     if (job.writes_datasets() && dense.bytes > 0) {
       together(group, [&] {
         if (job.root()) put_back_structure(*job.files, prepared.save, structure);

@@ -231,6 +231,7 @@ SaveHandle Series::save_again(std::int64_t step, const State& state, const SaveO
   flight.time = std::bit_cast<double>(sum[PlanSum::time]);
   flight.uuid_high = static_cast<std::uint64_t>(sum[PlanSum::uuid_high]);
   flight.uuid_low = static_cast<std::uint64_t>(sum[PlanSum::uuid_low]);
+  flight.recycled_bytes = sum[PlanSum::recycled_bytes];
   const auto& capture = flight.plan->capture;
   flight.memory = pool.reserve(capture.layout().bytes);
   capture_runs(flight, state);
