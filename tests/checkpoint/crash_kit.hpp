@@ -94,6 +94,7 @@ struct Story {
   bool saver = false;
   IoRanks io_ranks = {};
   bool renames = true;  // false: on a disk that refuses each rename
+  unsigned interleavings = 3;  // of ranks, that are looked at
   bool async = false;   // `act` saves in the background, and waits at its end
   bool shares = false;  // ranks share two data files, and the dense one
   Format format = Format::bundle;
@@ -265,7 +266,7 @@ constexpr std::size_t recovery_stride = 2, choice_stride = 1;
 #endif
 
 TEST_P(Crash, AtEveryFileOperation) {
-  for (unsigned seed = 1; seed <= seeds; ++seed) {
+  for (unsigned seed = 1; seed <= std::min(seeds, GetParam().interleavings); ++seed) {
     const auto recorded = record(GetParam(), seed);
     const auto end = recorded->operation_count();
     for (std::size_t stop = 0; stop <= end; ++stop) {

@@ -156,6 +156,21 @@ inline std::vector<Story> async_stories() {
        {1, 2, 3},
        3,
        1},
+      // By a plan that is used again, into files that wait.
+      {"Recycling",
+       2,
+       [](StoryJob& job) {
+         job.save(5, 4);
+         job.save(10, 1);
+       },
+       [](StoryJob& job) {
+         job.save(20, 5);
+         job.save(30, 6);
+         job.save(40, 2);
+       },
+       {1, 5, 6, 2},
+       2,
+       1},
       {"Overwrite", 2, first, [](StoryJob& job) { job.save(10, 2); }, {1, 2}, 2, 0, true},
       {"Dense", 3, first, two, {1, 2, 3}, 3},
       {"WriteFails", 3, first, fails, {1}, 1, 0, false, {{Code::io, "write", "part", 2, 1}}},
@@ -175,6 +190,7 @@ inline std::vector<Story> async_stories() {
        {{Code::no_space, "write", "record-", 1, 1}}}};
   for (auto& story : all) {
     story.async = true;
+    story.interleavings = 1;
     if (story.name == "Dense") story.storage = Storage::dense;
   }
   return all;
@@ -250,6 +266,7 @@ inline std::vector<Story> recycling_stories() {
   dense.act = fails, dense.allowed = {1}, dense.at_end = 1;
   dense.faults = {{Code::io, "write", "part-", 2, 1}};
   all.push_back(dense);
+  for (auto& story : all) story.interleavings = 2;
   return all;
 }
 
