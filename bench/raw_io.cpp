@@ -75,6 +75,17 @@ struct Count {
   MPI_Datatype type;
 };
 
+void write_pieces(Descriptor& file, Bytes bytes, std::size_t piece) {
+  for (std::size_t at = 0; at < bytes.size();) {
+    const auto part = bytes.subspan(at, std::min(piece, bytes.size() - at));
+    const auto done = ::pwrite(file.get(), part.data(), part.size(), static_cast<off_t>(at));
+    check(done > 0, "pwrite");
+    at += static_cast<std::size_t>(done);
+  }
+  check(::fsync(file.get()) == 0, "fsync");
+  file.close();
+}
+
 fs::path shared_file(const fs::path& directory) { return directory / "shared"; }
 fs::path own_file(const fs::path& directory, int rank) {
   return directory / ("rank-" + std::to_string(rank));
@@ -134,17 +145,18 @@ void Ranks::remove_own(const fs::path& directory) const {
   sync_directory(directory);
 }
 
-void Ranks::write_own(const fs::path& directory, Bytes bytes, std::size_t piece) const {
-  Descriptor file(own_file(directory, rank_), O_WRONLY | O_CREAT | O_EXCL);
-  for (std::size_t at = 0; at < bytes.size();) {
-    const auto part = bytes.subspan(at, std::min(piece, bytes.size() - at));
-    const auto done = ::pwrite(file.get(), part.data(), part.size(), static_cast<off_t>(at));
-    check(done > 0, "pwrite");
-    at += static_cast<std::size_t>(done);
-  }
-  check(::fsync(file.get()) == 0, "fsync");
-  file.close();
+void Ranks::write_own(const fs::path& directory, Bytes bytes, std::size_t piece,
+                      bool direct) const {
+  Descriptor file(own_file(directory, rank_),
+                  O_WRONLY | O_CREAT | O_EXCL | (direct ? O_DIRECT : 0));
+  write_pieces(file, bytes, piece);
   sync_directory(directory);
+}
+
+void Ranks::overwrite_own(const fs::path& directory, Bytes bytes, std::size_t piece,
+                          bool direct) const {
+  Descriptor file(own_file(directory, rank_), O_WRONLY | (direct ? O_DIRECT : 0));
+  write_pieces(file, bytes, piece);
 }
 
 void Ranks::read_own(const fs::path& directory, std::span<std::byte> bytes,

@@ -31,8 +31,13 @@ class Ranks {
   /// Removes the file of write_collective, if it is there, with its name.
   void remove_collective(const std::filesystem::path& directory) const;
 
-  /// A new file for each rank, written in pieces; synced, with its name.
-  void write_own(const std::filesystem::path& directory, Bytes bytes, std::size_t piece) const;
+  /// A new file for each rank, written in pieces; synced, with its name. `direct`: past the page
+  /// cache, for memory and pieces of whole pages.
+  void write_own(const std::filesystem::path& directory, Bytes bytes, std::size_t piece,
+                 bool direct = false) const;
+  /// The same into the file that is there, of this length.
+  void overwrite_own(const std::filesystem::path& directory, Bytes bytes, std::size_t piece,
+                     bool direct = false) const;
   void read_own(const std::filesystem::path& directory, std::span<std::byte> bytes,
                 std::size_t piece) const;
   void remove_own(const std::filesystem::path& directory) const;

@@ -50,7 +50,7 @@ struct GrayScott {
 struct Options {
   int size = 512, steps = 2000, every = 0, max_to_keep = 5;
   std::string checkpoint_dir, format = "bundle", restart = "auto", initial, image;
-  bool digest = false, progress = isatty(STDERR_FILENO);
+  bool async = false, digest = false, progress = isatty(STDERR_FILENO);
 
   explicit Options(CLI::App& app) {
     const CLI::Range count(0, 1 << 30);
@@ -59,6 +59,7 @@ struct Options {
     app.add_option("--steps", steps, "last time step")->check(count);
     auto* dir = app.add_option("--checkpoint-dir", checkpoint_dir, "home of the checkpoints");
     app.add_option("--checkpoint-every", every, "steps; 0: never")->check(count)->needs(dir);
+    app.add_flag("--async", async, "save while the computation goes on")->needs(dir);
     app.add_option("--max-to-keep", max_to_keep, "newest ones that stay; 0: all")->check(count);
     app.add_option("--format", format, "of the checkpoints")->check(CLI::IsMember({"bundle", "hdf5"}));
     app.add_option("--initial", initial, "FILE.h5:/GROUP with u and v to begin with");
@@ -98,22 +99,25 @@ void run(const Options& o) {
     return state;
   };
 
+  const bool speaks = grid.rank == 0;
+  const auto say = [&](const std::string& line) {
+    if (speaks) std::printf("%s\n", line.c_str()), std::fflush(stdout);
+  };
   std::optional<cairn::CheckpointManager> manager;
   std::optional<cairn::RestoreReport> restored;
   if (!o.checkpoint_dir.empty()) {
     cairn::ManagerOptions keep;
     keep.max_to_keep = o.max_to_keep;
     if (o.format == "hdf5") keep.format = cairn::Format::hdf5;
+    keep.async.on_change = [&](const cairn::SaveHandle& save) {
+      if (save.committed()) say("saved step " + std::to_string(save.step()));
+    };
     manager.emplace(cairn::mpi(MPI_COMM_WORLD), o.checkpoint_dir, keep);
     auto target = state();
     if (o.restart == "auto") restored = manager->restore_latest(target);
     if (!std::isalpha(o.restart[0])) restored = manager->restore(std::stoll(o.restart), target);
   }
 
-  const bool speaks = grid.rank == 0;
-  const auto say = [&](const std::string& line) {
-    if (speaks) std::printf("%s\n", line.c_str()), std::fflush(stdout);
-  };
   const Kokkos::Array<std::int64_t, 2> first{1, 1}, end{size[0] + 1, size[1] + 1};
   if (restored) {
     for (const auto& why : restored->skipped) say("passed over a damaged checkpoint, " + why);
@@ -142,10 +146,15 @@ void run(const Options& o) {
       std::fprintf(stderr, "\r[%-50s] %" PRId64, bar.c_str(), step);
     }
     if (o.every > 0 && step % o.every == 0) {
-      manager->save(step, state());
-      say("saved step " + std::to_string(step));
+      if (o.async) {
+        manager->save_async(step, state());
+      } else {
+        manager->save(step, state());
+        say("saved step " + std::to_string(step));
+      }
     }
   }
+  if (manager) manager->wait();
 
   if (o.progress && speaks) std::fputc('\n', stderr);
   if (!o.digest && o.image.empty()) return;

@@ -26,6 +26,8 @@ struct CheckpointOptions {
   IoRanks io_ranks = {};
   Writer writer = Writer::posix;
   MpiIoOptions mpi_io = {};
+  DirectIo direct_io = DirectIo::automatic;
+  bool recycle = true;
   double owner_wait_seconds = 10;
   std::shared_ptr<const ShardingCallback> policy = nullptr;
   std::function<DeviceTask(int rank, const LocalTensor&)> device_of = nullptr;

@@ -8,7 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "cairn/async.hpp"
 #include "cairn/contents.hpp"
+#include "cairn/direct_io.hpp"
 #include "cairn/error.hpp"
 #include "cairn/group.hpp"
 #include "cairn/io_ranks.hpp"
@@ -68,6 +70,13 @@ struct ManagerOptions {
   IoRanks io_ranks = {};  ///< who touches data files; none stated: everyone
   /// Of data files; what it cannot serve is unsupported or invalid_argument when this is made.
   Writer writer = Writer::posix;
+  DirectIo direct_io = DirectIo::automatic;  ///< how Writer::posix writes data files
+  /// The data files of a checkpoint that retention removes, or that is replaced, are kept for the
+  /// next save to overwrite, which is faster than writing new ones; at most one save's, and none
+  /// when the manager ends. Bundles of Writer::posix, with renames. A file that has another hard
+  /// link is left to that. Whoever still reads such a checkpoint may find changed bytes, which its
+  /// checksums tell: pin what others copy.
+  bool recycle = true;
   MpiIoOptions mpi_io = {};  ///< not with io_ranks: the MPI library has aggregators of its own
   /// Save the state as TensorFlow's objects (docs/object-graph.md): keys are paths, and
   /// tf.train.Checkpoint restores them.
@@ -79,6 +88,7 @@ struct ManagerOptions {
   /// damaged until the owner is there again; restore(step) and open(step) find what was there
   /// before.
   bool atomic_rename = true;
+  AsyncOptions async = {};         ///< of save_async
   double owner_wait_seconds = 10;  ///< how long a directory's dying previous owner is waited for
   std::shared_ptr<const ShardingCallback> policy = nullptr;  ///< none: ShardByTaskPolicy
   /// The device of a slice on this rank; none: task = rank, device as the memory says, numbered
@@ -128,6 +138,19 @@ class CheckpointManager {
   /// Writes the state and commits it. On return it is durable under NAME-STEP. Returns the prefix.
   /// A step that exists is an error unless it is damaged or superseded, or options say overwrite.
   std::string save(std::int64_t step, const State& state, const SaveOptions& options = {});
+
+  /// Copies the state and returns: the application may write its arrays again. What follows needs no
+  /// rank but this one, until all ranks' bytes are durable; from then on a restart completes the
+  /// save, whatever happens to the job. It is committed, and restored, pinned and kept like others,
+  /// by the next call here that saves, polls, waits or looks (these wait for it, but for
+  /// save_async, of which AsyncOptions::when_busy tells, and poll). The destructor waits for the
+  /// bytes and commits nothing. What is wrong with the state or the directory is thrown here, as by
+  /// save(); what goes wrong later is in the handle, in the log, and thrown by a later call.
+  SaveHandle save_async(std::int64_t step, const State& state, const SaveOptions& options = {});
+  /// Moves saves in flight on without waiting for bytes. True: there is none.
+  bool poll();
+  /// Returns when nothing is in flight.
+  void wait();
 
   /// Restores the newest whole checkpoint. Nothing there is not an error; damaged ones only is.
   std::optional<RestoreReport> restore_latest(State& state, const RestoreOptions& options = {});

@@ -36,6 +36,8 @@ ManagerOptions engine_options(const CheckpointOptions& options) {
   engine.replicas = options.replicas;
   engine.writer = options.writer;
   engine.mpi_io = options.mpi_io;
+  engine.direct_io = options.direct_io;
+  engine.recycle = options.recycle;
   engine.io_ranks = options.io_ranks;
   engine.owner_wait_seconds = options.owner_wait_seconds;
   engine.policy = options.policy;

@@ -50,7 +50,8 @@ std::string policy_parameters(const ManagerOptions& options) {
 Series::Series(std::shared_ptr<Group> group, io::Path directory, commit::Naming naming,
                ManagerOptions options)
     : job{std::move(group), options.file_system ? options.file_system : io::posix_file_system(),
-          checked_directory(directory), std::move(naming), std::move(options)} {
+          checked_directory(directory), std::move(naming), std::move(options)},
+      pool(job.options.async.memory ? job.options.async.memory : page_memory()) {
   if (!job.group) throw Error(Code::invalid_argument, "the group of a CheckpointManager is null");
 }
 
@@ -58,6 +59,7 @@ void Series::open_directory() {
   Group& group = *job.group;
   const auto& options = job.options;
   std::string parameters;
+  weight = rank_weight(group.rank(), group.size());
   together(group, [&] {
     commit::check_checkpoint_name(job.naming.name);
     if (options.chunk_bytes < 4096 || options.chunk_bytes > (std::int64_t{64} << 20)) {
@@ -82,6 +84,7 @@ void Series::open_directory() {
     require_format(options);
     policy = policy_description(options);
     parameters = policy_parameters(options);
+    policy_is_known = !options.policy || options.policy->parameters().has_value();
   });
   settle_nodes(job);
   require_same(group, "the directory", job.directory.string());
@@ -93,6 +96,7 @@ void Series::open_directory() {
                    options.keep.every_hours, "/", options.keep.best, "/",
                    options.keep.larger_is_better, " chunk_bytes=", options.chunk_bytes,
                    " object_graph=", options.object_graph, " atomic_rename=", options.atomic_rename,
+                   " recycle=", options.recycle, " direct_io=", static_cast<int>(options.direct_io),
                    " replicas=", static_cast<int>(options.replicas.check), "/",
                    options.replicas.sample_of, "/", options.replicas.divergence_is_error));
   require_same(group, "the sharding policy", policy);
@@ -127,6 +131,7 @@ void Series::open_directory() {
         .at(job.directory.string());
   }
   if (!options.read_only) recover(job);
+  if (job.root() && job.recycles()) recycling.emplace(job);
   together(group, [&] {
     if (!job.root()) return;
     catalog = scan_catalog(*job.files, job.directory, job.naming);
@@ -167,6 +172,7 @@ CheckpointContents CheckpointManager::open(std::int64_t step) {
   auto& self = *impl_;
   Group& group = *self.job.group;
   return guarded(group, [&] {
+    self.settle();
     require_same(group, "the step", cat(step));
     return tell_contents(self.job, self.job.prefix(step));
   });
@@ -176,6 +182,7 @@ std::vector<StepInfo> CheckpointManager::steps() {
   auto& self = *impl_;
   const Job& job = self.job;
   return guarded(*job.group, [&] {
+    self.settle();
     const auto message = from_root(*job.group, [&] {
       if (job.options.read_only) {
         self.catalog = scan_catalog(*job.files, job.directory, job.naming);

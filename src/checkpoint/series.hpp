@@ -1,17 +1,23 @@
 #pragma once
 /// The checkpoints of one name in one directory: the engine behind CheckpointManager and
 /// Checkpoint.
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "cairn/checkpoint_manager.hpp"
 #include "checkpoint/directory/catalog.hpp"
+#include "checkpoint/directory/recycling.hpp"
 #include "checkpoint/job.hpp"
 #include "checkpoint/restore/restore.hpp"
+#include "checkpoint/save/flight.hpp"
+#include "checkpoint/save/plan_cache.hpp"
 #include "checkpoint/save/save_steps.hpp"
 #include "commit/ownership.hpp"
+#include "io/staging_pool.hpp"
 
 namespace cairn {
 
@@ -35,19 +41,23 @@ struct Series {
   Job job;
   bool keeps_state_file = true;
   std::string policy;  // description
+  std::uint64_t weight = 0;       // of this rank, in sums that tell whether ranks agree
+  bool policy_is_known = true;    // by its parameters: the same ones shard alike
+  std::int64_t replica_turn = 0;  // which sample of replicas is the next; rank 0's counts
+  bool replicas_suspect = false;  // the last comparison found a difference
   // Rank 0 only.
   std::optional<commit::OwnedName> ownership;
+  std::optional<Recycling> recycling;  // ends before the ownership
   std::vector<CatalogEntry> catalog;
   std::optional<std::int64_t> restored_step;
   std::int64_t head = -1;          // sequence of the checkpoint that the state descends from
   std::int64_t last_sequence = 0;  // failed saves use theirs up
-  std::int64_t replica_turn = 0;   // which sample of replicas is the next
-  bool replicas_suspect = false;   // the last comparison found a difference
   std::optional<commit::Transaction> unwithdrawn;  // failed, but recovery could still complete it
   std::optional<CheckpointMeta> origin;            // of a conversion: the save that is stored again
 
   Series(std::shared_ptr<Group> group, io::Path directory, commit::Naming naming,
          ManagerOptions options);
+  ~Series();
 
   void open_directory();  // collective
   // collective
@@ -56,17 +66,68 @@ struct Series {
   void require_writable(const char* what) const;
   void write_state_file(const std::vector<CatalogEntry>&) const;
 
-  struct Prepared {
-    commit::Transaction save;
-    CheckpointMeta meta;
-  };
+  using Prepared = cairn::Prepared;
   Prepared prepare(std::int64_t step, const FileLayout&);
   commit::Transaction new_transaction(std::int64_t step, const FileLayout&);
   void stand_for_origin(CheckpointMeta&) const;
-  void require_not_pinned(std::int64_t step) const;
+  void require_step(std::int64_t step, const SaveOptions&) const;
+  void require_not_pinned(const CatalogEntry*) const;
+  ReplicaTurn turn() const;
+  void compare(const State&, const ReplicaPlan&, const std::vector<std::uint32_t>& checksums,
+               const Prepared&);
+  void publish(const Prepared&, const FileLayout&, std::vector<StoredTensor>,
+               const std::optional<CatalogEntry>& there) const;
+  [[noreturn]] void give_up(const Error&, const commit::Transaction&, bool committed);
   bool withdraw(const commit::Transaction&, bool committed);
   void after_commit(const Prepared&, bool volatile_commit);
-  void collect(const commit::Transaction&);
+  void tell_state_file(std::int64_t step, const std::vector<CatalogEntry>&) const;
+  void tidy(const commit::Transaction&, std::vector<CatalogEntry>&) const;
+
+  std::optional<CatalogEntry> copy_of(std::int64_t step) const;
+  void require_free(std::int64_t step, std::int64_t bytes) const;
+  Prepared prepared_of(std::int64_t step, std::string uuid, int num_files, std::int64_t sequence,
+                       std::int64_t parent, double time) const;
+
+  // The last plan, for the next save (plan_cache.hpp). On all ranks, or where it cannot be.
+  std::optional<CachedPlan> cached;
+  std::shared_ptr<SavePlan> new_plan(const State& given, const State& resolved);  // collective
+  bool reuse_plan(std::int64_t step, const State&, const SaveOptions&, bool async,
+                  PlanSum& sum);  // collective
+  bool can_reuse(std::int64_t step, const State&, bool async);
+
+  // Saves in flight (save_async.cpp, flights.cpp): at most one whose bytes are on their way, behind
+  // at most one whose index is. The same on all ranks.
+  std::vector<std::unique_ptr<Flight>> flights, landed;
+  std::optional<Error> earlier_failure;  // of one of them, not thrown yet; the same on all ranks
+  io::StagingPool pool;
+  std::mutex tidied_mutex;
+  std::vector<std::int64_t> tidied;  // rank 0: steps that a tidying in the background has removed
+  // Rank 0, likewise: files that wait for the next save, durably so; -1: not known to.
+  std::int64_t recycled_bytes = -1;
+  std::shared_ptr<TaskQueue> queue;
+  bool told_blocking = false;
+
+  // collective
+  SaveHandle save_async(std::int64_t step, const State& state, const SaveOptions& = {});
+  SaveHandle save_again(std::int64_t step, const State&, const SaveOptions&,
+                        PlanSum&);               // collective
+  void advance(bool wait);                       // collective
+  void settle();                                 // collective: nothing is in flight after it
+  void land(Flight&);                            // collective
+  bool make_way();                               // collective
+  std::string capture(Flight&, const State&);    // collective; why it does not fit
+  void capture_runs(Flight&, const State&);      // collective
+  std::string why_blocking() const;
+  std::unique_ptr<Flight> new_flight(std::int64_t step);
+  void begin_task(Flight&, void (Series::*task)(Flight&) const);
+  void write_captured(Flight&) const;            // a task: any thread
+  void publish_flight(Flight&) const;            // a task
+  void name(Flight&) const;
+  void join(Flight&) const;
+  void begin_tidying(const commit::Transaction&, int data_files);
+  void apply_tidied();
+  void change(Flight&, SaveStage) const;
+  void throw_earlier_failure();
 
   struct Choices {
     std::vector<std::int64_t> steps;

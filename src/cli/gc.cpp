@@ -36,6 +36,14 @@ std::vector<commit::Naming> our_names(io::FileSystem& files, const io::Path& dir
       continue;
     (naming.numbered ? names : single).insert(naming.name);
   }
+  const auto recycled =
+      directory / commit::private_directory_name / commit::recycled_directory_name;
+  if (io::exists(files, recycled)) {
+    for (const auto& entry : files.list(recycled)) {
+      const auto parsed = commit::parse_recycled_name(entry);
+      if (parsed) (parsed->naming.numbered ? names : single).insert(parsed->naming.name);
+    }
+  }
   for (const auto& prefix : list_prefixes(files, directory)) {
     const auto split = commit::split_step(prefix);
     if (!split || names.contains(split->name)) continue;

@@ -24,12 +24,13 @@ void require(bool good, std::string_view what) {
   if (!good) throw Error(Code::internal, cat("a file name cannot be built: ", what));
 }
 
+std::string padded(std::int64_t value) {
+  const std::string digits = std::to_string(value);
+  return std::string(digits.size() < 5 ? 5 - digits.size() : 0, '0') + digits;
+}
+
 std::string numbers(std::int64_t number, std::int64_t count) {
   require(number >= 0 && number < count, cat("number ", number, " of ", count));
-  const auto padded = [](std::int64_t value) {
-    const std::string digits = std::to_string(value);
-    return std::string(digits.size() < 5 ? 5 - digits.size() : 0, '0') + digits;
-  };
   return padded(number) + "-of-" + padded(count);
 }
 
@@ -106,18 +107,23 @@ void check_checkpoint_name(std::string_view name) {
   }
 }
 
-std::string new_uuid() {
-  std::array<unsigned char, uuid_digits / 2> bytes;
-  if (::getentropy(bytes.data(), bytes.size()) != 0) {
+Uuid random_uuid() {
+  Uuid uuid;
+  if (::getentropy(&uuid, sizeof uuid) != 0) {
     throw Error(Code::io, "cannot get random bytes", std::generic_category().message(errno));
   }
+  return uuid;
+}
+
+std::string uuid_text(const Uuid& uuid) {
   std::string text;
-  for (const unsigned byte : bytes) {
-    text += "0123456789abcdef"[byte >> 4];
-    text += "0123456789abcdef"[byte & 15];
+  for (const auto half : {uuid.high, uuid.low}) {
+    for (int shift = 60; shift >= 0; shift -= 4) text += "0123456789abcdef"[half >> shift & 15];
   }
   return text;
 }
+
+std::string new_uuid() { return uuid_text(random_uuid()); }
 
 bool is_uuid(std::string_view text) {
   return text.size() == uuid_digits && std::all_of(text.begin(), text.end(), [](char c) {
@@ -162,8 +168,12 @@ std::string record_name(std::int64_t number, std::int64_t count) {
 
 std::string saver_name(std::int64_t number) {
   require(number >= 0, cat("saver ", number));
-  const auto digits = std::to_string(number);
-  return "saver-" + std::string(digits.size() < 5 ? 5 - digits.size() : 0, '0') + digits;
+  return "saver-" + padded(number);
+}
+
+std::string recycled_name(const Naming& naming, std::int64_t number) {
+  require(number >= 0, cat("data file ", number));
+  return cat(naming.numbered ? "steps." : "single.", naming.name, ".", padded(number));
 }
 
 std::string owner_temporary_name(std::string_view token) {
@@ -225,9 +235,27 @@ ParsedName parse_private_name(std::string_view entry) {
   if (entry == no_rename_name) return of_kind(Kind::no_rename);
   if (entry == pinned_directory_name) return of_kind(Kind::pinned_directory);
   if (entry == pin_lock_name) return of_kind(Kind::pin_lock);
+  if (entry == recycled_directory_name) return of_kind(Kind::recycled_directory);
   if (!take(entry, cat(owner_name, ".tmp-")) || !is_uuid(entry)) return {};
   auto parsed = of_kind(Kind::owner_temporary);
   parsed.uuid = entry;
+  return parsed;
+}
+
+std::optional<RecycledName> parse_recycled_name(std::string_view entry) {
+  const bool numbered = take(entry, "steps.");
+  if (!numbered && !take(entry, "single.")) return std::nullopt;
+  const auto dot = entry.rfind('.');
+  if (dot == entry.npos) return std::nullopt;
+  auto digits = entry.substr(dot + 1);
+  const auto number = take_number(digits, 5);
+  if (!number || !digits.empty()) return std::nullopt;
+  RecycledName parsed{Naming(std::string(entry.substr(0, dot)), numbered), *number};
+  try {
+    check_checkpoint_name(parsed.naming.name);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
   return parsed;
 }
 

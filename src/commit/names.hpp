@@ -18,7 +18,9 @@
 ///                                                savers' files, and
 ///       old-index                                what stood where the index goes
 ///   DIRECTORY/.cairn/                            ours alone: lock, owner, damaged/NAME-STEP,
-///                                                no-atomic-rename, pinned/NAME-STEP, pinned.lock
+///                                                no-atomic-rename, pinned/NAME-STEP, pinned.lock,
+///       recycled/steps.NAME.00000                data files of checkpoints that are gone, for the
+///       recycled/single.NAME.00000               next save to overwrite: one for each number
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -50,6 +52,11 @@ void check_checkpoint_name(std::string_view name);
 
 /// 32 lowercase hexadecimal digits that nobody has used before.
 std::string new_uuid();
+struct Uuid {
+  std::uint64_t high = 0, low = 0;
+};
+Uuid random_uuid();  ///< the same as numbers
+std::string uuid_text(const Uuid&);
 bool is_uuid(std::string_view text);
 
 inline constexpr const char* state_file_name = "checkpoint";
@@ -81,7 +88,11 @@ inline constexpr const char* damaged_directory_name = "damaged";
 inline constexpr const char* no_rename_name = "no-atomic-rename";
 inline constexpr const char* pinned_directory_name = "pinned";
 inline constexpr const char* pin_lock_name = "pinned.lock";
+inline constexpr const char* recycled_directory_name = "recycled";
 std::string owner_temporary_name(std::string_view token);  ///< "owner.tmp-UUID"
+/// In the directory of recycled files: what data file `number` of a save under this name
+/// overwrites.
+std::string recycled_name(const Naming&, std::int64_t number);
 
 struct ParsedName {
   enum class Kind {
@@ -108,6 +119,7 @@ struct ParsedName {
     no_rename,
     pinned_directory,
     pin_lock,
+    recycled_directory,
   };
   Kind kind = Kind::foreign;
   std::int64_t step = -1;    ///< of index, hdf5, data and temp_directory
@@ -124,6 +136,12 @@ ParsedName parse_name(std::string_view entry, const Naming&);
 ParsedName parse_temp_name(std::string_view entry);
 /// An entry of the private directory.
 ParsedName parse_private_name(std::string_view entry);
+/// An entry of the directory of recycled files. Nothing for names that are none of ours.
+struct RecycledName {
+  Naming naming;
+  std::int64_t number;
+};
+std::optional<RecycledName> parse_recycled_name(std::string_view entry);
 /// The step of "NAME-STEP": a damage mark, or the last part of a path in the state file.
 std::optional<std::int64_t> parse_prefix(std::string_view prefix, const Naming&);
 

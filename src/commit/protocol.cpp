@@ -1,6 +1,8 @@
 // The commit protocol. Each step is durable before the next begins.
 //
 //  1. rank 0 makes PREFIX_temp_UUID exclusively, fsyncs its parent, tells everyone.     begin
+//     An asynchronous save has agreed on the UUID before: each writer makes the directory if it is
+//     not there, and fsyncs its parent.                                                 join
 //  2. writers write data files, fsync; replicas are compared; then their part records, fsync; then
 //     fsync the temp directory. A save whose parts are all there and whole counts from here on:
 //     recovery rolls it forward.                                                        seal
@@ -14,6 +16,10 @@
 //  7. the `checkpoint` state file: temp, fsync, rename, directory fsync.                state_file
 //  8. verdict; then the temp directory and what this commit superseded: of a checkpoint that is
 //     removed, the index goes first, then the directory is fsynced, then the data goes. clean_up
+//
+// Data that goes in 8 may instead be kept, in .cairn/recycled, for a later save: the writer of a
+// data file renames it to its part in 2, and overwrites it (recycled.cpp). No byte of it changes
+// before the index that referred to it is durably gone.
 //
 // A step is overwritten with another NNNNN than the old files have, so that 6 alone switches.
 //
@@ -53,6 +59,7 @@
 #include "cairn/error.hpp"
 #include "cairn/log.hpp"
 #include "commit/direct.hpp"
+#include "commit/recycled.hpp"
 
 namespace cairn::commit {
 namespace {
@@ -64,6 +71,16 @@ void attempt(std::optional<Error>& first, F&& f) {
     f();
   } catch (const Error& error) {
     if (!first) first = error;
+  }
+}
+
+// A data file that no index refers to, for good.
+void drop(io::FileSystem& fs, const io::Path& directory, const Naming& name, std::int64_t number,
+          const std::string& file, bool recycled) {
+  if (recycled) {
+    recycle(fs, directory, name, number, directory / file);
+  } else {
+    fs.remove(directory / file);
   }
 }
 
@@ -115,6 +132,15 @@ void begin(io::FileSystem& fs, const Transaction& save) {
     if (io::exists(fs, save.temp())) fs.remove_directory(save.temp());
     throw;
   }
+}
+
+void join(io::FileSystem& fs, const Transaction& save) {
+  try {
+    fs.create_directory(save.temp());
+  } catch (const Error& error) {
+    if (error.code() != Code::already_exists) throw;
+  }
+  fs.sync_directory(save.directory);
 }
 
 void seal(io::FileSystem& fs, const Transaction& save) {
@@ -212,7 +238,7 @@ void clean_up(io::FileSystem& fs, const Transaction& save, bool other_format) {
     const auto parsed = parse_name(file, save.name);
     const bool old = save.hdf5 ? other_format : parsed.count != save.num_files;
     if (parsed.kind == ParsedName::Kind::data && parsed.step == save.step && old) {
-      fs.remove(save.directory / file);
+      drop(fs, save.directory, save.name, parsed.number, file, save.recycle);
     }
   }
   if (fs.status(save.temp())) remove_temp(fs, save.temp());
@@ -220,14 +246,16 @@ void clean_up(io::FileSystem& fs, const Transaction& save, bool other_format) {
 }
 
 void remove_checkpoint(io::FileSystem& fs, const io::Path& directory, const Naming& name,
-                       std::int64_t step) {
+                       std::int64_t step, bool recycle) {
   // What a clean-up has left could bring an older index back.
   remove_stale(fs, {directory, name, step, "", 0, true});
   io::remove_if_there(fs, directory / index_name(prefix_name(name, step)));
   fs.sync_directory(directory);
   for (const auto& file : fs.list(directory)) {
     const auto parsed = parse_name(file, name);
-    if (parsed.kind == ParsedName::Kind::data && parsed.step == step) fs.remove(directory / file);
+    if (parsed.kind == ParsedName::Kind::data && parsed.step == step) {
+      drop(fs, directory, name, parsed.number, file, recycle);
+    }
   }
   fs.sync_directory(directory);
 }

@@ -11,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "cairn/direct_io.hpp"
+
 namespace cairn::io {
 
 using Path = std::filesystem::path;
@@ -22,9 +24,18 @@ class File {
   virtual ~File() = default;  ///< closes; call close() first to hear of errors
   /// Writes all bytes, however many (short writes and EINTR are handled inside).
   virtual void write_at(std::int64_t offset, std::span<const std::byte> bytes) = 0;
+  /// The same, at leisure: the bytes must stay as they are until sync() or close() has returned.
+  virtual void write_behind(std::int64_t offset, std::span<const std::byte> bytes) {
+    write_at(offset, bytes);
+  }
+  /// From now on much is written, mostly in a row: it may go past the page cache and behind the
+  /// caller's back, so that errors of a write come with a later one or with sync() or close().
+  /// Nothing is read before one of those two.
+  virtual void stream(DirectIo) {}
   /// Reads exactly bytes.size() bytes; data_loss if the file ends before.
   virtual void read_at(std::int64_t offset, std::span<std::byte> bytes) const = 0;
   virtual std::int64_t size() const = 0;
+  virtual void resize(std::int64_t bytes) = 0;  ///< cut off, or longer by zeros
   /// Makes the file so long, of zeros, and takes the space for it, where the file system can do
   /// that at once; elsewhere does nothing. Throws no_space, or io for a limit.
   virtual void reserve(std::int64_t /*bytes*/) {}
@@ -59,6 +70,9 @@ class FileSystem {
   virtual void rename(const Path& from, const Path& to) = 0;  ///< replaces atomically
   /// A second name for a file's bytes. False where that cannot be, here or between these two.
   virtual bool try_link(const Path& from, const Path& to);
+  /// Whether it is a regular file whose bytes no other name leads to. False where that cannot be
+  /// told.
+  virtual bool has_one_name(const Path&) { return false; }
   virtual void remove(const Path&) = 0;                    ///< a file
   virtual void create_directory(const Path&) = 0;          ///< one level, exclusive
   virtual void remove_directory(const Path&) = 0;          ///< must be empty

@@ -169,6 +169,21 @@ class MemoryFileSystem::MemoryFile : public File {
     return static_cast<std::int64_t>(node().bytes->size());
   }
 
+  void resize(std::int64_t bytes) override {
+    const std::string text = cat("resize ", Disk::text_of(path_), " ", bytes);
+    const std::string action = cat("make ", bytes, " bytes long");
+    disk_->observe(text);
+    std::lock_guard guard(disk_->mutex);
+    require_open("resize");
+    if (!writable_ || bytes < 0) throw system_error(EINVAL, action, path_);
+    disk_->fail_if_told("resize", action, path_);
+    const auto more = bytes - static_cast<std::int64_t>(node().bytes->size());
+    if (more > disk_->capacity - disk_->tree.bytes_used()) {
+      throw system_error(ENOSPC, action, path_);
+    }
+    disk_->carry_out({.kind = Kind::resize, .inode = inode_, .offset = bytes, .text = text});
+  }
+
   void sync() override {
     const std::string text = "sync " + Disk::text_of(path_);
     disk_->observe(text);
@@ -279,6 +294,11 @@ void MemoryFileSystem::rename(const Path& from, const Path& to) {
                     .to_name = target.name,
                     .text = text});
   if (target.inode != 0) disk_->lost_name(target.inode);
+}
+
+bool MemoryFileSystem::has_one_name(const Path& path) {
+  const auto found = status(path);
+  return found && !found->is_directory;
 }
 
 void MemoryFileSystem::remove(const Path& path) {

@@ -26,7 +26,8 @@ namespace cairn::io {
 struct CrashChoice {
   struct Tear {
     std::size_t operation;  ///< a write that is not durable
-    std::size_t bytes;      ///< only so many of its first bytes arrived
+    std::size_t bytes;      ///< only so many of its first bytes arrived ...
+    bool last = false;      ///< ... or of its last ones: a disk writes blocks in any order
   };
   bool keep = true;                 ///< whether they arrived ...
   std::vector<std::size_t> except;  ///< ... but for these
@@ -36,8 +37,9 @@ struct CrashChoice {
 /// An error to come.
 struct Fault {
   Code code;
-  /// "create", "write", "sync", "rename", "remove", "create_directory", "remove_directory",
-  /// "sync_directory", "open", "read", "list" or "lock". Empty: any that changes something.
+  /// "create", "write", "resize", "sync", "rename", "remove", "create_directory",
+  /// "remove_directory", "sync_directory", "open", "read", "list" or "lock". Empty: any that
+  /// changes something.
   std::string kind;
   std::string path_part;  ///< of paths with this in them; empty: of all
   std::size_t skip = 0;   ///< so many matching operations succeed first
@@ -55,6 +57,7 @@ class MemoryFileSystem : public FileSystem {
   std::unique_ptr<File> open_read(const Path&) override;
   std::unique_ptr<File> open_write(const Path&) override;
   void rename(const Path& from, const Path& to) override;
+  bool has_one_name(const Path&) override;  ///< there are no links
   void remove(const Path&) override;
   void create_directory(const Path&) override;
   void remove_directory(const Path&) override;
@@ -76,7 +79,8 @@ class MemoryFileSystem : public FileSystem {
   /// something that was lost is lost. All of it is durable there; nothing is locked or recorded.
   std::shared_ptr<MemoryFileSystem> crash(std::size_t stop_after, const CrashChoice&) const;
   /// The choices worth testing: all kept, all lost, each one lost, each one kept alone, each write
-  /// torn at every multiple of block_bytes in the file and in its middle when it crosses none.
+  /// torn at every multiple of block_bytes in the file and in its middle when it crosses none, and
+  /// each that crosses one without what comes before the first.
   std::vector<CrashChoice> crash_choices(std::size_t stop_after,
                                          std::int64_t block_bytes = 4096) const;
   /// In words, for the message of a failing test.

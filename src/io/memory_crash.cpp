@@ -24,6 +24,7 @@ std::vector<std::size_t> not_durable(const std::vector<MemoryOperation>& record,
         synced_later.insert(operation.inode);
         continue;
       case Kind::write:
+      case Kind::resize:
         needed = operation.inode;
         break;
       case Kind::rename:
@@ -85,13 +86,14 @@ std::shared_ptr<MemoryFileSystem> MemoryFileSystem::crash(std::size_t stop_after
   auto& tree = after->disk_->tree;
   tree = disk_->beginning;
   for (std::size_t i = 0; i < stop_after; ++i) {
-    std::size_t limit = std::string::npos;
+    std::size_t limit = std::string::npos, first = 0;
     if (choice.tear && choice.tear->operation == i) {
-      limit = choice.tear->bytes;
+      const auto size = disk_->record[i].bytes->size(), part = std::min(choice.tear->bytes, size);
+      choice.tear->last ? first = size - part : limit = part;
     } else if (undecided.contains(i) && choice.keep == except.contains(i)) {
       continue;
     }
-    tree.apply(disk_->record[i], limit);
+    tree.apply(disk_->record[i], limit, 0, first);
   }
   tree.erase_unreachable();
   after->disk_->beginning = tree;
@@ -119,13 +121,14 @@ std::vector<CrashChoice> MemoryFileSystem::crash_choices(std::size_t stop_after,
     const auto& operation = disk_->record[i];
     if (operation.kind != Kind::write) continue;
     const auto size = static_cast<std::int64_t>(operation.bytes->size());
-    const auto tear = [&](std::int64_t bytes) {
+    const auto tear = [&](std::int64_t bytes, bool last = false) {
       choices.push_back({.keep = true,
                          .except = {},
-                         .tear = CrashChoice::Tear{i, static_cast<std::size_t>(bytes)}});
+                         .tear = CrashChoice::Tear{i, static_cast<std::size_t>(bytes), last}});
     };
     const auto first = block_bytes - operation.offset % block_bytes;
     for (auto bytes = first; bytes < size; bytes += block_bytes) tear(bytes);
+    if (first < size) tear(size - first, true);
     if (first >= size && size > 1) tear(size / 2);
   }
   return choices;
@@ -140,7 +143,8 @@ std::string MemoryFileSystem::describe(std::size_t stop_after, const CrashChoice
   words += choice.keep ? "; what was not durable is kept" : "; what was not durable is lost";
   for (const auto i : choice.except) words += ", but for " + text(i);
   if (choice.tear) {
-    words += cat("; only ", choice.tear->bytes, " bytes of ", text(choice.tear->operation));
+    words += cat("; only ", choice.tear->bytes, choice.tear->last ? " last" : "", " bytes of ",
+                 text(choice.tear->operation));
   }
   return words;
 }

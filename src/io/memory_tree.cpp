@@ -30,7 +30,8 @@ MemoryNode& MemoryTree::writable(Inode inode) {
   return *node;
 }
 
-bool MemoryTree::apply(const MemoryOperation& operation, std::size_t limit, double now) {
+bool MemoryTree::apply(const MemoryOperation& operation, std::size_t limit, double now,
+                       std::size_t first) {
   switch (operation.kind) {
     case OperationKind::sync:
     case OperationKind::sync_directory:
@@ -47,7 +48,17 @@ bool MemoryTree::apply(const MemoryOperation& operation, std::size_t limit, doub
       const auto count = std::min(limit, operation.bytes->size());
       const auto offset = static_cast<std::size_t>(operation.offset);
       if (node.bytes->size() < offset + count) node.bytes->resize(offset + count);
-      node.bytes->replace(offset, count, *operation.bytes, 0, count);
+      if (first < count) {
+        node.bytes->replace(offset + first, count - first, *operation.bytes, first, count - first);
+      }
+      node.modified_seconds = now;
+      return true;
+    }
+    case OperationKind::resize: {
+      if (find(operation.inode) == nullptr) return false;
+      auto& node = writable(operation.inode);
+      if (node.bytes.use_count() > 1) node.bytes = std::make_shared<std::string>(*node.bytes);
+      node.bytes->resize(static_cast<std::size_t>(operation.offset));
       node.modified_seconds = now;
       return true;
     }

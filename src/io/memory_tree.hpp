@@ -13,6 +13,7 @@ using Inode = std::uint64_t;
 enum class OperationKind {
   create,
   write,
+  resize,
   sync,
   rename,
   remove,
@@ -29,7 +30,7 @@ struct MemoryOperation {
   std::string name = {};
   Inode to_directory = 0;  ///< of a rename
   std::string to_name = {};
-  std::int64_t offset = 0;  ///< of a write
+  std::int64_t offset = 0;  ///< of a write; of a resize the new size
   std::shared_ptr<const std::string> bytes = {};
   std::string text = {};  ///< "write /d/f [0, 4096)"
 };
@@ -51,9 +52,10 @@ class MemoryTree {
   /// The entry of a directory; 0: none.
   Inode lookup(Inode directory, const std::string& name) const;
 
-  /// Carries the operation out, a write only up to `limit` bytes. False, and nothing changed, if
-  /// what it needs is not there (after a crash that lost an earlier one).
-  bool apply(const MemoryOperation&, std::size_t limit = std::string::npos, double now = 0);
+  /// Carries the operation out, a write only from byte `first` up to `limit`. False, and nothing
+  /// changed, if what it needs is not there (after a crash that lost an earlier one).
+  bool apply(const MemoryOperation&, std::size_t limit = std::string::npos, double now = 0,
+             std::size_t first = 0);
   void erase(Inode);
   void erase_unreachable();  ///< what no name leads to
 

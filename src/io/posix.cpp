@@ -1,54 +1,23 @@
 #include <dirent.h>
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <limits>
-#include <utility>
 
 #include "base/text.hpp"
 #include "cairn/log.hpp"
+#include "io/descriptor.hpp"
+#include "io/direct_stream.hpp"
 #include "io/file_system.hpp"
 #include "io/system_error.hpp"
 
 namespace cairn::io {
 namespace {
 
-// Linux moves at most 2 GiB - 4 KiB a call anyway.
-constexpr std::size_t largest_call = std::size_t{1} << 30;
-
-// What is written in a row is handed to the disk in portions of at least this.
-constexpr std::int64_t write_back_bytes = std::int64_t{8} << 20;
-
-template <class Call>
-auto retried(Call call) {
-  for (;;) {
-    const auto result = call();
-    if (result != -1 || errno != EINTR) return result;
-  }
-}
-
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-  Descriptor& operator=(Descriptor&&) = delete;
-  ~Descriptor() {
-    if (number_ >= 0) ::close(number_);
-  }
-  int get() const { return number_; }
-  /// 0, or an errno value. Never retried: after EINTR Linux has closed the descriptor.
-  int close() {
-    const int number = std::exchange(number_, -1);
-    return number >= 0 && ::close(number) != 0 && errno != EINTR ? errno : 0;
-  }
-
- private:
-  int number_;
-};
+// From here on it pays to write past the page cache: one write, or what was written in a row.
+constexpr std::size_t stream_from = std::size_t{1} << 20;
+constexpr std::size_t page = 4096;
 
 Descriptor open_or_throw(const Path& path, int flags, const char* action) {
   const int number = retried([&] { return ::open(path.c_str(), flags | O_CLOEXEC, 0666); });
@@ -68,22 +37,12 @@ class PosixFile : public File {
       : descriptor_(std::move(descriptor)), path_(std::move(path)) {}
 
   void write_at(std::int64_t offset, std::span<const std::byte> bytes) override {
-    require_open("write");
-    if (offset != row_end_) row_begin_ = offset;
-    row_end_ = offset + static_cast<std::int64_t>(bytes.size());
-    while (!bytes.empty()) {
-      const auto count = std::min(bytes.size(), largest_call);
-      const auto done =
-          retried([&] { return ::pwrite(descriptor_.get(), bytes.data(), count, off_t{offset}); });
-      if (done < 0) {
-        throw system_error(errno, cat("write ", count, " bytes at offset ", offset), path_);
-      }
-      if (done == 0) throw system_error(EIO, cat("write at offset ", offset), path_);
-      offset += done;
-      bytes = bytes.subspan(static_cast<std::size_t>(done));
-    }
-    if (row_end_ - row_begin_ >= write_back_bytes) start_write_back();
+    write(offset, bytes, false);
   }
+  void write_behind(std::int64_t offset, std::span<const std::byte> bytes) override {
+    write(offset, bytes, true);
+  }
+  void stream(DirectIo mode) override { mode_ = mode; }
 
   void read_at(std::int64_t offset, std::span<std::byte> bytes) const override {
     require_open("read");
@@ -102,7 +61,16 @@ class PosixFile : public File {
 
   std::int64_t size() const override {
     require_open("examine");
+    if (stream_) stream_->flush();
     return status_of(descriptor_, path_).st_size;
+  }
+
+  void resize(std::int64_t bytes) override {
+    require_open("resize");
+    if (stream_) stream_->flush();
+    if (retried([&] { return ::ftruncate(descriptor_.get(), off_t{bytes}); }) != 0) {
+      throw system_error(errno, cat("make ", bytes, " bytes long"), path_);
+    }
   }
 
   void reserve(std::int64_t bytes) override {
@@ -132,6 +100,7 @@ class PosixFile : public File {
 
   void sync() override {
     require_open("sync");
+    if (stream_) stream_->flush();
     // After one failure the kernel forgets the lost pages and reports the next sync as good.
     if (sync_error_ == 0 && retried([&] { return ::fsync(descriptor_.get()); }) != 0) {
       sync_error_ = errno;
@@ -140,6 +109,10 @@ class PosixFile : public File {
   }
 
   void close() override {
+    if (stream_) {
+      stream_->flush();
+      stream_.reset();
+    }
     if (const int error = descriptor_.close()) throw system_error(error, "close", path_);
   }
 
@@ -147,20 +120,46 @@ class PosixFile : public File {
   void require_open(const char* action) const {
     if (descriptor_.get() < 0) throw system_error(EBADF, action, path_);
   }
-  // Lets the disk begin with what was written in a row, while the caller prepares more; else it
-  // stands idle until sync(). A hint that may fail: it waits for nothing, and neither promises nor
-  // takes from sync() to report that something is not on disk.
-  void start_write_back() {
-#ifdef SYNC_FILE_RANGE_WRITE
-    ::sync_file_range(descriptor_.get(), row_begin_, row_end_ - row_begin_, SYNC_FILE_RANGE_WRITE);
-#endif
-    row_begin_ = row_end_;
+
+  void write(std::int64_t offset, std::span<const std::byte> bytes, bool stay) {
+    require_open("write");
+    if (offset != row_end_) row_begin_ = offset;
+    row_end_ = offset + static_cast<std::int64_t>(bytes.size());
+    if (begins_stream(bytes.size())) {
+      stream_ = DirectStream::open(descriptor_.get(), path_);
+      if (!stream_) mode_ = DirectIo::off;
+    }
+    if (stream_) return stream_->write(offset, bytes, stay);
+    while (!bytes.empty()) {
+      const auto count = std::min(bytes.size(), largest_call);
+      const auto done =
+          retried([&] { return ::pwrite(descriptor_.get(), bytes.data(), count, off_t{offset}); });
+      if (done < 0) {
+        throw system_error(errno, cat("write ", count, " bytes at offset ", offset), path_);
+      }
+      if (done == 0) throw system_error(EIO, cat("write at offset ", offset), path_);
+      offset += done;
+      bytes = bytes.subspan(static_cast<std::size_t>(done));
+    }
+    if (row_end_ - row_begin_ >= write_back_bytes) {
+      start_write_back(descriptor_.get(), row_begin_, row_end_);
+      row_begin_ = row_end_;
+    }
+  }
+
+  bool begins_stream(std::size_t bytes) const {
+    if (stream_ || mode_ == DirectIo::off) return false;
+    return mode_ == DirectIo::on
+               ? bytes >= page
+               : bytes >= stream_from || row_end_ - row_begin_ >= write_back_bytes;
   }
 
   Descriptor descriptor_;
   Path path_;
   int sync_error_ = 0;
   std::int64_t row_begin_ = 0, row_end_ = 0;  // written in a row, not yet handed to the disk
+  DirectIo mode_ = DirectIo::off;
+  std::unique_ptr<DirectStream> stream_;  // goes before the descriptor
 };
 
 // A lock of the open file description, not of the process: it also excludes a second manager in
@@ -222,6 +221,11 @@ class PosixFileSystem : public FileSystem {
       return false;
     }
     throw system_error(errno, "link to " + to.string(), from);
+  }
+
+  bool has_one_name(const Path& path) override {
+    struct stat status;
+    return ::lstat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) && status.st_nlink == 1;
   }
 
   void remove(const Path& path) override {

@@ -92,6 +92,24 @@ std::vector<Story> shared_stories() {
   return all;
 }
 
+std::vector<Story> direct_async_stories() {
+  auto all = async_stories();
+  std::erase_if(all, [](const auto& story) {
+    return story.name == "PublishFails" || story.name == "WriteFails";
+  });
+  for (auto& story : all) story.renames = false;
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Async, Crash, testing::ValuesIn(async_stories()),
+                         [](const auto& info) { return info.param.name; });
+
+INSTANTIATE_TEST_SUITE_P(AsyncWithoutRename, Crash, testing::ValuesIn(direct_async_stories()),
+                         [](const auto& info) { return info.param.name; });
+
+INSTANTIATE_TEST_SUITE_P(Recycling, Crash, testing::ValuesIn(recycling_stories()),
+                         [](const auto& info) { return info.param.name; });
+
 INSTANTIATE_TEST_SUITE_P(SharedFiles, Crash, testing::ValuesIn(shared_stories()),
                          [](const auto& info) { return info.param.name; });
 

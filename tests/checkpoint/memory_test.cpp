@@ -14,10 +14,13 @@
 
 namespace {
 
+thread_local std::int64_t calls_here = 0;
+
 // Of the whole process. Relaxed is enough: what is compared was counted before a barrier.
 std::atomic<std::int64_t> bytes_in_use{0}, most_bytes{0};
 
 void* counted(std::size_t size, std::size_t alignment) {
+  ++calls_here;
   void* memory =
       alignment <= alignof(std::max_align_t)
           ? std::malloc(size)
@@ -251,6 +254,40 @@ TEST_F(Memory, ConvertingIsDoneByPieces) {
     EXPECT_LE(most, chunks(3, 4));
     EXPECT_EQ(values.back(), static_cast<float>(Field::right(rows - 1, box.end(1) - 1)));
   });
+}
+
+TEST_F(Memory, AnAsynchronousSaveOfTheSameStructureAllocatesNothingBeforeItReturns) {
+  std::int64_t step = 1;
+  std::vector<double> u(10'000, 1), v(12 * 10, 2);
+  State state;
+  state.add("step", step).add("u", u);
+  state.add("v", slice(v.data() + 13, {8, 10}, {0, 0}, {8, 10}, {12, 1}));
+  CheckpointManager manager(serial_group(), directory_.path(), options_);
+  manager.save_async(1, state);
+  manager.wait();
+  for (step = 2; step < 6; ++step) {
+    const auto calls = calls_here;
+    manager.save_async(step, state);
+    EXPECT_EQ(calls_here - calls, 0) << "step " << step;
+    manager.wait();
+  }
+  EXPECT_GT(calls_here, 0);
+}
+
+TEST_F(Memory, AnAsynchronousSaveHoldsItsPoolAndLittleMore) {
+  for (const int ranks : {1, 3}) {
+    run_threads(ranks, [&](std::shared_ptr<Group> group) {
+      Field field(Layout::rows, group->rank(), ranks, false);
+      CheckpointManager manager(group, directory_.path() / std::to_string(ranks), options_);
+      manager.save_async(1, field.state);
+      manager.wait();
+      const auto most = beyond(*group, [&] {
+        manager.save_async(2, field.state);
+        manager.wait();
+      });
+      EXPECT_LE(most, small_change);  // pages of the pool do not come from operator new
+    });
+  }
 }
 
 }  // namespace

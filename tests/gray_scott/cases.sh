@@ -56,8 +56,9 @@ restart_on_other_ranks)
   refused "step 50 exists" 2 --size 50 --checkpoint-dir "$work/run" --checkpoint-every 50 \
     --restart none
   ;;
-killed_and_restarted)
+killed_and_restarted | killed_async)
   run="--size 50 --checkpoint-dir $work/run --checkpoint-every 10 --digest"
+  if [ $case = killed_async ]; then run="$run --async"; fi
   # One rank is killed, hard, as soon as rank 0 has said that step 20 is saved.
   mkfifo "$work/lines"
   $launcher 4 sh -c 'echo $$ >"$0/pid.$$"; exec "$@"' "$work" "$program" $run --steps 1000000 \

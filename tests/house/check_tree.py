@@ -28,13 +28,13 @@ ALLOWED = {
     "kokkos": set(),  # and every public header
 }
 LAYER_OF_PUBLIC_HEADER = {
-    "error": "base", "log": "base",
+    "error": "base", "log": "base", "task_queue": "base", "staging": "io",
     "box": "model", "conversion": "model", "dtype": "model", "device": "model", "state": "model",
     "contents": "model", "mesh": "model", "object_graph": "model",
-    "ragged": "model", "io_ranks": "plan",
+    "ragged": "model", "io_ranks": "plan", "direct_io": "io",
     "sharding": "sharding",
     "group": "group", "dataset_files": "group", "shared_files": "group",
-    "bundle": "checkpoint", "checkpoint": "checkpoint",
+    "async": "checkpoint", "bundle": "checkpoint", "checkpoint": "checkpoint",
     "checkpoint_manager": "checkpoint", "hdf5": "checkpoint",
     "restore_options": "checkpoint", "retention": "checkpoint",
     "writer": "checkpoint", "savers": "checkpoint", "sharded_save": "checkpoint", "cairn": "checkpoint",

@@ -24,6 +24,7 @@ void CheckpointManager::pin(std::int64_t step) {
   auto& self = *impl_;
   const Job& job = self.job;
   guarded(*job.group, [&] {
+    self.settle();
     self.require_writable("pin");
     require_same(*job.group, "the step", cat(step));
     together(*job.group, [&] {
@@ -42,6 +43,7 @@ void CheckpointManager::unpin(std::int64_t step) {
   auto& self = *impl_;
   const Job& job = self.job;
   guarded(*job.group, [&] {
+    self.settle();
     self.require_writable("unpin");
     require_same(*job.group, "the step", cat(step));
     together(*job.group, [&] {
@@ -60,6 +62,7 @@ std::vector<RetentionDecision> CheckpointManager::preview_retention(
   auto& self = *impl_;
   const Job& job = self.job;
   return guarded(*job.group, [&] {
+    self.settle();
     require_same(*job.group, "the step", next_step ? cat(*next_step) : "none");
     const auto message = from_root(*job.group, [&] {
       const auto& name = job.naming;

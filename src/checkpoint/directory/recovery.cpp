@@ -353,6 +353,17 @@ std::vector<RecoveryStep> find_debris(const Job& job, const std::vector<Candidat
       debris.push_back({(marks / mark).string(), false, "a mark of a checkpoint that is gone"});
     }
   }
+  const auto recycled = io::Path(commit::private_directory_name) / commit::recycled_directory_name;
+  if (files.status(job.directory / recycled)) {
+    for (const auto& file : files.list(job.directory / recycled)) {
+      const auto parsed = commit::parse_recycled_name(file);
+      if (!parsed || parsed->naming.name != job.naming.name ||
+          parsed->naming.numbered != job.naming.numbered) {
+        continue;
+      }
+      debris.push_back({(recycled / file).string(), false, "kept for a next save to overwrite"});
+    }
+  }
   // An index goes before its data. Temp directories last: they are the evidence that the rest is
   // ours.
   std::stable_partition(debris.begin(), debris.end(),

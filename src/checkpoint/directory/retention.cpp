@@ -109,7 +109,7 @@ std::vector<RetentionDecision> decide_retention(const std::vector<CatalogEntry>&
 std::vector<std::int64_t> apply_retention(io::FileSystem& files, const io::Path& directory,
                                           const commit::Naming& name,
                                           std::vector<CatalogEntry>& catalog, int max_to_keep,
-                                          const Retention& keep) {
+                                          const Retention& keep, bool recycle) {
   if (max_to_keep == 0) return {};
   const auto victims = [&] {
     refresh_pins(files, directory, name, catalog);
@@ -151,7 +151,7 @@ std::vector<std::int64_t> apply_retention(io::FileSystem& files, const io::Path&
       files.sync_directory(directory);
     };
     if (at->format == Format::bundle) remove_hdf5();
-    commit::remove_checkpoint(files, directory, name, step);
+    commit::remove_checkpoint(files, directory, name, step, recycle);
     if (at->format == Format::hdf5) remove_hdf5();
     std::erase_if(catalog, [&](const auto& entry) { return entry.step == step; });
   }

@@ -16,9 +16,10 @@ std::vector<RetentionDecision> decide_retention(const std::vector<CatalogEntry>&
 
 /// Removes what is not to stay, from the disk and from the catalog. The state file goes first, so
 /// that it never names what is half removed. Pins that others made in the meantime are respected;
-/// while somebody is making one, nothing is removed: the next time will do. Returns what went.
+/// while somebody is making one, nothing is removed: the next time will do. Bundles' data files are
+/// kept for the next save if `recycle`. Returns what went.
 std::vector<std::int64_t> apply_retention(io::FileSystem&, const io::Path& directory,
                                           const commit::Naming& name, std::vector<CatalogEntry>&,
-                                          int max_to_keep, const Retention&);
+                                          int max_to_keep, const Retention&, bool recycle = false);
 
 }  // namespace cairn

@@ -110,6 +110,7 @@ std::optional<RestoreReport> CheckpointManager::restore_latest(State& state,
   auto& self = *impl_;
   const Job& job = self.job;
   return guarded(*job.group, [&]() -> std::optional<RestoreReport> {
+    self.settle();
     auto choices = self.choose();
     if (choices.steps.empty() && choices.passed.empty()) return std::nullopt;
     // Asked each time: a reader may choose again.
@@ -155,6 +156,7 @@ RestoreReport CheckpointManager::restore(std::int64_t step, State& state,
   auto& self = *impl_;
   Group& group = *self.job.group;
   return guarded(group, [&] {
+    self.settle();
     require_same(group, "the step", cat(step));
     try {
       return self.restore_step(step, state, options);

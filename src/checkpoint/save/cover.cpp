@@ -60,7 +60,7 @@ std::vector<std::string> assign(std::vector<Declaration> declarations, int ranks
   }
   comparisons = choose_comparisons(held, tensors, writers, turn);
   struct Order {
-    WireWriter to_write, to_compare;
+    WireWriter to_write, to_compare, to_watch;
   };
   std::vector<Order> orders(static_cast<std::size_t>(ranks));
   const auto order_of = [&](const HeldSlice::Holder& holder) -> Order& {
@@ -86,13 +86,19 @@ std::vector<std::string> assign(std::vector<Declaration> declarations, int ranks
       put(order_of(holder).to_compare.put(one.key).put(holder.box), one.box);
     }
   }
+  for (const auto& one : choose_watches(held, tensors, turn.check)) {
+    put(order_of(one.holder).to_watch.put(one.key).put(one.holder.box), one.box);
+    order_of(one.holder).to_watch.put(one.ordinal).put(one.weight);
+  }
   std::vector<std::string> messages;
   for (auto& order : orders) {
     messages.push_back(WireWriter()
                            .put(!dense.empty())
                            .put(!comparisons.empty())
+                           .put(turn.turn)
                            .put(order.to_write.take())
                            .put(order.to_compare.take())
+                           .put(order.to_watch.take())
                            .take());
   }
   return messages;
@@ -123,6 +129,7 @@ Covered cover(const Job& job, const State& state, const ReplicaTurn& turn) {
   WireReader reader(order);
   const bool any_dense = reader.get<bool>();
   covered.replicas.any = reader.get<bool>();
+  covered.replicas.turn = reader.get<std::int64_t>();
   if (any_dense) {
     group.broadcast(dense, 0);
     WireReader all_dense(dense);
@@ -135,16 +142,21 @@ Covered cover(const Job& job, const State& state, const ReplicaTurn& turn) {
     for (WireReader in(list); !in.empty();) {
       const auto tensor = index_of.at(in.get<std::string>());
       const auto slice = in.get<int>();
-      take(tensor, slice, get_box(in));
+      take(tensor, slice, get_box(in), in);
     }
   };
   auto& tasks = covered.tasks;
-  each(reader.get<std::string>(), [&](std::size_t tensor, int slice, Box box) {
+  each(reader.get<std::string>(), [&](std::size_t tensor, int slice, Box box, WireReader&) {
     const bool has_slices = !state.tensors()[tensor].second.slices.empty();
     tasks.push_back({tensor, has_slices ? slice : -1, std::move(box)});
   });
-  each(reader.get<std::string>(), [&](std::size_t tensor, int slice, Box box) {
+  each(reader.get<std::string>(), [&](std::size_t tensor, int slice, Box box, WireReader&) {
     covered.replicas.mine.push_back({tensor, slice, std::move(box)});
+  });
+  each(reader.get<std::string>(), [&](std::size_t tensor, int slice, Box box, WireReader& in) {
+    const auto ordinal = in.get<std::int64_t>();
+    const auto weight = in.get<std::uint64_t>();
+    covered.replicas.watches.push_back({tensor, slice, std::move(box), ordinal, weight});
   });
   std::sort(tasks.begin(), tasks.end(), [](const Task& a, const Task& b) {
     return std::tie(a.tensor, a.slice, a.box) < std::tie(b.tensor, b.slice, b.box);

@@ -3,12 +3,14 @@
 /// to the ranks that write the runs of bytes that they belong to; all runs of all dense tensors lie
 /// in one data file.
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "cairn/contents.hpp"
 #include "cairn/state.hpp"
 #include "checkpoint/job.hpp"
+#include "commit/protocol.hpp"
 #include "plan/exchange.hpp"
 
 namespace cairn {
@@ -50,10 +52,27 @@ DensePlan plan_dense(std::vector<DenseTensor>, int ranks, std::int64_t chunk_byt
 /// Moves the tensors to these places in the data file.
 void place_dense(DensePlan&, const std::vector<std::int64_t>& begins);
 
-/// Collective. Makes the data file, unless it is there already, and writes it; each rank syncs what
-/// it wrote. Returns the runs of this rank as entries that are not `sliced`. A rank takes at most
-/// three chunks of memory.
+/// Collective. Makes the data file, unless it is HDF5's and there already, and writes it; each rank
+/// syncs what it wrote. Returns the runs of this rank as entries that are not `sliced`. A rank
+/// takes at most three chunks of memory.
 std::vector<StoredTensor> write_dense(const Job&, const State&, const DensePlan&, int file_number,
-                                      const io::Path& path, bool make = true);
+                                      const commit::Transaction&);
+
+/// A run of this rank, whole in memory.
+struct CapturedRun {
+  int chunk;  ///< of plan.exchange
+  const std::byte* bytes;
+};
+
+/// The memory that capture_dense takes on a rank.
+std::int64_t capture_bytes(const DensePlan&, int rank);
+/// Collective. This rank's runs, kept in `where`: nothing refers to the application's memory.
+std::vector<CapturedRun> capture_dense(const Job&, const State&, const DensePlan&,
+                                       std::span<std::byte> where);
+/// Local, any thread. Writes captured runs, into the file that whoever comes first makes, and syncs
+/// it. Returns what write_dense returns.
+std::vector<StoredTensor> write_runs(io::FileSystem&, const DensePlan&,
+                                     const std::vector<CapturedRun>&, int file_number,
+                                     const commit::Transaction&);
 
 }  // namespace cairn

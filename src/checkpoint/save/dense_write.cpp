@@ -10,6 +10,7 @@
 #include "cairn/dataset_files.hpp"
 #include "cairn/error.hpp"
 #include "checkpoint/save/dense.hpp"
+#include "checkpoint/save/dense_runs.hpp"
 #include "checkpoint/save/shared_write.hpp"
 #include "group/collectives.hpp"
 #include "model/runs.hpp"
@@ -26,24 +27,28 @@ class DenseWrite {
     for (const auto& tensor : plan.tensors) tensors_.push_back(by_key[tensor.key]);
   }
 
-  std::vector<StoredTensor> run(const io::Path& path, bool make) {
+  std::vector<StoredTensor> run(const commit::Transaction& save) {
+    const bool make = !save.hdf5;
+    const auto path = save.part(file_number_);
     const auto maker = plan_.exchange.chunks.front().rank;
     together(*job_.group, [&] {
       allocate();
-      if (make && job_.rank() == maker && !job_.shares_files()) job_.files->create(path)->close();
+      if (make && job_.rank() == maker && !job_.shares_files()) {
+        make_dense_file(*job_.files, plan_, file_number_, save)->close();
+      }
     });
     if (job_.shares_files()) {
       shared_ = open_shared(job_, path, 0, make && job_.rank() == maker, plan_.bytes);
     } else if (job_.writes_datasets()) {
       open_datasets(path);
-    } else if (plan_.writers[static_cast<std::size_t>(job_.rank())])
-      error_.guard([&] { file_ = job_.files->open_write(path); });
+    } else if (plan_.writers[static_cast<std::size_t>(job_.rank())]) {
+      error_.guard([&] {
+        file_ = job_.files->open_write(path);
+        file_->stream(job_.options.direct_io);
+      });
+    }
     for (const auto& round : plan_.exchange.rounds) {
-      begin(round);
-      for (const auto& piece : round.local) {
-        if (writer_of(piece) == job_.rank()) error_.guard([&] { copy(piece); });
-      }
-      for (const auto& step : round.steps) exchange(step);
+      complete(round);
       if (datasets_) {
         write_datasets(round);
         continue;
@@ -62,7 +67,37 @@ class DenseWrite {
     return std::move(entries_);
   }
 
+  // All runs of this rank, kept in this memory. Nothing is written.
+  std::vector<CapturedRun> capture(std::span<std::byte> where) {
+    together(*job_.group, [&] { allocate(where); });
+    std::vector<CapturedRun> captured;
+    for (const auto& round : plan_.exchange.rounds) {
+      complete(round);
+      error_.guard([&] {
+        for (const auto& [number, run] : in_hand_) {
+          const auto bytes = plan_.exchange.chunks[static_cast<std::size_t>(number)].bytes;
+          if (run.bytes != run.buffer) {
+            std::memcpy(run.buffer, run.bytes, static_cast<std::size_t>(bytes));
+          }
+          captured.push_back({number, run.buffer});
+          hand_ += bytes;
+        }
+      });
+    }
+    agree(*job_.group, error_.first());
+    return captured;
+  }
+
  private:
+  // The runs of a round, whole in this rank's memory.
+  void complete(const plan::Round& round) {
+    begin(round);
+    for (const auto& piece : round.local) {
+      if (writer_of(piece) == job_.rank()) error_.guard([&] { copy(piece); });
+    }
+    for (const auto& step : round.steps) exchange(step);
+  }
+
   std::size_t most_chunks(const plan::Round& round) const {
     std::map<int, std::size_t> by_rank;
     std::size_t most = 0;
@@ -208,40 +243,21 @@ class DenseWrite {
 
   // Once rounds have begun, a rank that threw would leave the others waiting for its messages: all
   // memory is taken before, and errors are kept until everybody has moved everything.
-  void allocate() {
+  void allocate(std::span<std::byte> where = {}) {
     for (const auto* tensor : tensors_) {
       auto& bases = bases_.emplace_back();
       if (!tensor) continue;
       for (const auto& slice : tensor->slices) bases.push_back(slice.memory->contiguous());
     }
-    const auto me = job_.rank();
-    std::int64_t hand = 0, out = 0, in = 0;
-    for (const auto& round : plan_.exchange.rounds) {
-      std::int64_t round_hand = 0;
-      for (const auto number : round.chunks) {
-        const auto& chunk = plan_.exchange.chunks[static_cast<std::size_t>(number)];
-        if (chunk.rank == me) round_hand += chunk.bytes;
-      }
-      hand = std::max(hand, round_hand);
-      for (const auto& piece : round.local) {
-        if (writer_of(piece) == me) out = std::max(out, piece.bytes);
-      }
-      for (const auto& step : round.steps) {
-        std::int64_t step_out = 0, step_in = 0;
-        for (const auto& piece : step) {
-          if (target_of(piece).rank == me) step_out += piece.bytes;
-          if (writer_of(piece) == me) step_in += piece.bytes;
-        }
-        out = std::max(out, step_out), in = std::max(in, step_in);
-      }
+    const auto need = dense_memory(plan_, job_.rank(), !where.empty());
+    if (where.empty()) {
+      // Not initialised: what is never used is never touched.
+      own_ = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(need.bytes()));
+      where = {own_.get(), static_cast<std::size_t>(need.bytes())};
     }
-    // Not initialised: what is never used is never touched.
-    const auto take = [](std::int64_t bytes) {
-      return std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(bytes));
-    };
-    buffer_ = take(hand);
-    packed_ = take(out);
-    arrived_ = take(in);
+    hand_ = where.data();
+    packed_ = hand_ + need.hand;
+    arrived_ = packed_ + need.out;
   }
 
   // A run that this rank completes in this round. Where it lies in the application's memory as it
@@ -253,7 +269,7 @@ class DenseWrite {
 
   void begin(const plan::Round& round) {
     in_hand_.clear();
-    auto* at = buffer_.get();
+    auto* at = hand_;
     for (const auto number : round.chunks) {
       const auto& chunk = plan_.exchange.chunks[static_cast<std::size_t>(number)];
       if (chunk.rank != job_.rank()) continue;
@@ -302,16 +318,16 @@ class DenseWrite {
     const auto& hand = in_hand_.at(piece.chunk);
     if (hand.bytes != hand.buffer) return;
     if (auto* out = destination_of(piece)) return fetch(piece, out);
-    fetch(piece, packed_.get());
-    place(piece, packed_.get());
+    fetch(piece, packed_);
+    place(piece, packed_);
   }
 
   void exchange(const std::vector<plan::Piece>& step) {
     std::vector<Group::Send> sends;
     std::vector<Group::Receive> receives;
     std::vector<std::pair<const plan::Piece*, const std::byte*>> to_place;
-    auto* packing = packed_.get();
-    auto* arriving = arrived_.get();
+    auto* packing = packed_;
+    auto* arriving = arrived_;
     for (const auto& piece : step) {
       const auto size = static_cast<std::size_t>(piece.bytes);
       if (target_of(piece).rank == job_.rank()) {
@@ -341,31 +357,14 @@ class DenseWrite {
 
   void write(int number, const std::byte* bytes) {
     const auto& chunk = plan_.exchange.chunks[static_cast<std::size_t>(number)];
-    const auto offset = plan_.offsets[static_cast<std::size_t>(chunk.source)];
-    std::span rest(bytes, static_cast<std::size_t>(chunk.bytes));
     // Before anything that may fail: the others wait for it.
     if (shared_) {
-      error_.guard([&] { shared_->write_at_all(offset, error_ ? rest.first(0) : rest); });
+      const auto offset = plan_.offsets[static_cast<std::size_t>(chunk.source)];
+      const std::span all(bytes, static_cast<std::size_t>(chunk.bytes));
+      error_.guard([&] { shared_->write_at_all(offset, error_ ? all.first(0) : all); });
     }
     if (error_) return;
-    const auto& run = plan_.runs[static_cast<std::size_t>(chunk.source)];
-    const auto& tensor = plan_.tensors[static_cast<std::size_t>(run.tensor)];
-    StoredSlice stored;
-    stored.box = run.box;
-    stored.file = file_number_;
-    stored.offset = offset;
-    stored.size = chunk.bytes;
-    for (auto at = stored.offset; !rest.empty();) {
-      const auto piece = rest.first(std::min<std::size_t>(cached_bytes, rest.size()));
-      stored.crc32c = crc32c(piece, stored.crc32c);
-      if (file_ && !datasets_) file_->write_at(at, piece);
-      at += static_cast<std::int64_t>(piece.size());
-      rest = rest.subspan(piece.size());
-    }
-    if (entries_.empty() || entries_.back().key != tensor.key) {
-      entries_.push_back({tensor.key, tensor.dtype, tensor.shape, false, {}, ""});
-    }
-    entries_.back().slices.push_back(std::move(stored));
+    write_run(plan_, number, bytes, file_number_, datasets_ ? nullptr : file_.get(), entries_);
   }
 
   const Job& job_;
@@ -373,7 +372,8 @@ class DenseWrite {
   const int file_number_;
   std::vector<const LocalTensor*> tensors_;           // of this rank; null where it has none
   std::vector<std::vector<const std::byte*>> bases_;  // of their slices; null: not one run of bytes
-  std::unique_ptr<std::byte[]> buffer_, packed_, arrived_;
+  std::unique_ptr<std::byte[]> own_;
+  std::byte *hand_ = nullptr, *packed_ = nullptr, *arrived_ = nullptr;  // in it, or in a pool
   std::map<int, Hand> in_hand_;  // by chunk: those of this round
   std::unique_ptr<io::File> file_;
   std::unique_ptr<SharedFile> shared_;     // instead, where ranks share files
@@ -385,9 +385,16 @@ class DenseWrite {
 }  // namespace
 
 std::vector<StoredTensor> write_dense(const Job& job, const State& state, const DensePlan& plan,
-                                      int file_number, const io::Path& path, bool make) {
+                                      int file_number, const commit::Transaction& save) {
   if (plan.bytes == 0) return {};
-  return DenseWrite(job, state, plan, file_number).run(path, make);
+  return DenseWrite(job, state, plan, file_number).run(save);
+}
+
+std::vector<CapturedRun> capture_dense(const Job& job, const State& state, const DensePlan& plan,
+                                       std::span<std::byte> where) {
+  if (plan.bytes == 0) return {};
+  std::byte none[1];  // a rank without runs needs no memory
+  return DenseWrite(job, state, plan, 0).capture(where.empty() ? std::span(none) : where);
 }
 
 }  // namespace cairn

@@ -136,7 +136,7 @@ class Forward {
         Stream stream(entries, limit);
         largest = std::max(largest, stream.largest);
         senders_.push_back({rank, std::move(entries), std::move(stream)});
-        senders_.back().file.emplace(*job_.files, save_);
+        senders_.back().file.emplace(*job_.files, save_, senders_.back().entries);
         senders_.back().checksums.resize(senders_.back().entries.size());
       }
       const auto at_once = static_cast<std::size_t>(job_.options.io_ranks.memory_bytes / limit);
@@ -172,7 +172,8 @@ class Forward {
 
   // The bytes of a piece: packed, or where they lie if they may stay there.
   std::span<const std::byte> fetch(const Piece& piece, std::byte* packing, bool may_stay) const {
-    const auto& [run, slice] = out_.bytes[piece.entry];
+    const auto& run = out_.bytes[piece.entry].run;
+    const auto* slice = out_.bytes[piece.entry].slice;
     const auto size = static_cast<std::size_t>(piece.bytes);
     if (!run.empty()) {
       const auto bytes = run.subspan(static_cast<std::size_t>(piece.offset), size);

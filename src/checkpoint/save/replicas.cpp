@@ -119,6 +119,74 @@ std::vector<Comparison> choose_comparisons(const std::vector<CoveredTensor>& hel
   return all;
 }
 
+std::vector<WatchOrder> choose_watches(const std::vector<CoveredTensor>& held,
+                                       const std::vector<CoveredTensor>& written,
+                                       ReplicaCheck check) {
+  std::vector<WatchOrder> all;
+  if (check == ReplicaCheck::none) return all;
+  std::int64_t ordinal = 0;
+  std::uint64_t number = 0;
+  for (const auto& tensor : check == ReplicaCheck::all ? written : held) {
+    for (const auto& slice : tensor.slices) {
+      if (slice.holders.size() < 2) continue;
+      const bool whole = check == ReplicaCheck::all || tensor.dtype == DType::string ||
+                         bytes_to_write(tensor, slice) <= small_replica_bytes;
+      const auto turns = whole ? -1 : ordinal++;
+      ++number;
+      std::uint64_t sum = 0;
+      for (std::size_t h = slice.holders.size(); h-- > 0;) {
+        const auto weight = h > 0 ? mixed_bits(number * 0x100000001b3u + h) | 1 : -sum;
+        sum += weight;
+        all.push_back({tensor.key, slice.holders[h], slice.box, turns, weight});
+      }
+    }
+  }
+  return all;
+}
+
+ReplicaWatch::ReplicaWatch(const State& state, const std::vector<Watch>& watches, int sample_of) {
+  for (const auto& watch : watches) {
+    const auto& tensor = state.tensors()[watch.tensor].second;
+    auto& one = all_.emplace_back(Watched{watch.tensor, watch.slice, watch.weight, {}});
+    const auto item = static_cast<std::int64_t>(dtype_size(tensor.dtype));
+    for (int turn = 0; turn < (watch.ordinal < 0 ? 1 : sample_of); ++turn) {
+      auto& part = one.parts.emplace_back();
+      if (tensor.strings) continue;
+      std::optional<Box> box = watch.box;
+      if (watch.ordinal >= 0) {
+        const auto bytes = static_cast<double>(watch.box.count() * item);
+        box = part_of(watch.box, bytes, {ReplicaCheck::sample, sample_of, turn}, watch.ordinal);
+      }
+      if (!box || box->empty()) continue;
+      const auto& slice = tensor.slices[static_cast<std::size_t>(watch.slice)];
+      part.box = *box;
+      part.bytes = box->count() * item;
+      part.run = run_at(box->relative_to(slice.box.start), slice.box.extent);
+      if (part.run) *part.run *= item;
+    }
+  }
+}
+
+std::uint64_t ReplicaWatch::look(const State& state, std::int64_t turn) {
+  std::uint64_t sum = 0;
+  for (const auto& one : all_) {
+    const auto& [key, tensor] = state.tensors()[one.tensor];
+    if (tensor.strings) {
+      sum += one.weight * bundle::encode_strings(string_values(key, tensor)).crc32c;
+      continue;
+    }
+    const auto& part = one.parts[static_cast<std::size_t>(turn) % one.parts.size()];
+    if (part.bytes == 0) continue;
+    const auto& slice = tensor.slices[static_cast<std::size_t>(one.slice)];
+    const auto* base = part.run ? slice.memory->contiguous() : nullptr;
+    const auto item = static_cast<std::int64_t>(dtype_size(tensor.dtype));
+    sum += one.weight *
+           (base ? crc32c(std::span(base + *part.run, static_cast<std::size_t>(part.bytes)))
+                 : checksum_of(slice, part.box, item, buffer_));
+  }
+  return sum;
+}
+
 std::vector<std::string> string_values(const std::string& key, const LocalTensor& tensor) {
   auto values = tensor.strings->get();
   if (static_cast<std::int64_t>(values.size()) != element_count(tensor.shape)) {

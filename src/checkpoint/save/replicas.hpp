@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,12 +37,24 @@ struct Comparison {
   std::vector<std::pair<Box, int>> stored;  ///< of which ranks the bytes of which boxes are stored
 };
 
+/// A slice that this rank and others hold. Weights of its holders add up to 0: so do, over all
+/// ranks, the checksums of all slices times these, if holders agree (and hardly ever else).
+struct Watch {
+  std::size_t tensor;     ///< index in the state
+  int slice;              ///< index of the slice; of no meaning for strings
+  Box box;
+  std::int64_t ordinal;   ///< among those of which each turn has a part; -1: compared at each turn
+  std::uint64_t weight;
+};
+
 struct ReplicaPlan {
   struct Mine {
     std::size_t tensor;  ///< index in the state
     int slice;           ///< index of the slice; of no meaning for strings
     Box box;
   };
+  std::int64_t turn = 0;        ///< that of rank 0
+  std::vector<Watch> watches;   ///< of this rank, for all turns
   bool any = false;             ///< whether any rank has something to compare
   std::vector<Mine> mine;       ///< in the order of `all`
   std::vector<Comparison> all;  ///< rank 0 only
@@ -52,6 +65,42 @@ struct ReplicaPlan {
 std::vector<Comparison> choose_comparisons(const std::vector<CoveredTensor>& held,
                                            const std::vector<CoveredTensor>& written,
                                            const Writers& writers, const ReplicaTurn&);
+
+/// Rank 0, from the same: what each rank watches.
+struct WatchOrder {
+  std::string key;
+  HeldSlice::Holder holder;
+  Box box;
+  std::int64_t ordinal;
+  std::uint64_t weight;
+};
+std::vector<WatchOrder> choose_watches(const std::vector<CoveredTensor>& held,
+                                       const std::vector<CoveredTensor>& written, ReplicaCheck);
+
+/// What a rank compares at one save after the other as long as the slices stay the same. Made once;
+/// then each look allocates nothing for slices that are one run of bytes, and are no strings.
+class ReplicaWatch {
+ public:
+  ReplicaWatch() = default;
+  ReplicaWatch(const State&, const std::vector<Watch>&, int sample_of);
+  /// Local. This rank's part of a sum that is 0 over all ranks where replicas agree.
+  std::uint64_t look(const State&, std::int64_t turn);
+
+ private:
+  struct Part {
+    Box box;                              // empty of elements: none at this turn
+    std::optional<std::int64_t> run;      // its first byte in the slice, if it is one run
+    std::int64_t bytes = 0;
+  };
+  struct Watched {
+    std::size_t tensor;
+    int slice;
+    std::uint64_t weight;
+    std::vector<Part> parts;  // by turn; one: of each turn
+  };
+  std::vector<Watched> all_;
+  std::vector<std::byte> buffer_;
+};
 
 /// String tensors as they are stored, by index in the state.
 using StringStore = std::map<std::size_t, bundle::EncodedStrings>;

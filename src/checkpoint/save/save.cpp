@@ -12,11 +12,12 @@
 #include "checkpoint/directory/retention.hpp"
 #include "checkpoint/objects.hpp"
 #include "checkpoint/resolve.hpp"
-#include "checkpoint/save/hdf5_file.hpp"
+#include "checkpoint/save/save_plan.hpp"
 #include "checkpoint/save/savers.hpp"
 #include "checkpoint/series.hpp"
 #include "checkpoint/tools/hdf5_reader.hpp"
 #include "commit/names.hpp"
+#include "commit/recycled.hpp"
 #include "group/collectives.hpp"
 
 namespace cairn {
@@ -47,21 +48,32 @@ void Series::require_writable(const char* what) const {
               "Make it without ManagerOptions::read_only.");
 }
 
-void Series::require_not_pinned(std::int64_t step) const {
-  const auto* there = find(step);
+void Series::require_not_pinned(const CatalogEntry* there) const {
   const bool sound = there && (there->damage.empty() || there->unreadable);
   if (!sound || !is_pinned(*job.files, job.directory, job.naming, *there)) return;
   throw Error(Code::already_exists,
-              cat("step ", step, " in ", job.directory.string(), " is pinned"),
+              cat("step ", there->step, " in ", job.directory.string(), " is pinned"),
               "a pinned checkpoint is not replaced", "Unpin it, or save another step.")
-      .at(job.prefix(step).string());
+      .at(job.prefix(there->step).string());
+}
+
+void Series::require_free(std::int64_t step, std::int64_t bytes) const {
+  constexpr std::int64_t slack_bytes = std::int64_t{4} << 20;  // index, records, metadata
+  const auto free = job.files->free_bytes(job.directory);
+  if (free >= bytes + slack_bytes) return;
+  throw Error(Code::no_space,
+              cat("step ", step, " needs ", bytes_text(static_cast<double>(bytes)), " in ",
+                  job.directory.string(), ", where ", bytes_text(static_cast<double>(free)),
+                  " are free"),
+              "nothing was written", "Free space, or keep fewer checkpoints (max_to_keep).")
+      .at(job.directory.string());
 }
 
 // Rank 0: whether this step may be saved, and under which number of files.
 commit::Transaction Series::new_transaction(std::int64_t step, const FileLayout& layout) {
   const auto& options = job.options;
   const auto* there = find(step);
-  require_not_pinned(step);
+  require_not_pinned(there);
   const bool hdf5 = options.format == Format::hdf5;
   const auto one_file = hdf5_path(job.prefix(step));
   if (hdf5 && job.files->status(one_file) && !is_own_hdf5(*job.files, one_file)) {
@@ -79,16 +91,13 @@ commit::Transaction Series::new_transaction(std::int64_t step, const FileLayout&
                 "Save another step, use another directory, or set ManagerOptions::overwrite.")
         .at(job.prefix(step).string());
   }
-  constexpr std::int64_t slack_bytes = std::int64_t{4} << 20;  // index, records, metadata
-  const auto free = job.files->free_bytes(job.directory);
-  if (free < layout.total_bytes + slack_bytes) {
-    throw Error(
-        Code::no_space,
-        cat("step ", step, " needs ", bytes_text(static_cast<double>(layout.total_bytes)), " in ",
-            job.directory.string(), ", where ", bytes_text(static_cast<double>(free)), " are free"),
-        "nothing was written", "Free space, or keep fewer checkpoints (max_to_keep).")
-        .at(job.directory.string());
-  }
+  if (queue) queue->drain();  // a tidying may still be filling what is looked at here
+  const auto recycled =
+      job.recycles()
+          ? commit::trim_recycled(*job.files, job.directory, job.naming, layout.data_files)
+          : 0;
+  recycled_bytes = -1;
+  require_free(step, layout.total_bytes - recycled);
   commit::Transaction save{job.directory,         job.naming,        step, commit::new_uuid(),
                            layout.data_files + 1, !job.atomic_rename};
   save.hdf5 = hdf5;
@@ -130,7 +139,7 @@ void Series::stand_for_origin(CheckpointMeta& meta) const {
 }
 
 // Collective.
-Series::Prepared Series::prepare(std::int64_t step, const FileLayout& layout) {
+Prepared Series::prepare(std::int64_t step, const FileLayout& layout) {
   const auto message = from_root(*job.group, [&] {
     const auto save = new_transaction(step, layout);
     for (const auto& entry : catalog) last_sequence = std::max(last_sequence, entry.sequence);
@@ -139,20 +148,30 @@ Series::Prepared Series::prepare(std::int64_t step, const FileLayout& layout) {
         .put(save.uuid)
         .put(save.num_files)
         .put(sequence)
-        .put(head)
+        .put(flights.empty() ? head : flights.back()->sequence)
         .put(now_seconds())
         .take();
   });
   WireReader reader(message);
+  auto uuid = reader.get<std::string>();
+  const auto num_files = reader.get<int>();
+  const auto sequence = reader.get<std::int64_t>();
+  const auto parent = reader.get<std::int64_t>();
+  return prepared_of(step, std::move(uuid), num_files, sequence, parent, reader.get<double>());
+}
+
+Prepared Series::prepared_of(std::int64_t step, std::string uuid, int num_files,
+                             std::int64_t sequence, std::int64_t parent, double time) const {
   Prepared prepared;
-  prepared.save = {job.directory, job.naming, step, reader.get<std::string>(), 0};
-  prepared.save.num_files = reader.get<int>();
+  prepared.save = {job.directory, job.naming, step, std::move(uuid), num_files};
   prepared.save.direct = !job.atomic_rename;
   prepared.save.hdf5 = job.options.format == Format::hdf5;
+  prepared.save.recycle = job.recycles();
+  prepared.save.direct_io = job.options.direct_io;
   prepared.meta.step = step;
-  prepared.meta.sequence = reader.get<std::int64_t>();
-  prepared.meta.parent = reader.get<std::int64_t>();
-  prepared.meta.wall_time_seconds = reader.get<double>();
+  prepared.meta.sequence = sequence;
+  prepared.meta.parent = parent;
+  prepared.meta.wall_time_seconds = time;
   prepared.meta.version = CAIRN_VERSION;
   prepared.meta.ranks = job.group->size();
   prepared.meta.policy = policy;
@@ -176,7 +195,7 @@ bool Series::withdraw(const commit::Transaction& save, bool committed) {
   return done != 0;
 }
 
-// Rank 0, step 7. The checkpoint counts already: what fails here is said, not thrown.
+// Rank 0, when the checkpoint counts.
 void Series::after_commit(const Prepared& prepared, bool volatile_commit) {
   std::erase_if(catalog, [&](const auto& entry) { return entry.step == prepared.save.step; });
   CatalogEntry entry;
@@ -196,16 +215,20 @@ void Series::after_commit(const Prepared& prepared, bool volatile_commit) {
   restored_step.reset();
   unwithdrawn.reset();
   head = prepared.meta.sequence;
+}
+
+// Rank 0, step 7; any thread. The checkpoint counts already: what fails here is said, not thrown.
+void Series::tell_state_file(std::int64_t step, const std::vector<CatalogEntry>& entries) const {
   try {
-    write_state_file(catalog);
+    write_state_file(entries);
   } catch (const Error& error) {
     log(LogLevel::warning,
-        cat("step ", prepared.save.step, " is saved, but the state file is not: ", error.what()));
+        cat("step ", step, " is saved, but the state file is not: ", error.what()));
   }
 }
 
-// Rank 0, step 8.
-void Series::collect(const commit::Transaction& save) {
+// Rank 0, step 8; any thread.
+void Series::tidy(const commit::Transaction& save, std::vector<CatalogEntry>& entries) const {
   try {
     // A foreign PREFIX.h5 beside a bundle is none of our business.
     const bool other_format = save.hdf5 || is_own_hdf5(*job.files, hdf5_path(save.prefix()));
@@ -214,8 +237,8 @@ void Series::collect(const commit::Transaction& save) {
     log(LogLevel::warning, cat("while tidying up after a save: ", error.what()));
   }
   try {
-    apply_retention(*job.files, job.directory, job.naming, catalog, job.options.max_to_keep,
-                    job.options.keep);
+    apply_retention(*job.files, job.directory, job.naming, entries, job.options.max_to_keep,
+                    job.options.keep, job.recycles());
   } catch (const Error& error) {
     log(LogLevel::warning, cat("while removing old checkpoints: ", error.what()));
   }
@@ -227,32 +250,95 @@ void Series::call_before_save(std::int64_t step) const {
   }
 }
 
-std::string Series::save(std::int64_t step, const State& given, const SaveOptions& options) {
-  Group& group = *job.group;
-  require_writable("save");
-  require_same(group, "the step", cat(step));
-  require_same(group, "the metric", metric_text(options.metric));
-  if (step < 0) {
-    throw Error(Code::invalid_argument, cat("step ", step, " is negative"), "",
-                "Steps are numbered from 0.");
-  }
-  const auto resolved = resolve(group, given);
-  const State& state = resolved ? *resolved : given;
+// Collective.
+void Series::require_step(std::int64_t step, const SaveOptions& options) const {
+  require_same(*job.group, "the step", cat(step));
+  require_same(*job.group, "the metric", metric_text(options.metric));
+  if (step >= 0) return;
+  throw Error(Code::invalid_argument, cat("step ", step, " is negative"), "",
+              "Steps are numbered from 0.");
+}
+
+std::optional<CatalogEntry> Series::copy_of(std::int64_t step) const {
+  const auto* there = find(step);
+  return there ? std::optional(*there) : std::nullopt;
+}
+
+ReplicaTurn Series::turn() const {
   const auto& replicas = job.options.replicas;
   const auto check = replicas_suspect && replicas.check == ReplicaCheck::sample ? ReplicaCheck::all
                                                                                 : replicas.check;
-  auto covered = cover(job, state, {check, replicas.sample_of, replica_turn});
-  const bool hdf5 = job.options.format == Format::hdf5;
-  LocalShards local;
-  Gathered gathered;
-  if (hdf5) {
-    gathered = gather_for_hdf5(job, state, covered.tasks, covered.dense, local.strings);
+  return {check, replicas.sample_of, replica_turn};
+}
+
+// Collective.
+void Series::compare(const State& state, const ReplicaPlan& plan,
+                     const std::vector<std::uint32_t>& checksums, const Prepared& prepared) {
+  replicas_suspect = job.options.replicas.divergence_is_error;
+  compare_replicas(job, state, plan, checksums, prepared.save.prefix().string());
+  replicas_suspect = false;
+}
+
+// Rank 0, steps 4 to 6; any thread. `there` is what the catalog has of this step.
+void Series::publish(const Prepared& prepared, const FileLayout& layout,
+                     std::vector<StoredTensor> tensors,
+                     const std::optional<CatalogEntry>& there) const {
+  Sealed sealed;
+  std::vector<commit::Patch> patches;
+  if (prepared.save.hdf5) {
+    patches = seal_hdf5(*job.files, prepared.save, tensors);
   } else {
-    local = together(group, [&] { return shard(job, state, covered.tasks); });
+    sealed = seal_index(std::move(tensors), prepared.meta, layout.data_files,
+                        prepared.save.num_files);
   }
-  auto dense =
-      plan_dense(std::move(covered.dense), group.size(), job.options.chunk_bytes, job.served_by);
-  auto layout = hdf5 ? lay_out_hdf5(job, gathered.small, dense) : lay_out(job, local, dense);
+  ownership->check();
+  // It may have been pinned meanwhile; nobody pins or unpins while it is replaced.
+  std::optional<PinLock> pins;
+  if (there) {
+    pins = PinLock::take(*job.files, job.directory, job.options.owner_wait_seconds);
+    require_not_pinned(&*there);
+  }
+  if (prepared.save.hdf5) {
+    commit::publish_hdf5(*job.files, prepared.save, patches);
+  } else {
+    commit::publish(*job.files, prepared.save, sealed.index, sealed.own_files);
+  }
+}
+
+// Collective, after all ranks have failed alike: nothing of the save stays, if that can be.
+void Series::give_up(const Error& error, const commit::Transaction& save, bool committed) {
+  // Whoever owns the directory now may have completed this save: busy removes nothing.
+  if (error.code() == Code::communication || error.code() == Code::durability_unknown ||
+      error.code() == Code::busy || withdraw(save, committed)) {
+    throw Error(error);
+  }
+  throw Error(error.code(), error.problem(), error.reason(),
+              cat(error.way_out(), error.way_out().empty() ? "" : " ",
+                  "The failed save could not be removed either: until another save commits, a "
+                  "restart may still complete it."))
+      .at(error.path())
+      .of_tensor(error.tensor())
+      .on_rank(error.rank());
+}
+
+std::string Series::save(std::int64_t step, const State& given, const SaveOptions& options) {
+  Group& group = *job.group;
+  require_writable("save");
+  settle();
+  throw_earlier_failure();
+  PlanSum sum;
+  const bool again = reuse_plan(step, given, options, false, sum);
+  std::optional<State> resolved;
+  if (!again) {
+    require_step(step, options);
+    resolved = resolve(group, given);
+  }
+  const State& state = resolved ? *resolved : given;
+  const auto plan = again ? cached->plan : new_plan(given, state);
+  auto& [replicas, local, gathered, dense, all_layout, captured] = *plan;
+  auto layout = all_layout;
+  const bool compares = replicas.any && !again;  // a plan is used again where replicas agree
+  const bool hdf5 = job.options.format == Format::hdf5;
   auto prepared = prepare(step, layout);
   prepared.meta.metric = options.metric;
   if (origin) stand_for_origin(prepared.meta);
@@ -261,8 +347,7 @@ std::string Series::save(std::int64_t step, const State& given, const SaveOption
     std::vector<commit::Patch> structure;  // rank 0
     auto others = hdf5 ? make_hdf5(job, prepared.save, prepared.meta, gathered, dense, structure)
                        : run_savers(job, state, prepared.save, layout, prepared.meta);
-    const auto dense_path = dense.bytes > 0 ? prepared.save.part(layout.dense_file) : io::Path();
-    auto runs = write_dense(job, state, dense, layout.dense_file, dense_path, !hdf5);
+    auto runs = write_dense(job, state, dense, layout.dense_file, prepared.save);
     if (job.writes_datasets() && dense.bytes > 0) {
       together(group, [&] {
         if (job.root()) put_back_structure(*job.files, prepared.save, structure);
@@ -282,67 +367,38 @@ std::string Series::save(std::int64_t step, const State& given, const SaveOption
       if (!forwards && !job.shares_files()) {
         entries = write_shards(job, state, local, layout, prepared.save);
       }
+      if (!compares) {
+        finish();
+        return std::vector<std::uint32_t>();
+      }
       // What was written for others says nothing of this rank's own replicas.
       static const std::vector<StoredTensor> none;
-      auto own =
-          replica_checksums(state, covered.replicas, local.strings, forwards ? none : entries);
-      if (!covered.replicas.any) finish();
-      return own;
+      return replica_checksums(state, replicas, local.strings, forwards ? none : entries);
     });
-    if (covered.replicas.any) {
-      replicas_suspect = replicas.divergence_is_error;
-      compare_replicas(job, state, covered.replicas, checksums, prepared.save.prefix().string());
-      replicas_suspect = false;
+    if (compares) {
+      compare(state, replicas, checksums, prepared);
       together(group, finish);
     }
     ++replica_turn;
     auto tensors = merge_entries(group, std::move(entries));
     together(group, [&] {
       if (!job.root()) return;
-      Sealed sealed;
-      std::vector<commit::Patch> patches;
-      if (hdf5) {
-        patches = seal_hdf5(*job.files, prepared.save, tensors);
-      } else {
-        sealed = seal_index(std::move(tensors), prepared.meta, layout.data_files,
-                            prepared.save.num_files);
-      }
-      ownership->check();
-      // It may have been pinned meanwhile; nobody pins or unpins while it is replaced.
-      std::optional<PinLock> pins;
-      if (find(step)) {
-        pins = PinLock::take(*job.files, job.directory, job.options.owner_wait_seconds);
-        require_not_pinned(step);
-      }
       try {
-        if (hdf5) {
-          commit::publish_hdf5(*job.files, prepared.save, patches);
-        } else {
-          commit::publish(*job.files, prepared.save, sealed.index, sealed.own_files);
-        }
+        publish(prepared, layout, std::move(tensors), copy_of(step));
         committed = true;
       } catch (const Error& error) {
         committed = error.code() == Code::durability_unknown;
         if (committed) after_commit(prepared, true);
+        if (committed) tell_state_file(step, catalog);
         throw;
       }
       after_commit(prepared, false);
+      tell_state_file(step, catalog);
     });
   } catch (const Error& error) {
-    // Whoever owns the directory now may have completed this save: busy removes nothing.
-    if (error.code() == Code::communication || error.code() == Code::durability_unknown ||
-        error.code() == Code::busy || withdraw(prepared.save, committed)) {
-      throw;
-    }
-    throw Error(error.code(), error.problem(), error.reason(),
-                cat(error.way_out(), error.way_out().empty() ? "" : " ",
-                    "The failed save could not be removed either: until another save commits, a "
-                    "restart may still complete it."))
-        .at(error.path())
-        .of_tensor(error.tensor())
-        .on_rank(error.rank());
+    give_up(error, prepared.save, committed);
   }
-  if (job.root()) collect(prepared.save);
+  if (job.root()) tidy(prepared.save, catalog);
   return prepared.save.prefix().string();
 }
 

@@ -1,10 +1,12 @@
 #pragma once
 /// Shards on their way into data files, on the rank that has them or on an io rank.
-#include <memory>
+#include <atomic>
+#include <map>
 #include <span>
 #include <vector>
 
 #include "checkpoint/save/save_steps.hpp"
+#include "commit/recycled.hpp"
 
 namespace cairn {
 
@@ -14,6 +16,7 @@ struct Outgoing {
   struct Bytes {
     std::span<const std::byte> run;
     const LocalSlice* slice = nullptr;
+    std::size_t tensor = 0, slice_index = 0;  ///< where in the state that is
   };
   /// One slice each, with box, file and size; the checksum is set for strings only.
   std::vector<StoredTensor> entries;
@@ -32,12 +35,15 @@ std::int64_t entry_begin(std::int64_t end_of_last, std::int64_t bytes);
 /// Writes data files into the temp directory, one after the other; each is synced when it is full.
 class ShardFiles {
  public:
-  ShardFiles(io::FileSystem& files, const commit::Transaction& save)
-      : files_(&files), save_(&save) {}
+  /// With the entries that are to be written, no file takes more space than it needs.
+  ShardFiles(io::FileSystem& files, const commit::Transaction& save,
+             const std::vector<StoredTensor>& entries = {});
 
   /// Opens the entry's file if it is not open, and sets the offset.
   void begin(StoredTensor& entry);
-  void append(std::span<const std::byte> bytes);
+  /// If the bytes stay as they are until the file is finished, they are written behind the caller's
+  /// back, and those on page boundaries from where they are.
+  void append(std::span<const std::byte> bytes, bool stay = false);
   /// Sets the checksum, but of strings, which have one of another kind. Returns that of the bytes.
   std::uint32_t end(StoredTensor& entry) const;
   void finish();
@@ -45,13 +51,15 @@ class ShardFiles {
  private:
   io::FileSystem* files_;
   const commit::Transaction* save_;
-  std::unique_ptr<io::File> file_;
+  std::map<int, std::int64_t> sizes_;  // of the files, if they are known
+  commit::PartFile file_;
   int number_ = -1;
   std::int64_t end_ = 0;
   std::uint32_t crc_ = 0;
 };
 
-/// Local. Writes all of it, and completes the entries.
-void write_files(io::FileSystem&, const commit::Transaction&, Outgoing&);
+/// Local. Writes all of it, and completes the entries; or stops half-way when `cancelled` is set.
+void write_files(io::FileSystem&, const commit::Transaction&, Outgoing&,
+                 const std::atomic<bool>* cancelled = nullptr);
 
 }  // namespace cairn

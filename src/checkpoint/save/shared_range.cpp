@@ -23,7 +23,8 @@ SharedRange::SharedRange(Outgoing out, std::int64_t limit)
 void SharedRange::cut(std::size_t e, std::int64_t limit) {
   const auto& entry = out_.entries[e];
   const auto& stored = entry.slices.front();
-  const auto& [run, slice] = out_.bytes[e];
+  const auto& run = out_.bytes[e].run;
+  const auto* slice = out_.bytes[e].slice;
   if (!run.empty()) {
     for (std::int64_t at = 0; at < stored.size; at += limit) {
       append({e, {}, at, std::min(limit, stored.size - at)}, limit);
@@ -70,7 +71,8 @@ SharedRange::Bytes SharedRange::fill(std::size_t number) {
   std::int64_t filled = 0;
   for (auto p = frame.first; p < frame.end; ++p) {
     const auto& piece = pieces_[p];
-    const auto& [run, slice] = out_.bytes[piece.entry];
+    const auto& run = out_.bytes[piece.entry].run;
+    const auto* slice = out_.bytes[piece.entry].slice;
     const auto at = out_.entries[piece.entry].slices.front().offset + piece.offset - offset;
     std::memset(buffer_.get() + filled, 0, static_cast<std::size_t>(at - filled));
     const std::span packed(buffer_.get() + at, static_cast<std::size_t>(piece.bytes));

@@ -1,5 +1,7 @@
 // Write: a shard becomes a data file; each slice is contiguous in it and has its checksum.
 #include <algorithm>
+#include <array>
+#include <limits>
 
 #include "base/checksum.hpp"
 #include "cairn/error.hpp"
@@ -39,6 +41,8 @@ Outgoing outgoing(const State& state, const LocalShards& local, int first_file, 
         stored.file = one_file ? first_file : first_file + static_cast<int>(i);
         stored.size = tensor.bytes;
         Outgoing::Bytes bytes;
+        bytes.tensor = tensor.owner;
+        bytes.slice_index = tensor.owner_slice;
         if (source.strings) {
           const auto& encoded = local.strings.at(tensor.owner);
           bytes.run = std::as_bytes(std::span(encoded.bytes));
@@ -68,23 +72,45 @@ Outgoing outgoing(const State& state, const LocalShards& local, int first_file, 
   return out;
 }
 
+ShardFiles::ShardFiles(io::FileSystem& files, const commit::Transaction& save,
+                       const std::vector<StoredTensor>& entries)
+    : files_(&files), save_(&save) {
+  for (const auto& entry : entries) {
+    const auto& slice = entry.slices.front();
+    auto& size = sizes_[slice.file];
+    size = entry_begin(size, slice.size) + slice.size;
+  }
+}
+
 void ShardFiles::begin(StoredTensor& entry) {
   auto& slice = entry.slices.front();
   if (slice.file != number_) {
     finish();
-    file_ = files_->create(save_->part(slice.file));
+    const auto size = sizes_.find(slice.file);
+    file_ = commit::make_part(
+        *files_, *save_, slice.file,
+        size == sizes_.end() ? std::numeric_limits<std::int64_t>::max() : size->second);
     number_ = slice.file;
     end_ = 0;
   }
   crc_ = 0;
-  slice.offset = end_ = entry_begin(end_, slice.size);
+  slice.offset = entry_begin(end_, slice.size);
+  // Whatever was there; and what is written stays in a row.
+  static constexpr std::array<std::byte, page_bytes> zeros = {};
+  const auto gap = std::span(zeros).first(static_cast<std::size_t>(slice.offset - end_));
+  if (!gap.empty()) file_.file->write_at(end_, gap);
+  end_ = slice.offset;
 }
 
-void ShardFiles::append(std::span<const std::byte> bytes) {
+void ShardFiles::append(std::span<const std::byte> bytes, bool stay) {
   while (!bytes.empty()) {
     const auto piece = bytes.first(std::min<std::size_t>(cached_bytes, bytes.size()));
     crc_ = crc32c(piece, crc_);
-    file_->write_at(end_, piece);
+    if (stay) {
+      file_.file->write_behind(end_, piece);
+    } else {
+      file_.file->write_at(end_, piece);
+    }
     end_ += static_cast<std::int64_t>(piece.size());
     bytes = bytes.subspan(piece.size());
   }
@@ -96,21 +122,25 @@ std::uint32_t ShardFiles::end(StoredTensor& entry) const {
 }
 
 void ShardFiles::finish() {
-  if (!file_) return;
-  file_->sync();
-  file_->close();
-  file_.reset();
+  if (!file_.file) return;
+  if (file_.recycled && file_.file->size() != end_) file_.file->resize(end_);
+  file_.file->sync();
+  file_.file->close();
+  file_ = {};
 }
 
-void write_files(io::FileSystem& files, const commit::Transaction& save, Outgoing& out) {
-  ShardFiles file(files, save);
+void write_files(io::FileSystem& files, const commit::Transaction& save, Outgoing& out,
+                 const std::atomic<bool>* cancelled) {
+  ShardFiles file(files, save, out.entries);
   std::vector<std::byte> buffer;
   for (std::size_t i = 0; i < out.entries.size(); ++i) {
+    if (cancelled && *cancelled) return;
     auto& entry = out.entries[i];
-    const auto& [run, slice] = out.bytes[i];
+    const auto& run = out.bytes[i].run;
+    const auto* slice = out.bytes[i].slice;
     file.begin(entry);
     if (!run.empty()) {
-      file.append(run);
+      file.append(run, true);
     } else if (slice) {
       const auto part = entry.slices.front().box.relative_to(slice->box.start);
       const auto item = static_cast<std::int64_t>(dtype_size(entry.dtype));

@@ -1,0 +1,23 @@
+#pragma once
+/// While a manager lives, its directory may hold files for the next save to overwrite.
+#include "checkpoint/job.hpp"
+#include "commit/recycled.hpp"
+
+namespace cairn {
+
+/// Of rank 0, which owns the directory.
+class Recycling {
+ public:
+  explicit Recycling(const Job& job)
+      : files_(job.files), directory_(job.directory), naming_(job.naming) {}
+  Recycling(const Recycling&) = delete;
+  Recycling& operator=(const Recycling&) = delete;
+  ~Recycling() { commit::clear_recycled(*files_, directory_, naming_); }
+
+ private:
+  std::shared_ptr<io::FileSystem> files_;
+  io::Path directory_;
+  commit::Naming naming_;
+};
+
+}  // namespace cairn

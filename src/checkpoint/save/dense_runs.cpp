@@ -1,0 +1,118 @@
+// What a rank does with the runs of dense tensors that are whole in its memory.
+#include "checkpoint/save/dense_runs.hpp"
+
+#include <algorithm>
+
+#include "base/checksum.hpp"
+#include "cairn/error.hpp"
+#include "commit/recycled.hpp"
+#include "model/runs.hpp"
+
+namespace cairn {
+namespace {
+
+// Whoever comes first makes the file.
+std::unique_ptr<io::File> make_or_open(io::FileSystem& files, const DensePlan& plan, int number,
+                                       const commit::Transaction& save) {
+  if (!save.hdf5) try {
+      return make_dense_file(files, plan, number, save);
+    } catch (const Error& error) {
+      if (error.code() != Code::already_exists) throw;
+    }
+  auto file = files.open_write(save.part(number));
+  file->stream(save.direct_io);
+  return file;
+}
+
+}  // namespace
+
+DenseMemory dense_memory(const DensePlan& plan, int rank, bool keeps_all) {
+  DenseMemory most;
+  const auto writer_of = [&](const plan::Piece& piece) {
+    return plan.exchange.chunks[static_cast<std::size_t>(piece.chunk)].rank;
+  };
+  const auto brings = [&](const plan::Piece& piece) {
+    return plan.slices[static_cast<std::size_t>(piece.target)].rank == rank;
+  };
+  for (const auto& round : plan.exchange.rounds) {
+    std::int64_t hand = 0;
+    for (const auto number : round.chunks) {
+      const auto& chunk = plan.exchange.chunks[static_cast<std::size_t>(number)];
+      if (chunk.rank == rank) hand += chunk.bytes;
+    }
+    most.hand = keeps_all ? most.hand + hand : std::max(most.hand, hand);
+    for (const auto& piece : round.local) {
+      if (writer_of(piece) == rank) most.out = std::max(most.out, piece.bytes);
+    }
+    for (const auto& step : round.steps) {
+      std::int64_t out = 0, in = 0;
+      for (const auto& piece : step) {
+        if (brings(piece)) out += piece.bytes;
+        if (writer_of(piece) == rank) in += piece.bytes;
+      }
+      most.out = std::max(most.out, out), most.in = std::max(most.in, in);
+    }
+  }
+  return most;
+}
+
+void write_run(const DensePlan& plan, int number, const std::byte* bytes, int file_number,
+               io::File* file, std::vector<StoredTensor>& entries) {
+  const auto& chunk = plan.exchange.chunks[static_cast<std::size_t>(number)];
+  const auto& run = plan.runs[static_cast<std::size_t>(chunk.source)];
+  const auto& tensor = plan.tensors[static_cast<std::size_t>(run.tensor)];
+  std::span rest(bytes, static_cast<std::size_t>(chunk.bytes));
+  StoredSlice stored;
+  stored.box = run.box;
+  stored.file = file_number;
+  stored.offset = plan.offsets[static_cast<std::size_t>(chunk.source)];
+  stored.size = chunk.bytes;
+  for (auto at = stored.offset; !rest.empty();) {
+    const auto piece = rest.first(std::min<std::size_t>(cached_bytes, rest.size()));
+    stored.crc32c = crc32c(piece, stored.crc32c);
+    if (file) file->write_at(at, piece);
+    at += static_cast<std::int64_t>(piece.size());
+    rest = rest.subspan(piece.size());
+  }
+  if (entries.empty() || entries.back().key != tensor.key) {
+    entries.push_back({tensor.key, tensor.dtype, tensor.shape, false, {}, ""});
+  }
+  entries.back().slices.push_back(std::move(stored));
+}
+
+std::int64_t capture_bytes(const DensePlan& plan, int rank) {
+  return dense_memory(plan, rank, true).bytes();
+}
+
+std::vector<StoredTensor> write_runs(io::FileSystem& files, const DensePlan& plan,
+                                     const std::vector<CapturedRun>& runs, int file_number,
+                                     const commit::Transaction& save) {
+  std::vector<StoredTensor> entries;
+  if (runs.empty()) return entries;
+  const auto file = make_or_open(files, plan, file_number, save);
+  for (const auto& [chunk, bytes] : runs) {
+    write_run(plan, chunk, bytes, file_number, file.get(), entries);
+  }
+  file->sync();
+  file->close();
+  return entries;
+}
+
+
+std::unique_ptr<io::File> make_dense_file(io::FileSystem& files, const DensePlan& plan, int number,
+                                          const commit::Transaction& save) {
+  auto part = commit::make_part(files, save, number, plan.bytes);
+  if (!part.recycled) return std::move(part.file);
+  part.file->resize(plan.bytes);
+  std::int64_t end = 0;
+  for (std::size_t t = 0; t < plan.tensors.size(); ++t) {
+    const auto begin = plan.begins[t];
+    const std::string gap(static_cast<std::size_t>(begin - end), '\0');
+    if (!gap.empty()) part.file->write_at(end, std::as_bytes(std::span(gap)));
+    const auto& [key, dtype, shape, parts] = plan.tensors[t];
+    end = begin + element_count(shape) * static_cast<std::int64_t>(dtype_size(dtype));
+  }
+  return std::move(part.file);
+}
+
+}  // namespace cairn

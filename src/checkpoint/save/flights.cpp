@@ -1,0 +1,245 @@
+// A save that goes on behind the application's back. What ranks do together (plan, exchange,
+// verdicts) happens in the caller's calls; what a rank does alone (write, sync, record; publish, on
+// rank 0) happens in its queue. A save in flight moves on when all ranks' tasks are done and a
+// collective call finds that out:
+//
+//   save_async    capture, then in the queue: write, record                     writing
+//   advance       verdict, merge; then in rank 0's queue: index, commit         publishing
+//   advance       verdict; then in rank 0's queue: state file, retention        committed
+//
+// From the end of the first tasks on a restart completes the save without any of these calls.
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "cairn/log.hpp"
+#include "checkpoint/directory/recovery.hpp"
+#include "checkpoint/series.hpp"
+#include "commit/recycled.hpp"
+#include "group/collectives.hpp"
+
+namespace cairn {
+namespace {
+
+// Passes on what may not be told as an Error.
+std::optional<Error> error_of(const std::exception_ptr& failure) {
+  if (!failure) return std::nullopt;
+  try {
+    std::rethrow_exception(failure);
+  } catch (...) {
+    return error_in_flight();
+  }
+}
+
+}  // namespace
+
+// Not collective: what is in flight stays so, for a restart to complete.
+Series::~Series() {
+  if (queue) queue->drain();
+}
+
+void Series::begin_task(Flight& flight, void (Series::*task)(Flight&) const) {
+  if (!queue) queue = job.options.async.queue ? job.options.async.queue : thread_queue();
+  flight.task = task;
+  flight.handle->idle = false;
+  // No more than a std::function holds without an allocation.
+  queue->run([this, &flight] {
+    const auto handle = flight.handle;
+    try {
+      (this->*flight.task)(flight);
+    } catch (...) {
+      flight.failure = std::current_exception();
+    }
+    handle->end_of_writing();
+    handle->idle = true;
+    handle->idle.notify_all();
+  });
+}
+
+// Names what ranks have agreed on by numbers.
+void Series::name(Flight& flight) const {
+  auto& prepared = flight.prepared;
+  prepared = prepared_of(flight.step, commit::uuid_text({flight.uuid_high, flight.uuid_low}),
+                         flight.layout.data_files + 1, flight.sequence, flight.parent,
+                         flight.time);
+  prepared.meta.metric = flight.metric;
+  prepared.save.recycle = flight.recycled_bytes >= 0;
+  {
+    const std::lock_guard guard(flight.handle->mutex);
+    flight.handle->prefix = prepared.save.prefix().string();
+  }
+  flight.begun = true;
+}
+
+// Makes way for a save for which nothing has been made yet.
+void Series::join(Flight& flight) const {
+  auto& prepared = flight.prepared;
+  if (job.root()) {
+    require_free(flight.step,
+                 flight.layout.total_bytes - std::max<std::int64_t>(flight.recycled_bytes, 0));
+    ownership->check();
+    // Raised for what may follow, too: what is withdrawn must not be others' files.
+    const auto count = prepared.save.num_files;
+    commit::avoid_counts_in_use(*job.files, prepared.save);
+    if (prepared.save.num_files != count) {
+      throw Error(Code::already_exists,
+                  cat("data files of step ", flight.step, " are in ", job.directory.string()),
+                  "no checkpoint refers to them, and Cairn did not write them",
+                  "Move them away, or save another step.")
+          .at(prepared.save.prefix().string());
+    }
+  }
+  if (job.root() || flight.layout.writer >= 0) commit::join(*job.files, prepared.save);
+}
+
+// This rank's bytes, then its record.
+void Series::write_captured(Flight& flight) const {
+  if (!flight.begun) {
+    name(flight);
+    join(flight);
+  }
+  const auto& [save, meta] = flight.prepared;
+  const auto& plan = *flight.plan;
+  auto entries = std::move(flight.entries);
+  auto out = plan.capture.outgoing(flight.memory, plan.local.strings);
+  write_files(*job.files, save, out, &flight.cancelled);
+  std::move(out.entries.begin(), out.entries.end(), std::back_inserter(entries));
+  if (!flight.runs.empty()) {
+    auto runs = write_runs(*job.files, plan.dense, flight.runs, flight.layout.dense_file, save);
+    std::move(runs.begin(), runs.end(), std::back_inserter(entries));
+  }
+  if (flight.cancelled) return;
+  leave_record(job, save, meta, flight.layout, entries);
+  flight.entries = std::move(entries);
+  flight.handle->stage = SaveStage::written;
+}
+
+// Rank 0.
+void Series::publish_flight(Flight& flight) const {
+  publish(flight.prepared, flight.layout, std::move(flight.entries), flight.there);
+}
+
+// Rank 0. On a copy of the catalog: the caller's thread goes on with its own.
+void Series::begin_tidying(const commit::Transaction& save, int data_files) {
+  queue->run([this, save, data_files, entries = catalog]() mutable {
+    std::vector<std::int64_t> before, after;
+    std::int64_t kept = -1;
+    for (const auto& entry : entries) before.push_back(entry.step);
+    try {
+      tell_state_file(save.step, entries);
+      tidy(save, entries);
+      if (job.recycles()) {
+        kept = commit::trim_recycled(*job.files, job.directory, job.naming, data_files);
+      }
+    } catch (const Error& error) {
+      log(LogLevel::warning, cat("while data files are kept for the next save: ", error.what()));
+    } catch (...) {  // the end of a job that is played in a test: its ranks see it elsewhere
+      return;
+    }
+    for (const auto& entry : entries) after.push_back(entry.step);
+    const std::lock_guard guard(tidied_mutex);
+    recycled_bytes = kept;
+    for (const auto step : before) {
+      if (std::find(after.begin(), after.end(), step) == after.end()) tidied.push_back(step);
+    }
+  });
+}
+
+void Series::apply_tidied() {
+  const std::lock_guard guard(tidied_mutex);
+  for (const auto step : tidied) {
+    std::erase_if(catalog, [&](const auto& entry) { return entry.step == step; });
+  }
+  tidied.clear();
+}
+
+// The stage, for the application.
+void Series::change(Flight& flight, SaveStage stage) const {
+  flight.handle->stage = stage;
+  const auto& tell = job.options.async.on_change;
+  if (!tell) return;
+  try {
+    tell(SaveHandle(flight.handle));
+  } catch (const std::exception& error) {
+    log(LogLevel::warning, cat("AsyncOptions::on_change threw: ", error.what()));
+  }
+}
+
+void Series::throw_earlier_failure() {
+  if (!earlier_failure) return;
+  const auto error = *std::exchange(earlier_failure, std::nullopt);
+  throw error;
+}
+
+// Moves saves in flight on as far as all ranks' tasks are done; or waits for these.
+void Series::advance(bool wait) {
+  while (!flights.empty()) {
+    auto& flight = *flights.front();
+    if (wait) flight.handle->idle.wait(false);
+    if (!all_of(*job.group, flight.handle->idle)) return;
+    std::optional<Error> failed;
+    try {
+      land(flight);
+    } catch (const Error& error) {
+      if (error.code() == Code::communication) throw;
+      failed = error;
+    }
+    if (failed) {
+      {
+        const std::lock_guard guard(flight.handle->mutex);
+        flight.handle->error = *failed;
+      }
+      change(flight, SaveStage::failed);
+      if (job.root()) {
+        log(LogLevel::error, cat("the asynchronous save of step ", flight.step,
+                                 " failed: ", failed->what()));
+      }
+      if (job.options.async.throw_failures) earlier_failure = *failed;
+      cached.reset();  // the long way looks at more
+    }
+    if (failed || flight.handle->stage == SaveStage::committed) {
+      landed.push_back(std::move(flights.front()));
+      flights.erase(flights.begin());
+    }
+  }
+  if (wait && queue) queue->drain();
+  apply_tidied();
+}
+
+void Series::settle() { advance(true); }
+
+// All ranks' tasks are done: the verdict on them, and what comes next.
+void Series::land(Flight& flight) {
+  Group& group = *job.group;
+  if (!flight.begun) name(flight);
+  const auto& prepared = flight.prepared;
+  const auto mine = error_of(std::exchange(flight.failure, nullptr));
+  if (flight.stage == Flight::Stage::writing) {
+    std::vector<StoredTensor> tensors;
+    try {
+      agree(group, mine);
+      tensors = merge_entries(group, std::move(flight.entries));
+    } catch (const Error& error) {
+      give_up(error, prepared.save, false);
+    }
+    flight.stage = Flight::Stage::publishing;
+    if (!job.root()) return;
+    flight.there = copy_of(flight.step);
+    flight.entries = std::move(tensors);
+    begin_task(flight, &Series::publish_flight);
+    return;
+  }
+  const bool volatile_commit = mine && mine->code() == Code::durability_unknown;
+  if (job.root() && (!mine || volatile_commit)) {
+    apply_tidied();
+    after_commit(prepared, volatile_commit);
+    begin_tidying(prepared.save, flight.layout.data_files);
+  }
+  try {
+    agree(group, mine);
+  } catch (const Error& error) {
+    give_up(error, prepared.save, volatile_commit);
+  }
+  change(flight, SaveStage::committed);
+}
+
+}  // namespace cairn

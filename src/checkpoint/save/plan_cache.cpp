@@ -1,0 +1,143 @@
+#include "checkpoint/save/plan_cache.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <chrono>
+
+#include "base/checksum.hpp"
+#include "checkpoint/series.hpp"
+#include "commit/names.hpp"
+#include "group/collectives.hpp"
+
+namespace cairn {
+namespace {
+
+std::size_t bytes_of(const std::vector<std::string>& values) {
+  auto bytes = values.size();
+  for (const auto& value : values) bytes += value.size();
+  return bytes;
+}
+
+}  // namespace
+
+std::optional<StateForm> StateForm::of(const State& state) {
+  StateForm form;
+  form.storage_ = state.storage();
+  for (const auto& [key, tensor] : state.tensors()) {
+    if (tensor.unresolved) return std::nullopt;
+    auto& one = form.tensors_.emplace_back(Tensor{key, tensor, 0});
+    for (auto& slice : one.like.slices) slice.memory = nullptr;
+    one.like.strings = nullptr;
+    if (tensor.strings) one.string_bytes = bytes_of(tensor.strings->get());
+  }
+  return form;
+}
+
+bool StateForm::fits(const State& state) const {
+  if (state.storage() != storage_ || state.tensors().size() != tensors_.size()) return false;
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    const auto& [key, now] = state.tensors()[i];
+    const auto& then = tensors_[i].like;
+    if (key != tensors_[i].key || now.unresolved || now.dtype != then.dtype ||
+        now.shape != then.shape || now.storage != then.storage ||
+        now.device_type != then.device_type || now.device_index != then.device_index ||
+        now.slices.size() != then.slices.size()) {
+      return false;
+    }
+    for (std::size_t s = 0; s < then.slices.size(); ++s) {
+      if (now.slices[s].box != then.slices[s].box || now.slices[s].dash != then.slices[s].dash) {
+        return false;
+      }
+    }
+    if (now.strings && bytes_of(now.strings->get()) != tensors_[i].string_bytes) return false;
+  }
+  return true;
+}
+
+std::uint64_t rank_weight(int rank, int ranks) {
+  if (rank > 0) return mixed_bits(static_cast<std::uint64_t>(rank)) | 1;
+  std::uint64_t sum = 0;
+  for (int other = 1; other < ranks; ++other) sum -= rank_weight(other, ranks);
+  return sum;
+}
+
+std::shared_ptr<SavePlan> Series::new_plan(const State& given, const State& resolved) {
+  cached.reset();
+  const auto now = turn();
+  const auto plan = std::make_shared<SavePlan>(plan_save(job, resolved, now));
+  replica_turn = plan->replicas.turn;
+  const auto& replicas = job.options.replicas;
+  if (job.options.format != Format::bundle || !policy_is_known || now.check != replicas.check) {
+    return plan;
+  }
+  auto made = together(*job.group, [&]() -> std::optional<CachedPlan> {
+    auto form = StateForm::of(given);
+    if (!form) return std::nullopt;
+    return CachedPlan{std::move(*form), plan,
+                      ReplicaWatch(resolved, plan->replicas.watches, replicas.sample_of)};
+  });
+  cached = std::move(made);
+  return plan;
+}
+
+// Local. Whether this rank could save so; strings are encoded anew then.
+bool Series::can_reuse(std::int64_t step, const State& state, bool async) {
+  if (!cached || step < 0 || replicas_suspect || !cached->form.fits(state)) return false;
+  auto& plan = *cached->plan;
+  for (auto& [tensor, encoded] : plan.local.strings) {
+    const auto& [key, now] = state.tensors()[tensor];
+    encoded = bundle::encode_strings(string_values(key, now));
+  }
+  if (!async) return true;
+  if (!job.options.savers.empty() || plan.capture.empty() ||
+      pool.bytes() < plan.capture.layout().bytes) {
+    return false;
+  }
+  const auto same_step = [&](const auto& flight) { return flight->step == step; };
+  if (std::any_of(flights.begin(), flights.end(), same_step)) return false;
+  // What a save of a step that was never seen does not need to look at.
+  return !job.root() || (!find(step) && !unwithdrawn && job.atomic_rename);
+}
+
+// One sum over ranks.
+bool Series::reuse_plan(std::int64_t step, const State& state, const SaveOptions& options,
+                        bool async, PlanSum& sum) {
+  sum = {};
+  std::uint64_t replicas = 0;
+  bool may = false;
+  try {
+    may = can_reuse(step, state, async);
+    if (may) replicas = cached->watch.look(state, replica_turn);
+  } catch (...) {
+    error_in_flight();  // whatever it is, the long way meets it again, and says so on all ranks
+    may = false;
+  }
+  sum[PlanSum::misses] = !may;
+  if (may) {
+    const auto weighed = [&](std::uint64_t value) {
+      return static_cast<std::int64_t>(weight * mixed_bits(value));
+    };
+    const auto& metric = options.metric;
+    sum[PlanSum::steps] = weighed(static_cast<std::uint64_t>(step));
+    sum[PlanSum::metrics] =
+        weighed(metric ? std::bit_cast<std::uint64_t>(*metric) : 0x7ff8dead00000000u);
+    sum[PlanSum::replicas] = static_cast<std::int64_t>(replicas);
+  }
+  if (job.root() && may && async) {
+    for (const auto& entry : catalog) last_sequence = std::max(last_sequence, entry.sequence);
+    const auto uuid = commit::random_uuid();
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    sum[PlanSum::sequence] = last_sequence + 1;
+    sum[PlanSum::parent] = flights.empty() ? head : flights.back()->sequence;
+    sum[PlanSum::time] =
+        std::bit_cast<std::int64_t>(std::chrono::duration<double>(now).count());
+    sum[PlanSum::uuid_high] = static_cast<std::int64_t>(uuid.high);
+    sum[PlanSum::uuid_low] = static_cast<std::int64_t>(uuid.low);
+    const std::lock_guard guard(tidied_mutex);
+    sum[PlanSum::recycled_bytes] = std::exchange(recycled_bytes, -1);
+  }
+  job.group->all_reduce(sum.values, Group::Op::sum);
+  return sum.agreed();
+}
+
+}  // namespace cairn

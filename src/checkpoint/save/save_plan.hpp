@@ -1,0 +1,23 @@
+#pragma once
+/// Who writes what in a save, and where.
+#include <vector>
+
+#include "checkpoint/save/capture.hpp"
+#include "checkpoint/save/hdf5_file.hpp"
+#include "checkpoint/save/save_steps.hpp"
+
+namespace cairn {
+
+struct SavePlan {
+  ReplicaPlan replicas;
+  LocalShards local;               ///< of a bundle
+  Gathered gathered;               ///< of an HDF5 file
+  DensePlan dense;
+  FileLayout layout;
+  CaptureForm capture;  ///< none before the first asynchronous save
+};
+
+/// Collective: describe, cover, shard, lay out.
+SavePlan plan_save(const Job&, const State&, const ReplicaTurn&);
+
+}  // namespace cairn

@@ -1,0 +1,118 @@
+#include "commit/recycled.hpp"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "base/text.hpp"
+#include "cairn/error.hpp"
+#include "cairn/log.hpp"
+
+namespace cairn::commit {
+namespace {
+
+// Smaller files are made as fast as they are overwritten.
+constexpr std::int64_t recycled_from_bytes = 4096;
+
+io::Path folder(const io::Path& directory) {
+  return directory / private_directory_name / recycled_directory_name;
+}
+
+struct Waiting {
+  io::Path path;
+  std::int64_t number;
+};
+
+std::vector<Waiting> waiting(io::FileSystem& fs, const io::Path& directory, const Naming& naming) {
+  std::vector<Waiting> all;
+  if (!fs.status(folder(directory))) return all;
+  for (const auto& entry : fs.list(folder(directory))) {
+    const auto parsed = parse_recycled_name(entry);
+    if (parsed && parsed->naming.name == naming.name &&
+        parsed->naming.numbered == naming.numbered) {
+      all.push_back({folder(directory) / entry, parsed->number});
+    }
+  }
+  return all;
+}
+
+std::unique_ptr<io::File> try_take(io::FileSystem& fs, const Transaction& save, int number,
+                                   std::int64_t most_bytes) {
+  const auto part = save.part(number);
+  try {
+    fs.rename(folder(save.directory) / recycled_name(save.name, number), part);
+  } catch (const Error& error) {
+    // Servers may carry out a rename and yet report an error: then it is ours.
+    if (error.code() == Code::not_found || !io::exists(fs, part)) return nullptr;
+  }
+  try {
+    if (fs.has_one_name(part)) {
+      auto file = fs.open_write(part);
+      if (file->size() > most_bytes) file->resize(most_bytes);
+      return file;
+    }
+  } catch (const Error& error) {
+    log(LogLevel::info, cat("a data file cannot be recycled: ", error.what()));
+  }
+  fs.remove(part);
+  return nullptr;
+}
+
+}  // namespace
+
+void recycle(io::FileSystem& fs, const io::Path& directory, const Naming& naming,
+             std::int64_t number, const io::Path& data) {
+  const auto slot = folder(directory) / recycled_name(naming, number);
+  try {
+    const auto status = fs.status(data);
+    if (status && status->size >= recycled_from_bytes && fs.has_one_name(data) &&
+        !io::exists(fs, slot)) {
+      if (!io::exists(fs, folder(directory))) io::create_directories(fs, folder(directory));
+      return fs.rename(data, slot);
+    }
+  } catch (const Error& error) {
+    log(LogLevel::info, cat("a data file is removed, not recycled: ", error.what()));
+  }
+  io::remove_if_there(fs, data);
+}
+
+std::int64_t trim_recycled(io::FileSystem& fs, const io::Path& directory, const Naming& naming,
+                           std::int64_t data_files) {
+  auto files = waiting(fs, directory, naming);
+  if (files.empty()) return 0;
+  std::int64_t bytes = 0;
+  const auto wanted = [&](const Waiting& one) { return one.number < data_files; };
+  for (const auto& one : files) {
+    const auto status = wanted(one) ? fs.status(one.path) : std::nullopt;
+    if (status) bytes += status->size;
+    if (!wanted(one)) fs.remove(one.path);
+  }
+  try {
+    fs.sync_directory(folder(directory));
+  } catch (const Error& error) {
+    log(LogLevel::warning, cat("files that were kept to be overwritten go: ", error.what()));
+    std::erase_if(files, [&](const auto& one) { return !wanted(one); });
+    for (const auto& one : files) fs.remove(one.path);
+    return 0;
+  }
+  return bytes;
+}
+
+void clear_recycled(io::FileSystem& fs, const io::Path& directory, const Naming& naming) noexcept {
+  try {
+    for (const auto& one : waiting(fs, directory, naming)) fs.remove(one.path);
+  } catch (...) {  // the next owner removes them
+  }
+}
+
+PartFile make_part(io::FileSystem& fs, const Transaction& save, int number,
+                   std::int64_t most_bytes) {
+  PartFile part;
+  if (save.recycle) part.file = try_take(fs, save, number, most_bytes);
+  part.recycled = part.file != nullptr;
+  if (!part.file) part.file = fs.create(save.part(number));
+  part.file->stream(save.direct_io);
+  return part;
+}
+
+}  // namespace cairn::commit

@@ -1,0 +1,41 @@
+#pragma once
+/// Data files of checkpoints that are gone wait in DIRECTORY/.cairn/recycled for the next save,
+/// which overwrites them: on most disks that is two to four times as fast as writing new ones.
+///
+/// What is in one is worth nothing: its index is durably gone before it comes here, and no index
+/// refers to it again before all of it was written, proved by checksums, and synced. A crash may
+/// bring its old name back, with old bytes or new: then it is data without an index. A file that
+/// has a second name (somebody archives with links), or is a link itself, is never overwritten.
+#include <cstdint>
+#include <memory>
+
+#include "commit/names.hpp"
+#include "commit/protocol.hpp"
+#include "io/file_system.hpp"
+
+namespace cairn::commit {
+
+/// Rank 0. The data file of a checkpoint whose index is gone and durably so: it waits, if nothing
+/// speaks against it; else it is removed.
+void recycle(io::FileSystem&, const io::Path& directory, const Naming&, std::int64_t number,
+             const io::Path& data);
+
+/// Rank 0, before a save with so many data files: what that will not overwrite goes, and what waits
+/// does so durably: else a crash could take its new names along with the old one. Returns the bytes
+/// of what stays.
+std::int64_t trim_recycled(io::FileSystem&, const io::Path& directory, const Naming&,
+                           std::int64_t data_files);
+
+/// Rank 0, when there will be no other save. Throws nothing.
+void clear_recycled(io::FileSystem&, const io::Path& directory, const Naming&) noexcept;
+
+/// A data file of a save, for its writer: one that waited, of any size and with any bytes, or a new
+/// one. If it will be at most so long, what is longer is cut off at once. Whoever writes it sets
+/// its size, and leaves no gap in a recycled one.
+struct PartFile {
+  std::unique_ptr<io::File> file;
+  bool recycled = false;
+};
+PartFile make_part(io::FileSystem&, const Transaction&, int number, std::int64_t most_bytes);
+
+}  // namespace cairn::commit

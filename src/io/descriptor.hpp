@@ -1,0 +1,56 @@
+#pragma once
+/// What the parts of the POSIX file system share.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "io/system_error.hpp"
+
+namespace cairn::io {
+
+// Linux moves at most 2 GiB - 4 KiB a call anyway.
+inline constexpr std::size_t largest_call = std::size_t{1} << 30;
+
+// What is written in a row is handed to the disk in portions of at least this.
+inline constexpr std::int64_t write_back_bytes = std::int64_t{8} << 20;
+
+template <class Call>
+auto retried(Call call) {
+  for (;;) {
+    const auto result = call();
+    if (result != -1 || errno != EINTR) return result;
+  }
+}
+
+class Descriptor {
+ public:
+  explicit Descriptor(int number) : number_(number) {}
+  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  Descriptor& operator=(Descriptor&&) = delete;
+  ~Descriptor() {
+    if (number_ >= 0) ::close(number_);
+  }
+  int get() const { return number_; }
+  /// 0, or an errno value. Never retried: after EINTR Linux has closed the descriptor.
+  int close() {
+    const int number = std::exchange(number_, -1);
+    return number >= 0 && ::close(number) != 0 && errno != EINTR ? errno : 0;
+  }
+
+ private:
+  int number_;
+};
+
+/// Lets the disk begin with what was written, while the caller prepares more; else it stands idle
+/// until the sync. A hint that may fail: it waits for nothing, and neither promises nor takes from
+/// the sync to report that something is not on disk.
+inline void start_write_back([[maybe_unused]] int descriptor, [[maybe_unused]] std::int64_t begin,
+                             [[maybe_unused]] std::int64_t end) {
+#ifdef SYNC_FILE_RANGE_WRITE
+  ::sync_file_range(descriptor, begin, end - begin, SYNC_FILE_RANGE_WRITE);
+#endif
+}
+
+}  // namespace cairn::io

@@ -1,0 +1,313 @@
+#include "io/direct_stream.hpp"
+
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+#include <system_error>
+
+#include "base/text.hpp"
+
+namespace cairn::io {
+namespace {
+
+constexpr std::size_t page = 4096;
+// Four pieces of one huge page each: the disk has the next one at hand while the caller fills.
+constexpr std::size_t slot_bytes = std::size_t{2} << 20;
+constexpr int slots = 4;
+// Memory that stays is handed on in larger pieces.
+constexpr std::size_t largest_request = std::size_t{8} << 20;
+// Below this, pages are copied even if they could be written from where they are.
+constexpr std::size_t straight_from = std::size_t{64} << 10;
+
+bool on_page(std::int64_t offset) { return offset % static_cast<std::int64_t>(page) == 0; }
+bool on_page(const std::byte* bytes) { return reinterpret_cast<std::uintptr_t>(bytes) % page == 0; }
+
+// File systems that were found to refuse, by device.
+class Refusals {
+ public:
+  bool has(dev_t device) {
+    const std::lock_guard guard(mutex_);
+    return devices_.contains(device);
+  }
+  void add(int descriptor) {
+    struct stat status;
+    if (::fstat(descriptor, &status) != 0) return;
+    const std::lock_guard guard(mutex_);
+    devices_.insert(status.st_dev);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<dev_t> devices_;
+};
+
+Refusals& refusals() {
+  static Refusals all;
+  return all;
+}
+
+// Buffers are kept: the first touch of memory costs more than a copy into it. Huge pages, because
+// the disk takes larger requests from them.
+class Rings {
+ public:
+  std::byte* take() {
+    {
+      const std::lock_guard guard(mutex_);
+      if (in_use_ == most) return nullptr;
+      ++in_use_;
+      if (!free_.empty()) {
+        auto* ring = free_.back();
+        free_.pop_back();
+        return ring;
+      }
+    }
+    constexpr auto bytes = slots * slot_bytes;
+    void* all = ::mmap(nullptr, bytes + slot_bytes, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (all == MAP_FAILED) {
+      const std::lock_guard guard(mutex_);
+      --in_use_;
+      return nullptr;
+    }
+    auto* begin = static_cast<std::byte*>(all);
+    const auto before =
+        (slot_bytes - reinterpret_cast<std::uintptr_t>(begin) % slot_bytes) % slot_bytes;
+    if (before > 0) ::munmap(begin, before);
+    ::munmap(begin + before + bytes, slot_bytes - before);
+#ifdef MADV_HUGEPAGE
+    ::madvise(begin + before, bytes, MADV_HUGEPAGE);
+#endif
+    return begin + before;
+  }
+  void give(std::byte* ring) {
+    {
+      const std::lock_guard guard(mutex_);
+      --in_use_;
+      if (free_.size() < kept) return free_.push_back(ring);
+    }
+    ::munmap(ring, slots * slot_bytes);
+  }
+
+ private:
+  static constexpr std::size_t kept = 2;
+  static constexpr int most = 4;  // more files at a time than these take the page cache
+  std::mutex mutex_;
+  int in_use_ = 0;
+  std::vector<std::byte*> free_;
+};
+
+Rings& rings() {
+  static Rings all;
+  return all;
+}
+
+}  // namespace
+
+std::unique_ptr<DirectStream> DirectStream::open([[maybe_unused]] int buffered,
+                                                 [[maybe_unused]] const Path& path) {
+#ifdef O_DIRECT
+  struct stat status, found;
+  if (::fstat(buffered, &status) != 0 || refusals().has(status.st_dev)) return nullptr;
+  Descriptor direct(
+      retried([&] { return ::open(path.c_str(), O_WRONLY | O_DIRECT | O_CLOEXEC | O_NOFOLLOW); }));
+  if (direct.get() < 0) {
+    if (errno == EINVAL || errno == EOPNOTSUPP) refusals().add(buffered);
+    return nullptr;
+  }
+  // The name may lead elsewhere by now.
+  if (::fstat(direct.get(), &found) != 0 || found.st_ino != status.st_ino ||
+      found.st_dev != status.st_dev) {
+    return nullptr;
+  }
+  auto* ring = rings().take();
+  if (!ring) return nullptr;
+  std::unique_ptr<DirectStream> stream(new DirectStream(buffered, std::move(direct), path, ring));
+  try {
+    stream->thread_ = std::thread([self = stream.get()] { self->work(); });
+  } catch (const std::system_error&) {
+    return nullptr;
+  }
+  return stream;
+#else
+  return nullptr;
+#endif
+}
+
+DirectStream::DirectStream(int buffered, Descriptor direct, const Path& path, std::byte* ring)
+    : buffered_(buffered), direct_(std::move(direct)), path_(path), ring_(ring) {
+  for (int slot = 0; slot < slots; ++slot) free_.push_back(slot);
+}
+
+DirectStream::~DirectStream() {
+  if (thread_.joinable()) {
+    try {
+      flush();
+    } catch (...) {  // close() would have told
+    }
+    {
+      const std::lock_guard guard(mutex_);
+      stop_ = true;
+    }
+    work_to_do_.notify_all();
+    thread_.join();
+  }
+  rings().give(ring_);
+}
+
+void DirectStream::write(std::int64_t offset, std::span<const std::byte> bytes, bool stay) {
+  if (offset != next_) {
+    end_row();
+    next_ = offset;
+  }
+  while (!bytes.empty()) {
+    std::size_t count = 0;
+    if (slot_ < 0 && !on_page(next_)) {
+      count = std::min(bytes.size(), page - static_cast<std::size_t>(next_) % page);
+      put_buffered(next_, bytes.first(count));
+    } else if (filled_ % page == 0 && bytes.size() >= straight_from && on_page(bytes.data())) {
+      // What is in the slot are whole pages before these.
+      const auto end = next_ + static_cast<std::int64_t>(bytes.size());
+      end_row();
+      count = bytes.size() - static_cast<std::size_t>(end) % page;
+      next_ = end - static_cast<std::int64_t>(bytes.size());
+      if (stay) {
+        enqueue({next_, bytes.data(), count, -1});
+      } else {
+        put({next_, bytes.data(), count, -1});
+      }
+    } else {
+      if (slot_ < 0) take_slot();
+      count = std::min(bytes.size(), slot_bytes - filled_);
+      std::memcpy(ring_ + static_cast<std::size_t>(slot_) * slot_bytes + filled_, bytes.data(),
+                  count);
+      filled_ += count;
+    }
+    next_ += static_cast<std::int64_t>(count);
+    bytes = bytes.subspan(count);
+    if (slot_ >= 0 && filled_ == slot_bytes) {
+      const auto next = next_;
+      end_row();
+      next_ = next;
+    }
+  }
+}
+
+void DirectStream::take_slot() {
+  std::unique_lock guard(mutex_);
+  work_done_.wait(guard, [&] { return !free_.empty(); });
+  if (error_) std::rethrow_exception(error_);
+  slot_ = free_.back();
+  free_.pop_back();
+  slot_offset_ = next_;
+  filled_ = 0;
+}
+
+// Hands on what is in the slot; its last page, if it is not whole, now.
+void DirectStream::end_row() {
+  next_ = -1;
+  if (slot_ < 0) return;
+  const auto* begin = ring_ + static_cast<std::size_t>(slot_) * slot_bytes;
+  const auto whole = filled_ / page * page;
+  const auto rest = std::span(begin + whole, filled_ - whole);
+  const auto slot = std::exchange(slot_, -1);
+  const auto offset = slot_offset_;
+  filled_ = 0;
+  enqueue({offset, begin, whole, slot});
+  if (!rest.empty()) put_buffered(offset + static_cast<std::int64_t>(whole), rest);
+}
+
+void DirectStream::enqueue(const Request& request) {
+  {
+    const std::lock_guard guard(mutex_);
+    if (error_) {
+      if (request.slot >= 0) free_.push_back(request.slot);
+      std::rethrow_exception(error_);
+    }
+    auto* last = queue_.empty() ? nullptr : &queue_.back();
+    if (last && last->slot < 0 && request.slot < 0 && last->bytes + last->size == request.bytes &&
+        last->offset + static_cast<std::int64_t>(last->size) == request.offset &&
+        last->size + request.size <= largest_request) {
+      last->size += request.size;
+      return;
+    }
+    queue_.push_back(request);
+  }
+  work_to_do_.notify_one();
+}
+
+void DirectStream::flush() {
+  end_row();
+  std::unique_lock guard(mutex_);
+  work_done_.wait(guard, [&] { return queue_.empty() && !busy_; });
+  if (error_) std::rethrow_exception(error_);
+}
+
+void DirectStream::work() {
+  std::unique_lock guard(mutex_);
+  for (;;) {
+    work_to_do_.wait(guard, [&] { return stop_ || !queue_.empty(); });
+    if (queue_.empty()) return;
+    const auto request = queue_.front();
+    queue_.pop_front();
+    busy_ = true;
+    if (!error_) {
+      guard.unlock();
+      std::exception_ptr error;
+      try {
+        put(request);
+      } catch (...) {
+        error = std::current_exception();
+      }
+      guard.lock();
+      error_ = error;
+    }
+    busy_ = false;
+    if (request.slot >= 0) free_.push_back(request.slot);
+    work_done_.notify_all();
+  }
+}
+
+void DirectStream::put(const Request& request) {
+  auto offset = request.offset;
+  auto rest = std::span(request.bytes, request.size);
+  while (!rest.empty()) {
+    // A call that wrote a part may leave an end that is not aligned.
+    const bool aligned =
+        on_page(offset) && on_page(rest.data()) && rest.size() % page == 0 && direct_works_;
+    if (!aligned) return put_buffered(offset, rest);
+    const auto count = std::min(rest.size(), largest_call);
+    const auto done =
+        retried([&] { return ::pwrite(direct_.get(), rest.data(), count, off_t{offset}); });
+    if (done < 0 && (errno == EINVAL || errno == EOPNOTSUPP)) {
+      refusals().add(buffered_);
+      direct_works_ = false;
+    } else if (done <= 0) {
+      throw system_error(done < 0 ? errno : EIO, cat("write ", count, " bytes at offset ", offset),
+                         path_);
+    } else {
+      offset += done;
+      rest = rest.subspan(static_cast<std::size_t>(done));
+    }
+  }
+}
+
+void DirectStream::put_buffered(std::int64_t offset, std::span<const std::byte> bytes) {
+  const auto begin = offset;
+  while (!bytes.empty()) {
+    const auto count = std::min(bytes.size(), largest_call);
+    const auto done =
+        retried([&] { return ::pwrite(buffered_, bytes.data(), count, off_t{offset}); });
+    if (done <= 0) {
+      throw system_error(done < 0 ? errno : EIO, cat("write ", count, " bytes at offset ", offset),
+                         path_);
+    }
+    offset += done;
+    bytes = bytes.subspan(static_cast<std::size_t>(done));
+  }
+  if (offset - begin >= static_cast<std::int64_t>(page)) start_write_back(buffered_, begin, offset);
+}
+
+}  // namespace cairn::io

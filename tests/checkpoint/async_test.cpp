@@ -1,0 +1,332 @@
+// Saves in flight: what is captured, when it counts, who hears of failures, and what a restart
+// makes of one whose job has ended.
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+
+#include "base/text.hpp"
+#include "checkpoint/manager_kit.hpp"
+
+namespace cairn {
+namespace {
+
+// Holds tasks until the test lets them go.
+class GatedQueue : public TaskQueue {
+ public:
+  ~GatedQueue() override { open(); }
+  void run(std::function<void()> task) override {
+    thread_->run([this, task = std::move(task)] {
+      {
+        std::unique_lock lock(mutex_);
+        changed_.wait(lock, [&] { return allowed_ > 0; });
+        --allowed_;
+      }
+      task();
+    });
+  }
+  void drain() override { thread_->drain(); }
+  void allow(int tasks) {
+    {
+      const std::lock_guard guard(mutex_);
+      allowed_ += tasks;
+    }
+    changed_.notify_all();
+  }
+  void open() { allow(1 << 20); }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int allowed_ = 0;
+  std::shared_ptr<TaskQueue> thread_ = thread_queue();  // ends before what its tasks use
+};
+
+class Async : public Manager {
+ protected:
+  void set(Rank& rank, std::int64_t step) {
+    rank.step = step;
+    rank.value = static_cast<double>(step * 100 + rank.group->rank());
+  }
+  SaveHandle start(Rank& rank, std::int64_t step) {
+    set(rank, step);
+    auto handle = rank.manager.save_async(step, rank.state);
+    rank.step = -1, rank.value = -1;  // what is captured stays as it was
+    return handle;
+  }
+  // Each rank's queue, which does nothing until it is told to.
+  template <class F>
+  void gated_job(F&& body) {
+    run_threads(GetParam(), [&](std::shared_ptr<Group> group) {
+      auto options = options_;
+      const auto gate = std::make_shared<GatedQueue>();
+      options.async.queue = gate;
+      Rank rank(group, options);
+      body(rank, *gate);
+      gate->open();
+    });
+  }
+  bool exists(const std::string& path) { return io::exists(*files_, path); }
+};
+
+TEST_P(Async, WhatWasCapturedIsSavedWhateverTheArraysHoldLater) {
+  job([&](Rank& rank) {
+    const auto handle = start(rank, 10);
+    rank.manager.wait();
+    EXPECT_EQ(handle.stage(), SaveStage::committed);
+    EXPECT_EQ(handle.prefix(), "/run/ckpt-10");
+    EXPECT_EQ(rank.latest(), 10);
+  });
+}
+
+TEST_P(Async, PollMovesASaveOnWithoutWaiting) {
+  gated_job([&](Rank& rank, GatedQueue& gate) {
+    const auto handle = start(rank, 10);
+    EXPECT_FALSE(rank.manager.poll());
+    EXPECT_EQ(handle.stage(), SaveStage::captured);
+    gate.allow(1);
+    handle.wait_written();
+    rank.group->barrier();
+    while (!rank.manager.poll()) gate.allow(1);
+    EXPECT_TRUE(handle.committed());
+  });
+  EXPECT_TRUE(exists("/run/ckpt-10.index"));
+}
+
+TEST_P(Async, NothingIsVisibleBeforeTheCommit) {
+  gated_job([&](Rank& rank, GatedQueue& gate) {
+    const auto handle = start(rank, 10);
+    gate.allow(1);
+    handle.wait_written();
+    rank.group->barrier();
+    EXPECT_FALSE(exists("/run/ckpt-10.index"));
+    rank.group->barrier();
+    gate.open();
+    EXPECT_EQ(rank.steps(), std::vector<std::int64_t>{10}) << "who looks waits for it";
+  });
+}
+
+// The promise: the last byte is what counts, not the next call.
+TEST_P(Async, ARestartCompletesWhatWasWritten) {
+  job([&](Rank& rank) { rank.save(10); });
+  const auto crashed = [&] {
+    run_threads(GetParam(), [&](std::shared_ptr<Group> group) {
+      Rank rank(group, options_);
+      start(rank, 20).wait_written();
+      group->barrier();
+      crash();
+    });
+  };
+  EXPECT_THROW(crashed(), Crashed);
+  EXPECT_FALSE(exists("/run/ckpt-20.index"));
+  job([&](Rank& rank) { EXPECT_EQ(rank.latest(), 20); });
+}
+
+TEST_P(Async, TheDestructorWaitsForTheBytesAndARestartCompletesThem) {
+  job([&](Rank& rank) { start(rank, 20); });
+  EXPECT_FALSE(exists("/run/ckpt-20.index"));
+  job([&](Rank& rank) { EXPECT_EQ(rank.latest(), 20); });
+}
+
+TEST_P(Async, WhatWasNotWrittenIsNotCompleted) {
+  job([&](Rank& rank) { rank.save(10); });
+  files_->inject({Code::no_space, "write", "part-00000", 0, 1});
+  job([&](Rank& rank) { start(rank, 20); });
+  job([&](Rank& rank) { EXPECT_EQ(rank.latest(), 10); });
+}
+
+TEST_P(Async, ManySavesInARow) {
+  options_.max_to_keep = 2;
+  job([&](Rank& rank) {
+    std::vector<SaveHandle> handles;
+    for (int step = 1; step <= 10; ++step) handles.push_back(start(rank, step));
+    rank.manager.wait();
+    for (const auto& handle : handles) EXPECT_TRUE(handle.committed()) << handle.step();
+    EXPECT_EQ(rank.steps(), (std::vector<std::int64_t>{9, 10}));
+    EXPECT_EQ(rank.latest(), 10);
+  });
+  // No save superseded another one, and each directory is tidy.
+  for (const auto& name : files_->list("/run")) EXPECT_EQ(name.find("_temp_"), name.npos) << name;
+}
+
+TEST_P(Async, EachGoesOnFromTheOneInFlightBeforeIt) {
+  gated_job([&](Rank& rank, GatedQueue& gate) {
+    const auto first = start(rank, 10);
+    gate.allow(1);
+    first.wait_written();
+    rank.group->barrier();
+    const auto second = start(rank, 20);  // the first is being published
+    gate.open();
+    rank.manager.wait();
+    for (const auto& info : rank.manager.steps()) EXPECT_FALSE(info.superseded) << info.step;
+    EXPECT_EQ(rank.steps(), (std::vector<std::int64_t>{10, 20}));
+  });
+}
+
+TEST_P(Async, ABlockingSaveComesAfterTheOneInFlight) {
+  job([&](Rank& rank) {
+    const auto handle = start(rank, 10);
+    rank.save(20);
+    EXPECT_TRUE(handle.committed());
+    EXPECT_EQ(rank.steps(), (std::vector<std::int64_t>{10, 20}));
+    EXPECT_EQ(rank.latest(), 20);
+  });
+}
+
+TEST_P(Async, SkipSavesNothingWhileBytesAreOnTheirWay) {
+  options_.async.when_busy = WhenBusy::skip;
+  gated_job([&](Rank& rank, GatedQueue& gate) {
+    const auto first = start(rank, 10);
+    const auto second = start(rank, 20);
+    EXPECT_EQ(second.stage(), SaveStage::skipped);
+    gate.open();
+    rank.manager.wait();
+    EXPECT_EQ(rank.steps(), std::vector<std::int64_t>{10});
+  });
+}
+
+TEST_P(Async, ReplaceGivesUpTheOneBefore) {
+  options_.async.when_busy = WhenBusy::replace;
+  gated_job([&](Rank& rank, GatedQueue& gate) {
+    const auto first = start(rank, 10);
+    gate.open();
+    const auto second = start(rank, 20);
+    rank.manager.wait();
+    // It may have been quick enough to be written.
+    EXPECT_TRUE(first.stage() == SaveStage::replaced || first.committed());
+    EXPECT_TRUE(second.committed());
+    EXPECT_EQ(rank.steps().back(), 20);
+    EXPECT_EQ(rank.latest(), 20);
+  });
+  for (const auto& name : files_->list("/run")) EXPECT_EQ(name.find("_temp_"), name.npos) << name;
+}
+
+TEST_P(Async, AFailureIsInTheHandleInTheLogAndInTheNextCall) {
+  std::mutex mutex;
+  std::vector<std::string> lines;
+  set_log_sink([&](LogLevel, std::string_view line) {
+    const std::lock_guard guard(mutex);
+    lines.emplace_back(line);
+  });
+  job([&](Rank& rank) {
+    rank.save(10);
+    if (rank.group->rank() == 0) files_->inject({Code::no_space, "write", "part-00000", 0, 1});
+    rank.group->barrier();
+    const auto handle = start(rank, 20);
+    handle.wait_written();
+    rank.group->barrier();
+    expect_error(rank, Code::no_space, "part-00000", [&] {
+      while (!rank.manager.poll()) continue;
+    });
+    EXPECT_EQ(handle.stage(), SaveStage::failed);
+    ASSERT_TRUE(handle.error());
+    EXPECT_EQ(handle.error()->code(), Code::no_space);
+    EXPECT_TRUE(rank.manager.poll()) << "thrown once";
+    EXPECT_EQ(rank.latest(), 10);
+    EXPECT_TRUE(start(rank, 30).error() == std::nullopt);
+    rank.manager.wait();
+    EXPECT_EQ(rank.latest(), 30);
+  });
+  set_log_sink({});
+  EXPECT_THAT(lines, testing::Contains(testing::HasSubstr("the asynchronous save of step 20")));
+}
+
+TEST_P(Async, FailuresNeedNotBeThrown) {
+  options_.async.throw_failures = false;
+  std::atomic<int> told = 0;
+  options_.async.on_change = [&](const SaveHandle& save) {
+    if (save.stage() == SaveStage::failed) ++told;
+  };
+  files_->inject({Code::io, "sync", "part-00000", 0, 1});
+  job([&](Rank& rank) {
+    const auto handle = start(rank, 20);
+    rank.manager.wait();
+    EXPECT_EQ(handle.stage(), SaveStage::failed);
+  });
+  EXPECT_EQ(told, GetParam());
+}
+
+TEST_P(Async, AFailedPublicationLeavesTheOlderCheckpoint) {
+  job([&](Rank& rank) {
+    rank.save(10);
+    if (rank.group->rank() == 0) files_->inject({Code::no_space, "write", "index", 0, 1});
+    rank.group->barrier();
+    start(rank, 20);
+    expect_error(rank, Code::no_space, "index", [&] { rank.manager.wait(); });
+    EXPECT_EQ(rank.latest(), 10);
+  });
+  for (const auto& name : files_->list("/run")) EXPECT_EQ(name.find("_temp_"), name.npos) << name;
+}
+
+TEST_P(Async, WhatIsWrongWithTheStateIsThrownAtOnce) {
+  job([&](Rank& rank) {
+    State bad;
+    double value = 1;
+    bad.add("x", slice(&value, {rank.group->size() + 1}, {rank.group->rank()}, {1}));
+    expect_error(rank, Code::coverage, "held by no rank",
+                 [&] { rank.manager.save_async(1, bad); });
+    start(rank, 10);
+    rank.manager.wait();
+    EXPECT_EQ(rank.latest(), 10);
+    expect_error(rank, Code::already_exists, "step 10", [&] { start(rank, 10); });
+  });
+}
+
+TEST_P(Async, AStepInFlightExists) {
+  job([&](Rank& rank) {
+    start(rank, 10);
+    expect_error(rank, Code::already_exists, "step 10", [&] { start(rank, 10); });
+  });
+}
+
+TEST_P(Async, ReplicasThatDifferAreRefusedBeforeAnythingIsWritten) {
+  if (GetParam() == 1) return;
+  job([&](Rank& rank) {
+    set(rank, 10);
+    rank.step += rank.group->rank();
+    expect_error(rank, Code::disagreement, "replicas of tensor 'step'",
+                 [&] { rank.manager.save_async(10, rank.state); });
+    EXPECT_TRUE(rank.manager.poll());
+  });
+  for (const auto& name : files_->list("/run")) EXPECT_EQ(name.find("ckpt"), name.npos) << name;
+}
+
+TEST_P(Async, WhatDoesNotFitTheMemoryIsSavedBeforeTheCallReturns) {
+  options_.async.pool_bytes = 1;
+  job([&](Rank& rank) {
+    const auto handle = start(rank, 10);
+    EXPECT_TRUE(handle.committed());
+    EXPECT_THAT(handle.blocked_because(), testing::HasSubstr("does not fit"));
+    EXPECT_EQ(rank.latest(), 10);
+  });
+}
+
+TEST_P(Async, SoAreSavesWithIoRanks) {
+  if (GetParam() == 1) return;
+  options_.io_ranks = IoRanks::count(1);
+  job([&](Rank& rank) {
+    const auto handle = start(rank, 10);
+    EXPECT_TRUE(handle.committed());
+    EXPECT_THAT(handle.blocked_because(), testing::HasSubstr("io ranks"));
+    EXPECT_EQ(rank.latest(), 10);
+  });
+}
+
+TEST_P(Async, HandlesOutliveTheManager) {
+  std::vector<SaveHandle> handles;
+  std::mutex mutex;
+  job([&](Rank& rank) {
+    auto handle = start(rank, 10);
+    const std::lock_guard guard(mutex);
+    handles.push_back(handle);
+  });
+  for (const auto& handle : handles) {
+    handle.wait_written();
+    EXPECT_EQ(handle.stage(), SaveStage::written);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, Async, testing::Values(1, 2, 3, 7),
+                         [](const auto& info) { return cat("np", info.param); });
+
+}  // namespace
+}  // namespace cairn
