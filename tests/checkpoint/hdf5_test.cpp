@@ -240,11 +240,6 @@ TEST_F(Hdf5, SaysWhichDeviceTaskHeldEachSlice) {
   }
 }
 
-TEST_F(Hdf5, ABundleSaysNothingOfHolders) {
-  save(1, 1, Format::bundle);
-  EXPECT_FALSE(read_holders(*files_, read_contents(*files_, "/run/ckpt-1")));
-}
-
 TEST_F(Hdf5, ObjectGraphsAndTheOtherFace) {
   run_threads(2, [&](std::shared_ptr<Group> group) {
     std::vector<float> u(3, static_cast<float>(group->rank() + 1));
@@ -287,6 +282,7 @@ TEST_F(Hdf5, LiesBesideBundlesInOneDirectory) {
       manager.restore(step, state);
       EXPECT_EQ(u, step);
       EXPECT_EQ(manager.open(step).format, step % 2 ? Format::bundle : Format::hdf5);
+      EXPECT_EQ(read_holders(*files_, manager.open(step)).has_value(), step % 2 == 0);
     }
     manager.restore(4, state);
   }
@@ -382,6 +378,30 @@ TEST_F(Hdf5, EachFlippedByteIsFoundAndNoneRestoresWrongly) {
   }
   EXPECT_GT(restored, 0u);  // bytes that only HDF5's readers need
   EXPECT_GT(refused, 0u);
+}
+
+// Before it is parsed.
+TEST_F(Hdf5, ADamagedTableIsFoundByItsOwnChecksum) {
+  save(1, 1);
+  const auto good = text_of("/run/ckpt-1.h5");
+  const auto seal =
+      hdf5::decode_seal(good.substr(good.size() - 64), static_cast<std::int64_t>(good.size()));
+  options_.read_only = true;
+  for (const std::int64_t at : {std::int64_t{0}, seal.table_bytes / 2, seal.table_bytes - 1}) {
+    auto bad = good;
+    bad[static_cast<std::size_t>(seal.table_offset + at)] ^= 1;
+    replace("/run/ckpt-1.h5", bad);
+    double u = 0;
+    State state;
+    state.add("u", u);
+    try {
+      CheckpointManager(serial_group(), "/run", options_).restore(1, state);
+      FAIL() << "restored";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::data_loss);
+      EXPECT_THAT(error.what(), HasSubstr("the checksum table of the HDF5 file is damaged"));
+    }
+  }
 }
 
 TEST_F(Hdf5, ACutFileIsDamagedAndPassedOver) {

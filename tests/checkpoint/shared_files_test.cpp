@@ -185,6 +185,7 @@ class SharedFilesFaults : public SharedFilesTest, public ::testing::WithParamInt
       EXPECT_EQ(error->code(), code) << error->what();
       EXPECT_THAT(std::string(error->what()), HasSubstr(text));
       group->after_write = nullptr;
+      group->loses_writes = false;
       ASSERT_EQ(manager.restore_latest(state)->step, 1);
       EXPECT_THAT(row, ::testing::Each(1.0));
       fill(3);
@@ -230,6 +231,39 @@ TEST_P(SharedFilesFaults, ChangedBytesAreFoundWhereTheLibraryIsDoubted) {
   fail_a_save(Code::data_loss, "are not what rank 3 wrote there", doubtful);
   fail_a_save(Code::data_loss, "with the hints speed=high width=4", doubtful);
   fail_a_save(Code::data_loss, "it is known to flip bits", doubtful);
+}
+
+// What rank 3 writes is the end of the file.
+TEST_P(SharedFilesFaults, AFileThatEndsTooSoonIsFound) {
+  options.mpi_io.read_back = true;
+  fail_a_save(Code::data_loss, "the file ends at", [](auto& group) { group.loses_writes = true; });
+}
+
+// Where nothing is free any more, that is the likely reason.
+TEST_P(SharedFilesFaults, LostBytesOnAFullDiskAreNoSpace) {
+  options.mpi_io.read_back = true;
+  for (const bool full : {false, true}) {
+    disk = std::make_shared<io::MemoryFileSystem>();
+    options.file_system = disk;
+    on_ranks(1, 0, [&](auto group) {
+      std::vector<double> row(300, 1.0);
+      State state;
+      state.store(GetParam());
+      state.add("u", whole(row.data(), {300}));
+      CheckpointManager manager(group, "/run", options);
+      group->after_write = [&](io::File& file, std::int64_t offset, std::size_t bytes) {
+        flip(file, offset, bytes);
+        constexpr auto most = std::int64_t{1} << 40;
+        disk->set_capacity(most);
+        if (full) disk->set_capacity(most - disk->free_bytes("/") + 100);
+      };
+      const auto error = testing::error_of([&] { manager.save(1, state); });
+      ASSERT_TRUE(error);
+      EXPECT_EQ(error->code(), full ? Code::no_space : Code::data_loss) << error->what();
+      EXPECT_THAT(std::string(error->what()),
+                  HasSubstr(full ? "Free space" : "or use Writer::posix"));
+    });
+  }
 }
 
 TEST_P(SharedFilesFaults, ChangedBytesAreFoundOnRequest) {

@@ -166,6 +166,24 @@ TEST_P(Golden, ConvertsToTheSameValues) {
     const auto same = run_tool({"diff", prefix, to});
     EXPECT_EQ(same.status, 0) << same.out << same.err;
     EXPECT_EQ(run_tool({"verify", to}).status, 0);
+    // What came in slices stays so, under the same names unless they were cut further.
+    const auto before = run_tool({"show", "--json", prefix}).json();
+    const auto after = run_tool({"show", "--json", to}).json();
+    const auto specs = [](const json& tensor) {
+      std::set<std::string> all;
+      for (const auto& one : tensor["slices"]) all.insert(one["spec"].get<std::string>());
+      return all;
+    };
+    for (std::size_t i = 0; i < before["tensors"].size(); ++i) {
+      // Strings, and what has no elements, are stored whole.
+      if (before["tensors"][i]["dtype"] == "string" || before["tensors"][i]["bytes"] == 0) continue;
+      const auto old = specs(before["tensors"][i]), now = specs(after["tensors"][i]);
+      EXPECT_GE(now.size(), old.size()) << before["tensors"][i]["key"];
+      if (now.size() > old.size()) continue;
+      EXPECT_EQ(now, old) << before["tensors"][i]["key"];
+    }
+    if (GetParam() != "max_shard_size") return;
+    EXPECT_GT(after["num_files"], 2);
   });
 }
 

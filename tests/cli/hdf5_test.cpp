@@ -1,6 +1,8 @@
 // The tool on checkpoints that are HDF5 files, made out of the golden bundles.
 #include <gmock/gmock.h>
 
+#include <set>
+
 #include "base/text.hpp"
 #include "cairn/checkpoint_manager.hpp"
 #include "cli/tool.hpp"
@@ -103,6 +105,11 @@ TEST(Hdf5Holders, ShowAndMapTellWhoHeldTheSlices) {
   const auto map = run_tool({"map", path, "u"}).out;
   EXPECT_THAT(map, HasSubstr("float32 [6 4], 3 slices of 3 tasks"));
   EXPECT_THAT(map, HasSubstr("rows 0..1 × 0..3\n/job:worker/replica:0/task:0/device:CPU:0, 32 B"));
+  std::set<std::string> colours;
+  for (auto at = map.find("hsl("); at != map.npos; at = map.find("hsl(", at + 1)) {
+    colours.insert(map.substr(at, map.find('"', at) - at));
+  }
+  EXPECT_EQ(colours.size(), 3u);
   EXPECT_THAT(map, HasSubstr(">/job:worker/replica:0/task:2/device:CPU:0, 32 B</text>"));
 
   auto bytes = read_bytes(path);

@@ -30,6 +30,7 @@ class SharingGroup : public GroupAround {
   /// Called after this rank's write: may damage the file.
   std::function<void(io::File&, std::int64_t offset, std::size_t bytes)> after_write;
   int open_fails = 0, write_fails = 0;  ///< the n-th call from now, from 1
+  bool loses_writes = false;            ///< and says nothing
   // What it may look at.
   struct Write {
     std::string file;
@@ -52,7 +53,7 @@ class SharingGroup : public GroupAround {
         if (group_.write_fails > 0 && --group_.write_fails == 0) throw Error(Code::io, "no write");
         group_.writes.push_back({name_, offset, bytes.size()});
         if (bytes.empty()) return;
-        file_->write_at(offset, bytes);
+        if (!group_.loses_writes) file_->write_at(offset, bytes);
         if (group_.after_write) group_.after_write(*file_, offset, bytes.size());
       });
       meet(error);
