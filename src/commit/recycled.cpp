@@ -1,8 +1,6 @@
 #include "commit/recycled.hpp"
 
-#include <algorithm>
-#include <string>
-#include <vector>
+#include <optional>
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
@@ -96,6 +94,15 @@ std::int64_t trim_recycled(io::FileSystem& fs, const io::Path& directory, const 
     return 0;
   }
   return bytes;
+}
+
+std::vector<io::Path> list_recycled(io::FileSystem& fs, const io::Path& directory,
+                                    const Naming& naming) {
+  std::vector<io::Path> all;
+  for (const auto& one : waiting(fs, directory, naming)) {
+    all.push_back(one.path.lexically_relative(directory));
+  }
+  return all;
 }
 
 void clear_recycled(io::FileSystem& fs, const io::Path& directory, const Naming& naming) noexcept {

@@ -8,6 +8,7 @@
 /// has a second name (somebody archives with links), or is a link itself, is never overwritten.
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "commit/names.hpp"
 #include "commit/protocol.hpp"
@@ -25,6 +26,9 @@ void recycle(io::FileSystem&, const io::Path& directory, const Naming&, std::int
 /// of what stays.
 std::int64_t trim_recycled(io::FileSystem&, const io::Path& directory, const Naming&,
                            std::int64_t data_files);
+
+/// What waits under this name, relative to the directory.
+std::vector<io::Path> list_recycled(io::FileSystem&, const io::Path& directory, const Naming&);
 
 /// Rank 0, when there will be no other save. Throws nothing.
 void clear_recycled(io::FileSystem&, const io::Path& directory, const Naming&) noexcept;

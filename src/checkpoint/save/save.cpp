@@ -181,7 +181,9 @@ void Series::after_commit(const Prepared& prepared, bool volatile_commit) {
   unwithdrawn.reset();
   head = prepared.meta.sequence;
   try {
-    write_state_file(catalog);
+    // As it will be after step 8, which has no need to write it again.
+    write_state_file(after_retention(*job.files, job.directory, job.naming, catalog,
+                                     job.options.max_to_keep, job.options.keep));
   } catch (const Error& error) {
     log(LogLevel::warning,
         cat("step ", prepared.save.step, " is saved, but the state file is not: ", error.what()));
