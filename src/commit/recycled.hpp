@@ -21,9 +21,8 @@ namespace cairn::commit {
 void recycle(io::FileSystem&, const io::Path& directory, const Naming&, std::int64_t number,
              const io::Path& data);
 
-/// Rank 0, before a save with so many data files: what that will not overwrite goes, and what waits
-/// does so durably: else a crash could take its new names along with the old one. Returns the bytes
-/// of what stays.
+/// Rank 0, before a save with so many data files: what that will not overwrite goes. Returns the
+/// bytes of what stays.
 std::int64_t trim_recycled(io::FileSystem&, const io::Path& directory, const Naming&,
                            std::int64_t data_files);
 
