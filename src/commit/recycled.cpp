@@ -1,8 +1,6 @@
 #include "commit/recycled.hpp"
 
-#include <algorithm>
-#include <string>
-#include <vector>
+#include <optional>
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
@@ -47,6 +45,9 @@ std::unique_ptr<io::File> try_take(io::FileSystem& fs, const Transaction& save, 
   }
   try {
     if (fs.has_one_name(part)) {
+      // Its old name and its place here go durably before the new one: a rename whose source came
+      // to be by one that a crash undoes is undone with it.
+      fs.sync_directory(folder(save.directory));
       auto file = fs.open_write(part);
       if (file->size() > most_bytes) file->resize(most_bytes);
       return file;
@@ -78,24 +79,25 @@ void recycle(io::FileSystem& fs, const io::Path& directory, const Naming& naming
 
 std::int64_t trim_recycled(io::FileSystem& fs, const io::Path& directory, const Naming& naming,
                            std::int64_t data_files) {
-  auto files = waiting(fs, directory, naming);
-  if (files.empty()) return 0;
   std::int64_t bytes = 0;
-  const auto wanted = [&](const Waiting& one) { return one.number < data_files; };
-  for (const auto& one : files) {
-    const auto status = wanted(one) ? fs.status(one.path) : std::nullopt;
-    if (status) bytes += status->size;
-    if (!wanted(one)) fs.remove(one.path);
-  }
-  try {
-    fs.sync_directory(folder(directory));
-  } catch (const Error& error) {
-    log(LogLevel::warning, cat("files that were kept to be overwritten go: ", error.what()));
-    std::erase_if(files, [&](const auto& one) { return !wanted(one); });
-    for (const auto& one : files) fs.remove(one.path);
-    return 0;
+  for (const auto& [path, number] : waiting(fs, directory, naming)) {
+    if (number < data_files) {
+      const auto status = fs.status(path);
+      bytes += status ? status->size : 0;
+    } else {
+      fs.remove(path);
+    }
   }
   return bytes;
+}
+
+std::vector<io::Path> list_recycled(io::FileSystem& fs, const io::Path& directory,
+                                    const Naming& naming) {
+  std::vector<io::Path> all;
+  for (const auto& one : waiting(fs, directory, naming)) {
+    all.push_back(one.path.lexically_relative(directory));
+  }
+  return all;
 }
 
 void clear_recycled(io::FileSystem& fs, const io::Path& directory, const Naming& naming) noexcept {

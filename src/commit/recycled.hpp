@@ -8,6 +8,7 @@
 /// has a second name (somebody archives with links), or is a link itself, is never overwritten.
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "commit/names.hpp"
 #include "commit/protocol.hpp"
@@ -20,11 +21,13 @@ namespace cairn::commit {
 void recycle(io::FileSystem&, const io::Path& directory, const Naming&, std::int64_t number,
              const io::Path& data);
 
-/// Rank 0, before a save with so many data files: what that will not overwrite goes, and what waits
-/// does so durably: else a crash could take its new names along with the old one. Returns the bytes
-/// of what stays.
+/// Rank 0, before a save with so many data files: what that will not overwrite goes. Returns the
+/// bytes of what stays.
 std::int64_t trim_recycled(io::FileSystem&, const io::Path& directory, const Naming&,
                            std::int64_t data_files);
+
+/// What waits under this name, relative to the directory.
+std::vector<io::Path> list_recycled(io::FileSystem&, const io::Path& directory, const Naming&);
 
 /// Rank 0, when there will be no other save. Throws nothing.
 void clear_recycled(io::FileSystem&, const io::Path& directory, const Naming&) noexcept;

@@ -162,6 +162,7 @@ void DirectStream::write(std::int64_t offset, std::span<const std::byte> bytes, 
     end_row();
     next_ = offset;
   }
+  wait_for(offset, offset + static_cast<std::int64_t>(bytes.size()));
   while (!bytes.empty()) {
     std::size_t count = 0;
     if (slot_ < 0 && !on_page(next_)) {
@@ -219,6 +220,20 @@ void DirectStream::end_row() {
   if (!rest.empty()) put_buffered(offset + static_cast<std::int64_t>(whole), rest);
 }
 
+// Until nothing is on its way to these bytes: the last write of a byte counts.
+void DirectStream::wait_for(std::int64_t begin, std::int64_t end) {
+  std::unique_lock guard(mutex_);
+  work_done_.wait(guard, [&] {
+    const auto meets = [&](std::int64_t other_begin, std::int64_t other_end) {
+      return other_begin < end && begin < other_end;
+    };
+    return (!busy_ || !meets(busy_begin_, busy_end_)) &&
+           std::none_of(queue_.begin(), queue_.end(), [&](const Request& one) {
+             return meets(one.offset, one.offset + static_cast<std::int64_t>(one.size));
+           });
+  });
+}
+
 void DirectStream::enqueue(const Request& request) {
   {
     const std::lock_guard guard(mutex_);
@@ -253,6 +268,8 @@ void DirectStream::work() {
     const auto request = queue_.front();
     queue_.pop_front();
     busy_ = true;
+    busy_begin_ = request.offset;
+    busy_end_ = request.offset + static_cast<std::int64_t>(request.size);
     if (!error_) {
       guard.unlock();
       std::exception_ptr error;

@@ -45,6 +45,7 @@ class DirectStream {
   void put_buffered(std::int64_t offset, std::span<const std::byte>);
   void enqueue(const Request&);
   void end_row();
+  void wait_for(std::int64_t begin, std::int64_t end);
   void take_slot();
   void work();
 
@@ -65,6 +66,7 @@ class DirectStream {
   std::deque<Request> queue_;
   std::vector<int> free_;
   std::exception_ptr error_;
+  std::int64_t busy_begin_ = 0, busy_end_ = 0;  // what the thread writes now
   bool busy_ = false, stop_ = false;
   std::thread thread_;
 };

@@ -73,6 +73,26 @@ TEST(Names, ParseFixedOnes) {
             expected(Kind::owner_temporary, -1, -1, -1, uuid));
 }
 
+TEST(Names, RecycledFiles) {
+  EXPECT_EQ(parse_private_name("recycled"), expected(Kind::recycled_directory));
+  EXPECT_EQ(recycled_name("a", 3), "steps.a.00003");
+  EXPECT_EQ(recycled_name(Naming("a.1", false), 123456), "single.a.1.123456");
+  for (const Naming& naming :
+       {Naming("a"), Naming("a", false), Naming("a.00001"), Naming("b.c-1")}) {
+    const auto parsed = parse_recycled_name(recycled_name(naming, 42));
+    ASSERT_TRUE(parsed);
+    EXPECT_EQ(parsed->naming.name, naming.name);
+    EXPECT_EQ(parsed->naming.numbered, naming.numbered);
+    EXPECT_EQ(parsed->number, 42);
+  }
+  for (const char* entry : {"", "steps.", "steps.a", "steps.a.", "steps.a.0001", "steps.a.000001",
+                            "steps.a.00001x", "steps..00001", "steps.00001", "Steps.a.00001",
+                            "a.00001", "single.a.-0001", "steps.a.99999999999999999999"}) {
+    EXPECT_FALSE(parse_recycled_name(entry)) << entry;
+  }
+  EXPECT_CAIRN_ERROR(recycled_name("a", -1), Code::internal, "data file -1");
+}
+
 TEST(Names, NeighboursAreForeign) {
   for (const std::string entry : {"",
                                   "a",

@@ -43,6 +43,22 @@ class Conformance : public ::testing::TestWithParam<const char*> {
 INSTANTIATE_TEST_SUITE_P(On, Conformance, ::testing::Values("posix", "memory"),
                          [](const auto& info) { return std::string(info.param); });
 
+TEST_P(Conformance, ResizedFilesAreCutOrZeros) {
+  write_file(files(), at("a"), "hello world");
+  auto file = files().open_write(at("a"));
+  file->resize(5);
+  EXPECT_EQ(file->size(), 5);
+  file->resize(8);
+  file->write_behind(7, bytes_of("!"));
+  file->sync();
+  file->close();
+  EXPECT_EQ(read("a"), std::string("hello\0\0!", 8));
+  EXPECT_CAIRN_ERROR(file->resize(1), Code::io, "cannot resize");
+  EXPECT_CAIRN_ERROR(files().open_read(at("a"))->resize(1), Code::io, "cannot make 1 bytes long");
+  EXPECT_TRUE(files().has_one_name(at("a")));
+  EXPECT_FALSE(files().has_one_name(at("none")));
+}
+
 TEST_P(Conformance, WrittenBytesAreReadBack) {
   auto file = files().create(at("a"));
   file->write_at(0, bytes_of("hello world"));

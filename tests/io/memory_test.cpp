@@ -250,22 +250,46 @@ TEST_F(Memory, TheCrashedDiskAndTheOldOneAreApart) {
   EXPECT_EQ(read_file(*disk->crash(0, kept), "/a", 9), "text");
 }
 
+TEST_F(Memory, WhatIsOverwrittenIsOldOrNewBlockByBlock) {
+  write_file(files, "/a", std::string(10000, 'o'));
+  files.sync_directory("/");
+  files.mark();
+  auto file = files.open_write("/a");
+  file->write_at(0, text_bytes(std::string(9000, 'n')));
+  file->resize(9000);
+  const auto after = [&](CrashChoice choice) {
+    return read_file(*files.crash(2, choice), "/a", 1 << 20);
+  };
+  const std::string old(10000, 'o'), mixed = std::string(9000, 'n') + std::string(1000, 'o');
+  EXPECT_EQ(after(lost), old);
+  EXPECT_EQ(after(kept), mixed.substr(0, 9000));
+  EXPECT_EQ(after({.keep = true, .except = {1}, .tear = {}}), mixed) << "the resize is lost";
+  EXPECT_EQ(after({.keep = true, .except = {0}, .tear = {}}), old.substr(0, 9000));
+  const CrashChoice last{
+      .keep = true, .except = {}, .tear = CrashChoice::Tear{0, 9000 - 4096, true}};
+  EXPECT_EQ(after(last), old.substr(0, 4096) + mixed.substr(4096, 9000 - 4096));
+  EXPECT_NE(files.describe(2, last).find("only 4904 last bytes of #0 write /a [0, 9000)"),
+            std::string::npos);
+  file->sync();
+  EXPECT_EQ(read_file(*files.crash(3, lost), "/a", 1 << 20), mixed.substr(0, 9000));
+}
+
 TEST_F(Memory, ChoicesNameEachUndecidedOperationOnce) {
   auto file = files.create("/a");
   EXPECT_EQ(files.crash_choices(0).size(), 1u);
   EXPECT_EQ(files.crash_choices(1).size(), 2u);
   file->write_at(4000, text_bytes(std::string(9000, 'x')));
-  // All, none, each lost, torn at 4096, 8192, 12288.
+  // All, none, each lost, torn at 4096, 8192, 12288, and without what comes before 4096.
   const auto choices = files.crash_choices(2);
-  EXPECT_EQ(choices.size(), 2u + 2u + 3u);
+  EXPECT_EQ(choices.size(), 2u + 2u + 4u);
   std::set<std::size_t> tears;
   for (const auto& choice : choices) {
-    if (choice.tear) tears.insert(choice.tear->bytes);
+    if (choice.tear && !choice.tear->last) tears.insert(choice.tear->bytes);
   }
   EXPECT_EQ(tears, (std::set<std::size_t>{96, 96 + 4096, 96 + 2 * 4096}));
   file->write_at(0, text_bytes("small"));
   // One more: each of three lost, each alone, the small one torn in its middle.
-  EXPECT_EQ(files.crash_choices(3).size(), 2u + 3u + 3u + 3u + 1u);
+  EXPECT_EQ(files.crash_choices(3).size(), 2u + 3u + 3u + 4u + 1u);
   file->sync();
   EXPECT_EQ(files.crash_choices(4).size(), 2u);
   std::set<std::string> words;

@@ -13,6 +13,7 @@
 #include "checkpoint/tools/contents_reader.hpp"
 #include "checkpoint/tools/hdf5_reader.hpp"
 #include "commit/names.hpp"
+#include "commit/recycled.hpp"
 #include "format/bundle/index.hpp"
 #include "format/bundle/part_record.hpp"
 #include "format/bundle/strings.hpp"
@@ -20,7 +21,6 @@
 
 namespace cairn {
 namespace {
-
 constexpr std::int64_t record_limit_bytes = std::int64_t{4} << 30;
 
 // A save that died after its parts were written, as its records tell.
@@ -353,17 +353,8 @@ std::vector<RecoveryStep> find_debris(const Job& job, const std::vector<Candidat
       debris.push_back({(marks / mark).string(), false, "a mark of a checkpoint that is gone"});
     }
   }
-  const auto recycled = io::Path(commit::private_directory_name) / commit::recycled_directory_name;
-  if (files.status(job.directory / recycled)) {
-    for (const auto& file : files.list(job.directory / recycled)) {
-      const auto parsed = commit::parse_recycled_name(file);
-      if (!parsed || parsed->naming.name != job.naming.name ||
-          parsed->naming.numbered != job.naming.numbered) {
-        continue;
-      }
-      debris.push_back({(recycled / file).string(), false, "kept for a next save to overwrite"});
-    }
-  }
+  for (const auto& file : commit::list_recycled(files, job.directory, job.naming))
+    debris.push_back({file.string(), false, "kept for a next save to overwrite"});
   // An index goes before its data. Temp directories last: they are the evidence that the rest is
   // ours.
   std::stable_partition(debris.begin(), debris.end(),

@@ -106,6 +106,19 @@ std::vector<RetentionDecision> decide_retention(const std::vector<CatalogEntry>&
   return decisions;
 }
 
+std::vector<CatalogEntry> after_retention(io::FileSystem& files, const io::Path& directory,
+                                          const commit::Naming& name,
+                                          std::vector<CatalogEntry> catalog, int max_to_keep,
+                                          const Retention& keep) {
+  refresh_pins(files, directory, name, catalog);
+  const auto decisions = decide_retention(catalog, max_to_keep, keep);
+  std::erase_if(catalog, [&](const auto& entry) {
+    return std::any_of(decisions.begin(), decisions.end(),
+                       [&](const auto& one) { return one.step == entry.step && !one.stays; });
+  });
+  return catalog;
+}
+
 std::vector<std::int64_t> apply_retention(io::FileSystem& files, const io::Path& directory,
                                           const commit::Naming& name,
                                           std::vector<CatalogEntry>& catalog, int max_to_keep,

@@ -14,6 +14,11 @@ namespace cairn {
 std::vector<RetentionDecision> decide_retention(const std::vector<CatalogEntry>&, int max_to_keep,
                                                 const Retention&);
 
+/// What apply_retention would leave of the catalog now.
+std::vector<CatalogEntry> after_retention(io::FileSystem&, const io::Path& directory,
+                                          const commit::Naming& name, std::vector<CatalogEntry>,
+                                          int max_to_keep, const Retention&);
+
 /// Removes what is not to stay, from the disk and from the catalog. The state file goes first, so
 /// that it never names what is half removed. Pins that others made in the meantime are respected;
 /// while somebody is making one, nothing is removed: the next time will do. Bundles' data files are

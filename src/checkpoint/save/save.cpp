@@ -220,7 +220,9 @@ void Series::after_commit(const Prepared& prepared, bool volatile_commit) {
 // Rank 0, step 7; any thread. The checkpoint counts already: what fails here is said, not thrown.
 void Series::tell_state_file(std::int64_t step, const std::vector<CatalogEntry>& entries) const {
   try {
-    write_state_file(entries);
+    // As it will be after step 8, which has no need to write it again.
+    write_state_file(after_retention(*job.files, job.directory, job.naming, entries,
+                                     job.options.max_to_keep, job.options.keep));
   } catch (const Error& error) {
     log(LogLevel::warning,
         cat("step ", step, " is saved, but the state file is not: ", error.what()));

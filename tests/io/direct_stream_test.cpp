@@ -1,0 +1,212 @@
+// Writing past the page cache: whatever the order, sizes and alignment of writes, the bytes are
+// those that a plain file would have. Where a file system does not take it, the same must hold.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstring>
+#include <random>
+#include <thread>
+
+#include "base/text.hpp"
+#include "io/expect_error.hpp"
+#include "io/file_system.hpp"
+#include "io/temporary_directory.hpp"
+
+namespace cairn::io {
+namespace {
+
+constexpr std::size_t page = 4096;
+
+// On pages, as memory of a pool is.
+struct Aligned {
+  explicit Aligned(std::size_t size)
+      : begin(static_cast<std::byte*>(std::aligned_alloc(page, (size + page - 1) / page * page))) {}
+  ~Aligned() { std::free(begin); }
+  Aligned(const Aligned&) = delete;
+  Aligned& operator=(const Aligned&) = delete;
+  std::byte* begin;
+};
+
+// A working directory on a disk, and one in memory where the machine has that.
+std::vector<std::filesystem::path> places() {
+  std::vector<std::filesystem::path> all{std::filesystem::current_path()};
+  if (std::filesystem::is_directory("/dev/shm")) all.emplace_back("/dev/shm");
+  return all;
+}
+
+std::string read_all(const Path& path) {
+  return read_file(*posix_file_system(), path, std::int64_t{1} << 30);
+}
+
+class DirectStream : public testing::TestWithParam<DirectIo> {};
+INSTANTIATE_TEST_SUITE_P(Modes, DirectStream,
+                         testing::Values(DirectIo::automatic, DirectIo::on, DirectIo::off),
+                         [](const auto& info) {
+                           return info.param == DirectIo::on    ? "on"
+                                  : info.param == DirectIo::off ? "off"
+                                                                : "automatic";
+                         });
+
+TEST_P(DirectStream, AnyWritesGiveTheBytesOfAPlainFile) {
+  const auto disk = posix_file_system();
+  for (const auto& place : places()) {
+    const test::TemporaryDirectory directory(place);
+    for (unsigned seed = 1; seed <= 24; ++seed) {
+      SCOPED_TRACE(cat(place.string(), ", seed ", seed));
+      std::mt19937 random(seed);
+      const auto below = [&](std::size_t n) {
+        return std::uniform_int_distribution<std::size_t>(0, n - 1)(random);
+      };
+      constexpr std::size_t source_bytes = std::size_t{5} << 20;
+      const Aligned source(source_bytes);
+      for (std::size_t i = 0; i < source_bytes; ++i)
+        source.begin[i] = static_cast<std::byte>(random());
+      const auto path = directory.path() / cat("file", seed);
+      // Half of them overwrite what is there.
+      std::string model;
+      if (seed % 2 == 0) {
+        model.assign(below(std::size_t{6} << 20), 'o');
+        write_file(*disk, path, model);
+      }
+      const auto file = seed % 2 == 0 ? disk->open_write(path) : disk->create(path);
+      file->stream(GetParam());
+      std::size_t at = 0;
+      for (int i = 0; i < 40; ++i) {
+        // Mostly in a row, from page to page now and then; sometimes back over what was written.
+        switch (below(6)) {
+          case 0:
+            at = (at + page - 1) / page * page;
+            break;
+          case 1:
+            at = below(std::size_t{6} << 20);
+            break;
+          default:
+            break;
+        }
+        const std::size_t largest[] = {10, page, 100'000, std::size_t{3} << 20};
+        const auto size = 1 + below(largest[below(4)]);
+        auto from = below(source_bytes - size);
+        if (below(2) == 0) from = from / page * page;
+        const std::span bytes(source.begin + from, size);
+        if (model.size() < at + size) model.resize(at + size);
+        std::memcpy(model.data() + at, bytes.data(), size);
+        if (below(2) == 0) {
+          file->write_behind(static_cast<std::int64_t>(at), bytes);
+        } else {
+          std::vector<std::byte> gone(bytes.begin(), bytes.end());
+          file->write_at(static_cast<std::int64_t>(at), gone);
+          std::fill(gone.begin(), gone.end(), std::byte{0xee});
+        }
+        at += size;
+        if (below(15) == 0) file->sync();
+      }
+      if (below(2) == 0) {
+        model.resize(below(model.size()));
+        file->resize(static_cast<std::int64_t>(model.size()));
+      }
+      EXPECT_EQ(file->size(), static_cast<std::int64_t>(model.size()));
+      file->sync();
+      file->close();
+      ASSERT_TRUE(read_all(path) == model);
+    }
+  }
+}
+
+// As ranks write the runs of dense tensors: neighbours share pages.
+TEST_P(DirectStream, WritersOfOneFileDoNotTouchEachOthersBytes) {
+  const test::TemporaryDirectory directory(std::filesystem::current_path());
+  const auto path = directory.path() / "shared";
+  write_file(*posix_file_system(), path, "");
+  constexpr std::size_t part = (std::size_t{3} << 20) + 1234;
+  constexpr int writers = 3;
+  std::vector<std::thread> threads;
+  for (int writer = 0; writer < writers; ++writer) {
+    threads.emplace_back([&, writer] {
+      const std::string bytes(part, static_cast<char>('a' + writer));
+      const auto file = posix_file_system()->open_write(path);
+      file->stream(GetParam());
+      file->write_at(static_cast<std::int64_t>(part) * writer, std::as_bytes(std::span(bytes)));
+      file->sync();
+      file->close();
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  std::string expected;
+  for (int writer = 0; writer < writers; ++writer)
+    expected.append(part, static_cast<char>('a' + writer));
+  EXPECT_TRUE(read_all(path) == expected);
+}
+
+TEST_P(DirectStream, MoreFilesAtATimeThanThereAreBuffers) {
+  const test::TemporaryDirectory directory(std::filesystem::current_path());
+  constexpr int count = 12;
+  std::vector<std::unique_ptr<File>> files;
+  const std::string piece(std::size_t{1} << 20, 'p'), end = "the end";
+  for (int i = 0; i < count; ++i) {
+    files.push_back(posix_file_system()->create(directory.path() / cat(i)));
+    files.back()->stream(GetParam());
+    files.back()->write_at(0, std::as_bytes(std::span(piece)));
+  }
+  for (auto& file : files) {
+    file->write_at(static_cast<std::int64_t>(piece.size()), std::as_bytes(std::span(end)));
+    file.reset();  // without a sync or close
+  }
+  for (int i = 0; i < count; ++i) EXPECT_TRUE(read_all(directory.path() / cat(i)) == piece + end);
+}
+
+TEST_P(DirectStream, AFailedWriteIsToldByTheSyncAtTheLatest) {
+  const test::TemporaryDirectory directory(std::filesystem::current_path());
+  const pid_t child = ::fork();
+  if (child == 0) {
+    std::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{std::size_t{3} << 20, std::size_t{3} << 20};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    int result = 1;
+    const Aligned bytes(std::size_t{8} << 20);
+    std::memset(bytes.begin, 1, std::size_t{8} << 20);
+    const auto file = posix_file_system()->create(directory.path() / "a");
+    file->stream(GetParam());
+    try {
+      file->write_behind(0, {bytes.begin, std::size_t{8} << 20});
+      file->sync();
+    } catch (const Error& error) {
+      result =
+          error.code() == Code::io && cat(error.what()).find("File too large") != std::string::npos
+              ? 0
+              : 2;
+    }
+    // And again: nobody may take the bytes for durable later.
+    try {
+      if (GetParam() != DirectIo::off) file->sync(), result = 3;
+    } catch (const Error&) {
+    }
+    ::_exit(result);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+TEST(OneName, HardAndSymbolicLinksAreOtherNames) {
+  const test::TemporaryDirectory directory;
+  const auto disk = posix_file_system();
+  const auto file = directory.path() / "file", other = directory.path() / "other";
+  write_file(*disk, file, "x");
+  EXPECT_TRUE(disk->has_one_name(file));
+  ASSERT_TRUE(disk->try_link(file, other));
+  EXPECT_FALSE(disk->has_one_name(file));
+  disk->remove(other);
+  EXPECT_TRUE(disk->has_one_name(file));
+  ASSERT_EQ(::symlink(file.c_str(), other.c_str()), 0);
+  EXPECT_FALSE(disk->has_one_name(other));
+  EXPECT_FALSE(disk->has_one_name(directory.path()));
+  EXPECT_FALSE(disk->has_one_name(directory.path() / "none"));
+}
+
+}  // namespace
+}  // namespace cairn::io
