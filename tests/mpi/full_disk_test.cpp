@@ -114,6 +114,10 @@ class WatchedFiles final : public io::FileSystem {
       file_->read_at(offset, bytes);
     }
     std::int64_t size() const override { return file_->size(); }
+    void resize(std::int64_t bytes) override {
+      tell_();
+      file_->resize(bytes);
+    }
     void reserve(std::int64_t bytes) override {
       tell_();
       file_->reserve(bytes);
