@@ -16,7 +16,7 @@ namespace {
 
 using Kind = TensorDifference::Kind;
 
-struct Options {
+struct DiffArguments {
   std::string a, b;
   Tolerance tolerance;
   bool json = false;
@@ -79,7 +79,7 @@ Json json_of(const TensorDifference& one) {
   return out;
 }
 
-void run(Tool& tool, const Options& options) {
+void run(Tool& tool, const DiffArguments& options) {
   const auto a = read_contents(*tool.files, resolve_checkpoint(*tool.files, options.a));
   const auto b = read_contents(*tool.files, resolve_checkpoint(*tool.files, options.b));
   ProgressBar bar("compare");
@@ -106,7 +106,7 @@ void run(Tool& tool, const Options& options) {
 }  // namespace
 
 void add_diff(Tool& tool) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<DiffArguments>();
   auto* command = tool.app.add_subcommand("diff", "Compare two checkpoints");
   command->add_option("A", options->a, "Checkpoint, or a directory for its newest one")->required();
   command->add_option("B", options->b, "The other one")->required();
