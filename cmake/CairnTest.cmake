@@ -117,9 +117,11 @@ function(cairn_mpi_launcher command_variable environment_variable)
   set(${environment_variable} ${environment} PARENT_SCOPE)
 endfunction()
 
-# A Python script that opens our files with TensorFlow or h5py. It runs with the Python of the
-# virtual environment that scripts/test makes in the build folder, or with CAIRN_INTEROP_PYTHON;
-# where that Python has no TensorFlow, the test counts as skipped.
+# A Python script that opens our files with TensorFlow or h5py. All of these are one test of CTest,
+# `interop`, which imports TensorFlow once and names each script that fails; for one alone:
+# tests/interop/run_checks.py BUILD/interop.checks NAME. They run with the Python of the virtual
+# environment that scripts/test makes in the build folder, or with CAIRN_INTEROP_PYTHON; where that
+# Python has no TensorFlow, the test counts as skipped.
 #   cairn_interop_test(NAME SCRIPT file [ARGS argument...] [TIMEOUT seconds])
 set(CAIRN_INTEROP_PYTHON "" CACHE FILEPATH "Python with tensorflow, h5py and numpy (empty: venv/)")
 function(cairn_interop_test name)
@@ -131,15 +133,29 @@ function(cairn_interop_test name)
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 300)
   endif()
+  cmake_path(ABSOLUTE_PATH arg_SCRIPT BASE_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
+  list(JOIN arg_ARGS "\t" arguments)
+  set_property(GLOBAL APPEND_STRING PROPERTY CAIRN_INTEROP_CHECKS
+               "${name}\t${arg_TIMEOUT}\t${arg_SCRIPT}\t${arguments}\n")
+endfunction()
+
+# Called when all are known.
+function(cairn_add_interop_tests)
+  get_property(checks GLOBAL PROPERTY CAIRN_INTEROP_CHECKS)
+  file(GENERATE OUTPUT ${PROJECT_BINARY_DIR}/interop.checks CONTENT "${checks}")
   set(python ${CAIRN_INTEROP_PYTHON})
   if(NOT python)
     set(python ${PROJECT_BINARY_DIR}/venv/bin/python)
   endif()
-  cmake_path(ABSOLUTE_PATH arg_SCRIPT BASE_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
-  add_test(NAME interop.${name} COMMAND sh ${PROJECT_SOURCE_DIR}/cmake/interop-python.sh ${python}
-                                        ${arg_SCRIPT} ${arg_ARGS})
-  set_tests_properties(interop.${name} PROPERTIES LABELS interop TIMEOUT ${arg_TIMEOUT}
-                                                  SKIP_RETURN_CODE 77)
+  add_test(NAME interop COMMAND sh ${PROJECT_SOURCE_DIR}/cmake/interop-python.sh ${python}
+                                ${PROJECT_SOURCE_DIR}/tests/interop/run_checks.py
+                                ${PROJECT_BINARY_DIR}/interop.checks)
+  # The longest of all tests, and mostly on one core: CTest starts with it.
+  set_tests_properties(interop PROPERTIES LABELS interop TIMEOUT 1500 COST 1000 SKIP_RETURN_CODE 77)
+  if(CAIRN_MPI)
+    cairn_mpi_launcher(launcher environment)
+    set_tests_properties(interop PROPERTIES ENVIRONMENT "${environment}")
+  endif()
 endfunction()
 
 # A directory and all that it added, and the sources of the targets made there, as absolute paths.

@@ -6,6 +6,12 @@
 
 namespace cairn {
 
+std::string hex(std::uint64_t number) {
+  std::ostringstream out;
+  out << std::hex << number;
+  return std::move(out).str();
+}
+
 std::string bytes_text(double bytes) {
   static constexpr const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
   int unit = 0;

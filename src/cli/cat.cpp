@@ -16,7 +16,7 @@
 namespace cairn::cli {
 namespace {
 
-struct Options {
+struct CatArguments {
   std::string target, key, key_hex, slice, output, format = "text";
 };
 
@@ -69,7 +69,7 @@ void print_rows(std::ostream& out, const Dims& shape,
 }
 
 void write_strings(std::ostream& out, const std::vector<std::string>& values,
-                   const Options& options, const Dims& shape) {
+                   const CatArguments& options, const Dims& shape) {
   if (options.format == "text") {
     return print_rows(out, shape, [&](std::int64_t i) {
       return string_text(values[static_cast<std::size_t>(i)]);
@@ -83,8 +83,8 @@ void write_strings(std::ostream& out, const std::vector<std::string>& values,
   }
 }
 
-void write_numbers(std::ostream& out, const std::string& bytes, const Options& options, DType dtype,
-                   const Dims& shape) {
+void write_numbers(std::ostream& out, const std::string& bytes, const CatArguments& options,
+                   DType dtype, const Dims& shape) {
   if (options.format == "text") {
     const auto item = dtype_size(dtype);
     return print_rows(out, shape, [&](std::int64_t i) {
@@ -98,7 +98,7 @@ void write_numbers(std::ostream& out, const std::string& bytes, const Options& o
   out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
 }
 
-void run(io::FileSystem& files, const Options& options) {
+void run(io::FileSystem& files, const CatArguments& options) {
   if (options.format != "text" && options.output.empty() && ::isatty(1)) {
     throw Error(Code::invalid_argument, cat("--format ", options.format, " is no text"),
                 "standard output is a terminal", "Add --output FILE, or redirect.");
@@ -125,7 +125,7 @@ void run(io::FileSystem& files, const Options& options) {
 }  // namespace
 
 void add_cat(Tool& tool) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<CatArguments>();
   auto* command = tool.app.add_subcommand("cat", "Print the elements of a tensor");
   command->add_option("PREFIX", options->target, "Checkpoint, or a directory for its newest one")
       ->required();

@@ -10,12 +10,12 @@
 namespace cairn::cli {
 namespace {
 
-struct Options {
+struct ConvertArguments {
   std::string source, destination;
   ConvertOptions convert;
 };
 
-void run(Tool& tool, const Options& options) {
+void run(Tool& tool, const ConvertArguments& options) {
   const auto source = read_contents(*tool.files, resolve_checkpoint(*tool.files, options.source));
   ProgressBar bar("convert");
   std::cout << convert_checkpoint(tool.files, source, options.destination, options.convert,
@@ -26,7 +26,7 @@ void run(Tool& tool, const Options& options) {
 }  // namespace
 
 void add_convert(Tool& tool) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ConvertArguments>();
   auto* command = tool.app.add_subcommand("convert", "Store a checkpoint again, cut otherwise");
   command->add_option("A", options->source, "Checkpoint, or a directory for its newest one")
       ->required();

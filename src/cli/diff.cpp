@@ -18,7 +18,7 @@ namespace {
 
 using Kind = TensorDifference::Kind;
 
-struct Options {
+struct DiffArguments {
   std::string a, b;
   Tolerance tolerance;
   bool json = false;
@@ -85,7 +85,7 @@ Json json_of(const TensorDifference& one) {
   return out;
 }
 
-void run(Tool& tool, const Options& options) {
+void run(Tool& tool, const DiffArguments& options) {
   const auto a = read_contents(*tool.files, resolve_checkpoint(*tool.files, options.a));
   const auto b = read_contents(*tool.files, resolve_checkpoint(*tool.files, options.b));
   ProgressBar bar("compare");
@@ -112,7 +112,7 @@ void run(Tool& tool, const Options& options) {
 }  // namespace
 
 void add_diff(Tool& tool) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<DiffArguments>();
   auto* command = tool.app.add_subcommand("diff", "Compare two checkpoints");
   // CLI11 takes nan for a number that is not negative.
   const CLI::Validator number(

@@ -17,7 +17,7 @@
 namespace cairn::cli {
 namespace {
 
-struct Options {
+struct GcArguments {
   std::string directory, name;
   bool dry_run = false;
   int max_to_keep = -1;  // not asked for
@@ -67,7 +67,7 @@ void print(const std::vector<RecoveryStep>& steps, bool dry_run) {
 
 // What is to go by the rules that were given. Whether that is anything.
 bool retire(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
-            const Options& options) {
+            const GcArguments& options) {
   auto catalog = scan_catalog(files, directory, name);
   const auto decisions = decide_retention(catalog, options.max_to_keep, options.keep);
   std::vector<std::int64_t> gone;
@@ -86,7 +86,7 @@ bool retire(io::FileSystem& files, const io::Path& directory, const commit::Nami
   return any;
 }
 
-void run(Tool& tool, const Options& options) {
+void run(Tool& tool, const GcArguments& options) {
   const auto directory = require_directory(*tool.files, options.directory);
   const auto names = options.name.empty() ? our_names(*tool.files, directory)
                                           : std::vector<commit::Naming>{options.name};
@@ -123,7 +123,7 @@ void run(Tool& tool, const Options& options) {
 }  // namespace
 
 void add_gc(Tool& tool) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<GcArguments>();
   auto* command = tool.app.add_subcommand("gc", "Clear up after saves that did not finish");
   command->add_option("DIR", options->directory, "Directory of checkpoints")->required();
   command->add_flag("--dry-run", options->dry_run, "Say what would be done, and change nothing");

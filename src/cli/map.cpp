@@ -13,11 +13,11 @@
 namespace cairn::cli {
 namespace {
 
-struct Options {
+struct MapArguments {
   std::string target, key, output;
 };
 
-void run(Tool& tool, const Options& options) {
+void run(Tool& tool, const MapArguments& options) {
   const auto contents =
       read_contents(*tool.files, resolve_checkpoint(*tool.files, options.target), Graph::read);
   const auto& tensor = require_tensor(contents, options.key);
@@ -49,7 +49,7 @@ void run(Tool& tool, const Options& options) {
 }  // namespace
 
 void add_map(Tool& tool) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<MapArguments>();
   auto* command = tool.app.add_subcommand("map", "Draw how a tensor is cut into slices");
   command->add_option("PREFIX", options->target, "Checkpoint, or a directory for its newest one")
       ->required();

@@ -7,13 +7,13 @@
 namespace cairn::cli {
 namespace {
 
-struct Options {
+struct MergeArguments {
   std::string destination;
   std::vector<std::string> parts;
   MergeOptions merge;
 };
 
-void run(Tool& tool, Options& options) {
+void run(Tool& tool, MergeArguments& options) {
   options.merge.file_system = tool.files;
   merge_checkpoints({options.parts.begin(), options.parts.end()}, options.destination,
                     options.merge);
@@ -23,7 +23,7 @@ void run(Tool& tool, Options& options) {
 }  // namespace
 
 void add_merge(Tool& tool) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<MergeArguments>();
   auto* command = tool.app.add_subcommand("merge", "Make one checkpoint out of several parts");
   command->add_option("DESTINATION", options->destination, "Prefix of the result")->required();
   command->add_option("PART", options->parts, "Prefixes of the parts")->required();

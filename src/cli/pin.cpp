@@ -12,7 +12,7 @@
 namespace cairn::cli {
 namespace {
 
-struct Options {
+struct PinArguments {
   std::string directory, name;
   std::int64_t step = 0;
   bool remove = false;
@@ -35,7 +35,7 @@ std::string find_name(io::FileSystem& files, const io::Path& directory, std::int
       .at(directory.string());
 }
 
-void run(Tool& tool, const Options& options) {
+void run(Tool& tool, const PinArguments& options) {
   const auto directory = require_directory(*tool.files, options.directory);
   const auto name =
       options.name.empty() ? find_name(*tool.files, directory, options.step) : options.name;
@@ -63,7 +63,7 @@ void run(Tool& tool, const Options& options) {
 }  // namespace
 
 void add_pin(Tool& tool) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PinArguments>();
   auto* command = tool.app.add_subcommand("pin", "Keep a checkpoint until it is unpinned");
   command->add_option("DIR", options->directory, "Directory of checkpoints")->required();
   command->add_option("STEP", options->step, "Its step")->required()->check(CLI::NonNegativeNumber);

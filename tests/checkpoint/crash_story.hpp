@@ -102,6 +102,8 @@ struct Story {
       around = {};
 };
 
+inline void PrintTo(const Story& story, std::ostream* out) { *out << story.name; }  // GoogleTest's
+
 inline std::shared_ptr<Group> group_of(const Story& story, std::shared_ptr<Group> group,
                                        std::shared_ptr<io::MemoryFileSystem> disk) {
   if (story.around) return story.around(std::move(group), std::move(disk));

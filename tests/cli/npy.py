@@ -40,12 +40,13 @@ def check_npy(prefix, tensor):
     assert array.dtype == np.dtype(wanted), (array.dtype, wanted)
     assert list(array.shape) == tensor["shape"], array.shape
     assert array.flags.c_contiguous
-    assert hashlib.sha256(array.tobytes()).hexdigest() == tensor["sha256"]
+    raw = array.tobytes()
+    assert hashlib.sha256(raw).hexdigest() == tensor["sha256"]
+    return raw
 
 
-def check_text(prefix, tensor):
+def check_text(prefix, tensor, raw):
     words = cat(prefix, tensor).decode().split()
-    raw = cat(prefix, tensor, "--format", "raw")
     name = tensor["dtype"]
     kind = text_type(name)
     right = np.frombuffer(raw, kind)
@@ -83,9 +84,9 @@ for case in sorted(golden.iterdir()):
                 continue
             prefix = case / checkpoint["prefix"]
             try:
-                check_npy(prefix, tensor)
+                raw = check_npy(prefix, tensor)
                 if np.prod(tensor["shape"], dtype=np.int64) <= 100000:
-                    check_text(prefix, tensor)
+                    check_text(prefix, tensor, raw)
             except AssertionError as error:
                 sys.exit(f"{prefix} {tensor.get('key')} {tensor['dtype']}: {error}")
             checked += 1

@@ -8,6 +8,7 @@
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "io/expect_error.hpp"
+#include "support/rounds.hpp"
 
 namespace cairn::commit {
 namespace {
@@ -186,7 +187,7 @@ TEST(Names, ParseIsTheInverseOfBuild) {
     const auto shift = random() % 63;
     return static_cast<std::int64_t>((random() >> 1) >> shift);
   };
-  for (int i = 0; i < 20000; ++i) {
+  for (int i = 0; i < test::rounds(20000); ++i) {
     const auto& name = names[random() % names.size()];
     const auto step = i == 0 ? 0 : i == 1 ? largest : any_number();
     const auto prefix = prefix_name(name, step);
@@ -220,7 +221,7 @@ TEST(Names, BuildIsTheInverseOfParse) {
   const std::vector<std::string> seeds = {"a-17.index", "a-17.data-00003-of-00012",
                                           "a-17_temp_" + uuid, "a-17.part_" + uuid};
   int good = 0;
-  for (int i = 0; i < 60000; ++i) {
+  for (int i = 0; i < test::rounds(60000); ++i) {
     std::string entry = seeds[random() % seeds.size()];
     for (auto edits = random() % 3; edits-- > 0;) {
       const auto at = random() % entry.size();
@@ -246,7 +247,7 @@ TEST(Names, BuildIsTheInverseOfParse) {
                                                    : temp_directory_name(prefix, parsed.uuid);
     EXPECT_EQ(again, entry);
   }
-  EXPECT_GT(good, 20000);
+  EXPECT_GT(good, test::rounds(20000));
 }
 
 TEST(Names, UuidsDiffer) {

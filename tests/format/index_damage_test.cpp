@@ -11,6 +11,7 @@
 #include "format/bundle/numbers.hpp"
 #include "format/bundle/slice_key.hpp"
 #include "support/bundle_files.hpp"
+#include "support/rounds.hpp"
 #include "support/table_writer.hpp"
 
 namespace cairn::bundle {
@@ -62,7 +63,7 @@ const KeyValues sound = {{"", table_header()}, {"a", bytes_entry(3)}, {"b", byte
 TEST(IndexDamage, every_flipped_bit_is_noticed) {
   for (const auto* name : {"sliced_merged", "snappy_index_case", "strings"}) {
     const auto bytes = golden_index(name);
-    const auto step = bytes.size() > 3000 ? 7u : 1u;
+    const auto step = (bytes.size() > 3000 ? 7u : 1u) * static_cast<unsigned>(7 / test::rounds(7));
     for (std::size_t bit = 0; bit < 8 * bytes.size(); bit += step) {
       auto flipped = bytes;
       flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ 1 << bit % 8);
@@ -115,7 +116,7 @@ TEST(IndexDamage, random_changes_under_right_checksums_never_crash) {
   }
   ASSERT_EQ(refusal(one_block_table(block)), "accepted");
   int accepted = 0;
-  for (int round = 0; round < 50000; ++round) {
+  for (int round = 0; round < test::rounds(50000); ++round) {
     auto changed = block;
     for (auto n = 1 + random() % 3; n > 0; --n) {
       auto& byte = changed[random() % changed.size()];
@@ -140,7 +141,7 @@ TEST(IndexDamage, random_changes_under_right_checksums_never_crash) {
       ASSERT_EQ(error.code(), Code::data_loss);
     }
   }
-  EXPECT_GT(accepted, 2500);
+  EXPECT_GT(accepted, test::rounds(2500));
 }
 
 TEST(IndexDamage, other_restart_intervals_and_longer_handles_are_read) {

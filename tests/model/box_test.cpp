@@ -6,6 +6,7 @@
 #include <set>
 
 #include "cairn/error.hpp"
+#include "support/rounds.hpp"
 
 namespace cairn {
 namespace {
@@ -46,7 +47,7 @@ TEST(Shape, CountsAndRefuses) {
 // The definition of each operation is the one on sets of elements.
 TEST(Box, AgreesWithSetsOfElements) {
   std::mt19937 random(1);
-  for (int round = 0; round < 3000; ++round) {
+  for (int round = 0; round < test::rounds(3000); ++round) {
     const auto rank = random() % 4;
     Box a, b;
     for (auto* box : {&a, &b}) {

@@ -19,7 +19,7 @@ std::string pattern(std::size_t length, int seed) {
   return text;
 }
 
-std::span<const std::byte> bytes_of(const std::string& text) {
+std::span<const std::byte> const_bytes(const std::string& text) {
   return std::as_bytes(std::span(text));
 }
 
@@ -100,7 +100,7 @@ TEST(MpiGroup, KindsOfMessagesDoNotMix) {
   // Small messages wait at their receiver, which asks for the second, of the other kind, first.
   const std::string exchanged = "exchanged";
   if (group->rank() == 0) {
-    group->exchange(std::vector<Group::Send>{{last, bytes_of(exchanged)}}, {});
+    group->exchange(std::vector<Group::Send>{{last, const_bytes(exchanged)}}, {});
     group->send(last, "sent");
   }
   if (group->rank() == last) {
@@ -144,7 +144,7 @@ TEST_P(Pieces, EveryOperationSplits) {
     const std::string out = pattern(length, me), expected = pattern(length, left);
     std::string in(length, '?'), in_again(length, '?');
     group.exchange(
-        std::vector<Group::Send>{{right, bytes_of(out)}, {right, bytes_of(out)}},
+        std::vector<Group::Send>{{right, const_bytes(out)}, {right, const_bytes(out)}},
         std::vector<Group::Receive>{{left, std::as_writable_bytes(std::span(in))},
                                     {left, std::as_writable_bytes(std::span(in_again))}});
     EXPECT_EQ(in, expected);

@@ -7,6 +7,7 @@
 
 #include "cairn/error.hpp"
 #include "sharding/decompositions.hpp"
+#include "support/rounds.hpp"
 
 namespace cairn::plan {
 namespace {
@@ -221,7 +222,7 @@ Problem random_problem(Random& random) {
 
 TEST(Exchange, RandomProblemsEndWithEachElementInPlace) {
   Random random(51);
-  for (int round = 0; round < 1500; ++round) {
+  for (int round = 0; round < test::rounds(1500); ++round) {
     const auto problem = random_problem(random);
     for (const auto packing : {Packing::one_chunk, Packing::fill}) {
       plan_and_simulate(problem, packing);
@@ -236,7 +237,7 @@ TEST(Exchange, RandomProblemsEndWithEachElementInPlace) {
 
 TEST(Exchange, SomeRanksAcquireForTheOthers) {
   Random random(52);
-  for (int round = 0; round < 500; ++round) {
+  for (int round = 0; round < test::rounds(500); ++round) {
     auto problem = random_problem(random);
     for (int rank = 0; rank < problem.ranks; ++rank) {
       const auto acquires = rank == 0 || boxes::chance(random, 40);

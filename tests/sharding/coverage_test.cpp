@@ -7,6 +7,7 @@
 
 #include "cairn/error.hpp"
 #include "sharding/decompositions.hpp"
+#include "support/rounds.hpp"
 
 namespace cairn {
 namespace {
@@ -197,7 +198,7 @@ Truth look(const Dims& shape, const std::vector<Declaration>& declarations) {
 TEST(Coverage, AgreesWithSetsOfElements) {
   Random random(17);
   std::map<std::string, int> seen;
-  for (int round = 0; round < 6000; ++round) {
+  for (int round = 0; round < test::rounds(6000); ++round) {
     const auto shape = boxes::random_shape(random);
     const auto whole = Box::whole(shape);
     const int ranks = static_cast<int>(boxes::draw(random, 1, 6));
@@ -258,7 +259,7 @@ TEST(Coverage, AgreesWithSetsOfElements) {
   }
   for (const char* kind :
        {"outside of it", "given twice by rank", "in differing slices", "held by no rank"}) {
-    EXPECT_GT(seen[kind], 50) << kind;
+    EXPECT_GT(seen[kind], test::rounds(50)) << kind;
   }
   EXPECT_GT(seen[""], 1000);
 }

@@ -2,6 +2,7 @@
 
 #include "sharding/coverage.hpp"
 #include "sharding/decompositions.hpp"
+#include "support/rounds.hpp"
 
 namespace cairn {
 namespace {
@@ -30,7 +31,7 @@ void expect_maximal(const Box& gap, const Box& whole, const std::vector<Box>& al
 TEST(FindGap, AgreesWithSetsOfElements) {
   Random random(5);
   int gaps = 0;
-  for (int round = 0; round < 4000; ++round) {
+  for (int round = 0; round < test::rounds(4000); ++round) {
     const auto whole = Box::whole(boxes::random_shape(random));
     auto all = boxes::decompose(random, whole);
     for (auto n = boxes::draw(random, 0, 2); n > 0 && !all.empty(); --n) all.pop_back();
@@ -44,7 +45,7 @@ TEST(FindGap, AgreesWithSetsOfElements) {
     expect_maximal(*gap, whole, all);
     EXPECT_EQ(find_gap(whole, all), gap) << "not deterministic";
   }
-  EXPECT_GT(gaps, 1000);
+  EXPECT_GT(gaps, test::rounds(1000));
 }
 
 TEST(FindGap, OfASmallerBoxThanTheOthersCover) {

@@ -8,6 +8,7 @@
 #include "cairn/log.hpp"
 #include "cairn/sharding.hpp"
 #include "sharding/decompositions.hpp"
+#include "support/rounds.hpp"
 
 namespace cairn {
 namespace {
@@ -313,9 +314,10 @@ void expect_promises(const std::vector<ShardableTensor>& given, std::int64_t lim
     for (const auto& [key, slices] : shard) {
       for (const auto& [box, piece] : slices) {
         if (may_be_cut(piece)) continue;
-        const bool whole = std::any_of(given.begin(), given.end(), [&piece = piece](const auto& tensor) {
-          return tensor.key == piece.key && tensor.slice == piece.slice;
-        });
+        const bool whole =
+            std::any_of(given.begin(), given.end(), [&piece = piece](const auto& tensor) {
+              return tensor.key == piece.key && tensor.slice == piece.slice;
+            });
         ASSERT_TRUE(whole) << key << " was cut";
       }
     }
@@ -334,9 +336,9 @@ void expect_promises(const std::vector<ShardableTensor>& given, std::int64_t lim
 
 TEST_F(MaxShardSize, KeepsItsPromisesForHardShapes) {
   int literal = 0, refused = 0;
-  for (unsigned seed = 0; seed < 6000; ++seed) {
+  for (int seed = 0; seed < test::rounds(6000); ++seed) {
     SCOPED_TRACE(cat("seed ", seed));
-    Random random(seed);
+    Random random(static_cast<unsigned>(seed));
     const auto given = hard_task(random, boxes::chance(random, 60));
     const auto limit = hard_limit(random);
     const bool too_large = std::any_of(given.begin(), given.end(), [&](const auto& tensor) {
@@ -359,8 +361,8 @@ TEST_F(MaxShardSize, KeepsItsPromisesForHardShapes) {
       }
     }
   }
-  EXPECT_GT(literal, 1000);
-  EXPECT_GT(refused, 200);
+  EXPECT_GT(literal, test::rounds(1000));
+  EXPECT_GT(refused, test::rounds(200) == 200 ? 200 : 10);  // of fewer, the share varies
 }
 
 }  // namespace

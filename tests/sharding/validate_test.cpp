@@ -3,6 +3,7 @@
 #include "cairn/error.hpp"
 #include "cairn/sharding.hpp"
 #include "sharding/decompositions.hpp"
+#include "support/rounds.hpp"
 
 namespace cairn {
 namespace {
@@ -294,7 +295,7 @@ TEST(ValidateShards, WhatIsGivenMustBeDisjointItself) {
 TEST(ValidateShards, AgreesWithSetsOfElements) {
   Random random(31);
   int good = 0, bad = 0;
-  for (int round = 0; round < 3000; ++round) {
+  for (int round = 0; round < test::rounds(3000); ++round) {
     const auto shape = boxes::random_shape(random);
     const auto slices = boxes::decompose(random, Box::whole(shape), 5);
     std::vector<ShardableTensor> given;
@@ -330,8 +331,8 @@ TEST(ValidateShards, AgreesWithSetsOfElements) {
       EXPECT_THROW(validate_shards(shards, given, "random"), Error);
     }
   }
-  EXPECT_GT(good, 800);
-  EXPECT_GT(bad, 300);
+  EXPECT_GT(good, test::rounds(800));
+  EXPECT_GT(bad, test::rounds(300));
 }
 
 }  // namespace

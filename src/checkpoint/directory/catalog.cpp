@@ -53,7 +53,7 @@ CatalogEntry look_at(io::FileSystem& files, const io::Path& directory, const com
     entry.num_files = contents.num_files;
     entry.format = contents.format;
     entry.ours = contents.meta || !contents.own.empty();
-    entry.identity = cat("index-", std::hex, crc32c(loaded.bytes));
+    entry.identity = cat("index-", hex(crc32c(loaded.bytes)));
     if (!loaded.meta_problem.empty()) entry.damage = loaded.meta_problem;
     if (contents.meta) {
       entry.sequence = contents.meta->sequence;

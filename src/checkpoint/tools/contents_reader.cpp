@@ -303,8 +303,8 @@ Error checksum_error(const CheckpointContents& contents, const StoredTensor& ten
   return Error(Code::data_loss,
                cat("tensor '", tensor.key, "' ", shape_text(tensor.shape), ", ",
                    box_text(slice.box), ": the bytes in the file are not those that were written"),
-               cat("checksum of ", slice.size, " bytes at ", slice.offset, " is ", std::hex, found,
-                   ", stored is ", slice.crc32c),
+               cat("checksum of ", slice.size, " bytes at ", slice.offset, " is ", hex(found),
+                   ", stored is ", hex(slice.crc32c)),
                "Restore an older checkpoint; cairn verify names everything that is damaged.")
       .at(data_path(contents, slice.file).string())
       .of_tensor(tensor.key);

@@ -61,8 +61,8 @@ IndexFile read_hdf5_table(io::FileSystem& files, const io::Path& path) {
     loaded.bytes = read_at(*file, seal.table_offset, seal.table_bytes);
     if (const auto crc = crc32c(loaded.bytes); crc != seal.table_crc32c) {
       throw Error(Code::data_loss, "the checksum table of the HDF5 file is damaged",
-                  cat("the checksum of its ", seal.table_bytes, " bytes is ", std::hex, crc,
-                      ", stored is ", seal.table_crc32c),
+                  cat("the checksum of its ", seal.table_bytes, " bytes is ", hex(crc),
+                      ", stored is ", hex(seal.table_crc32c)),
                   "Use another checkpoint.");
     }
     return loaded;
