@@ -31,9 +31,8 @@ std::vector<Row> collect(io::FileSystem& files, const io::Path& directory) {
       // cairn ls says what is damaged.
     }
   }
-  std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
-    return a.meta.sequence < b.meta.sequence;
-  });
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const auto& a, const auto& b) { return a.meta.sequence < b.meta.sequence; });
   return rows;
 }
 
@@ -126,9 +125,11 @@ void add_stats(Tool& tool) {
   command->add_option("DIR", options->directory, "Directory of checkpoints")->required();
   command->add_flag("--json", options->json, "Print JSON");
   command->footer(
-      "In the order in which they were committed. Seconds are those until the index was sealed, as\n"
+      "In the order in which they were committed. Seconds are those until the index was sealed, "
+      "as\n"
       "the save noted them in its checkpoint: \"s\" from the call on (the bars), \"blocked\" what\n"
-      "the application waited (of a blocking save, all), \"write\" the longest of any rank, and by\n"
+      "the application waited (of a blocking save, all), \"write\" the longest of any rank, and "
+      "by\n"
       "how much that rank was longer than the first. \"not noted\": saved by an older version, or\n"
       "completed by a recovery.\n\n"
       "Examples:\n"

@@ -25,15 +25,16 @@ class Figures : public Manager {
     State state;
     explicit Big(const Group& group) : own(elements, group.rank()) {
       state.add("same", slice(same.data(), {elements}, {0}, {elements}));
-      state.add("own", slice(own.data(), {group.size(), elements}, {group.rank(), 0}, {1, elements}));
+      state.add("own",
+                slice(own.data(), {group.size(), elements}, {group.rank(), 0}, {1, elements}));
     }
   };
   static constexpr std::int64_t bytes = elements * 8;
 
   static void expect_sound(const SaveStatistics& save, bool alone) {
     const auto& s = save.seconds;
-    for (const double seconds : {s.wait, s.plan, s.capture, s.write, s.merge, s.commit, s.tidy,
-                                 save.waiting_seconds}) {
+    for (const double seconds :
+         {s.wait, s.plan, s.capture, s.write, s.merge, s.commit, s.tidy, save.waiting_seconds}) {
       EXPECT_GE(seconds, 0);
     }
     EXPECT_GT(s.plan, 0);

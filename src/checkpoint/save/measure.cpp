@@ -31,8 +31,16 @@ void Laps::end() {
 
 RankFigures RankFigures::of(const SaveStatistics& mine, int rank) {
   const auto& s = mine.seconds;
-  return {mine.bytes, mine.replica_bytes, mine.recycled_files,  s.wait,  s.plan,
-          s.capture,  s.write,            mine.blocked_seconds, s.write, rank};
+  return {mine.bytes,
+          mine.replica_bytes,
+          mine.recycled_files,
+          s.wait,
+          s.plan,
+          s.capture,
+          s.write,
+          mine.blocked_seconds,
+          s.write,
+          rank};
 }
 
 void RankFigures::fold(const RankFigures& other) {
@@ -72,8 +80,8 @@ std::int64_t bytes_of(const std::vector<StoredTensor>& entries) {
 std::string line_of(const SaveStatistics& save) {
   std::ostringstream out;
   out << std::fixed << std::setprecision(3);
-  out << "saved step " << save.step << ": " << bytes_text(static_cast<double>(save.bytes))
-      << " in " << save.total_seconds << " s (" << save.gigabytes_per_second() << " GB/s), ";
+  out << "saved step " << save.step << ": " << bytes_text(static_cast<double>(save.bytes)) << " in "
+      << save.total_seconds << " s (" << save.gigabytes_per_second() << " GB/s), ";
   out << (save.asynchronous ? "asynchronous" : "blocking");
   if (!save.blocking_because.empty()) out << " because " << save.blocking_because;
   out << ", blocked " << save.blocked_seconds << " s;";

@@ -82,7 +82,7 @@ class Ledger {
     std::int64_t sequence = -1;
     SaveStatistics figures;
   };
-  Statistics counts_;  // `last` stays empty
+  Statistics counts_;         // `last` stays empty
   mutable std::mutex mutex_;  // of what follows
   std::array<Entry, 16> ring_;
   std::int64_t tidied_ = -1;  // not entered yet

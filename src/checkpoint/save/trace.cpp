@@ -40,6 +40,8 @@ std::string Trace::json() const {
   return std::move(out).str();
 }
 
-io::Path trace_file(const io::Path& path, int rank) { return cat(path.string(), '.', rank, ".json"); }
+io::Path trace_file(const io::Path& path, int rank) {
+  return cat(path.string(), '.', rank, ".json");
+}
 
 }  // namespace cairn
