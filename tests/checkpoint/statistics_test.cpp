@@ -6,9 +6,12 @@
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/manager_kit.hpp"
+#include "checkpoint/save/hdf5_file.hpp"
 #include "checkpoint/save/measure.hpp"
 #include "checkpoint/tools/contents_reader.hpp"
 #include "checkpoint/tools/verify.hpp"
+#include "commit/names.hpp"
+#include "format/bundle/meta.hpp"
 #include "format/hdf5/lay_out.hpp"
 
 namespace cairn {
@@ -240,6 +243,31 @@ TEST_P(Figures, NoTraceIsWrittenWhereNoneWasKept) {
     expect_error(rank, Code::invalid_argument, "no trace was kept",
                  [&] { rank.manager.write_trace(); });
   });
+}
+
+// As a recovery finds it after a crash between these bytes and the rename.
+TEST_P(Figures, WhatABrokenCommitWroteOfThemIntoAnHdf5FileIsCleared) {
+  if (!hdf5::available() || GetParam() > 1) return;
+  options_.format = Format::hdf5;
+  Big big(*serial_group());
+  CheckpointManager(serial_group(), "/run", options_).save(1, big.state);
+  stored(1);
+  commit::Transaction save{"/run", "ckpt", 1, commit::new_uuid(), 1};
+  save.hdf5 = true;
+  files_->create_directory(save.temp());
+  io::write_file(*files_, save.part(0), io::read_file(*files_, "/run/ckpt-1.h5", 1 << 24));
+  const auto contents = read_contents(*files_, "/run/ckpt-1");
+  auto tensors = contents.tensors;
+  for (const auto& own : contents.own) {
+    if (own.key != bundle::statistics_key) tensors.push_back(own);
+  }
+  ASSERT_EQ(tensors.size(), contents.tensors.size() + contents.own.size() - 1);
+  std::sort(tensors.begin(), tensors.end(),
+            [](const auto& a, const auto& b) { return a.key < b.key; });
+  commit::publish_hdf5(*files_, save, seal_hdf5(*files_, save, tensors));
+  EXPECT_FALSE(read_contents(*files_, "/run/ckpt-1").meta->statistics);
+  const auto report = verify_checkpoint(*files_, "/run/ckpt-1");
+  EXPECT_TRUE(report.findings.empty()) << report.findings.front().what;
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, Figures, testing::Values(1, 2, 5));
