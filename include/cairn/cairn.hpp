@@ -23,4 +23,5 @@
 #include "cairn/sharding.hpp"
 #include "cairn/shared_files.hpp"
 #include "cairn/state.hpp"
+#include "cairn/statistics.hpp"
 #include "cairn/writer.hpp"

@@ -19,6 +19,7 @@
 #include "cairn/savers.hpp"
 #include "cairn/sharding.hpp"
 #include "cairn/state.hpp"
+#include "cairn/statistics.hpp"
 #include "cairn/writer.hpp"
 
 namespace cairn {
@@ -89,6 +90,9 @@ struct ManagerOptions {
   /// before.
   bool atomic_rename = true;
   AsyncOptions async = {};         ///< of save_async
+  /// Where what saves did when is written as the manager ends, and by write_trace(): each rank's in
+  /// TRACE.RANK.json, for chrome://tracing and the like. Empty: nowhere.
+  std::filesystem::path trace = {};
   double owner_wait_seconds = 10;  ///< how long a directory's dying previous owner is waited for
   std::shared_ptr<const ShardingCallback> policy = nullptr;  ///< none: ShardByTaskPolicy
   /// The device of a slice on this rank; none: task = rank, device as the memory says, numbered
@@ -121,10 +125,10 @@ struct StepInfo {
   std::optional<double> metric = std::nullopt;  ///< as given at the save
 };
 
-/// All members but the destructor are collective: every rank of the group calls them with the same
-/// arguments, from the thread that may call MPI. They throw on all ranks or on none, with the same
-/// Error. A failed save leaves older checkpoints whole and the manager usable. The destructor is
-/// not collective and only gives up the directory.
+/// All members but statistics(), write_trace(), directory() and the destructor are collective:
+/// every rank of the group calls them with the same arguments, from the thread that may call MPI.
+/// They throw on all ranks or on none, with the same Error. A failed save leaves older checkpoints
+/// whole and the manager usable. The destructor is not collective and only gives up the directory.
 class CheckpointManager {
  public:
   /// Makes the directory if it is missing, becomes its owner and recovers it: a save whose bytes
@@ -173,6 +177,12 @@ class CheckpointManager {
       std::optional<std::int64_t> next_step = std::nullopt, const SaveOptions& next = {});
 
   const std::filesystem::path& directory() const;
+
+  /// What this rank knows of the saves of this manager; rank 0 knows of all ranks. Not collective.
+  Statistics statistics() const;
+  /// Not collective. Writes what was traced so far. Throws invalid_argument without
+  /// ManagerOptions::trace.
+  void write_trace() const;
 
  private:
   struct Impl;

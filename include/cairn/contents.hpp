@@ -12,6 +12,7 @@
 #include "cairn/box.hpp"
 #include "cairn/dtype.hpp"
 #include "cairn/object_graph.hpp"
+#include "cairn/statistics.hpp"
 
 namespace cairn {
 
@@ -53,6 +54,9 @@ struct CheckpointMeta {
   std::int64_t parent = -1;
   std::map<std::string, std::set<std::string>> savers = {};  ///< registered ones: their keys
   std::optional<double> metric = std::nullopt;  ///< how good it is, if the save was told
+  /// As far as it was known when the index was sealed: total_seconds until then, and neither commit
+  /// nor tidying. None where a recovery completed the save.
+  std::optional<SaveStatistics> statistics = std::nullopt;
 };
 
 struct CheckpointContents {

@@ -53,6 +53,7 @@ Series::Series(std::shared_ptr<Group> group, io::Path directory, commit::Naming 
           checked_directory(directory), std::move(naming), std::move(options)},
       pool(job.options.async.memory ? job.options.async.memory : page_memory()) {
   if (!job.group) throw Error(Code::invalid_argument, "the group of a CheckpointManager is null");
+  if (!job.options.trace.empty()) trace = std::make_unique<Trace>(job.rank());
 }
 
 void Series::open_directory() {

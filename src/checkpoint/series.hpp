@@ -14,6 +14,7 @@
 #include "checkpoint/job.hpp"
 #include "checkpoint/restore/restore.hpp"
 #include "checkpoint/save/flight.hpp"
+#include "checkpoint/save/measure.hpp"
 #include "checkpoint/save/plan_cache.hpp"
 #include "checkpoint/save/save_steps.hpp"
 #include "commit/ownership.hpp"
@@ -61,7 +62,8 @@ struct Series {
 
   void open_directory();  // collective
   // collective
-  std::string save(std::int64_t step, const State& state, const SaveOptions& = {});
+  std::string save(std::int64_t step, const State& state, const SaveOptions& = {},
+                   const SaveCall& call = {});
   void call_before_save(std::int64_t step) const;  // collective
   void require_writable(const char* what) const;
   void write_state_file(const std::vector<CatalogEntry>&) const;
@@ -88,6 +90,11 @@ struct Series {
   Prepared prepared_of(std::int64_t step, std::string uuid, int num_files, std::int64_t sequence,
                        std::int64_t parent, double time) const;
 
+  Ledger ledger;
+  std::unique_ptr<Trace> trace;  // null: none is wanted
+  void enter(std::int64_t sequence, const SaveStatistics&);
+  void write_trace() const;
+
   // The last plan, for the next save (plan_cache.hpp). On all ranks, or where it cannot be.
   std::optional<CachedPlan> cached;
   std::shared_ptr<SavePlan> new_plan(const State& given, const State& resolved);  // collective
@@ -109,8 +116,8 @@ struct Series {
 
   // collective
   SaveHandle save_async(std::int64_t step, const State& state, const SaveOptions& = {});
-  SaveHandle save_again(std::int64_t step, const State&, const SaveOptions&,
-                        PlanSum&);               // collective
+  SaveHandle save_again(std::int64_t step, const State&, const SaveOptions&, PlanSum&,
+                        const SaveCall&);        // collective
   void advance(bool wait);                       // collective
   void settle();                                 // collective: nothing is in flight after it
   void land(Flight&);                            // collective
@@ -118,13 +125,13 @@ struct Series {
   std::string capture(Flight&, const State&);    // collective; why it does not fit
   void capture_runs(Flight&, const State&);      // collective
   std::string why_blocking() const;
-  std::unique_ptr<Flight> new_flight(std::int64_t step);
+  std::unique_ptr<Flight> new_flight(std::int64_t step, const SaveCall&);
   void begin_task(Flight&, void (Series::*task)(Flight&) const);
   void write_captured(Flight&) const;            // a task: any thread
   void publish_flight(Flight&) const;            // a task
   void name(Flight&) const;
   void join(Flight&) const;
-  void begin_tidying(const commit::Transaction&, int data_files);
+  void begin_tidying(const Prepared&, int data_files);
   void apply_tidied();
   void change(Flight&, SaveStage) const;
   void throw_earlier_failure();

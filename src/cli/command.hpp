@@ -25,5 +25,6 @@ void add_merge(Tool&);
 void add_convert(Tool&);
 void add_diff(Tool&);
 void add_map(Tool&);
+void add_stats(Tool&);
 
 }  // namespace cairn::cli

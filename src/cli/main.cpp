@@ -37,6 +37,7 @@ int main(int argc, char** argv) {
     cli::add_convert(tool);
     cli::add_diff(tool);
     cli::add_map(tool);
+    cli::add_stats(tool);
     try {
       tool.app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {

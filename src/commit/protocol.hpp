@@ -10,6 +10,11 @@
 
 namespace cairn::commit {
 
+/// How a rank came by the data files that it wrote.
+struct FileCounts {
+  std::int64_t recycled = 0;
+};
+
 /// One save in progress. A value; every rank of the save has the same.
 struct Transaction {
   io::Path directory;
@@ -21,6 +26,7 @@ struct Transaction {
   bool hdf5 = false;     ///< all is in one file, whose rename is the commit; never direct
   bool recycle = false;  ///< data files of checkpoints that are gone are overwritten (recycled.hpp)
   DirectIo direct_io = DirectIo::automatic;  ///< of data files
+  FileCounts* counts = nullptr;  ///< of this rank, for whoever wants to know; outlives the writing
 
   io::Path prefix() const;
   io::Path temp() const;

@@ -112,6 +112,7 @@ PartFile make_part(io::FileSystem& fs, const Transaction& save, int number,
   PartFile part;
   if (save.recycle) part.file = try_take(fs, save, number, most_bytes);
   part.recycled = part.file != nullptr;
+  if (save.counts) save.counts->recycled += part.recycled;
   if (!part.file) part.file = fs.create(save.part(number));
   part.file->stream(save.direct_io);
   return part;

@@ -13,7 +13,6 @@
 namespace cairn::io {
 namespace {
 
-constexpr std::size_t page = 4096;
 // Four pieces of one huge page each: the disk has the next one at hand while the caller fills.
 constexpr std::size_t slot_bytes = std::size_t{2} << 20;
 constexpr int slots = 4;

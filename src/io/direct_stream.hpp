@@ -17,6 +17,9 @@
 
 namespace cairn::io {
 
+/// What direct I/O counts in: of memory, offset and length.
+inline constexpr std::size_t page = 4096;
+
 /// Of one file, for one thread. Pages that are written only in part, and those before and behind
 /// what is written in a row, go through the page cache: no byte is touched that was not given.
 class DirectStream {

@@ -17,7 +17,6 @@ namespace {
 
 // From here on it pays to write past the page cache: one write, or what was written in a row.
 constexpr std::size_t stream_from = std::size_t{1} << 20;
-constexpr std::size_t page = 4096;
 
 Descriptor open_or_throw(const Path& path, int flags, const char* action) {
   const int number = retried([&] { return ::open(path.c_str(), flags | O_CLOEXEC, 0666); });

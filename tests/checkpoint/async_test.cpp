@@ -181,6 +181,8 @@ TEST_P(Async, SkipSavesNothingWhileBytesAreOnTheirWay) {
     gate.open();
     rank.manager.wait();
     EXPECT_EQ(rank.steps(), std::vector<std::int64_t>{10});
+    EXPECT_EQ(rank.manager.statistics().skipped, 1);
+    EXPECT_EQ(rank.manager.statistics().committed, 1);
   });
 }
 
@@ -196,6 +198,10 @@ TEST_P(Async, ReplaceGivesUpTheOneBefore) {
     EXPECT_TRUE(second.committed());
     EXPECT_EQ(rank.steps().back(), 20);
     EXPECT_EQ(rank.latest(), 20);
+    const auto all = rank.manager.statistics();
+    EXPECT_EQ(all.replaced, first.committed() ? 0 : 1);
+    EXPECT_EQ(all.committed + all.replaced, 2);
+    EXPECT_EQ(all.failed, 0);
   });
   for (const auto& name : files_->list("/run")) EXPECT_EQ(name.find("_temp_"), name.npos) << name;
 }

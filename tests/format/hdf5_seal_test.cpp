@@ -13,7 +13,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-Seal sample() { return {true, 5000, 1000, 900, 800, 0xdeadbeef}; }
+Seal sample_seal() { return {true, 5000, 1000, 900, 800, 0xdeadbeef}; }
 
 std::string why_not(const std::string& bytes, std::int64_t size) {
   try {
@@ -26,7 +26,7 @@ std::string why_not(const std::string& bytes, std::int64_t size) {
 }
 
 TEST(Hdf5Seal, ComesBack) {
-  auto seal = sample();
+  auto seal = sample_seal();
   EXPECT_EQ(decode_seal(encode_seal(seal), 5000), seal);
   seal.complete = false;
   EXPECT_EQ(decode_seal(encode_seal(seal), 5000), seal);
@@ -34,7 +34,7 @@ TEST(Hdf5Seal, ComesBack) {
 }
 
 TEST(Hdf5Seal, EachBitCounts) {
-  const auto good = encode_seal(sample());
+  const auto good = encode_seal(sample_seal());
   for (std::size_t bit = 0; bit < good.size() * 8; ++bit) {
     auto bad = good;
     bad[bit / 8] = static_cast<char>(bad[bit / 8] ^ (1 << bit % 8));
@@ -43,15 +43,15 @@ TEST(Hdf5Seal, EachBitCounts) {
 }
 
 TEST(Hdf5Seal, OfAnotherLengthOrPlaceIsRefused) {
-  const auto good = encode_seal(sample());
+  const auto good = encode_seal(sample_seal());
   EXPECT_THAT(why_not(good, 5001), HasSubstr("it had 5000 bytes, and has 5001"));
   EXPECT_THAT(why_not(good, 900), HasSubstr("of 900"));
   EXPECT_THAT(why_not(good.substr(1), 63), HasSubstr("it has only 63 bytes"));
   EXPECT_THAT(why_not(std::string(64, '\0'), 5000), HasSubstr("no seal"));
-  auto seal = sample();
+  auto seal = sample_seal();
   seal.table_bytes = 901;
   EXPECT_THAT(why_not(encode_seal(seal), 5000), HasSubstr("outside"));
-  seal = sample();
+  seal = sample_seal();
   seal.table_offset = 5000 - 64 - 899;
   EXPECT_THAT(why_not(encode_seal(seal), 5000), HasSubstr("outside"));
 }

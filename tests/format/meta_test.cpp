@@ -58,6 +58,59 @@ TEST(Meta, metrics_come_back_also_those_that_are_no_numbers) {
   EXPECT_EQ(meta_refusal(json), "\"metric\" is no number");
 }
 
+SaveStatistics measured() {
+  SaveStatistics save;
+  save.step = sample.step;
+  save.asynchronous = save.plan_reused = true;
+  save.bytes = 1LL << 40;
+  save.replica_bytes = 7;
+  save.files = 3;
+  save.recycled_files = 2;
+  save.blocked_seconds = 0.25;
+  save.total_seconds = 1.5;
+  save.seconds = {.wait = 0.5, .plan = 0.125, .capture = 0.0625, .write = 1, .merge = 0.000001};
+  save.slowest_rank = 5;
+  save.waiting_seconds = 0.75;
+  return save;
+}
+
+TEST(Meta, statistics_come_back) {
+  auto meta = sample;
+  meta.statistics = measured();
+  auto back = decode_meta(encode_meta(meta)).statistics;
+  ASSERT_TRUE(back);
+  EXPECT_EQ(encode_statistics(*back), encode_statistics(measured()));
+  EXPECT_EQ(back->step, sample.step);
+  EXPECT_EQ(back->bytes, 1LL << 40);
+  EXPECT_EQ(back->recycled_files, 2);
+  EXPECT_EQ(back->slowest_rank, 5);
+  EXPECT_EQ(back->seconds.merge, 0.000001);
+  EXPECT_EQ(back->seconds.sum(), measured().seconds.sum());
+  EXPECT_TRUE(back->asynchronous && back->plan_reused && back->blocking_because.empty());
+  meta.statistics->asynchronous = false;
+  meta.statistics->blocking_because = "a \"reason\"";
+  back = decode_meta(encode_meta(meta)).statistics;
+  ASSERT_TRUE(back);
+  EXPECT_FALSE(back->asynchronous);
+  EXPECT_EQ(back->blocking_because, "a \"reason\"");
+  EXPECT_FALSE(decode_meta(encode_meta(sample)).statistics);
+}
+
+TEST(Meta, statistics_that_make_no_sense_are_none_and_no_damage) {
+  const auto sound = encode_statistics(measured());
+  EXPECT_TRUE(decode_statistics(sound, 1));
+  auto wrong = sound;
+  wrong.replace(wrong.find("\"bytes\""), 7, "\"bites\"");
+  for (const auto& text : {wrong, std::string("3"), std::string("[]"), std::string("{"),
+                           std::string(R"({"asynchronous":"yes"})")}) {
+    EXPECT_FALSE(decode_statistics(text, 1)) << text;
+  }
+  auto json = encode_meta(sample);
+  json.insert(1, R"("statistics":{"bytes":"many"},)");
+  expect_same(decode_meta(json), sample);
+  EXPECT_FALSE(decode_meta(json).statistics);
+}
+
 TEST(Meta, unknown_members_are_ignored) {
   auto json = encode_meta(sample);
   json.insert(1, R"("later":{"deep":[1,2,{"x":null}]},)");

@@ -31,7 +31,7 @@ LAYER_OF_PUBLIC_HEADER = {
     "error": "base", "log": "base", "task_queue": "base", "staging": "io",
     "box": "model", "conversion": "model", "dtype": "model", "device": "model", "state": "model",
     "contents": "model", "mesh": "model", "object_graph": "model",
-    "ragged": "model", "io_ranks": "plan", "direct_io": "io",
+    "ragged": "model", "statistics": "model", "io_ranks": "plan", "direct_io": "io",
     "sharding": "sharding",
     "group": "group", "dataset_files": "group", "shared_files": "group",
     "async": "checkpoint", "bundle": "checkpoint", "checkpoint": "checkpoint",

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cairn/async.hpp"
+#include "checkpoint/save/measure.hpp"
 #include "checkpoint/save/save_plan.hpp"
 #include "checkpoint/save/shard_files.hpp"
 #include "commit/protocol.hpp"
@@ -57,6 +58,9 @@ struct Flight {
   std::vector<StoredTensor> entries;  ///< at first of what was written before the capture
   std::optional<CatalogEntry> there;  ///< rank 0: of the same step
   std::shared_ptr<SaveHandle::Shared> handle;
+  SaveTime called = {};
+  SaveStatistics figures;
+  commit::FileCounts counts;
 
   // A task of this rank's queue works on it unless handle->idle.
   void (Series::*task)(Flight&) const = nullptr;

@@ -35,6 +35,15 @@ std::optional<Error> error_of(const std::exception_ptr& failure) {
 // Not collective: what is in flight stays so, for a restart to complete.
 Series::~Series() {
   if (queue) queue->drain();
+  if (!trace) return;
+  try {
+    write_trace();
+  } catch (...) {
+    try {
+      log(LogLevel::warning, cat("the trace of rank ", job.rank(), " is not written"));
+    } catch (...) {  // no more than a message is lost
+    }
+  }
 }
 
 void Series::begin_task(Flight& flight, void (Series::*task)(Flight&) const) {
@@ -62,6 +71,7 @@ void Series::name(Flight& flight) const {
                          flight.layout.data_files + 1, flight.sequence, flight.parent,
                          flight.time);
   prepared.meta.metric = flight.metric;
+  prepared.save.counts = &flight.counts;
   prepared.save.recycle = flight.recycled_bytes >= 0;
   {
     const std::lock_guard guard(flight.handle->mutex);
@@ -93,6 +103,7 @@ void Series::join(Flight& flight) const {
 
 // This rank's bytes, then its record.
 void Series::write_captured(Flight& flight) const {
+  const Laps laps(flight.figures, trace.get(), Trace::Thread::writer, &StageSeconds::write);
   if (!flight.begun) {
     name(flight);
     join(flight);
@@ -115,12 +126,17 @@ void Series::write_captured(Flight& flight) const {
 
 // Rank 0.
 void Series::publish_flight(Flight& flight) const {
+  const Laps laps(flight.figures, trace.get(), Trace::Thread::writer, &StageSeconds::commit);
   publish(flight.prepared, flight.layout, std::move(flight.entries), flight.there);
 }
 
 // Rank 0. On a copy of the catalog: the caller's thread goes on with its own.
-void Series::begin_tidying(const commit::Transaction& save, int data_files) {
-  queue->run([this, save, data_files, entries = catalog]() mutable {
+void Series::begin_tidying(const Prepared& prepared, int data_files) {
+  const auto sequence = prepared.meta.sequence;
+  queue->run([this, sequence, save = prepared.save, data_files, entries = catalog]() mutable {
+    SaveStatistics figures;
+    figures.step = save.step;
+    Laps laps(figures, trace.get(), Trace::Thread::writer, &StageSeconds::tidy);
     std::vector<std::int64_t> before, after;
     std::int64_t kept = -1;
     for (const auto& entry : entries) before.push_back(entry.step);
@@ -135,6 +151,8 @@ void Series::begin_tidying(const commit::Transaction& save, int data_files) {
     } catch (...) {  // the end of a job that is played in a test: its ranks see it elsewhere
       return;
     }
+    laps.end();
+    ledger.tidied(sequence, figures.seconds.tidy);
     for (const auto& entry : entries) after.push_back(entry.step);
     const std::lock_guard guard(tidied_mutex);
     recycled_bytes = kept;
@@ -193,6 +211,7 @@ void Series::advance(bool wait) {
         log(LogLevel::error, cat("the asynchronous save of step ", flight.step,
                                  " failed: ", failed->what()));
       }
+      ledger.failed();
       if (job.options.async.throw_failures) earlier_failure = *failed;
       cached.reset();  // the long way looks at more
     }
@@ -217,7 +236,10 @@ void Series::land(Flight& flight) {
     std::vector<StoredTensor> tensors;
     try {
       agree(group, mine);
-      tensors = merge_entries(group, std::move(flight.entries));
+      flight.figures.bytes = bytes_of(flight.entries);
+      flight.figures.recycled_files = flight.counts.recycled;
+      const Laps laps(flight.figures, trace.get(), Trace::Thread::caller, &StageSeconds::merge);
+      tensors = merge_entries(group, std::move(flight.entries), &flight.figures);
     } catch (const Error& error) {
       give_up(error, prepared.save, false);
     }
@@ -225,6 +247,9 @@ void Series::land(Flight& flight) {
     if (!job.root()) return;
     flight.there = copy_of(flight.step);
     flight.entries = std::move(tensors);
+    flight.figures.files = flight.layout.data_files;
+    flight.figures.total_seconds = seconds_since(flight.called);
+    flight.prepared.meta.statistics = flight.figures;
     begin_task(flight, &Series::publish_flight);
     return;
   }
@@ -232,13 +257,15 @@ void Series::land(Flight& flight) {
   if (job.root() && (!mine || volatile_commit)) {
     apply_tidied();
     after_commit(prepared, volatile_commit);
-    begin_tidying(prepared.save, flight.layout.data_files);
+    begin_tidying(prepared, flight.layout.data_files);
   }
   try {
     agree(group, mine);
   } catch (const Error& error) {
     give_up(error, prepared.save, volatile_commit);
   }
+  flight.figures.total_seconds = seconds_since(flight.called);
+  enter(prepared.meta.sequence, flight.figures);
   change(flight, SaveStage::committed);
 }
 

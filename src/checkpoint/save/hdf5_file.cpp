@@ -84,7 +84,7 @@ class NewHdf5 {
     }
     file_.blob_bytes = static_cast<std::int64_t>(blob_.size());
     // How many pieces HDF5 writes is known only when it has done it.
-    for (file_.table_room = table_bytes() + 10 * entry_count() + (4 << 10);;
+    for (file_.table_room = table_bytes() + 10 * entry_count() + (6 << 10);;
          file_.table_room *= 2) {
       layout_ = hdf5::lay_out(file_);
       if (table_bytes() <= file_.table_room) break;
@@ -266,7 +266,8 @@ void put_back_structure(io::FileSystem& files, const commit::Transaction& save,
 }
 
 std::vector<commit::Patch> seal_hdf5(io::FileSystem& files, const commit::Transaction& save,
-                                     const std::vector<StoredTensor>& tensors) {
+                                     std::vector<StoredTensor> tensors,
+                                     const std::optional<SaveStatistics>& statistics) {
   const auto open = std::find_if(tensors.begin(), tensors.end(),
                                  [](const auto& one) { return one.key == open_seal_key; });
   if (open == tensors.end()) {
@@ -277,7 +278,25 @@ std::vector<commit::Patch> seal_hdf5(io::FileSystem& files, const commit::Transa
   files.open_read(save.part(0))
       ->read_at(end - hdf5::seal_bytes, std::as_writable_bytes(std::span(bytes)));
   auto seal = hdf5::decode_seal(bytes, end);
-  auto table = bundle::build_index(1, tensors);
+  std::vector<commit::Patch> patches;
+  std::string table;
+  if (statistics) {
+    // At the end of the table's room: nothing else grows at the merge.
+    const auto text = bundle::encode_statistics(*statistics);
+    auto stored = bundle::encode_strings({&text, 1});
+    const auto size = static_cast<std::int64_t>(stored.bytes.size());
+    const auto at = seal.table_room - size;
+    tensors.push_back(plain(std::string(bundle::statistics_key), DType::string, {},
+                            seal.table_offset + at, size, stored.crc32c));
+    table = bundle::build_index(1, tensors);
+    if (static_cast<std::int64_t>(table.size()) <= at) {
+      patches.push_back({seal.table_offset + at, std::move(stored.bytes)});
+    } else {
+      tensors.pop_back();
+      table.clear();
+    }
+  }
+  if (table.empty()) table = bundle::build_index(1, tensors);
   if (static_cast<std::int64_t>(table.size()) > seal.table_room) {
     throw Error(Code::internal, cat("the checksum table has ", table.size(),
                                     " bytes, and room for ", seal.table_room));
@@ -286,7 +305,10 @@ std::vector<commit::Patch> seal_hdf5(io::FileSystem& files, const commit::Transa
   seal.file_bytes = end + hdf5::seal_bytes;
   seal.table_bytes = static_cast<std::int64_t>(table.size());
   seal.table_crc32c = crc32c(table);
-  return {{seal.table_offset, std::move(table)}, {end, hdf5::encode_seal(seal)}};
+  if (!statistics) table.resize(static_cast<std::size_t>(seal.table_room));
+  patches.push_back({seal.table_offset, std::move(table)});
+  patches.push_back({end, hdf5::encode_seal(seal)});
+  return patches;
 }
 
 }  // namespace cairn

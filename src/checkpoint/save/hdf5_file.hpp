@@ -46,8 +46,11 @@ std::vector<StoredTensor> make_hdf5(const Job&, const commit::Transaction&, cons
 void put_back_structure(io::FileSystem&, const commit::Transaction&,
                         const std::vector<commit::Patch>& structure);
 
-/// Rank 0. What completes a file that is in the making: the table of these tensors, and the seal.
+/// Rank 0. What completes a file that is in the making: the table of these tensors, the statistics
+/// if there is room for them, and the seal. Without statistics nothing stays of an attempt that was
+/// broken off.
 std::vector<commit::Patch> seal_hdf5(io::FileSystem&, const commit::Transaction&,
-                                     const std::vector<StoredTensor>&);
+                                     std::vector<StoredTensor>,
+                                     const std::optional<SaveStatistics>& = std::nullopt);
 
 }  // namespace cairn

@@ -3,6 +3,7 @@
 
 #include "base/checksum.hpp"
 #include "base/text.hpp"
+#include "base/wire.hpp"
 #include "cairn/error.hpp"
 #include "checkpoint/messages.hpp"
 #include "checkpoint/save/save_steps.hpp"
@@ -86,17 +87,25 @@ std::vector<StoredTensor> join_entries(std::vector<StoredTensor> entries) {
   return joined;
 }
 
-std::vector<StoredTensor> merge_entries(Group& group, std::vector<StoredTensor> mine) {
+std::vector<StoredTensor> merge_entries(Group& group, std::vector<StoredTensor> mine,
+                                        SaveStatistics* measured) {
   WireWriter writer;
+  writer.put(measured ? RankFigures::of(*measured, group.rank()) : RankFigures());
   put(writer, mine);
-  // The tree joins runs of entries; order within does not matter, since join_entries sorts once.
+  // The tree joins runs of entries behind one set of figures; order within does not matter, since
+  // join_entries sorts once.
   const auto all = reduce_to_root(group, writer.take(), [](std::string low, std::string high) {
-    return std::move(low) + high;
+    auto figures = WireReader(low).get<RankFigures>();
+    figures.fold(WireReader(high).get<RankFigures>());
+    std::memcpy(low.data(), &figures, sizeof figures);
+    return std::move(low.append(high, sizeof figures));
   });
   std::vector<StoredTensor> merged;
   together(group, [&] {
     if (group.rank() != 0) return;
     WireReader reader(all);
+    const auto figures = reader.get<RankFigures>();
+    if (measured) figures.give(*measured);
     merged = join_entries(get_stored(reader));
   });
   return merged;

@@ -288,7 +288,7 @@ void Series::publish(const Prepared& prepared, const FileLayout& layout,
   Sealed sealed;
   std::vector<commit::Patch> patches;
   if (prepared.save.hdf5) {
-    patches = seal_hdf5(*job.files, prepared.save, tensors);
+    patches = seal_hdf5(*job.files, prepared.save, std::move(tensors), prepared.meta.statistics);
   } else {
     sealed = seal_index(std::move(tensors), prepared.meta, layout.data_files,
                         prepared.save.num_files);
@@ -323,11 +323,18 @@ void Series::give_up(const Error& error, const commit::Transaction& save, bool c
       .on_rank(error.rank());
 }
 
-std::string Series::save(std::int64_t step, const State& given, const SaveOptions& options) {
+std::string Series::save(std::int64_t step, const State& given, const SaveOptions& options,
+                         const SaveCall& call) {
   Group& group = *job.group;
   require_writable("save");
+  SaveStatistics figures;
+  figures.step = step;
+  figures.blocking_because = call.why_blocking;
+  Laps laps(figures, trace.get(), Trace::Thread::caller, &StageSeconds::wait, call.at);
   settle();
   throw_earlier_failure();
+  Attempt attempt(ledger);
+  laps.next(&StageSeconds::plan);
   PlanSum sum;
   const bool again = reuse_plan(step, given, options, false, sum);
   std::optional<State> resolved;
@@ -337,13 +344,18 @@ std::string Series::save(std::int64_t step, const State& given, const SaveOption
   }
   const State& state = resolved ? *resolved : given;
   const auto plan = again ? cached->plan : new_plan(given, state);
-  auto& [replicas, local, gathered, dense, all_layout, captured] = *plan;
+  auto& [replicas, local, gathered, dense, all_layout, replica_bytes, captured] = *plan;
   auto layout = all_layout;
   const bool compares = replicas.any && !again;  // a plan is used again where replicas agree
   const bool hdf5 = job.options.format == Format::hdf5;
   auto prepared = prepare(step, layout);
   prepared.meta.metric = options.metric;
   if (origin) stand_for_origin(prepared.meta);
+  commit::FileCounts counts;
+  prepared.save.counts = &counts;
+  figures.plan_reused = again;
+  figures.replica_bytes = replica_bytes;
+  laps.next(&StageSeconds::write);
   bool committed = false;  // rank 0
   try {
     std::vector<commit::Patch> structure;  // rank 0
@@ -382,9 +394,16 @@ std::string Series::save(std::int64_t step, const State& given, const SaveOption
       together(group, finish);
     }
     ++replica_turn;
-    auto tensors = merge_entries(group, std::move(entries));
+    figures.bytes = bytes_of(entries);
+    figures.recycled_files = counts.recycled;
+    laps.next(&StageSeconds::merge);
+    auto tensors = merge_entries(group, std::move(entries), &figures);
+    laps.next(&StageSeconds::commit);
     together(group, [&] {
       if (!job.root()) return;
+      figures.files = layout.data_files;
+      figures.total_seconds = figures.blocked_seconds = seconds_since(call.at);
+      prepared.meta.statistics = figures;
       try {
         publish(prepared, layout, std::move(tensors), copy_of(step));
         committed = true;
@@ -400,7 +419,13 @@ std::string Series::save(std::int64_t step, const State& given, const SaveOption
   } catch (const Error& error) {
     give_up(error, prepared.save, committed);
   }
+  laps.next(&StageSeconds::tidy);
+  figures.total_seconds = seconds_since(call.at);
   if (job.root()) tidy(prepared.save, catalog);
+  laps.end();
+  attempt.done();
+  figures.blocked_seconds = seconds_since(call.at);
+  enter(prepared.meta.sequence, figures);
   return prepared.save.prefix().string();
 }
 

@@ -68,6 +68,7 @@ bool Series::make_way() {
                     "could not be removed"),
                 "", "Try again: it may still be completed.");
   }
+  ledger.replaced();
   change(flight, SaveStage::replaced);
   landed.push_back(std::move(flights.back()));
   flights.pop_back();
@@ -82,7 +83,7 @@ std::string Series::why_blocking() const {
 }
 
 // One that has landed, where nobody looks at it any more.
-std::unique_ptr<Flight> Series::new_flight(std::int64_t step) {
+std::unique_ptr<Flight> Series::new_flight(std::int64_t step, const SaveCall& call) {
   std::unique_ptr<Flight> flight;
   if (landed.empty()) {
     flight = std::make_unique<Flight>();
@@ -109,6 +110,13 @@ std::unique_ptr<Flight> Series::new_flight(std::int64_t step) {
     shared.prefix.clear();
   }
   flight->step = step;
+  flight->called = call.at;
+  flight->counts = {};
+  flight->figures = {};
+  flight->figures.step = step;
+  flight->figures.asynchronous = true;
+  flight->figures.seconds.wait = std::chrono::duration<double>(call.way - call.at).count();
+  if (trace) trace->add("wait", step, Trace::Thread::caller, call.at, call.way);
   return flight;
 }
 
@@ -155,19 +163,31 @@ void Series::capture_runs(Flight& flight, const State& state) {
 SaveHandle Series::save_async(std::int64_t step, const State& given, const SaveOptions& options) {
   Group& group = *job.group;
   require_writable("save");
+  SaveCall call;
   throw_earlier_failure();
-  if (!make_way()) return done_handle(step, "", SaveStage::skipped);
+  if (!make_way()) {
+    ledger.skipped();
+    return done_handle(step, "", SaveStage::skipped);
+  }
   throw_earlier_failure();
+  Attempt attempt(ledger);
+  call.way = std::chrono::steady_clock::now();
   const auto block = [&](const std::string& why) {
     if (job.root() && !std::exchange(told_blocking, true)) {
       log(LogLevel::warning, cat("save_async saves before it returns: ", why));
     }
-    auto prefix = save(step, given, options);
+    attempt.done();  // save() counts
+    call.why_blocking = why;
+    auto prefix = save(step, given, options, call);
     return done_handle(step, std::move(prefix), SaveStage::committed, why);
   };
   if (const auto why = why_blocking(); !why.empty()) return block(why);
   PlanSum sum;
-  if (reuse_plan(step, given, options, true, sum)) return save_again(step, given, options, sum);
+  if (reuse_plan(step, given, options, true, sum)) {
+    auto handle = save_again(step, given, options, sum, call);
+    attempt.done();
+    return handle;
+  }
 
   require_step(step, options);
   for (const auto& flight : flights) {
@@ -179,13 +199,16 @@ SaveHandle Series::save_async(std::int64_t step, const State& given, const SaveO
   const auto resolved = resolve(group, given);
   const State& state = resolved ? *resolved : given;
   const auto plan = new_plan(given, state);
-  auto made = new_flight(step);
+  auto made = new_flight(step, call);
   auto& flight = *made;
+  Laps laps(flight.figures, trace.get(), Trace::Thread::caller, &StageSeconds::plan, call.way);
+  flight.figures.replica_bytes = plan->replica_bytes;
   flight.plan = plan;
   flight.layout = plan->layout;
   auto& prepared = flight.prepared;
   prepared = prepare(step, flight.layout);
   prepared.meta.metric = options.metric;
+  prepared.save.counts = &flight.counts;
   flight.sequence = prepared.meta.sequence;
   flight.begun = true;
   flight.handle->prefix = prepared.save.prefix().string();
@@ -196,6 +219,7 @@ SaveHandle Series::save_async(std::int64_t step, const State& given, const SaveO
         prepared.save.hdf5
             ? make_hdf5(job, prepared.save, prepared.meta, plan->gathered, plan->dense, structure)
             : run_savers(job, state, prepared.save, flight.layout, prepared.meta);
+    laps.next(&StageSeconds::capture);
     does_not_fit = capture(flight, state);
     if (does_not_fit.empty() && plan->replicas.any) {
       const auto checksums = together(group, [&] {
@@ -208,21 +232,28 @@ SaveHandle Series::save_async(std::int64_t step, const State& given, const SaveO
   }
   if (!does_not_fit.empty()) {
     withdraw(prepared.save, false);
+    laps.end();
     return block(does_not_fit);
   }
   ++replica_turn;
   SaveHandle handle(flight.handle);
   flights.push_back(std::move(made));
+  laps.end();
+  attempt.done();
   change(flight, SaveStage::captured);
   begin_task(flight, &Series::write_captured);
+  flight.figures.blocked_seconds = seconds_since(call.at);
   return handle;
 }
 
 // Collective, but for dense tensors without a message: ranks have agreed on all that the sum tells.
 SaveHandle Series::save_again(std::int64_t step, const State& state, const SaveOptions& options,
-                              PlanSum& sum) {
-  auto made = new_flight(step);
+                              PlanSum& sum, const SaveCall& call) {
+  auto made = new_flight(step, call);
   auto& flight = *made;
+  Laps laps(flight.figures, trace.get(), Trace::Thread::caller, &StageSeconds::plan, call.way);
+  flight.figures.plan_reused = true;
+  flight.figures.replica_bytes = cached->plan->replica_bytes;
   flight.plan = cached->plan;
   flight.layout = flight.plan->layout;
   flight.metric = options.metric;
@@ -233,6 +264,7 @@ SaveHandle Series::save_again(std::int64_t step, const State& state, const SaveO
   flight.uuid_low = static_cast<std::uint64_t>(sum[PlanSum::uuid_low]);
   flight.recycled_bytes = sum[PlanSum::recycled_bytes];
   const auto& capture = flight.plan->capture;
+  laps.next(&StageSeconds::capture);
   flight.memory = pool.reserve(capture.layout().bytes);
   capture_runs(flight, state);
   ++replica_turn;
@@ -244,12 +276,14 @@ SaveHandle Series::save_again(std::int64_t step, const State& state, const SaveO
   }
   SaveHandle handle(flight.handle);
   flights.push_back(std::move(made));
+  laps.end();
   change(flight, SaveStage::captured);
   if (flight.failure) {
     flight.handle->end_of_writing();
   } else {
     begin_task(flight, &Series::write_captured);
   }
+  flight.figures.blocked_seconds = seconds_since(call.at);
   return handle;
 }
 

@@ -14,6 +14,9 @@ struct SavePlan {
   Gathered gathered;               ///< of an HDF5 file
   DensePlan dense;
   FileLayout layout;
+  /// Of numeric tensors: what this rank holds less what it is to write; rank 0 less dense ones,
+  /// too. The sum over ranks is what is held more than once.
+  std::int64_t replica_bytes = 0;
   CaptureForm capture;  ///< none before the first asynchronous save
 };
 

@@ -7,6 +7,7 @@
 #include "cairn/contents.hpp"
 #include "checkpoint/job.hpp"
 #include "checkpoint/save/dense.hpp"
+#include "checkpoint/save/measure.hpp"
 #include "checkpoint/save/replicas.hpp"
 #include "commit/protocol.hpp"
 
@@ -67,8 +68,9 @@ std::vector<StoredTensor> share_files(const Job&, const State&, const LocalShard
                                       const FileLayout&, const commit::Transaction&);
 
 /// Merge (collective): the entries of all ranks on rank 0, checked once more to cover each tensor;
-/// nothing on other ranks.
-std::vector<StoredTensor> merge_entries(Group&, std::vector<StoredTensor> mine);
+/// nothing on other ranks. With them goes what ranks measured: rank 0's becomes that of all.
+std::vector<StoredTensor> merge_entries(Group&, std::vector<StoredTensor> mine,
+                                        SaveStatistics* measured = nullptr);
 
 /// Joins entries of the same tensor and proves from them alone that they cover it; runs of a dense
 /// one (`sliced` is false, and there are several) become one entry. Ascending by key, slices

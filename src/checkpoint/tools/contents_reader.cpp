@@ -91,6 +91,14 @@ IndexFile load_values(io::FileSystem& files, const io::Path& prefix, Graph graph
       loaded.meta_problem = error.what();
     }
   }
+  const auto* measured = contents.find(bundle::statistics_key);
+  if (measured && !loaded.meta.empty()) {
+    std::string text, problem;  // which verify tells
+    read_scalar(*measured, text, problem);
+    auto meta = bundle::decode_meta(loaded.meta);
+    meta.statistics = bundle::decode_statistics(text, meta.step);
+    loaded.meta = bundle::encode_meta(meta);
+  }
   if (graph == Graph::skip) return loaded;
   if (const auto* stored = contents.find(object_graph_key)) {
     read_scalar(*stored, loaded.graph, loaded.graph_problem);

@@ -300,6 +300,7 @@ void merge_checkpoints(const std::vector<std::filesystem::path>& prefixes,
     auto meta = joined.meta.value_or(CheckpointMeta{});
     meta.version = CAIRN_VERSION;
     meta.uuid = merge.uuid;
+    meta.statistics.reset();  // of another save
     const auto sealed = seal_index(std::move(joined.tensors), meta, data_files, merge.num_files);
     owned->check();
     // It may have been pinned meanwhile; nobody pins while it is replaced.

@@ -228,11 +228,11 @@ void Verifier::check(OpenFile& in, std::span<const Range> same_bytes) {
 
 void Verifier::check_gap(OpenFile& in, std::int64_t begin, std::int64_t end) {
   if (begin >= end) return;
-  const auto table = loaded_.table_offset, behind = table + loaded_.table_room;
-  if (loaded_.table_room > 0 && begin <= table && behind <= end) {
+  const auto table = loaded_.table_offset;
+  const auto used = static_cast<std::int64_t>(loaded_.bytes.size());
+  if (loaded_.table_room > 0 && begin <= table && table + used <= end) {
     // The table's own checksum was looked at when it was read; the rest of its room is zero.
     check_gap(in, begin, table);
-    const auto used = static_cast<std::int64_t>(loaded_.bytes.size());
     report_.bytes += used;
     return loaded_.table_room = 0, check_gap(in, table + used, end);
   }

@@ -51,7 +51,68 @@ std::optional<double> metric_of(const Json& object) {
   return member<double>(object, "metric");
 }
 
+double seconds(double value) { return std::round(value * 1e6) / 1e6; }
+
+Json json_of(const SaveStatistics& save) {
+  const auto& s = save.seconds;
+  Json object = {{"asynchronous", save.asynchronous},
+                 {"plan_reused", save.plan_reused},
+                 {"bytes", save.bytes},
+                 {"replica_bytes", save.replica_bytes},
+                 {"files", save.files},
+                 {"recycled_files", save.recycled_files},
+                 {"blocked_seconds", seconds(save.blocked_seconds)},
+                 {"total_seconds", seconds(save.total_seconds)},
+                 {"wait_seconds", seconds(s.wait)},
+                 {"plan_seconds", seconds(s.plan)},
+                 {"capture_seconds", seconds(s.capture)},
+                 {"write_seconds", seconds(s.write)},
+                 {"merge_seconds", seconds(s.merge)},
+                 {"slowest_rank", save.slowest_rank},
+                 {"waiting_seconds", seconds(save.waiting_seconds)}};
+  if (!save.blocking_because.empty()) object["blocking_because"] = save.blocking_because;
+  return object;
+}
+
+std::optional<SaveStatistics> statistics_of(const Json& object, std::int64_t step) {
+  if (!object.is_object()) return std::nullopt;
+  try {
+    SaveStatistics save;
+    auto& s = save.seconds;
+    save.step = step;
+    save.asynchronous = object.value("asynchronous", false);
+    save.plan_reused = object.value("plan_reused", false);
+    save.blocking_because = object.value("blocking_because", std::string());
+    save.bytes = member<std::int64_t>(object, "bytes");
+    save.replica_bytes = member<std::int64_t>(object, "replica_bytes");
+    save.files = member<std::int64_t>(object, "files");
+    save.recycled_files = member<std::int64_t>(object, "recycled_files");
+    save.slowest_rank = member<int>(object, "slowest_rank");
+    save.blocked_seconds = member<double>(object, "blocked_seconds");
+    save.total_seconds = member<double>(object, "total_seconds");
+    s.wait = member<double>(object, "wait_seconds");
+    s.plan = member<double>(object, "plan_seconds");
+    s.capture = member<double>(object, "capture_seconds");
+    s.write = member<double>(object, "write_seconds");
+    s.merge = member<double>(object, "merge_seconds");
+    save.waiting_seconds = member<double>(object, "waiting_seconds");
+    return save;
+  } catch (const Json::exception&) {
+    return std::nullopt;
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
 }  // namespace
+
+std::string encode_statistics(const SaveStatistics& save) {
+  return json_of(save).dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::optional<SaveStatistics> decode_statistics(std::string_view json, std::int64_t step) {
+  return statistics_of(Json::parse(json, nullptr, false), step);
+}
 
 std::string encode_meta(const CheckpointMeta& meta) {
   Json object = {{"step", meta.step},       {"sequence", meta.sequence},
@@ -60,6 +121,7 @@ std::string encode_meta(const CheckpointMeta& meta) {
                  {"policy", meta.policy},   {"uuid", meta.uuid}};
   if (!meta.savers.empty()) object["savers"] = meta.savers;
   if (meta.metric) object["metric"] = number(*meta.metric);
+  if (meta.statistics) object["statistics"] = json_of(*meta.statistics);
   return object.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -83,6 +145,9 @@ CheckpointMeta decode_meta(std::string_view json) {
     }
   }
   meta.metric = metric_of(object);
+  if (object.contains("statistics")) {
+    meta.statistics = statistics_of(object["statistics"], meta.step);
+  }
   return meta;
 }
 

@@ -10,11 +10,18 @@ namespace cairn::bundle {
 
 /// Users' keys cannot begin with "_cairn/".
 inline constexpr std::string_view meta_key = "_cairn/meta";
+/// Of HDF5 files, whose metadata is written before the statistics are known.
+inline constexpr std::string_view statistics_key = "_cairn/statistics";
 
 /// A JSON object. Text that is not UTF-8 is stored with replacement characters.
 std::string encode_meta(const CheckpointMeta& meta);
 /// Unknown members are ignored. Throws data_loss for what is malformed, missing or of a wrong type.
 CheckpointMeta decode_meta(std::string_view json);
+
+/// The member "statistics" of the metadata, by itself. What makes no sense is nothing: nobody needs
+/// it for a restore.
+std::string encode_statistics(const SaveStatistics&);
+std::optional<SaveStatistics> decode_statistics(std::string_view json, std::int64_t step);
 
 /// Takes the entry of the metadata out of an index's contents, for its value to be read from the
 /// data file: decode_meta(decode_strings(...)[0]). Nothing in checkpoints of other programs. Throws

@@ -1,0 +1,70 @@
+// cairn stats on checkpoints that this program saves, and on those of others.
+#include <gmock/gmock.h>
+
+#include "cairn/checkpoint_manager.hpp"
+#include "cairn/group.hpp"
+#include "cli/tool.hpp"
+
+namespace cairn::test {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(Stats, OfEachSaveInTheOrderOfCommits) {
+  ScratchDirectory scratch;
+  const auto directory = (scratch.path() / "run").string();
+  std::vector<double> values(3'000, 1);
+  State state;
+  state.add("values", values);
+  {
+    CheckpointManager manager(serial_group(), directory);
+    manager.save(7, state);
+    manager.save(3, state);
+    manager.save_async(9, state);
+    manager.wait();
+  }
+  const auto ran = run_tool({"stats", "--json", directory});
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  const auto json = ran.json();
+  const auto& list = json.at("checkpoints");
+  ASSERT_EQ(list.size(), 3u);
+  const std::vector<std::int64_t> order = {7, 3, 9};
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    EXPECT_EQ(list[i].at("step"), order[i]);
+    const auto& save = list[i].at("statistics");
+    EXPECT_EQ(save.at("bytes"), 24'000);
+    EXPECT_EQ(save.at("files"), 1);
+    EXPECT_EQ(save.at("slowest_rank"), 0);
+    EXPECT_EQ(save.at("waiting_seconds"), 0);
+    EXPECT_EQ(save.at("asynchronous"), i == 2);
+    EXPECT_EQ(save.at("blocking_because"), "");
+    EXPECT_GT(save.at("total_seconds").get<double>(), 0);
+    EXPECT_GT(save.at("gigabytes_per_second").get<double>(), 0);
+    EXPECT_LE(save.at("plan_seconds").get<double>(), save.at("total_seconds").get<double>());
+  }
+  EXPECT_EQ(list[0]["statistics"]["plan_reused"], false);
+  EXPECT_EQ(list[1]["statistics"]["plan_reused"], true);
+
+  const auto text = run_tool({"stats", directory}).out;
+  EXPECT_THAT(text, HasSubstr("GB/s"));
+  EXPECT_THAT(text, HasSubstr("23.44 KiB"));
+  EXPECT_THAT(text, HasSubstr("asynchronous"));
+  EXPECT_THAT(text, HasSubstr("####################"));  // the longest
+  EXPECT_LT(text.find("ckpt-7"), text.find("ckpt-3"));
+  EXPECT_LT(text.find("ckpt-3"), text.find("ckpt-9"));
+  EXPECT_EQ(run_tool({"verify", directory}).status, 0);
+}
+
+TEST(Stats, CheckpointsOfOthersHaveNone) {
+  ScratchDirectory scratch;
+  const auto golden = std::string(CAIRN_GOLDEN_DIR) + "/strings";
+  auto ran = run_tool({"stats", golden});
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("no checkpoints of Cairn in"));
+  ran = run_tool({"stats", (scratch.path() / "nowhere").string()});
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_THAT(ran.err, HasSubstr("nowhere"));
+}
+
+}  // namespace
+}  // namespace cairn::test
