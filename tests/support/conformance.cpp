@@ -19,7 +19,9 @@ const std::vector<Combination>& combinations() {
        }},
       {"bundle_no_rename", [](auto& o) { o.atomic_rename = false; }},
       {"bundle_mpi_io", [](auto& o) { o.writer = Writer::mpi_io; }, shared_files},
+      {"bundle_async", [](ManagerOptions&) {}, nothing_special, true},
       {"hdf5", [](auto& o) { o.format = Format::hdf5; }, libhdf5},
+      {"hdf5_async", [](auto& o) { o.format = Format::hdf5; }, libhdf5, true},
       {"hdf5_io_ranks",
        [](auto& o) { o.format = Format::hdf5, o.io_ranks = IoRanks::one_a_node(); }, libhdf5},
       {"hdf5_mpi_io", [](auto& o) { o.format = Format::hdf5, o.writer = Writer::mpi_io; },
@@ -177,9 +179,19 @@ void Conformance::on(int ranks, const std::string& what, const Body& body) const
 void Conformance::save(int ranks, std::int64_t step, std::uint64_t version) const {
   on(ranks, cat("save of step ", step), [&](auto group) {
     Fields mine(*group, version);
-    CheckpointManager(group, directory(), saving()).save(step, mine.state());
+    CheckpointManager manager(group, directory(), saving());
+    save(manager, step, mine.state());
     return "";
   });
+}
+
+void Conformance::save(CheckpointManager& manager, std::int64_t step, const State& state) const {
+  if (!GetParam().combination.asynchronous) {
+    manager.save(step, state);
+    return;
+  }
+  manager.save_async(step, state);
+  manager.wait();
 }
 
 void Conformance::expect_latest(int ranks, std::int64_t step, std::uint64_t version,

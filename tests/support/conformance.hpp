@@ -36,6 +36,7 @@ struct Combination {
   std::string name;
   std::function<void(ManagerOptions&)> choose;
   unsigned needs = nothing_special;
+  bool asynchronous = false;  ///< by save_async and wait
 };
 const std::vector<Combination>& combinations();
 
@@ -128,6 +129,8 @@ class Conformance : public ::testing::TestWithParam<ConformanceCase> {
   /// The body of each rank says what is wrong, or throws. `what` goes to the failure.
   using Body = std::function<std::string(std::shared_ptr<Group>)>;
   void on(int ranks, const std::string& what, const Body& body) const;
+  /// Collective, as the combination does it.
+  void save(CheckpointManager&, std::int64_t step, const State&) const;
   /// All ranks save this version of Fields as a step.
   void save(int ranks, std::int64_t step, std::uint64_t version) const;
   /// Expects that the newest step is this one, with the values of that version.

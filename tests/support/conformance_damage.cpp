@@ -154,7 +154,7 @@ TEST_P(Conformance, ARunGoesOnFromTheOlderOne) {
       if (report->skipped.size() != 1 || report->unchecked) return "the report is wrong";
       if (const auto wrong = mine.check(1); !wrong.empty()) return wrong;
       Fields next(*group, 3);
-      manager.save(2, next.state());  // a damaged step may be replaced
+      save(manager, 2, next.state());  // a damaged step may be replaced
       return "";
     });
     expect_whole(2, cat(n, " ranks"));

@@ -23,9 +23,9 @@ TEST_P(Conformance, ReplicasThatDifferAreRefusedBeforeTheCommit) {
       auto options = saving();
       options.replicas.check = ReplicaCheck::all;
       CheckpointManager manager(group, directory(), options);
-      manager.save(1, state);
+      save(manager, 1, state);
       if (group->rank() == last) u[2000] = -0.5;
-      const auto error = error_of_all(*group, [&] { manager.save(2, state); });
+      const auto error = error_of_all(*group, [&] { save(manager, 2, state); });
       if (const auto wrong = unlike(error, {Code::disagreement}, "'u'"); !wrong.empty()) {
         return wrong;
       }
@@ -33,7 +33,7 @@ TEST_P(Conformance, ReplicasThatDifferAreRefusedBeforeTheCommit) {
       if (steps_of(manager) != std::vector<std::int64_t>{1}) return "something was committed";
       manager.restore_latest(state);
       if (u[2000] != 0.5) return "not the value of step 1";
-      manager.save(2, state);
+      save(manager, 2, state);
       return "";
     });
     expect_whole(2, cat(n, " ranks"));
@@ -48,7 +48,7 @@ TEST_P(Conformance, AStepIsReplacedOnRequestOnly) {
     on(n, "save of a step that is there", [&](auto group) -> std::string {
       Fields mine(*group, 3);
       CheckpointManager manager(group, directory(), saving());
-      return unlike(error_of_all(*group, [&] { manager.save(5, mine.state()); }),
+      return unlike(error_of_all(*group, [&] { save(manager, 5, mine.state()); }),
                     {Code::already_exists}, "5");
     });
     expect_latest(n, 5, 2, "as it was");
@@ -58,7 +58,7 @@ TEST_P(Conformance, AStepIsReplacedOnRequestOnly) {
       CheckpointManager manager(group, directory(), options);
       for (const std::uint64_t version : {3, 4}) {
         Fields mine(*group, version);
-        manager.save(5, mine.state());
+        save(manager, 5, mine.state());
       }
       return "";
     });
@@ -74,12 +74,12 @@ TEST_P(Conformance, RetentionRemovesAllFilesOfWhatItLetsGo) {
     auto options = saving();
     options.max_to_keep = 2;
     CheckpointManager manager(group, directory(), options);
-    manager.save(1, mine.state());
+    save(manager, 1, mine.state());
     manager.pin(1);
-    for (const int step : {2, 3, 4}) manager.save(step, mine.state());
+    for (const int step : {2, 3, 4}) save(manager, step, mine.state());
     if (steps_of(manager) != std::vector<std::int64_t>{1, 3, 4}) return "not 1, 3 and 4";
     manager.unpin(1);
-    manager.save(5, mine.state());
+    save(manager, 5, mine.state());
     return steps_of(manager) == std::vector<std::int64_t>{4, 5} ? "" : "not 4 and 5";
   });
   launcher_->once([&] {
@@ -118,7 +118,7 @@ TEST_P(Conformance, StatesThatDoNotFitAreRefusedOnAllRanks) {
         last_dtype.add("u", slice(row.data(), shape, start, extent));
       }
       CheckpointManager manager(group, directory(), saving());
-      manager.save(1, good);
+      save(manager, 1, good);
 
       std::string wrong;
       const auto expect = [&](const char* what, const std::vector<Code>& codes,
@@ -135,10 +135,10 @@ TEST_P(Conformance, StatesThatDoNotFitAreRefusedOnAllRanks) {
       expect("dtype of one rank", {fit, Code::disagreement}, "'u'",
              [&] { manager.restore(1, last_dtype); });
       expect("step", {Code::not_found}, "9", [&] { manager.restore(9, good); });
-      expect("gap", {Code::coverage}, "'u'", [&] { manager.save(2, gap); });
+      expect("gap", {Code::coverage}, "'u'", [&] { save(manager, 2, gap); });
       if (n > 1) {
         expect("dtype of one rank at a save", {Code::disagreement}, "'u'",
-               [&] { manager.save(2, last_dtype); });
+               [&] { save(manager, 2, last_dtype); });
       }
       if (!wrong.empty()) return wrong;
       if (row != std::vector<double>(40, group->rank())) return "memory was touched";
@@ -166,12 +166,12 @@ TEST_P(Conformance, AFullDiskLeavesTheOlderCheckpoint) {
       group->barrier();
       if (group->rank() == 0) memory->set_capacity(used + room);
       group->barrier();
-      const auto error = error_of_all(*group, [&] { manager.save(step, mine.state()); });
+      const auto error = error_of_all(*group, [&] { save(manager, step, mine.state()); });
       if (const auto wrong = unlike(error, {Code::no_space}); !wrong.empty()) return wrong;
       group->barrier();
       if (group->rank() == 0) memory->set_capacity(no_limit);
       group->barrier();
-      if (room == 9000) manager.save(step, mine.state());
+      if (room == 9000) save(manager, step, mine.state());
       return "";
     });
     if (room >= 9000) {
@@ -200,7 +200,7 @@ TEST_P(Conformance, AnyOperationThatFails) {
       group->barrier();
       if (group->rank() == 0) memory->inject({Code::io, "", "", skip, 1});
       group->barrier();
-      const auto error = error_of_all(*group, [&] { manager.save(step, mine.state()); });
+      const auto error = error_of_all(*group, [&] { save(manager, step, mine.state()); });
       if (group->rank() == 0) {
         memory->clear_faults();
         seen = error;

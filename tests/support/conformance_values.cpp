@@ -21,6 +21,7 @@ TEST_P(Conformance, AnyRanksToAnyOthers) {
     launcher_->new_disk();
     NToMCase one(n, m, seed);
     if (seed % 3 == 1) one.storage = Storage::dense;
+    one.asynchronous = GetParam().combination.asynchronous;
     on(n, what, [&](auto group) {
       one.save(group, directory(), saving());
       return "";
@@ -59,7 +60,8 @@ TEST_P(Conformance, EachDType) {
       SampleState mine(3);
       fill(mine, *group, 1);
       mine.fill();
-      CheckpointManager(group, directory(), saving()).save(1, mine.state());
+      CheckpointManager manager(group, directory(), saving());
+      save(manager, 1, mine.state());
       return "";
     });
     expect_whole(1, what);
@@ -108,7 +110,7 @@ TEST_P(Conformance, StringsScalarsAndTensorsWithoutElements) {
         mine->state.add("x/empty", slice(&mine->nobody, {3, 0, 2}, {0, 0, 0}, {3, 0, 2}));
       }
       CheckpointManager manager(group, directory(), saving());
-      manager.save(1, one.state);
+      save(manager, 1, one.state);
       two.words.resize(words.size());
       two.alone = "", two.scalar = 1, two.step = 0, two.flag = false, two.z = {};
       if (group->rank() == 0) two.state.add("only/words", two.words);
@@ -138,7 +140,7 @@ TEST_P(Conformance, PatchesHalosAndStrides) {
       mine.add(sample, rows, 1);
       mine.fill();
       CheckpointManager manager(group, directory(), saving());
-      manager.save(1, mine.state());
+      save(manager, 1, mine.state());
       const std::int64_t begin = group->rank() * 40 / group->size();
       const std::int64_t end = (group->rank() + 1) * 40 / group->size();
       columns.add(sample, {{{0, begin}, {21, end - begin}}}, 2);
@@ -163,7 +165,7 @@ TEST_P(Conformance, RanksWithNothing) {
         mine.add(sample, {Box::whole(sample.shape)}, 0);
         mine.fill();
         CheckpointManager manager(group, directory(), saving());
-        manager.save(1, group->rank() == who ? mine.state() : none.state());
+        save(manager, 1, group->rank() == who ? mine.state() : none.state());
         mine.poison();
         manager.restore(1, group->rank() == n - 1 - who ? mine.state() : none.state());
         if (group->rank() == n - 1 - who) {
@@ -221,7 +223,7 @@ TEST_P(Conformance, Policies) {
         auto options = saving();
         options.policy = policy;
         CheckpointManager manager(group, directory(), options);
-        manager.save(1, mine.state());
+        save(manager, 1, mine.state());
         const auto contents = manager.open(1);
         return contents.meta && contents.meta->policy == policy->description()
                    ? ""

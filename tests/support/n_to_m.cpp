@@ -53,7 +53,13 @@ void NToMCase::save(std::shared_ptr<Group> group, const std::filesystem::path& d
   mine.add_string("words", words);
   mine.state().store(storage);
   mine.fill();
-  CheckpointManager(group, directory, options).save(7, mine.state());
+  CheckpointManager manager(group, directory, options);
+  if (!asynchronous) {
+    manager.save(7, mine.state());
+    return;
+  }
+  manager.save_async(7, mine.state());
+  manager.wait();
 }
 
 std::string NToMCase::restore(std::shared_ptr<Group> group, const std::filesystem::path& directory,

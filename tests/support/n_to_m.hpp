@@ -20,6 +20,7 @@ struct NToMCase {
 
   unsigned seed;
   Storage storage = Storage::automatic;  ///< of the tensors that are saved
+  bool asynchronous = false;             ///< save by save_async and wait
   std::vector<Sample> samples;
   std::vector<std::vector<std::vector<Box>>> held, wanted;  ///< [sample][rank]
   std::vector<std::string> words{"", "two words", std::string(300, 'x')};
