@@ -344,8 +344,10 @@ std::string Series::save(std::int64_t step, const State& given, const SaveOption
   }
   const State& state = resolved ? *resolved : given;
   const auto plan = again ? cached->plan : new_plan(given, state);
-  auto& [replicas, local, gathered, dense, all_layout, replica_bytes, captured] = *plan;
-  auto layout = all_layout;
+  const auto& replicas = plan->replicas;
+  const auto& local = plan->local;
+  auto& dense = plan->dense;
+  auto layout = plan->layout;
   const bool compares = replicas.any && !again;  // a plan is used again where replicas agree
   const bool hdf5 = job.options.format == Format::hdf5;
   auto prepared = prepare(step, layout);
@@ -354,12 +356,13 @@ std::string Series::save(std::int64_t step, const State& given, const SaveOption
   commit::FileCounts counts;
   prepared.save.counts = &counts;
   figures.plan_reused = again;
-  figures.replica_bytes = replica_bytes;
+  figures.replica_bytes = plan->replica_bytes;
   laps.next(&StageSeconds::write);
   bool committed = false;  // rank 0
   try {
     std::vector<commit::Patch> structure;  // rank 0
-    auto others = hdf5 ? make_hdf5(job, prepared.save, prepared.meta, gathered, dense, structure)
+    auto others = hdf5 ? make_hdf5(job, prepared.save, prepared.meta, plan->gathered, dense,
+                                   structure)
                        : run_savers(job, state, prepared.save, layout, prepared.meta);
     auto runs = write_dense(job, state, dense, layout.dense_file, prepared.save);
     if (job.writes_datasets() && dense.bytes > 0) {
