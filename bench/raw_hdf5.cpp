@@ -33,9 +33,9 @@ void Ranks::write_hdf5(const std::filesystem::path& directory,
   good(H5Pset_alignment(access, 1 << 20, 1 << 20), "H5Pset_alignment");
   good(H5Pset_libver_bounds(access, H5F_LIBVER_V18, H5F_LIBVER_V110), "H5Pset_libver_bounds");
   good(H5Pset_coll_metadata_write(access, true), "H5Pset_coll_metadata_write");
-  const auto file = fresh ? good(H5Fcreate(path.c_str(), H5F_ACC_EXCL, H5P_DEFAULT, access),
-                                 "H5Fcreate")
-                          : good(H5Fopen(path.c_str(), H5F_ACC_RDWR, access), "H5Fopen");
+  const auto file =
+      fresh ? good(H5Fcreate(path.c_str(), H5F_ACC_EXCL, H5P_DEFAULT, access), "H5Fcreate")
+            : good(H5Fopen(path.c_str(), H5F_ACC_RDWR, access), "H5Fopen");
   const auto create = good(H5Pcreate(H5P_DATASET_CREATE), "H5Pcreate");
   good(H5Pset_fill_time(create, H5D_FILL_TIME_NEVER), "H5Pset_fill_time");
   const auto transfer = good(H5Pcreate(H5P_DATASET_XFER), "H5Pcreate");

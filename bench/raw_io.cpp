@@ -149,14 +149,14 @@ void Ranks::read_collective(const fs::path& directory, std::span<std::byte> byte
 
 void Ranks::write_own(const fs::path& directory, Bytes bytes, std::size_t piece, Files files,
                       Cache cache) const {
-  Descriptor file(own_file(directory, rank_), O_WRONLY | direct_flag(cache) |
-                                                  (files == Files::fresh ? O_CREAT | O_EXCL : 0));
+  Descriptor file(own_file(directory, rank_),
+                  O_WRONLY | direct_flag(cache) | (files == Files::fresh ? O_CREAT | O_EXCL : 0));
   write_pieces(file, bytes, piece);
   if (files == Files::fresh) sync_directory(directory);
 }
 
-void Ranks::read_own(const fs::path& directory, std::span<std::byte> bytes,
-                     std::size_t piece, Cache cache) const {
+void Ranks::read_own(const fs::path& directory, std::span<std::byte> bytes, std::size_t piece,
+                     Cache cache) const {
   const Descriptor file(own_file(directory, rank_), O_RDONLY | direct_flag(cache));
   for (std::size_t at = 0; at < bytes.size();) {
     const auto part = bytes.subspan(at, std::min(piece, bytes.size() - at));

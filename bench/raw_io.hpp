@@ -35,7 +35,8 @@ class Ranks {
   /// From rank 0. Ranks that wait sleep, so that what others measure meanwhile is not disturbed.
   void broadcast_quietly(std::span<std::byte> bytes) const;
 
-  /// One file in the directory, each rank's bytes at rank × length; synced, a new one with its name.
+  /// One file in the directory, each rank's bytes at rank × length; synced, a new one with its
+  /// name.
   void write_collective(const std::filesystem::path& directory, Bytes bytes, Files files) const;
   void read_collective(const std::filesystem::path& directory, std::span<std::byte> bytes) const;
 

@@ -60,7 +60,8 @@ void save_with_one_more(Arena& arena, const fs::path& directory) {
 }  // namespace
 
 Contestants restore_contests(Arena& arena) {
-  const auto n = arena.work / "saved by n", m = arena.work / "saved by m", raw = arena.work / "read";
+  const auto n = arena.work / "saved by n", m = arena.work / "saved by m",
+             raw = arena.work / "read";
   CheckpointManager(arena.group, n).save(1, arena.source.state());
   save_with_one_more(arena, m);
   arena.fresh(raw);
@@ -95,12 +96,13 @@ Contestants restore_contests(Arena& arena) {
                      },
                  .after = [stage] { stage->check(); }});
   const auto by_hand = [&](const char* what, bool yardstick, auto read) {
-    all.push_back({.measure = same,
-                   .what = what,
-                   .before = [stage] { stage->from_disk(); },
-                   .timed = [&arena, stage, raw, read] { read(arena.ranks, raw, stage->pages.bytes()); },
-                   .after = [stage] { stage->check_plain(); },
-                   .yardstick = yardstick});
+    all.push_back(
+        {.measure = same,
+         .what = what,
+         .before = [stage] { stage->from_disk(); },
+         .timed = [&arena, stage, raw, read] { read(arena.ranks, raw, stage->pages.bytes()); },
+         .after = [stage] { stage->check_plain(); },
+         .yardstick = yardstick});
   };
   using Out = std::span<std::byte>;
   by_hand("POSIX by hand, O_DIRECT", true, [](const Ranks& ranks, const fs::path& from, Out out) {
@@ -114,8 +116,9 @@ Contestants restore_contests(Arena& arena) {
             volatile auto crc = ranks.read_own_checked(from, out);
             (void)crc;
           });
-  by_hand("MPI_File_read_at_all by hand", false,
-          [](const Ranks& ranks, const fs::path& from, Out out) { ranks.read_collective(from, out); });
+  by_hand(
+      "MPI_File_read_at_all by hand", false,
+      [](const Ranks& ranks, const fs::path& from, Out out) { ranks.read_collective(from, out); });
   return all;
 }
 

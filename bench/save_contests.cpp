@@ -148,7 +148,9 @@ Contestants save_contests(Arena& arena) {
   all.push_back(steady_save("Cairn", keeper(arena, "steady", {})));
   if (const auto one = one_of_the_same_bytes(arena)) {
     const std::string what = "Cairn, one tensor of as many bytes";
-    const auto kept = [one](KeeperPtr keeper) { return KeeperPtr(keeper.get(), [one, keeper](auto*) {}); };
+    const auto kept = [one](KeeperPtr keeper) {
+      return KeeperPtr(keeper.get(), [one, keeper](auto*) {});
+    };
     all.push_back(first_save(what, kept(keeper(arena, "first one", {}, one.get()))));
     all.push_back(steady_save(what, kept(keeper(arena, "steady one", {}, one.get()))));
   }
@@ -174,39 +176,39 @@ Contestants async_contests(Arena& arena) {
   const auto seconds = std::make_shared<double>();
   const auto handle = std::make_shared<std::optional<SaveHandle>>();
   const auto captured = std::make_shared<double>();
-  all.push_back({.measure = "save_async, blocked",
-                 .what = "Cairn",
-                 .before =
-                     [&arena, one] {
-                       if (!one->manager) {
-                         one->open();
-                         for (int i = 0; i < 3; ++i) {
-                           one->manager->save_async(++arena.step, arena.source.state());
-                           one->manager->wait();
-                         }
-                       }
-                       arena.settle();
-                     },
-                 .timed =
-                     [&arena, one, handle, captured] {
-                       *handle = one->manager->save_async(++arena.step, arena.source.state());
-                       *captured = MPI_Wtime();
-                     },
-                 .after =
-                     [&arena, one, handle, captured, seconds] {
-                       (*handle)->wait_written();
-                       one->manager->wait();
-                       arena.ranks.barrier();
-                       *seconds = MPI_Wtime() - *captured;
-                       if (!(*handle)->blocked_because().empty() || !(*handle)->committed()) {
-                         throw std::runtime_error("an asynchronous save was a blocking one");
-                       }
-                     },
-                 .also =
-                     [seconds] {
-                       return std::map<std::string, double>{
-                           {"save_async, captured to committed", *seconds}};
-                     }});
+  all.push_back(
+      {.measure = "save_async, blocked",
+       .what = "Cairn",
+       .before =
+           [&arena, one] {
+             if (!one->manager) {
+               one->open();
+               for (int i = 0; i < 3; ++i) {
+                 one->manager->save_async(++arena.step, arena.source.state());
+                 one->manager->wait();
+               }
+             }
+             arena.settle();
+           },
+       .timed =
+           [&arena, one, handle, captured] {
+             *handle = one->manager->save_async(++arena.step, arena.source.state());
+             *captured = MPI_Wtime();
+           },
+       .after =
+           [&arena, one, handle, captured, seconds] {
+             (*handle)->wait_written();
+             one->manager->wait();
+             arena.ranks.barrier();
+             *seconds = MPI_Wtime() - *captured;
+             if (!(*handle)->blocked_because().empty() || !(*handle)->committed()) {
+               throw std::runtime_error("an asynchronous save was a blocking one");
+             }
+           },
+       .also =
+           [seconds] {
+             return std::map<std::string, double>{{"save_async, captured to committed", *seconds}};
+           }});
   all.push_back({.measure = "checksum",
                  .what = "CRC-32C of the bytes",
                  .before = [] {},
@@ -232,7 +234,8 @@ Contestants mpi_io_contests(Arena& arena) {
 
 Contestants hdf5_contests(Arena& arena) {
   Contestants all;
-  all.push_back(first_save("Cairn, HDF5, laid out", keeper(arena, "laid", {.format = Format::hdf5})));
+  all.push_back(
+      first_save("Cairn, HDF5, laid out", keeper(arena, "laid", {.format = Format::hdf5})));
   all.push_back(first_save(
       "Cairn, HDF5, Writer::hdf5_collective",
       keeper(arena, "sets", {.format = Format::hdf5, .writer = Writer::hdf5_collective})));

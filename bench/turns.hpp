@@ -1,6 +1,6 @@
 #pragma once
-/// Contestants that take their turns when somebody says so: scripts/bench, which runs other programs
-/// between them.
+/// Contestants that take their turns when somebody says so: scripts/bench, which runs other
+/// programs between them.
 #include <functional>
 #include <map>
 #include <string>
@@ -14,7 +14,8 @@ namespace cairn::bench {
 struct Contestant {
   std::string measure, what;
   std::function<void()> before, timed, after = [] {};
-  bool yardstick = false;  ///< plain I/O: the best of them is what others in a measure are set beside
+  bool yardstick =
+      false;  ///< plain I/O: the best of them is what others in a measure are set beside
   std::string against = "";  ///< the measure whose yardsticks count; empty: its own
   double bytes = 0;          ///< of the job; 0: those of the state
   /// After `after`: further measures of the same turn, and their seconds. Those of rank 0 count.

@@ -48,7 +48,7 @@ def measure(launcher, options, np):
         overhead = statistics.median(b / a for a, b in zip(seconds["no saves"], sample)) - 1
         print(f"{name:24} {min(sample):8.2f} {statistics.median(sample):8.2f} {max(sample):8.2f} s"
               f"   overhead {100 * overhead:5.1f} %", flush=True)
-        rows.append({"measure": "application", "what": name, "state": "Gray-Scott", "bytes": size, "np": np,
+        rows.append({"measure": "application", "what": name, "state": "Gray-Scott", "bytes": size, "mib": size >> 20, "np": np,
                      "unit": "s", "repetitions": len(sample), "min": min(sample),
                      "median": statistics.median(sample), "max": max(sample),
                      "ratio_to_raw": 1 + overhead, "overhead": overhead})

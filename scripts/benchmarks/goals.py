@@ -56,9 +56,9 @@ def show(rows):
                 print(f"{'reached' if row['overhead'] <= 0.03 else 'MISSED ':8} {row['overhead']:7.3f} (goal <= 0.03) "
                       f"application, np = {row['np']}: overhead, {row['what']}")
         else:
-            runs.setdefault((row["np"], row["state"], row["bytes"]), []).append(row)
+            runs.setdefault((row["np"], row["state"], row["mib"]), []).append(row)
     for (np, state, size), some in runs.items():
-        print(f"\n{state}, {size >> 20} MiB, np = {np}: medians beside their goals")
+        print(f"\n{state}, {size} MiB, np = {np}: medians beside their goals")
         for text, value, goal, more in of_one_run(some):
             good = value >= goal if more else value <= goal
             print(f"  {'reached' if good else 'MISSED ':8} {value:7.3f} (goal {'>=' if more else '<='} {goal}) {text}")

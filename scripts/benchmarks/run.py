@@ -50,7 +50,7 @@ def parse():
     options.repetitions = options.repetitions or (2 if quick else 9)
     options.seconds = options.seconds or (6 if quick else 60)
     options.side = options.side or (512 if quick else 4096)
-    options.directory = options.directory or options.build
+    options.directory = (options.directory or options.build).resolve()
     unknown = set(options.states) - {"one", "small", "mix"}
     if unknown or min(options.sizes + options.ranks) < 1:
         parser.error("states are one, small and mix; sizes and ranks are 1 or more")
@@ -124,8 +124,8 @@ def measure(options, peers, np, state, size):
     finally:
         for program in programs:
             program.end()
-    rows = turns.rows(samples, np, state)
-    show(rows, f"{state}, {rows[0]['bytes'] / MIB:.0f} MiB on {np} ranks, {options.repetitions} repetitions "
+    rows = [row | {"mib": size} for row in turns.rows(samples, np, state)]
+    show(rows, f"{state}, {size} MiB on {np} ranks, {options.repetitions} repetitions "
          f"(one more, before them, is dropped), caches dropped by {caches}")
     return rows
 

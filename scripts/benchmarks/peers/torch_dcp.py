@@ -1,6 +1,7 @@
 """PyTorch's distributed checkpoint over gloo: a file a rank, synced by its writer."""
 import os
 import sys
+import warnings
 
 import server
 import torch
@@ -10,6 +11,7 @@ import torch.distributed.checkpoint as dcp
 
 class Peer:
     def __init__(self, folder, rank, ranks, tensors):
+        warnings.filterwarnings("ignore", "Detected an existing checkpoint")
         self.folder = folder
         torch.set_num_threads(1)
         dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=ranks)
