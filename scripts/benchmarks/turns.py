@@ -18,7 +18,10 @@ class Program:
         for line in self.process.stdout:
             if line.startswith("@ "):
                 return json.loads(line[2:])
-        raise RuntimeError(f"{self.name} ended with status {self.process.wait()}; its messages are above")
+        status = self.process.wait()
+        self.process.stdout.close()
+        self.process.stdin.close()
+        raise RuntimeError(f"{self.name} ended with status {status}; its messages are above")
 
     def run(self, number):
         self.process.stdin.write(f"run {number}\n")
@@ -26,13 +29,15 @@ class Program:
         return self.answer()
 
     def end(self):
-        if self.process.poll() is None:
+        if self.process.poll() is None and not self.process.stdin.closed:
             try:
                 self.process.stdin.write("end\n")
-                self.process.stdin.close()
+                self.process.stdin.flush()
             except BrokenPipeError:
                 pass
         self.process.wait()
+        self.process.stdin.close()
+        self.process.stdout.close()
 
 
 def compete(programs, repetitions, seed=1):
