@@ -1,0 +1,39 @@
+// The program of docs/asynchronous.md. usage: async_example DIRECTORY
+#include <mpi.h>
+
+#include <cstdio>
+#include <vector>
+
+#include <cairn/cairn.hpp>
+#include <cairn/mpi.hpp>
+
+void run(const char* directory) {
+  auto ranks = cairn::mpi(MPI_COMM_WORLD);
+  const std::int64_t rows = 8;
+  std::int64_t step = 0;
+  std::vector<double> u(static_cast<std::size_t>(rows * 64), 1.0);
+  cairn::State state;
+  state.add("step", step);
+  state.add("u", cairn::slice(u.data(), {ranks->size() * rows, 64}, {ranks->rank() * rows, 0},
+                              {rows, 64}));
+  cairn::CheckpointManager manager(ranks, directory, {.max_to_keep = 3});
+  for (; step < 100; ) {
+    for (auto& x : u) x = 0.5 * x + 1;
+    if (++step % 10 == 0) manager.save_async(step, state);
+    manager.poll();  // may be left out: the next save does the same
+  }
+  manager.wait();
+  const auto last = u;
+  u.assign(u.size(), 0);
+  const auto report = manager.restore_latest(state);
+  if (ranks->rank() == 0) {
+    std::printf("restored step %lld, %s\n", static_cast<long long>(report ? report->step : -1),
+                u == last ? "the same" : "not the same");
+  }
+}
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  if (argc == 2) run(argv[1]);
+  MPI_Finalize();
+}
