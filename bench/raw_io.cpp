@@ -1,6 +1,7 @@
 #include "raw_io.hpp"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -86,6 +87,8 @@ void write_pieces(Descriptor& file, Bytes bytes, std::size_t piece) {
   file.close();
 }
 
+int direct_flag(Cache cache) { return cache == Cache::bypassed ? O_DIRECT : 0; }
+
 fs::path shared_file(const fs::path& directory) { return directory / "shared"; }
 fs::path own_file(const fs::path& directory, int rank) {
   return directory / ("rank-" + std::to_string(rank));
@@ -106,10 +109,22 @@ double Ranks::max(double value) const {
   return result;
 }
 
-void Ranks::write_collective(const fs::path& directory, Bytes bytes) const {
+void Ranks::broadcast_quietly(std::span<std::byte> bytes) const {
+  MPI_Request request;
+  check_mpi(MPI_Ibcast(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, 0, communicator_,
+                       &request),
+            "MPI_Ibcast");
+  for (int done = 0; !done;) {
+    check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+    if (!done) ::usleep(500);
+  }
+}
+
+void Ranks::write_collective(const fs::path& directory, Bytes bytes, Files files) const {
   MPI_File file;
-  check_mpi(MPI_File_open(communicator_, shared_file(directory).c_str(),
-                          MPI_MODE_CREATE | MPI_MODE_EXCL | MPI_MODE_WRONLY, MPI_INFO_NULL, &file),
+  const int mode = files == Files::fresh ? MPI_MODE_CREATE | MPI_MODE_EXCL : 0;
+  check_mpi(MPI_File_open(communicator_, shared_file(directory).c_str(), mode | MPI_MODE_WRONLY,
+                          MPI_INFO_NULL, &file),
             "MPI_File_open");
   const Count count(bytes.size());
   check_mpi(MPI_File_write_at_all(file, static_cast<MPI_Offset>(bytes.size()) * rank_, bytes.data(),
@@ -117,7 +132,7 @@ void Ranks::write_collective(const fs::path& directory, Bytes bytes) const {
             "MPI_File_write_at_all");
   check_mpi(MPI_File_sync(file), "MPI_File_sync");
   check_mpi(MPI_File_close(&file), "MPI_File_close");
-  if (rank_ == 0) sync_directory(directory);
+  if (rank_ == 0 && files == Files::fresh) sync_directory(directory);
 }
 
 void Ranks::read_collective(const fs::path& directory, std::span<std::byte> bytes) const {
@@ -132,36 +147,17 @@ void Ranks::read_collective(const fs::path& directory, std::span<std::byte> byte
   check_mpi(MPI_File_close(&file), "MPI_File_close");
 }
 
-void Ranks::remove_collective(const fs::path& directory) const {
-  barrier();
-  if (rank_ != 0) return;
-  fs::remove(shared_file(directory));
-  sync_directory(directory);
-}
-
-void Ranks::remove_own(const fs::path& directory) const {
-  barrier();
-  fs::remove(own_file(directory, rank_));
-  sync_directory(directory);
-}
-
-void Ranks::write_own(const fs::path& directory, Bytes bytes, std::size_t piece,
-                      bool direct) const {
+void Ranks::write_own(const fs::path& directory, Bytes bytes, std::size_t piece, Files files,
+                      Cache cache) const {
   Descriptor file(own_file(directory, rank_),
-                  O_WRONLY | O_CREAT | O_EXCL | (direct ? O_DIRECT : 0));
+                  O_WRONLY | direct_flag(cache) | (files == Files::fresh ? O_CREAT | O_EXCL : 0));
   write_pieces(file, bytes, piece);
-  sync_directory(directory);
+  if (files == Files::fresh) sync_directory(directory);
 }
 
-void Ranks::overwrite_own(const fs::path& directory, Bytes bytes, std::size_t piece,
-                          bool direct) const {
-  Descriptor file(own_file(directory, rank_), O_WRONLY | (direct ? O_DIRECT : 0));
-  write_pieces(file, bytes, piece);
-}
-
-void Ranks::read_own(const fs::path& directory, std::span<std::byte> bytes,
-                     std::size_t piece) const {
-  const Descriptor file(own_file(directory, rank_), O_RDONLY);
+void Ranks::read_own(const fs::path& directory, std::span<std::byte> bytes, std::size_t piece,
+                     Cache cache) const {
+  const Descriptor file(own_file(directory, rank_), O_RDONLY | direct_flag(cache));
   for (std::size_t at = 0; at < bytes.size();) {
     const auto part = bytes.subspan(at, std::min(piece, bytes.size() - at));
     const auto done = ::pread(file.get(), part.data(), part.size(), static_cast<off_t>(at));
@@ -184,18 +180,37 @@ std::uint32_t Ranks::read_own_checked(const fs::path& directory, std::span<std::
   return crc;
 }
 
-void drop_caches(const fs::path& directory) {
+std::string drop_caches(const fs::path& directory) {
   for (const auto& entry : fs::recursive_directory_iterator(directory)) {
     if (!entry.is_regular_file()) continue;
     const Descriptor file(entry.path(), O_RDONLY);
     const int error = ::posix_fadvise(file.get(), 0, 0, POSIX_FADV_DONTNEED);
     if (error != 0) throw std::runtime_error(std::string("posix_fadvise: ") + std::strerror(error));
   }
+  const int all = ::open("/proc/sys/vm/drop_caches", O_WRONLY);
+  if (all < 0) return "POSIX_FADV_DONTNEED";
+  const bool dropped = ::write(all, "1", 1) == 1;
+  ::close(all);
+  return dropped ? "/proc/sys/vm/drop_caches" : "POSIX_FADV_DONTNEED";
 }
 
 void sync_file_system(const fs::path& directory) {
   const Descriptor descriptor(directory, O_RDONLY | O_DIRECTORY);
   check(::syncfs(descriptor.get()) == 0, "syncfs " + directory.string());
 }
+
+Pages::Pages(std::size_t bytes) : bytes_(bytes) {
+  constexpr std::size_t huge = std::size_t{2} << 20;
+  mapped_ = bytes + huge;
+  start_ = ::mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (start_ == MAP_FAILED) throw std::runtime_error("no memory for a buffer");
+  auto at = reinterpret_cast<std::uintptr_t>(start_);
+  at = (at + huge - 1) / huge * huge;
+  data_ = reinterpret_cast<std::byte*>(at);
+  ::madvise(data_, bytes, MADV_HUGEPAGE);
+  std::memset(data_, 1, bytes);
+}
+
+Pages::~Pages() { ::munmap(start_, mapped_); }
 
 }  // namespace cairn::bench

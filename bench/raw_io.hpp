@@ -6,10 +6,23 @@
 #include <cstdint>
 #include <filesystem>
 #include <span>
+#include <string>
+#include <vector>
 
 namespace cairn::bench {
 
 using Bytes = std::span<const std::byte>;
+
+enum class Files { fresh, overwritten };  ///< of the same length as before
+enum class Cache { used, bypassed };      ///< O_DIRECT: memory and pieces of whole pages
+
+/// One dataset of an HDF5 file written by hand: rows [start, start + rows) of [all_rows, columns]
+/// doubles are this rank's.
+struct BareDataset {
+  std::string name;
+  std::int64_t all_rows, columns, start, rows;
+  const std::byte* data;
+};
 
 /// Collective operations of a communicator's ranks. Failures throw std::runtime_error.
 class Ranks {
@@ -19,28 +32,24 @@ class Ranks {
   int size() const { return size_; }
   void barrier() const;
   double max(double value) const;
+  /// From rank 0. Ranks that wait sleep, so that what others measure meanwhile is not disturbed.
+  void broadcast_quietly(std::span<std::byte> bytes) const;
 
-  /// One new file in the directory, each rank's bytes at rank × length; synced, with its name.
-  void write_collective(const std::filesystem::path& directory, Bytes bytes) const;
+  /// One file in the directory, each rank's bytes at rank × length; synced, a new one with its
+  /// name.
+  void write_collective(const std::filesystem::path& directory, Bytes bytes, Files files) const;
   void read_collective(const std::filesystem::path& directory, std::span<std::byte> bytes) const;
 
-  /// The same as one contiguous dataset of an HDF5 file, in one collective transfer. Not in builds
-  /// without HDF5.
-  void write_hdf5(const std::filesystem::path& directory, Bytes bytes) const;
+  /// One HDF5 file, each dataset contiguous and written in one collective transfer; synced. Not in
+  /// builds without HDF5.
+  void write_hdf5(const std::filesystem::path& directory, const std::vector<BareDataset>& datasets,
+                  Files files) const;
 
-  /// Removes the file of write_collective, if it is there, with its name.
-  void remove_collective(const std::filesystem::path& directory) const;
-
-  /// A new file for each rank, written in pieces; synced, with its name. `direct`: past the page
-  /// cache, for memory and pieces of whole pages.
+  /// A file for each rank, written in pieces; synced, a new one with its name.
   void write_own(const std::filesystem::path& directory, Bytes bytes, std::size_t piece,
-                 bool direct = false) const;
-  /// The same into the file that is there, of this length.
-  void overwrite_own(const std::filesystem::path& directory, Bytes bytes, std::size_t piece,
-                     bool direct = false) const;
+                 Files files, Cache cache = Cache::used) const;
   void read_own(const std::filesystem::path& directory, std::span<std::byte> bytes,
-                std::size_t piece) const;
-  void remove_own(const std::filesystem::path& directory) const;
+                std::size_t piece, Cache cache = Cache::used) const;
   /// Reads in pieces that stay in the cache, with the checksum that a checkpoint needs.
   std::uint32_t read_own_checked(const std::filesystem::path& directory,
                                  std::span<std::byte> bytes) const;
@@ -50,8 +59,24 @@ class Ranks {
   int rank_ = 0, size_ = 1;
 };
 
-/// Forgets the cached pages of all files below a directory.
-void drop_caches(const std::filesystem::path& directory);
+/// Memory on huge pages where the system has them; touched.
+class Pages {
+ public:
+  explicit Pages(std::size_t bytes);
+  Pages(const Pages&) = delete;
+  Pages& operator=(const Pages&) = delete;
+  ~Pages();
+  std::span<std::byte> bytes() const { return {data_, bytes_}; }
+
+ private:
+  std::size_t bytes_, mapped_ = 0;
+  void* start_ = nullptr;
+  std::byte* data_ = nullptr;
+};
+
+/// Forgets the cached pages of all files below a directory, and of all other files where that is
+/// allowed. Returns how.
+std::string drop_caches(const std::filesystem::path& directory);
 /// Waits until everything on the file system of this directory is on disk.
 void sync_file_system(const std::filesystem::path& directory);
 

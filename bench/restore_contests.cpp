@@ -1,0 +1,125 @@
+#include "arena.hpp"
+#include "group/threads.hpp"
+
+namespace cairn::bench {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* same = "restore, N to N";
+constexpr const char* fewer = "restore, N+1 to N";
+
+struct Stage {
+  Arena& arena;
+  Sample target;
+  Pages pages;
+  std::optional<CheckpointManager> manager = std::nullopt;
+
+  explicit Stage(Arena& arena)
+      : arena(arena),
+        target(arena.recipe, arena.ranks.rank(), arena.ranks.size(), Sample::Fill::nothing),
+        pages(arena.bytes_per_rank()) {}
+
+  void open(const fs::path& directory) { manager.emplace(arena.group, directory); }
+  void from_disk() {
+    target.poison();
+    std::fill(pages.bytes().begin(), pages.bytes().end(), std::byte{0xcd});
+    arena.settle();
+    if (arena.ranks.rank() == 0) drop_caches(arena.work);
+    arena.ranks.barrier();
+  }
+  void restore() {
+    auto state = target.state();
+    if (!manager->restore_latest(state)) throw std::runtime_error("there is no checkpoint");
+  }
+  void check() {
+    if (!(target == arena.source)) {
+      throw std::runtime_error("what was restored is not what was saved");
+    }
+    manager.reset();
+  }
+  void check_plain() {
+    const auto read = pages.bytes(), written = arena.plain.bytes();
+    if (!std::equal(read.begin(), read.end(), written.begin())) {
+      throw std::runtime_error("what was read is not what was written");
+    }
+  }
+};
+
+// The ranks of another job: threads of rank 0.
+void save_with_one_more(Arena& arena, const fs::path& directory) {
+  if (arena.ranks.rank() == 0) {
+    run_threads(arena.ranks.size() + 1, [&](std::shared_ptr<Group> group) {
+      Sample part(arena.recipe, group->rank(), group->size(), Sample::Fill::values);
+      CheckpointManager(group, directory).save(1, part.state());
+    });
+  }
+  arena.ranks.barrier();
+}
+
+}  // namespace
+
+Contestants restore_contests(Arena& arena) {
+  const auto n = arena.work / "saved by n", m = arena.work / "saved by m",
+             raw = arena.work / "read";
+  CheckpointManager(arena.group, n).save(1, arena.source.state());
+  save_with_one_more(arena, m);
+  arena.fresh(raw);
+  arena.ranks.write_own(raw, arena.plain.bytes(), direct_piece, Files::fresh, Cache::bypassed);
+  arena.ranks.write_collective(raw, arena.plain.bytes(), Files::fresh);
+  arena.settle();
+
+  Contestants all;
+  const auto stage = std::make_shared<Stage>(arena);
+  const auto restore = [&](const char* measure, const char* what, const fs::path& directory) {
+    all.push_back({.measure = measure,
+                   .what = what,
+                   .before =
+                       [stage, directory] {
+                         stage->open(directory);
+                         stage->from_disk();
+                       },
+                   .timed = [stage] { stage->restore(); },
+                   .after = [stage] { stage->check(); },
+                   .against = same});
+  };
+  restore(same, "Cairn", n);
+  restore(fewer, "Cairn", m);
+  // As a job that starts does it: the directory is locked, recovered and looked through first.
+  all.push_back({.measure = same,
+                 .what = "Cairn, opening the directory as well",
+                 .before = [stage] { stage->from_disk(); },
+                 .timed =
+                     [stage, n] {
+                       stage->open(n);
+                       stage->restore();
+                     },
+                 .after = [stage] { stage->check(); }});
+  const auto by_hand = [&](const char* what, bool yardstick, auto read) {
+    all.push_back(
+        {.measure = same,
+         .what = what,
+         .before = [stage] { stage->from_disk(); },
+         .timed = [&arena, stage, raw, read] { read(arena.ranks, raw, stage->pages.bytes()); },
+         .after = [stage] { stage->check_plain(); },
+         .yardstick = yardstick});
+  };
+  using Out = std::span<std::byte>;
+  by_hand("POSIX by hand, O_DIRECT", true, [](const Ranks& ranks, const fs::path& from, Out out) {
+    ranks.read_own(from, out, direct_piece, Cache::bypassed);
+  });
+  by_hand("POSIX by hand", false, [](const Ranks& ranks, const fs::path& from, Out out) {
+    ranks.read_own(from, out, buffered_piece);
+  });
+  by_hand("POSIX by hand, with CRC-32C", false,
+          [](const Ranks& ranks, const fs::path& from, Out out) {
+            volatile auto crc = ranks.read_own_checked(from, out);
+            (void)crc;
+          });
+  by_hand(
+      "MPI_File_read_at_all by hand", false,
+      [](const Ranks& ranks, const fs::path& from, Out out) { ranks.read_collective(from, out); });
+  return all;
+}
+
+}  // namespace cairn::bench

@@ -1,0 +1,262 @@
+#include "arena.hpp"
+#include "base/checksum.hpp"
+#include "cairn/mpi.hpp"
+
+#include <cstring>
+
+namespace cairn::bench {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* first = "save, new files";
+constexpr const char* steady = "save, steady";
+
+// A directory that keeps one checkpoint, and the manager that lives on.
+struct Keeper {
+  Arena& arena;
+  fs::path directory;
+  ManagerOptions options;
+  Sample* sample;
+  std::optional<CheckpointManager> manager = std::nullopt;
+
+  void open() { manager.emplace(arena.group, directory, options); }
+  void save() { manager->save(++arena.step, sample->state()); }
+  // Several, so that one checkpoint's files wait for the next.
+  void warm_up() {
+    if (manager) return;
+    open();
+    for (int i = 0; i < 3; ++i) save();
+  }
+};
+
+using KeeperPtr = std::shared_ptr<Keeper>;
+
+KeeperPtr keeper(Arena& arena, const std::string& name, ManagerOptions options,
+                 Sample* sample = nullptr) {
+  options.max_to_keep = 1;
+  return std::make_shared<Keeper>(
+      Keeper{arena, arena.work / name, std::move(options), sample ? sample : &arena.source});
+}
+
+Contestant first_save(const std::string& what, KeeperPtr keeper) {
+  return {.measure = first,
+          .what = what,
+          .before =
+              [keeper] {
+                keeper->arena.fresh(keeper->directory);
+                keeper->open();
+                keeper->arena.settle();
+              },
+          .timed = [keeper] { keeper->save(); },
+          .after =
+              [keeper] {
+                keeper->manager.reset();
+                keeper->arena.remove(keeper->directory);
+              }};
+}
+
+Contestant steady_save(const std::string& what, KeeperPtr keeper) {
+  return {.measure = steady,
+          .what = what,
+          .before =
+              [keeper] {
+                keeper->warm_up();
+                keeper->arena.settle();
+              },
+          .timed = [keeper] { keeper->save(); }};
+}
+
+// The same by hand: write(directory, how), in a folder of its own.
+template <class Write>
+void by_hand(Contestants& all, Arena& arena, const std::string& what, bool yardstick, Write write,
+             bool overwrite = true) {
+  const auto folder = arena.work / ("by hand " + std::to_string(all.size()));
+  all.push_back({.measure = first,
+                 .what = what,
+                 .before = [&arena, folder] { arena.fresh(folder); },
+                 .timed = [folder, write] { write(folder, Files::fresh); },
+                 .after = [&arena, folder] { arena.remove(folder); },
+                 .yardstick = yardstick});
+  if (!overwrite) return;
+  const auto there = arena.work / ("by hand again " + std::to_string(all.size()));
+  all.push_back({.measure = steady,
+                 .what = what,
+                 .before =
+                     [&arena, there, write] {
+                       const bool is_there = fs::exists(there);
+                       arena.ranks.barrier();
+                       if (!is_there) {
+                         arena.fresh(there);
+                         write(there, Files::fresh);
+                       }
+                       arena.settle();
+                     },
+                 .timed = [there, write] { write(there, Files::overwritten); },
+                 .yardstick = yardstick});
+}
+
+void raw(Contestants& all, Arena& arena, bool overwrite = true) {
+  by_hand(
+      all, arena, "POSIX by hand, a file a rank", true,
+      [&arena](const fs::path& folder, Files files) {
+        arena.ranks.write_own(folder, arena.plain.bytes(), buffered_piece, files);
+      },
+      overwrite);
+  by_hand(
+      all, arena, "POSIX by hand, a file a rank, O_DIRECT", true,
+      [&arena](const fs::path& folder, Files files) {
+        arena.ranks.write_own(folder, arena.plain.bytes(), direct_piece, files, Cache::bypassed);
+      },
+      overwrite);
+}
+
+void mpi_io(Contestants& all, Arena& arena, bool overwrite = true) {
+  by_hand(
+      all, arena, "MPI_File_write_at_all by hand, one file", false,
+      [&arena](const fs::path& folder, Files files) {
+        arena.ranks.write_collective(folder, arena.plain.bytes(), files);
+      },
+      overwrite);
+}
+
+void hdf5([[maybe_unused]] Contestants& all, [[maybe_unused]] Arena& arena,
+          [[maybe_unused]] bool overwrite = true) {
+#ifdef CAIRN_BENCH_HDF5
+  const auto datasets = arena.source.datasets();
+  by_hand(
+      all, arena, "H5Dwrite by hand, collective", false,
+      [&arena, datasets](const fs::path& folder, Files files) {
+        arena.ranks.write_hdf5(folder, datasets, files);
+      },
+      overwrite);
+#endif
+}
+
+// Beside many tensors: as many bytes in one.
+std::shared_ptr<Sample> one_of_the_same_bytes(const Arena& arena) {
+  if (arena.recipe.tensors.size() == 1) return nullptr;
+  return std::make_shared<Sample>(Recipe::one_tensor(arena.recipe.bytes()), arena.ranks.rank(),
+                                  arena.ranks.size(), Sample::Fill::values);
+}
+
+}  // namespace
+
+Contestants save_contests(Arena& arena) {
+  Contestants all;
+  all.push_back(first_save("Cairn", keeper(arena, "first", {})));
+  all.push_back(steady_save("Cairn", keeper(arena, "steady", {})));
+  if (const auto one = one_of_the_same_bytes(arena)) {
+    const std::string what = "Cairn, one tensor of as many bytes";
+    const auto kept = [one](KeeperPtr keeper) {
+      return KeeperPtr(keeper.get(), [one, keeper](auto*) {});
+    };
+    all.push_back(first_save(what, kept(keeper(arena, "first one", {}, one.get()))));
+    all.push_back(steady_save(what, kept(keeper(arena, "steady one", {}, one.get()))));
+  }
+  raw(all, arena);
+  mpi_io(all, arena);
+  hdf5(all, arena);
+  return all;
+}
+
+Contestants async_contests(Arena& arena) {
+  Contestants all;
+  const auto copy = std::make_shared<Pages>(arena.bytes_per_rank());
+  all.push_back({.measure = "save_async, blocked",
+                 .what = "memcpy into touched memory",
+                 .before = [&arena] { arena.settle(); },
+                 .timed =
+                     [&arena, copy] {
+                       std::memcpy(copy->bytes().data(), arena.plain.bytes().data(),
+                                   copy->bytes().size());
+                     },
+                 .yardstick = true});
+  const auto one = keeper(arena, "async", {});
+  const auto seconds = std::make_shared<double>();
+  const auto handle = std::make_shared<std::optional<SaveHandle>>();
+  const auto captured = std::make_shared<double>();
+  all.push_back(
+      {.measure = "save_async, blocked",
+       .what = "Cairn",
+       .before =
+           [&arena, one] {
+             if (!one->manager) {
+               one->open();
+               for (int i = 0; i < 3; ++i) {
+                 one->manager->save_async(++arena.step, arena.source.state());
+                 one->manager->wait();
+               }
+             }
+             arena.settle();
+           },
+       .timed =
+           [&arena, one, handle, captured] {
+             *handle = one->manager->save_async(++arena.step, arena.source.state());
+             *captured = MPI_Wtime();
+           },
+       .after =
+           [&arena, one, handle, captured, seconds] {
+             (*handle)->wait_written();
+             one->manager->wait();
+             arena.ranks.barrier();
+             *seconds = MPI_Wtime() - *captured;
+             if (!(*handle)->blocked_because().empty() || !(*handle)->committed()) {
+               throw std::runtime_error("an asynchronous save was a blocking one");
+             }
+           },
+       .also =
+           [seconds] {
+             return std::map<std::string, double>{{"save_async, captured to committed", *seconds}};
+           }});
+  all.push_back({.measure = "checksum",
+                 .what = "CRC-32C of the bytes",
+                 .before = [] {},
+                 .timed =
+                     [&arena] {
+                       volatile auto crc = crc32c(arena.plain.bytes());
+                       (void)crc;
+                     },
+                 .against = steady});
+  return all;
+}
+
+Contestants mpi_io_contests(Arena& arena) {
+  Contestants all;
+  ManagerOptions options{.writer = Writer::mpi_io};
+  options.mpi_io.files = 1;
+  all.push_back(first_save("Cairn", keeper(arena, "bundle", {})));
+  all.push_back(first_save("Cairn, Writer::mpi_io, one file", keeper(arena, "shared", options)));
+  mpi_io(all, arena, false);
+  raw(all, arena, false);
+  return all;
+}
+
+Contestants hdf5_contests(Arena& arena) {
+  Contestants all;
+  all.push_back(
+      first_save("Cairn, HDF5, laid out", keeper(arena, "laid", {.format = Format::hdf5})));
+  all.push_back(first_save(
+      "Cairn, HDF5, Writer::hdf5_collective",
+      keeper(arena, "sets", {.format = Format::hdf5, .writer = Writer::hdf5_collective})));
+  hdf5(all, arena, false);
+  mpi_io(all, arena, false);
+  raw(all, arena, false);
+  return all;
+}
+
+Contestants ways_contests(Arena& arena) {
+  Contestants all;
+  for (const bool recycle : {false, true}) {
+    for (const auto direct : {DirectIo::off, DirectIo::on}) {
+      const std::string name = std::string(recycle ? "recycled" : "new files") +
+                               (direct == DirectIo::on ? ", direct" : ", buffered");
+      all.push_back(steady_save("Cairn, " + name,
+                                keeper(arena, name, {.direct_io = direct, .recycle = recycle})));
+    }
+  }
+  raw(all, arena);
+  return all;
+}
+
+}  // namespace cairn::bench

@@ -1,0 +1,108 @@
+// What rank 0 of a large job does between the bytes, on one core: declarations of all ranks are
+// decoded and proved to cover their tensors, writers are chosen; entries of all ranks are decoded,
+// joined and proved again, and become an index. 100 tensors, of each of which each rank has a block
+// of rows; the lines are for 1,000 and 10,000 ranks.
+#include <benchmark/benchmark.h>
+
+#include "checkpoint/messages.hpp"
+#include "checkpoint/save/save_steps.hpp"
+#include "format/bundle/index.hpp"
+#include "sharding/coverage.hpp"
+
+namespace {
+
+using namespace cairn;
+
+constexpr int tensors = 100;
+constexpr std::int64_t columns = 64, rows_each = 16;
+
+std::string key_of(int tensor) { return "layer/" + std::to_string(tensor) + "/weights"; }
+Dims shape_of(int ranks) { return {ranks * rows_each, columns}; }
+Box box_of(int rank) { return {{rank * rows_each, 0}, {rows_each, columns}}; }
+
+std::string declared_by_all(int ranks) {
+  WireWriter all;
+  for (int rank = 0; rank < ranks; ++rank) {
+    std::vector<Declaration> mine;
+    for (int t = 0; t < tensors; ++t) {
+      mine.push_back({key_of(t), DType::float64, shape_of(ranks), rank, {box_of(rank)}});
+    }
+    put(all, mine);
+  }
+  return all.take();
+}
+
+std::string written_by_all(int ranks) {
+  WireWriter all;
+  for (int rank = 0; rank < ranks; ++rank) {
+    std::vector<StoredTensor> mine;
+    for (int t = 0; t < tensors; ++t) {
+      const auto bytes = rows_each * columns * 8;
+      StoredSlice slice{box_of(rank), {}, rank, t * bytes, bytes, static_cast<std::uint32_t>(rank)};
+      mine.push_back({key_of(t), DType::float64, shape_of(ranks), true, {slice}, ""});
+    }
+    put(all, mine);
+  }
+  return all.take();
+}
+
+std::vector<Declaration> declarations(const std::string& message) {
+  WireReader reader(message);
+  return get_declarations(reader);
+}
+
+std::vector<StoredTensor> entries(const std::string& message) {
+  WireReader reader(message);
+  return get_stored(reader);
+}
+
+int ranks_of(const benchmark::State& state) { return static_cast<int>(state.range(0)); }
+
+void cover(benchmark::State& state) {
+  const auto declared = declared_by_all(ranks_of(state));
+  for (auto _ : state) {
+    const auto covered = check_coverage(declarations(declared));
+    benchmark::DoNotOptimize(choose_writers(covered, ranks_of(state)));
+  }
+}
+
+void merge(benchmark::State& state) {
+  const auto written = written_by_all(ranks_of(state));
+  for (auto _ : state) benchmark::DoNotOptimize(join_entries(entries(written)));
+}
+
+void build_index(benchmark::State& state) {
+  const auto joined = join_entries(entries(written_by_all(ranks_of(state))));
+  for (auto _ : state) {
+    const auto index = bundle::build_index(ranks_of(state), joined);
+    state.counters["index_bytes"] = static_cast<double>(index.size());
+  }
+}
+
+void parse_index(benchmark::State& state) {
+  const auto joined = join_entries(entries(written_by_all(ranks_of(state))));
+  const auto index = bundle::build_index(ranks_of(state), joined);
+  for (auto _ : state) benchmark::DoNotOptimize(bundle::parse_index(index));
+}
+
+void cover_merge_index(benchmark::State& state) {
+  const auto ranks = ranks_of(state);
+  const auto declared = declared_by_all(ranks), written = written_by_all(ranks);
+  for (auto _ : state) {
+    const auto covered = check_coverage(declarations(declared));
+    benchmark::DoNotOptimize(choose_writers(covered, ranks));
+    benchmark::DoNotOptimize(bundle::build_index(ranks, join_entries(entries(written))));
+  }
+}
+
+void scales(benchmark::internal::Benchmark* bench) {
+  bench->Arg(1000)->Arg(10'000)->ArgName("ranks")->Unit(benchmark::kMillisecond);
+}
+
+BENCHMARK(cover)->Apply(scales);
+BENCHMARK(merge)->Apply(scales);
+BENCHMARK(build_index)->Apply(scales);
+BENCHMARK(parse_index)->Apply(scales);
+BENCHMARK(cover_merge_index)->Apply(scales);
+
+}  // namespace

@@ -1,0 +1,81 @@
+#include "turns.hpp"
+
+#include <sys/resource.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+namespace cairn::bench {
+namespace {
+
+double cpu_seconds() {
+  rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+void print(const nlohmann::json& line) {
+  std::printf("@ %s\n", line.dump().c_str());
+  std::fflush(stdout);
+}
+
+nlohmann::json description(const std::vector<Contestant>& contestants, double bytes, int ranks,
+                           const std::string& note) {
+  auto all = nlohmann::json::array();
+  for (const auto& one : contestants) {
+    all.push_back({{"measure", one.measure},
+                   {"what", one.what},
+                   {"yardstick", one.yardstick},
+                   {"against", one.against.empty() ? one.measure : one.against},
+                   {"bytes", one.bytes > 0 ? one.bytes : bytes}});
+  }
+  return {{"contestants", all}, {"np", ranks}, {"note", note}};
+}
+
+constexpr std::int64_t the_end = -1;
+
+std::int64_t next_turn(const Ranks& ranks, std::size_t contestants) {
+  std::int64_t turn = the_end;
+  if (ranks.rank() == 0) {
+    std::string line;
+    if (std::getline(std::cin, line) && line.starts_with("run ")) turn = std::stoll(line.substr(4));
+    if (turn >= static_cast<std::int64_t>(contestants)) {
+      throw std::runtime_error("there is no contestant " + line);
+    }
+  }
+  ranks.broadcast_quietly(std::as_writable_bytes(std::span(&turn, 1)));
+  return turn;
+}
+
+}  // namespace
+
+void serve(const Ranks& ranks, std::vector<Contestant> contestants, double bytes,
+           const std::string& note) {
+  if (ranks.rank() == 0) print(description(contestants, bytes, ranks.size(), note));
+  for (;;) {
+    const auto turn = next_turn(ranks, contestants.size());
+    if (turn < 0) return;
+    auto& one = contestants[static_cast<std::size_t>(turn)];
+    one.before();
+    ranks.barrier();
+    const double start = MPI_Wtime(), cpu = cpu_seconds();
+    one.timed();
+    const double mine = MPI_Wtime() - start, used = cpu_seconds() - cpu;
+    ranks.barrier();
+    const double seconds = ranks.max(MPI_Wtime() - start);
+    one.after();
+    if (ranks.rank() != 0) continue;
+    print({{"seconds", seconds},
+           {"rank_0_seconds", mine},
+           {"cpu_seconds", used},
+           {"also", one.also ? nlohmann::json(one.also()) : nlohmann::json::object()}});
+  }
+}
+
+}  // namespace cairn::bench

@@ -1,0 +1,64 @@
+"""What Cairn wants to reach, and how far the rows of a run say that it has."""
+
+STEADY, FIRST, BLOCKED = "save, steady", "save, new files", "save_async, blocked"
+SAME, FEWER = "restore, N to N", "restore, N+1 to N"
+ONE = "Cairn, one tensor of as many bytes"
+BARE = {"Cairn, Writer::mpi_io, one file": "MPI_File_write_at_all by hand, one file",
+        "Cairn, HDF5, laid out": "H5Dwrite by hand, collective",
+        "Cairn, HDF5, Writer::hdf5_collective": "H5Dwrite by hand, collective"}
+
+
+def is_peer(row):
+    return not row["what"].startswith(("Cairn", "POSIX"))
+
+
+def of_one_run(rows):
+    """(text, value, goal, whether more is better) of the rows of one state, size and rank count."""
+    by = {(row["measure"], row["what"]): row for row in rows}
+    speed = {key: row["median"] for key, row in by.items()}
+    cairn = {measure: row for (measure, what), row in by.items() if what == "Cairn"}
+
+    def raw(measure, goal):
+        if measure in cairn and cairn[measure]["ratio_to_raw"]:
+            yield f"{measure}: x raw", cairn[measure]["ratio_to_raw"], goal, True
+
+    yield from raw(STEADY, 0.9)
+    yield from raw(FIRST, 0.95)
+    if STEADY in cairn:
+        for measure, goal in ((FIRST, 1.5), (STEADY, 1.0)):
+            best = max((row for row in rows if row["measure"] == measure and is_peer(row)),
+                       key=lambda row: row["median"], default=None)
+            if best:
+                yield (f"save, steady: x the best peer, {'new files' if measure == FIRST else 'overwriting'} "
+                       f"({best['what']})", cairn[STEADY]["median"] / best["median"], goal, True)
+    if BLOCKED in cairn:
+        yield "save_async, blocked: x one memcpy", 1 / cairn[BLOCKED]["ratio_to_raw"], 1.15, False
+    crc = speed.get(("checksum", "CRC-32C of the bytes"))
+    if crc and STEADY in cairn:
+        yield "checksum: share of a steady save", cairn[STEADY]["median"] / crc, 0.05, False
+    for measure in (FIRST, STEADY):
+        if rows[0]["state"] == "small" and (measure, ONE) in speed:
+            yield (f"2,000 small tensors, {measure}: x the time of one tensor",
+                   speed[measure, ONE] / speed[measure, "Cairn"], 2, False)
+    yield from raw(SAME, 0.9)
+    if SAME in cairn and FEWER in cairn:
+        yield "restore, N+1 to N: x the time of N to N", cairn[SAME]["median"] / cairn[FEWER]["median"], 1.3, False
+    for ours, bare in BARE.items():
+        if (FIRST, ours) in speed and (FIRST, bare) in speed:
+            yield f"{ours}: x {bare}", speed[FIRST, ours] / speed[FIRST, bare], 0.95, True
+
+
+def show(rows):
+    runs = {}
+    for row in rows:
+        if row["measure"] == "application":
+            if row["what"] != "no saves":
+                print(f"{'reached' if row['overhead'] <= 0.03 else 'MISSED ':8} {row['overhead']:7.3f} (goal <= 0.03) "
+                      f"application, np = {row['np']}: overhead, {row['what']}")
+        else:
+            runs.setdefault((row["np"], row["state"], row["mib"]), []).append(row)
+    for (np, state, size), some in runs.items():
+        print(f"\n{state}, {size} MiB, np = {np}: medians beside their goals")
+        for text, value, goal, more in of_one_run(some):
+            good = value >= goal if more else value <= goal
+            print(f"  {'reached' if good else 'MISSED ':8} {value:7.3f} (goal {'>=' if more else '<='} {goal}) {text}")

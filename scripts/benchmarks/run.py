@@ -1,0 +1,164 @@
+#!/usr/bin/env python3
+"""Measures Cairn beside plain I/O and other ways to save, in one run. Started by scripts/bench."""
+import argparse
+import datetime
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import application
+import goals
+import turns
+
+HERE = Path(__file__).parent
+MIB = 1 << 20
+PEERS = {"PyTorch DCP": "torch_dcp.py", "TensorFlow SaveV2": "tensorflow_save.py", "ADIOS2 BP5": "adios2_bp5.py"}
+
+
+def numbers(text):
+    return [int(part) for part in text.split(",")]
+
+
+def parse():
+    parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__.splitlines()[0])
+    parser.add_argument("--build", required=True, type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("-d", "--directory", type=Path, help="on the file system to be measured (default: the build folder)")
+    parser.add_argument("-n", "--ranks", type=numbers, help="default: 1,2")
+    parser.add_argument("--states", type=lambda text: text.split(","), help="of one,small,mix (default: all)")
+    parser.add_argument("--sizes", type=numbers, help="MiB of the whole state, for one and mix (default: 16,512)")
+    parser.add_argument("--repetitions", type=int, help="after a dropped one (default: 9)")
+    parser.add_argument("--quick", action="store_true", help="2 ranks, 16 MiB, 2 repetitions: to see that it works")
+    parser.add_argument("--json", type=Path, help="rows to a file")
+    parser.add_argument("--peers", action="store_true", help="others' libraries too, where they are installed")
+    parser.add_argument("--python", action="append", default=[], help="an interpreter to look for peers with; may come again")
+    parser.add_argument("--application", action="store_true", help="only: Gray-Scott with and without saves")
+    parser.add_argument("--seconds", type=float, help="with --application: length of a run (default: 60)")
+    parser.add_argument("--side", type=int, help="with --application: cells a side (default: 4096)")
+    modes = parser.add_mutually_exclusive_group()
+    modes.add_argument("--mpi-io", action="store_const", dest="mode", const="--mpi-io", help="only Writer::mpi_io and its like")
+    modes.add_argument("--hdf5", action="store_const", dest="mode", const="--hdf5", help="only HDF5 files")
+    modes.add_argument("--ways", action="store_const", dest="mode", const="--ways", help="only new or recycled files, buffered or direct")
+    options = parser.parse_args()
+    quick = options.quick
+    options.ranks = options.ranks or ([2] if quick or options.mode or options.application else [1, 2])
+    options.states = options.states or (["one"] if options.mode else ["one", "small", "mix"])
+    options.sizes = options.sizes or ([16] if quick else [512] if options.mode else [16, 512])
+    options.repetitions = options.repetitions or (2 if quick else 9)
+    options.seconds = options.seconds or (6 if quick else 60)
+    options.side = options.side or (512 if quick else 4096)
+    options.directory = (options.directory or options.build).resolve()
+    unknown = set(options.states) - {"one", "small", "mix"}
+    if unknown or min(options.sizes + options.ranks) < 1:
+        parser.error("states are one, small and mix; sizes and ranks are 1 or more")
+    return options
+
+
+def output_of(*command):
+    return subprocess.run(command, capture_output=True, text=True).stdout
+
+
+def machine(directory):
+    cpu = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")),
+               platform.processor())
+    memory = int(next(line.split()[1] for line in open("/proc/meminfo") if line.startswith("MemTotal")))
+    system = output_of("df", "--output=fstype", str(directory)).split()[-1]
+    if system in ("tmpfs", "ramfs"):
+        sys.exit(f"scripts/bench: {directory} is on {system}, where nothing is ever written to a disk; give -d")
+    return (f"{platform.system()} {platform.release()}, {os.cpu_count()} cores ({cpu}), "
+            f"{memory / MIB:.0f} GiB, {system}, {output_of('mpirun', '--version').splitlines()[0]}, "
+            f"load at the beginning {os.getloadavg()[0]:.1f}")
+
+
+def mpirun(np):
+    return ["mpirun", "--oversubscribe", "--bind-to", "none", "-np", str(np)]
+
+
+def pythons(options):
+    found = options.python + [shutil.which("python3")]
+    return [path for path in dict.fromkeys(found) if path]
+
+
+def find_peers(options):
+    """(name, command) of the peers that can run, after naming those that cannot."""
+    found = []
+    for name, script in PEERS.items():
+        for python in pythons(options):
+            if subprocess.run([python, HERE / "peers" / script, "--probe"], capture_output=True).returncode == 0:
+                found.append((name, [python, HERE / "peers" / script]))
+                break
+        else:
+            print(f"skipped: {name}, which none of {', '.join(pythons(options))} can import", flush=True)
+    return found
+
+
+def start_peer(options, name, command, np, state, size):
+    folder = options.directory / "cairn_bench_peers" / command[1].stem
+    quiet = {**os.environ, "TF_ENABLE_ONEDNN_OPTS": "0"}
+    return turns.Program(name, command + [folder, str(np), state, str(size)], quiet)
+
+
+def show(rows, title):
+    print(f"\n{title}")
+    print(f"{'':32} {'':52} {'GB/s: min   median      max':>27} {'x raw':>7} {'CPU s':>7}")
+    for row in rows:
+        ratio = f"{row['ratio_to_raw']:7.2f}" if row["ratio_to_raw"] else " " * 7
+        print(f"{row['measure']:32} {row['what']:52} {row['min']:9.2f} {row['median']:8.2f} {row['max']:8.2f} "
+              f"{ratio} {row['cpu_seconds_of_rank_0']:7.3f}", flush=True)
+
+
+def measure(options, peers, np, state, size):
+    programs = []
+    try:
+        bench = options.build / "bin" / "save_restore_bench"
+        mode = [options.mode] if options.mode else []
+        programs.append(turns.Program("save_restore_bench",
+                                      mpirun(np) + [bench, options.directory, state, str(size)] + mode))
+        for name, command in peers:
+            programs.append(start_peer(options, name, command, np, state, size))
+        samples = turns.compete(programs, options.repetitions)
+        caches = programs[0].note
+    finally:
+        for program in programs:
+            program.end()
+    rows = [row | {"mib": size} for row in turns.rows(samples, np, state)]
+    show(rows, f"{state}, {size} MiB on {np} ranks, {options.repetitions} repetitions "
+         f"(one more, before them, is dropped), caches dropped by {caches}")
+    return rows
+
+
+def main():
+    options = parse()
+    options.directory.mkdir(parents=True, exist_ok=True)
+    settings = {"machine": machine(options.directory), "date": datetime.date.today().isoformat()}
+    print(f"{settings['date']} {settings['machine']}", flush=True)
+    rows = []
+    if options.application:
+        for np in options.ranks:
+            rows += application.measure(mpirun(np), options, np)
+    else:
+        peers = find_peers(options) if options.peers and not options.mode else []
+        for np in options.ranks:
+            for state in options.states:
+                for size in [16] if state == "small" else options.sizes:
+                    rows += measure(options, peers, np, state, size)
+                    if options.json:
+                        write(options.json, rows, settings)
+    if options.json:
+        write(options.json, rows, settings)
+    goals.show(rows)
+    shutil.rmtree(options.directory / "cairn_bench_peers", ignore_errors=True)
+
+
+def write(path, rows, settings):
+    path.write_text(json.dumps([row | settings for row in rows], indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except (RuntimeError, OSError, subprocess.CalledProcessError) as error:
+        sys.exit(f"scripts/bench: {error}")

@@ -1,0 +1,105 @@
+"""What scripts/bench makes of the answers of its programs: turns, ratios, goals, tables."""
+import contextlib
+import io
+import json
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "scripts" / "benchmarks"))
+import goals
+import turns
+
+# Answers run K of contestant I with (K + 1) x SECONDS[I], so that the first repetition counts least.
+PROGRAM = """
+import json, sys
+names = json.loads(sys.argv[1])
+print("noise")
+print("@", json.dumps({"np": 2, "contestants": [
+    {"measure": m, "what": w, "yardstick": y, "bytes": 1e9} for m, w, y, _ in names]}), flush=True)
+runs = [0] * len(names)
+for line in sys.stdin:
+    if not line.startswith("run "):
+        break
+    i = int(line[4:])
+    runs[i] += 1
+    seconds = 100 if runs[i] == 1 else names[i][3] * (1 + 0.1 * runs[i])
+    print("@", json.dumps({"seconds": seconds, "cpu_seconds": runs[i],
+                           "also": {"later": 2 * seconds} if names[i][1] == "Cairn" else {}}), flush=True)
+"""
+
+
+def program(*contestants):
+    return turns.Program("program", [sys.executable, "-c", PROGRAM, json.dumps(contestants)])
+
+
+STEADY = [("save, steady", "Cairn", False, 1.0), ("save, steady", "POSIX a", True, 0.5),
+          ("save, steady", "POSIX b", True, 2.0)]
+
+
+def rows(repetitions=3):
+    programs = [program(*STEADY), program(("save, steady", "peer", False, 4.0))]
+    try:
+        samples = turns.compete(programs, repetitions)
+    finally:
+        for one in programs:
+            one.end()
+    return samples, [row | {"mib": 954, "machine": "m", "date": "d"} for row in turns.rows(samples, 2, "one")]
+
+
+class Turns(unittest.TestCase):
+    def test_drops_the_first_repetition_and_keeps_the_others(self):
+        samples, _ = rows()
+        self.assertEqual(sorted(samples["save, steady", "Cairn"]["seconds"]), [1.2, 1.3, 1.4])
+
+    def test_ratios_are_to_the_best_yardstick(self):
+        ratios = {row["what"]: row["ratio_to_raw"] for row in rows()[1] if row["measure"] == "save, steady"}
+        self.assertAlmostEqual(ratios["Cairn"], 0.5)
+        self.assertAlmostEqual(ratios["POSIX a"], 1)
+        self.assertAlmostEqual(ratios["POSIX b"], 0.25)
+        self.assertAlmostEqual(ratios["peer"], 0.125)
+
+    def test_what_a_turn_says_besides_is_a_row_of_its_own(self):
+        later = [row for row in rows()[1] if row["measure"] == "later"]
+        self.assertEqual([row["what"] for row in later], ["Cairn"])
+        self.assertAlmostEqual(later[0]["median"], 1 / 2.6)
+
+    def test_minimum_is_the_slowest(self):
+        row = next(row for row in rows()[1] if row["what"] == "peer")
+        self.assertLess(row["min"], row["median"])
+        self.assertAlmostEqual(row["max"], 1 / (4 * 1.2))
+
+    def test_a_program_that_ends_early_is_an_error(self):
+        with self.assertRaisesRegex(RuntimeError, "broken ended with status 3"):
+            turns.Program("broken", [sys.executable, "-c", "raise SystemExit(3)"])
+
+
+class Goals(unittest.TestCase):
+    def test_values(self):
+        reached = {text: (value, goal, more) for text, value, goal, more in goals.of_one_run(rows()[1])}
+        self.assertAlmostEqual(reached["save, steady: x raw"][0], 0.5)
+        self.assertAlmostEqual(reached["save, steady: x the best peer, overwriting (peer)"][0], 4)
+
+    def test_says_what_is_missed(self):
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            goals.show(rows()[1])
+        self.assertRegex(out.getvalue(), r"MISSED +0\.500 \(goal >= 0\.9\) save, steady: x raw")
+        self.assertRegex(out.getvalue(), r"reached +4\.000 \(goal >= 1\.0\) save, steady: x the best peer")
+
+
+class Report(unittest.TestCase):
+    def test_table_has_each_row_with_its_ratio(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "rows.json"
+            file.write_text(json.dumps(rows()[1]))
+            ran = subprocess.run([sys.executable, "-B", ROOT / "scripts" / "bench-report", file, "--no-plots"],
+                                 check=True, capture_output=True, text=True)
+        self.assertRegex(ran.stdout, r"\| save, steady \| \*\*Cairn\*\* \| [0-9.]+ \| 0\.77 \| [0-9.]+ \| 0\.50 \|")
+        self.assertIn("2 ranks, 954 MiB, 3 interleaved repetitions", ran.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
