@@ -14,11 +14,11 @@ namespace {
 using namespace cairn;
 
 constexpr int tensors = 100;
-constexpr std::int64_t columns = 64, rows_each = 16;
+constexpr std::int64_t slice_columns = 64, rows_each = 16;
 
 std::string key_of(int tensor) { return "layer/" + std::to_string(tensor) + "/weights"; }
-Dims shape_of(int ranks) { return {ranks * rows_each, columns}; }
-Box box_of(int rank) { return {{rank * rows_each, 0}, {rows_each, columns}}; }
+Dims shape_of(int ranks) { return {ranks * rows_each, slice_columns}; }
+Box box_of(int rank) { return {{rank * rows_each, 0}, {rows_each, slice_columns}}; }
 
 std::string declared_by_all(int ranks) {
   WireWriter all;
@@ -37,7 +37,7 @@ std::string written_by_all(int ranks) {
   for (int rank = 0; rank < ranks; ++rank) {
     std::vector<StoredTensor> mine;
     for (int t = 0; t < tensors; ++t) {
-      const auto bytes = rows_each * columns * 8;
+      const auto bytes = rows_each * slice_columns * 8;
       StoredSlice slice{box_of(rank), {}, rank, t * bytes, bytes, static_cast<std::uint32_t>(rank)};
       mine.push_back({key_of(t), DType::float64, shape_of(ranks), true, {slice}, ""});
     }
