@@ -10,6 +10,9 @@
 
 #include "cairn/checkpoint_manager.hpp"
 #include "cairn/log.hpp"
+#include "checkpoint/messages.hpp"
+#include "checkpoint/tools/contents_reader.hpp"
+#include "format/bundle/meta.hpp"
 #include "group/threads.hpp"
 #include "io/memory.hpp"
 
@@ -35,6 +38,17 @@ void expect_error(Code code, const ::testing::Matcher<std::string>& text, F&& ca
     EXPECT_STREQ(code_name(error.code()), code_name(code));
     EXPECT_THAT(std::string(error.what()), text);
   }
+}
+
+/// What a roll-forward brings back to the bit: all that a checkpoint says of itself but how long the
+/// save took, which nobody knows any more.
+inline std::string all_but_statistics(io::FileSystem& files, const io::Path& prefix) {
+  const auto contents = read_contents(files, prefix);
+  auto meta = contents.meta.value();
+  meta.statistics.reset();
+  WireWriter writer;
+  put(writer.put(contents.num_files), contents.tensors);
+  return writer.take() + bundle::encode_meta(meta);
 }
 
 /// A rank of a job in /run. One value a rank of a tensor over all ranks, and a replicated step: the
