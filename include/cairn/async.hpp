@@ -33,7 +33,7 @@ class SaveHandle {
   /// of the manager.
   void wait_written() const;
   std::optional<Error> error() const;  ///< of a failed one
-  std::string prefix() const;          ///< of the checkpoint
+  std::string prefix() const;          ///< of the checkpoint; "" before this rank has begun to write
   /// Why the save was a blocking one after all; empty: it was not.
   std::string blocked_because() const;
 

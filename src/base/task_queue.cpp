@@ -13,62 +13,72 @@ namespace {
 class ThreadQueue : public TaskQueue {
  public:
   ~ThreadQueue() override {
-    if (!thread_.joinable()) return;
-    if (::getpid() != process_) {  // a forked child has no such thread
-      thread_.detach();
+    if (is_forked_child()) {
+      // It has no such thread, and what that thread waits on can be neither locked nor destroyed.
+      shared_->thread.detach();
+      static_cast<void>(shared_.release());
       return;
     }
+    if (!shared_->thread.joinable()) return;
     {
-      const std::lock_guard guard(mutex_);
-      ending_ = true;
+      const std::lock_guard guard(shared_->mutex);
+      shared_->ending = true;
     }
-    changed_.notify_all();
-    thread_.join();
+    shared_->changed.notify_all();
+    shared_->thread.join();
   }
 
   void run(std::function<void()> task) override {
+    auto& shared = *shared_;
     {
-      const std::lock_guard guard(mutex_);
-      tasks_.push_back(std::move(task));
-      ++given_;
-      if (!thread_.joinable()) {
+      const std::lock_guard guard(shared.mutex);
+      shared.tasks.push_back(std::move(task));
+      ++shared.given;
+      if (!shared.thread.joinable()) {
         process_ = ::getpid();
-        thread_ = std::thread([this] { work(); });
+        shared.thread = std::thread([&shared] { work(shared); });
       }
     }
-    changed_.notify_all();
+    shared.changed.notify_all();
   }
 
   void drain() override {
-    std::unique_lock lock(mutex_);
-    const auto all = given_;
-    changed_.wait(lock, [&] { return done_ >= all; });
+    if (is_forked_child()) return;
+    std::unique_lock lock(shared_->mutex);
+    const auto all = shared_->given;
+    shared_->changed.wait(lock, [&] { return shared_->done >= all; });
   }
 
  private:
-  void work() {
-    std::unique_lock lock(mutex_);
+  struct Shared {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::vector<std::function<void()>> tasks;  // few at a time
+    std::thread thread;
+    unsigned long long given = 0, done = 0;
+    bool ending = false;
+  };
+
+  bool is_forked_child() const { return process_ != 0 && ::getpid() != process_; }
+
+  static void work(Shared& shared) {
+    std::unique_lock lock(shared.mutex);
     for (;;) {
-      changed_.wait(lock, [&] { return ending_ || !tasks_.empty(); });
-      if (tasks_.empty()) return;
-      auto task = std::move(tasks_.front());
-      tasks_.erase(tasks_.begin());
+      shared.changed.wait(lock, [&] { return shared.ending || !shared.tasks.empty(); });
+      if (shared.tasks.empty()) return;
+      auto task = std::move(shared.tasks.front());
+      shared.tasks.erase(shared.tasks.begin());
       lock.unlock();
       task();
       task = nullptr;  // what it holds goes before anybody hears that it is done
       lock.lock();
-      ++done_;
-      changed_.notify_all();
+      ++shared.done;
+      shared.changed.notify_all();
     }
   }
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<std::function<void()>> tasks_;  // few at a time
-  std::thread thread_;
+  std::unique_ptr<Shared> shared_ = std::make_unique<Shared>();
   pid_t process_ = 0;
-  unsigned long long given_ = 0, done_ = 0;
-  bool ending_ = false;
 };
 
 class InlineQueue : public TaskQueue {

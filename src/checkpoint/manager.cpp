@@ -85,7 +85,8 @@ void Series::open_directory() {
     require_format(options);
     policy = policy_description(options);
     parameters = policy_parameters(options);
-    policy_is_known = !options.policy || options.policy->parameters().has_value();
+    policy_is_known =
+        !options.device_of && (!options.policy || options.policy->parameters().has_value());
   });
   settle_nodes(job);
   require_same(group, "the directory", job.directory.string());
@@ -96,7 +97,9 @@ void Series::open_directory() {
                    " verify_first=", options.verify_first, " keep=", options.keep.every_steps, "/",
                    options.keep.every_hours, "/", options.keep.best, "/",
                    options.keep.larger_is_better, " chunk_bytes=", options.chunk_bytes,
-                   " object_graph=", options.object_graph, " atomic_rename=", options.atomic_rename,
+                   " object_graph=", options.object_graph,
+                   " when_busy=", static_cast<int>(options.async.when_busy),
+                   " throw_failures=", options.async.throw_failures, " atomic_rename=", options.atomic_rename,
                    " recycle=", options.recycle, " direct_io=", static_cast<int>(options.direct_io),
                    " replicas=", static_cast<int>(options.replicas.check), "/",
                    options.replicas.sample_of, "/", options.replicas.divergence_is_error));

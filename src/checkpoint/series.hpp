@@ -131,9 +131,10 @@ struct Series {
   void publish_flight(Flight&) const;            // a task
   void name(Flight&) const;
   void join(Flight&) const;
-  void begin_tidying(const Prepared&, int data_files);
+  void begin_tidying(const Prepared&, int data_files, bool durable);
   void apply_tidied();
   void change(Flight&, SaveStage) const;
+  void tell(const SaveHandle&) const;
   void throw_earlier_failure();
 
   struct Choices {

@@ -284,6 +284,59 @@ TEST_P(Async, AStepInFlightExists) {
   });
 }
 
+// The commit is visible and may yet be undone: what came before it must stay.
+TEST_P(Async, ACommitOfUnknownDurabilityRemovesNothing) {
+  options_.max_to_keep = 1;
+  job([&](Rank& rank) {
+    rank.save(10);
+    const auto handle = start(rank, 20);
+    handle.wait_written();
+    rank.group->barrier();
+    // The directory's fsync behind the rename of the index; the one behind the data's comes first.
+    if (rank.group->rank() == 0) files_->inject({Code::io, "sync_directory", "/run", 2, 1});
+    rank.group->barrier();
+    expect_error(rank, Code::durability_unknown, "may not survive",
+                 [&] { rank.manager.wait(); });
+    EXPECT_TRUE(exists("/run/ckpt-10.index"));
+    EXPECT_TRUE(exists("/run/ckpt-20.index"));
+    rank.group->barrier();
+  });
+}
+
+TEST_P(Async, AReplacedSaveThatCannotBeRemovedNeverLands) {
+  options_.async.when_busy = WhenBusy::replace;
+  job([&](Rank& rank) { rank.save(10); });
+  gated_job([&](Rank& rank, GatedQueue& gate) {
+    const auto first = start(rank, 20);
+    gate.open();
+    first.wait_written();
+    rank.group->barrier();
+    if (rank.group->rank() == 0) files_->inject({Code::io, "remove", "record-", 0, 100});
+    rank.group->barrier();
+    try {
+      start(rank, 30);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::io);
+    }
+    rank.group->barrier();
+    files_->clear_faults();
+    rank.group->barrier();
+    start(rank, 40);
+    rank.manager.wait();
+    EXPECT_EQ(rank.latest(), 40);
+  });
+}
+
+TEST_P(Async, RanksThatWouldDoOtherThingsWhenBusyAreRefused) {
+  if (GetParam() == 1) return;
+  run_threads(GetParam(), [&](std::shared_ptr<Group> group) {
+    auto options = options_;
+    options.async.when_busy = group->rank() == 0 ? WhenBusy::wait : WhenBusy::skip;
+    test::expect_error(Code::disagreement, testing::HasSubstr("when_busy"),
+                       [&] { CheckpointManager manager(group, "/run", options); });
+  });
+}
+
 TEST_P(Async, ReplicasThatDifferAreRefusedBeforeAnythingIsWritten) {
   if (GetParam() == 1) return;
   job([&](Rank& rank) {

@@ -218,6 +218,56 @@ TEST_P(PlanCache, StringsMayChange) {
   });
 }
 
+// As many strings of as many bytes, but not as many bytes of lengths.
+TEST_P(PlanCache, LengthsOfStringsTakeBytesToo) {
+  job([&](Rank& rank) {
+    std::vector<std::string> words{std::string(100, 'a'), std::string(156, 'b')};
+    std::vector<double> behind(20'000, 3);
+    State state;
+    state.add("a/words", words).add("b/behind", behind);
+    for (std::int64_t step = 1; step <= 3; ++step) {
+      if (step == 2) words = {std::string(128, 'c'), std::string(128, 'd')};
+      rank.manager.save_async(step, state);
+      rank.manager.wait();
+      std::vector<std::string> seen(2);
+      std::vector<double> also(20'000);
+      State back;
+      back.add("a/words", seen).add("b/behind", also);
+      rank.manager.restore(step, back);
+      EXPECT_EQ(seen, words);
+      EXPECT_EQ(also, behind);
+    }
+  });
+}
+
+TEST_P(PlanCache, ServesARankThatWritesNothing) {
+  if (GetParam() == 1) return;
+  counted_job([&](Rank& rank, CountingGroup& group) {
+    const auto save = [&](std::int64_t step) {
+      double one = static_cast<double>(step);
+      State state;
+      if (group.rank() == 0) state.add("one", one);
+      rank.manager.save_async(step, state);
+      rank.manager.wait();
+      double seen = 0;
+      State back;
+      back.add("one", seen);
+      rank.manager.restore(step, back);
+      EXPECT_EQ(seen, one);
+    };
+    save(1);
+    group.reductions = group.others = 0;
+    double two = 2;
+    State state;
+    if (group.rank() == 0) state.add("one", two);
+    rank.manager.save_async(2, state);
+    EXPECT_EQ(group.reductions, 1);
+    EXPECT_EQ(group.others, 0);
+    rank.manager.wait();
+    save(3);
+  });
+}
+
 // Its answers may depend on more than Cairn knows.
 class CountingPolicy : public ShardingCallback {
  public:

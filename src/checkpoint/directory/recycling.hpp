@@ -1,5 +1,7 @@
 #pragma once
 /// While a manager lives, its directory may hold files for the next save to overwrite.
+#include <unistd.h>
+
 #include "checkpoint/job.hpp"
 #include "commit/recycled.hpp"
 
@@ -12,12 +14,16 @@ class Recycling {
       : files_(job.files), directory_(job.directory), naming_(job.naming) {}
   Recycling(const Recycling&) = delete;
   Recycling& operator=(const Recycling&) = delete;
-  ~Recycling() { commit::clear_recycled(*files_, directory_, naming_); }
+  ~Recycling() {
+    // A forked child's copy does nothing.
+    if (::getpid() == process_) commit::clear_recycled(*files_, directory_, naming_);
+  }
 
  private:
   std::shared_ptr<io::FileSystem> files_;
   io::Path directory_;
   commit::Naming naming_;
+  pid_t process_ = ::getpid();
 };
 
 }  // namespace cairn

@@ -28,7 +28,7 @@ CaptureLayout capture_layout(const Outgoing& out, const DensePlan& dense, int ra
 }
 
 CaptureForm::CaptureForm(const State& state, const Outgoing& out, CaptureLayout layout)
-    : layout_(std::move(layout)), entries_(out.entries) {
+    : made_(true), layout_(std::move(layout)), entries_(out.entries) {
   for (std::size_t i = 0; i < out.entries.size(); ++i) {
     const auto& at = out.bytes[i];
     auto& piece = pieces_.emplace_back(Piece{at.tensor, at.slice_index, {}, {}, 0});

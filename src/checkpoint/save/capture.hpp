@@ -24,7 +24,7 @@ class CaptureForm {
   CaptureForm() = default;
   CaptureForm(const State&, const Outgoing&, CaptureLayout);
 
-  bool empty() const { return layout_.at.empty() && layout_.bytes == 0; }
+  bool made() const { return made_; }
   const CaptureLayout& layout() const { return layout_; }
   /// The caller's thread. Allocates nothing for what is one run of bytes.
   void copy(const State&, const StringStore&, std::span<std::byte> memory) const;
@@ -38,6 +38,7 @@ class CaptureForm {
     std::optional<std::int64_t> run;  // its first byte in the slice, if it is one run
     std::int64_t bytes;
   };
+  bool made_ = false;
   CaptureLayout layout_;
   std::vector<Piece> pieces_;  // of each entry
   std::vector<StoredTensor> entries_;

@@ -11,15 +11,17 @@
 namespace cairn {
 namespace {
 
-// Whoever comes first makes the file.
-std::unique_ptr<io::File> make_or_open(io::FileSystem& files, const DensePlan& plan, int number,
+// Whoever comes first makes the file, and a new one: a recycled one takes its name by a rename,
+// which would take it from a rank that is writing already.
+std::unique_ptr<io::File> make_or_open(io::FileSystem& files, int number,
                                        const commit::Transaction& save) {
-  if (!save.hdf5) try {
-      return make_dense_file(files, plan, number, save);
-    } catch (const Error& error) {
-      if (error.code() != Code::already_exists) throw;
-    }
-  auto file = files.open_write(save.part(number));
+  std::unique_ptr<io::File> file;
+  try {
+    file = files.create(save.part(number));
+  } catch (const Error& error) {
+    if (error.code() != Code::already_exists) throw;
+    file = files.open_write(save.part(number));
+  }
   file->stream(save.direct_io);
   return file;
 }
@@ -89,7 +91,7 @@ std::vector<StoredTensor> write_runs(io::FileSystem& files, const DensePlan& pla
                                      const commit::Transaction& save) {
   std::vector<StoredTensor> entries;
   if (runs.empty()) return entries;
-  const auto file = make_or_open(files, plan, file_number, save);
+  const auto file = make_or_open(files, file_number, save);
   for (const auto& [chunk, bytes] : runs) {
     write_run(plan, chunk, bytes, file_number, file.get(), entries);
   }

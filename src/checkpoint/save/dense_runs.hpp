@@ -21,8 +21,8 @@ DenseMemory dense_memory(const DensePlan&, int rank, bool keeps_all);
 void write_run(const DensePlan&, int chunk, const std::byte* bytes, int file_number, io::File*,
                std::vector<StoredTensor>& entries);
 
-/// Local. The data file of dense tensors, of the right size, and zeros between the tensors. Throws
-/// already_exists if another rank was quicker.
+/// One rank. The data file of dense tensors, recycled or new, of the right size, and zeros between
+/// the tensors; before any other rank opens it.
 std::unique_ptr<io::File> make_dense_file(io::FileSystem&, const DensePlan&, int number,
                                           const commit::Transaction&);
 

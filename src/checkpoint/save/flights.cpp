@@ -16,6 +16,7 @@
 #include "checkpoint/series.hpp"
 #include "commit/recycled.hpp"
 #include "group/collectives.hpp"
+#include "group/crash.hpp"
 
 namespace cairn {
 namespace {
@@ -84,10 +85,7 @@ void Series::name(Flight& flight) const {
 void Series::join(Flight& flight) const {
   auto& prepared = flight.prepared;
   if (job.root()) {
-    require_free(flight.step,
-                 flight.layout.total_bytes - std::max<std::int64_t>(flight.recycled_bytes, 0));
-    ownership->check();
-    // Raised for what may follow, too: what is withdrawn must not be others' files.
+    // Raised first, for what may follow: what is withdrawn must not be others' files.
     const auto count = prepared.save.num_files;
     commit::avoid_counts_in_use(*job.files, prepared.save);
     if (prepared.save.num_files != count) {
@@ -97,6 +95,9 @@ void Series::join(Flight& flight) const {
                   "Move them away, or save another step.")
           .at(prepared.save.prefix().string());
     }
+    require_free(flight.step,
+                 flight.layout.total_bytes - std::max<std::int64_t>(flight.recycled_bytes, 0));
+    ownership->check();
   }
   if (job.root() || flight.layout.writer >= 0) commit::join(*job.files, prepared.save);
 }
@@ -131,17 +132,28 @@ void Series::publish_flight(Flight& flight) const {
 }
 
 // Rank 0. On a copy of the catalog: the caller's thread goes on with its own.
-void Series::begin_tidying(const Prepared& prepared, int data_files) {
+// What has committed without being durable takes nothing away. What is saved right now is left
+// alone: without renames its files are under their final names already.
+void Series::begin_tidying(const Prepared& prepared, int data_files, bool durable) {
   const auto sequence = prepared.meta.sequence;
-  queue->run([this, sequence, save = prepared.save, data_files, entries = catalog]() mutable {
+  std::vector<std::int64_t> in_flight;
+  for (const auto& flight : flights) {
+    if (flight->step != prepared.save.step) in_flight.push_back(flight->step);
+  }
+  queue->run([this, sequence, save = prepared.save, data_files, durable, in_flight,
+              entries = catalog]() mutable {
     SaveStatistics figures;
     figures.step = save.step;
     Laps laps(figures, trace.get(), Trace::Thread::writer, &StageSeconds::tidy);
     std::vector<std::int64_t> before, after;
     std::int64_t kept = -1;
-    for (const auto& entry : entries) before.push_back(entry.step);
     try {
       tell_state_file(save.step, entries);
+      if (!durable) return;
+      std::erase_if(entries, [&](const auto& entry) {
+        return std::find(in_flight.begin(), in_flight.end(), entry.step) != in_flight.end();
+      });
+      for (const auto& entry : entries) before.push_back(entry.step);
       tidy(save, entries);
       if (job.recycles()) {
         kept = commit::trim_recycled(*job.files, job.directory, job.naming, data_files);
@@ -173,12 +185,19 @@ void Series::apply_tidied() {
 // The stage, for the application.
 void Series::change(Flight& flight, SaveStage stage) const {
   flight.handle->stage = stage;
-  const auto& tell = job.options.async.on_change;
-  if (!tell) return;
+  tell(SaveHandle(flight.handle));
+}
+
+void Series::tell(const SaveHandle& handle) const {
+  if (!job.options.async.on_change) return;
   try {
-    tell(SaveHandle(flight.handle));
+    job.options.async.on_change(handle);
+  } catch (const Crashed&) {
+    throw;
   } catch (const std::exception& error) {
     log(LogLevel::warning, cat("AsyncOptions::on_change threw: ", error.what()));
+  } catch (...) {
+    log(LogLevel::warning, "AsyncOptions::on_change threw something that is no std::exception");
   }
 }
 
@@ -212,7 +231,7 @@ void Series::advance(bool wait) {
                                  " failed: ", failed->what()));
       }
       ledger.failed();
-      if (job.options.async.throw_failures) earlier_failure = *failed;
+      if (job.options.async.throw_failures && !earlier_failure) earlier_failure = *failed;
       cached.reset();  // the long way looks at more
     }
     if (failed || flight.handle->stage == SaveStage::committed) {
@@ -229,9 +248,14 @@ void Series::settle() { advance(true); }
 // All ranks' tasks are done: the verdict on them, and what comes next.
 void Series::land(Flight& flight) {
   Group& group = *job.group;
-  if (!flight.begun) name(flight);
   const auto& prepared = flight.prepared;
-  const auto mine = error_of(std::exchange(flight.failure, nullptr));
+  auto mine = error_of(std::exchange(flight.failure, nullptr));
+  if (!flight.begun) try {
+      name(flight);
+      if (job.root()) commit::avoid_counts_in_use(*job.files, flight.prepared.save);
+    } catch (...) {
+      mine = error_in_flight();
+    }
   if (flight.stage == Flight::Stage::writing) {
     std::vector<StoredTensor> tensors;
     try {
@@ -246,6 +270,7 @@ void Series::land(Flight& flight) {
     flight.stage = Flight::Stage::publishing;
     if (!job.root()) return;
     flight.there = copy_of(flight.step);
+    flight.prepared.meta.parent = head;  // the one before may have failed
     flight.entries = std::move(tensors);
     flight.figures.files = flight.layout.data_files;
     flight.figures.total_seconds = seconds_since(flight.called);
@@ -257,7 +282,10 @@ void Series::land(Flight& flight) {
   if (job.root() && (!mine || volatile_commit)) {
     apply_tidied();
     after_commit(prepared, volatile_commit);
-    begin_tidying(prepared, flight.layout.data_files);
+    // The file of dense tensors is never a recycled one: it is the last.
+    const auto& layout = flight.layout;
+    begin_tidying(prepared, layout.dense_file < 0 ? layout.data_files : layout.dense_file,
+                  !volatile_commit);
   }
   try {
     agree(group, mine);

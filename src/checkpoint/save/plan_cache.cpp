@@ -86,17 +86,20 @@ bool Series::can_reuse(std::int64_t step, const State& state, bool async) {
   auto& plan = *cached->plan;
   for (auto& [tensor, encoded] : plan.local.strings) {
     const auto& [key, now] = state.tensors()[tensor];
-    encoded = bundle::encode_strings(string_values(key, now));
+    auto again = bundle::encode_strings(string_values(key, now));
+    if (again.bytes.size() != encoded.bytes.size()) return false;  // lengths take bytes, too
+    encoded = std::move(again);
   }
   if (!async) return true;
-  if (!job.options.savers.empty() || plan.capture.empty() ||
+  if (!job.options.savers.empty() || !plan.capture.made() ||
       pool.bytes() < plan.capture.layout().bytes) {
     return false;
   }
   const auto same_step = [&](const auto& flight) { return flight->step == step; };
   if (std::any_of(flights.begin(), flights.end(), same_step)) return false;
   // What a save of a step that was never seen does not need to look at.
-  return !job.root() || (!find(step) && !unwithdrawn && job.atomic_rename);
+  // And its record is the last word: without one the others' alone would make the save whole.
+  return !job.root() || (!find(step) && !unwithdrawn && job.atomic_rename && plan.layout.writer >= 0);
 }
 
 // One sum over ranks.

@@ -309,11 +309,20 @@ void Series::publish(const Prepared& prepared, const FileLayout& layout,
 
 // Collective, after all ranks have failed alike: nothing of the save stays, if that can be.
 void Series::give_up(const Error& error, const commit::Transaction& save, bool committed) {
-  // Whoever owns the directory now may have completed this save: busy removes nothing.
-  if (error.code() == Code::communication || error.code() == Code::durability_unknown ||
-      error.code() == Code::busy || withdraw(save, committed)) {
+  if (error.code() == Code::communication || error.code() == Code::durability_unknown) {
     throw Error(error);
   }
+  // Whoever owns the directory now may have completed this save: then nothing is removed.
+  std::int64_t lost = 0;
+  if (error.code() == Code::busy) {
+    if (job.root()) try {
+        ownership->check();
+      } catch (const Error&) {
+        lost = 1;
+      }
+    job.group->all_reduce({&lost, 1}, Group::Op::max);
+  }
+  if (lost != 0 || withdraw(save, committed)) throw Error(error);
   throw Error(error.code(), error.problem(), error.reason(),
               cat(error.way_out(), error.way_out().empty() ? "" : " ",
                   "The failed save could not be removed either: until another save commits, a "

@@ -61,17 +61,22 @@ bool Series::make_way() {
   auto& flight = *flights.back();
   flight.cancelled = true;
   flight.handle->idle.wait(false);
-  job.group->barrier();
-  if (!withdraw(flight.prepared.save, false)) {
-    throw Error(Code::io,
-                cat("step ", flight.step, " was to give way to a later save, but ",
-                    "could not be removed"),
-                "", "Try again: it may still be completed.");
-  }
-  ledger.replaced();
-  change(flight, SaveStage::replaced);
+  together(*job.group, [&] {
+    if (!flight.begun) name(flight);
+  });
+  // Whether it can be removed or not: what was cancelled must never land.
+  const bool gone = withdraw(flight.prepared.save, false);
+  const auto step = flight.step;
+  if (gone) ledger.replaced();
+  if (!gone) ledger.failed();
+  change(flight, gone ? SaveStage::replaced : SaveStage::failed);
   landed.push_back(std::move(flights.back()));
   flights.pop_back();
+  if (!gone) {
+    throw Error(Code::io,
+                cat("step ", step, " was to give way to a later save, but could not be removed"), "",
+                "Try again: until another save commits, a restart may still complete it.");
+  }
   return true;
 }
 
@@ -97,6 +102,7 @@ std::unique_ptr<Flight> Series::new_flight(std::int64_t step, const SaveCall& ca
     flight->runs.clear();
     flight->entries.clear();
     flight->failure = nullptr;
+    flight->prepared = {};
     flight->there.reset();
   }
   if (!flight->handle || flight->handle.use_count() > 1) {
@@ -179,7 +185,9 @@ SaveHandle Series::save_async(std::int64_t step, const State& given, const SaveO
     attempt.done();  // save() counts
     call.why_blocking = why;
     auto prefix = save(step, given, options, call);
-    return done_handle(step, std::move(prefix), SaveStage::committed, why);
+    const auto handle = done_handle(step, std::move(prefix), SaveStage::committed, why);
+    tell(handle);
+    return handle;
   };
   if (const auto why = why_blocking(); !why.empty()) return block(why);
   PlanSum sum;
