@@ -140,11 +140,8 @@ std::string library_version() {
   return {text, static_cast<std::size_t>(length)};
 }
 
-// A parameter of Open MPI's, however it was set: in the environment, in a file, by mpirun. It has
-// one from when the first file was opened.
+// A parameter of Open MPI's, however it was set: in the environment, in a file, by mpirun.
 void ask_for(const char* name, int& value) {
-  int provided = 0;
-  if (MPI_T_init_thread(MPI_THREAD_SINGLE, &provided) != MPI_SUCCESS) return;
   int index = 0, count = 0, found = 0;
   MPI_T_cvar_handle handle = MPI_T_CVAR_HANDLE_NULL;
   if (MPI_T_cvar_get_index(name, &index) == MPI_SUCCESS &&
@@ -152,7 +149,22 @@ void ask_for(const char* name, int& value) {
     if (count == 1 && MPI_T_cvar_read(handle, &found) == MPI_SUCCESS) value = found;
     MPI_T_cvar_handle_free(&handle);
   }
-  MPI_T_finalize();
+}
+
+// Known from when the first file was opened on. Asked once a process: Open MPI looks for all of its
+// components each time, which takes a tenth of a second or more.
+const OmpioParameters& ompio_parameters() {
+  static const OmpioParameters now = [] {
+    OmpioParameters parameters;
+    int provided = 0;
+    if (MPI_T_init_thread(MPI_THREAD_SINGLE, &provided) != MPI_SUCCESS) return parameters;
+    ask_for("io_ompio_num_aggregators", parameters.num_aggregators);
+    ask_for("io_ompio_grouping_option", parameters.grouping_option);
+    ask_for("io_ompio_max_aggregators_ratio", parameters.max_aggregators_ratio);
+    MPI_T_finalize();
+    return parameters;
+  }();
+  return now;
 }
 
 }  // namespace
@@ -203,11 +215,7 @@ std::string MpiFiles::doubt(const Hints& hints) const {
   } else {
     int ranks = 1;
     check_mpi(MPI_Comm_size(communicator_, &ranks), "MPI_Comm_size", rank_);
-    OmpioParameters now;
-    ask_for("io_ompio_num_aggregators", now.num_aggregators);
-    ask_for("io_ompio_grouping_option", now.grouping_option);
-    ask_for("io_ompio_max_aggregators_ratio", now.max_aggregators_ratio);
-    const int most = most_aggregators(ranks, now);
+    const int most = most_aggregators(ranks, ompio_parameters());
     if (most < 2) return "";
     asked = cat("several aggregators, and may take ", most, " for ", ranks, " ranks");
   }
