@@ -7,6 +7,7 @@
 
 #include "cairn/optimal_interval.hpp"
 #include "checkpoint/manager_kit.hpp"
+#include "checkpoint/turn/run_history.hpp"
 #include "support/group_around.hpp"
 
 namespace cairn {
