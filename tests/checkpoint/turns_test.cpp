@@ -352,6 +352,21 @@ TEST_P(TurnQuestions, ASaveInFlightIsCommittedByTheQuestions) {
   });
 }
 
+TEST_P(TurnQuestions, TheLastSaveIsNotSkipped) {
+  options_.async.when_busy = WhenBusy::skip;
+  workers([&](Worker& worker) {
+    auto& manager = worker.manager();
+    worker.stop->request();
+    manager.should_stop();
+    ASSERT_TRUE(manager.should_stop());
+    manager.save_async(1, worker.rank->state);  // may still be on its way
+    const auto last = manager.save_async(2, worker.rank->state);
+    EXPECT_NE(last.stage(), SaveStage::skipped);
+    manager.wait();
+    EXPECT_EQ(worker.rank->steps(), (Steps{1, 2}));
+  });
+}
+
 TEST_P(TurnQuestions, RefusesIntervalsThatCannotBe) {
   for (const auto& interval : {every_steps(-1), every_seconds(-1), every_seconds(std::nan("")),
                                optimal(0), optimal(Mtbf::per_node(-5))}) {
