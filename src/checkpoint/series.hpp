@@ -17,6 +17,7 @@
 #include "checkpoint/save/measure.hpp"
 #include "checkpoint/save/plan_cache.hpp"
 #include "checkpoint/save/save_steps.hpp"
+#include "checkpoint/turn/turns.hpp"
 #include "commit/ownership.hpp"
 #include "io/staging_pool.hpp"
 
@@ -136,6 +137,12 @@ struct Series {
   void change(Flight&, SaveStage) const;
   void tell(const SaveHandle&) const;
   void throw_earlier_failure();
+
+  // should_save and should_stop (turn/questions.cpp). A manager's only.
+  std::unique_ptr<Turns> turns;
+  void check_interval() const;
+  std::string interval_text() const;  // all that ranks must agree on
+  void take_turn(bool of_save);       // collective
 
   struct Choices {
     std::vector<std::int64_t> steps;
