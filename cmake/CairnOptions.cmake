@@ -31,6 +31,15 @@ function(cairn_target_flags target)
   endif()
 endfunction()
 
+# Precompiled headers save a build from nothing a fifth of its time. Not the usual way: they hide an
+# include that is missing, and ccache passes over what uses them.
+#   cairn_precompile(TARGET OWNER): those that the target OWNER precompiles, compiled like TARGET
+function(cairn_precompile target owner)
+  if(CAIRN_PRECOMPILE)
+    target_precompile_headers(${target} REUSE_FROM ${owner})
+  endif()
+endfunction()
+
 # A layer of the core library: a folder of src/, compiled once, linked into `cairn`.
 #   cairn_layer(NAME SOURCES file... [USES layer...] [PRIVATE library...])
 function(cairn_layer name)
@@ -48,4 +57,5 @@ function(cairn_layer name)
   set_property(GLOBAL APPEND PROPERTY CAIRN_LAYERS ${target})
   set_property(GLOBAL APPEND PROPERTY CAIRN_LAYER_LIBRARIES ${arg_PRIVATE})
   cairn_target_flags(${target})
+  cairn_precompile(${target} cairn_precompiled)
 endfunction()
