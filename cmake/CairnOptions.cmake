@@ -25,6 +25,7 @@ function(cairn_target_flags target)
     target_compile_options(${target} PRIVATE -fsanitize=fuzzer-no-link)
   endif()
   if(CAIRN_SANITIZE)
+    target_compile_definitions(${target} PRIVATE CAIRN_SANITIZED)
     target_compile_options(${target} PRIVATE -fsanitize=${CAIRN_SANITIZE} -fno-omit-frame-pointer
                                              -fno-sanitize-recover=all)
     target_link_options(${target} PUBLIC -fsanitize=${CAIRN_SANITIZE})
