@@ -82,7 +82,7 @@ class ThreadsOnFiles : public OneProcess {
     run_threads(ranks, [&](auto group) { body(with_files(group)); });
   }
   std::vector<int> counts() const override { return {3}; }
-  std::vector<std::pair<int, int>> pairs() const override { 
+  std::vector<std::pair<int, int>> pairs() const override {
     if (sanitized) return {{3, 2}};
     return {{3, 5}, {6, 2}, {7, 7}};
   }

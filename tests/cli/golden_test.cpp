@@ -84,7 +84,8 @@ TEST_P(Golden, CatRawHasTheDigestOfEachTensorAndSlice) {
         EXPECT_EQ(ran.out, "");
       }
       if (!tensor.contains("slices") || !tensor["slices"].is_array()) continue;
-      const std::size_t step = std::max<std::size_t>(1, tensor["slices"].size() / 10) * test::stride(5);
+      const std::size_t step =
+          std::max<std::size_t>(1, tensor["slices"].size() / 10) * test::stride(5);
       for (std::size_t s = 0; s < tensor["slices"].size(); s += step) {
         const auto& slice = tensor["slices"][s];
         const auto spec = slice["spec"].get<std::string>();

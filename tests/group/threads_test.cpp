@@ -282,9 +282,9 @@ TEST_P(ThreadRanks, AThousandRanksGatherThroughATree) {
     }
     EXPECT_EQ(scatter(*group, all), cat("rank ", group->rank()));
     require_same(*group, "the step", "10");
-    EXPECT_THROW(
-        agree(*group, group->rank() == ranks - 1 ? std::optional(Error(Code::io, "disk")) : std::nullopt),
-        Error);
+    EXPECT_THROW(agree(*group, group->rank() == ranks - 1 ? std::optional(Error(Code::io, "disk"))
+                                                          : std::nullopt),
+                 Error);
   });
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-/// How often a test tries again. Sanitizers look at the code, not at all cases: where each case runs
-/// the same code, some of them show it. Without sanitizers all are tried.
+/// How often a test tries again. Sanitizers look at the code, not at all cases: where each case
+/// runs the same code, some of them show it. Without sanitizers all are tried.
 #include <cstddef>
 #include <vector>
 
