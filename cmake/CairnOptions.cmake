@@ -25,9 +25,19 @@ function(cairn_target_flags target)
     target_compile_options(${target} PRIVATE -fsanitize=fuzzer-no-link)
   endif()
   if(CAIRN_SANITIZE)
+    target_compile_definitions(${target} PRIVATE CAIRN_SANITIZED)
     target_compile_options(${target} PRIVATE -fsanitize=${CAIRN_SANITIZE} -fno-omit-frame-pointer
                                              -fno-sanitize-recover=all)
     target_link_options(${target} PUBLIC -fsanitize=${CAIRN_SANITIZE})
+  endif()
+endfunction()
+
+# Precompiled headers save a build from nothing a fifth of its time. Not the usual way: they hide an
+# include that is missing, and ccache passes over what uses them.
+#   cairn_precompile(TARGET OWNER): those that the target OWNER precompiles, compiled like TARGET
+function(cairn_precompile target owner)
+  if(CAIRN_PRECOMPILE)
+    target_precompile_headers(${target} REUSE_FROM ${owner})
   endif()
 endfunction()
 
@@ -48,4 +58,5 @@ function(cairn_layer name)
   set_property(GLOBAL APPEND PROPERTY CAIRN_LAYERS ${target})
   set_property(GLOBAL APPEND PROPERTY CAIRN_LAYER_LIBRARIES ${arg_PRIVATE})
   cairn_target_flags(${target})
+  cairn_precompile(${target} cairn_precompiled)
 endfunction()

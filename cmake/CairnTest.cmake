@@ -1,5 +1,6 @@
 # One function a kind of test. A .cpp under tests/ that is on no list is a configure error.
 include(GoogleTest)
+set(CAIRN_TEST_FLAGS "" CACHE STRING "Compiler flags of test programs only, separated by ;")
 
 # Arguments of the functions below, checked.
 macro(cairn_parse_test_arguments name lists)
@@ -18,10 +19,9 @@ function(cairn_add_test_program name)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src
                                              ${PROJECT_SOURCE_DIR}/tests)
   target_link_libraries(${name} PRIVATE cairn ${arg_LIBRARIES})
-  if(CAIRN_SANITIZE)
-    target_compile_definitions(${name} PRIVATE CAIRN_SANITIZED)
-  endif()
   cairn_target_flags(${name})
+  target_compile_options(${name} PRIVATE ${CAIRN_TEST_FLAGS})
+  cairn_precompile(${name} cairn_precompiled_tests)
 endfunction()
 
 # An ordinary test program, of one process.

@@ -26,7 +26,7 @@ build_packages=(g++ cmake ninja-build libopenmpi-dev openmpi-bin libtrilinos-kok
   libleveldb-dev libsnappy-dev libprotobuf-dev protobuf-compiler libisal-dev libcli11-dev
   nlohmann-json3-dev libpng-dev)
 test_packages=(libgtest-dev libgmock-dev libbenchmark-dev libhdf5-openmpi-dev hdf5-tools
-  ca-certificates python3 python3-venv clang libclang-rt-dev)
+  ca-certificates python3 python3-venv clang libclang-rt-dev lld)
 
 has_program() { command -v "$1" >/dev/null 2>&1; }
 
@@ -38,6 +38,7 @@ is_there() {
     openmpi-bin) has_program mpirun ;;
     libopenmpi-dev) has_program mpicc ;;
     clang) has_program clang++ ;;
+    lld) has_program ld.lld ;;
     hdf5-tools) has_program h5dump ;;
     protobuf-compiler) has_program protoc ;;
     python3) has_program python3 ;;

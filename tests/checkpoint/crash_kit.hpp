@@ -10,6 +10,7 @@
 #include "base/text.hpp"
 #include "checkpoint/crash_story.hpp"
 #include "commit/names.hpp"
+#include "support/rounds.hpp"
 
 namespace cairn {
 
@@ -142,21 +143,17 @@ class Crash : public testing::TestWithParam<Story> {
 };
 
 // Sanitizers look at the code, not at the states: one interleaving shows them all of it.
-#ifdef CAIRN_SANITIZED
-constexpr unsigned seeds = 1;
-constexpr std::size_t recovery_stride = 50, choice_stride = 13;
-#else
-constexpr unsigned seeds = 3;
-constexpr std::size_t recovery_stride = 2, choice_stride = 1;
-#endif
+constexpr unsigned seeds = test::sanitized ? 1 : 3;
+constexpr std::size_t recovery_stride = test::sanitized ? 50 : 2;
 
 TEST_P(Crash, AtEveryFileOperation) {
   for (unsigned seed = 1; seed <= std::min(seeds, GetParam().interleavings); ++seed) {
     const auto recorded = record(GetParam(), seed);
     const auto end = recorded->operation_count();
-    for (std::size_t stop = 0; stop <= end; ++stop) {
+    const auto stride = test::stride(4);
+    for (std::size_t stop = end % stride; stop <= end; stop += stride) {  // the end is one of them
       const auto choices = recorded->crash_choices(stop);
-      for (std::size_t c = 0; c < choices.size(); c += choice_stride) {
+      for (std::size_t c = 0; c < choices.size(); c += test::stride(13)) {
         // The first two are all kept and all lost; they also recover on several ranks.
         const int ranks = c < 2 && stop % 5 == seed ? 3 : 1;
         if (!survives(*recorded, stop, choices[c], stop == end, ranks, cat("seed ", seed, ": "))) {
@@ -178,7 +175,8 @@ TEST_P(Crash, DuringRecovery) {
       std::string ignored;
       const auto once = next_job(disk, GetParam(), 1, ignored);
       const auto recovery_end = disk->operation_count();
-      for (std::size_t second = 0; second <= recovery_end; second += 1 + recovery_end / 12) {
+      for (std::size_t second = 0; second <= recovery_end;
+           second += 1 + recovery_end / (test::sanitized ? 3 : 12)) {
         const auto choices = disk->crash_choices(second);
         for (std::size_t c = 0; c < choices.size(); c += c < 2 ? 1 : 4) {
           if (!survives(*disk, second, choices[c], false, 1,

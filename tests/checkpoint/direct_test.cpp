@@ -14,6 +14,7 @@
 #include "commit/names.hpp"
 #include "group/threads.hpp"
 #include "support/memory_run.hpp"
+#include "support/rounds.hpp"
 
 namespace cairn {
 namespace {
@@ -154,16 +155,9 @@ TEST_F(Direct, EveryFileOperationMayFailAndTheOldOneStays) {
 
 // What is durable where a process is killed is decided only by the power failure after its
 // successor has begun. Nothing that the successor builds on may vanish then.
-// Sanitizers look at the code, not at the states.
-#ifdef CAIRN_SANITIZED
-constexpr std::size_t choice_stride = 31;
-#else
-constexpr std::size_t choice_stride = 1;
-#endif
-
 TEST_F(Direct, AKillThenAPowerFailureDuringTheRecovery) {
   std::size_t kills = 0, states = 0;
-  for (bool died = true; died; ++kills) {
+  for (bool died = true; died; kills += test::stride(3)) {
     disk_ = new_disk();
     save(10, 1);
     disk_->mark();
@@ -185,7 +179,7 @@ TEST_F(Direct, AKillThenAPowerFailureDuringTheRecovery) {
     EXPECT_TRUE(found == 1 || found == 2) << "killed at operation " << kills;
     for (std::size_t stop = begin; stop <= disk_->operation_count(); ++stop) {
       const auto choices = disk_->crash_choices(stop);
-      for (std::size_t c = 0; c < choices.size(); c += choice_stride) {
+      for (std::size_t c = 0; c < choices.size(); c += test::stride(31)) {
         ++states;
         const auto after = disk_->crash(stop, choices[c]);
         std::int64_t now = -1;

@@ -6,6 +6,7 @@
 #include "group/threads.hpp"
 #include "io/memory.hpp"
 #include "support/n_to_m.hpp"
+#include "support/rounds.hpp"
 
 namespace cairn {
 namespace {
@@ -29,7 +30,8 @@ TEST_P(NToM, RandomBoxes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(AllPairs, NToM,
-                         testing::Combine(testing::Range(1, 8), testing::Range(1, 8)),
+                         testing::Combine(testing::ValuesIn(test::rank_counts()),
+                                          testing::ValuesIn(test::rank_counts())),
                          [](const auto& info) {
                            return cat(std::get<0>(info.param), "_ranks_to_",
                                       std::get<1>(info.param));

@@ -7,6 +7,7 @@
 #include "cairn/log.hpp"
 #include "group/threads.hpp"
 #include "io/memory.hpp"
+#include "support/rounds.hpp"
 
 namespace cairn {
 namespace {
@@ -365,7 +366,7 @@ TEST_P(Policies, RanksMustAgreeOnThem) {
                       cat("rank 0 says '', rank ", odd, " says none that it states"));
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, Policies, testing::Range(1, 8),
+INSTANTIATE_TEST_SUITE_P(Ranks, Policies, testing::ValuesIn(test::rank_counts()),
                          [](const auto& info) { return cat(info.param, "_ranks"); });
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "io/memory.hpp"
 #include "support/memory_run.hpp"
 #include "support/ragged_case.hpp"
+#include "support/rounds.hpp"
 
 namespace cairn {
 namespace {
@@ -36,7 +37,8 @@ TEST_P(RaggedNToM, RandomRows) {
 }
 
 INSTANTIATE_TEST_SUITE_P(AllPairs, RaggedNToM,
-                         testing::Combine(testing::Range(1, 8), testing::Range(1, 8)),
+                         testing::Combine(testing::ValuesIn(test::rank_counts()),
+                                          testing::ValuesIn(test::rank_counts())),
                          [](const auto& info) {
                            return cat(std::get<0>(info.param), "_ranks_to_",
                                       std::get<1>(info.param));

@@ -63,7 +63,7 @@ const KeyValues sound = {{"", table_header()}, {"a", bytes_entry(3)}, {"b", byte
 TEST(IndexDamage, every_flipped_bit_is_noticed) {
   for (const auto* name : {"sliced_merged", "snappy_index_case", "strings"}) {
     const auto bytes = golden_index(name);
-    const auto step = (bytes.size() > 3000 ? 7u : 1u) * static_cast<unsigned>(7 / test::rounds(7));
+    const auto step = (bytes.size() > 3000 ? 7u : 1u) * test::stride(23);
     for (std::size_t bit = 0; bit < 8 * bytes.size(); bit += step) {
       auto flipped = bytes;
       flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ 1 << bit % 8);
@@ -74,7 +74,7 @@ TEST(IndexDamage, every_flipped_bit_is_noticed) {
 
 TEST(IndexDamage, every_cut_and_every_longer_file_is_noticed) {
   const auto bytes = golden_index("sliced_merged");
-  for (std::size_t size = 0; size < bytes.size(); ++size) {
+  for (std::size_t size = 0; size < bytes.size(); size += test::stride(11)) {
     ASSERT_NE(refusal(bytes.substr(0, size)), "accepted") << size;
     ASSERT_NE(refusal(bytes.substr(size + 1)), "accepted") << size;
   }
@@ -85,7 +85,7 @@ TEST(IndexDamage, every_cut_and_every_longer_file_is_noticed) {
 TEST(IndexDamage, overwritten_and_moved_stretches_are_noticed) {
   std::mt19937_64 random(31);
   const auto bytes = golden_index("many_keys");
-  for (int round = 0; round < 100; ++round) {
+  for (int round = 0; round < test::rounds(100); ++round) {
     auto changed = bytes;
     const auto at = random() % bytes.size(), length = random() % (bytes.size() - at);
     if (round % 2) {
@@ -227,7 +227,7 @@ TEST(IndexDamage, expansion_is_bounded) {
   // Prefixes of a long key, shared again and again: 4 bytes a key of 10 kB.
   KeyValues entries = {{"", table_header()}};
   std::string key(10000, 'k');
-  for (int i = 0; i < 60000; ++i) {
+  for (int i = 0; i < (test::sanitized ? 6000 : 60000); ++i) {
     key += std::string{static_cast<char>(1 + i / 200), static_cast<char>(1 + i % 200)};
     entries.push_back({key, ""});
     key.resize(10000);

@@ -15,6 +15,7 @@
 #include "io/expect_error.hpp"
 #include "io/file_system.hpp"
 #include "io/temporary_directory.hpp"
+#include "support/rounds.hpp"
 
 namespace cairn::io {
 namespace {
@@ -55,9 +56,9 @@ TEST_P(DirectStream, AnyWritesGiveTheBytesOfAPlainFile) {
   const auto disk = posix_file_system();
   for (const auto& place : places()) {
     const test::TemporaryDirectory directory(place);
-    for (unsigned seed = 1; seed <= 24; ++seed) {
+    for (int seed = 1; seed <= test::rounds(24); ++seed) {
       SCOPED_TRACE(cat(place.string(), ", seed ", seed));
-      std::mt19937 random(seed);
+      std::mt19937 random(static_cast<unsigned>(seed));
       const auto below = [&](std::size_t n) {
         return std::uniform_int_distribution<std::size_t>(0, n - 1)(random);
       };

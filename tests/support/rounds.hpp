@@ -1,15 +1,30 @@
 #pragma once
-/// How often a random test tries again.
+/// How often a test tries again. Sanitizers look at the code, not at all cases: where each case
+/// runs the same code, some of them show it. Without sanitizers all are tried.
+#include <cstddef>
+#include <vector>
 
 namespace cairn::test {
 
-/// Sanitizers look at the code, not at all cases: an eighth of them shows it.
-constexpr int rounds(int all) {
 #ifdef CAIRN_SANITIZED
-  return all < 8 ? 1 : all / 8;
+constexpr bool sanitized = true;
 #else
-  return all;
+constexpr bool sanitized = false;
 #endif
+
+/// Of random cases: an eighth.
+constexpr int rounds(int all) {
+  if (!sanitized) return all;
+  return all < 8 ? 1 : all / 8;
+}
+
+/// Steps through cases that are listed: 1, or `some` with sanitizers.
+constexpr std::size_t stride(std::size_t some) { return sanitized ? some : 1; }
+
+/// Rank counts, where each from 1 to 7 is tried.
+inline std::vector<int> rank_counts() {
+  if (sanitized) return {1, 2, 5};
+  return {1, 2, 3, 4, 5, 6, 7};
 }
 
 }  // namespace cairn::test
