@@ -3,14 +3,16 @@
 
 usage: compile-device.py ROOT BUILD LANGUAGE
 
-BUILD is a configured Ninja build of ROOT. A source that includes Kokkos but would be compiled as
+BUILD is a configured build of ROOT. A source that includes Kokkos but would be compiled as
 C++ is a fault too. Prints each file that was compiled. Exit status 1 if one was not.
 """
 import json
+import os
 import re
 import shlex
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 FOLDERS = ("include", "src", "mpi", "kokkos", "tests", "examples", "bench")
@@ -37,42 +39,51 @@ def sources_with_kokkos(root):
             if has_kokkos(path, set())}
 
 
-def output_of(entry):
-    words = shlex.split(entry["command"])
-    return words[words.index("-o") + 1]
+def device_entries(root, build, language):
+    """(source, command) of each file that CMake has compiled in the language."""
+    marker = {"CUDA": ["-x", "cu"], "HIP": ["-x", "hip"]}[language]
+    for entry in json.loads((build / "compile_commands.json").read_text()):
+        command = shlex.split(entry["command"])
+        if any(command[i:i + 2] == marker for i in range(len(command))):
+            yield Path(entry["file"]), command
+
+
+def compile_one(build, source, command):
+    """None, or what the compiler says. It is called as the build would call it."""
+    target = build / command[command.index("-o") + 1]
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.unlink(missing_ok=True)
+    run = subprocess.run(command, cwd=build, text=True, capture_output=True)
+    if run.returncode == 0 and target.is_file():
+        print(f"  compiled {source}", flush=True)
+        return None
+    return f"FAILED {source}\n{shlex.join(command)}\n{run.stdout}{run.stderr}"
 
 
 def main(root, build, language):
-    entries = json.loads((build / "compile_commands.json").read_text())
-    marker = {"CUDA": re.compile(r"-x cu\b"), "HIP": re.compile(r"-x hip\b")}[language]
-    device = [entry for entry in entries if marker.search(entry["command"])]
-    if not device:
+    entries = list(device_entries(root, build, language))
+    if not entries:
         print(f"no source is compiled as {language}", file=sys.stderr)
         return 1
-    objects = {output_of(entry): Path(entry["file"]) for entry in device}
-    failed = subprocess.run(["ninja", "-C", build, "-k", "0", *objects]).returncode != 0
-
     # The program of the install test belongs to another project. It is compiled as the tests are.
     outside = root / "tests/install/project/kokkos.cpp"
-    pattern = next(entry for entry in device if "test_kokkos.dir" in output_of(entry))
-    command = shlex.split(pattern["command"])
-    command = [str(outside) if word == pattern["file"] else word for word in command]
+    like, command = next(one for one in entries if one[0].parent == root / "tests/kokkos")
+    command = [str(outside) if word == str(like) else word for word in command]
     command[command.index("-o") + 1] = "outside.o"
-    failed |= subprocess.run(command, cwd=build).returncode != 0
-    objects["outside.o"] = outside
+    entries.append((outside, command))
 
-    done = 0
-    print(f"compiled as {language}:")
-    for output, source in sorted(objects.items(), key=lambda item: str(item[1])):
-        there = (build / output).exists()
-        done += there
-        name = source.relative_to(root if source.is_relative_to(root) else build)
-        print(f"  {'' if there else 'FAILED '}{name}")
-    for source in sorted(sources_with_kokkos(root) - set(objects.values())):
-        print(f"  FAILED {source.relative_to(root)}: includes Kokkos, but is not compiled as {language}")
-        failed = True
-    print(f"{done} of {len(objects)} files compiled")
-    return int(failed)
+    def short(source):
+        return source.relative_to(root if source.is_relative_to(root) else build)
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        failures = [text for text in pool.map(
+            lambda one: compile_one(build, short(one[0]), one[1]), entries) if text]
+    for source in sorted(sources_with_kokkos(root) - {source for source, _ in entries}):
+        failures.append(f"FAILED {short(source)}: includes Kokkos, but is not compiled as {language}")
+    for text in failures:
+        print(text)
+    print(f"{len(entries)} files for {language}, {len(failures)} faults")
+    return int(bool(failures))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ for one in "$(command -v nvcc)" "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" /usr/lo
   if [ -x "$one" ]; then nvcc=$one && break; fi
 done
 [ -n "$nvcc" ] || skip "there is no nvcc here (PATH, CUDA_HOME, /usr/local/cuda*)"
-has_program ninja && has_program python3 || skip "ninja and python3 are needed"
+has_program python3 || skip "python3 is needed"
 
 work=$keep/cuda
 mkdir -p "$work"
