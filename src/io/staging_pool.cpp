@@ -14,7 +14,8 @@ constexpr std::int64_t page_bytes = 4096, huge_page_bytes = std::int64_t{2} << 2
 class PageMemory : public StagingMemory {
  public:
   std::byte* take(std::size_t bytes) override {
-    void* pages = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void* pages =
+        ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (pages == MAP_FAILED) return nullptr;
 #ifdef MADV_HUGEPAGE
     ::madvise(pages, bytes, MADV_HUGEPAGE);  // where it is not allowed, small ones do

@@ -11,8 +11,7 @@ namespace cairn::io {
 /// One thread at a time.
 class StagingPool {
  public:
-  explicit StagingPool(std::shared_ptr<StagingMemory> memory)
-      : memory_(std::move(memory)) {}
+  explicit StagingPool(std::shared_ptr<StagingMemory> memory) : memory_(std::move(memory)) {}
   StagingPool(const StagingPool&) = delete;
   StagingPool& operator=(const StagingPool&) = delete;
   ~StagingPool() { release(); }

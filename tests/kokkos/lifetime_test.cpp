@@ -118,8 +118,9 @@ TEST(Lifetime, TheCopyGoesWhenKokkosEndsAndNotBeforeItIsWritten) {
   // Memory of Kokkos that was asked for by name is refused, on all ranks, and nothing is broken.
   options.async.memory = Memory::instance();
   CheckpointManager late(serial_group(), directory.path() / "late", options);
-  EXPECT_THAT([&] { late.save_async(1, on_host); },
-              ::testing::ThrowsMessage<Error>(HasSubstr("memory of Kokkos after Kokkos::finalize")));
+  EXPECT_THAT(
+      [&] { late.save_async(1, on_host); },
+      ::testing::ThrowsMessage<Error>(HasSubstr("memory of Kokkos after Kokkos::finalize")));
   late.save(2, on_host);
   EXPECT_THAT(late.steps(), ElementsAre(::testing::Field(&StepInfo::step, 2)));
 }
