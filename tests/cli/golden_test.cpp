@@ -75,7 +75,7 @@ TEST_P(Golden, CatRawHasTheDigestOfEachTensorAndSlice) {
       }
       if (tensor.value("covered", true)) {
         EXPECT_EQ(ran.status, 0) << ran.err;
-        EXPECT_EQ(sha256(ran.out), tensor["sha256"]);
+        EXPECT_EQ(sha256(ran.out), tensor["sha256"].get<std::string>());
       } else {
         EXPECT_EQ(ran.status, 2) << "not damaged: it holds a part only";
         EXPECT_THAT(ran.err, HasSubstr("is in no stored slice"));
@@ -91,7 +91,7 @@ TEST_P(Golden, CatRawHasTheDigestOfEachTensorAndSlice) {
           words.insert(words.begin() + 1, "--slice=" + form);
           const auto part = run_tool(words);
           EXPECT_EQ(part.status, 0) << form << ": " << part.err;
-          EXPECT_EQ(sha256(part.out), slice["sha256"]) << form;
+          EXPECT_EQ(sha256(part.out), slice["sha256"].get<std::string>()) << form;
         }
       }
     }
