@@ -1,6 +1,7 @@
 # Sourced by demo and kill-campaign: MPI jobs of the Gray-Scott example that get killed.
 # Needs lib.sh. $program is the example, $checkpoints the directory that it saves to.
 export OMPI_MCA_hwloc_base_binding_policy=none        # several jobs must not share one core
+export PRTE_MCA_bindto=none                           # the same for Open MPI 6
 export OMPI_MCA_btl_vader_single_copy_mechanism=none  # containers often forbid what it needs
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} OMP_PROC_BIND=${OMP_PROC_BIND:-false}
 job='' job_limit_seconds=240

@@ -63,7 +63,8 @@ struct AsyncOptions {
   /// Called on the thread that calls the manager, inside a collective call, when a save has been
   /// captured, committed, replaced or has failed. What it throws is logged.
   std::function<void(const SaveHandle&)> on_change = nullptr;
-  std::shared_ptr<StagingMemory> memory = nullptr;  ///< of the copy; none: page_memory()
+  /// Of the copy; none: what the state's slices ask for (SliceMemory::staging), or page_memory().
+  std::shared_ptr<StagingMemory> memory = nullptr;
   std::shared_ptr<TaskQueue> queue = nullptr;       ///< writes; none: a thread_queue of its own
 };
 

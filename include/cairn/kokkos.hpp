@@ -9,6 +9,9 @@
 /// Copies are queued on one execution-space instance and end with a labelled fence of that
 /// instance; nothing else is fenced. Without an instance it is the default one of the View's
 /// execution space: pass the instance that your kernels run on if it is another.
+///
+/// Asynchronous saves of Views that the host cannot reach keep their copy in pinned_memory(), which
+/// goes when Kokkos::finalize begins.
 #include <Kokkos_Core.hpp>
 
 #include <memory>
@@ -18,7 +21,9 @@
 
 #include "cairn/error.hpp"
 #include "cairn/kokkos/compat.hpp"
+#include "cairn/kokkos/pinned.hpp"
 #include "cairn/kokkos/view_memory.hpp"
+#include "cairn/staging.hpp"
 #include "cairn/state.hpp"
 
 namespace cairn {
@@ -72,6 +77,16 @@ LocalTensor whole(const Kokkos::View<Data, Properties...>& view, const Exec& exe
 template <class Data, class... Properties>
 LocalTensor whole(const Kokkos::View<Data, Properties...>& view) {
   return whole(view, typename Kokkos::View<Data, Properties...>::execution_space());
+}
+
+/// For AsyncOptions::memory: host memory that Kokkos' device copies to by itself, page_memory()
+/// where there is no device. States with Views in a device's memory use it unasked.
+inline std::shared_ptr<StagingMemory> pinned_memory() {
+  if constexpr (std::is_same_v<kokkos::PinnedSpace, Kokkos::HostSpace>) {
+    return page_memory();
+  } else {
+    return kokkos::SpaceMemory<kokkos::PinnedSpace>::instance();
+  }
 }
 
 }  // namespace cairn

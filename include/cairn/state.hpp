@@ -14,6 +14,8 @@
 
 namespace cairn {
 
+class StagingMemory;
+
 /// The elements of one slice, wherever they live. Implementations need not be thread-safe; the
 /// library calls them from the thread that called it. `part` is relative to the slice's origin.
 class SliceMemory {
@@ -27,6 +29,8 @@ class SliceMemory {
   virtual const std::byte* contiguous() const { return nullptr; }
   virtual std::byte* contiguous_writable() { return nullptr; }
   virtual bool writable() const = 0;
+  /// Host memory that the elements' device copies to fastest; null: any does as well.
+  virtual std::shared_ptr<StagingMemory> staging() const { return nullptr; }
 };
 
 /// The elements of a string tensor, row-major. A string tensor is whole on each rank that has it.

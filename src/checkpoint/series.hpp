@@ -125,6 +125,7 @@ struct Series {
   bool make_way();                               // collective
   std::string reserve(Flight&, const State&);    // collective; why it does not fit
   void capture_runs(Flight&, const State&);      // collective
+  void choose_memory(const State&);
   std::string why_blocking() const;
   std::unique_ptr<Flight> new_flight(std::int64_t step, const SaveCall&);
   void begin_task(Flight&, void (Series::*task)(Flight&) const);

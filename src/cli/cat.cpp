@@ -105,8 +105,8 @@ void run(io::FileSystem& files, const CatArguments& options) {
   }
   const auto contents =
       read_contents(files, resolve_checkpoint(files, options.target), Graph::read);
-  const auto& tensor =
-      require_tensor(contents, options.key_hex.empty() ? options.key : from_hex(options.key_hex));
+  const auto key = options.key_hex.empty() ? options.key : from_hex(options.key_hex);
+  const auto& tensor = require_tensor(contents, key);
   const auto box = parse_slice(tensor, options.slice);
   ProgressBar bar(cat("read ", shown_key(tensor.key)));
   if (tensor.dtype != DType::string) {

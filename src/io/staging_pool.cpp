@@ -14,7 +14,8 @@ constexpr std::int64_t page_bytes = 4096, huge_page_bytes = std::int64_t{2} << 2
 class PageMemory : public StagingMemory {
  public:
   std::byte* take(std::size_t bytes) override {
-    void* pages = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void* pages =
+        ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (pages == MAP_FAILED) return nullptr;
 #ifdef MADV_HUGEPAGE
     ::madvise(pages, bytes, MADV_HUGEPAGE);  // where it is not allowed, small ones do
@@ -31,7 +32,7 @@ std::shared_ptr<StagingMemory> page_memory() { return std::make_shared<PageMemor
 namespace io {
 
 std::span<std::byte> StagingPool::reserve(std::int64_t bytes) {
-  if (bytes > bytes_) {
+  if (bytes > bytes_ || !intact()) {
     release();
     const auto whole = (bytes + huge_page_bytes - 1) / huge_page_bytes * huge_page_bytes;
     begin_ = memory_->take(static_cast<std::size_t>(whole));
@@ -47,6 +48,12 @@ void StagingPool::release() {
   if (begin_) memory_->give_back(begin_, static_cast<std::size_t>(bytes_));
   begin_ = nullptr;
   bytes_ = 0;
+}
+
+void StagingPool::take_from(std::shared_ptr<StagingMemory> memory) {
+  if (memory == memory_) return;
+  release();
+  memory_ = std::move(memory);
 }
 
 std::int64_t available_memory() {

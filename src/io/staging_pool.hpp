@@ -11,8 +11,7 @@ namespace cairn::io {
 /// One thread at a time.
 class StagingPool {
  public:
-  explicit StagingPool(std::shared_ptr<StagingMemory> memory)
-      : memory_(std::move(memory)) {}
+  explicit StagingPool(std::shared_ptr<StagingMemory> memory) : memory_(std::move(memory)) {}
   StagingPool(const StagingPool&) = delete;
   StagingPool& operator=(const StagingPool&) = delete;
   ~StagingPool() { release(); }
@@ -22,9 +21,37 @@ class StagingPool {
   /// where there is not so much memory; then the pool is empty too.
   std::span<std::byte> reserve(std::int64_t bytes);
   void release();
+  /// Takes memory from there from now on. What it has from elsewhere is given back.
+  void take_from(std::shared_ptr<StagingMemory>);
+  /// Whether what it has was not taken away since: see StagingMemory::has.
+  bool intact() const { return !begin_ || memory_->has(begin_); }
 
-  std::int64_t bytes() const { return bytes_; }
+  std::int64_t bytes() const { return intact() ? bytes_ : 0; }
   std::int64_t most_bytes() const { return most_bytes_; }  ///< that it ever had
+
+  /// While it lives, the memory stays. It may end on another thread.
+  class Hold {
+   public:
+    Hold() = default;
+    explicit Hold(std::shared_ptr<StagingMemory> memory) : memory_(std::move(memory)) {
+      memory_->hold();
+    }
+    Hold(Hold&&) = default;
+    Hold& operator=(Hold&& other) noexcept {
+      end();
+      memory_ = std::move(other.memory_);
+      return *this;
+    }
+    ~Hold() { end(); }
+
+   private:
+    void end() {
+      if (memory_) memory_->let_go();
+      memory_ = nullptr;
+    }
+    std::shared_ptr<StagingMemory> memory_;
+  };
+  Hold hold() const { return Hold(memory_); }
 
  private:
   std::shared_ptr<StagingMemory> memory_;

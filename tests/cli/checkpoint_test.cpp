@@ -111,7 +111,7 @@ TEST_F(Checkpoint, VerifyNamesWhatIsFlipped) {
       ASSERT_EQ(findings.size(), 1u) << findings.dump(2);
       EXPECT_EQ(findings[0]["kind"], "damage");
       EXPECT_EQ(findings[0]["key"], tensor["key"]);
-      EXPECT_EQ(findings[0].value("slice", ""), slice["spec"]);
+      EXPECT_EQ(findings[0].value("slice", ""), slice["spec"].get<std::string>());
       EXPECT_EQ(findings[0]["file"], file.string());
       EXPECT_EQ(findings[0]["offset"], slice["offset"]);
     }

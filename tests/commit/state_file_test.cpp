@@ -36,9 +36,12 @@ void expect_state(const std::optional<StateFile>& found, const nlohmann::json& s
   const auto plain = [](const std::string& path) {
     return std::filesystem::path(path).lexically_normal().string();
   };
-  EXPECT_EQ(plain(found->model_checkpoint_path), state["model_checkpoint_path"]) << form;
-  EXPECT_EQ(found->all_paths, state["all_model_checkpoint_paths"]) << form;
-  EXPECT_EQ(found->timestamps, state["all_model_checkpoint_timestamps"]) << form;
+  EXPECT_EQ(plain(found->model_checkpoint_path), state["model_checkpoint_path"].get<std::string>())
+      << form;
+  EXPECT_EQ(found->all_paths, state["all_model_checkpoint_paths"].get<std::vector<std::string>>())
+      << form;
+  EXPECT_EQ(found->timestamps, state["all_model_checkpoint_timestamps"].get<std::vector<double>>())
+      << form;
   EXPECT_EQ(found->last_preserved.value_or(0), state["last_preserved_timestamp"]) << form;
 }
 

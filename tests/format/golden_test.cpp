@@ -56,12 +56,12 @@ std::string key_of(const Json& tensor) {
 
 // Compares elements with what expected.json says of them.
 void expect_elements(const std::string& bytes, const Json& expected) {
-  EXPECT_EQ(sha256(bytes), expected["sha256"]);
+  EXPECT_EQ(sha256(bytes), expected["sha256"].get<std::string>());
   if (expected.contains("nbytes")) {
     EXPECT_EQ(bytes.size(), expected["nbytes"]);
   }
   if (expected.contains("hex")) {
-    EXPECT_EQ(to_hex(bytes), expected["hex"]);
+    EXPECT_EQ(to_hex(bytes), expected["hex"].get<std::string>());
   }
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 /// One random case of ragged and rank-private data from n ranks to m: every element is a function
 /// of its place, so that any rank can make and check any part.
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <random>

@@ -39,6 +39,18 @@ int device_number([[maybe_unused]] const Exec& exec) {
   }
 }
 
+/// Host memory that devices copy to and from by themselves; plain memory where there is no device.
+/// Kokkos has a common name for it since 4.0.
+#if defined(KOKKOS_HAS_SHARED_HOST_PINNED_SPACE)
+using PinnedSpace = Kokkos::SharedHostPinnedSpace;
+#elif defined(KOKKOS_ENABLE_CUDA)
+using PinnedSpace = Kokkos::CudaHostPinnedSpace;
+#elif defined(KOKKOS_ENABLE_HIP)
+using PinnedSpace = Kokkos::Experimental::HIPHostPinnedSpace;
+#else
+using PinnedSpace = Kokkos::HostSpace;
+#endif
+
 /// TensorFlow's word for the kind of device whose memory this is.
 template <class MemorySpace>
 const char* device_type() {

@@ -12,6 +12,7 @@
 
 #include "cairn/error.hpp"
 #include "cairn/kokkos/compat.hpp"
+#include "cairn/kokkos/pinned.hpp"
 #include "cairn/kokkos/staging.hpp"
 #include "cairn/state.hpp"
 
@@ -208,6 +209,9 @@ class StagedViewMemory : public SliceMemory {
   }
 
   bool writable() const override { return !std::is_const_v<typename View::value_type>; }
+  std::shared_ptr<StagingMemory> staging() const override {
+    return SpaceMemory<PinnedSpace>::instance();
+  }
 
  private:
   // Room for the largest piece of a box; taken when a first piece needs it.

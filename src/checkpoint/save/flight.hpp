@@ -13,6 +13,7 @@
 #include "checkpoint/save/save_plan.hpp"
 #include "checkpoint/save/shard_files.hpp"
 #include "commit/protocol.hpp"
+#include "io/staging_pool.hpp"
 
 namespace cairn {
 
@@ -54,6 +55,7 @@ struct Flight {
   std::shared_ptr<SavePlan> plan;
   FileLayout layout;
   std::span<std::byte> memory;        ///< in the pool
+  io::StagingPool::Hold held;         ///< of it, until this rank's bytes are written
   std::vector<CapturedRun> runs;      ///< of dense tensors, there
   std::vector<StoredTensor> entries;  ///< at first of what was written before the capture
   std::optional<CatalogEntry> there;  ///< rank 0: of the same step

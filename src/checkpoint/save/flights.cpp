@@ -105,6 +105,7 @@ void Series::join(Flight& flight) const {
 // This rank's bytes, then its record.
 void Series::write_captured(Flight& flight) const {
   const Laps laps(flight.figures, trace.get(), Trace::Thread::writer, &StageSeconds::write);
+  const auto held = std::move(flight.held);
   if (!flight.begun) {
     name(flight);
     join(flight);

@@ -128,6 +128,16 @@ std::unique_ptr<Flight> Series::new_flight(std::int64_t step, const SaveCall& ca
   return flight;
 }
 
+// The memory that slices ask for. A state without such slices takes what there is.
+void Series::choose_memory(const State& state) {
+  for (const auto& [key, tensor] : state.tensors()) {
+    for (const auto& slice : tensor.slices) {
+      if (auto memory = slice.memory->staging()) return pool.take_from(std::move(memory));
+    }
+  }
+  if (!pool.intact()) pool.take_from(page_memory());
+}
+
 // Collective. Takes memory for a copy of what this rank will write; why it does not fit on some
 // rank.
 std::string Series::reserve(Flight& flight, const State& state) {
@@ -138,6 +148,7 @@ std::string Series::reserve(Flight& flight, const State& state) {
     const auto out = outgoing(state, plan.local, plan.layout.first_file);
     plan.capture = CaptureForm(state, out, capture_layout(out, plan.dense, job.rank()));
     const auto bytes = plan.capture.layout().bytes;
+    if (!job.options.async.memory) choose_memory(state);
     auto most = job.options.async.pool_bytes;
     if (bytes > pool.bytes() && most == 0) {
       const auto ranks = std::count(job.node_of.begin(), job.node_of.end(),
@@ -148,6 +159,7 @@ std::string Series::reserve(Flight& flight, const State& state) {
       lacking = bytes;
     } else {
       flight.memory = pool.reserve(bytes);
+      flight.held = pool.hold();
       if (bytes > 0 && flight.memory.empty()) lacking = bytes;
     }
   });
@@ -275,6 +287,7 @@ SaveHandle Series::save_again(std::int64_t step, const State& state, const SaveO
   const auto& capture = flight.plan->capture;
   laps.next(&StageSeconds::capture);
   flight.memory = pool.reserve(capture.layout().bytes);
+  flight.held = pool.hold();
   capture_runs(flight, state);
   ++replica_turn;
   try {
@@ -288,6 +301,7 @@ SaveHandle Series::save_again(std::int64_t step, const State& state, const SaveO
   laps.end();
   change(flight, SaveStage::captured);
   if (flight.failure) {
+    flight.held = {};
     flight.handle->end_of_writing();
   } else {
     begin_task(flight, &Series::write_captured);

@@ -1,0 +1,16 @@
+# Sourced by lane: all of Cairn with the compiler and the libraries of tomorrow.
+. "$root/scripts/lanes/sid.sh"
+enter_sid "${sid_packages[@]}"
+
+if [ -n "$shell" ]; then set -- bash; fi
+if [ $# -eq 0 ]; then
+  # TensorFlow has no packages for sid's Python; Debian 12 has asked it about the same files.
+  set -- scripts/test --quick --no-install --build-dir /opt/build
+fi
+inside_settings+=(OMP_PROC_BIND=false)  # tests run side by side
+title "Debian sid: $*"
+start=$SECONDS
+inside "$system" sh -c 'cd /opt/cairn && exec nice "$@"' sh "$@"
+status=$?
+title "$* ended with status $status after $(since $start)"
+exit $status
