@@ -191,8 +191,8 @@ bool ReadAhead::fetch(const Block& block, std::byte* slot) {
   try {
     auto& source = open(block.file);
     const auto descriptor = source.opened->descriptor;
-    if (mode_ != DirectIo::on && is_cached(descriptor, block.begin, block.end)) return false;
-    if (fetch_direct(source, block, slot)) return true;
+    const bool cached = mode_ != DirectIo::on && is_cached(descriptor, block.begin, block.end);
+    if (!cached && fetch_direct(source, block, slot)) return true;
     begin_reading(descriptor, block.begin, block.end);
   } catch (...) {  // the caller will meet it as well
   }
