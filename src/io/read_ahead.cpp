@@ -109,9 +109,10 @@ void ReadAhead::cut() {
   for (const auto& extent : extents_) {
     auto at = extent.offset;
     const auto end = at + extent.bytes;
-    // Where pages of the file would be pages of the memory.
+    // Where pages of the file would be pages of the memory. Only on demand: from small pages the
+    // disk takes small requests, and the ring's huge ones and a copy were measured to be faster.
     auto straight = end, straight_end = end;
-    if (mode_ != DirectIo::off && extent.early && extent.to && on_page(extent.to + (up(at) - at)) &&
+    if (mode_ == DirectIo::on && extent.early && extent.to && on_page(extent.to + (up(at) - at)) &&
         down(end) - up(at) >= straight_from) {
       straight = up(at), straight_end = down(end);
     }
