@@ -1,3 +1,5 @@
+#include <fstream>
+
 #include "arena.hpp"
 #include "group/threads.hpp"
 
@@ -8,6 +10,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* same = "restore, N to N";
 constexpr const char* fewer = "restore, N+1 to N";
+constexpr const char* cached = "restore, N to N, page cache";
 
 struct Stage {
   Arena& arena;
@@ -28,9 +31,22 @@ struct Stage {
     if (arena.ranks.rank() == 0) drop_caches(arena.work);
     arena.ranks.barrier();
   }
-  void restore() {
+  // What was read just before is in the page cache.
+  void from_memory(const fs::path& directory) {
+    from_disk();
+    std::vector<char> piece(std::size_t{1} << 20);
+    for (const auto& entry : fs::recursive_directory_iterator(directory)) {
+      if (arena.ranks.rank() != 0) break;
+      std::ifstream file(entry.path(), std::ios::binary);
+      while (file.read(piece.data(), static_cast<std::streamsize>(piece.size()))) {
+      }
+    }
+    arena.ranks.barrier();
+  }
+  void restore(DirectIo direct_io) {
     auto state = target.state();
-    if (!manager->restore_latest(state)) throw std::runtime_error("there is no checkpoint");
+    if (!manager->restore_latest(state, {.direct_io = direct_io}))
+      throw std::runtime_error("there is no checkpoint");
   }
   void check() {
     if (!(target == arena.source)) {
@@ -71,20 +87,32 @@ Contestants restore_contests(Arena& arena) {
 
   Contestants all;
   const auto stage = std::make_shared<Stage>(arena);
-  const auto restore = [&](const char* measure, const char* what, const fs::path& directory) {
+  const auto restore = [&](const char* measure, const char* what, const fs::path& directory,
+                           DirectIo direct_io = DirectIo::automatic) {
     all.push_back({.measure = measure,
                    .what = what,
                    .before =
-                       [stage, directory] {
+                       [stage, directory, measure] {
                          stage->open(directory);
-                         stage->from_disk();
+                         measure == cached ? stage->from_memory(directory) : stage->from_disk();
                        },
-                   .timed = [stage] { stage->restore(); },
+                   .timed = [stage, direct_io] { stage->restore(direct_io); },
                    .after = [stage] { stage->check(); },
-                   .against = same});
+                   .against = measure == cached ? cached : same});
   };
   restore(same, "Cairn", n);
+  restore(same, "Cairn, direct_io = off", n, DirectIo::off);
   restore(fewer, "Cairn", m);
+  restore(cached, "Cairn", n);
+  restore(cached, "Cairn, direct_io = on", n, DirectIo::on);
+  all.push_back(
+      {.measure = cached,
+       .what = "POSIX by hand",
+       .before = [stage, raw] { stage->from_memory(raw); },
+       .timed = [&arena, stage,
+                 raw] { arena.ranks.read_own(raw, stage->pages.bytes(), buffered_piece); },
+       .after = [stage] { stage->check_plain(); },
+       .yardstick = true});
   // As a job that starts does it: the directory is locked, recovered and looked through first.
   all.push_back({.measure = same,
                  .what = "Cairn, opening the directory as well",
@@ -92,7 +120,7 @@ Contestants restore_contests(Arena& arena) {
                  .timed =
                      [stage, n] {
                        stage->open(n);
-                       stage->restore();
+                       stage->restore(DirectIo::automatic);
                      },
                  .after = [stage] { stage->check(); }});
   const auto by_hand = [&](const char* what, bool yardstick, auto read) {

@@ -48,7 +48,7 @@ void Arena::fresh(const std::filesystem::path& directory) const {
 namespace {
 
 constexpr const char* usage =
-    "usage: mpirun -np N save_restore_bench DIRECTORY one|small|mix MIB [--mpi-io|--hdf5|--ways]\n"
+    "usage: mpirun -np N save_restore_bench DIRECTORY one|small|mix MIB [--mpi-io|--hdf5|--ways|--restore]\n"
     "Takes its turns from standard input: see scripts/bench.\n";
 
 Recipe recipe_of(const std::string& state, std::int64_t mib, int ranks) {
@@ -62,6 +62,7 @@ Recipe recipe_of(const std::string& state, std::int64_t mib, int ranks) {
 Contestants contestants(Arena& arena, const std::string& mode) {
   if (mode == "--mpi-io") return mpi_io_contests(arena);
   if (mode == "--ways") return ways_contests(arena);
+  if (mode == "--restore") return restore_contests(arena);
   if (mode == "--hdf5") {
 #ifndef CAIRN_BENCH_HDF5
     throw std::runtime_error("this program was built without HDF5");

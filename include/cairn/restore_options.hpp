@@ -6,6 +6,7 @@
 
 #include "cairn/box.hpp"
 #include "cairn/conversion.hpp"
+#include "cairn/direct_io.hpp"
 
 namespace cairn {
 
@@ -23,6 +24,9 @@ struct RestoreOptions {
   /// dtype is found while bytes move, also with ManagerOptions::verify_first.
   std::map<std::string, Conversion> convert_keys = {};
   Conversion convert = Conversion::refuse;
+  /// How data files on a disk are read; not compared between ranks. `automatic`: what is in the
+  /// page cache from there, else past it; `off` lets the system read ahead into the page cache.
+  DirectIo direct_io = DirectIo::automatic;
 };
 
 }  // namespace cairn

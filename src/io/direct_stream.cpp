@@ -1,11 +1,7 @@
 #include "io/direct_stream.hpp"
 
-#include <sys/mman.h>
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <cstring>
-#include <set>
 #include <system_error>
 
 #include "base/text.hpp"
@@ -13,126 +9,25 @@
 namespace cairn::io {
 namespace {
 
-// Four pieces of one huge page each: the disk has the next one at hand while the caller fills.
-constexpr std::size_t slot_bytes = std::size_t{2} << 20;
-constexpr int slots = 4;
 // Memory that stays is handed on in larger pieces.
 constexpr std::size_t largest_request = std::size_t{8} << 20;
 // Below this, pages are copied even if they could be written from where they are.
 constexpr std::size_t straight_from = std::size_t{64} << 10;
 
-bool on_page(std::int64_t offset) { return offset % static_cast<std::int64_t>(page) == 0; }
-bool on_page(const std::byte* bytes) { return reinterpret_cast<std::uintptr_t>(bytes) % page == 0; }
-
-// File systems that were found to refuse, by device.
-class Refusals {
- public:
-  bool has(dev_t device) {
-    const std::lock_guard guard(mutex_);
-    return devices_.contains(device);
-  }
-  void add(int descriptor) {
-    struct stat status;
-    if (::fstat(descriptor, &status) != 0) return;
-    const std::lock_guard guard(mutex_);
-    devices_.insert(status.st_dev);
-  }
-
- private:
-  std::mutex mutex_;
-  std::set<dev_t> devices_;
-};
-
-Refusals& refusals() {
-  static Refusals all;
-  return all;
-}
-
-// Buffers are kept: the first touch of memory costs more than a copy into it. Huge pages, because
-// the disk takes larger requests from them.
-class Rings {
- public:
-  std::byte* take() {
-    {
-      const std::lock_guard guard(mutex_);
-      if (in_use_ == most) return nullptr;
-      ++in_use_;
-      if (!free_.empty()) {
-        auto* ring = free_.back();
-        free_.pop_back();
-        return ring;
-      }
-    }
-    constexpr auto bytes = slots * slot_bytes;
-    void* all = ::mmap(nullptr, bytes + slot_bytes, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (all == MAP_FAILED) {
-      const std::lock_guard guard(mutex_);
-      --in_use_;
-      return nullptr;
-    }
-    auto* begin = static_cast<std::byte*>(all);
-    const auto before =
-        (slot_bytes - reinterpret_cast<std::uintptr_t>(begin) % slot_bytes) % slot_bytes;
-    if (before > 0) ::munmap(begin, before);
-    ::munmap(begin + before + bytes, slot_bytes - before);
-#ifdef MADV_HUGEPAGE
-    ::madvise(begin + before, bytes, MADV_HUGEPAGE);
-#endif
-    return begin + before;
-  }
-  void give(std::byte* ring) {
-    {
-      const std::lock_guard guard(mutex_);
-      --in_use_;
-      if (free_.size() < kept) return free_.push_back(ring);
-    }
-    ::munmap(ring, slots * slot_bytes);
-  }
-
- private:
-  static constexpr std::size_t kept = 2;
-  static constexpr int most = 4;  // more files at a time than these take the page cache
-  std::mutex mutex_;
-  int in_use_ = 0;
-  std::vector<std::byte*> free_;
-};
-
-Rings& rings() {
-  static Rings all;
-  return all;
-}
-
 }  // namespace
 
-std::unique_ptr<DirectStream> DirectStream::open([[maybe_unused]] int buffered,
-                                                 [[maybe_unused]] const Path& path) {
-#ifdef O_DIRECT
-  struct stat status, found;
-  if (::fstat(buffered, &status) != 0 || refusals().has(status.st_dev)) return nullptr;
-  Descriptor direct(
-      retried([&] { return ::open(path.c_str(), O_WRONLY | O_DIRECT | O_CLOEXEC | O_NOFOLLOW); }));
-  if (direct.get() < 0) {
-    if (errno == EINVAL || errno == EOPNOTSUPP) refusals().add(buffered);
-    return nullptr;
-  }
-  // The name may lead elsewhere by now.
-  if (::fstat(direct.get(), &found) != 0 || found.st_ino != status.st_ino ||
-      found.st_dev != status.st_dev) {
-    return nullptr;
-  }
-  auto* ring = rings().take();
+std::unique_ptr<DirectStream> DirectStream::open(int buffered, const Path& path) {
+  auto direct = open_direct(buffered, path, O_WRONLY | O_NOFOLLOW);
+  if (!direct) return nullptr;
+  auto* ring = take_ring();
   if (!ring) return nullptr;
-  std::unique_ptr<DirectStream> stream(new DirectStream(buffered, std::move(direct), path, ring));
+  std::unique_ptr<DirectStream> stream(new DirectStream(buffered, *std::move(direct), path, ring));
   try {
     stream->thread_ = std::thread([self = stream.get()] { self->work(); });
   } catch (const std::system_error&) {
     return nullptr;
   }
   return stream;
-#else
-  return nullptr;
-#endif
 }
 
 DirectStream::DirectStream(int buffered, Descriptor direct, const Path& path, std::byte* ring)
@@ -153,7 +48,7 @@ DirectStream::~DirectStream() {
     work_to_do_.notify_all();
     thread_.join();
   }
-  rings().give(ring_);
+  give_ring(ring_);
 }
 
 void DirectStream::write(std::int64_t offset, std::span<const std::byte> bytes, bool stay) {
@@ -298,7 +193,7 @@ void DirectStream::put(const Request& request) {
     const auto done =
         retried([&] { return ::pwrite(direct_.get(), rest.data(), count, off_t{offset}); });
     if (done < 0 && (errno == EINVAL || errno == EOPNOTSUPP)) {
-      refusals().add(buffered_);
+      refuse_direct(buffered_);
       direct_works_ = false;
     } else if (done <= 0) {
       throw system_error(done < 0 ? errno : EIO, cat("write ", count, " bytes at offset ", offset),

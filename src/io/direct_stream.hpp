@@ -13,12 +13,10 @@
 #include <vector>
 
 #include "io/descriptor.hpp"
+#include "io/direct.hpp"
 #include "io/file_system.hpp"
 
 namespace cairn::io {
-
-/// What direct I/O counts in: of memory, offset and length.
-inline constexpr std::size_t page = 4096;
 
 /// Of one file, for one thread. Pages that are written only in part, and those before and behind
 /// what is written in a row, go through the page cache: no byte is touched that was not given.

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cairn/direct_io.hpp"
+#include "io/reader.hpp"
 
 namespace cairn::io {
 
@@ -65,6 +66,10 @@ class FileSystem {
   virtual ~FileSystem() = default;
   virtual std::unique_ptr<File> create(const Path&) = 0;  ///< exclusive, read and write
   virtual std::unique_ptr<File> open_read(const Path&) = 0;
+  /// For what is read in this order. The default reads when asked; options say whether files on a
+  /// disk are read past the page cache.
+  virtual std::unique_ptr<Reader> read_ahead(std::vector<Path> files, std::vector<Extent>,
+                                             DirectIo);
   /// An existing file, read and write: several processes may write disjoint parts of one.
   virtual std::unique_ptr<File> open_write(const Path&) = 0;
   virtual void rename(const Path& from, const Path& to) = 0;  ///< replaces atomically

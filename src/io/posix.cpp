@@ -10,6 +10,7 @@
 #include "io/descriptor.hpp"
 #include "io/direct_stream.hpp"
 #include "io/file_system.hpp"
+#include "io/read_ahead.hpp"
 #include "io/system_error.hpp"
 
 namespace cairn::io {
@@ -57,6 +58,8 @@ class PosixFile : public File {
       bytes = bytes.subspan(static_cast<std::size_t>(done));
     }
   }
+
+  int descriptor() const { return descriptor_.get(); }
 
   std::int64_t size() const override {
     require_open("examine");
@@ -196,7 +199,21 @@ class PosixFileSystem : public FileSystem {
     return std::make_unique<PosixFile>(open_or_throw(path, O_RDWR, "open file"), path);
   }
 
-  std::unique_ptr<File> open_read(const Path& path) override {
+  std::unique_ptr<File> open_read(const Path& path) override { return open_posix(path); }
+
+  std::unique_ptr<Reader> read_ahead(std::vector<Path> files, std::vector<Extent> extents,
+                                     DirectIo mode) override {
+    const auto open = [](const Path& path) {
+      auto file = open_posix(path);
+      const auto descriptor = file->descriptor();
+      return ReadAhead::Opened{std::move(file), descriptor};
+    };
+    if (auto reader = ReadAhead::make(open, files, extents, mode)) return reader;
+    return plain_reader(*this, std::move(files), std::move(extents));
+  }
+
+ private:
+  static std::unique_ptr<PosixFile> open_posix(const Path& path) {
     // Not to hang on a pipe that stands in the place of a file; no effect on files.
     auto descriptor = open_or_throw(path, O_RDONLY | O_NONBLOCK, "open file");
     const auto status = status_of(descriptor, path);
@@ -207,6 +224,7 @@ class PosixFileSystem : public FileSystem {
     return std::make_unique<PosixFile>(std::move(descriptor), path);
   }
 
+ public:
   void rename(const Path& from, const Path& to) override {
     if (::rename(from.c_str(), to.c_str()) != 0) {
       throw system_error(errno, "rename to " + to.string(), from);

@@ -104,7 +104,7 @@ RestoreReport restore_state(const Job& job, const CheckpointContents& contents, 
   if (contents.meta) report.step = contents.meta->step;
   std::int64_t bytes = 0;
   if (job.options.verify_first) {
-    bytes += restore_tensors(job, contents, wanted.slices, {}, false);
+    bytes += restore_tensors(job, contents, wanted.slices, {}, false, options.direct_io);
   }
   std::map<int, std::string> strings;
   bytes += read_all_strings(job, contents, wanted.strings, mine, strings);
@@ -123,7 +123,7 @@ RestoreReport restore_state(const Job& job, const CheckpointContents& contents, 
       one.tensor.strings->set(WireReader(strings.at(one.stored)).get_all<std::string>());
     }
   });
-  bytes += restore_tensors(job, contents, wanted.slices, wanted.memories, true);
+  bytes += restore_tensors(job, contents, wanted.slices, wanted.memories, true, options.direct_io);
   job.group->all_reduce({&bytes, 1}, Group::Op::sum);
   report.bytes_read = bytes;
   if (extras.savers) restore_savers(job, contents, extras.touched);

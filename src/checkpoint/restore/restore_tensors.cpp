@@ -20,14 +20,12 @@ namespace cairn {
 namespace {
 
 struct Stored {
+  int number;  // of the tensor in contents.tensors
   const StoredTensor* tensor;
   const StoredSlice* slice;
 };
 
-// Small enough that the bytes are still in the cache when they are checked after the read.
-constexpr std::size_t checked_bytes = std::size_t{1} << 17;
-
-// Every stored slice that somebody wants a part of.
+// Every stored slice that somebody wants a part of, as they lie in the files: so they are read.
 void collect_sources(const CheckpointContents& contents, const std::vector<Want>& wants,
                      std::vector<plan::Source>& sources, std::vector<Stored>& stored) {
   std::map<int, std::vector<const Want*>> by_tensor;
@@ -41,9 +39,15 @@ void collect_sources(const CheckpointContents& contents, const std::vector<Want>
       bool hit = false;
       index.query(slice.box, [&](std::size_t) { return hit = true, false; });
       if (!hit) continue;
-      sources.push_back({t, slice.box, static_cast<std::int64_t>(dtype_size(tensor.dtype)), -1});
-      stored.push_back({&tensor, &slice});
+      stored.push_back({t, &tensor, &slice});
     }
+  }
+  std::stable_sort(stored.begin(), stored.end(), [](const Stored& a, const Stored& b) {
+    return std::tie(a.slice->file, a.slice->offset) < std::tie(b.slice->file, b.slice->offset);
+  });
+  for (const auto& [number, tensor, slice] : stored) {
+    sources.push_back(
+        {number, slice->box, static_cast<std::int64_t>(dtype_size(tensor->dtype)), -1});
   }
 }
 
@@ -57,8 +61,8 @@ struct Run {
 class Restore {
  public:
   Restore(const Job& job, const CheckpointContents& contents, const std::vector<Want>& wants,
-          const std::vector<const LocalSlice*>& memories, bool place)
-      : job_(job), contents_(contents), memories_(memories) {
+          const std::vector<const LocalSlice*>& memories, bool place, DirectIo direct_io)
+      : job_(job), contents_(contents), memories_(memories), direct_io_(direct_io) {
     collect_sources(contents, wants, sources_, stored_);
     if (place) {
       for (const auto& want : wants) {
@@ -66,24 +70,22 @@ class Restore {
       }
     }
     plan_ = plan::plan_exchange(sources_, targets_, job.group->size(), job.options.chunk_bytes,
-                                plan::Packing::one_chunk, job.served_by);
+                                plan::Packing::fill, job.served_by);
   }
 
   std::int64_t run() {
     together(*job_.group, [&] { allocate(); });
     for (const auto& round : plan_.rounds) {
-      chunk_ = nullptr;
+      chunk_at_.clear();
       for (const auto number : round.chunks) {
-        if (plan_.chunks[static_cast<std::size_t>(number)].rank == job_.rank()) {
-          acquire(number, round);
-        }
+        if (plan_.chunks[at(number)].rank == job_.rank()) acquire(number);
       }
       for (const auto& piece : round.local) {
         if (is_mine(piece)) place_error_.guard([&] { keep(piece); });
       }
       for (const auto& step : round.steps) exchange(step);
     }
-    file_.reset();
+    reader_.reset();
     agree(*job_.group, error_.first());
     check_runs();
     // Only now: a value that has no place in memory may be a damaged one.
@@ -92,27 +94,34 @@ class Restore {
   }
 
  private:
-  bool is_mine(const plan::Piece& piece) const {
-    return plan_.chunks[static_cast<std::size_t>(piece.chunk)].rank == job_.rank();
+  struct Held {
+    int chunk;
+    std::byte* place;  // of the application, or null: in the buffer, here
+    std::int64_t in_buffer;
+  };
+  static std::size_t at(int i) { return static_cast<std::size_t>(i); }
+  const plan::Chunk& chunk_of(const plan::Piece& piece) const {
+    return plan_.chunks[at(piece.chunk)];
   }
+  bool is_mine(const plan::Piece& piece) const { return chunk_of(piece).rank == job_.rank(); }
   const plan::Target& target_of(const plan::Piece& piece) const {
-    return targets_[static_cast<std::size_t>(piece.target)];
+    return targets_[at(piece.target)];
   }
   const LocalSlice& memory_of(const plan::Piece& piece) const {
-    return *memories_[static_cast<std::size_t>(target_of(piece).id)];
+    return *memories_[at(target_of(piece).id)];
+  }
+  std::int64_t element_bytes(const plan::Chunk& chunk) const {
+    return sources_[at(chunk.source)].element_bytes;
   }
 
   // Once rounds have begun, a rank that threw would leave the others waiting for its messages: all
   // memory is taken before, and errors are kept until everybody has moved everything.
   void allocate() {
     for (const auto* slice : memories_) places_.push_back(slice->memory->contiguous_writable());
-    std::int64_t chunk = 0, kept = 0, out = 0, in = 0;
+    std::int64_t staged = 0, kept = 0, out = 0, in = 0;
     const auto me = job_.rank();
     for (const auto& round : plan_.rounds) {
-      for (const auto number : round.chunks) {
-        const auto& one = plan_.chunks[static_cast<std::size_t>(number)];
-        if (one.rank == me) chunk = std::max(chunk, one.bytes);
-      }
+      staged = std::max(staged, place_chunks(round));
       for (const auto& piece : round.local) {
         if (is_mine(piece)) kept = std::max(kept, piece.bytes);
       }
@@ -129,9 +138,50 @@ class Restore {
     const auto take = [](std::int64_t bytes) {
       return std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(bytes));
     };
-    buffer_ = take(chunk);
+    buffer_ = take(staged);
     packed_ = take(std::max(kept, out));
     arrived_ = take(in);
+    begin_reading();
+  }
+
+  // Which chunks of a round are read straight into place, and where in the buffer others go;
+  // returns the bytes of those.
+  std::int64_t place_chunks(const plan::Round& round) {
+    std::int64_t staged = 0;
+    const auto first = held_.size();
+    for (const auto number : round.chunks) {
+      const auto& chunk = plan_.chunks[at(number)];
+      if (chunk.rank == job_.rank()) held_.push_back({number, nullptr, 0});
+    }
+    for (const auto& piece : round.local) {
+      if (!is_mine(piece) || piece.box != chunk_of(piece).box) continue;
+      const auto found = std::lower_bound(
+          held_.begin() + static_cast<std::ptrdiff_t>(first), held_.end(), piece.chunk,
+          [](const Held& held, int chunk) { return held.chunk < chunk; });
+      if (auto* place = place_of(piece, element_bytes(chunk_of(piece)))) found->place = place;
+    }
+    for (auto i = first; i < held_.size(); ++i) {
+      if (held_[i].place) continue;
+      held_[i].in_buffer = staged;
+      if (!targets_.empty()) staged += plan_.chunks[at(held_[i].chunk)].bytes;
+    }
+    return staged;
+  }
+
+  // The disk begins with the first chunks.
+  void begin_reading() {
+    std::map<int, int> numbers;
+    std::vector<io::Path> files;
+    std::vector<io::Extent> extents;
+    for (const auto& held : held_) {
+      const auto& chunk = plan_.chunks[at(held.chunk)];
+      const auto& slice = *stored_[at(chunk.source)].slice;
+      const auto [file, fresh] = numbers.try_emplace(slice.file, static_cast<int>(files.size()));
+      if (fresh) files.push_back(data_path(contents_, slice.file));
+      extents.push_back({file->second, slice.offset + chunk.offset, chunk.bytes, bytes_at(held),
+                         held.place != nullptr});
+    }
+    reader_ = job_.files->read_ahead(std::move(files), std::move(extents), direct_io_);
   }
 
   // Where a box lies in the application's memory, if it is one run of bytes there.
@@ -143,63 +193,54 @@ class Restore {
     return at ? base + *at * element_bytes : nullptr;
   }
 
-  // Reads a chunk, straight into place where that is possible, and checksums it. An error is
-  // remembered: other ranks wait for this one's messages, so it goes on with what is there.
-  void acquire(int number, const plan::Round& round) {
-    chunk_ = &plan_.chunks[static_cast<std::size_t>(number)];
-    const auto& from = stored_[static_cast<std::size_t>(chunk_->source)];
-    const auto size = static_cast<std::size_t>(chunk_->bytes);
-    bytes_ = {};
-    for (const auto& piece : round.local) {
-      if (piece.chunk != number || piece.box != chunk_->box) continue;
-      if (auto* place = place_of(piece, element_bytes())) bytes_ = {place, size};
-    }
-    if (bytes_.empty()) bytes_ = {buffer_.get(), size};
-    error_.guard([&] { read_chunk(from); });
+  // Null: the bytes are only checked.
+  std::byte* bytes_at(const Held& held) const {
+    if (held.place) return held.place;
+    return targets_.empty() ? nullptr : buffer_.get() + held.in_buffer;
   }
 
-  void read_chunk(const Stored& from) {
+  // Reads and checksums a chunk. An error is remembered: other ranks wait for this one's messages,
+  // so it goes on with what is there.
+  void acquire(int number) {
+    const auto& held = held_[next_held_++];
+    chunk_at_[number] = bytes_at(held);
+    error_.guard([&] { read_chunk(plan_.chunks[at(number)], bytes_at(held)); });
+  }
+
+  void read_chunk(const plan::Chunk& chunk, std::byte* bytes) {
+    const auto& from = stored_[at(chunk.source)];
     std::uint32_t crc = 0;
     try {
-      if (!file_ || file_number_ != from.slice->file) {
-        file_.reset();
-        file_ = job_.files->open_read(data_path(contents_, from.slice->file));
-        file_number_ = from.slice->file;
-      }
-      for (std::size_t at = 0; at < bytes_.size(); at += checked_bytes) {
-        const auto piece = bytes_.subspan(at, std::min(checked_bytes, bytes_.size() - at));
-        file_->read_at(from.slice->offset + chunk_->offset + static_cast<std::int64_t>(at), piece);
-        crc = crc32c(piece, crc);
-      }
+      crc = reader_->next();
     } catch (const Error& error) {
       throw Error(error).of_tensor(from.tensor->key).on_rank(job_.rank());
     }
-    bytes_read_ += chunk_->bytes;
-    add_run({chunk_->source, chunk_->offset, chunk_->bytes, crc});
-    if (contents_.big_endian) {
-      bundle::swap_bytes(bytes_, dtype_swap_unit(from.tensor->dtype));
+    bytes_read_ += chunk.bytes;
+    add_run({chunk.source, chunk.offset, chunk.bytes, crc});
+    if (contents_.big_endian && bytes) {
+      bundle::swap_bytes({bytes, static_cast<std::size_t>(chunk.bytes)},
+                         dtype_swap_unit(from.tensor->dtype));
     }
   }
 
-  std::int64_t element_bytes() const {
-    return sources_[static_cast<std::size_t>(chunk_->source)].element_bytes;
-  }
-
-  // The bytes of a piece of the chunk in hand: a view where they are one run, else packed.
+  // The bytes of a piece of a chunk in hand: a view where they are one run, else packed.
   std::span<const std::byte> bytes_of(const plan::Piece& piece, std::byte* packed) const {
-    const auto part = piece.box.relative_to(chunk_->box.start);
+    const auto& chunk = chunk_of(piece);
+    const auto* bytes = chunk_at_.at(piece.chunk);
+    const auto part = piece.box.relative_to(chunk.box.start);
     const auto size = static_cast<std::size_t>(piece.bytes);
-    if (const auto at = run_at(part, chunk_->box.extent)) {
-      return bytes_.subspan(static_cast<std::size_t>(*at * element_bytes()), size);
+    if (const auto run = run_at(part, chunk.box.extent)) {
+      return {bytes + *run * element_bytes(chunk), size};
     }
-    const auto dtype = stored_[static_cast<std::size_t>(chunk_->source)].tensor->dtype;
-    host_memory(dtype, bytes_.data(), nullptr, chunk_->box.extent, {})->read(part, packed);
+    const auto dtype = stored_[at(chunk.source)].tensor->dtype;
+    host_memory(dtype, bytes, nullptr, chunk.box.extent, {})->read(part, packed);
     return {packed, size};
   }
 
   void keep(const plan::Piece& piece) {
-    auto* place = place_of(piece, element_bytes());
-    if (place && place == bytes_.data()) return;  // it was read there
+    const auto& chunk = chunk_of(piece);
+    auto* place = place_of(piece, element_bytes(chunk));
+    if (place && place == chunk_at_.at(piece.chunk)) return;  // it was read there
     const auto bytes = bytes_of(piece, packed_.get());
     const auto& slice = memory_of(piece);
     slice.memory->write(piece.box.relative_to(slice.box.start), bytes.data());
@@ -217,16 +258,13 @@ class Restore {
         packing += piece.bytes;
       }
       if (target_of(piece).rank != job_.rank()) continue;
-      const auto source = plan_.chunks[static_cast<std::size_t>(piece.chunk)].source;
-      const auto item = sources_[static_cast<std::size_t>(source)].element_bytes;
-      auto* place = place_of(piece, item);
+      auto* place = place_of(piece, element_bytes(chunk_of(piece)));
       if (!place) {
         place = arriving;
         to_place.emplace_back(&piece, arriving);
         arriving += piece.bytes;
       }
-      receives.push_back({plan_.chunks[static_cast<std::size_t>(piece.chunk)].rank,
-                          {place, static_cast<std::size_t>(piece.bytes)}});
+      receives.push_back({chunk_of(piece).rank, {place, static_cast<std::size_t>(piece.bytes)}});
     }
     if (sends.empty() && receives.empty()) return;
     job_.group->exchange(sends, receives);
@@ -292,12 +330,13 @@ class Restore {
   std::vector<plan::Target> targets_;
   plan::ExchangePlan plan_;
 
-  std::vector<std::byte*> places_;      // of the memories that are one run of bytes; else null
-  const plan::Chunk* chunk_ = nullptr;  // in hand
-  std::span<std::byte> bytes_;          // its elements, in buffer_ or in the application's memory
+  std::vector<std::byte*> places_;  // of the memories that are one run of bytes; else null
+  std::vector<Held> held_;          // this rank's chunks, as they are acquired
+  std::size_t next_held_ = 0;
+  std::map<int, const std::byte*> chunk_at_;  // those in hand
   std::unique_ptr<std::byte[]> buffer_, packed_, arrived_;
-  std::unique_ptr<io::File> file_;
-  int file_number_ = -1;
+  const DirectIo direct_io_;
+  std::unique_ptr<io::Reader> reader_;  // writes to the buffer: goes before it
   std::vector<Run> runs_;
   std::int64_t bytes_read_ = 0;
   KeptError error_, place_error_;  // of reading, of writing to memory
@@ -307,8 +346,9 @@ class Restore {
 
 std::int64_t restore_tensors(const Job& job, const CheckpointContents& contents,
                              const std::vector<Want>& wants,
-                             const std::vector<const LocalSlice*>& memories, bool place) {
-  return Restore(job, contents, wants, memories, place).run();
+                             const std::vector<const LocalSlice*>& memories, bool place,
+                             DirectIo direct_io) {
+  return Restore(job, contents, wants, memories, place, direct_io).run();
 }
 
 }  // namespace cairn

@@ -19,6 +19,7 @@ struct Want {
 /// the wanted slices are read and checked, and no memory is touched. Returns the bytes that this
 /// rank read.
 std::int64_t restore_tensors(const Job&, const CheckpointContents&, const std::vector<Want>& wants,
-                             const std::vector<const LocalSlice*>& memories, bool place);
+                             const std::vector<const LocalSlice*>& memories, bool place,
+                             DirectIo);
 
 }  // namespace cairn

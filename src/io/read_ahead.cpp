@@ -1,0 +1,281 @@
+#include "io/read_ahead.hpp"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+#include <system_error>
+
+#include "base/checksum.hpp"
+#include "io/direct.hpp"
+
+namespace cairn::io {
+namespace {
+
+constexpr auto page_bytes = static_cast<std::int64_t>(page);
+constexpr auto block_bytes = static_cast<std::int64_t>(slot_bytes);
+// Straight into place: from here on, and at most so much in one block.
+constexpr std::int64_t straight_from = std::int64_t{256} << 10;
+constexpr std::int64_t straight_bytes = std::int64_t{8} << 20;
+// Bytes between two extents that nobody wants, and that are read rather than passed over.
+constexpr std::int64_t largest_gap = std::int64_t{64} << 10;
+// Blocks that may be on their way or fetched.
+constexpr std::size_t window = 8;
+// Below this, threads cost more than they give.
+constexpr std::int64_t least_bytes = std::int64_t{1} << 20;
+// One waits for the disk while the other hands it the next request.
+constexpr int readers = 2;
+// As copied to their place: the checksum's bytes are in the cache for the copy.
+constexpr std::int64_t checked_bytes = std::int64_t{1} << 17;
+
+constexpr std::int64_t down(std::int64_t offset) { return offset / page_bytes * page_bytes; }
+constexpr std::int64_t up(std::int64_t offset) { return down(offset + page_bytes - 1); }
+
+// Whether most of it is in the page cache. Whoever may not be told is told that all is.
+bool is_cached(int descriptor, std::int64_t begin, std::int64_t end) {
+  const auto first = down(begin);
+  const auto size = static_cast<std::size_t>(end - first);
+  void* mapped = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, descriptor, off_t{first});
+  if (mapped == MAP_FAILED) return false;
+  std::vector<unsigned char> pages((size + page - 1) / page);
+  const bool told = ::mincore(mapped, size, pages.data()) == 0;
+  ::munmap(mapped, size);
+  const auto count = std::count_if(pages.begin(), pages.end(), [](auto one) { return one & 1; });
+  return told && static_cast<std::size_t>(count) >= pages.size() - pages.size() / 4;
+}
+
+// Lets the system read it meanwhile. A hint: what comes of it does not matter.
+void begin_reading([[maybe_unused]] int descriptor, [[maybe_unused]] std::int64_t begin,
+                   [[maybe_unused]] std::int64_t end) {
+#ifdef POSIX_FADV_WILLNEED
+  ::posix_fadvise(descriptor, off_t{begin}, off_t{end - begin}, POSIX_FADV_WILLNEED);
+#endif
+}
+
+}  // namespace
+
+std::unique_ptr<Reader> ReadAhead::make(Open open, std::vector<Path> files,
+                                        std::vector<Extent> extents, DirectIo mode) {
+  std::int64_t bytes = 0;
+  for (const auto& extent : extents) bytes += extent.bytes;
+  if (bytes < (mode == DirectIo::on ? page_bytes : least_bytes)) return nullptr;
+  std::unique_ptr<ReadAhead> made(
+      new ReadAhead(std::move(open), std::move(files), std::move(extents), mode));
+  try {
+    for (int i = 0; i < readers; ++i) {
+      made->threads_.emplace_back([self = made.get()] { self->work(); });
+    }
+  } catch (const std::system_error&) {
+    if (made->threads_.empty()) return nullptr;
+  }
+  return made;
+}
+
+ReadAhead::ReadAhead(Open open, std::vector<Path> files, std::vector<Extent> extents, DirectIo mode)
+    : open_(std::move(open)),
+      paths_(std::move(files)),
+      extents_(std::move(extents)),
+      mode_(mode),
+      sources_(paths_.size()),
+      ring_(mode == DirectIo::off ? nullptr : take_ring()) {
+  for (int slot = slots; slot-- > 0;) free_.push_back(slot);
+  cut();
+}
+
+ReadAhead::~ReadAhead() {
+  {
+    const std::lock_guard guard(mutex_);
+    stop_ = true;
+  }
+  may_fetch_.notify_all();
+  for (auto& thread : threads_) thread.join();
+  if (ring_) give_ring(ring_);
+}
+
+bool ReadAhead::joins(const Extent& extent, std::int64_t begin) const {
+  if (blocks_.empty()) return false;
+  const auto& last = blocks_.back();
+  return !last.place && last.file == static_cast<std::size_t>(extent.file) && begin >= last.end &&
+         begin - last.end <= largest_gap && begin < down(last.begin) + block_bytes;
+}
+
+void ReadAhead::add(const Extent& extent, std::int64_t begin, std::int64_t end, std::byte* place) {
+  const auto file = static_cast<std::size_t>(extent.file);
+  blocks_.push_back({file, begin, end, place});
+  ++sources_[file].blocks_left;
+}
+
+void ReadAhead::cut() {
+  for (const auto& extent : extents_) {
+    auto at = extent.offset;
+    const auto end = at + extent.bytes;
+    // Where pages of the file would be pages of the memory. Only on demand: into small
+    // pages direct reads were measured to be half as fast as into huge ones.
+    auto straight = end, straight_end = end;
+    if (mode_ == DirectIo::on && extent.early && extent.to && on_page(extent.to + (up(at) - at)) &&
+        down(end) - up(at) >= straight_from) {
+      straight = up(at), straight_end = down(end);
+    }
+    const auto into_slots = [&](std::int64_t until) {
+      while (at < until) {
+        if (!joins(extent, at)) add(extent, at, at, nullptr);
+        auto& block = blocks_.back();
+        block.end = at = std::min(until, down(block.begin) + block_bytes);
+      }
+    };
+    const auto before = blocks_.size();
+    const bool joined = at < straight && joins(extent, at);
+    first_block_.push_back(joined ? before - 1 : before);
+    into_slots(straight);
+    while (at < straight_end) {
+      const auto block_end = std::min(straight_end, at + straight_bytes);
+      add(extent, at, block_end, extent.to + (at - extent.offset));
+      at = block_end;
+    }
+    into_slots(end);
+  }
+}
+
+// The threads.
+
+bool ReadAhead::may_begin() const {
+  if (fetching_ >= blocks_.size() || fetching_ >= current_ + window) return false;
+  return blocks_[fetching_].place || !ring_ || !free_.empty();
+}
+
+void ReadAhead::work() {
+  std::unique_lock guard(mutex_);
+  for (;;) {
+    may_fetch_.wait(guard, [&] { return stop_ || fetching_ == blocks_.size() || may_begin(); });
+    if (stop_ || fetching_ == blocks_.size()) return;
+    auto& block = blocks_[fetching_++];
+    std::byte* slot = nullptr;
+    if (!block.place && ring_) {
+      block.slot = free_.back();
+      free_.pop_back();
+      slot = ring_ + static_cast<std::size_t>(block.slot) * slot_bytes;
+    }
+    guard.unlock();
+    const bool fetched = fetch(block, slot);
+    guard.lock();
+    block.done = true;
+    block.fetched = fetched;
+    if (!fetched && block.slot >= 0) {
+      free_.push_back(std::exchange(block.slot, -1));
+      may_fetch_.notify_one();
+    }
+    fetched_.notify_one();
+  }
+}
+
+ReadAhead::Source& ReadAhead::open(std::size_t file) {
+  auto& source = sources_[file];
+  const std::lock_guard guard(source.mutex);
+  if (source.error) std::rethrow_exception(source.error);
+  if (!source.opened) {
+    try {
+      source.opened = open_(paths_[file]);
+    } catch (...) {
+      source.error = std::current_exception();
+      throw;
+    }
+    if (mode_ != DirectIo::off) {
+      auto direct = open_direct(source.opened->descriptor, paths_[file], O_RDONLY | O_NONBLOCK);
+      if (direct) source.direct.emplace(*std::move(direct));
+    }
+  }
+  return source;
+}
+
+// False: the caller reads it when its turn comes, and hears of what is wrong.
+bool ReadAhead::fetch(const Block& block, std::byte* slot) {
+  try {
+    auto& source = open(block.file);
+    const auto descriptor = source.opened->descriptor;
+    const bool cached = mode_ != DirectIo::on && is_cached(descriptor, block.begin, block.end);
+    if (!cached && fetch_direct(source, block, slot)) return true;
+    begin_reading(descriptor, block.begin, block.end);
+  } catch (...) {  // the caller will meet it as well
+  }
+  return false;
+}
+
+bool ReadAhead::fetch_direct(Source& source, const Block& block, std::byte* slot) {
+  auto* to = block.place ? block.place : slot;
+  if (!source.direct || !to) return false;
+  // The pages around it; a file may end within the last one.
+  const auto begin = down(block.begin), end = up(block.end);
+  for (auto at = begin; at < block.end;) {
+    const auto done = retried([&] {
+      return ::pread(source.direct->get(), to + (at - begin), static_cast<std::size_t>(end - at),
+                     off_t{at});
+    });
+    if (done < 0 && (errno == EINVAL || errno == EOPNOTSUPP)) {
+      refuse_direct(source.opened->descriptor);
+    }
+    if (done <= 0) return false;
+    at += done;
+    if (at < block.end && !on_page(at)) return false;
+  }
+  return true;
+}
+
+// The caller.
+
+std::uint32_t ReadAhead::next() {
+  const auto number = turn_++;
+  const auto& extent = extents_[number];
+  finish_blocks(first_block_[number]);
+  std::uint32_t crc = 0;
+  const auto end = extent.offset + extent.bytes;
+  for (auto at = extent.offset; at < end;) {
+    const auto& block = wait_for_block();
+    const auto part_end = std::min(end, block.end);
+    auto* to = extent.to ? extent.to + (at - extent.offset) : nullptr;
+    crc = take(block, at, part_end, to, crc);
+    at = part_end;
+    if (at == block.end) finish_blocks(current_ + 1);
+  }
+  return crc;
+}
+
+const ReadAhead::Block& ReadAhead::wait_for_block() {
+  std::unique_lock guard(mutex_);
+  auto& block = blocks_[current_];
+  fetched_.wait(guard, [&] { return block.done; });
+  return block;
+}
+
+// Nothing before this one is asked for again.
+void ReadAhead::finish_blocks(std::size_t end) {
+  if (current_ >= end) return;
+  std::unique_lock guard(mutex_);
+  for (; current_ < end; ++current_) {
+    auto& block = blocks_[current_];
+    fetched_.wait(guard, [&] { return block.done; });
+    if (block.slot >= 0) free_.push_back(std::exchange(block.slot, -1));
+    auto& source = sources_[block.file];
+    if (--source.blocks_left == 0) {
+      source.opened.reset();
+      source.direct.reset();
+    }
+  }
+  guard.unlock();
+  may_fetch_.notify_all();
+}
+
+std::uint32_t ReadAhead::take(const Block& block, std::int64_t begin, std::int64_t end,
+                              std::byte* to, std::uint32_t crc) {
+  if (!block.fetched) return read_(*open(block.file).opened->file, begin, end - begin, to, crc);
+  const auto* from = block.place ? block.place + (begin - block.begin)
+                                 : ring_ + static_cast<std::size_t>(block.slot) * slot_bytes +
+                                       (begin - down(block.begin));
+  for (std::int64_t at = 0; at < end - begin; at += checked_bytes) {
+    const auto size = static_cast<std::size_t>(std::min(checked_bytes, end - begin - at));
+    crc = crc32c(std::span(from + at, size), crc);
+    if (to && !block.place) std::memcpy(to + at, from + at, size);
+  }
+  return crc;
+}
+
+}  // namespace cairn::io

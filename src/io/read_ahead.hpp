@@ -1,0 +1,93 @@
+#pragma once
+/// The reader of POSIX files: threads fetch what comes next, past the page cache.
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "io/descriptor.hpp"
+#include "io/file_system.hpp"
+#include "io/reader.hpp"
+
+namespace cairn::io {
+
+/// Extents become blocks: bytes that one call to the system can fetch, into a slot of a ring or,
+/// where pages of the file are pages of the memory, straight into place. What is in the page cache,
+/// what the file system does not give, and what fails or ends early is left to a plain read when
+/// its turn comes: that decides what is told.
+class ReadAhead : public Reader {
+ public:
+  struct Opened {
+    std::unique_ptr<File> file;
+    int descriptor;
+  };
+  using Open = std::function<Opened(const Path&)>;  // any thread
+
+  /// Null where a plain reader does as well, or threads cannot be had.
+  static std::unique_ptr<Reader> make(Open, std::vector<Path> files, std::vector<Extent>, DirectIo);
+  ~ReadAhead() override;
+
+  std::uint32_t next() override;
+
+ private:
+  /// Open from the first block of a file that is fetched to the last that is done with.
+  struct Source {
+    std::mutex mutex;
+    std::size_t blocks_left = 0;
+    std::optional<Opened> opened;
+    std::optional<Descriptor> direct;
+    std::exception_ptr error;
+  };
+  struct Block {
+    std::size_t file;
+    std::int64_t begin, end;
+    std::byte* place;  ///< null: it takes a slot
+    int slot = -1;
+    bool done = false;  ///< fetched, or left to a plain read
+    bool fetched = false;
+  };
+
+  ReadAhead(Open, std::vector<Path>, std::vector<Extent>, DirectIo);
+  void cut();
+  void add(const Extent&, std::int64_t begin, std::int64_t end, std::byte* place);
+  bool joins(const Extent&, std::int64_t begin) const;
+
+  // Of the threads.
+  void work();
+  bool may_begin() const;
+  bool fetch(const Block&, std::byte* slot);
+  bool fetch_direct(Source&, const Block&, std::byte* slot);
+  Source& open(std::size_t file);
+
+  // Of the caller.
+  const Block& wait_for_block();
+  void finish_blocks(std::size_t end);
+  std::uint32_t take(const Block&, std::int64_t begin, std::int64_t end, std::byte* to,
+                     std::uint32_t crc);
+
+  const Open open_;
+  const std::vector<Path> paths_;
+  const std::vector<Extent> extents_;
+  const DirectIo mode_;
+  std::vector<std::size_t> first_block_;  // of each extent
+  std::vector<Source> sources_;
+  std::byte* ring_;
+  CheckedRead read_;
+  std::size_t turn_ = 0;  // the next extent
+
+  std::mutex mutex_;
+  std::condition_variable may_fetch_, fetched_;
+  std::vector<Block> blocks_;
+  std::size_t fetching_ = 0;  // the next block to be fetched
+  std::size_t current_ = 0;   // the block that the caller is at
+  std::vector<int> free_;
+  bool stop_ = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace cairn::io

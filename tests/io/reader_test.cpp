@@ -1,0 +1,433 @@
+// Reading ahead: whatever the extents, their order and alignment, each has the bytes of the file
+// and their checksum, or the error that a plain read of it has; and nothing else is written.
+#include "io/reader.hpp"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <random>
+#include <thread>
+
+#include "base/checksum.hpp"
+#include "base/text.hpp"
+#include "io/direct.hpp"
+#include "io/expect_error.hpp"
+#include "io/file_system.hpp"
+#include "io/memory.hpp"
+#include "io/temporary_directory.hpp"
+#include "support/read_faults.hpp"
+
+namespace cairn::io {
+namespace {
+
+constexpr std::int64_t kib = 1024, mib = kib * kib;
+constexpr auto canary = std::byte{0x5a};
+
+std::string random_bytes(std::size_t size, unsigned seed) {
+  std::mt19937_64 random(seed);
+  std::string bytes(size, '\0');
+  for (auto& one : bytes) one = static_cast<char>(random());
+  return bytes;
+}
+
+void forget_pages(const Path& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  ::fsync(descriptor);
+  ::posix_fadvise(descriptor, 0, 0, POSIX_FADV_DONTNEED);
+  ::close(descriptor);
+}
+
+/// Memory for an extent at a chosen place in a page, with something around it.
+class Room {
+ public:
+  Room(std::int64_t bytes, std::int64_t in_page)
+      : bytes_(bytes), memory_(static_cast<std::size_t>(bytes) + 3 * page, canary) {
+    const auto begin = reinterpret_cast<std::uintptr_t>(memory_.data());
+    before_ = (page - begin % page) % page + static_cast<std::size_t>(in_page);
+  }
+  std::byte* begin() { return memory_.data() + before_; }
+  std::string_view bytes() const {
+    return {reinterpret_cast<const char*>(memory_.data()) + before_,
+            static_cast<std::size_t>(bytes_)};
+  }
+  bool whole() const {  // nothing was written around it
+    const auto end = before_ + static_cast<std::size_t>(bytes_);
+    const auto clean = [](auto first, auto last) {
+      return std::all_of(first, last, [](std::byte one) { return one == canary; });
+    };
+    return clean(memory_.begin(), memory_.begin() + static_cast<std::ptrdiff_t>(before_)) &&
+           clean(memory_.begin() + static_cast<std::ptrdiff_t>(end), memory_.end());
+  }
+
+ private:
+  std::int64_t bytes_;
+  std::size_t before_;
+  std::vector<std::byte> memory_;
+};
+
+struct Files {
+  explicit Files(const Path& place) : directory(place) {}
+  void add(std::size_t size) {
+    const auto number = static_cast<unsigned>(paths.size());
+    paths.push_back(directory.path() / cat("file", number));
+    contents.push_back(random_bytes(size, 100 + number));
+    write_file(*posix_file_system(), paths.back(), contents.back());
+    forget_pages(paths.back());
+  }
+  std::string_view at(const Extent& extent) const {
+    return std::string_view(contents[static_cast<std::size_t>(extent.file)])
+        .substr(static_cast<std::size_t>(extent.offset), static_cast<std::size_t>(extent.bytes));
+  }
+  std::unique_ptr<Reader> read(std::vector<Extent> extents, DirectIo mode) const {
+    return posix_file_system()->read_ahead(paths, std::move(extents), mode);
+  }
+  // One extent after the other, of these lengths, from the first byte of file 0 on.
+  std::vector<Extent> in_a_row(const std::vector<std::int64_t>& lengths,
+                               std::vector<Room>& rooms) const {
+    std::vector<Extent> extents;
+    std::int64_t at = 0;
+    rooms.reserve(lengths.size());
+    for (const auto length : lengths) {
+      rooms.emplace_back(length, 16);
+      extents.push_back({0, at, length, rooms.back().begin(), true});
+      at += length;
+    }
+    return extents;
+  }
+
+  test::TemporaryDirectory directory;
+  std::vector<Path> paths;
+  std::vector<std::string> contents;
+};
+
+class ReadAhead : public testing::TestWithParam<DirectIo> {
+ protected:
+  ~ReadAhead() override { test::set_read_fault({}); }
+  void expect_next(Reader& reader, const Files& files, const Extent& extent, const Room& room) {
+    const auto right = files.at(extent);
+    EXPECT_EQ(reader.next(), crc32c(right));
+    EXPECT_TRUE(room.bytes() == right) << "offset " << extent.offset << ", " << extent.bytes;
+    EXPECT_TRUE(room.whole());
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Modes, ReadAhead,
+                         testing::Values(DirectIo::automatic, DirectIo::on, DirectIo::off),
+                         [](const auto& info) {
+                           return info.param == DirectIo::on    ? "on"
+                                  : info.param == DirectIo::off ? "off"
+                                                                : "automatic";
+                         });
+
+std::vector<Path> reading_places() {
+  std::vector<Path> all{std::filesystem::current_path()};
+  if (std::filesystem::is_directory("/dev/shm")) all.emplace_back("/dev/shm");
+  return all;
+}
+
+TEST_P(ReadAhead, AnyExtents) {
+  for (const auto& place : reading_places()) {
+    Files files(place);
+    for (const auto size : {9 * mib + 777, std::int64_t{5000}, 3 * mib, std::int64_t{4096}}) {
+      files.add(static_cast<std::size_t>(size));
+    }
+    for (unsigned seed = 1; seed <= 30; ++seed) {
+      SCOPED_TRACE(cat(place.string(), ", seed ", seed));
+      std::mt19937 random(seed);
+      const auto below = [&](std::int64_t n) {
+        return std::uniform_int_distribution<std::int64_t>(0, n - 1)(random);
+      };
+      for (const auto& path : files.paths) {
+        if (below(2) == 0) forget_pages(path);
+      }
+      // Mostly in a row, with gaps; sometimes elsewhere in a file, or in another one.
+      std::vector<Extent> extents;
+      std::vector<Room> rooms;
+      rooms.reserve(60);
+      int file = 0;
+      std::int64_t at = 0;
+      for (int i = 0; i < 60; ++i) {
+        const auto size =
+            static_cast<std::int64_t>(files.contents[static_cast<std::size_t>(file)].size());
+        switch (below(8)) {
+          case 0:
+            file = static_cast<int>(below(4));
+            at = 0;
+            break;
+          case 1:
+            at = below(size);
+            break;
+          case 2:
+            at += below(100 * kib);
+            break;
+          default:
+            break;
+        }
+        const auto end =
+            static_cast<std::int64_t>(files.contents[static_cast<std::size_t>(file)].size());
+        if (at >= end) at = 0;
+        const std::int64_t largest[] = {10, 4096, 200 * kib, 5 * mib};
+        const auto length = std::min(end - at, 1 + below(largest[below(4)]));
+        // Half of them as pages of the file lie, so that they can be read into place.
+        rooms.emplace_back(length,
+                           below(2) == 0 ? at % static_cast<std::int64_t>(page) : below(4096));
+        const bool looked_at = below(8) == 0;
+        extents.push_back({file, at, length, looked_at ? nullptr : rooms.back().begin(),
+                           !looked_at && below(4) != 0});
+        at += length;
+      }
+      const auto reader = files.read(extents, GetParam());
+      const auto last = below(4) == 0 ? below(60) : 60;  // some are left in the middle
+      for (std::int64_t i = 0; i < last; ++i) {
+        const auto n = static_cast<std::size_t>(i);
+        const auto right = files.at(extents[n]);
+        EXPECT_EQ(reader->next(), crc32c(right)) << "extent " << i;
+        if (extents[n].to) {
+          EXPECT_TRUE(rooms[n].bytes() == right) << "extent " << i;
+        }
+        EXPECT_TRUE(rooms[n].whole()) << "extent " << i;
+      }
+    }
+  }
+}
+
+TEST_P(ReadAhead, MemoryThatIsUsedTwiceIsWrittenInItsTurnOnly) {
+  Files files(std::filesystem::current_path());
+  files.add(static_cast<std::size_t>(6 * mib));
+  Room room(mib, 0);
+  std::vector<Extent> extents;
+  for (int i = 0; i < 6; ++i) extents.push_back({0, i * mib, mib, room.begin(), false});
+  const auto reader = files.read(extents, GetParam());
+  for (const auto& extent : extents) expect_next(*reader, files, extent, room);
+}
+
+TEST_P(ReadAhead, AFileThatEndsEarlyFailsWhatLiesBehindItsEnd) {
+  for (const auto end :
+       {std::int64_t{0}, std::int64_t{1}, mib + 4096, 2 * mib, 2 * mib + 5, 5 * mib - 1}) {
+    SCOPED_TRACE(cat("end ", end));
+    Files files(std::filesystem::current_path());
+    files.add(static_cast<std::size_t>(5 * mib));
+    files.add(static_cast<std::size_t>(mib));
+    std::vector<Room> rooms;
+    auto extents =
+        files.in_a_row({mib, 4096, 3 * mib - 4096 - 5, 5, 600'000, mib - 600'000}, rooms);
+    Room other(mib, 16);
+    extents.push_back({1, 0, mib, other.begin(), true});
+    ASSERT_EQ(::truncate(files.paths[0].c_str(), end), 0);
+    const auto reader = files.read(extents, GetParam());
+    for (std::size_t i = 0; i < rooms.size(); ++i) {
+      if (extents[i].offset + extents[i].bytes <= end) {
+        expect_next(*reader, files, extents[i], rooms[i]);
+      } else {
+        EXPECT_CAIRN_ERROR(reader->next(), Code::data_loss, files.paths[0].string());
+      }
+    }
+    expect_next(*reader, files, extents.back(), other);
+  }
+}
+
+TEST_P(ReadAhead, AFileThatIsNotThereFailsItsExtentsOnly) {
+  Files files(std::filesystem::current_path());
+  for (int i = 0; i < 3; ++i) files.add(static_cast<std::size_t>(3 * mib));
+  std::filesystem::remove(files.paths[1]);
+  std::vector<Room> rooms;
+  std::vector<Extent> extents;
+  rooms.reserve(6);
+  for (int i = 0; i < 6; ++i) {
+    rooms.emplace_back(mib + 3, 0);
+    extents.push_back({i / 2, (i % 2) * mib, mib + 3, rooms.back().begin(), true});
+  }
+  const auto reader = files.read(extents, GetParam());
+  for (std::size_t i = 0; i < 6; ++i) {
+    if (extents[i].file == 1) {
+      EXPECT_CAIRN_ERROR(reader->next(), Code::not_found, files.paths[1].string());
+    } else {
+      expect_next(*reader, files, extents[i], rooms[i]);
+    }
+  }
+}
+
+TEST_P(ReadAhead, CallsThatReturnLessAreGoneOnWith) {
+  Files files(std::filesystem::current_path());
+  files.add(static_cast<std::size_t>(5 * mib + 99));
+  for (const std::int64_t most : {4096, 5000, 1'000'000, 512}) {
+    SCOPED_TRACE(most);
+    std::vector<Room> rooms;
+    const auto extents = files.in_a_row({mib, 3 * mib, 17, mib + 82}, rooms);
+    forget_pages(files.paths[0]);
+    test::set_read_fault([&](const test::ReadCall& call) {
+      return call.path == files.paths[0] ? most : static_cast<std::int64_t>(call.bytes);
+    });
+    const auto reader = files.read(extents, GetParam());
+    for (std::size_t i = 0; i < extents.size(); ++i)
+      expect_next(*reader, files, extents[i], rooms[i]);
+    test::set_read_fault({});
+  }
+}
+
+// In a child: what is refused is remembered.
+template <class F>
+void in_a_child(F&& test) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    test();
+    ::_exit(testing::Test::HasFailure() ? 1 : 0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+TEST_P(ReadAhead, AFileSystemThatRefusesIsReadPlainly) {
+  Files files(std::filesystem::current_path());
+  files.add(static_cast<std::size_t>(5 * mib));
+  const int direct = ::open(files.paths[0].c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC);
+  if (direct < 0) GTEST_SKIP() << "this file system does so";
+  ::close(direct);
+  in_a_child([&] {
+    std::atomic<int> refused = 0;
+    test::set_read_fault([&](const test::ReadCall& call) {
+      if (!call.direct) return static_cast<std::int64_t>(call.bytes);
+      ++refused;
+      return std::int64_t{-EINVAL};
+    });
+    for (int turn = 0; turn < 2; ++turn) {
+      std::vector<Room> rooms;
+      const auto extents = files.in_a_row({mib, 4 * mib}, rooms);
+      forget_pages(files.paths[0]);
+      const int before = refused;
+      const auto reader = files.read(extents, GetParam());
+      for (std::size_t i = 0; i < 2; ++i) expect_next(*reader, files, extents[i], rooms[i]);
+      // Asked once, and never again.
+      EXPECT_EQ(refused > before, turn == 0 && GetParam() != DirectIo::off) << "turn " << turn;
+    }
+  });
+}
+
+TEST_P(ReadAhead, WhatCannotBeReadIsToldInItsTurn) {
+  Files files(std::filesystem::current_path());
+  files.add(static_cast<std::size_t>(8 * mib));
+  const std::vector<std::int64_t> lengths{mib, 512 * kib, 512 * kib, 3 * mib, 7, 3 * mib - 7};
+  std::int64_t bad = 0;
+  for (std::size_t broken = 0; broken < lengths.size(); ++broken, bad += lengths[broken - 1]) {
+    SCOPED_TRACE(broken);
+    std::vector<Room> rooms;
+    const auto extents = files.in_a_row(lengths, rooms);
+    forget_pages(files.paths[0]);
+    const auto place = bad + lengths[broken] / 2;
+    test::set_read_fault([&](const test::ReadCall& call) {
+      const bool hit = call.path == files.paths[0] && call.offset <= place &&
+                       place < call.offset + static_cast<std::int64_t>(call.bytes);
+      return hit ? std::int64_t{-EIO} : static_cast<std::int64_t>(call.bytes);
+    });
+    const auto reader = files.read(extents, GetParam());
+    for (std::size_t i = 0; i < lengths.size(); ++i) {
+      if (i == broken) {
+        EXPECT_CAIRN_ERROR(reader->next(), Code::io, files.paths[0].string());
+      } else {
+        expect_next(*reader, files, extents[i], rooms[i]);
+      }
+    }
+    test::set_read_fault({});
+  }
+}
+
+TEST_P(ReadAhead, MoreAtATimeThanThereAreBuffers) {
+  Files files(std::filesystem::current_path());
+  files.add(static_cast<std::size_t>(6 * mib));
+  forget_pages(files.paths[0]);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 7; ++i) {
+    threads.emplace_back([&] {
+      std::vector<Room> rooms;
+      const auto extents = files.in_a_row({3 * mib, 3 * mib}, rooms);
+      const auto reader = files.read(extents, GetParam());
+      for (std::size_t k = 0; k < 2; ++k) expect_next(*reader, files, extents[k], rooms[k]);
+    });
+  }
+  for (auto& thread : threads) thread.join();
+}
+
+TEST(Reader, PastThePageCacheMeansPastIt) {
+  Files files(std::filesystem::current_path());
+  files.add(static_cast<std::size_t>(6 * mib));
+  std::atomic<int> direct = 0, buffered = 0;
+  const auto count = [&](DirectIo mode) {
+    direct = buffered = 0;
+    test::set_read_fault([&](const test::ReadCall& call) {
+      if (call.path == files.paths[0]) ++(call.direct ? direct : buffered);
+      return static_cast<std::int64_t>(call.bytes);
+    });
+    std::vector<Room> rooms;
+    const auto extents = files.in_a_row({6 * mib}, rooms);
+    EXPECT_EQ(files.read(extents, mode)->next(), crc32c(files.contents[0]));
+    test::set_read_fault({});
+  };
+  forget_pages(files.paths[0]);
+  count(DirectIo::on);
+  if (direct == 0) GTEST_SKIP() << "this file system takes no direct reads";
+  EXPECT_EQ(buffered, 0);
+  count(DirectIo::automatic);  // the last one left nothing in the page cache
+  EXPECT_GT(direct, 0);
+  EXPECT_EQ(buffered, 0);
+  count(DirectIo::off);
+  EXPECT_EQ(direct, 0);
+  EXPECT_GT(buffered, 0);
+  count(DirectIo::automatic);  // but that one did
+  EXPECT_EQ(direct, 0);
+  EXPECT_GT(buffered, 0);
+}
+
+TEST(Reader, SmallExtentsAreReadTogether) {
+  Files files(std::filesystem::current_path());
+  files.add(static_cast<std::size_t>(4 * mib));
+  std::atomic<int> calls = 0;
+  test::set_read_fault([&](const test::ReadCall& call) {
+    if (call.path == files.paths[0]) ++calls;
+    return static_cast<std::int64_t>(call.bytes);
+  });
+  std::vector<Room> rooms;
+  const auto extents = files.in_a_row(std::vector<std::int64_t>(1024, 4 * kib), rooms);
+  const auto reader = files.read(extents, DirectIo::on);
+  for (std::size_t i = 0; i < extents.size(); ++i) {
+    EXPECT_EQ(reader->next(), crc32c(files.at(extents[i])));
+  }
+  test::set_read_fault({});
+  if (calls == 1024) GTEST_SKIP() << "this file system takes no direct reads";
+  EXPECT_EQ(calls, 2);
+}
+
+TEST(Reader, OneOfADiskInMemoryReadsWhenAsked) {
+  MemoryFileSystem disk;
+  const auto bytes = random_bytes(static_cast<std::size_t>(3 * mib), 7);
+  write_file(disk, "/a", bytes);
+  Room room(3 * mib - 1, 0);
+  const auto reader = disk.read_ahead({"/b", "/a"},
+                                      {{0, 0, 1, nullptr, false},
+                                       {1, 1, 3 * mib - 1, room.begin(), true},
+                                       {1, 3 * mib, 1, nullptr, false}},
+                                      DirectIo::on);
+  EXPECT_CAIRN_ERROR(reader->next(), Code::not_found, "/b");
+  EXPECT_EQ(reader->next(), crc32c(std::string_view(bytes).substr(1)));
+  EXPECT_TRUE(room.bytes() == std::string_view(bytes).substr(1));
+  EXPECT_CAIRN_ERROR(reader->next(), Code::data_loss, "/a");
+}
+
+TEST(Rings, AProcessHasFourAtMost) {
+  std::vector<std::byte*> rings;
+  while (auto* ring = take_ring()) {
+    rings.push_back(ring);
+    ASSERT_LE(rings.size(), 4u);
+  }
+  EXPECT_EQ(rings.size(), 4u);
+  for (auto* ring : rings) give_ring(ring);
+  auto* again = take_ring();
+  EXPECT_TRUE(std::count(rings.begin(), rings.end(), again) == 1) << "kept, as they are touched";
+  give_ring(again);
+}
+
+}  // namespace
+}  // namespace cairn::io
