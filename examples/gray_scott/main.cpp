@@ -49,8 +49,9 @@ struct GrayScott {
 
 struct Options {
   int size = 512, steps = 2000, every = 0, max_to_keep = 5;
+  double seconds = 0, mtbf = 0, margin = 30;
   std::string checkpoint_dir, format = "bundle", restart = "auto", initial, image;
-  bool async = false, digest = false, progress = isatty(STDERR_FILENO);
+  bool async = false, stop = false, digest = false, progress = isatty(STDERR_FILENO);
 
   explicit Options(CLI::App& app) {
     const CLI::Range count(0, 1 << 30);
@@ -59,9 +60,21 @@ struct Options {
     app.add_option("--steps", steps, "last time step")->check(count);
     auto* dir = app.add_option("--checkpoint-dir", checkpoint_dir, "home of the checkpoints");
     app.add_option("--checkpoint-every", every, "steps; 0: never")->check(count)->needs(dir);
+    app.add_option("--checkpoint-seconds", seconds, "time between saves; 0: no matter")->needs(dir);
+    app.add_option("--mtbf", mtbf,
+                   "seconds between failures of the job; saves come as often as is best; "
+                   "0: no matter")
+        ->needs(dir);
+    auto* in_order =
+        app.add_flag("--stop", stop,
+                     "on SIGTERM, SIGUSR1, SIGUSR2, shortly before the time "
+                     "limit, or when there is a file STOP: save, exit with 75 (76 for STOP)");
+    in_order->needs(dir);
+    app.add_option("--margin", margin, "seconds, of the time limit")->needs(in_order);
     app.add_flag("--async", async, "save while the computation goes on")->needs(dir);
     app.add_option("--max-to-keep", max_to_keep, "newest ones that stay; 0: all")->check(count);
-    app.add_option("--format", format, "of the checkpoints")->check(CLI::IsMember({"bundle", "hdf5"}));
+    app.add_option("--format", format, "of the checkpoints")
+        ->check(CLI::IsMember({"bundle", "hdf5"}));
     app.add_option("--initial", initial, "FILE.h5:/GROUP with u and v to begin with");
     auto* from = app.add_option("--restart", restart, "auto (newest one, if any), none, or a step");
     from->needs(dir)->check(CLI::IsMember({"auto", "none"}) | count);
@@ -75,8 +88,14 @@ struct Options {
 template <class Tag>
 using Cells = Kokkos::MDRangePolicy<Kokkos::Rank<2>, Tag>;
 
-void run(const Options& o) {
+// The exit code.
+int run(const Options& o) {
   if (!o.image.empty() && !GRAY_SCOTT_PNG) throw std::runtime_error("--image needs libpng");
+  std::shared_ptr<cairn::StopRequest> stop;
+  if (o.stop) {
+    cairn::StopOptions how{.signals = {SIGTERM, SIGUSR1, SIGUSR2}, .margin_seconds = o.margin};
+    stop = std::make_shared<cairn::StopRequest>(how);
+  }
   const Grid grid(o.size, MPI_COMM_WORLD);
   const auto& size = grid.extent;
   const auto field = [&](std::string name) { return Field(name, size[0] + 2, size[1] + 2); };
@@ -109,6 +128,9 @@ void run(const Options& o) {
     cairn::ManagerOptions keep;
     keep.max_to_keep = o.max_to_keep;
     if (o.format == "hdf5") keep.format = cairn::Format::hdf5;
+    keep.interval = {.steps = o.every, .seconds = o.seconds};
+    if (o.mtbf > 0) keep.interval.optimal_for = cairn::Mtbf::job(o.mtbf);
+    keep.stop = stop;
     keep.async.on_change = [&](const cairn::SaveHandle& save) {
       if (save.committed()) say("saved step " + std::to_string(save.step()));
     };
@@ -134,7 +156,8 @@ void run(const Options& o) {
     Kokkos::parallel_for("start", Cells<GrayScott::Start>(first, end), gs);
   }
 
-  while (step < o.steps) {
+  std::optional<cairn::StopReason> stopped;
+  while (step < o.steps && !stopped) {
     grid.exchange_halo(gs.u);
     grid.exchange_halo(gs.v);
     if (grid.active) Kokkos::parallel_for("step", Cells<GrayScott::Step>(first, end), gs);
@@ -145,7 +168,8 @@ void run(const Options& o) {
       const std::string bar(static_cast<std::size_t>(50 * step / o.steps), '#');
       std::fprintf(stderr, "\r[%-50s] %" PRId64, bar.c_str(), step);
     }
-    if (o.every > 0 && step % o.every == 0) {
+    if (!manager) continue;
+    if (manager->should_save(step)) {
       if (o.async) {
         manager->save_async(step, state());
       } else {
@@ -153,34 +177,40 @@ void run(const Options& o) {
         say("saved step " + std::to_string(step));
       }
     }
+    stopped = manager->should_stop();
   }
   if (manager) manager->wait();
 
   if (o.progress && speaks) std::fputc('\n', stderr);
-  if (!o.digest && o.image.empty()) return;
+  if (stopped && step < o.steps) {
+    say("stopped at step " + std::to_string(step) + ": " + stopped->text());
+    return stopped->exit_code();
+  }
+  if (!o.digest && o.image.empty()) return 0;
   const auto all_u = grid.gather(gs.u), all_v = grid.gather(gs.v);
   if (speaks && !o.image.empty()) write_png(o.image, all_v, grid.n);
   const auto hash = fnv1a(all_v, fnv1a(all_u));
   if (speaks && o.digest) std::printf("digest %016" PRIx64 " step %" PRId64 "\n", hash, step);
+  return 0;
 }
 
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
-  int rank = 0, failed = 0;
+  int rank = 0, code = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   CLI::App app("Gray-Scott reaction and diffusion, checkpointed with Cairn", "gray_scott");
   Options options(app);
   try {
     app.parse(argc, argv);
     const Kokkos::ScopeGuard kokkos;  // configured by KOKKOS_... in the environment
-    run(options);
+    code = run(options);
   } catch (const CLI::ParseError& error) {  // all ranks see the same arguments
-    failed = error.get_exit_code() != 0;
+    code = error.get_exit_code() != 0;
     if (rank == 0) app.exit(error);
   } catch (const std::exception& error) {  // a cairn::Error of a collective call is on all ranks
-    failed = 1;
+    code = 1;
     if (rank == 0) std::fprintf(stderr, "gray_scott: %s\n", error.what());
   }
   MPI_Finalize();
-  return failed;
+  return code;
 }

@@ -16,10 +16,12 @@
 #include "cairn/io_ranks.hpp"
 #include "cairn/restore_options.hpp"
 #include "cairn/retention.hpp"
+#include "cairn/save_interval.hpp"
 #include "cairn/savers.hpp"
 #include "cairn/sharding.hpp"
 #include "cairn/state.hpp"
 #include "cairn/statistics.hpp"
+#include "cairn/stop.hpp"
 #include "cairn/writer.hpp"
 
 namespace cairn {
@@ -90,6 +92,12 @@ struct ManagerOptions {
   /// before.
   bool atomic_rename = true;
   AsyncOptions async = {};         ///< of save_async
+  SaveInterval interval = {};      ///< of should_save
+  /// What should_stop looks at; none: it never says yes. Either all ranks have one or none has; its
+  /// time limit and file are rank 0's.
+  std::shared_ptr<StopRequest> stop = nullptr;
+  /// Seconds since 1970, for should_save and should_stop; none: the system's. Rank 0's decides.
+  std::function<double()> clock = nullptr;
   /// Where what saves did when is written as the manager ends, and by write_trace(): each rank's in
   /// TRACE.RANK.json, for chrome://tracing and the like. Empty: nowhere.
   std::filesystem::path trace = {};
@@ -155,6 +163,18 @@ class CheckpointManager {
   bool poll();
   /// Returns when nothing is in flight.
   void wait();
+
+  /// Whether to save now; also true when should_stop() says yes and nothing was saved since it does.
+  /// False for the step that was saved last.
+  ///
+  /// These two belong into every step, in any order; together they cost one tiny reduction over ranks
+  /// a step, which is begun in one step and completed in the next, while the application goes on. So
+  /// what a rank learns by its k-th question (a signal, the clock) is the answer of all ranks to
+  /// their k+1-th, the same on all, at the same step; the first question is never answered yes but
+  /// for SaveInterval::steps. A save in flight is committed here, when it can be.
+  bool should_save(std::int64_t step);
+  /// Why to stop; nothing: go on. It stays so once it was said.
+  std::optional<StopReason> should_stop();
 
   /// Restores the newest whole checkpoint. Nothing there is not an error; damaged ones only is.
   std::optional<RestoreReport> restore_latest(State& state, const RestoreOptions& options = {});

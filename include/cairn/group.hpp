@@ -50,6 +50,23 @@ class Group {
   enum class Op { min, max, sum };                           ///< a sum wraps around
   virtual void all_reduce(std::span<std::int64_t> values, Op op) = 0;  ///< collective, elementwise
 
+  /// An all_reduce that goes on while its ranks do something else. To be used from the thread that
+  /// uses the group, again and again.
+  class Reduction {
+   public:
+    /// Not collective. What is under way is given up: other ranks complete it all the same, and so
+    /// does this one as far as they need it.
+    virtual ~Reduction() = default;
+    /// Collective, in order with other collectives, but waits for nobody. None may be under way.
+    virtual void begin(std::span<const std::int64_t> values) = 0;
+    /// Waits until all ranks have begun. Collective in so far as each rank may, in any order with
+    /// other calls.
+    virtual void end(std::span<std::int64_t> values) = 0;
+    virtual bool under_way() const = 0;
+  };
+  /// Not collective. The default is done by the time begin() returns.
+  virtual std::unique_ptr<Reduction> reduction(std::size_t count, Op op);
+
   /// Files that ranks write together; null where this group has none.
   virtual SharedFiles* shared_files() { return nullptr; }
   /// HDF5 files that all ranks write together; null where this group has none. Only groups with

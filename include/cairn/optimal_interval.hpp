@@ -1,0 +1,33 @@
+#pragma once
+/// How long to compute between two saves. All times are in one unit, say seconds.
+
+namespace cairn {
+
+/// The work between two saves that makes the expected time of a long job shortest, where failures
+/// come with constant rate 1/mtbf, also during saves and restarts, and each costs the work since
+/// the last save. cost: what a save takes from the application; how long a restart takes does not
+/// matter: it is a factor of every choice. Exact for exponential failures: an interval t costs
+/// mtbf e^(restart/mtbf) (e^((t + cost)/mtbf) - 1) on average, and this divided by t is least
+/// where (1 - t/mtbf) e^(t/mtbf) = e^(-cost/mtbf), so
+///
+///     t = mtbf (1 + W(-e^(-1 - cost/mtbf)))        (W: Lambert's function, its upper branch)
+///
+/// For cost « mtbf this is Young's sqrt(2 cost mtbf), and Daly's formula is its series; it needs no
+/// condition, stays below mtbf, and tends to mtbf. Throws invalid_argument unless cost ≥ 0 and
+/// mtbf > 0; an infinite mtbf gives an infinite interval, cost 0 gives 0.
+double optimal_interval(double cost, double mtbf);
+
+/// J. W. Young, "A first order approximation to the optimum checkpoint interval", Communications of
+/// the ACM 17 (1974): sqrt(2 cost mtbf).
+double young_interval(double cost, double mtbf);
+
+/// J. T. Daly, "A higher order estimate of the optimum checkpoint interval for restart dumps",
+/// Future Generation Computer Systems 22 (2006), eq. 37: for cost < 2 mtbf
+///     sqrt(2 cost mtbf) (1 + sqrt(cost/(2 mtbf))/3 + cost/(2 mtbf)/9) - cost,   else mtbf.
+double daly_interval(double cost, double mtbf);
+
+/// The share of the time that is lost with an interval, to saves, work done twice and restarts,
+/// where failures are exponential: 1 - interval / (expected time of one). ≥ 0, < 1.
+double expected_waste(double interval, double cost, double mtbf, double restart);
+
+}  // namespace cairn

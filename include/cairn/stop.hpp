@@ -1,0 +1,96 @@
+#pragma once
+/// Reasons to end a job in good order: a signal, its time limit, a file, the application's own.
+#include <csignal>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace cairn {
+
+/// Exit codes of a program that stops as should_stop() asks, for the script around it. 0: all is
+/// done. Any other code is a failure.
+inline constexpr int exit_to_go_on = 75;    ///< saved; another job should go on (EX_TEMPFAIL)
+inline constexpr int exit_on_request = 76;  ///< saved; somebody wanted it to end: no other job yet
+
+enum class StopKind {
+  time_limit = 1,  ///< what is left of the job's time is just enough for a save
+  signal,
+  file,        ///< somebody made the file STOP in the checkpoint directory
+  application  ///< StopRequest::request
+};
+
+/// Why to stop; the same on all ranks.
+struct StopReason {
+  StopKind kind = StopKind::application;
+  int rank = 0;              ///< the lowest with this reason
+  int signal = 0;            ///< of a signal
+  double end_seconds = 0;    ///< of a time limit: when the job ends, since 1970
+  double left_seconds = 0;   ///< of a time limit: from the question to the end
+  double save_seconds = -1;  ///< of a time limit: what a save takes; -1: none was measured
+  std::string file = "";     ///< of a file: its path
+
+  /// "SIGUSR1 on rank 3", "time limit 2026-11-22 14:05:00 UTC: 40 s left, a save takes 22 s",
+  /// "file run/STOP", "application, on rank 0".
+  std::string text() const;
+  /// exit_to_go_on for signals and the time limit, exit_on_request for the others.
+  int exit_code() const;
+};
+
+struct StopOptions {
+  /// Of these the process takes note instead of dying: SIGTERM, SIGUSR1, SIGUSR2, and the like;
+  /// none: no handler is installed. The same on all ranks is wise, but not needed.
+  std::vector<int> signals = {SIGTERM, SIGUSR1};
+  /// Whether the job's time limit counts. It is end_seconds if given (since 1970), else
+  /// SLURM_JOB_END_TIME, else what `squeue` or, if that fails, `scontrol` says of SLURM_JOB_ID:
+  /// rank 0 asks them in the background, and again every reask_seconds, as limits can be changed.
+  /// No answer: no limit.
+  bool time_limit = true;
+  std::optional<double> end_seconds = std::nullopt;
+  double reask_seconds = 600;
+  double tool_seconds = 10;  ///< a tool that takes longer is killed, and asked again later
+  /// The time limit is a reason when less is left than the longest of the last saves and of the
+  /// last steps, twice, took, and this.
+  double margin_seconds = 30;
+  /// In the checkpoint directory. Rank 0 looks for it at most every look_seconds, and removes it
+  /// when ranks have agreed to stop for it: a job that is started after that goes on. Empty: no
+  /// file.
+  std::string file = "STOP";
+  double look_seconds = 10;
+};
+
+/// What asks this rank to stop. Make one at the beginning of the program, after MPI_Init, so that
+/// early signals count, and give it to managers as ManagerOptions::stop: their should_stop() agrees
+/// over ranks. Any number may live in a process, each with the signals that came since it was made.
+///
+/// A signal handler here sets a lock-free flag, then calls the handler that was there before, plain
+/// or SA_SIGINFO; nothing else. System calls are restarted. The handler before is put back with the
+/// last StopRequest for the signal, unless another one has been installed meanwhile.
+class StopRequest {
+ public:
+  /// Not collective. Throws invalid_argument for signals that cannot be caught, negative numbers,
+  /// or a file that is no plain name.
+  explicit StopRequest(StopOptions options = {});
+  ~StopRequest();
+  StopRequest(const StopRequest&) = delete;
+  StopRequest& operator=(const StopRequest&) = delete;
+
+  /// The application's own reason, on any rank, any thread; also in a signal handler.
+  void request() noexcept;
+  /// As if the signal had come: for programs that receive signals otherwise (sigwait, signalfd).
+  /// Any thread; also in a signal handler.
+  void note_signal(int signal) noexcept;
+
+  /// What this rank alone knows. Any thread.
+  bool requested() const noexcept;
+  int signal() const noexcept;  ///< the lowest number of those that came; 0: none
+  const StopOptions& options() const noexcept;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace cairn
