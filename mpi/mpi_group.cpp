@@ -9,6 +9,7 @@
 #include "cairn/log.hpp"
 #include "cairn/mpi.hpp"
 #include "mpi/mpi_check.hpp"
+#include "mpi/mpi_reduction.hpp"
 
 namespace cairn {
 namespace {
@@ -118,12 +119,12 @@ void MpiGroup::Requests::wait(const MpiGroup& group) {
 }
 
 MpiGroup::MpiGroup(MPI_Comm original, std::size_t piece)
-    : communicator_(original),
+    : communicator_(std::make_shared<OwnCommunicator>(original)),
       piece_(std::max<std::size_t>(piece, 1)),
-      rank_(rank_in(communicator_.get())),
-      files_(communicator_.get(), rank_),
-      datasets_(communicator_.get(), rank_, files_) {
-  check(MPI_Comm_size(communicator_.get(), &size_), "MPI_Comm_size");
+      rank_(rank_in(communicator_->get())),
+      files_(communicator_->get(), rank_),
+      datasets_(communicator_->get(), rank_, files_) {
+  check(MPI_Comm_size(communicator_->get(), &size_), "MPI_Comm_size");
   node_ = find_node();
 }
 
@@ -138,8 +139,9 @@ void MpiGroup::begin() const {
 
 int MpiGroup::find_node() const {
   MPI_Comm node = MPI_COMM_NULL;
-  check(MPI_Comm_split_type(communicator_.get(), MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &node),
-        "MPI_Comm_split_type");
+  check(
+      MPI_Comm_split_type(communicator_->get(), MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &node),
+      "MPI_Comm_split_type");
   struct Free {
     MPI_Comm& communicator;
     ~Free() { MPI_Comm_free(&communicator); }
@@ -150,7 +152,7 @@ int MpiGroup::find_node() const {
   // A node's first rank counts the nodes that begin no later than its own.
   const int leads = place == 0 ? 1 : 0;
   int number = 0;
-  check(MPI_Scan(&leads, &number, 1, MPI_INT, MPI_SUM, communicator_.get()), "MPI_Scan");
+  check(MPI_Scan(&leads, &number, 1, MPI_INT, MPI_SUM, communicator_->get()), "MPI_Scan");
   check(MPI_Bcast(&number, 1, MPI_INT, 0, node), "MPI_Bcast");
   return number - 1;
 }
@@ -166,14 +168,14 @@ void MpiGroup::exchange(std::span<const Send> sends, std::span<const Receive> re
   for (const auto& receive : receives) {
     for_each_piece(receive.bytes.size(), piece_, [&](std::size_t offset, int length) {
       check(MPI_Irecv(receive.bytes.data() + offset, length, MPI_BYTE, receive.from, exchange_tag,
-                      communicator_.get(), requests.add(length)),
+                      communicator_->get(), requests.add(length)),
             "MPI_Irecv");
     });
   }
   for (const auto& send : sends) {
     for_each_piece(send.bytes.size(), piece_, [&](std::size_t offset, int length) {
       check(MPI_Isend(send.bytes.data() + offset, length, MPI_BYTE, send.to, exchange_tag,
-                      communicator_.get(), requests.add()),
+                      communicator_->get(), requests.add()),
             "MPI_Isend");
     });
   }
@@ -192,7 +194,7 @@ void MpiGroup::send(int to, std::string_view bytes) {
   for (std::size_t offset = 0;; offset += piece_) {
     const std::size_t length = std::min(piece_, bytes.size() - offset);
     check(MPI_Send(bytes.data() + offset, static_cast<int>(length), MPI_BYTE, to, message_tag,
-                   communicator_.get()),
+                   communicator_->get()),
           "MPI_Send");
     if (length < piece_) return;
   }
@@ -216,7 +218,7 @@ std::string MpiGroup::receive(int from) {
     MPI_Message message = MPI_MESSAGE_NULL;
     MPI_Status status;
     int length = 0;
-    check(MPI_Mprobe(from, message_tag, communicator_.get(), &message, &status), "MPI_Mprobe");
+    check(MPI_Mprobe(from, message_tag, communicator_->get(), &message, &status), "MPI_Mprobe");
     check(MPI_Get_count(&status, MPI_BYTE, &length), "MPI_Get_count");
     const std::size_t offset = bytes.size();
     bytes.resize(offset + static_cast<std::size_t>(length));
@@ -227,18 +229,18 @@ std::string MpiGroup::receive(int from) {
 
 void MpiGroup::barrier() {
   begin();
-  check(MPI_Barrier(communicator_.get()), "MPI_Barrier");
+  check(MPI_Barrier(communicator_->get()), "MPI_Barrier");
 }
 
 void MpiGroup::broadcast(std::string& bytes, int root) {
   begin();
   check_rank(root);
   std::uint64_t size = bytes.size();
-  check(MPI_Bcast(&size, 1, MPI_UINT64_T, root, communicator_.get()), "MPI_Bcast");
+  check(MPI_Bcast(&size, 1, MPI_UINT64_T, root, communicator_->get()), "MPI_Bcast");
   if (rank_ != root) bytes.resize(size);
   if (size == 0) return;
   for_each_piece(size, piece_, [&](std::size_t offset, int length) {
-    check(MPI_Bcast(bytes.data() + offset, length, MPI_BYTE, root, communicator_.get()),
+    check(MPI_Bcast(bytes.data() + offset, length, MPI_BYTE, root, communicator_->get()),
           "MPI_Bcast");
   });
 }
@@ -249,14 +251,19 @@ void MpiGroup::all_reduce(std::span<std::int64_t> values, Op op) {
   const MPI_Op operation = op == Op::min ? MPI_MIN : op == Op::max ? MPI_MAX : MPI_SUM;
   for_each_piece(values.size(), piece_, [&](std::size_t offset, int count) {
     check(MPI_Allreduce(MPI_IN_PLACE, values.data() + offset, count, MPI_INT64_T, operation,
-                        communicator_.get()),
+                        communicator_->get()),
           "MPI_Allreduce");
   });
 }
 
+std::unique_ptr<Group::Reduction> MpiGroup::reduction(std::size_t count, Op op) {
+  begin();
+  return std::make_unique<MpiReduction>(communicator_, rank_, count, op);
+}
+
 void MpiGroup::abort(std::string_view message) {
   std::cerr << "cairn: rank " << rank_ << ": " << message << std::endl;
-  if (mpi_is_usable()) MPI_Abort(communicator_.get(), EXIT_FAILURE);
+  if (mpi_is_usable()) MPI_Abort(communicator_->get(), EXIT_FAILURE);
   std::abort();
 }
 

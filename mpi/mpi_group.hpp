@@ -3,6 +3,7 @@
 #include <mpi.h>
 
 #include <deque>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,7 @@ class MpiGroup final : public Group {
   void barrier() override;
   void broadcast(std::string& bytes, int root) override;
   void all_reduce(std::span<std::int64_t> values, Op op) override;
+  std::unique_ptr<Reduction> reduction(std::size_t count, Op op) override;
   SharedFiles* shared_files() override { return &files_; }
   DatasetFiles* dataset_files() override { return &datasets_; }
   [[noreturn]] void abort(std::string_view message) override;
@@ -53,7 +55,7 @@ class MpiGroup final : public Group {
   void check(int code, const char* function) const;
   int find_node() const;
 
-  OwnCommunicator communicator_;
+  std::shared_ptr<OwnCommunicator> communicator_;
   std::size_t piece_;
   int rank_, size_ = 0, node_ = 0;
   MpiFiles files_;

@@ -63,6 +63,11 @@ class Group {
     /// other calls.
     virtual void end(std::span<std::int64_t> values) = 0;
     virtual bool under_way() const = 0;
+
+   protected:
+    /// For implementations, at begin() and end(). Throws invalid_argument.
+    static void check_reduction(std::size_t values, std::size_t count, bool under_way, bool at_end,
+                                int rank);
   };
   /// Not collective. The default is done by the time begin() returns.
   virtual std::unique_ptr<Reduction> reduction(std::size_t count, Op op);

@@ -82,6 +82,7 @@ void Series::open_directory() {
       throw Error(Code::invalid_argument, "a number in ManagerOptions::keep is negative", "",
                   "0 means none.");
     }
+    check_interval();
     require_format(options);
     policy = policy_description(options);
     parameters = policy_parameters(options);
@@ -102,7 +103,8 @@ void Series::open_directory() {
                    " throw_failures=", options.async.throw_failures, " atomic_rename=", options.atomic_rename,
                    " recycle=", options.recycle, " direct_io=", static_cast<int>(options.direct_io),
                    " replicas=", static_cast<int>(options.replicas.check), "/",
-                   options.replicas.sample_of, "/", options.replicas.divergence_is_error));
+                   options.replicas.sample_of, "/", options.replicas.divergence_is_error,
+                   " interval=", interval_text()));
   require_same(group, "the sharding policy", policy);
   require_same(group, "the number of before-save callbacks", cat(options.before_save.size()));
   require_savers(group, options.savers);
@@ -163,7 +165,12 @@ const CatalogEntry* Series::find(std::int64_t step) const {
 CheckpointManager::CheckpointManager(std::shared_ptr<Group> group, std::filesystem::path directory,
                                      ManagerOptions options)
     : impl_(std::make_unique<Impl>(std::move(group), std::move(directory), options.name, options)) {
-  guarded(*impl_->job.group, [&] { impl_->open_directory(); });
+  auto& self = *impl_;
+  guarded(*self.job.group, [&] {
+    self.open_directory();
+    together(*self.job.group,
+             [&] { self.turns = std::make_unique<Turns>(self.job, self.catalog); });
+  });
 }
 
 CheckpointManager::~CheckpointManager() = default;

@@ -228,6 +228,22 @@ ParsedName parse_temp_name(std::string_view entry) {
   return {};
 }
 
+namespace {
+
+bool can_be_a_name(std::string_view name) {
+  try {
+    check_checkpoint_name(name);
+  } catch (const Error&) {
+    return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::string runs_name(const Naming& naming) { return cat("runs.", naming.name); }
+std::string runs_temporary_name(const Naming& naming) { return cat("new-", runs_name(naming)); }
+
 ParsedName parse_private_name(std::string_view entry) {
   if (entry == lock_name) return of_kind(Kind::lock);
   if (entry == owner_name) return of_kind(Kind::owner);
@@ -236,6 +252,11 @@ ParsedName parse_private_name(std::string_view entry) {
   if (entry == pinned_directory_name) return of_kind(Kind::pinned_directory);
   if (entry == pin_lock_name) return of_kind(Kind::pin_lock);
   if (entry == recycled_directory_name) return of_kind(Kind::recycled_directory);
+  for (const bool is_new : {false, true}) {
+    auto name = entry;
+    if (!take(name, is_new ? "new-runs." : "runs.")) continue;
+    return can_be_a_name(name) ? of_kind(is_new ? Kind::runs_temporary : Kind::runs) : ParsedName{};
+  }
   if (!take(entry, cat(owner_name, ".tmp-")) || !is_uuid(entry)) return {};
   auto parsed = of_kind(Kind::owner_temporary);
   parsed.uuid = entry;
@@ -251,11 +272,7 @@ std::optional<RecycledName> parse_recycled_name(std::string_view entry) {
   const auto number = take_number(digits, 5);
   if (!number || !digits.empty()) return std::nullopt;
   RecycledName parsed{Naming(std::string(entry.substr(0, dot)), numbered), *number};
-  try {
-    check_checkpoint_name(parsed.naming.name);
-  } catch (const Error&) {
-    return std::nullopt;
-  }
+  if (!can_be_a_name(parsed.naming.name)) return std::nullopt;
   return parsed;
 }
 

@@ -19,6 +19,7 @@
 ///       old-index                                what stood where the index goes
 ///   DIRECTORY/.cairn/                            ours alone: lock, owner, damaged/NAME-STEP,
 ///                                                no-atomic-rename, pinned/NAME-STEP, pinned.lock,
+///       runs.NAME, new-runs.NAME               how earlier runs ended, and the next such file,
 ///       recycled/steps.NAME.00000                data files of checkpoints that are gone, for the
 ///       recycled/single.NAME.00000               next save to overwrite: one for each number
 #include <cstdint>
@@ -90,6 +91,8 @@ inline constexpr const char* pinned_directory_name = "pinned";
 inline constexpr const char* pin_lock_name = "pinned.lock";
 inline constexpr const char* recycled_directory_name = "recycled";
 std::string owner_temporary_name(std::string_view token);  ///< "owner.tmp-UUID"
+std::string runs_name(const Naming&);                      ///< "runs.NAME"
+std::string runs_temporary_name(const Naming&);            ///< "new-runs.NAME"
 /// In the directory of recycled files: what data file `number` of a save under this name
 /// overwrites.
 std::string recycled_name(const Naming&, std::int64_t number);
@@ -120,6 +123,8 @@ struct ParsedName {
     pinned_directory,
     pin_lock,
     recycled_directory,
+    runs,
+    runs_temporary,
   };
   Kind kind = Kind::foreign;
   std::int64_t step = -1;    ///< of index, hdf5, data and temp_directory

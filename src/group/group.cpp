@@ -8,6 +8,50 @@
 
 namespace cairn {
 
+namespace {
+
+// For groups that know nothing better.
+class DoneAtOnce final : public Group::Reduction {
+ public:
+  DoneAtOnce(Group& group, std::size_t count, Group::Op op)
+      : group_(group), op_(op), values_(count) {}
+  void begin(std::span<const std::int64_t> values) override {
+    check_reduction(values.size(), values_.size(), under_way_, false, group_.rank());
+    std::copy(values.begin(), values.end(), values_.begin());
+    group_.all_reduce(values_, op_);
+    under_way_ = true;
+  }
+  void end(std::span<std::int64_t> values) override {
+    check_reduction(values.size(), values_.size(), under_way_, true, group_.rank());
+    std::copy(values_.begin(), values_.end(), values.begin());
+    under_way_ = false;
+  }
+  bool under_way() const override { return under_way_; }
+
+ private:
+  Group& group_;
+  Group::Op op_;
+  std::vector<std::int64_t> values_;
+  bool under_way_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Group::Reduction> Group::reduction(std::size_t count, Op op) {
+  return std::make_unique<DoneAtOnce>(*this, count, op);
+}
+
+void Group::Reduction::check_reduction(std::size_t values, std::size_t count, bool under_way,
+                                       bool at_end, int rank) {
+  std::string problem;
+  if (values != count) {
+    problem = cat("a reduction of ", count, " values is given ", values);
+  } else if (under_way != at_end) {
+    problem = at_end ? "a reduction is ended that was not begun" : "a reduction is begun twice";
+  }
+  if (!problem.empty()) throw Error(Code::invalid_argument, problem).on_rank(rank);
+}
+
 void Group::check_rank(int rank) const {
   if (rank >= 0 && rank < size()) return;
   throw Error(Code::invalid_argument,

@@ -10,9 +10,10 @@ namespace {
 
 std::string text_of(const ThreadWorld::Call& call) {
   if (call.operation == "broadcast") return cat("broadcast from rank ", call.root);
-  if (call.operation == "all_reduce") {
+  if (call.operation == "all_reduce" || call.operation == "reduction") {
     static constexpr const char* names[] = {"min", "max", "sum"};
-    return cat("all_reduce of ", call.count, " values (", names[static_cast<int>(call.op)], ")");
+    return cat(call.operation, " of ", call.count, " values (", names[static_cast<int>(call.op)],
+               ")");
   }
   return std::string(call.operation);
 }
@@ -168,13 +169,40 @@ void ThreadWorld::all_reduce(int rank, std::span<std::int64_t> values, Group::Op
   Lock lock = begin(rank);
   std::uint64_t number;
   Round& round = arrive(rank, {"all_reduce", 0, op, values.size()}, number);
+  add(round, values, op);
+  wait_for_all(lock, rank, round);
+  std::copy(round.values.begin(), round.values.end(), values.begin());
+  finish(number);
+}
+
+void ThreadWorld::add(Round& round, std::span<const std::int64_t> values, Group::Op op) {
   if (round.arrived == 1) {
     round.values.assign(values.begin(), values.end());
   } else {
     for (std::size_t i = 0; i < values.size(); ++i) combine(round.values[i], values[i], op);
   }
+}
+
+std::uint64_t ThreadWorld::begin_reduction(int rank, std::span<const std::int64_t> values,
+                                           Group::Op op) {
+  const Lock lock = begin(rank);
+  std::uint64_t number;
+  Round& round = arrive(rank, {"reduction", 0, op, values.size()}, number);
+  add(round, values, op);
+  if (round.arrived == size()) wake_all();
+  return number;
+}
+
+void ThreadWorld::end_reduction(int rank, std::uint64_t number, std::span<std::int64_t> values) {
+  Lock lock = begin(rank);
+  const Round& round = rounds_.at(number);
   wait_for_all(lock, rank, round);
   std::copy(round.values.begin(), round.values.end(), values.begin());
+  finish(number);
+}
+
+void ThreadWorld::give_up_reduction(std::uint64_t number) noexcept {
+  const Lock lock(mutex_);
   finish(number);
 }
 

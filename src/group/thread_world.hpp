@@ -52,6 +52,10 @@ class ThreadWorld {
   void barrier(int rank);
   void broadcast(int rank, std::string& bytes, int root);
   void all_reduce(int rank, std::span<std::int64_t> values, Group::Op op);
+  /// The number of the reduction, for one of the two that follow.
+  std::uint64_t begin_reduction(int rank, std::span<const std::int64_t> values, Group::Op op);
+  void end_reduction(int rank, std::uint64_t number, std::span<std::int64_t> values);
+  void give_up_reduction(std::uint64_t number) noexcept;
 
  private:
   using Lock = std::unique_lock<std::mutex>;
@@ -106,6 +110,7 @@ class ThreadWorld {
   [[noreturn]] void throw_ended(int ended, int rank, const char* operation) const;
 
   Round& arrive(int rank, const Call& call, std::uint64_t& number);
+  void add(Round& round, std::span<const std::int64_t> values, Group::Op op);
   void wait_for_all(Lock& lock, int rank, const Round& round);
   void finish(std::uint64_t number);
 

@@ -54,6 +54,10 @@ class ThreadGroup final : public Group {
     check_thread();
     world_->all_reduce(rank_, values, op);
   }
+  std::unique_ptr<Reduction> reduction(std::size_t count, Op op) override {
+    check_thread();
+    return std::make_unique<ThreadReduction>(*this, count, op);
+  }
   void abort(std::string_view message) override {
     const Error why =
         Error(Code::communication, cat("rank ", rank_, " has aborted the job: ", message))
@@ -63,6 +67,33 @@ class ThreadGroup final : public Group {
   }
 
  private:
+  // What was begun is known by number: whether this rank asks for it or not, others may.
+  class ThreadReduction final : public Reduction {
+   public:
+    ThreadReduction(const ThreadGroup& group, std::size_t count, Op op)
+        : world_(group.world_), rank_(group.rank_), count_(count), op_(op) {}
+    ~ThreadReduction() override {
+      if (under_way()) world_->give_up_reduction(*number_);
+    }
+    void begin(std::span<const std::int64_t> values) override {
+      check_reduction(values.size(), count_, under_way(), false, rank_);
+      number_ = world_->begin_reduction(rank_, values, op_);
+    }
+    void end(std::span<std::int64_t> values) override {
+      check_reduction(values.size(), count_, under_way(), true, rank_);
+      world_->end_reduction(rank_, *number_, values);
+      number_.reset();
+    }
+    bool under_way() const override { return number_.has_value(); }
+
+   private:
+    std::shared_ptr<ThreadWorld> world_;
+    int rank_;
+    std::size_t count_;
+    Op op_;
+    std::optional<std::uint64_t> number_;
+  };
+
   void check_thread() const {
     if (seat.world == world_.get() && seat.rank == rank_) return;
     throw Error(Code::internal,

@@ -24,6 +24,9 @@ class GroupAround : public Group {
   void all_reduce(std::span<std::int64_t> values, Op op) override {
     inner_->all_reduce(values, op);
   }
+  std::unique_ptr<Reduction> reduction(std::size_t count, Op op) override {
+    return inner_->reduction(count, op);
+  }
   SharedFiles* shared_files() override { return inner_->shared_files(); }
   DatasetFiles* dataset_files() override { return inner_->dataset_files(); }
   void abort(std::string_view message) override { inner_->abort(message); }

@@ -76,6 +76,7 @@ class Ledger {
   void skipped() { ++counts_.skipped; }
   void replaced() { ++counts_.replaced; }
   Statistics statistics() const;
+  std::int64_t count() const { return counts_.committed; }  ///< of the committed ones
 
  private:
   struct Entry {

@@ -446,8 +446,11 @@ std::string CheckpointManager::save(std::int64_t step, const State& state,
   const Job& job = impl_->job;
   return guarded(*job.group, [&] {
     impl_->call_before_save(step);
-    if (!job.options.object_graph) return impl_->save(step, state, options);
-    return impl_->save(step, with_object_graph(*job.group, state, step), options);
+    auto prefix = job.options.object_graph
+                      ? impl_->save(step, with_object_graph(*job.group, state, step), options)
+                      : impl_->save(step, state, options);
+    impl_->turns->saved(step, false);
+    return prefix;
   });
 }
 

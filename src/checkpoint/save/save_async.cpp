@@ -300,8 +300,15 @@ SaveHandle CheckpointManager::save_async(std::int64_t step, const State& state,
   const Job& job = impl_->job;
   return guarded(*job.group, [&] {
     impl_->call_before_save(step);
-    if (!job.options.object_graph) return impl_->save_async(step, state, options);
-    return impl_->save_async(step, with_object_graph(*job.group, state, step), options);
+    auto handle =
+        job.options.object_graph
+            ? impl_->save_async(step, with_object_graph(*job.group, state, step), options)
+            : impl_->save_async(step, state, options);
+    // Skipped on all ranks or on none.
+    if (handle.stage() != SaveStage::skipped) {
+      impl_->turns->saved(step, handle.blocked_because().empty());
+    }
+    return handle;
   });
 }
 

@@ -1,0 +1,43 @@
+#pragma once
+/// Reductions that go on while the application does something else.
+#include <mpi.h>
+
+#include <memory>
+#include <vector>
+
+#include "cairn/group.hpp"
+
+namespace cairn {
+
+class OwnCommunicator;
+
+/// MPI_Iallreduce. MPI lets nobody cancel or free the request of one: what is under way when this
+/// is destroyed goes, with its memory and communicator, to a list of the process, and is let go
+/// when a later reduction, or at last MPI_Finalize, finds it complete. There it has a second for
+/// that; a rank that never began its part would else hold all.
+class MpiReduction final : public Group::Reduction {
+ public:
+  MpiReduction(std::shared_ptr<OwnCommunicator> communicator, int rank, std::size_t count,
+               Group::Op op);
+  ~MpiReduction() override;
+  void begin(std::span<const std::int64_t> values) override;
+  void end(std::span<std::int64_t> values) override;
+  bool under_way() const override { return work_->request != MPI_REQUEST_NULL; }
+
+  struct Work {
+    std::shared_ptr<OwnCommunicator> communicator;
+    std::vector<std::int64_t> given, result;
+    MPI_Request request = MPI_REQUEST_NULL;
+  };
+
+ private:
+  void require_usable() const;
+  std::unique_ptr<Work> work_;
+  int rank_;
+  MPI_Op op_;
+};
+
+/// How many of this process's reductions nobody waits for and are not known to be complete.
+int reductions_left_over();
+
+}  // namespace cairn

@@ -1,0 +1,74 @@
+#include "cairn/optimal_interval.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/text.hpp"
+#include "cairn/error.hpp"
+
+namespace cairn {
+namespace {
+
+void require(double cost, double mtbf) {
+  if (cost >= 0 && mtbf > 0) return;
+  throw Error(Code::invalid_argument,
+              cat("no interval is best for a cost of ", cost,
+                  " and a mean time between failures of ", mtbf),
+              "the cost must not be negative, and the mean time positive");
+}
+
+// The x in [0, 1) with x + log(1 - x) = -c. The left side begins as -x²/2 - x³/3 - ….
+double solve(double c) {
+  if (c > 30) return -std::expm1(-c - 1);  // log(1 - x) = -c - x, and x is 1 but for e^-31
+  const double root = std::sqrt(2 * c);
+  if (root < 1e-4) return root * (1 - root / 3 + root * root / 36);
+  // Both are above the solution, and from there Newton's steps do not pass it: the left side is
+  // concave and falls.
+  double x = std::min(root, -std::expm1(-c - 1));
+  for (int i = 0; i < 50; ++i) {
+    const double f = x + std::log1p(-x) + c;
+    const double next = x + f * (1 - x) / x;  // f' = -x/(1 - x)
+    if (!(next > 0 && next < 1)) break;
+    const bool done = std::abs(next - x) <= 1e-15 * x;
+    x = next;
+    if (done) break;
+  }
+  return x;
+}
+
+}  // namespace
+
+double optimal_interval(double cost, double mtbf) {
+  require(cost, mtbf);
+  if (cost == 0) return 0;
+  if (std::isinf(mtbf)) return mtbf;
+  if (std::isinf(cost)) return mtbf;
+  return mtbf * solve(cost / mtbf);
+}
+
+double young_interval(double cost, double mtbf) {
+  require(cost, mtbf);
+  return std::sqrt(2 * cost * mtbf);
+}
+
+double daly_interval(double cost, double mtbf) {
+  require(cost, mtbf);
+  if (cost >= 2 * mtbf) return mtbf;
+  const double ratio = cost / (2 * mtbf);
+  return std::sqrt(2 * cost * mtbf) * (1 + std::sqrt(ratio) / 3 + ratio / 9) - cost;
+}
+
+double expected_waste(double interval, double cost, double mtbf, double restart) {
+  require(cost, mtbf);
+  if (!(interval > 0 && restart >= 0)) {
+    throw Error(
+        Code::invalid_argument,
+        cat("no waste can be told of an interval of ", interval, " and a restart of ", restart),
+        "the interval must be positive, and the restart not negative");
+  }
+  if (std::isinf(mtbf)) return cost / (interval + cost);
+  return 1 - interval / (mtbf * std::exp(restart / mtbf) * std::expm1((interval + cost) / mtbf));
+}
+
+}  // namespace cairn

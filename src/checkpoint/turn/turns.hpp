@@ -1,0 +1,111 @@
+#pragma once
+/// What ranks ask each other once a step: whether to save, whether to stop.
+///
+/// A turn ends the reduction that the turn before has begun, which gives the answers, and begins
+/// the next one with what this rank knows now. So answers are one turn old, and the same on all
+/// ranks at the same turn. should_save and should_stop ask in one turn; the second question of a
+/// kind takes the next.
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "cairn/group.hpp"
+#include "cairn/stop.hpp"
+#include "checkpoint/directory/catalog.hpp"
+#include "checkpoint/job.hpp"
+#include "checkpoint/turn/job_end.hpp"
+#include "checkpoint/turn/run_history.hpp"
+#include "checkpoint/turn/save_schedule.hpp"
+
+namespace cairn {
+
+/// The most of all ranks counts, value by value; 0 says nothing.
+struct Vote {
+  enum Index : std::size_t {
+    stop,     ///< stop_code
+    save,     ///< 1: one is due by rank 0's clock
+    busy,     ///< 1: this rank's part of a save in flight is not done
+    end_ms,   ///< rank 0, with a time limit: since 1970
+    left_ms,  ///< moved up by `left_zero`, for time that is over
+    save_ms,  ///< moved up by 1, so that 0 is unmeasured
+    size
+  };
+  static constexpr std::int64_t left_zero = std::int64_t{1} << 50;
+  std::array<std::int64_t, size> values = {};
+
+  /// Higher kinds count more, then lower ranks.
+  static std::int64_t stop_code(StopKind kind, int rank, int signal);
+  StopReason reason() const;  ///< of the sum, where stop is not 0; but for the file's path
+};
+
+/// The duration of the last steps.
+class StepTimes {
+ public:
+  void add(double seconds) { last_[count_++ % last_.size()] = seconds; }
+  double longest() const;
+
+ private:
+  std::array<double, 16> last_ = {};
+  std::size_t count_ = 0;
+};
+
+class Turns {
+ public:
+  /// Reads what the newest checkpoint tells of its
+  /// cost, on rank 0.
+  Turns(const Job& job, const std::vector<CatalogEntry>& catalog);
+  ~Turns();
+
+  /// Whether any question is ever put to other ranks. The same on all ranks.
+  bool asks() const { return job_.options.stop || schedule_.by_clock(); }
+
+  bool turn_is_over_for_save() { return std::exchange(asked_save_, true); }
+  bool turn_is_over_for_stop() { return std::exchange(asked_stop_, true); }
+  /// Collective. The first half of a turn: the answers. True: no rank is busy with a save in
+  /// flight.
+  bool hear(bool in_flight);
+  /// Collective. The second half.
+  void ask(bool in_flight, bool busy);
+  void begin_turn(bool of_save) { asked_save_ = of_save, asked_stop_ = !of_save; }
+
+  bool should_save(std::int64_t step);
+  const std::optional<StopReason>& stop() const { return stop_; }
+  /// Rank 0: the last saves, of so many.
+  void learn(std::int64_t count, std::vector<SaveStatistics> last);
+  std::int64_t knows_of() const { return saves_known_; }
+  /// A call that saves has returned, on all ranks.
+  void saved(std::int64_t step, bool asynchronous);
+
+ private:
+  double wall() const;    // seconds since 1970
+  double steady() const;  // seconds that only go forward, since any time
+  void look(Vote&, bool in_flight);
+  void look_at_time_limit(Vote&);
+  bool sees_file();
+  void remove_file() const;
+
+  const Job& job_;
+  SaveSchedule schedule_;
+  std::unique_ptr<Group::Reduction> reduction_;
+  bool asked_save_ = true, asked_stop_ = true;  // in this turn; before the first, as if
+  bool answer_save_ = false, saved_since_asked_ = false;
+  std::optional<std::int64_t> last_step_, last_saved_;
+  std::optional<StopReason> stop_;
+  bool saved_since_stop_ = false;
+
+  // Rank 0 only.
+  std::optional<JobEnd> job_end_;
+  std::optional<RunRecorder> runs_;
+  int exceptions_ = 0;  // that were on their way when this was made
+  std::int64_t saves_known_ = 0;
+  std::optional<SaveCost> cost_;  // at first as the newest checkpoint tells
+  double longest_save_ = -1;
+  StepTimes steps_;
+  SlowDown slow_down_;
+  std::optional<double> step_began_, looked_;
+  bool file_seen_ = false, in_flight_before_ = false;
+};
+
+}  // namespace cairn
