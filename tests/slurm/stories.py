@@ -91,12 +91,14 @@ class Story:
         part.write_text(f"{step}\n")
         part.rename(self.steps_file)
 
-    def submit(self, script, *options, arguments=(), launch="mpirun", every=10):
+    def submit(self, script, *options, arguments=(), launch=None, every=10):
         """Submits slurm/SCRIPT as its users do, in the folder of the story."""
-        values = {**os.environ, **mpi_environment(), "PROGRAM": str(self.program), "LAUNCH": launch,
+        values = {**os.environ, **mpi_environment(), "PROGRAM": str(self.program),
                   "CHECKPOINTS": str(self.checkpoints), "EVERY": str(every), "STEPS": "LAST",
                   "SIGKILL_TIMEOUT": "8", "PATH": f"{self.binaries}:{ROOT}/slurm:{os.environ['PATH']}",
                   "SBATCH_PARTITION": self.name}
+        if launch:
+            values["LAUNCH"] = launch
         number = run("sbatch", "--parsable", f"--chdir={self.place}", *options, ROOT / "slurm" / script,
                      *arguments, env=values)
         return self.job(script, number)
