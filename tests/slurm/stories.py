@@ -74,22 +74,28 @@ class Story:
         self.jobs = []
         shutil.rmtree(self.place, ignore_errors=True)
         self.place.mkdir(parents=True)
-        self.steps_file = self.place / "steps"
         self.go_on_to(1000000)
-        # The program of the jobs: gray_scott, with the last step as it is in the file when it starts.
-        # So a job runs for as long as its story needs, on a slow machine and on a fast one.
+        # The program of the jobs: gray_scott, with the last step as it is in a file when it starts; for
+        # the file it waits. So a job runs for as long as its story needs, on machines slow and fast.
         self.program = self.place / "gray_scott"
         self.program.write_text(
-            f"#!/bin/bash\nexec {binaries}/gray_scott --size 64 \"${{@/#LAST/$(<{self.steps_file})}}\"\n")
+            f'#!/bin/bash\nsteps={self.place}/steps$SLURM_ARRAY_TASK_ID\n'
+            'until [ -e "$steps" ]; do sleep 0.1; done\n'
+            f'exec {binaries}/gray_scott --size 64 "${{@/#LAST/$(<"$steps")}}"\n')
         self.program.chmod(0o755)
         self.checkpoints = self.place / "checkpoints"
         run("scontrol", "create", f"PartitionName={name}", f"Nodes={','.join(nodes)}",
             "PriorityTier=1", "State=UP")
 
-    def go_on_to(self, step):
-        part = self.steps_file.with_suffix(".part")
+    def go_on_to(self, step, task=""):
+        """The last step of what starts from now on."""
+        part = self.place / f"steps{task}.part"
         part.write_text(f"{step}\n")
-        part.rename(self.steps_file)
+        part.rename(self.place / f"steps{task}")
+
+    def hold(self, task=""):
+        """What starts from now on waits for go_on_to."""
+        (self.place / f"steps{task}").unlink()
 
     def submit(self, script, *options, arguments=(), launch=None, every=10):
         """Submits slurm/SCRIPT as its users do, in the folder of the story."""
@@ -169,7 +175,9 @@ class Story:
 
 def time_limit(story):
     """The time limit comes near: signal, save, requeue, done."""
-    job = story.submit("simulation.sbatch", "--time=1", "--signal=B:USR1@50", "--open-mode=append")
+    job = story.submit("simulation.sbatch", "--time=1", "--signal=B:USR1@50")
+    story.until_saved(job, 10)
+    story.hold()
     story.until("the job has stopped", job.stopped_steps)
     story.go_on_to(job.stopped_steps()[0] + 20)
     story.expect("cairn-job: SIGUSR1" in job.text(), "no word of the signal in the log")
@@ -184,6 +192,8 @@ def time_limit_without_signal(story):
     """No signal is asked for: the program asks Slurm for its end time, stops in time, is requeued."""
     job = story.submit("simulation.sbatch", "--time=1", "--signal=B:USR1@0", "--nodes=1",
                        arguments=["--margin", "45"])
+    story.until_saved(job, 10)
+    story.hold()
     story.until("the job has stopped", job.stopped_steps)
     story.go_on_to(job.stopped_steps()[0] + 20)
     story.expect("time limit" in job.text(), "the program gives another reason than the time limit")
@@ -196,6 +206,7 @@ def preemption(story):
     """A job of higher priority takes the nodes: SIGTERM, save, requeue by Slurm, done when it has gone."""
     job = story.submit("preemptible.sbatch", "--nodes=2")
     story.until_saved(job, 50)
+    story.hold()
     gate = story.place / "gate"
     urgent = story.job("urgent", run(
         "sbatch", "--parsable", "--partition=urgent", f"--nodelist={','.join(story.nodes)}", "--exclusive",
@@ -216,6 +227,7 @@ def node_loss(story):
     job = story.submit("preemptible.sbatch")
     story.until_saved(job, 50)
     story.expect_equal((job.field("%D"), story.newest()["ranks"]), ("2", 4), "nodes and ranks before")
+    story.hold()
     run("scontrol", "update", f"nodename={story.nodes[1]}", "state=down", "reason=test")
     story.until("the job has left the nodes", lambda: job.state() != "RUNNING")
     before = story.newest()["step"]
@@ -265,6 +277,7 @@ def killed_rank(story):
     """kill -9 of a rank under srun: the others are ended, the job is requeued, and done."""
     job = story.submit("preemptible.sbatch", "--nodes=1")
     story.until_saved(job, 50)
+    story.hold()
     os.kill(ranks_of(job)[1], 9)
     story.until("the job has been requeued", lambda: "requeueing job" in job.text())
     before = story.newest()["step"]
@@ -284,6 +297,8 @@ def chain(story):
                                 lambda: re.search(r"^chain: the next job is (\d+)$", job.text(), re.M))[1]
         if len(stops) == 2:
             break
+        if stops:
+            story.hold()
         run("scancel", "--batch", "--signal=USR1", job.number)
         stops.append(story.until("the job has stopped", job.stopped_steps)[0])
         story.until_state(job, "FAILED")  # with 75, which is not success, and so the next one starts
@@ -298,22 +313,24 @@ def chain(story):
 
 def array(story):
     """An array of two jobs, each with its own directory; one is stopped and requeued, both are done."""
+    for task in (0, 1):
+        story.go_on_to(1000000, task)
     number = story.submit("training.sbatch").number
     jobs = [story.job("training.sbatch", f"{number}_{task}") for task in (0, 1)]
     for job in jobs:
         story.until_saved(job, 50)
-    run("scancel", "--batch", "--signal=USR1", jobs[1].number)
-    stopped = story.until("a task has stopped", jobs[1].stopped_steps)[0]
-    last = max(stopped, jobs[0].saved_step()) + 20
-    story.go_on_to(last)
-    story.until("it has been requeued", lambda: "requeueing job" in jobs[1].text())
-    story.until_saved(jobs[0], last + 50)  # the other one was not disturbed
-    run("scancel", "--batch", "--signal=USR1", jobs[0].number)
-    stopped = story.until("the other has stopped", jobs[0].stopped_steps)[0]
-    story.expect_done(jobs[1], last, story.checkpoints / "run-1")
-    story.go_on_to(stopped + 20)
-    story.expect_done(jobs[0], stopped + 20, story.checkpoints / "run-0")
-    return "two runs, two directories, each stopped once and done"
+    steps = []
+    for task in (1, 0):  # while one is stopped, the other is not disturbed
+        before = jobs[1 - task].saved_step()
+        story.hold(task)
+        run("scancel", "--batch", "--signal=USR1", jobs[task].number)
+        steps.append(story.until("the task has stopped", jobs[task].stopped_steps)[0])
+        if task == 1:
+            story.until_saved(jobs[0], before + 20)
+        story.go_on_to(steps[-1] + 20, task)
+    for job, last, task in zip(jobs, reversed(steps), (0, 1)):
+        story.expect_done(job, last + 20, story.checkpoints / f"run-{task}")
+    return f"two runs, two directories, stopped at steps {steps[1]} and {steps[0]}, both done"
 
 
 def one_directory(story):
@@ -326,6 +343,7 @@ def one_directory(story):
     story.expect(words and f"job {first.number}," in " ".join(words), "the refusal does not name the first job")
     story.expect(f"job {first.number} is saving in" in second.text(), "cairn-job does not say why it gave up")
     story.expect("requeueing" not in second.text(), "the second was requeued")
+    story.hold()
     run("scancel", "--batch", "--signal=USR1", first.number)
     stopped = story.until("the first has stopped", first.stopped_steps)[0]
     story.go_on_to(stopped + 20)
