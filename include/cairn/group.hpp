@@ -59,8 +59,8 @@ class Group {
     virtual ~Reduction() = default;
     /// Collective, in order with other collectives, but waits for nobody. None may be under way.
     virtual void begin(std::span<const std::int64_t> values) = 0;
-    /// Waits until all ranks have begun. Collective in so far as each rank may, in any order with
-    /// other calls.
+    /// Waits until all ranks have begun, and gives the result. Not collective: a rank may end
+    /// several in any order, or give one up.
     virtual void end(std::span<std::int64_t> values) = 0;
     virtual bool under_way() const = 0;
 

@@ -18,6 +18,7 @@ struct Before {
   int signal;
   struct sigaction action;
   const Before* next;  // what ours had taken the place of earlier, below `action`
+  const Before* made_earlier;
   mutable std::atomic<bool> spent = false;
 };
 struct Slot {
@@ -30,6 +31,7 @@ static_assert(std::atomic<const Before*>::is_always_lock_free);
 static_assert(std::atomic<bool>::is_always_lock_free);
 
 std::array<Slot, NSIG> slots;
+const Before* last_made = nullptr;  // with the mutex; of all signals, for leak checkers
 
 std::mutex& slots_mutex() {
   static auto* const mutex = new std::mutex;  // for StopRequests that are destroyed at exit
@@ -82,7 +84,9 @@ void install(Slot& slot, int signal) {
   if (sigaction(signal, nullptr, &there) != 0) refuse(signal);
   if (is_ours(there)) return;
   const auto below = slot.before.load();
-  slot.before = new Before{.signal = signal, .action = there, .next = below};
+  last_made =
+      new Before{.signal = signal, .action = there, .next = below, .made_earlier = last_made};
+  slot.before = last_made;
   struct sigaction ours = {};
   ours.sa_sigaction = take_note;
   ours.sa_mask = there.sa_mask;

@@ -7,6 +7,7 @@
 
 #include "cairn/optimal_interval.hpp"
 #include "checkpoint/manager_kit.hpp"
+#include "checkpoint/turn/run_history.hpp"
 #include "support/group_around.hpp"
 
 namespace cairn {
@@ -348,6 +349,21 @@ TEST_P(TurnQuestions, ASaveInFlightIsCommittedByTheQuestions) {
     }
     EXPECT_TRUE(handle.committed());
     EXPECT_EQ(worker.rank->steps(), Steps{1});
+  });
+}
+
+TEST_P(TurnQuestions, TheLastSaveIsNotSkipped) {
+  options_.async.when_busy = WhenBusy::skip;
+  workers([&](Worker& worker) {
+    auto& manager = worker.manager();
+    worker.stop->request();
+    manager.should_stop();
+    ASSERT_TRUE(manager.should_stop());
+    manager.save_async(1, worker.rank->state);  // may still be on its way
+    const auto last = manager.save_async(2, worker.rank->state);
+    EXPECT_NE(last.stage(), SaveStage::skipped);
+    manager.wait();
+    EXPECT_EQ(worker.rank->steps(), (Steps{1, 2}));
   });
 }
 

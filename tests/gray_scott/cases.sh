@@ -79,6 +79,54 @@ killed_and_restarted | killed_async)
   [ "${restored:-0}" -ge "$newest" ] || fail "restored '$restored', newest is $newest"
   same "after a kill" "$(echo "$output" | tail -n 1)" "$expected"
   ;;
+stopped)
+  run="--size 50 --checkpoint-dir $work/run --stop --digest"
+  # stops CODE TEXT RANKS ARGUMENT...: exit code, and the reason in the last line.
+  stops() {
+    wanted=$1 text=$2
+    shift 2
+    code=0
+    on "$@" >"$work/output" || code=$?
+    same "exit code for $text" "$code" "$wanted"
+    tail -n 1 "$work/output" | grep -q -e "$text" || fail "no '$text' in: $(cat "$work/output")"
+  }
+  mkdir "$work/run"
+  touch "$work/run/STOP"
+  stops 76 "stopped at step 2: file $work/run/STOP" 3 $run --steps 1000000
+  [ ! -e "$work/run/STOP" ] || fail "the file STOP is still there"
+  export SLURM_JOB_END_TIME=1000000000
+  stops 75 "stopped at step 4: time limit 2001-09-09 01:46:40 UTC: over since" 2 $run --steps 1000000
+  unset SLURM_JOB_END_TIME
+  # One rank is asked, as soon as rank 0 has said that step 20 is saved.
+  for how in "" --async; do
+    mkfifo "$work/lines$how"
+    $launcher 4 sh -c 'echo $$ >"$0/pid.$$"; exec "$@"' "$work" "$program" $run $how \
+      --checkpoint-every 10 --steps 1000000 >"$work/lines$how" 2>"$work/errors" &
+    started=$!
+    asked=
+    while read -r line; do
+      case $line in
+      "saved step "*)
+        [ -n "$asked" ] || kill -USR2 "$(ls "$work"/pid.* | tail -n 1 | sed 's/.*pid\.//')"
+        asked=yes
+        ;;
+      esac
+      last=$line
+    done <"$work/lines$how"
+    code=0
+    wait $started || code=$?
+    same "exit code after a signal" "$code" 75
+    step=$(echo "$last" | sed -n 's/^stopped at step \([0-9]*\): SIGUSR2 on rank [0-3]$/\1/p')
+    [ -n "$step" ] || fail "the last line is '$last'"
+    newest=$(sed -n 's/^model_checkpoint_path: "ckpt-\([0-9]*\)"$/\1/p' "$work/run/checkpoint")
+    same "newest after a signal" "$newest" "$step"
+    rm "$work"/pid.*
+  done
+  steps=$((newest + 40))
+  expected=$(on 1 --size 50 --steps $steps --digest)
+  same "after four stops" "$(on 3 $run --mtbf 1000 --steps $steps | tail -n 1)" "$expected"
+  refused "stop requires --checkpoint-dir" 3 --stop
+  ;;
 bad_arguments)
   refused "size: Value 0 not in range" 3 --size 0
   refused "restart: (foo not in {auto,none})" 3 --restart foo --checkpoint-dir "$work"

@@ -1,5 +1,6 @@
 // What every Group promises. The same source runs on serial, thread and MPI ranks.
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <limits>
 #include <numeric>
@@ -304,6 +305,67 @@ TEST_P(GroupConformance, RandomTrafficArrives) {
         }
       }
     }
+  });
+}
+
+TEST_P(GroupConformance, ReductionsGoOnBesideOtherCalls) {
+  on_ranks([&](auto group) {
+    const auto sum = group->reduction(2, Group::Op::sum);
+    const auto most = group->reduction(1, Group::Op::max);
+    const std::int64_t me = group->rank(), size = group->size();
+    for (std::int64_t turn = 0; turn < 20; ++turn) {
+      EXPECT_FALSE(sum->under_way());
+      std::array<std::int64_t, 2> values{me + turn, std::numeric_limits<std::int64_t>::max()};
+      sum->begin(values);
+      values = {-1, -1};  // they were taken
+      EXPECT_TRUE(sum->under_way());
+      most->begin(std::array{me == turn % size ? 100 + turn : me});
+      std::int64_t other = 1;
+      group->all_reduce({&other, 1}, Group::Op::sum);
+      EXPECT_EQ(other, size);
+      if (turn % 3 == 0) group->barrier();
+      std::array<std::int64_t, 1> largest;
+      most->end(largest);  // in another order than they were begun
+      EXPECT_EQ(largest[0], 100 + turn);
+      sum->end(values);
+      EXPECT_EQ(values[0], size * (size - 1) / 2 + size * turn);
+      EXPECT_EQ(static_cast<std::uint64_t>(values[1]),
+                static_cast<std::uint64_t>(size) *
+                    static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()));
+    }
+  });
+}
+
+TEST_P(GroupConformance, AReductionMayBeGivenUpByAnyRank) {
+  on_ranks([&](auto group) {
+    for (int turn = 0; turn < group->size() + 1; ++turn) {
+      auto least = group->reduction(1, Group::Op::min);
+      least->begin(std::array{std::int64_t{7} + group->rank()});
+      if (turn == group->rank() || turn == group->size()) {
+        least.reset();  // by one rank, at last by all
+      } else {
+        std::array<std::int64_t, 1> value;
+        least->end(value);
+        EXPECT_EQ(value[0], 7);
+      }
+    }
+    group->barrier();
+  });
+}
+
+TEST_P(GroupConformance, ReductionsRefuseWhatIsNoReduction) {
+  on_ranks([&](auto group) {
+    const auto sum = group->reduction(2, Group::Op::sum);
+    std::array<std::int64_t, 2> values{1, 1};
+    expect_error([&] { sum->end(values); }, Code::invalid_argument,
+                 HasSubstr("a reduction is ended that was not begun"));
+    expect_error([&] { sum->begin(std::span(values).first(1)); }, Code::invalid_argument,
+                 HasSubstr("a reduction of 2 values is given 1"));
+    sum->begin(values);
+    expect_error([&] { sum->begin(values); }, Code::invalid_argument,
+                 HasSubstr("a reduction is begun twice"));
+    sum->end(values);
+    EXPECT_THAT(values, ::testing::Each(group->size()));
   });
 }
 

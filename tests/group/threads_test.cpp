@@ -1,6 +1,7 @@
 // What holds for thread ranks beyond every Group: failures, deadlocks, crashes, the scheduler.
 #include "group/threads.hpp"
 
+#include <array>
 #include <atomic>
 #include <barrier>
 #include <set>
@@ -384,6 +385,45 @@ TEST(Scheduler, OneRankRunsAtATime) {
 TEST(Scheduler, WithoutASeedRanksRunAtTheSameTime) {
   std::barrier<> meet(4);  // would never open if ranks took turns
   run_threads(4, [&](SharedGroup) { meet.arrive_and_wait(); });
+}
+
+TEST(Threads, AReductionThatARankNeverBeginsIsAnError) {
+  for (const bool throws : {false, true}) {
+    int told = 0;
+    const auto body = [&](std::shared_ptr<Group> group) {
+      const auto sum = group->reduction(1, Group::Op::sum);
+      std::array<std::int64_t, 1> value{1};
+      if (group->rank() == 1) {
+        if (throws) throw std::runtime_error("on its way");
+        return;
+      }
+      sum->begin(value);  // waits for nobody
+      EXPECT_THAT(error_of([&] { sum->end(value); })->what(),
+                  HasSubstr("rank 1 has ended while rank 0 waits for it in reduction"));
+      ++told;
+    };
+    if (throws) {
+      EXPECT_THROW(run_threads(2, body), std::runtime_error);
+    } else {
+      run_threads(2, body);
+    }
+    EXPECT_EQ(told, 1);
+  }
+}
+
+TEST(Threads, AReductionAmongOtherCollectivesIsNamed) {
+  const auto error = error_of([&] {
+    run_threads(2, [](auto group) {
+      const auto sum = group->reduction(3, Group::Op::sum);
+      if (group->rank() == 0) {
+        sum->begin(std::array<std::int64_t, 3>{});
+      }
+      group->barrier();
+    });
+  });
+  ASSERT_TRUE(error);
+  EXPECT_THAT(error->what(), HasSubstr("ranks call different collectives"));
+  EXPECT_THAT(error->what(), HasSubstr("reduction of 3 values (sum)"));
 }
 
 }  // namespace

@@ -18,6 +18,12 @@ TEST(Lifetime, FromBeforeInitToAfterFinalize) {
   auto group = mpi(MPI_COMM_WORLD);
   const int rank = group->rank();
   group->barrier();
+  // Begun by all, ended by none: one is given up before MPI ends, one is there after it.
+  std::int64_t value = rank;
+  auto given_up = group->reduction(1, Group::Op::sum), kept = group->reduction(1, Group::Op::sum);
+  given_up->begin({&value, 1});
+  kept->begin({&value, 1});
+  given_up.reset();
   ASSERT_EQ(MPI_Finalize(), MPI_SUCCESS);
 
   const auto refused = [&](auto operation) {
@@ -30,6 +36,8 @@ TEST(Lifetime, FromBeforeInitToAfterFinalize) {
   refused([&] { group->exchange({}, {}); });
   refused([&] { group->send(0, "text"); });
   refused([&] { group->receive(0); });
+  refused([&] { kept->end({&value, 1}); });
+  EXPECT_NO_THROW(kept.reset());
   EXPECT_EQ(group->rank(), rank);
   EXPECT_NO_THROW(group.reset());
   expect_error(make, Code::invalid_argument, HasSubstr("MPI cannot be used now"));

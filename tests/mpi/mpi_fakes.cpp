@@ -49,6 +49,10 @@ CAIRN_FAKE(Bcast, (void* buffer, int count, MPI_Datatype type, int root, MPI_Com
 CAIRN_FAKE(Allreduce,
            (const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm),
            (in, out, count, type, op, comm))
+CAIRN_FAKE(Iallreduce,
+           (const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
+            MPI_Request* request),
+           (in, out, count, type, op, comm, request))
 CAIRN_FAKE(Barrier, (MPI_Comm comm), (comm))
 CAIRN_FAKE(Isend,
            (const void* buffer, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm,

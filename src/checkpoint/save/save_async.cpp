@@ -55,8 +55,10 @@ bool Series::make_way() {
         advance(false);
       }
       return true;
-    case WhenBusy::skip: return false;
-    case WhenBusy::replace: break;
+    case WhenBusy::skip:
+      return false;
+    case WhenBusy::replace:
+      break;
   }
   auto& flight = *flights.back();
   flight.cancelled = true;
@@ -74,8 +76,8 @@ bool Series::make_way() {
   flights.pop_back();
   if (!gone) {
     throw Error(Code::io,
-                cat("step ", step, " was to give way to a later save, but could not be removed"), "",
-                "Try again: until another save commits, a restart may still complete it.");
+                cat("step ", step, " was to give way to a later save, but could not be removed"),
+                "", "Try again: until another save commits, a restart may still complete it.");
   }
   return true;
 }
@@ -230,9 +232,8 @@ SaveHandle Series::save_async(std::int64_t step, const State& given, const SaveO
     laps.next(&StageSeconds::capture);
     does_not_fit = capture(flight, state);
     if (does_not_fit.empty() && plan->replicas.any) {
-      const auto checksums = together(group, [&] {
-        return replica_checksums(state, plan->replicas, plan->local.strings, {});
-      });
+      const auto checksums = together(
+          group, [&] { return replica_checksums(state, plan->replicas, plan->local.strings, {}); });
       compare(state, plan->replicas, checksums, prepared);
     }
   } catch (const Error& error) {
@@ -299,11 +300,11 @@ SaveHandle CheckpointManager::save_async(std::int64_t step, const State& state,
                                          const SaveOptions& options) {
   const Job& job = impl_->job;
   return guarded(*job.group, [&] {
+    if (impl_->turns->stop()) impl_->settle();  // the last save is not one to be skipped
     impl_->call_before_save(step);
-    auto handle =
-        job.options.object_graph
-            ? impl_->save_async(step, with_object_graph(*job.group, state, step), options)
-            : impl_->save_async(step, state, options);
+    auto handle = job.options.object_graph
+                      ? impl_->save_async(step, with_object_graph(*job.group, state, step), options)
+                      : impl_->save_async(step, state, options);
     // Skipped on all ranks or on none.
     if (handle.stage() != SaveStage::skipped) {
       impl_->turns->saved(step, handle.blocked_because().empty());

@@ -1,5 +1,7 @@
 #include "checkpoint/turn/run_history.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -144,7 +146,7 @@ void RunRecorder::write() const {
 
 void RunRecorder::begin(double now, double newest_checkpoint) {
   history_.begin(now, newest_checkpoint);
-  begun_ = true;
+  begun_by_ = getpid();
   try {
     write();
   } catch (const Error& error) {
@@ -153,7 +155,7 @@ void RunRecorder::begin(double now, double newest_checkpoint) {
 }
 
 void RunRecorder::end_well(double now) noexcept {
-  if (!begun_) return;
+  if (begun_by_ != getpid()) return;
   try {
     history_.end_well(now);
     write();

@@ -49,7 +49,7 @@ class RunRecorder {
   std::shared_ptr<io::FileSystem> files_;
   io::Path path_, temporary_;
   bool atomic_rename_;
-  bool begun_ = false;
+  std::int64_t begun_by_ = -1;  // process; a forked child's copy records nothing
   RunHistory history_;
 };
 
