@@ -1,7 +1,6 @@
-# `cmake --install`: include/, lib/, lib/cmake/Cairn, bin/cairn and
-# bin/cairn-job, share/doc/cairn, share/cairn/slurm. The package has the
-# components core, mpi and kokkos, each with its own file of targets, so that a program that wants
-# only the core needs neither MPI nor Kokkos.
+# `cmake --install`: include/, lib/, lib/cmake/Cairn, bin/cairn and bin/cairn-job, share/doc/cairn,
+# share/cairn/slurm. The package has the components core, mpi and kokkos, each with its own file of
+# targets, so that a program that wants only the core needs neither MPI nor Kokkos.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
