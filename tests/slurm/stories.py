@@ -366,8 +366,8 @@ def failing_loop(story):
 
 # The slow ones first. With the number of nodes.
 STORIES = {
-    time_limit: 2, failing_loop: 1, time_limit_without_signal: 1, chain: 1, node_loss: 2, preemption: 2,
-    array: 1, cancelled: 2, killed_rank: 1, one_directory: 1,
+    time_limit: 2, one_directory: 1, chain: 1, time_limit_without_signal: 1, failing_loop: 1, node_loss: 2,
+    cancelled: 2, preemption: 2, array: 1, killed_rank: 1,
 }
 
 
