@@ -27,6 +27,8 @@ build_packages=(g++ cmake ninja-build libopenmpi-dev openmpi-bin libtrilinos-kok
   nlohmann-json3-dev libpng-dev)
 test_packages=(libgtest-dev libgmock-dev libbenchmark-dev libhdf5-openmpi-dev hdf5-tools
   ca-certificates python3 python3-venv clang libclang-rt-dev lld)
+# For the tests under Slurm; scripts go on without them.
+slurm_packages=(slurmctld slurmd slurm-client munge)
 
 has_program() { command -v "$1" >/dev/null 2>&1; }
 
@@ -42,6 +44,9 @@ is_there() {
     hdf5-tools) has_program h5dump ;;
     protobuf-compiler) has_program protoc ;;
     python3) has_program python3 ;;
+    slurmctld | slurmd) has_program "$1" || [ -x "/usr/sbin/$1" ] ;;
+    slurm-client) has_program sbatch ;;
+    munge) has_program munged || [ -x /usr/sbin/munged ] ;;
     python3-venv) has_program python3 && python3 -c 'import venv, ensurepip' 2>/dev/null ;;
     *) [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ] ;;
   esac

@@ -1,0 +1,417 @@
+#!/usr/bin/env python3
+"""What happens to checkpointed jobs under Slurm, told by real jobs of the batch scripts in slurm/.
+
+usage: slurm/testbed run --nodes 14 tests/slurm/stories.py BIN PLACE [STORY...]
+BIN: the folder with gray_scott and cairn; PLACE: where the jobs run. A few stories go on at a time,
+each on nodes of its own. Exit status: 0 all went well; 1 not, and the last line names those.
+"""
+import concurrent.futures
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+LIMIT_SECONDS = 150  # for one thing to happen; a story that waits for longer has failed
+AT_ONCE = 5
+
+
+class Failure(Exception):
+    pass
+
+
+def run(*command, check=True, env=None):
+    done = subprocess.run([str(word) for word in command], stdin=subprocess.DEVNULL, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env, check=False)
+    if check and done.returncode != 0:
+        raise Failure(f"{' '.join(map(str, command))}: status {done.returncode}\n{done.stdout}")
+    return done.stdout.strip()
+
+
+def mpi_environment():
+    """What scripts/mpi-env.sh exports, and what nodes that are one machine need."""
+    found = re.findall(r"([A-Za-z_0-9]+)=(\S+)", (ROOT / "scripts/mpi-env.sh").read_text())
+    return dict(found, OMPI_MCA_btl="tcp,self", OMPI_MCA_btl_tcp_if_include="lo",
+                OMPI_MCA_hwloc_base_binding_policy="none", OMPI_MCA_mpi_yield_when_idle="1",
+                OMP_NUM_THREADS="1", OMP_PROC_BIND="false")
+
+
+class Job:
+    def __init__(self, number, log):
+        self.number, self.log = number, log
+
+    def text(self):
+        return self.log.read_text(errors="replace") if self.log.exists() else ""
+
+    def field(self, form):
+        return run("squeue", "--noheader", "--states=all", "--array", f"--jobs={self.number}", "-o", form)
+
+    def state(self):
+        return self.field("%T")
+
+    def saved_step(self):
+        """The highest step that the job says it has saved."""
+        return max((int(n) for n in re.findall(r"^saved step (\d+)$", self.text(), re.M)), default=0)
+
+    def stopped_steps(self):
+        return [int(n) for n in re.findall(r"^stopped at step (\d+): ", self.text(), re.M)]
+
+    def digests(self):
+        return re.findall(r"^digest [0-9a-f]{16} step \d+$", self.text(), re.M)
+
+
+class Story:
+    """One story: its folder, its nodes, and the jobs that it has submitted."""
+    digests, digest_lock = {}, threading.Lock()
+
+    def __init__(self, name, binaries, place, nodes):
+        self.name, self.binaries, self.place, self.nodes = name, binaries, place / name, nodes
+        self.jobs = []
+        shutil.rmtree(self.place, ignore_errors=True)
+        self.place.mkdir(parents=True)
+        self.go_on_to(1000000)
+        # The program of the jobs: gray_scott, with the last step as it is in a file when it starts; for
+        # the file it waits. So a job runs for as long as its story needs, on machines slow and fast.
+        self.program = self.place / "gray_scott"
+        self.program.write_text(
+            f'#!/bin/bash\nsteps={self.place}/steps$SLURM_ARRAY_TASK_ID\n'
+            'until [ -e "$steps" ]; do sleep 0.1; done\n'
+            f'exec {binaries}/gray_scott --size 64 "${{@/#LAST/$(<"$steps")}}"\n')
+        self.program.chmod(0o755)
+        self.checkpoints = self.place / "checkpoints"
+        run("scontrol", "create", f"PartitionName={name}", f"Nodes={','.join(nodes)}",
+            "PriorityTier=1", "State=UP")
+
+    def go_on_to(self, step, task=""):
+        """The last step of what starts from now on."""
+        part = self.place / f"steps{task}.part"
+        part.write_text(f"{step}\n")
+        part.rename(self.place / f"steps{task}")
+
+    def hold(self, task=""):
+        """What starts from now on waits for go_on_to."""
+        (self.place / f"steps{task}").unlink()
+
+    def submit(self, script, *options, arguments=(), launch=None, every=10):
+        """Submits slurm/SCRIPT as its users do, in the folder of the story."""
+        values = {**os.environ, **mpi_environment(), "PROGRAM": str(self.program),
+                  "CHECKPOINTS": str(self.checkpoints), "EVERY": str(every), "STEPS": "LAST",
+                  "SIGKILL_TIMEOUT": "8", "PATH": f"{self.binaries}:{ROOT}/slurm:{os.environ['PATH']}",
+                  "SBATCH_PARTITION": self.name}
+        if launch:
+            values["LAUNCH"] = launch
+        number = run("sbatch", "--parsable", f"--chdir={self.place}", *options, ROOT / "slurm" / script,
+                     *arguments, env=values)
+        return self.job(script, number)
+
+    def job(self, script, number):
+        self.jobs.append(Job(number, self.place / f"{Path(script).stem}-{number}.log"))
+        return self.jobs[-1]
+
+    def until(self, what, condition):
+        end = time.monotonic() + LIMIT_SECONDS
+        while not (found := condition()):
+            if time.monotonic() > end:
+                raise Failure(f"waited {LIMIT_SECONDS} s in vain until {what}")
+            time.sleep(0.1)
+        return found
+
+    def until_state(self, job, *states):
+        def there():
+            state = job.state()
+            ended = {"FAILED", "COMPLETED", "CANCELLED", "TIMEOUT", "NODE_FAIL"} - set(states)
+            if state in ended:
+                raise Failure(f"job {job.number} is {state}, and should become {' or '.join(states)}")
+            return state in states
+        self.until(f"job {job.number} is {' or '.join(states)}", there)
+
+    def until_saved(self, job, step):
+        self.until(f"job {job.number} has saved step {step}", lambda: job.saved_step() >= step)
+
+    def checkpoints_there(self, directory=None):
+        text = run(self.binaries / "cairn", "ls", "--json", directory or self.checkpoints)
+        return json.loads(text)["checkpoints"]
+
+    def newest(self, directory=None):
+        return [row for row in self.checkpoints_there(directory) if row["newest"]][0]
+
+    def expect(self, good, what):
+        if not good:
+            raise Failure(what)
+
+    def expect_equal(self, left, right, what):
+        self.expect(left == right, f"{what}: {left!r}, should be {right!r}")
+
+    def expect_right_digest(self, job, step):
+        """The job's last word is the digest of a run that nobody disturbed."""
+        with self.digest_lock:
+            if step not in self.digests:
+                text = run("mpirun", "-np", "1", self.binaries / "gray_scott", "--size", 64, "--steps", step,
+                           "--digest", env={**os.environ, **mpi_environment()})
+                self.digests[step] = re.search(r"^digest .*$", text, re.M).group()
+        self.expect_equal(job.digests()[-1:], [self.digests[step]], "digest")
+
+    def expect_done(self, job, step, directory=None):
+        self.until_state(job, "COMPLETED")
+        self.expect_right_digest(job, step)
+        run(self.binaries / "cairn", "verify", directory or self.checkpoints)
+
+    def finish(self):
+        for job in self.jobs:
+            run("scancel", job.number, check=False)
+
+    def evidence(self):
+        parts = [run("squeue", "--states=all", "-p", self.name, "-o", "%A %T %r %N %S", check=False)]
+        for job in self.jobs:
+            text = [line for line in job.text().splitlines() if not line.startswith("saved step")]
+            parts.append(f"--- {job.log.name}\n" + "\n".join(text[-40:]))
+        return "\n".join(parts)
+
+
+def time_limit(story):
+    """The time limit comes near: signal, save, requeue, done."""
+    job = story.submit("simulation.sbatch", "--time=1", "--signal=B:USR1@50")
+    story.until_saved(job, 10)
+    story.hold()
+    story.until("the job has stopped", job.stopped_steps)
+    story.go_on_to(job.stopped_steps()[0] + 20)
+    story.expect("cairn-job: SIGUSR1" in job.text(), "no word of the signal in the log")
+    story.expect("SIGUSR1 on rank" in job.text(), "the program gives another reason than the signal")
+    story.until("the job has been requeued", lambda: "requeueing job" in job.text())
+    story.expect_done(job, job.stopped_steps()[0] + 20)
+    story.expect(f"restored step {job.stopped_steps()[0]} " in job.text(), "the stop's checkpoint was not restored")
+    return f"stopped at step {job.stopped_steps()[0]}, requeued, done"
+
+
+def time_limit_without_signal(story):
+    """No signal is asked for: the program asks Slurm for its end time, stops in time, is requeued."""
+    job = story.submit("simulation.sbatch", "--time=1", "--signal=B:USR1@0", "--nodes=1",
+                       arguments=["--margin", "45"])
+    story.until_saved(job, 10)
+    story.hold()
+    story.until("the job has stopped", job.stopped_steps)
+    story.go_on_to(job.stopped_steps()[0] + 20)
+    story.expect("time limit" in job.text(), "the program gives another reason than the time limit")
+    story.expect("cairn-job: SIG" not in job.text(), "a signal came")
+    story.expect_done(job, job.stopped_steps()[0] + 20)
+    return f"stopped at step {job.stopped_steps()[0]}, requeued, done"
+
+
+def preemption(story):
+    """A job of higher priority takes the nodes: SIGTERM, save, requeue by Slurm, done when it has gone."""
+    job = story.submit("preemptible.sbatch", "--nodes=2")
+    story.until_saved(job, 50)
+    story.hold()
+    gate = story.place / "gate"
+    urgent = story.job("urgent", run(
+        "sbatch", "--parsable", "--partition=urgent", f"--nodelist={','.join(story.nodes)}", "--exclusive",
+        f"--output={story.place}/urgent-%j.log", "--wrap", f"until [ -e {gate} ]; do sleep 0.1; done"))
+    story.until_state(urgent, "RUNNING")
+    story.until_state(job, "PENDING")
+    stopped = story.until("the job has stopped", job.stopped_steps)[0]
+    story.expect_equal(story.newest()["step"], stopped, "newest checkpoint")
+    story.go_on_to(stopped + 20)
+    gate.touch()
+    story.expect_done(job, stopped + 20)
+    story.expect("requeueing" not in job.text(), "the script requeued a job that Slurm had requeued")
+    return f"preempted at step {stopped}, came back, done"
+
+
+def ranks_of(job, variable):
+    """Process numbers of the job's ranks under srun, by rank; and what a variable is there."""
+    found = {}
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if (process / "comm").read_text().strip() != "gray_scott":
+                continue
+            words = (process / "environ").read_bytes().decode(errors="replace").split("\0")
+        except OSError:
+            continue
+        values = dict(word.partition("=")[::2] for word in words)
+        if values.get("SLURM_JOB_ID") == job.number:
+            found[int(values["SLURM_PROCID"])] = int(process.name), values.get(variable)
+    return found
+
+
+def node_loss(story):
+    """A node goes down in the middle: Slurm requeues the job, on the node that is left."""
+    job = story.submit("preemptible.sbatch")
+    story.until_saved(job, 50)
+    story.expect_equal((job.field("%D"), story.newest()["ranks"]), ("2", 4), "nodes and ranks before")
+    story.hold()
+    there = [process for process, node in ranks_of(job, "SLURMD_NODENAME").values() if node == story.nodes[1]]
+    story.expect_equal(len(there), 2, "ranks on the second node")
+    run("scontrol", "update", f"nodename={story.nodes[1]}", "state=down", "reason=test")
+    for process in there:
+        os.kill(process, 9)
+    story.until("the job has left the nodes", lambda: job.state() != "RUNNING")
+    before = story.newest()["step"]
+    story.go_on_to(before + 200)
+    story.expect_done(job, before + 200)
+    story.expect_equal((job.field("%N"), story.newest()["ranks"]), (story.nodes[0], 2), "node and ranks after")
+    return f"4 ranks on 2 nodes until step {before} or later, 2 ranks on 1 node after, done"
+
+
+def cancelled(story):
+    """scancel: SIGTERM, save, and it stays cancelled; by mpirun and by srun."""
+    steps = []
+    for launch in ("mpirun", "srun --mpi=pmix"):
+        story.checkpoints = story.place / launch.split()[0]
+        job = story.submit("simulation.sbatch", launch=launch, every=1000000)
+        # No regular save comes; the owner's record is there when the manager is.
+        story.until("the program runs", lambda: (story.checkpoints / ".cairn/owner").exists())
+        run("scancel", job.number)
+        story.until_state(job, "CANCELLED")
+        steps.append(story.newest()["step"])
+        story.expect_equal(len(story.checkpoints_there()), 1, "checkpoints")
+        story.expect(steps[-1] > 0, "nothing was saved")
+        story.expect("requeueing" not in job.text(), "a cancelled job was requeued")
+        story.expect("SIGTERM" in job.text(), "no word of SIGTERM in the log")
+    return f"saved when told, at steps {steps[0]} (mpirun) and {steps[1]} (srun); not requeued"
+
+
+def killed_rank(story):
+    """kill -9 of a rank under srun: the others are ended, the job is requeued, and done."""
+    job = story.submit("preemptible.sbatch", "--nodes=1")
+    story.until_saved(job, 50)
+    story.hold()
+    os.kill(ranks_of(job, "SLURM_PROCID")[1][0], 9)
+    story.until("the job has been requeued", lambda: "requeueing job" in job.text())
+    before = story.newest()["step"]
+    story.go_on_to(before + 200)
+    story.expect_done(job, before + 200)
+    story.expect("failed with status" in job.text(), "no word of the failure in the log")
+    return f"rank 1 killed after step {before}, requeued, done"
+
+
+def chain(story):
+    """A chain of jobs, each going on where the last one stopped; the third is done."""
+    first = job = story.submit("chain.sbatch", "--nodes=1")
+    stops = []
+    while True:
+        story.until_saved(job, (stops or [0])[-1] + 50)
+        following = story.until("the next job is in the queue",
+                                lambda: re.search(r"^chain: the next job is (\d+)$", job.text(), re.M))[1]
+        if len(stops) == 2:
+            break
+        if stops:
+            story.hold()
+        run("scancel", "--batch", "--signal=USR1", job.number)
+        stops.append(story.until("the job has stopped", job.stopped_steps)[0])
+        story.until_state(job, "FAILED")  # with 75, which is not success, and so the next one starts
+        if len(stops) == 2:
+            story.go_on_to(stops[1] + 200)
+        job = story.job("chain.sbatch", following)
+    story.expect_done(job, stops[1] + 200)
+    story.until_state(story.job("chain.sbatch", following), "CANCELLED")
+    story.expect(f"restored step {stops[1]} " in job.text(), "the third did not go on where the second stopped")
+    return f"jobs {first.number} and {story.jobs[1].number} stopped at steps {stops[0]} and {stops[1]}, {job.number} was done"
+
+
+def array(story):
+    """An array of two jobs, each with its own directory; one is stopped and requeued, both are done."""
+    for task in (0, 1):
+        story.go_on_to(1000000, task)
+    number = story.submit("training.sbatch").number
+    jobs = [story.job("training.sbatch", f"{number}_{task}") for task in (0, 1)]
+    for job in jobs:
+        story.until_saved(job, 50)
+    steps = []
+    for task in (1, 0):  # while one is stopped, the other is not disturbed
+        before = jobs[1 - task].saved_step()
+        story.hold(task)
+        run("scancel", "--batch", "--signal=USR1", jobs[task].number)
+        steps.append(story.until("the task has stopped", jobs[task].stopped_steps)[0])
+        if task == 1:
+            story.until_saved(jobs[0], before + 20)
+        story.go_on_to(steps[-1] + 20, task)
+    for job, last, task in zip(jobs, reversed(steps), (0, 1)):
+        story.expect_done(job, last + 20, story.checkpoints / f"run-{task}")
+    return f"two runs, two directories, stopped at steps {steps[1]} and {steps[0]}, both done"
+
+
+def one_directory(story):
+    """Two jobs by mistake in one directory: the second is refused, and told whose it is."""
+    first = story.submit("simulation.sbatch", "--nodes=1")
+    story.until_saved(first, 50)
+    second = story.submit("simulation.sbatch", "--nodes=1")
+    story.until_state(second, "FAILED")
+    words = [line for line in second.text().splitlines() if "the checkpoint directory is in use" in line]
+    story.expect(words and f"job {first.number}," in " ".join(words), "the refusal does not name the first job")
+    story.expect(f"job {first.number} is saving in" in second.text(), "cairn-job does not say why it gave up")
+    story.expect("requeueing" not in second.text(), "the second was requeued")
+    story.hold()
+    run("scancel", "--batch", "--signal=USR1", first.number)
+    stopped = story.until("the first has stopped", first.stopped_steps)[0]
+    story.go_on_to(stopped + 20)
+    story.expect_done(first, stopped + 20)
+    return f"job {second.number} was refused, job {first.number} was done"
+
+
+def failing_loop(story):
+    """A job that fails at the same step again and again is given up."""
+    story.program.write_text(story.program.read_text().replace("exec ", "") + "exit 3\n")
+    story.go_on_to(20)
+    job = story.submit("simulation.sbatch", "--nodes=1", launch="srun --mpi=pmix")
+    story.until_state(job, "FAILED")
+    story.expect_equal(job.text().count("requeueing job"), 4, "requeues: after progress, then three more")
+    story.expect("giving up" in job.text(), "no word of giving up")
+    return "fails at step 20 each time, given up after 3 restarts without progress"
+
+
+# The slow ones first. With the number of nodes.
+STORIES = {
+    time_limit: 2, one_directory: 1, chain: 1, time_limit_without_signal: 1, failing_loop: 1, node_loss: 2,
+    cancelled: 2, preemption: 2, array: 1, killed_rank: 1,
+}
+
+
+def tell(function, binaries, place, nodes):
+    start, story = time.monotonic(), None
+    try:
+        story = Story(function.__name__, binaries, place, nodes)
+        text, good = function(story), True
+    except Failure as failure:
+        text, good = str(failure), False
+        text += "\n" + (story.evidence() if story else "")
+    except Exception as error:  # a defect of the story
+        text, good = f"{type(error).__name__}: {error}", False
+    finally:
+        if story:
+            story.finish()
+    print(f"{'passed' if good else 'FAILED'} {function.__name__} ({time.monotonic() - start:.1f} s): {text}", flush=True)
+    return good
+
+
+def main(arguments):
+    if len(arguments) < 2:
+        print(__doc__)
+        return 2
+    binaries, place = (Path(word).resolve() for word in arguments[:2])
+    unknown = set(arguments[2:]) - {story.__name__ for story in STORIES}
+    if unknown:
+        print(f"no such story: {' '.join(sorted(unknown))}; there are", " ".join(s.__name__ for s in STORIES))
+        return 2
+    nodes = run("sinfo", "--noheader", "--Node", "--partition=main", "-o", "%N").split()
+    chosen = [story for story in STORIES if not arguments[2:] or story.__name__ in arguments[2:]]
+    if len(nodes) < sum(STORIES[story] for story in chosen):
+        print(f"too few nodes for these stories: {len(nodes)}")
+        return 2
+    with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+        tales = {}
+        for story in chosen:
+            own, nodes = nodes[:STORIES[story]], nodes[STORIES[story]:]
+            tales[story.__name__] = pool.submit(tell, story, binaries, place, own)
+    failed = [name for name, tale in tales.items() if not tale.result()]
+    print(f"{len(chosen) - len(failed)} of {len(chosen)} stories went well"
+          + (f"; FAILED: {' '.join(failed)}" if failed else ""))
+    return 1 if failed or not chosen else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
