@@ -1,0 +1,207 @@
+// A small language model learns to write like Debian's licenses, checkpointed with Cairn.
+//
+// Kill it at any time and start it again, on any mesh of ranks: it goes on from the newest whole
+// checkpoint, and its losses are exactly those of a run that nobody disturbed. with_tensorflow.py
+// beside this file has the same model in TensorFlow, and goes on from the same checkpoints.
+#include <mpi.h>
+
+#include <CLI/CLI.hpp>
+#include <Kokkos_Core.hpp>
+#include <cairn/cairn.hpp>
+#include <cairn/kokkos.hpp>
+#include <cairn/mpi.hpp>
+#include <cctype>
+#include <cinttypes>
+#include <cmath>
+#include <cstdio>
+#include <optional>
+#include <string>
+
+#include "adam.hpp"
+#include "model.hpp"
+#include "ranks.hpp"
+#include "text.hpp"
+
+struct Options {
+  int steps = 300, every = 0, max_to_keep = 5;
+  std::string mesh, text = "/usr/share/common-licenses", checkpoint_dir, restart = "auto", losses,
+                    fault;
+  bool digest = false;
+
+  explicit Options(CLI::App& app) {
+    const CLI::Range count(0, 1 << 30);
+    app.option_defaults()->always_capture_default();
+    app.add_option("--steps", steps, "last step")->check(count);
+    app.add_option("--mesh", mesh, "DxT: data ranks by tensor ranks (default: all are data ranks)");
+    app.add_option("--text", text, "a directory with text files");
+    auto* dir = app.add_option("--checkpoint-dir", checkpoint_dir, "home of the checkpoints");
+    app.add_option("--checkpoint-every", every, "steps; 0: never")->check(count)->needs(dir);
+    app.add_option("--max-to-keep", max_to_keep, "newest ones that stay; 0: all")->check(count);
+    auto* from = app.add_option("--restart", restart, "auto (newest one, if any), none, or a step");
+    from->needs(dir)->check(CLI::IsMember({"auto", "none"}) | count);
+    app.add_option("--losses", losses,
+                   "file that the steps' losses are added to, in place of output");
+    app.add_option("--inject-fault", fault, "RANK:STEP: then a bit of this rank's weights flips");
+    app.add_flag("--digest", digest, "last line: 'digest HEX step S', over weights and moments");
+    app.footer("Example: mpirun -n 4 train --mesh 2x2 --checkpoint-dir run --checkpoint-every 50");
+  }
+};
+
+// Two numbers with a sign between them.
+std::pair<int, int> two_numbers(const std::string& text, char sign) {
+  int a = 0, b = 0;
+  char between = 0, rest = 0;
+  if (std::sscanf(text.c_str(), "%9d%c%9d%c", &a, &between, &b, &rest) != 3 || between != sign ||
+      a < 0 || b < 0) {
+    throw std::runtime_error("'" + text + "' is not two numbers with '" + sign + "' between them");
+  }
+  return {a, b};
+}
+
+// The learning rate: up for some steps, then down along a cosine.
+struct Schedule {
+  float peak = 4e-3f;
+  std::int64_t warmup = 20, period = 1000;
+
+  float rate(std::int64_t step) const {
+    const double rise = std::min(1.0, static_cast<double>(step + 1) / warmup);
+    const double angle = std::min(1.0, static_cast<double>(step) / period) * std::acos(-1.0);
+    return static_cast<float>(peak * rise * (0.55 + 0.45 * std::cos(angle)));
+  }
+};
+
+void run(const Options& o) {
+  int size = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  const auto [data_ranks, tensor_ranks] =
+      o.mesh.empty() ? std::pair(size, 1) : two_numbers(o.mesh, 'x');
+  const Ranks ranks(MPI_COMM_WORLD, data_ranks, tensor_ranks);
+  Model model(ranks);
+  Adam adam(ranks, model);
+  Batches batches(read_text(o.text));
+  Schedule schedule;
+  std::int64_t step = 0;
+  float rate = 0;
+
+  // What a checkpoint holds, for saving and for restoring alike. Keys are the paths of TensorFlow's
+  // objects; under _variables and _trainable_variables Keras lists the same ones once more.
+  cairn::State state;
+  for (int i = 0; i < static_cast<int>(model.all.size()); ++i) {
+    const auto& [path, shape, spread, cut, moments_cut] = model.all[i];
+    const auto number = std::to_string(i);
+    const auto moments = [&](const std::string& list, const Flat& all, int place_in_variables) {
+      const auto key = "optimizer/" + list + "/" + number;
+      state.add(key, adam.pieces.slice(all, i, shape, moments_cut, ranks.rank));
+      state.alias("optimizer/_variables/" + std::to_string(place_in_variables), key);
+    };
+    state.add("model/" + path, model.pieces.slice(model.weights, i, shape, cut, ranks.rank));
+    state.alias("optimizer/_trainable_variables/" + number, "model/" + path);
+    moments("_momentums", adam.momenta, 2 * i + 2);
+    moments("_velocities", adam.velocities, 2 * i + 3);
+  }
+  state.add("optimizer/_iterations", step).add("optimizer/_learning_rate", rate);
+  state.alias("optimizer/_variables/0", "optimizer/_iterations");
+  state.alias("optimizer/_variables/1", "optimizer/_learning_rate");
+  state.add("schedule/peak", schedule.peak);
+  state.add("schedule/warmup", schedule.warmup).add("schedule/period", schedule.period);
+  state.add("data/order", batches.order).add("data/position", batches.position);
+  state.add("data/random", batches.random);
+
+  const bool speaks = ranks.rank == 0;
+  const auto say = [&](const std::string& line) {
+    if (speaks) std::printf("%s\n", line.c_str()), std::fflush(stdout);
+  };
+  std::FILE* losses = stdout;
+  if (speaks && !o.losses.empty()) losses = std::fopen(o.losses.c_str(), "a");
+  if (!losses) throw std::runtime_error("cannot write " + o.losses);
+
+  std::optional<cairn::CheckpointManager> manager;
+  if (!o.checkpoint_dir.empty()) {
+    cairn::ManagerOptions keep;
+    keep.max_to_keep = o.max_to_keep;
+    keep.object_graph = true;
+    keep.async.on_change = [&](const cairn::SaveHandle& save) {
+      if (save.committed()) say("saved step " + std::to_string(save.step()));
+    };
+    manager.emplace(cairn::mpi(MPI_COMM_WORLD), o.checkpoint_dir, keep);
+    std::optional<cairn::RestoreReport> restored;
+    if (o.restart == "auto") restored = manager->restore_latest(state);
+    if (!std::isalpha(o.restart[0])) restored = manager->restore(std::stoll(o.restart), state);
+    if (restored) {
+      for (const auto& why : restored->skipped) say("passed over a damaged checkpoint, " + why);
+      say("restored step " + std::to_string(step) + " from " + restored->prefix);
+    }
+  }
+
+  const auto my_lanes = ranks.my_lanes();
+  const Flat gradients("gradients", my_lanes * model.pieces.size());
+  const Tokens input("input", lane_tokens), target("target", lane_tokens);
+  const auto host_input = Kokkos::create_mirror(input), host_target = Kokkos::create_mirror(target);
+  std::vector<int> counts, starts;
+  for (int data = 0; data < data_ranks; ++data) {
+    starts.push_back(ranks.first_lane(data));
+    counts.push_back(ranks.first_lane(data + 1) - starts.back());
+  }
+
+  while (step < o.steps) {
+    const auto batch = batches.next();
+    double lane_losses[lanes] = {}, loss = 0;
+    for (int i = 0; i < my_lanes; ++i) {
+      const int lane = ranks.first_lane(ranks.data) + i;
+      for (int n = 0; n < lane_tokens; ++n) {
+        const int sequence = lane * sequences + n / context;
+        host_input(n) = batch[sequence * (context + 1) + n % context];
+        host_target(n) = batch[sequence * (context + 1) + n % context + 1];
+      }
+      Kokkos::deep_copy(input, host_input);
+      Kokkos::deep_copy(target, host_target);
+      const auto weights = model.pieces.size();
+      lane_losses[lane] = model.learn(
+          input, target, Kokkos::subview(gradients, std::pair(i * weights, (i + 1) * weights)));
+    }
+    MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DOUBLE, lane_losses, counts.data(), starts.data(),
+                   MPI_DOUBLE, ranks.data_comm);
+    for (const double lane : lane_losses) loss += lane / lanes;
+    rate = schedule.rate(step++);
+    adam.step(model.weights, gradients, rate, step);
+    if (speaks) std::fprintf(losses, "step %" PRId64 " loss %a = %.4f\n", step, loss, loss);
+
+    if (!o.fault.empty() &&
+        two_numbers(o.fault, ':') == std::pair(ranks.rank, static_cast<int>(step))) {
+      const auto weights = model.weights;
+      Kokkos::parallel_for(
+          "flip a sign", 1, KOKKOS_LAMBDA(int i) { weights(i) = -weights(i); });
+    }
+    if (o.every > 0 && step % o.every == 0) {
+      if (speaks) std::fflush(losses);  // they are there when the checkpoint is
+      manager->save_async(step, state);
+    }
+    if (manager) manager->poll();
+  }
+  if (manager) manager->wait();
+  if (speaks && losses != stdout) std::fclose(losses);
+
+  const auto digest = o.digest ? adam.digest(model) : 0;
+  if (speaks && o.digest) std::printf("digest %016" PRIx64 " step %" PRId64 "\n", digest, step);
+}
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  int rank = 0, failed = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  CLI::App app("A character-level language model, checkpointed with Cairn", "train");
+  Options options(app);
+  try {
+    app.parse(argc, argv);
+    const Kokkos::ScopeGuard kokkos;  // configured by KOKKOS_... in the environment
+    run(options);
+  } catch (const CLI::ParseError& error) {  // all ranks see the same arguments
+    failed = error.get_exit_code() != 0;
+    if (rank == 0) app.exit(error);
+  } catch (const std::exception& error) {  // a cairn::Error of a collective call is on all ranks
+    failed = 1;
+    if (rank == 0) std::fprintf(stderr, "train: %s\n", error.what());
+  }
+  MPI_Finalize();
+  return failed;
+}
