@@ -4,7 +4,6 @@
 #include <mpi.h>
 
 #include <Kokkos_Core.hpp>
-#include <bit>
 #include <cmath>
 #include <vector>
 
@@ -15,90 +14,56 @@ class Adam {
   Pieces pieces;  // this rank's parts of the moments
   Flat momenta, velocities;
 
-  explicit Adam(const Ranks& ranks, const Model& model)
+  Adam(const Ranks& ranks, const Model& model)
       : pieces(model.all, &Parameter::moments, ranks.rank),
         momenta("momenta", pieces.size()),
         velocities("velocities", pieces.size()),
         ranks_(ranks),
-        weights_(model.pieces.size()) {
-    // The order of exchanges: all that the first data rank has the moments of, then the second …
-    const auto order = Kokkos::View<int*, Kokkos::HostSpace>("order", weights_);
+        order_("order", model.pieces.size()),
+        send_("send", ranks.my_lanes() * model.pieces.size()),
+        received_("received", lanes * pieces.size()),
+        moves_("moves", model.pieces.size()) {
+    const auto order = Kokkos::create_mirror(order_);
     int at = 0;
     for (int data = 0; data < ranks.data_size; ++data) {
+      starts_.push_back(at);
       const Pieces theirs(model.all, &Parameter::moments, ranks.mesh.rank_at({data, ranks.tensor}));
-      first_.push_back(at);
-      for (int i = 0; i < static_cast<int>(model.all.size()); ++i) {
-        const auto &whole = model.pieces.boxes[i], &box = theirs.boxes[i];
-        const auto size = Pieces::three(whole.extent, 1), extent = Pieces::three(box.extent, 1);
-        const auto start = Pieces::three(box.relative_to(whole.start).start, 0);
-        for (int a = 0; a < extent[0]; ++a)
-          for (int b = 0; b < extent[1]; ++b)
-            for (int c = 0; c < extent[2]; ++c)
-              order(at++) = static_cast<int>(model.pieces.starts[i] +
-                                             ((start[0] + a) * size[1] + start[1] + b) * size[2] +
-                                             start[2] + c);
+      for (int i = 0; i < parameters; ++i) {
+        const auto &rows = theirs.boxes[i], &all_rows = model.pieces.boxes[i];
+        const auto columns = rows.extent[2];
+        for (int which = 0; which < rows.extent[0]; ++which) {
+          const auto row = which * all_rows.extent[1] + rows.start[1];
+          for (auto n = row * columns; n < (row + rows.extent[1]) * columns; ++n)
+            order(at++) = static_cast<int>(model.pieces.starts[i] + n);
+        }
       }
-      counts_.push_back(at - first_.back());
+      counts_.push_back(at - starts_.back());
     }
-    Kokkos::resize(order_, weights_);
     Kokkos::deep_copy(order_, order);
-    Kokkos::resize(send_, ranks.my_lanes() * weights_);
-    Kokkos::resize(received_, lanes * pieces.size());
-    Kokkos::resize(moves_, weights_);
   }
 
   // gradients: those of this rank's lanes, one lane behind the other. `times` counts from 1.
   void step(const Flat& weights, const Flat& gradients, float rate, std::int64_t times) {
     exchange(gradients);
     const auto t = static_cast<double>(times);
-    const auto by =
-        static_cast<float>(rate * std::sqrt(1 - std::pow(0.999, t)) / (1 - std::pow(0.9, t)));
+    const double correction = std::sqrt(1 - std::pow(0.999, t)) / (1 - std::pow(0.9, t));
+    const auto by = static_cast<float>(rate * correction);
     const auto received = received_, moves = moves_, m = momenta, v = velocities;
     const auto order = order_;
-    const auto mine = pieces.size(), first = static_cast<std::int64_t>(first_[ranks_.data]);
+    const int mine = counts_[ranks_.data], start = starts_[ranks_.data];
     Kokkos::parallel_for(
-        "adam", mine, KOKKOS_LAMBDA(std::int64_t i) {
+        "adam", mine, KOKKOS_LAMBDA(int i) {
           float g = 0;
           for (int lane = 0; lane < lanes; ++lane) g += received(lane * mine + i);
           m(i) += (g - m(i)) * (1 - 0.9f);
           v(i) += (g * g - v(i)) * (1 - 0.999f);
-          moves(first + i) = m(i) * by / (sqrtf(v(i)) + 1e-7f);
+          moves(start + i) = m(i) * by / (sqrtf(v(i)) + 1e-7f);
         });
     // Every replica moves its own weights. Were it sent the new weights instead, one whose memory
     // went wrong would be mended before anybody noticed, with its last gradients in the model.
-    Ranks::gather(moves_, counts_, first_, ranks_.data_comm);
+    gather(moves_, counts_, starts_, ranks_.data_comm);
     Kokkos::parallel_for(
-        "move", weights_, KOKKOS_LAMBDA(std::int64_t i) { weights(order(i)) -= moves(i); });
-  }
-
-  // A sum over the bits of all weights and moments of the job, the same on any mesh: what is here
-  // of them is told apart by its place in the whole.
-  std::uint64_t digest(const Model& model) const {
-    std::uint64_t sum = 0;
-    const auto host = [](const Flat& flat) {
-      return Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), flat);
-    };
-    const auto w = host(model.weights), m = host(momenta), v = host(velocities);
-    const auto order = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), order_);
-    for (int i = 0; i < static_cast<int>(model.all.size()); ++i) {
-      const auto& parameter = model.all[i];
-      if (parameter.weights.fully_replicated() && ranks_.tensor > 0) continue;
-      const auto& box = pieces.boxes[i];
-      const auto size = Pieces::three(parameter.shape, 1), extent = Pieces::three(box.extent, 1);
-      const auto start = Pieces::three(box.start, 0);
-      auto at = pieces.starts[i];
-      for (int a = 0; a < extent[0]; ++a)
-        for (int b = 0; b < extent[1]; ++b)
-          for (int c = 0; c < extent[2]; ++c, ++at) {
-            std::uint64_t hash = ((start[0] + a) * size[1] + start[1] + b) * size[2] + start[2] + c;
-            hash += std::uint64_t(i) << 32;
-            for (const float value : {w(order(first_[ranks_.data] + at)), m(at), v(at)})
-              hash = next_random(hash) ^ std::bit_cast<std::uint32_t>(value);
-            sum += next_random(hash);
-          }
-    }
-    MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD);
-    return sum;
+        "move", weights.extent(0), KOKKOS_LAMBDA(int i) { weights(order(i)) -= moves(i); });
   }
 
  private:
@@ -106,14 +71,14 @@ class Adam {
   void exchange(const Flat& gradients) {
     std::vector<int> sent, sent_at, received, received_at;
     const int my_lanes = ranks_.my_lanes(), mine = counts_[ranks_.data];
+    const auto send = send_;
+    const auto order = order_;
+    const auto weights = order_.extent(0);
     for (int data = 0; data < ranks_.data_size; ++data) {
-      const int first = first_[data], count = counts_[data], at = first * my_lanes;
-      const auto send = send_;
-      const auto order = order_;
-      const auto size = weights_;
+      const int start = starts_[data], count = counts_[data], at = start * my_lanes;
       Kokkos::parallel_for(
           "pack", items(my_lanes, count), KOKKOS_LAMBDA(int lane, int i) {
-            send(at + lane * count + i) = gradients(lane * size + order(first + i));
+            send(at + lane * count + i) = gradients(lane * weights + order(start + i));
           });
       sent.push_back(my_lanes * count);
       sent_at.push_back(at);
@@ -128,8 +93,9 @@ class Adam {
   }
 
   const Ranks& ranks_;
-  std::int64_t weights_;
-  std::vector<int> first_, counts_;  // of each data rank's part, in the order of exchanges
-  Kokkos::View<int*> order_;         // where in the weights it is
+  // The order of exchanges: where the weights are that the first data rank has the moments of, then
+  // those of the second …; and where each of these begins, and how many they are.
+  Kokkos::View<int*> order_;
+  std::vector<int> starts_, counts_;
   Flat send_, received_, moves_;
 };

@@ -6,14 +6,16 @@
 
 #include "ranks.hpp"
 
-constexpr int width = 64, head_size = width / heads, tile = 8;
+// Matrices in a row, [which][row][column]; Matrices are in memory that somebody else keeps.
+using Array = Kokkos::View<float***, Kokkos::LayoutRight>;
+using Matrices = Kokkos::View<float***, Kokkos::LayoutRight, Kokkos::MemoryUnmanaged>;
 using Tokens = Kokkos::View<int*>;
+constexpr int width = 64, head_size = width / heads;
 
-template <int rank>
-using Items = Kokkos::MDRangePolicy<Kokkos::Rank<rank>>;
-inline Items<2> items(std::int64_t a, std::int64_t b) { return {{0, 0}, {a, b}}; }
-inline Items<3> items(std::int64_t a, std::int64_t b, std::int64_t c) {
-  return {{0, 0, 0}, {a, b, c}};
+template <class... Counts>
+auto items(Counts... counts) {
+  using Each = Kokkos::MDRangePolicy<Kokkos::Rank<sizeof...(Counts)>>;
+  return Each({(static_cast<long>(counts) * 0)...}, {static_cast<long>(counts)...});
 }
 
 enum class Is { plain, transposed };
@@ -21,6 +23,7 @@ enum class Is { plain, transposed };
 // c = a b for each matrix in the row. A row of one serves all of the others.
 template <Is is_a, Is is_b>
 void multiply(const Matrices& a, const Matrices& b, const Matrices& c) {
+  constexpr int tile = 8;  // columns of a work item
   const int inner = static_cast<int>(is_a == Is::plain ? a.extent(2) : a.extent(1));
   Kokkos::parallel_for(
       "multiply", items(c.extent(0), c.extent(1), c.extent(2) / tile),
@@ -40,46 +43,35 @@ void multiply(const Matrices& a, const Matrices& b, const Matrices& c) {
 // y += what the heads give, head by head.
 inline void add_heads(const Matrices& parts, const Matrices& y) {
   Kokkos::parallel_for(
-      "add heads", items(y.extent(1), y.extent(2)), KOKKOS_LAMBDA(int n, int c) {
+      "add heads", items(lane_tokens, width), KOKKOS_LAMBDA(int n, int c) {
         float sum = 0;
         for (int h = 0; h < heads; ++h) sum += parts(h, n, c);
         y(0, n, c) += sum;
       });
 }
 
-// y = gain x / |x|, where |x| is the root of the mean square of a token's numbers.
-inline void normalize(const Matrices& x, const Matrices& gain, const Matrices& y) {
+// y = x / |x|, where |x| is the root of the mean square of a token's numbers.
+inline void normalize(const Matrices& x, const Matrices& y) {
   Kokkos::parallel_for(
-      "normalize", x.extent(1), KOKKOS_LAMBDA(int n) {
+      "normalize", lane_tokens, KOKKOS_LAMBDA(int n) {
         float squares = 0;
         for (int c = 0; c < width; ++c) squares += x(0, n, c) * x(0, n, c);
-        const float scale = 1 / sqrtf(squares / width + 1e-6f);
-        for (int c = 0; c < width; ++c) y(0, n, c) = gain(0, 0, c) * (x(0, n, c) * scale);
+        for (int c = 0; c < width; ++c) y(0, n, c) = x(0, n, c) / sqrtf(squares / width + 1e-6f);
       });
 }
 
-// From the gradient dy: that of the gain, and that of x, added to dx.
-inline void normalize_back(const Matrices& x, const Matrices& gain, const Matrices& dy,
-                           const Matrices& scales, const Matrices& dgain, const Matrices& dx) {
+// dx += the gradient of x, which dy gives rise to.
+inline void normalize_back(const Matrices& x, const Matrices& dy, const Matrices& dx) {
   Kokkos::parallel_for(
-      "normalize back", x.extent(1), KOKKOS_LAMBDA(int n) {
+      "normalize back", lane_tokens, KOKKOS_LAMBDA(int n) {
         float squares = 0, dot = 0;
         for (int c = 0; c < width; ++c) {
           squares += x(0, n, c) * x(0, n, c);
-          dot += gain(0, 0, c) * dy(0, n, c) * x(0, n, c);
+          dot += dy(0, n, c) * x(0, n, c);
         }
-        const float scale = 1 / sqrtf(squares / width + 1e-6f);
-        const float along = dot * scale * scale / width;
+        const float square = squares / width + 1e-6f, along = dot / width / square;
         for (int c = 0; c < width; ++c)
-          dx(0, n, c) += scale * (gain(0, 0, c) * dy(0, n, c) - along * x(0, n, c));
-        scales(0, 0, n) = scale;
-      });
-  Kokkos::parallel_for(
-      "gain", width, KOKKOS_LAMBDA(int c) {
-        float sum = 0;
-        for (std::size_t n = 0; n < x.extent(1); ++n)
-          sum += dy(0, n, c) * x(0, n, c) * scales(0, 0, n);
-        dgain(0, 0, c) = sum;
+          dx(0, n, c) += (dy(0, n, c) - along * x(0, n, c)) / sqrtf(square);
       });
 }
 
@@ -88,7 +80,7 @@ inline void normalize_back(const Matrices& x, const Matrices& gain, const Matric
 inline void attend(const Matrices& qkv, const Matrices& weights, const Matrices& mean) {
   const float scale = 1 / std::sqrt(static_cast<float>(head_size));
   Kokkos::parallel_for(
-      "attend", items(qkv.extent(0), qkv.extent(1)), KOKKOS_LAMBDA(int h, int n) {
+      "attend", items(qkv.extent(0), lane_tokens), KOKKOS_LAMBDA(int h, int n) {
         const int last = n % context, start = n - last;
         float most = -1e30f, sum = 0;
         for (int s = 0; s <= last; ++s) {
@@ -98,10 +90,7 @@ inline void attend(const Matrices& qkv, const Matrices& weights, const Matrices&
           weights(h, n, s) = dot * scale;
           most = dot * scale > most ? dot * scale : most;
         }
-        for (int s = 0; s <= last; ++s) {
-          weights(h, n, s) = expf(weights(h, n, s) - most);
-          sum += weights(h, n, s);
-        }
+        for (int s = 0; s <= last; ++s) sum += weights(h, n, s) = expf(weights(h, n, s) - most);
         for (int s = 0; s <= last; ++s) weights(h, n, s) /= sum;
         for (int d = 0; d < head_size; ++d) {
           float value = 0;
@@ -116,7 +105,7 @@ inline void attend_back(const Matrices& qkv, const Matrices& weights, const Matr
                         const Matrices& dscores, const Matrices& dqkv) {
   const float scale = 1 / std::sqrt(static_cast<float>(head_size));
   Kokkos::parallel_for(
-      "scores back", items(qkv.extent(0), qkv.extent(1)), KOKKOS_LAMBDA(int h, int n) {
+      "scores back", items(qkv.extent(0), lane_tokens), KOKKOS_LAMBDA(int h, int n) {
         const int last = n % context, start = n - last;
         float mean = 0;
         for (int s = 0; s <= last; ++s) {
@@ -130,7 +119,7 @@ inline void attend_back(const Matrices& qkv, const Matrices& weights, const Matr
           dscores(h, n, s) = scale * weights(h, n, s) * (dscores(h, n, s) - mean);
       });
   Kokkos::parallel_for(
-      "attend back", items(qkv.extent(0), qkv.extent(1), head_size),
+      "attend back", items(qkv.extent(0), lane_tokens, head_size),
       KOKKOS_LAMBDA(int h, int n, int d) {
         const int at = n % context, start = n - at;
         float query = 0, key = 0, value = 0;
@@ -145,48 +134,37 @@ inline void attend_back(const Matrices& qkv, const Matrices& weights, const Matr
       });
 }
 
-inline void rectify(const Matrices& x) {
+// x = 0 where y is not positive.
+inline void rectify(const Matrices& x, const Matrices& y) {
   Kokkos::parallel_for(
-      "rectify", items(x.extent(0), x.extent(1), x.extent(2)), KOKKOS_LAMBDA(int h, int n, int i) {
-        if (!(x(h, n, i) > 0)) x(h, n, i) = 0;
-      });
-}
-inline void rectify_back(const Matrices& rectified, const Matrices& gradient) {
-  Kokkos::parallel_for(
-      "rectify back", items(gradient.extent(0), gradient.extent(1), gradient.extent(2)),
-      KOKKOS_LAMBDA(int h, int n, int i) {
-        if (!(rectified(h, n, i) > 0)) gradient(h, n, i) = 0;
-      });
+      "rectify", items(x.extent(0), x.extent(1), x.extent(2)),
+      KOKKOS_LAMBDA(int h, int n, int i) { x(h, n, i) = y(h, n, i) > 0 ? x(h, n, i) : 0; });
 }
 
 inline void embed(const Tokens& input, const Matrices& token, const Matrices& place,
                   const Matrices& x) {
   Kokkos::parallel_for(
-      "embed", items(x.extent(1), width), KOKKOS_LAMBDA(int n, int c) {
+      "embed", items(lane_tokens, width), KOKKOS_LAMBDA(int n, int c) {
         x(0, n, c) = token(0, input(n), c) + place(0, n % context, c);
       });
 }
 inline void embed_back(const Tokens& input, const Matrices& dx, const Matrices& dtoken,
                        const Matrices& dplace) {
-  const int count = static_cast<int>(dx.extent(1));
   Kokkos::parallel_for(
-      "tokens", items(vocabulary, width), KOKKOS_LAMBDA(int v, int c) {
-        float sum = 0;
-        for (int n = 0; n < count; ++n) sum += input(n) == v ? dx(0, n, c) : 0;
-        dtoken(0, v, c) = sum;
-      });
-  Kokkos::parallel_for(
-      "places", items(context, width), KOKKOS_LAMBDA(int p, int c) {
-        float sum = 0;
-        for (int n = p; n < count; n += context) sum += dx(0, n, c);
-        dplace(0, p, c) = sum;
+      "embed back", items(vocabulary, width), KOKKOS_LAMBDA(int v, int c) {
+        float of_token = 0, of_place = 0;
+        for (int n = 0; n < lane_tokens; ++n) of_token += input(n) == v ? dx(0, n, c) : 0;
+        dtoken(0, v, c) = of_token;
+        if (v >= context) return;
+        for (int n = v; n < lane_tokens; n += context) of_place += dx(0, n, c);
+        dplace(0, v, c) = of_place;
       });
 }
 
 // Each token's loss; the logits become their gradient of the mean over the whole batch.
 inline void cross_entropy(const Matrices& logits, const Tokens& target, const Flat& loss) {
   Kokkos::parallel_for(
-      "cross entropy", loss.extent(0), KOKKOS_LAMBDA(int n) {
+      "cross entropy", lane_tokens, KOKKOS_LAMBDA(int n) {
         float most = logits(0, n, 0), sum = 0;
         for (int v = 1; v < vocabulary; ++v) most = logits(0, n, v) > most ? logits(0, n, v) : most;
         for (int v = 0; v < vocabulary; ++v) sum += expf(logits(0, n, v) - most);

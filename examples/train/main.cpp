@@ -7,6 +7,7 @@
 
 #include <CLI/CLI.hpp>
 #include <Kokkos_Core.hpp>
+#include <bit>
 #include <cairn/cairn.hpp>
 #include <cairn/kokkos.hpp>
 #include <cairn/mpi.hpp>
@@ -18,9 +19,6 @@
 #include <string>
 
 #include "adam.hpp"
-#include "model.hpp"
-#include "ranks.hpp"
-#include "text.hpp"
 
 struct Options {
   int steps = 300, every = 0, max_to_keep = 5;
@@ -42,7 +40,7 @@ struct Options {
     app.add_option("--losses", losses,
                    "file that the steps' losses are added to, in place of output");
     app.add_option("--inject-fault", fault, "RANK:STEP: then a bit of this rank's weights flips");
-    app.add_flag("--digest", digest, "last line: 'digest HEX step S', over weights and moments");
+    app.add_flag("--digest", digest, "last line: 'digest HEX step S', over the weights");
     app.footer("Example: mpirun -n 4 train --mesh 2x2 --checkpoint-dir run --checkpoint-every 50");
   }
 };
@@ -70,12 +68,29 @@ struct Schedule {
   }
 };
 
+// A sum over the bits of all weights and their places in the model, the same on any mesh.
+std::uint64_t digest(const Ranks& ranks, const Model& model) {
+  std::uint64_t sum = 0;
+  const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), model.weights);
+  for (int i = 0; i < parameters && ranks.data == 0; ++i) {
+    if (ranks.tensor > 0 && model.all[i].weights.fully_replicated()) continue;
+    auto element = (std::uint64_t(i) << 32) +
+                   model.pieces.boxes[i].start[0] * model.all[i].shape[1] * model.all[i].shape[2];
+    for (auto at = model.pieces.starts[i]; at < model.pieces.starts[i + 1]; ++at) {
+      auto bits = element++ << 20 ^ std::bit_cast<std::uint32_t>(host(at));
+      sum += next_random(bits);
+    }
+  }
+  MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD);
+  return sum;
+}
+
 void run(const Options& o) {
   int size = 1;
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   const auto [data_ranks, tensor_ranks] =
       o.mesh.empty() ? std::pair(size, 1) : two_numbers(o.mesh, 'x');
-  const Ranks ranks(MPI_COMM_WORLD, data_ranks, tensor_ranks);
+  const Ranks ranks(data_ranks, tensor_ranks);
   Model model(ranks);
   Adam adam(ranks, model);
   Batches batches(read_text(o.text));
@@ -86,18 +101,22 @@ void run(const Options& o) {
   // What a checkpoint holds, for saving and for restoring alike. Keys are the paths of TensorFlow's
   // objects; under _variables and _trainable_variables Keras lists the same ones once more.
   cairn::State state;
-  for (int i = 0; i < static_cast<int>(model.all.size()); ++i) {
-    const auto& [path, shape, spread, cut, moments_cut] = model.all[i];
-    const auto number = std::to_string(i);
-    const auto moments = [&](const std::string& list, const Flat& all, int place_in_variables) {
-      const auto key = "optimizer/" + list + "/" + number;
-      state.add(key, adam.pieces.slice(all, i, shape, moments_cut, ranks.rank));
-      state.alias("optimizer/_variables/" + std::to_string(place_in_variables), key);
+  for (int i = 0; i < parameters; ++i) {
+    const auto& [path, shape, spread, weights_layout, moments_layout] = model.all[i];
+    const auto add = [&, &shape = shape](const std::string& key, const Pieces& pieces,
+                                         const Flat& array, const cairn::Layout& layout,
+                                         const std::string& other_path) {
+      const auto slice = cairn::slice(pieces(array, i), shape, pieces.boxes[i].start);
+      state.add(key, cairn::laid_out(slice, layout, ranks.rank));
+      state.alias("optimizer/" + other_path, key);
     };
-    state.add("model/" + path, model.pieces.slice(model.weights, i, shape, cut, ranks.rank));
-    state.alias("optimizer/_trainable_variables/" + number, "model/" + path);
-    moments("_momentums", adam.momenta, 2 * i + 2);
-    moments("_velocities", adam.velocities, 2 * i + 3);
+    const auto number = [](int n) { return "/" + std::to_string(n); };
+    add("model/" + path, model.pieces, model.weights, weights_layout,
+        "_trainable_variables" + number(i));
+    add("optimizer/_momentums" + number(i), adam.pieces, adam.momenta, moments_layout,
+        "_variables" + number(2 * i + 2));
+    add("optimizer/_velocities" + number(i), adam.pieces, adam.velocities, moments_layout,
+        "_variables" + number(2 * i + 3));
   }
   state.add("optimizer/_iterations", step).add("optimizer/_learning_rate", rate);
   state.alias("optimizer/_variables/0", "optimizer/_iterations");
@@ -114,6 +133,7 @@ void run(const Options& o) {
   std::FILE* losses = stdout;
   if (speaks && !o.losses.empty()) losses = std::fopen(o.losses.c_str(), "a");
   if (!losses) throw std::runtime_error("cannot write " + o.losses);
+  std::setvbuf(losses, nullptr, _IOLBF, BUFSIZ);  // whole lines, also if we are killed
 
   std::optional<cairn::CheckpointManager> manager;
   if (!o.checkpoint_dir.empty()) {
@@ -172,17 +192,14 @@ void run(const Options& o) {
       Kokkos::parallel_for(
           "flip a sign", 1, KOKKOS_LAMBDA(int i) { weights(i) = -weights(i); });
     }
-    if (o.every > 0 && step % o.every == 0) {
-      if (speaks) std::fflush(losses);  // they are there when the checkpoint is
-      manager->save_async(step, state);
-    }
+    if (o.every > 0 && step % o.every == 0) manager->save_async(step, state);
     if (manager) manager->poll();
   }
   if (manager) manager->wait();
   if (speaks && losses != stdout) std::fclose(losses);
 
-  const auto digest = o.digest ? adam.digest(model) : 0;
-  if (speaks && o.digest) std::printf("digest %016" PRIx64 " step %" PRId64 "\n", digest, step);
+  const auto hash = o.digest ? digest(ranks, model) : 0;
+  if (speaks && o.digest) std::printf("digest %016" PRIx64 " step %" PRId64 "\n", hash, step);
 }
 
 int main(int argc, char** argv) {

@@ -15,9 +15,9 @@
 // 4 lanes. Whichever rank works on a lane does the same arithmetic, and what lanes give is added in
 // their order: so the bits depend on the number of lanes and not on the number of ranks.
 constexpr int lanes = 4, sequences = 2, context = 32, lane_tokens = sequences * context;
-constexpr int vocabulary = 96;  // printable ASCII and, last, the end of a line
+constexpr int vocabulary = 96, end_of_line = 95;  // before it: printable ASCII
 
-// All regular files of a directory, in the order of their names.
+// All regular files of a directory, in the order of their names. Of blanks in a row one counts.
 inline std::vector<int> read_text(const std::filesystem::path& directory) {
   std::vector<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::directory_iterator(directory)) {
@@ -25,11 +25,14 @@ inline std::vector<int> read_text(const std::filesystem::path& directory) {
   }
   std::sort(files.begin(), files.end());
   std::vector<int> text;
+  int before = end_of_line;
   for (const auto& file : files) {
     std::ifstream in(file, std::ios::binary);
-    std::transform(std::istreambuf_iterator<char>(in), {}, std::back_inserter(text), [](char c) {
-      return c == '\n' ? vocabulary - 1 : c > ' ' && c <= '~' ? c - ' ' : 0;
-    });
+    for (std::istreambuf_iterator<char> at(in), end; at != end; ++at) {
+      const int c = *at == '\n' ? end_of_line : *at > ' ' && *at <= '~' ? *at - ' ' : 0;
+      if (c != 0 || (before != 0 && before != end_of_line)) text.push_back(c);
+      before = c;
+    }
   }
   if (text.size() < 4 * context) throw std::runtime_error("no text in " + directory.string());
   return text;
