@@ -22,15 +22,17 @@
 
 struct Options {
   int steps = 300, every = 0, max_to_keep = 5;
-  std::string mesh, text = "/usr/share/common-licenses", checkpoint_dir, restart = "auto", losses,
-                    fault;
+  std::vector<int> mesh, fault{-1, 0};
+  std::string text = "/usr/share/common-licenses", checkpoint_dir, restart = "auto", losses;
   bool digest = false;
 
   explicit Options(CLI::App& app) {
     const CLI::Range count(0, 1 << 30);
     app.option_defaults()->always_capture_default();
     app.add_option("--steps", steps, "last step")->check(count);
-    app.add_option("--mesh", mesh, "DxT: data ranks by tensor ranks (default: all are data ranks)");
+    app.add_option("--mesh", mesh, "data ranks x tensor ranks (default: all are data ranks)")
+        ->delimiter('x')
+        ->expected(2);
     app.add_option("--text", text, "a directory with text files");
     auto* dir = app.add_option("--checkpoint-dir", checkpoint_dir, "home of the checkpoints");
     app.add_option("--checkpoint-every", every, "steps; 0: never")->check(count)->needs(dir);
@@ -39,22 +41,13 @@ struct Options {
     from->needs(dir)->check(CLI::IsMember({"auto", "none"}) | count);
     app.add_option("--losses", losses,
                    "file that the steps' losses are added to, in place of output");
-    app.add_option("--inject-fault", fault, "RANK:STEP: then a bit of this rank's weights flips");
+    app.add_option("--inject-fault", fault, "RANK:STEP: then a bit of this rank's weights flips")
+        ->delimiter(':')
+        ->expected(2);
     app.add_flag("--digest", digest, "last line: 'digest HEX step S', over the weights");
     app.footer("Example: mpirun -n 4 train --mesh 2x2 --checkpoint-dir run --checkpoint-every 50");
   }
 };
-
-// Two numbers with a sign between them.
-std::pair<int, int> two_numbers(const std::string& text, char sign) {
-  int a = 0, b = 0;
-  char between = 0, rest = 0;
-  if (std::sscanf(text.c_str(), "%9d%c%9d%c", &a, &between, &b, &rest) != 3 || between != sign ||
-      a < 0 || b < 0) {
-    throw std::runtime_error("'" + text + "' is not two numbers with '" + sign + "' between them");
-  }
-  return {a, b};
-}
 
 // The learning rate: up for some steps, then down along a cosine.
 struct Schedule {
@@ -88,9 +81,7 @@ std::uint64_t digest(const Ranks& ranks, const Model& model) {
 void run(const Options& o) {
   int size = 1;
   MPI_Comm_size(MPI_COMM_WORLD, &size);
-  const auto [data_ranks, tensor_ranks] =
-      o.mesh.empty() ? std::pair(size, 1) : two_numbers(o.mesh, 'x');
-  const Ranks ranks(data_ranks, tensor_ranks);
+  const Ranks ranks(o.mesh.empty() ? size : o.mesh[0], o.mesh.empty() ? 1 : o.mesh[1]);
   Model model(ranks);
   Adam adam(ranks, model);
   Batches batches(read_text(o.text));
@@ -153,44 +144,34 @@ void run(const Options& o) {
     }
   }
 
-  const auto my_lanes = ranks.my_lanes();
-  const Flat gradients("gradients", my_lanes * model.pieces.size());
+  const auto weights = model.weights;
+  const auto count = model.pieces.size();
+  const Flat gradients("gradients", lanes * count);
   const Tokens input("input", lane_tokens), target("target", lane_tokens);
   const auto host_input = Kokkos::create_mirror(input), host_target = Kokkos::create_mirror(target);
-  std::vector<int> counts, starts;
-  for (int data = 0; data < data_ranks; ++data) {
-    starts.push_back(ranks.first_lane(data));
-    counts.push_back(ranks.first_lane(data + 1) - starts.back());
-  }
-
   while (step < o.steps) {
     const auto batch = batches.next();
     double lane_losses[lanes] = {}, loss = 0;
-    for (int i = 0; i < my_lanes; ++i) {
-      const int lane = ranks.first_lane(ranks.data) + i;
+    Kokkos::deep_copy(gradients, 0);
+    for (int lane = ranks.first_lane(ranks.data); lane < ranks.first_lane(ranks.data + 1); ++lane) {
       for (int n = 0; n < lane_tokens; ++n) {
-        const int sequence = lane * sequences + n / context;
-        host_input(n) = batch[sequence * (context + 1) + n % context];
-        host_target(n) = batch[sequence * (context + 1) + n % context + 1];
+        const int at = (lane * sequences + n / context) * (context + 1) + n % context;
+        host_input(n) = batch[at];
+        host_target(n) = batch[at + 1];
       }
       Kokkos::deep_copy(input, host_input);
       Kokkos::deep_copy(target, host_target);
-      const auto weights = model.pieces.size();
-      lane_losses[lane] = model.learn(
-          input, target, Kokkos::subview(gradients, std::pair(i * weights, (i + 1) * weights)));
+      lane_losses[lane] = model.learn(input, target, Flat(gradients.data() + lane * count, count));
     }
-    MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DOUBLE, lane_losses, counts.data(), starts.data(),
-                   MPI_DOUBLE, ranks.data_comm);
+    MPI_Allreduce(MPI_IN_PLACE, lane_losses, lanes, MPI_DOUBLE, MPI_SUM, ranks.data_comm);
     for (const double lane : lane_losses) loss += lane / lanes;
     rate = schedule.rate(step++);
-    adam.step(model.weights, gradients, rate, step);
+    adam.step(ranks, model, gradients, rate, step);
     if (speaks) std::fprintf(losses, "step %" PRId64 " loss %a = %.4f\n", step, loss, loss);
 
-    if (!o.fault.empty() &&
-        two_numbers(o.fault, ':') == std::pair(ranks.rank, static_cast<int>(step))) {
-      const auto weights = model.weights;
+    if (o.fault[0] == ranks.rank && o.fault[1] == step) {
       Kokkos::parallel_for(
-          "flip a sign", 1, KOKKOS_LAMBDA(int i) { weights(i) = -weights(i); });
+          "flip a bit", 1, KOKKOS_LAMBDA(int i) { weights(i) = -weights(i); });
     }
     if (o.every > 0 && step % o.every == 0) manager->save_async(step, state);
     if (manager) manager->poll();

@@ -79,12 +79,7 @@ class Model {
       : all(all_parameters(ranks.mesh)),
         pieces(all, &Parameter::weights, ranks.rank),
         weights("weights", pieces.size()),
-        here_(ranks.heads_of(ranks.tensor)),
-        comm_(ranks.tensor_comm) {
-    for (int t = 0; t < ranks.tensor_size; ++t) {
-      part_starts_.push_back(ranks.heads_of(t).first * lane_tokens * width);
-      part_counts_.push_back(ranks.heads_of(t).second * lane_tokens * width);
-    }
+        ranks_(ranks) {
     const auto first_values = Kokkos::create_mirror(weights);
     for (int i = 0; i < parameters; ++i) {
       auto random = std::uint64_t(i) << 32;  // and the place in the whole tensor
@@ -160,18 +155,19 @@ class Model {
  private:
   // Where this rank's heads write, for add_parts to add those of all ranks to y.
   Matrices my_parts() const {
-    return Matrices(parts_.data() + here_.first * lane_tokens * width, here_.second, lane_tokens,
-                    width);
+    Kokkos::deep_copy(parts_, 0);
+    auto* mine = parts_.data() + ranks_.first_head() * lane_tokens * width;
+    return Matrices(mine, ranks_.head_count(), lane_tokens, width);
   }
   void add_parts(const Array& y) const {
-    gather(Flat(parts_.data(), parts_.size()), part_counts_, part_starts_, comm_);
+    share(Flat(parts_.data(), parts_.size()), ranks_.tensor_comm);
     add_heads(parts_, y);
   }
 
-  std::pair<int, int> here_;  // the first of this rank's heads, and their number
-  MPI_Comm comm_;
-  std::vector<int> part_starts_, part_counts_;
-  Array by_head(int columns) const { return Array("by head", here_.second, lane_tokens, columns); }
+  const Ranks& ranks_;
+  Array by_head(int columns) const {
+    return Array("by head", ranks_.head_count(), lane_tokens, columns);
+  }
   static Array whole(int columns) { return Array("whole", 1, lane_tokens, columns); }
 
   // What the way back needs of a block's way there. What comes out of the last block has one, too.

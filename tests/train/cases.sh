@@ -7,10 +7,10 @@ launcher=$*
 rm -rf "$work"
 mkdir -p "$work"
 # A text of our own, since that of the system may be any.
-text=$work/text
-mkdir "$text"
+corpus=$work/text
+mkdir "$corpus"
 awk 'BEGIN { for (i = 0; i < 600; ++i) print "Line", i, "of a text with", i * i % 97, "words." }' \
-  >"$text/lines"
+  >"$corpus/lines"
 
 fail() {
   echo "FAILED: $*" >&2
@@ -20,7 +20,7 @@ fail() {
 on() {
   mesh=$1
   shift
-  $launcher $((${mesh%x*} * ${mesh#*x})) "$program" --mesh "$mesh" --text "$text" "$@" \
+  $launcher $((${mesh%x*} * ${mesh#*x})) "$program" --mesh "$mesh" --text "$corpus" "$@" \
     2>"$work/errors"
 }
 # same WHAT A B
@@ -43,7 +43,7 @@ killed() {
   rm -f "$work/lines" "$work"/pid.*
   mkfifo "$work/lines"
   $launcher $((${1%x*} * ${1#*x})) sh -c 'echo $$ >"$0/pid.$$"; exec "$@"' "$work" "$program" \
-    --mesh "$1" --text "$text" $run --losses "$work/losses" --steps 1000000 >"$work/lines" \
+    --mesh "$1" --text "$corpus" $run --losses "$work/losses" --steps 1000000 >"$work/lines" \
     2>"$work/errors" &
   started=$!
   while read -r line; do
@@ -99,7 +99,7 @@ bad_arguments)
   refused "restart: (foo not in {auto,none})" 1x1 --restart foo --checkpoint-dir "$work/run"
   refused "checkpoint-every requires --checkpoint-dir" 1x1 --checkpoint-every 3
   mkdir "$work/empty"
-  text=$work/empty
+  corpus=$work/empty
   refused "no text in $work/empty" 1x2 --steps 1
   ;;
 *) fail "no case $case" ;;
