@@ -121,8 +121,8 @@ void run(const Options& o) {
   const auto say = [&](const std::string& line) {
     if (speaks) std::printf("%s\n", line.c_str()), std::fflush(stdout);
   };
-  std::FILE* losses = stdout;
-  if (speaks && !o.losses.empty()) losses = std::fopen(o.losses.c_str(), "a");
+  // All ranks open it, so that all hear if that cannot be; the first one writes.
+  std::FILE* losses = o.losses.empty() ? stdout : std::fopen(o.losses.c_str(), "a");
   if (!losses) throw std::runtime_error("cannot write " + o.losses);
   std::setvbuf(losses, nullptr, _IOLBF, BUFSIZ);  // whole lines, also if we are killed
 
@@ -177,7 +177,7 @@ void run(const Options& o) {
     if (manager) manager->poll();
   }
   if (manager) manager->wait();
-  if (speaks && losses != stdout) std::fclose(losses);
+  if (losses != stdout) std::fclose(losses);
 
   const auto hash = o.digest ? digest(ranks, model) : 0;
   if (speaks && o.digest) std::printf("digest %016" PRIx64 " step %" PRId64 "\n", hash, step);
