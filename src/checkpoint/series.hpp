@@ -122,7 +122,7 @@ struct Series {
   void settle();                                 // collective: nothing is in flight after it
   void land(Flight&);                            // collective
   bool make_way();                               // collective
-  std::string capture(Flight&, const State&);    // collective; why it does not fit
+  std::string reserve(Flight&, const State&);    // collective; why it does not fit
   void capture_runs(Flight&, const State&);      // collective
   std::string why_blocking() const;
   std::unique_ptr<Flight> new_flight(std::int64_t step, const SaveCall&);

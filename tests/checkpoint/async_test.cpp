@@ -24,7 +24,11 @@ class GatedQueue : public TaskQueue {
       task();
     });
   }
-  void drain() override { thread_->drain(); }
+  void drain() override {
+    allow(std::exchange(at_drain_, 0));
+    thread_->drain();
+  }
+  void allow_at_drain(int tasks) { at_drain_ = tasks; }
   void allow(int tasks) {
     {
       const std::lock_guard guard(mutex_);
@@ -37,7 +41,7 @@ class GatedQueue : public TaskQueue {
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
-  int allowed_ = 0;
+  int allowed_ = 0, at_drain_ = 0;
   std::shared_ptr<TaskQueue> thread_ = thread_queue();  // ends before what its tasks use
 };
 
@@ -66,6 +70,18 @@ class Async : public Manager {
     });
   }
   bool exists(const std::string& path) { return io::exists(*files_, path); }
+  std::vector<std::string> all_files(const io::Path& folder = "/run") {
+    std::vector<std::string> all;
+    for (const auto& name : files_->list(folder)) {
+      const auto path = folder / name;
+      if (files_->status(path)->is_directory) {
+        for (auto& below : all_files(path)) all.push_back(std::move(below));
+      } else {
+        all.push_back(path.string());
+      }
+    }
+    return all;
+  }
 };
 
 TEST_P(Async, WhatWasCapturedIsSavedWhateverTheArraysHoldLater) {
@@ -268,8 +284,7 @@ TEST_P(Async, WhatIsWrongWithTheStateIsThrownAtOnce) {
     State bad;
     double value = 1;
     bad.add("x", slice(&value, {rank.group->size() + 1}, {rank.group->rank()}, {1}));
-    expect_error(rank, Code::coverage, "held by no rank",
-                 [&] { rank.manager.save_async(1, bad); });
+    expect_error(rank, Code::coverage, "held by no rank", [&] { rank.manager.save_async(1, bad); });
     start(rank, 10);
     rank.manager.wait();
     EXPECT_EQ(rank.latest(), 10);
@@ -295,8 +310,7 @@ TEST_P(Async, ACommitOfUnknownDurabilityRemovesNothing) {
     // The directory's fsync behind the rename of the index; the one behind the data's comes first.
     if (rank.group->rank() == 0) files_->inject({Code::io, "sync_directory", "/run", 2, 1});
     rank.group->barrier();
-    expect_error(rank, Code::durability_unknown, "may not survive",
-                 [&] { rank.manager.wait(); });
+    expect_error(rank, Code::durability_unknown, "may not survive", [&] { rank.manager.wait(); });
     EXPECT_TRUE(exists("/run/ckpt-10.index"));
     EXPECT_TRUE(exists("/run/ckpt-20.index"));
     rank.group->barrier();
@@ -324,6 +338,81 @@ TEST_P(Async, AReplacedSaveThatCannotBeRemovedNeverLands) {
     start(rank, 40);
     rank.manager.wait();
     EXPECT_EQ(rank.latest(), 40);
+  });
+}
+
+// The files may be the new owner's: it completes what it finds written.
+TEST_P(Async, ALostDirectoryIsLeftAlone) {
+  gated_job([&](Rank& rank, GatedQueue& gate) {
+    const auto handle = start(rank, 10);
+    gate.allow(1);
+    handle.wait_written();
+    rank.group->barrier();
+    if (rank.group->rank() == 0) files_->remove("/run/.cairn/owner");
+    rank.group->barrier();
+    const auto before = all_files();
+    rank.group->barrier();
+    gate.open();
+    expect_error(rank, Code::busy, "no longer owned", [&] { rank.manager.wait(); });
+    rank.group->barrier();
+    EXPECT_THAT(all_files(), testing::IsSupersetOf(before));
+  });
+  job([&](Rank& rank) { EXPECT_EQ(rank.latest(), 10) << "as a restart completes it"; });
+}
+
+// The one before failed after this one was written: this one comes after the one before that.
+TEST_P(Async, EachGoesOnFromTheLastThatCommitted) {
+  options_.async.throw_failures = false;
+  job([&](Rank& rank) { rank.save(10); });
+  gated_job([&](Rank& rank, GatedQueue& gate) {
+    EXPECT_EQ(rank.latest(), 10);
+    if (rank.group->rank() == 0) files_->inject({Code::no_space, "write", "index", 0, 1});
+    rank.group->barrier();
+    const auto first = start(rank, 20);
+    gate.allow(1);
+    first.wait_written();
+    rank.group->barrier();
+    const auto second = start(rank, 30);
+    gate.open();
+    rank.manager.wait();
+    EXPECT_EQ(first.stage(), SaveStage::failed);
+    EXPECT_TRUE(second.committed());
+    for (const auto& info : rank.manager.steps()) EXPECT_FALSE(info.superseded) << info.step;
+    EXPECT_EQ(rank.steps(), (std::vector<std::int64_t>{10, 30}));
+  });
+  job([&](Rank& rank) {
+    EXPECT_EQ(rank.latest(), 30);
+    for (const auto& info : rank.manager.steps()) EXPECT_FALSE(info.superseded) << info.step;
+  });
+}
+
+// Without renames the bytes in flight have their last names already, beside the old index.
+TEST_P(Async, RetentionLeavesTheStepsInFlightAlone) {
+  options_.atomic_rename = false;
+  options_.overwrite = true;
+  options_.max_to_keep = 2;
+  job([&](Rank& rank) {
+    rank.save(10);
+    rank.save(20);
+  });
+  gated_job([&](Rank& rank, GatedQueue& gate) {
+    EXPECT_EQ(rank.latest(), 20);
+    const auto first = start(rank, 30);  // its retention takes step 10 away
+    gate.allow(1);
+    first.wait_written();
+    rank.group->barrier();
+    gate.allow_at_drain(1);  // its publication, not sooner: the next one waits for it
+    const auto second = start(rank, 10);
+    gate.open();
+    second.wait_written();
+    rank.manager.wait();
+    EXPECT_TRUE(first.committed());
+    EXPECT_TRUE(second.committed());
+    EXPECT_EQ(rank.latest(), 10) << "the last that was saved";
+  });
+  job([&](Rank& rank) {
+    EXPECT_EQ(rank.latest(), 10);
+    EXPECT_EQ(rank.steps(), (std::vector<std::int64_t>{30, 10}));
   });
 }
 

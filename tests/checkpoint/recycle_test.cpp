@@ -1,6 +1,7 @@
 // Data files that the next save overwrites.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <random>
@@ -120,6 +121,43 @@ TEST_F(Recycle, NothingWaitsWhereItIsOffOrCannotBe) {
   options = keep_one(disk_);
   options.atomic_rename = false;
   never("no-rename", options);
+}
+
+// Whichever rank comes first makes the file of dense tensors of a save in flight. A recycled one
+// would take its name from under a rank that is quicker.
+TEST_F(Recycle, InFlightTheFileOfDenseTensorsIsNew) {
+  run_threads(3, [&](std::shared_ptr<Group> group) {
+    CheckpointManager manager(group, "/run", keep_one(disk_));
+    std::vector<double> sliced(columns), dense(columns);
+    State state;
+    state
+        .add("dense",
+             slice(dense.data(), {group->size(), columns}, {group->rank(), 0}, {1, columns}))
+        .store(Storage::dense);
+    state
+        .add("sliced",
+             slice(sliced.data(), {group->size(), columns}, {group->rank(), 0}, {1, columns}))
+        .store(Storage::sliced);
+    for (std::int64_t step = 1; step <= 6; ++step) {
+      dense.assign(columns, static_cast<double>(step));
+      sliced = dense;
+      manager.save_async(step, state);
+    }
+    manager.wait();
+    dense.assign(columns, -1);
+    sliced = dense;
+    manager.restore(6, state);
+    EXPECT_EQ(dense, std::vector<double>(columns, 6));
+    EXPECT_EQ(sliced, dense);
+  });
+  const auto done = operations(*disk_);
+  for (const char* number : {"00000", "00001", "00002"}) {
+    EXPECT_THAT(done, Contains(testing::AllOf(HasSubstr("rename /run/.cairn/recycled/"),
+                                              HasSubstr(cat("part-", number)))));
+  }
+  EXPECT_THAT(done, Not(Contains(testing::AllOf(HasSubstr("rename /run/.cairn/recycled/"),
+                                                HasSubstr("part-00003")))));
+  EXPECT_THAT(done, Contains(testing::MatchesRegex("create .*part-00003.*")));
 }
 
 // Sizes that grow and shrink, and gaps between tensors: no old byte shows.
@@ -272,6 +310,34 @@ TEST_F(RecycleOnDisk, AFileWithAnotherNameKeepsItsBytes) {
   save(manager, *group_, 5);
   EXPECT_EQ(bytes(archive / "one"), expected(1));
   EXPECT_EQ(bytes(archive / "two"), expected(2));
+}
+
+// A forked child that ends as programs do, destructors and all, takes nothing from its parent.
+TEST_F(RecycleOnDisk, AForkedChildLeavesWhatWaits) {
+  auto manager = std::make_unique<CheckpointManager>(group_, directory_.path(), keep_one(nullptr));
+  save(*manager, *group_, 1);
+  save(*manager, *group_, 2);
+  double value = 3;
+  State state;
+  state.add("row", slice(&value, {1, 1}, {0, 0}, {1, 1}));
+  manager->save_async(3, state);
+  manager->wait();
+  const auto before = waiting(*files_, directory_.path());
+  ASSERT_THAT(before, Not(IsEmpty()));
+  const auto child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    ::alarm(60);  // the child hung, if it ends by this
+    manager.reset();
+    ::_exit(0);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  EXPECT_EQ(waiting(*files_, directory_.path()), before);
+  manager->save_async(4, state);
+  manager->wait();
+  EXPECT_EQ(manager->steps().back().step, 4);
 }
 
 TEST_F(RecycleOnDisk, AFileBehindASymbolicLinkKeepsItsBytes) {

@@ -6,7 +6,6 @@
 #include "base/checksum.hpp"
 #include "cairn/error.hpp"
 #include "commit/recycled.hpp"
-#include "model/runs.hpp"
 
 namespace cairn {
 namespace {
@@ -99,7 +98,6 @@ std::vector<StoredTensor> write_runs(io::FileSystem& files, const DensePlan& pla
   file->close();
   return entries;
 }
-
 
 std::unique_ptr<io::File> make_dense_file(io::FileSystem& files, const DensePlan& plan, int number,
                                           const commit::Transaction& save) {

@@ -6,7 +6,6 @@
 #include <optional>
 #include <unordered_map>
 
-#include "base/checksum.hpp"
 #include "cairn/dataset_files.hpp"
 #include "cairn/error.hpp"
 #include "checkpoint/save/dense.hpp"

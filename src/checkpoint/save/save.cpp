@@ -183,8 +183,16 @@ Prepared Series::prepared_of(std::int64_t step, std::string uuid, int num_files,
 bool Series::withdraw(const commit::Transaction& save, bool committed) {
   std::int64_t done = 1;
   if (job.root() && !committed) {
+    bool ours = true;
     try {
-      commit::abandon(*job.files, save);
+      // Whoever owns the directory now may have completed this save.
+      try {
+        ownership->check();
+      } catch (const Error& error) {
+        if (error.code() != Code::busy) throw;
+        ours = false;
+      }
+      if (ours) commit::abandon(*job.files, save);
     } catch (const Error& error) {
       log(LogLevel::warning, cat("while removing what a failed save left: ", error.what()));
       unwithdrawn = save;
@@ -309,20 +317,10 @@ void Series::publish(const Prepared& prepared, const FileLayout& layout,
 
 // Collective, after all ranks have failed alike: nothing of the save stays, if that can be.
 void Series::give_up(const Error& error, const commit::Transaction& save, bool committed) {
-  if (error.code() == Code::communication || error.code() == Code::durability_unknown) {
+  if (error.code() == Code::communication || error.code() == Code::durability_unknown ||
+      withdraw(save, committed)) {
     throw Error(error);
   }
-  // Whoever owns the directory now may have completed this save: then nothing is removed.
-  std::int64_t lost = 0;
-  if (error.code() == Code::busy) {
-    if (job.root()) try {
-        ownership->check();
-      } catch (const Error&) {
-        lost = 1;
-      }
-    job.group->all_reduce({&lost, 1}, Group::Op::max);
-  }
-  if (lost != 0 || withdraw(save, committed)) throw Error(error);
   throw Error(error.code(), error.problem(), error.reason(),
               cat(error.way_out(), error.way_out().empty() ? "" : " ",
                   "The failed save could not be removed either: until another save commits, a "

@@ -61,9 +61,11 @@ bool Series::make_way() {
   auto& flight = *flights.back();
   flight.cancelled = true;
   flight.handle->idle.wait(false);
-  together(*job.group, [&] {
-    if (!flight.begun) name(flight);
-  });
+  // What has failed is no longer on its way: it lands as a failure, with all that this takes.
+  if (any_of(*job.group, flight.failure != nullptr)) {
+    advance(true);
+    return true;
+  }
   // Whether it can be removed or not: what was cancelled must never land.
   const bool gone = withdraw(flight.prepared.save, false);
   const auto step = flight.step;
@@ -126,8 +128,9 @@ std::unique_ptr<Flight> Series::new_flight(std::int64_t step, const SaveCall& ca
   return flight;
 }
 
-// Collective. Copies what this rank will write; why it does not fit on some rank.
-std::string Series::capture(Flight& flight, const State& state) {
+// Collective. Takes memory for a copy of what this rank will write; why it does not fit on some
+// rank.
+std::string Series::reserve(Flight& flight, const State& state) {
   Group& group = *job.group;
   auto& plan = *flight.plan;
   std::int64_t lacking = 0;
@@ -153,8 +156,6 @@ std::string Series::capture(Flight& flight, const State& state) {
     return cat("a rank's copy of ", bytes_text(static_cast<double>(lacking)),
                " does not fit its memory");
   }
-  together(group, [&] { plan.capture.copy(state, plan.local.strings, flight.memory); });
-  capture_runs(flight, state);
   return "";
 }
 
@@ -213,6 +214,10 @@ SaveHandle Series::save_async(std::int64_t step, const State& given, const SaveO
   flight.figures.replica_bytes = plan->replica_bytes;
   flight.plan = plan;
   flight.layout = plan->layout;
+  if (const auto why = reserve(flight, state); !why.empty()) {
+    laps.end();
+    return block(why);
+  }
   auto& prepared = flight.prepared;
   prepared = prepare(step, flight.layout);
   prepared.meta.metric = options.metric;
@@ -220,7 +225,6 @@ SaveHandle Series::save_async(std::int64_t step, const State& given, const SaveO
   flight.sequence = prepared.meta.sequence;
   flight.begun = true;
   flight.handle->prefix = prepared.save.prefix().string();
-  std::string does_not_fit;
   try {
     std::vector<commit::Patch> structure;
     flight.entries =
@@ -228,8 +232,10 @@ SaveHandle Series::save_async(std::int64_t step, const State& given, const SaveO
             ? make_hdf5(job, prepared.save, prepared.meta, plan->gathered, plan->dense, structure)
             : run_savers(job, state, prepared.save, flight.layout, prepared.meta);
     laps.next(&StageSeconds::capture);
-    does_not_fit = capture(flight, state);
-    if (does_not_fit.empty() && plan->replicas.any) {
+    together(group,
+             [&] { plan->capture.copy(state, plan->local.strings, flight.memory); });
+    capture_runs(flight, state);
+    if (plan->replicas.any) {
       const auto checksums = together(group, [&] {
         return replica_checksums(state, plan->replicas, plan->local.strings, {});
       });
@@ -237,11 +243,6 @@ SaveHandle Series::save_async(std::int64_t step, const State& given, const SaveO
     }
   } catch (const Error& error) {
     give_up(error, prepared.save, false);
-  }
-  if (!does_not_fit.empty()) {
-    withdraw(prepared.save, false);
-    laps.end();
-    return block(does_not_fit);
   }
   ++replica_turn;
   SaveHandle handle(flight.handle);
