@@ -40,7 +40,9 @@ def main():
     def train(mesh, *arguments):
         ranks = np.prod([int(n) for n in mesh.split("x")])
         done = subprocess.run(launcher + [str(ranks), program, "--mesh", mesh, *common, *arguments],
-                              check=True, capture_output=True, text=True)
+                              capture_output=True, text=True)
+        if done.returncode != 0:
+            sys.exit(f"FAILED: train on {mesh} ended with status {done.returncode}: {done.stderr}")
         return done.stdout
 
     # Steps 31 and 41 are in different rounds through the text, so that it is shuffled between.
