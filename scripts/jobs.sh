@@ -1,4 +1,4 @@
-# Sourced by demo and kill-campaign: MPI jobs of the Gray-Scott example that get killed.
+# Sourced by demos and kill-campaign: MPI jobs of an example that get killed.
 # Needs lib.sh. $program is the example, $checkpoints the directory that it saves to.
 export OMPI_MCA_hwloc_base_binding_policy=none        # several jobs must not share one core
 export PRTE_MCA_bindto=none                           # the same for Open MPI 6
@@ -118,8 +118,9 @@ check_format() {
   esac
 }
 
-# build_programs: sets program and cairn.
+# build_programs [EXAMPLE]: sets program, the Gray-Scott example if not told otherwise, and cairn.
 build_programs() {
+  local example=${1:-gray_scott}
   title "Building"
   local start=$SECONDS
   mkdir -p "$build"
@@ -127,7 +128,7 @@ build_programs() {
     -DCMAKE_UNITY_BUILD=ON ||
     die "the configure step failed"
   quietly "$build/build.log" cmake --build "$build" --parallel "${jobs:-$(cores)}" \
-    --target gray_scott cairn_cli || die "the build failed"
+    --target "$example" cairn_cli || die "the build failed"
   note "built in $(since $start)"
-  program=$build/bin/gray_scott cairn=$build/bin/cairn
+  program=$build/bin/$example cairn=$build/bin/cairn
 }

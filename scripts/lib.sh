@@ -109,3 +109,22 @@ since() {
     printf '%d s' $seconds
   fi
 }
+
+# make_venv DIRECTORY LOG: a Python with TensorFlow. Exit status: 0 it is there, 2 no virtual
+# environment can be made, 3 PyPI is out of reach, 4 our list of packages does not install.
+make_venv() {
+  local venv=$1 log=$2 requirements=$root/tests/interop/requirements.txt
+  if cmp -s "$requirements" "$venv/installed"; then return 0; fi
+  rm -rf "$venv"
+  python3 -m venv "$venv" >"$log" 2>&1 || return 2
+  local pip=("$venv/bin/python" -m pip --disable-pip-version-check --no-input --retries 2)
+  if "${pip[@]}" install -r "$requirements" </dev/null >"$log" 2>&1; then
+    cp "$requirements" "$venv/installed"
+    return 0
+  fi
+  # Anything that PyPI always has tells whether it is out of reach or our list is wrong.
+  "${pip[@]}" download --quiet --no-deps --dest "$log.probe" pip </dev/null >>"$log" 2>&1 ||
+    return 3
+  rm -rf "$log.probe"
+  return 4
+}

@@ -1,0 +1,81 @@
+#pragma once
+// The text to learn, and which parts of it come next.
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <numeric>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+// A step takes 8 windows of 33 characters: 32 to read, each to foretell the one after it. They make
+// 4 lanes. Whichever rank works on a lane does the same arithmetic, and what lanes give is added in
+// their order: so the bits depend on the number of lanes and not on the number of ranks.
+constexpr int lanes = 4, sequences = 2, context = 32, lane_tokens = sequences * context;
+constexpr int vocabulary = 96, end_of_line = 95;  // before it: printable ASCII
+
+// All regular files of a directory, in the order of their names. Of blanks in a row one counts.
+inline std::vector<int> read_text(const std::filesystem::path& directory) {
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+    if (entry.is_regular_file() && !entry.is_symlink()) files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  std::vector<int> text;
+  int before = end_of_line;
+  for (const auto& file : files) {
+    std::ifstream in(file, std::ios::binary);
+    for (std::istreambuf_iterator<char> at(in), end; at != end; ++at) {
+      const int c = *at == '\n' ? end_of_line : *at > ' ' && *at <= '~' ? *at - ' ' : 0;
+      if (c != 0 || (before != 0 && before != end_of_line)) text.push_back(c);
+      before = c;
+    }
+  }
+  if (text.size() < 4 * context) throw std::runtime_error("no text in " + directory.string());
+  return text;
+}
+
+// SplitMix64: its whole state is one number.
+inline std::uint64_t next_random(std::uint64_t& state) {
+  auto z = state += 0x9e3779b97f4a7c15;
+  z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+  z = (z ^ z >> 27) * 0x94d049bb133111eb;
+  return z ^ z >> 31;
+}
+
+// Takes the text's windows in shuffled order, each moved on by a random distance. The same on all
+// ranks; order, position and random are its state, to be saved.
+class Batches {
+ public:
+  std::vector<std::int32_t> order;
+  std::int64_t position = 0;
+  std::uint64_t random = 2026;
+
+  explicit Batches(std::vector<int> text)
+      : order(text.size() / context - 1), text_(std::move(text)) {
+    std::iota(order.begin(), order.end(), 0);
+    shuffle();
+  }
+
+  // For each lane in turn its sequences of context + 1 characters.
+  std::vector<int> next() {
+    std::vector<int> batch;
+    for (int i = 0; i < lanes * sequences; ++i) {
+      if (position == static_cast<std::int64_t>(order.size())) shuffle();
+      const auto window = order[static_cast<std::size_t>(position++)];
+      const auto start = window * context + static_cast<int>(next_random(random) % context);
+      batch.insert(batch.end(), text_.begin() + start, text_.begin() + start + context + 1);
+    }
+    return batch;
+  }
+
+ private:
+  void shuffle() {
+    for (auto i = order.size(); i > 1; --i) std::swap(order[i - 1], order[next_random(random) % i]);
+    position = 0;
+  }
+  std::vector<int> text_;
+};

@@ -1,0 +1,161 @@
+"""The model of main.cpp in TensorFlow: goes on from the newest checkpoint of the C++ program, and
+saves one, in a directory of its own, that the C++ program goes on from.
+
+usage: with_tensorflow.py FROM TO [--steps N] [--sample N] [--text DIRECTORY]
+"""
+import argparse
+import math
+import os
+from pathlib import Path
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import numpy as np
+import tensorflow as tf
+
+LANES, SEQUENCES, CONTEXT, VOCABULARY, WIDTH, HEADS, BLOCKS = 4, 2, 32, 96, 64, 8, 2
+END_OF_LINE = VOCABULARY - 1
+HEAD_SIZE, HIDDEN = WIDTH // HEADS, 4 * WIDTH // HEADS
+
+
+def zeros(*shape, dtype=tf.float32):
+    return tf.Variable(tf.zeros(shape, dtype))
+
+
+def normalize(x):
+    return x * tf.math.rsqrt(tf.reduce_mean(x * x, -1, keepdims=True) + 1e-6)
+
+
+class Block(tf.Module):
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.out = zeros(HEADS, WIDTH, 3 * HEAD_SIZE), zeros(HEADS, HEAD_SIZE, WIDTH)
+        self.up, self.down = zeros(HEADS, WIDTH, HIDDEN), zeros(HEADS, HIDDEN, WIDTH)
+
+    def __call__(self, x):  # b: sequence, n and s: its tokens, h: head
+        qkv = tf.einsum("bnc,hcd->bhnd", normalize(x), self.qkv)
+        query, key, value = tf.split(qkv, 3, -1)
+        scores = tf.einsum("bhnd,bhsd->bhns", query, key) / math.sqrt(HEAD_SIZE)
+        past = tf.linalg.band_part(tf.ones_like(scores), -1, 0) > 0
+        weights = tf.nn.softmax(tf.where(past, scores, -1e30))
+        mean = tf.einsum("bhns,bhsd->bhnd", weights, value)
+        x += tf.einsum("bhnd,hdc->bnc", mean, self.out)
+        inner = tf.nn.relu(tf.einsum("bnc,hcf->bhnf", normalize(x), self.up))
+        return x + tf.einsum("bhnf,hfc->bnc", inner, self.down)
+
+
+class Model(tf.Module):
+    def __init__(self):
+        super().__init__()
+        self.token, self.place = zeros(1, VOCABULARY, WIDTH), zeros(1, CONTEXT, WIDTH)
+        self.blocks = [Block() for _ in range(BLOCKS)]
+        self.readout = zeros(1, WIDTH, VOCABULARY)
+
+    def __call__(self, characters):
+        x = tf.gather(self.token[0], characters) + self.place[0, :characters.shape[1]]
+        for block in self.blocks:
+            x = block(x)
+        return normalize(x) @ self.readout[0]
+
+    def loss(self, windows):
+        return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(
+            windows[:, 1:], self(windows[:, :-1])))
+
+    def weights(self):  # in the order of the C++ program
+        inner = [w for b in self.blocks for w in (b.qkv, b.out, b.up, b.down)]
+        return [self.token, self.place, *inner, self.readout]
+
+
+class Schedule(tf.Module):
+    def __init__(self):
+        super().__init__()
+        self.peak = zeros()
+        self.warmup, self.period = zeros(dtype=tf.int64), zeros(dtype=tf.int64)
+
+    def rate(self, step):
+        peak, warmup, period = (float(v.numpy()) for v in (self.peak, self.warmup, self.period))
+        angle = min(1.0, step / period) * math.pi
+        return peak * min(1.0, (step + 1) / warmup) * (0.55 + 0.45 * math.cos(angle))
+
+
+class Batches(tf.Module):
+    """The windows that come next, as in text.hpp."""
+
+    def __init__(self, directory):
+        super().__init__()
+        files = sorted(f for f in Path(directory).iterdir() if f.is_file() and not f.is_symlink())
+        text = np.frombuffer(b"".join(f.read_bytes() for f in files), np.uint8).astype(np.int32)
+        text = np.where(text == 10, END_OF_LINE, np.where((text > 32) & (text < 127), text - 32, 0))
+        before = np.concatenate([[END_OF_LINE], text[:-1]])
+        self._text = text = text[(text != 0) | ((before != 0) & (before != END_OF_LINE))]
+        self.order = zeros(len(text) // CONTEXT - 1, dtype=tf.int32)
+        self.position, self.random = zeros(dtype=tf.int64), zeros(dtype=tf.uint64)
+
+    def next(self):
+        order, position, random = (v.numpy() for v in (self.order, self.position, self.random))
+        state, windows = int(random), []
+
+        def next_random():
+            nonlocal state
+            z = state = (state + 0x9e3779b97f4a7c15) % 2**64
+            z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9 % 2**64
+            z = (z ^ z >> 27) * 0x94d049bb133111eb % 2**64
+            return z ^ z >> 31
+
+        for _ in range(LANES * SEQUENCES):
+            if position == len(order):
+                for i in range(len(order), 1, -1):
+                    other = next_random() % i
+                    order[i - 1], order[other] = order[other], order[i - 1]
+                position = 0
+            start = order[position] * CONTEXT + next_random() % CONTEXT
+            windows.append(self._text[start:start + CONTEXT + 1])
+            position += 1
+        self.order.assign(order)
+        self.position.assign(position)
+        self.random.assign(tf.constant(state, tf.uint64))
+        return np.stack(windows)
+
+
+def sample(model, length):
+    """What the model writes, a character after the other."""
+    random, written = np.random.default_rng(1), [END_OF_LINE]
+    for _ in range(length):
+        logits = model(np.array([written[-CONTEXT:]]))[0, -1].numpy()
+        written.append(int(np.argmax(logits / 0.7 + random.gumbel(size=VOCABULARY))))
+    return "".join("\n" if c == END_OF_LINE else chr(c + 32) for c in written[1:])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("source", metavar="FROM")
+    parser.add_argument("target", metavar="TO")
+    parser.add_argument("--steps", type=int, default=10)
+    parser.add_argument("--sample", type=int, default=0)
+    parser.add_argument("--text", default="/usr/share/common-licenses")
+    arguments = parser.parse_args()
+
+    model, schedule, batches = Model(), Schedule(), Batches(arguments.text)
+    optimizer = tf.keras.optimizers.Adam()
+    optimizer.build(model.weights())
+    checkpoint = tf.train.Checkpoint(model=model, optimizer=optimizer, schedule=schedule, data=batches)
+    prefix = tf.train.latest_checkpoint(arguments.source)
+    checkpoint.restore(prefix).assert_consumed()
+    step = int(optimizer.iterations.numpy())
+    print(f"restored step {step} from {prefix}")
+
+    if arguments.sample:
+        print(f"The model writes:\n{sample(model, arguments.sample)}")
+    for step in range(step, step + arguments.steps):
+        windows = batches.next()
+        with tf.GradientTape() as tape:
+            loss = model.loss(windows)
+        optimizer.learning_rate.assign(schedule.rate(step))
+        optimizer.apply_gradients(zip(tape.gradient(loss, model.weights()), model.weights()))
+        print(f"step {step + 1} loss {float(loss).hex()} = {float(loss):.4f}")
+    manager = tf.train.CheckpointManager(checkpoint, arguments.target, max_to_keep=None)
+    print("saved", manager.save(checkpoint_number=int(optimizer.iterations.numpy())))
+
+
+if __name__ == "__main__":
+    main()
