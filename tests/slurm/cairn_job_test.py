@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Tests slurm/cairn-job without Slurm: what it decides, with stand-ins for squeue, scontrol and cairn."""
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -11,13 +12,19 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 STAND_INS = {
-    # cairn ls DIR: the step in the file DIR/newest, after an older one.
-    "cairn": '[ -e "$2/newest" ] || exit 2\n'
+    # cairn ls DIR: the step in the file DIR/newest, after older ones. It can fail, and take its time.
+    "cairn": '[ ! -e "$PLACE/slow" ] || { touch "$PLACE/ready"; until [ -e "$PLACE/go" ]; do read -rt 0.05 <> <(:); done; }\n'
+             '[ -d "$2" ] && [ ! -e "$PLACE/broken" ] || exit 2\n'
+             'if [ -e "$PLACE/failures" ]; then rm "$PLACE/failures"; exit 2; fi\n'
+             '[ -e "$2/newest" ] || exit 0\n'
              'printf "model\\n  step  size  saved  ranks  state\\n     3  1 KB  now  2  whole\\n"\n'
+             'for step in $(cat "$2/older" 2>/dev/null); do printf "  %4d  1 KB  now  2  whole\\n" "$step"; done\n'
              'printf "  %4d  1 KB  now  2  whole, newest\\n" "$(cat "$2/newest")"',
-    # squeue --noheader --jobs JOB --format FORMAT: what the file of that name says.
-    "squeue": 'cat "$PLACE/squeue-$3-$5" 2>/dev/null',
+    # squeue --noheader --array --jobs JOB --format "%A FIELD": what the file of that name says.
+    "squeue": 'cat "$PLACE/squeue-$4-${6#%A }" 2>/dev/null',
     "scontrol": 'echo "$*" >>"$PLACE/scontrol.log"\nexit "${SCONTROL_STATUS:-0}"',
+    "scancel": 'echo "$*" >>"$PLACE/scancel.log"',
+    "sleep": "",
 }
 
 
@@ -33,14 +40,16 @@ class CairnJob(unittest.TestCase):
             path.write_text(f"#!/bin/bash\n{text}\n")
             path.chmod(0o755)
 
-    def start(self, program, *options, job="7", **environment):
+    def start(self, program, *options, job="7", disk_is_full=False, **environment):
         values = {name: text for name, text in os.environ.items() if not name.startswith("SLURM_")}
         values.update(PATH=f"{self.place}/bin:{values['PATH']}", PLACE=str(self.place),
                       DIR=str(self.checkpoints), **environment)
         if job:
             values["SLURM_JOB_ID"] = job
+        def no_room():  # files can be made, and not filled
+            resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
         return subprocess.Popen(
-            [ROOT / "slurm/cairn-job", "--checkpoints", self.checkpoints, *options, "--", "bash", "-c", program],
+            preexec_fn=no_room if disk_is_full else None, restore_signals=not disk_is_full, args=[ROOT / "slurm/cairn-job", "--checkpoints", self.checkpoints, *options, "--", "bash", "-c", program],
             env=values, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
     def finish(self, process):
@@ -136,11 +145,14 @@ class CairnJob(unittest.TestCase):
         self.assertEqual(self.run_job("exit 75", "--restarts", "1"), 1)
         self.assertIn("giving up", self.output)
 
+    def slurm_says(self, job, field, *lines):
+        (self.place / f"squeue-{job}-{field}").write_text("".join(f"{line}\n" for line in lines))
+
     def owned_by(self, job, state):
         self.saved(5)
         (self.checkpoints / ".cairn").mkdir()
         (self.checkpoints / ".cairn/owner").write_text(f"token x\nhost n0\njob {job}\nstart 1\n")
-        (self.place / f"squeue-{job}-%T").write_text(f"{state}\n")
+        self.slurm_says(job, "%T", f"{job} {state}")
 
     def test_directory_of_a_running_job(self):
         self.owned_by("6", "RUNNING")
@@ -156,14 +168,18 @@ class CairnJob(unittest.TestCase):
     WAITING = ('trap "{save}; exit {status}" USR1; touch "$PLACE/ready"; '
                'while :; do read -rt 0.05 <> <(:); done')
 
-    def signalled(self, number, status, reason=""):
-        (self.place / "squeue-7-%r").write_text(reason + "\n")
-        process = self.start(self.WAITING.format(save="echo 9 >$DIR/newest", status=status))
+    def until_ready(self, process):
         self.addCleanup(process.kill)
         end = time.monotonic() + 60
         while not (self.place / "ready").exists():
             self.assertLess(time.monotonic(), end, "the program did not start")
             time.sleep(0.01)
+
+    def signalled(self, number, status, reason="None", save="echo 9 >$DIR/newest", options=()):
+        if reason:
+            self.slurm_says("7", "%r", f"7 {reason}")
+        process = self.start(self.WAITING.format(save=save, status=status), *options)
+        self.until_ready(process)
         process.send_signal(number)
         return self.finish(process)
 
@@ -188,6 +204,143 @@ class CairnJob(unittest.TestCase):
         self.saved(5)
         self.assertEqual(self.signalled(signal.SIGTERM, 75, reason="TimeLimit"), 0)
         self.assertEqual(self.requeued, ["requeue 7"])
+
+    def test_sigterm_of_an_array(self):
+        """One of its tasks has the array's number, and Slurm tells of all."""
+        self.saved(5)
+        self.slurm_says("7", "%r", "8 None", "7 TimeLimit", "9 None")
+        self.assertEqual(self.signalled(signal.SIGTERM, 75, reason=None), 0)
+        self.assertEqual(self.requeued, ["requeue 7"])
+
+    def test_directory_of_a_running_task(self):
+        self.owned_by("6", "RUNNING")
+        self.slurm_says("6", "%T", "8 PENDING", "6 RUNNING")
+        self.assertEqual(self.run_job("exit 1"), 1)
+        self.assertIn("job 6 is saving in", self.output)
+
+    def test_sigterm_when_slurm_does_not_answer(self):
+        """Slurm requeues even what scancel has ended: so only if the time was over by the clock."""
+        self.saved(5)
+        self.assertEqual(self.signalled(signal.SIGTERM, 75, reason=None), 75)
+        self.assertEqual(self.requeued, [])
+        self.assertIn("WARNING: Slurm does not say why SIGTERM came, and the time was not over", self.output)
+        (self.place / "ready").unlink()
+        self.saved(5)
+        self.slurm_says("7", "%e", "7 2026-01-01T00:00:00")
+        self.assertEqual(self.signalled(signal.SIGTERM, 75, reason=None), 0)
+        self.assertIn("by the clock it was the time limit", self.output)
+        self.assertEqual(self.requeued, ["requeue 7"])
+
+    def test_status_is_not_lost_to_the_signal(self):
+        """The program has ended before the script is done with the signal."""
+        self.saved(5)
+        for _ in range(10):
+            self.assertEqual(self.run_job(f"trap : USR1; {self.save(9)}; kill -USR1 $PPID; exit 76"), 76)
+        self.assertEqual(self.run_job(f"trap : USR1; {self.save(9)}; kill -USR1 $PPID; exit 0"), 0)
+        self.assertIn("done, at step 9", self.output)
+
+    def test_signal_before_the_program(self):
+        self.saved(5)
+        (self.place / "slow").touch()
+        process = self.start(f"rm $PLACE/slow; {self.save(9)}; exit 0")
+        self.until_ready(process)
+        process.send_signal(signal.SIGUSR1)
+        (self.place / "go").touch()
+        self.assertEqual(self.finish(process), 0)
+        self.assertIn("a signal came before the program: it is not started", self.output)
+        self.assertEqual(self.requeued, ["requeue 7"])
+        self.assertEqual(self.record(), ["1", "5"])
+
+    def test_full_disk_is_no_endless_loop(self):
+        self.saved(5)
+        self.assertEqual(self.run_job("exit 9", disk_is_full=True), 9)
+        self.assertNotIn("requeueing", self.output)
+        self.assertIn("ERROR: failed with status 9, and ", self.output)
+        self.assertIsNone(self.record())
+
+    def test_empty_record_counts_by_slurm(self):
+        for text in ("", "\n", "x y\n"):
+            self.saved(5)
+            (self.checkpoints / "restarts-without-progress").write_text(text)
+            self.assertEqual(self.run_job("exit 9", SLURM_RESTART_COUNT="3"), 9, repr(text))
+            self.assertIn("giving up", self.output)
+            (self.checkpoints / "restarts-without-progress").write_text(text)
+            self.assertEqual(self.run_job("exit 9", SLURM_RESTART_COUNT="2"), 0, repr(text))
+            self.assertEqual(self.record(), ["3", "5"])
+
+    def test_cairn_that_fails_once_is_asked_again(self):
+        self.saved(5)
+        (self.place / "failures").touch()
+        self.assertEqual(self.run_job(f"{self.save(9)}; touch $PLACE/failures; exit 9"), 0)
+        self.assertIn("at step 9 (4 more)", self.output)
+
+    def test_cairn_that_fails_does_not_mean_no_checkpoint(self):
+        self.saved(5)
+        for count in ("1", "2", "3"):
+            self.assertEqual(self.run_job("touch $PLACE/broken; exit 9"), 0)
+            self.assertEqual(self.requeued, ["requeue 7"])
+            self.assertIn("WARNING: cairn ls cannot read", self.output)
+            self.assertEqual(self.record()[0], count)
+        self.assertEqual(self.run_job("exit 9"), 9)
+        self.assertIn("giving up", self.output)
+
+    def owned_by_process(self, pid, host=None):
+        self.saved(5)
+        (self.checkpoints / ".cairn").mkdir()
+        (self.checkpoints / ".cairn/owner").write_text(
+            f"token x\nhost {host or os.uname().nodename}\npid {pid}\n"
+            f"processes {os.readlink('/proc/self/ns/pid')}\njob \nstart 1\n")
+
+    def test_directory_of_a_process_outside_of_slurm(self):
+        self.owned_by_process(os.getpid())
+        self.assertEqual(self.run_job(f"{self.save(9)}; exit 1"), 1)
+        self.assertEqual(self.requeued, [])
+        self.assertIn(f"process {os.getpid()} on {os.uname().nodename} is saving in", self.output)
+
+    def test_directory_of_a_dead_process(self):
+        self.owned_by_process(999999999)
+        self.assertEqual(self.run_job("exit 1"), 0)
+        self.assertEqual(self.record(), ["1", "5"])
+
+    def test_directory_of_somebody_elsewhere(self):
+        """Whether they are alive is seen from what they save."""
+        self.owned_by_process(1, host="far-away")
+        self.assertEqual(self.run_job("exit 1"), 0)
+        self.assertEqual(self.run_job(f"{self.save(9)}; exit 1"), 1)
+        self.assertIn("process 1 on far-away is saving in", self.output)
+
+    def test_directory_of_a_job_that_slurm_says_nothing_of(self):
+        self.owned_by("6", "")
+        (self.place / "squeue-6-%T").unlink()
+        self.assertEqual(self.run_job(f"{self.save(9)}; exit 1"), 1)
+        self.assertEqual(self.requeued, [])
+
+    def test_short_runs_are_told(self):
+        self.saved(5)
+        self.assertEqual(self.run_job(f"{self.save(9)}; exit 75"), 0)
+        self.assertRegex(self.output, "WARNING: that run took [0-9]+ seconds only")
+        self.assertIn("WARNING: that run left one checkpoint only", self.output)
+        self.assertEqual(self.run_job(f"echo 10 >$DIR/older; {self.save(11)}; exit 75"), 0)
+        self.assertNotIn("one checkpoint only", self.output)
+
+    def test_next_job_of_a_chain(self):
+        def cancelled(status, **more):
+            self.assertEqual(self.run_job(f"{self.save(more.pop('step', 9))}; exit {status}", "--next", "8"), more.pop("ends", status))
+            self.assertEqual(self.requeued, [])
+            log = self.place / "scancel.log"
+            text = log.read_text() if log.exists() else ""
+            log.unlink(missing_ok=True)
+            return text
+        self.assertEqual(cancelled(75), "")
+        self.assertEqual(cancelled(4, step=10, ends=75), "")
+        self.assertEqual(cancelled(76), "8\n")
+        self.assertEqual(cancelled(0), "8\n")
+        self.assertEqual(self.run_job("exit 0", "--wrong", "--next", "8"), 2)
+
+    def test_sigterm_leaves_the_chain_to_slurm(self):
+        self.saved(5)
+        self.assertEqual(self.signalled(signal.SIGTERM, 1, options=["--next", "8"]), 1)
+        self.assertFalse((self.place / "scancel.log").exists())
 
     def test_wrong_usage(self):
         for arguments in ([], ["--checkpoints", "x"], ["--wrong"], ["--checkpoints", "x", "--restarts", "y", "--", "true"]):

@@ -96,6 +96,30 @@ class Testbed(unittest.TestCase):
         self.assertIn("whose owner is gone", done.stderr)
         self.assert_nothing_left(folder)
 
+    def test_what_only_looks_like_one_stays(self):
+        def make(name, key=True, owner=None):
+            folder = self.place / name
+            folder.mkdir()
+            (folder / "slurm.conf").touch()
+            if key:
+                (folder / "munge.key").touch()
+            if owner:
+                (folder / "owner").write_text(f"{owner}\n")
+            return folder
+        # No process has this number; in another container it may be there.
+        others = [make("cairn-slurm-results"), make("cairn-slurm-1", key=False), make("cairn-slurm-2x")]
+        for folder in others:
+            done = self.run_testbed("stop", SLURM_CONF=f"{folder}/slurm.conf")
+            self.assertEqual(done.returncode, 1, folder)
+            self.assertIn("no testbed of yours", done.stderr)
+        self.assertEqual(self.run_testbed("stop", "--all").returncode, 0)
+        others.append(make("cairn-slurm-3", owner="999999999 pid:[1]"))
+        self.assertEqual(self.run_testbed("run", "--nodes", "1", "true").returncode, 0)
+        self.assertEqual([folder for folder in others if not (folder / "slurm.conf").exists()], [])
+        own = make("cairn-slurm-4", owner=f"999999999 {os.readlink('/proc/self/ns/pid')}")
+        self.assertEqual(self.run_testbed("run", "--nodes", "1", "true").returncode, 0)
+        self.assertFalse(own.exists())
+
     def test_wrong_usage(self):
         for arguments in ([], ["walk"], ["run"], ["run", "--nodes", "0", "true"], ["run", "--wrong", "true"]):
             done = self.run_testbed(*arguments)
