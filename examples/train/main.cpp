@@ -24,7 +24,8 @@ struct Options {
   int steps = 300, every = 0, max_to_keep = 5;
   std::vector<int> mesh, fault{-1, 0};
   std::string text = "/usr/share/common-licenses", checkpoint_dir, restart = "auto", losses;
-  bool digest = false;
+  double margin = 30;
+  bool stop = false, digest = false;
 
   explicit Options(CLI::App& app) {
     const CLI::Range count(0, 1 << 30);
@@ -36,6 +37,12 @@ struct Options {
     app.add_option("--text", text, "a directory with text files");
     auto* dir = app.add_option("--checkpoint-dir", checkpoint_dir, "home of the checkpoints");
     app.add_option("--checkpoint-every", every, "steps; 0: never")->check(count)->needs(dir);
+    auto* in_order =
+        app.add_flag("--stop", stop,
+                     "on SIGTERM, SIGUSR1, SIGUSR2, shortly before the time "
+                     "limit, or when there is a file STOP: save, exit with 75 (76 for STOP)");
+    in_order->needs(dir);
+    app.add_option("--margin", margin, "seconds, of the time limit")->needs(in_order);
     app.add_option("--max-to-keep", max_to_keep, "newest ones that stay; 0: all")->check(count);
     auto* from = app.add_option("--restart", restart, "auto (newest one, if any), none, or a step");
     from->needs(dir)->check(CLI::IsMember({"auto", "none"}) | count);
@@ -78,7 +85,13 @@ std::uint64_t digest(const Ranks& ranks, const Model& model) {
   return sum;
 }
 
-void run(const Options& o) {
+// The exit code.
+int run(const Options& o) {
+  std::shared_ptr<cairn::StopRequest> stop;
+  if (o.stop) {
+    cairn::StopOptions how{.signals = {SIGTERM, SIGUSR1, SIGUSR2}, .margin_seconds = o.margin};
+    stop = std::make_shared<cairn::StopRequest>(how);
+  }
   int size = 1;
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   const Ranks ranks(o.mesh.empty() ? size : o.mesh[0], o.mesh.empty() ? 1 : o.mesh[1]);
@@ -131,6 +144,8 @@ void run(const Options& o) {
     cairn::ManagerOptions keep;
     keep.max_to_keep = o.max_to_keep;
     keep.object_graph = true;
+    keep.interval.steps = o.every;
+    keep.stop = stop;
     keep.async.on_change = [&](const cairn::SaveHandle& save) {
       if (save.committed()) say("saved step " + std::to_string(save.step()));
     };
@@ -149,7 +164,8 @@ void run(const Options& o) {
   const Flat gradients("gradients", lanes * count);
   const Tokens input("input", lane_tokens), target("target", lane_tokens);
   const auto host_input = Kokkos::create_mirror(input), host_target = Kokkos::create_mirror(target);
-  while (step < o.steps) {
+  std::optional<cairn::StopReason> stopped;
+  while (step < o.steps && !stopped) {
     const auto batch = batches.next();
     double lane_losses[lanes] = {}, loss = 0;
     Kokkos::deep_copy(gradients, 0);
@@ -173,33 +189,39 @@ void run(const Options& o) {
       Kokkos::parallel_for(
           "flip a bit", 1, KOKKOS_LAMBDA(int i) { weights(i) = -weights(i); });
     }
-    if (o.every > 0 && step % o.every == 0) manager->save_async(step, state);
-    if (manager) manager->poll();
+    if (!manager) continue;
+    if (manager->should_save(step)) manager->save_async(step, state);
+    stopped = manager->should_stop();
   }
   if (manager) manager->wait();
   if (losses != stdout) std::fclose(losses);
+  if (stopped && step < o.steps) {
+    say("stopped at step " + std::to_string(step) + ": " + stopped->text());
+    return stopped->exit_code();
+  }
 
   const auto hash = o.digest ? digest(ranks, model) : 0;
   if (speaks && o.digest) std::printf("digest %016" PRIx64 " step %" PRId64 "\n", hash, step);
+  return 0;
 }
 
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
-  int rank = 0, failed = 0;
+  int rank = 0, code = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   CLI::App app("A character-level language model, checkpointed with Cairn", "train");
   Options options(app);
   try {
     app.parse(argc, argv);
     const Kokkos::ScopeGuard kokkos;  // configured by KOKKOS_... in the environment
-    run(options);
+    code = run(options);
   } catch (const CLI::ParseError& error) {  // all ranks see the same arguments
-    failed = error.get_exit_code() != 0;
+    code = error.get_exit_code() != 0;
     if (rank == 0) app.exit(error);
   } catch (const std::exception& error) {  // a cairn::Error of a collective call is on all ranks
-    failed = 1;
+    code = 1;
     if (rank == 0) std::fprintf(stderr, "train: %s\n", error.what());
   }
   MPI_Finalize();
-  return failed;
+  return code;
 }

@@ -232,12 +232,12 @@ class CairnJob(unittest.TestCase):
         self.assertEqual(self.requeued, ["requeue 7"])
 
     def test_status_is_not_lost_to_the_signal(self):
-        """The program has ended before the script is done with the signal."""
+        """The script is held until the program has ended and the signal has come."""
         self.saved(5)
-        for _ in range(10):
-            self.assertEqual(self.run_job(f"trap : USR1; {self.save(9)}; kill -USR1 $PPID; exit 76"), 76)
-        self.assertEqual(self.run_job(f"trap : USR1; {self.save(9)}; kill -USR1 $PPID; exit 0"), 0)
-        self.assertIn("done, at step 9", self.output)
+        program = ('job=$PPID; kill -STOP $job; (exec >/dev/null; kill -USR1 $job; '
+                   'while [ "$(ps -o stat= -p $$ | cut -c1)" != Z ]; do :; done; kill -CONT $job) & exit 76')
+        self.assertEqual(self.run_job(program), 76)
+        self.assertEqual(self.requeued, [])
 
     def test_signal_before_the_program(self):
         self.saved(5)

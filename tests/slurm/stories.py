@@ -101,11 +101,10 @@ class Story:
         """Submits slurm/SCRIPT as its users do, in the folder of the story."""
         values = {**os.environ, **mpi_environment(), "PROGRAM": str(self.program),
                   "CHECKPOINTS": str(self.checkpoints), "EVERY": str(every), "STEPS": "LAST",
-                  "SIGKILL_TIMEOUT": "8", "PATH": f"{self.binaries}:{ROOT}/slurm:{os.environ['PATH']}",
-                  "SBATCH_PARTITION": self.name}
+                  "SIGKILL_TIMEOUT": "8", "PATH": f"{self.binaries}:{ROOT}/slurm:{os.environ['PATH']}"}
         if launch:
             values["LAUNCH"] = launch
-        number = run("sbatch", "--parsable", f"--chdir={self.place}", *options, ROOT / "slurm" / script,
+        number = run("sbatch", "--parsable", f"--chdir={self.place}", f"--partition={self.name}", *options, ROOT / "slurm" / script,
                      *arguments, env=values)
         return self.job(script, number)
 
@@ -291,7 +290,7 @@ def killed_rank(story):
 
 def chain(story):
     """A chain of jobs, each going on where the last one stopped; the third is done."""
-    first = job = story.submit("chain.sbatch", "--nodes=1")
+    first = job = story.submit("chain.sbatch", "--nodes=1", "--ntasks-per-node=3", "--time=1:17:00")
     stops = []
     while True:
         story.until_saved(job, (stops or [0])[-1] + 50)
@@ -307,6 +306,8 @@ def chain(story):
         if len(stops) == 2:
             story.go_on_to(stops[1] + 200)
         job = story.job("chain.sbatch", following)
+    story.expect_equal((job.field("%P %l"), story.newest()["ranks"]), (f"{story.name} 1:17:00", 3),
+                       "partition, time limit and ranks of the third")
     story.expect_done(job, stops[1] + 200)
     story.until_state(story.job("chain.sbatch", following), "CANCELLED")
     story.expect(f"restored step {stops[1]} " in job.text(), "the third did not go on where the second stopped")
@@ -314,25 +315,29 @@ def chain(story):
 
 
 def array(story):
-    """An array of two jobs, each with its own directory; one is stopped and requeued, both are done."""
+    """An array of two jobs, each with its own directory; one is stopped, one comes to its time limit."""
     for task in (0, 1):
         story.go_on_to(1000000, task)
-    number = story.submit("training.sbatch").number
+    # At its time limit a job gets SIGTERM. Slurm tells of both when it is asked for the second one's
+    # number, which is the array's as well.
+    number = story.submit("training.sbatch", "--time=1", "--signal=B:USR1@0", arguments=["--margin", "0"]).number
     jobs = [story.job("training.sbatch", f"{number}_{task}") for task in (0, 1)]
     for job in jobs:
         story.until_saved(job, 50)
-    steps = []
-    for task in (1, 0):  # while one is stopped, the other is not disturbed
-        before = jobs[1 - task].saved_step()
-        story.hold(task)
-        run("scancel", "--batch", "--signal=USR1", jobs[task].number)
-        steps.append(story.until("the task has stopped", jobs[task].stopped_steps)[0])
-        if task == 1:
-            story.until_saved(jobs[0], before + 20)
-        story.go_on_to(steps[-1] + 20, task)
-    for job, last, task in zip(jobs, reversed(steps), (0, 1)):
-        story.expect_done(job, last + 20, story.checkpoints / f"run-{task}")
-    return f"two runs, two directories, stopped at steps {steps[1]} and {steps[0]}, both done"
+    story.hold(0)
+    run("scancel", "--batch", "--signal=USR1", jobs[0].number)
+    steps = [story.until("the first task has stopped", jobs[0].stopped_steps)[0]]
+    before = jobs[1].saved_step()
+    story.go_on_to(steps[0] + 20, 0)
+    story.until_saved(jobs[1], before + 20)  # it is not disturbed
+    story.hold(1)
+    steps.append(story.until("the second task has stopped", jobs[1].stopped_steps)[0])
+    story.expect("cairn-job: SIGTERM" in jobs[1].text(), "no word of SIGTERM in the log")
+    story.until("the second task has been requeued", lambda: f"requeueing job {number}_1" in jobs[1].text())
+    story.go_on_to(steps[1] + 20, 1)
+    for task, job in enumerate(jobs):
+        story.expect_done(job, steps[task] + 20, story.checkpoints / f"run-{task}")
+    return f"two runs, two directories, stopped at steps {steps[0]} and {steps[1]} (time limit), both done"
 
 
 def one_directory(story):
@@ -367,7 +372,7 @@ def failing_loop(story):
 # The slow ones first. With the number of nodes.
 STORIES = {
     time_limit: 2, one_directory: 1, chain: 1, time_limit_without_signal: 1, failing_loop: 1, node_loss: 2,
-    cancelled: 2, preemption: 2, array: 1, killed_rank: 1,
+    array: 1, cancelled: 2, preemption: 2, killed_rank: 1,
 }
 
 
