@@ -92,6 +92,18 @@ flipped_bit_is_named)
   expected=$(on 1x1 --steps 9 --digest | tail -n 1)
   same "without the fault" "$(on 2x2 $run --steps 9 --digest | tail -n 1)" "$expected"
   ;;
+stopped_and_resumed)
+  run="--checkpoint-dir $work/run --stop"
+  mkdir "$work/run"
+  touch "$work/run/STOP"
+  status=0
+  output=$(on 2x2 $run --steps 1000000) || status=$?
+  same "exit status" $status 76
+  same "last line" "$(echo "$output" | tail -n 1)" "stopped at step 2: file $work/run/STOP"
+  same "newest" "$(newest)" 2
+  expected=$(on 1x1 --steps 4 --digest | tail -n 1)
+  same "afterwards" "$(on 1x3 $run --steps 4 --digest | tail -n 1)" "$expected"
+  ;;
 bad_arguments)
   $launcher 2 "$program" --mesh 1x3 >"$work/output" 2>"$work/errors" && fail "a wrong mesh"
   grep -q "mesh has not the ranks" "$work/errors" || fail "said: $(cat "$work/errors")"
