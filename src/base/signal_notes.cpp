@@ -129,22 +129,21 @@ void install(Slot& slot, int signal) {
 
 }  // namespace
 
-SignalNotes::SignalNotes(int signal) : signal_(signal) {
+SignalNotes::SignalNotes(int signal) : signal_(signal), process_(getpid()) {
   if (signal < 1 || signal >= NSIG || signal == SIGKILL || signal == SIGSTOP) refuse(signal);
   auto& slot = slots[static_cast<std::size_t>(signal)];
   const std::lock_guard guard(slots_mutex());
   install(slot, signal);
-  // What a forked child has for users are copies of its parent's.
-  slot.process = getpid();
+  if (slot.process.exchange(process_) != process_) slot.users = 0;  // those were a parent's
   ++slot.users;
   first_ = slot.notes;
 }
 
 SignalNotes::SignalNotes(SignalNotes&& other) noexcept
-    : signal_(std::exchange(other.signal_, 0)), first_(other.first_) {}
+    : signal_(std::exchange(other.signal_, 0)), process_(other.process_), first_(other.first_) {}
 
 SignalNotes::~SignalNotes() {
-  if (signal_ == 0) return;
+  if (signal_ == 0 || process_ != getpid()) return;
   auto& slot = slots[static_cast<std::size_t>(signal_)];
   const std::lock_guard guard(slots_mutex());
   if (--slot.users > 0) return;

@@ -24,6 +24,7 @@ class SignalNotes {
 
  private:
   int signal_;
+  int process_;  // that made it; a forked child has copies, which do not count
   std::uint32_t first_;
 };
 

@@ -33,6 +33,9 @@ class Killed {
   int reap() {
     const std::lock_guard guard(mutex_);
     std::erase_if(list_, [](pid_t process) {
+      // Where others have taken it away, its number may be that of another child by now. Tools lead
+      // a group each.
+      if (getpgid(process) != process) return true;
       pid_t ended;
       do {
         ended = waitpid(process, nullptr, WNOHANG);

@@ -229,6 +229,20 @@ TEST_F(Stop, AForkedChildDiesUnlessItWantsToKnowItself) {
               if (own.signal() != SIGTERM) _exit(1);
             }),
             0);
+  EXPECT_EQ(end_of_child([] {
+              { const StopRequest own({.signals = {SIGTERM}}); }
+              raise(SIGTERM);
+            }),
+            SIGTERM);
+  // Copies that end in the child take nothing away from what it made.
+  auto copied = std::make_unique<StopRequest>(StopOptions{.signals = {SIGUSR2}});
+  EXPECT_EQ(end_of_child([&] {
+              const StopRequest own({.signals = {SIGUSR2}});
+              copied.reset();
+              raise(SIGUSR2);
+              if (own.signal() != SIGUSR2) _exit(1);
+            }),
+            0);
   raise(SIGTERM);
   EXPECT_EQ(stop.signal(), SIGTERM);
 }
