@@ -20,7 +20,6 @@
 namespace cairn::io {
 namespace {
 
-constexpr std::size_t page = 4096;
 
 // On pages, as memory of a pool is.
 struct Aligned {
