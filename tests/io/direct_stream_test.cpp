@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "base/text.hpp"
+#include "io/direct.hpp"
 #include "io/expect_error.hpp"
 #include "io/file_system.hpp"
 #include "io/temporary_directory.hpp"
@@ -19,7 +20,6 @@
 
 namespace cairn::io {
 namespace {
-
 
 // On pages, as memory of a pool is.
 struct Aligned {
