@@ -2,6 +2,7 @@
 // that fail, restores, a clock that throws.
 #include <atomic>
 
+#include "checkpoint/turn/run_history.hpp"
 #include "checkpoint/turns_kit.hpp"
 
 namespace cairn {
@@ -139,6 +140,21 @@ TEST_P(TurnMishaps, AClockThatThrowsLeavesNobodyBehind) {
   });
   EXPECT_EQ(told, 1);
   set_log_sink({});
+}
+
+// Who has the directory now keeps its own history.
+TEST_P(TurnMishaps, AManagerThatLostItsDirectoryDoesNotWriteHowItsRunEnded) {
+  options_.interval = optimal(Mtbf::learnt(1000));
+  const auto end_of_run = [&](bool lost) {
+    workers([&](Worker& worker) {
+      worker.group->barrier();
+      if (lost && worker.me() == 0) files_->remove("/run/.cairn/owner");
+    });
+    const auto text = io::read_file(*files_, "/run/.cairn/runs.ckpt", 1 << 20);
+    return RunHistory::parse(text).value().runs.back().end;
+  };
+  EXPECT_EQ(end_of_run(true), RunHistory::Run::End::open);
+  EXPECT_EQ(end_of_run(false), RunHistory::Run::End::well);
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, TurnMishaps, testing::Values(1, 2, 4));
