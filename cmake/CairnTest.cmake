@@ -21,7 +21,9 @@ function(cairn_add_test_program name)
   target_link_libraries(${name} PRIVATE cairn ${arg_LIBRARIES})
   cairn_target_flags(${name})
   target_compile_options(${name} PRIVATE ${CAIRN_TEST_FLAGS})
-  cairn_precompile(${name} cairn_precompiled_tests)
+  if(arg_LIBRARIES MATCHES "GTest::")
+    cairn_precompile(${name} cairn_precompiled_tests)
+  endif()
 endfunction()
 
 # An ordinary test program, of one process.

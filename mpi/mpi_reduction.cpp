@@ -22,7 +22,11 @@ class LeftOver {
   }
   void let_go() {
     const std::lock_guard guard(mutex_);
-    std::erase_if(list_, [](const auto& work) { return is_complete(*work); });
+    std::erase_if(list_, [&](const auto& work) {
+      if (!is_complete(*work)) return false;
+      keep(work->communicator);
+      return true;
+    });
   }
   int count() const {
     const std::lock_guard guard(mutex_);
@@ -30,6 +34,13 @@ class LeftOver {
   }
 
  private:
+  // Never freed: that is collective, and ranks find out at different moments. MPI_Finalize does it.
+  void keep(const std::shared_ptr<OwnCommunicator>& communicator) {
+    if (std::find(kept_.begin(), kept_.end(), communicator) == kept_.end()) {
+      kept_.push_back(communicator);
+    }
+  }
+
   static bool is_complete(MpiReduction::Work& work) {
     int done = 0;
     // After an error nothing is known of it: it stays.
@@ -43,15 +54,17 @@ class LeftOver {
     const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(1);
     do {
       for (auto& work : list_) {
-        // Not freed here, where ranks are at different ones; MPI is about to end.
-        if (is_complete(*work)) static_cast<void>(kept_.emplace_back(std::move(work)));
+        if (!is_complete(*work)) continue;
+        keep(work->communicator);
+        work.reset();
       }
       std::erase(list_, nullptr);
     } while (!list_.empty() && std::chrono::steady_clock::now() < until);
   }
 
   mutable std::mutex mutex_;
-  std::vector<std::unique_ptr<MpiReduction::Work>> list_, kept_;
+  std::vector<std::unique_ptr<MpiReduction::Work>> list_;
+  std::vector<std::shared_ptr<OwnCommunicator>> kept_;
   bool told_finalize_ = false;
 };
 

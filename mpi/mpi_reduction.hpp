@@ -14,7 +14,8 @@ class OwnCommunicator;
 /// MPI_Iallreduce. MPI lets nobody cancel or free the request of one: what is under way when this
 /// is destroyed goes, with its memory and communicator, to a list of the process, and is let go
 /// when a later reduction, or at last MPI_Finalize, finds it complete. There it has a second for
-/// that; a rank that never began its part would else hold all.
+/// that; a rank that never began its part would else hold all. The communicator stays until then in
+/// any case: to free it is collective, and ranks find out at different moments.
 class MpiReduction final : public Group::Reduction {
  public:
   MpiReduction(std::shared_ptr<OwnCommunicator> communicator, int rank, std::size_t count,

@@ -58,7 +58,8 @@ struct AsyncOptions {
   /// io ranks and collective writers: the log says so once, SaveHandle::blocked_because each time.
   std::int64_t pool_bytes = 0;
   /// The failure of an earlier asynchronous save is thrown, once, by the next call that saves,
-  /// polls or waits. Else only its handle, on_change and the log tell.
+  /// polls or waits. Else only its handle, on_change and the log tell; so it is, too, where a call
+  /// saves after should_stop has said yes: an earlier failure is not to cost the last save.
   bool throw_failures = true;
   /// Called on the thread that calls the manager, inside a collective call, when a save has been
   /// captured, committed, replaced or has failed. What it throws is logged.

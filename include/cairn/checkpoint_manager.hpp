@@ -164,14 +164,16 @@ class CheckpointManager {
   /// Returns when nothing is in flight.
   void wait();
 
-  /// Whether to save now; also true when should_stop() says yes and nothing was saved since it does.
-  /// False for the step that was saved last.
+  /// Whether to save now; also true when should_stop() says yes and nothing was saved since it
+  /// does. False for the step that was saved last. What failed in flight was not saved. After a
+  /// restore it goes on from the restored step. That a save is due by the clock is remembered until
+  /// it was said here, or something was saved.
   ///
-  /// These two belong into every step, in any order; together they cost one tiny reduction over ranks
-  /// a step, which is begun in one step and completed in the next, while the application goes on. So
-  /// what a rank learns by its k-th question (a signal, the clock) is the answer of all ranks to
-  /// their k+1-th, the same on all, at the same step; the first question is never answered yes but
-  /// for SaveInterval::steps. A save in flight is committed here, when it can be.
+  /// These two belong into every step, in any order; together they cost one tiny reduction over
+  /// ranks a step, which is begun in one step and completed in the next, while the application goes
+  /// on. So what a rank learns by its k-th question (a signal, the clock) is the answer of all
+  /// ranks to their k+1-th, the same on all, at the same step; the first question is never answered
+  /// yes but for SaveInterval::steps. A save in flight is committed here, when it can be.
   bool should_save(std::int64_t step);
   /// Why to stop; nothing: go on. It stays so once it was said.
   std::optional<StopReason> should_stop();

@@ -15,7 +15,8 @@ struct Mtbf {
   static Mtbf per_node(double seconds) { return {Of::node, seconds}; }
   /// From the runs in this directory, as DIRECTORY/.cairn/runs.NAME remembers them: (first_guess +
   /// time of all runs) / (1 + failures). A run that ended without its manager's destructor, or
-  /// while an exception was on its way, has failed. The guess is for the job.
+  /// while an exception was on its way, has failed; one that never saved does not count. The guess
+  /// is for the job.
   static Mtbf learnt(double first_guess_seconds = 24 * 3600.0) {
     return {Of::learnt, first_guess_seconds};
   }

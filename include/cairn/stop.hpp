@@ -51,8 +51,9 @@ struct StopOptions {
   std::optional<double> end_seconds = std::nullopt;
   double reask_seconds = 600;
   double tool_seconds = 10;  ///< a tool that takes longer is killed, and asked again later
-  /// The time limit is a reason when less is left than the longest of the last saves and of the
-  /// last steps, twice, took, and this.
+  /// The time limit is a reason when less is left than this and twice what the longest of the last
+  /// saves and the longest of the last steps took: before the last save another one may have to
+  /// end, which is in flight or due.
   double margin_seconds = 30;
   /// In the checkpoint directory. Rank 0 looks for it at most every look_seconds, and removes it
   /// when ranks have agreed to stop for it: a job that is started after that goes on. Empty: no
@@ -67,7 +68,9 @@ struct StopOptions {
 ///
 /// A signal handler here sets a lock-free flag, then calls the handler that was there before, plain
 /// or SA_SIGINFO; nothing else. System calls are restarted. The handler before is put back with the
-/// last StopRequest for the signal, unless another one has been installed meanwhile.
+/// last StopRequest for the signal, unless another one has been installed meanwhile; that one may
+/// go on to call ours, which then does what the signal did before, by default too. So it is in
+/// forked children, until they make a StopRequest of their own.
 class StopRequest {
  public:
   /// Not collective. Throws invalid_argument for signals that cannot be caught, negative numbers,

@@ -1,5 +1,8 @@
 #include "base/signal_notes.hpp"
 
+#include <pthread.h>
+#include <unistd.h>
+
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -24,11 +27,14 @@ struct Before {
 struct Slot {
   std::atomic<std::uint32_t> notes = 0;
   std::atomic<const Before*> before = nullptr;
-  int users = 0;  // with the mutex
+  std::atomic<int> users = 0;      // changed with the mutex
+  std::atomic<pid_t> process = 0;  // that wants to know; a forked child does not
 };
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 static_assert(std::atomic<const Before*>::is_always_lock_free);
 static_assert(std::atomic<bool>::is_always_lock_free);
+static_assert(std::atomic<int>::is_always_lock_free);
+static_assert(std::atomic<pid_t>::is_always_lock_free);
 
 std::array<Slot, NSIG> slots;
 const Before* last_made = nullptr;  // with the mutex; of all signals, for leak checkers
@@ -56,6 +62,26 @@ void call(const Before& before, siginfo_t* info, void* context) {
   }
 }
 
+bool is_default(const Before& before) {
+  if (call_once(before) && before.spent) return true;  // what the kernel would have left
+  return (before.action.sa_flags & SA_SIGINFO) == 0 && before.action.sa_handler == SIG_DFL;
+}
+
+// As if ours had never been there. Of what is called here, all may be in a handler. Whoever
+// survives this (a job that was stopped, a signal that does nothing) keeps his handlers.
+void do_default(int signal) {
+  struct sigaction there, none = {};
+  none.sa_handler = SIG_DFL;
+  sigset_t open, before;
+  sigemptyset(&open);
+  sigaddset(&open, signal);
+  if (sigaction(signal, &none, &there) != 0) return;
+  raise(signal);
+  pthread_sigmask(SIG_UNBLOCK, &open, &before);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  sigaction(signal, &there, nullptr);
+}
+
 extern "C" void take_note(int signal, siginfo_t* info, void* context) {
   auto& slot = slots[static_cast<std::size_t>(signal)];
   slot.notes.fetch_add(1, std::memory_order_relaxed);
@@ -64,6 +90,11 @@ extern "C" void take_note(int signal, siginfo_t* info, void* context) {
   const Before* const before = called_back ? caller->next : slot.before.load();
   if (!before) return;
   const int saved_errno = errno;
+  if (is_default(*before) && (slot.users == 0 || slot.process != getpid())) {
+    do_default(signal);
+    errno = saved_errno;
+    return;
+  }
   calling = before;
   call(*before, info, context);
   calling = caller;
@@ -98,20 +129,21 @@ void install(Slot& slot, int signal) {
 
 }  // namespace
 
-SignalNotes::SignalNotes(int signal) : signal_(signal) {
+SignalNotes::SignalNotes(int signal) : signal_(signal), process_(getpid()) {
   if (signal < 1 || signal >= NSIG || signal == SIGKILL || signal == SIGSTOP) refuse(signal);
   auto& slot = slots[static_cast<std::size_t>(signal)];
   const std::lock_guard guard(slots_mutex());
   install(slot, signal);
+  if (slot.process.exchange(process_) != process_) slot.users = 0;  // those were a parent's
   ++slot.users;
   first_ = slot.notes;
 }
 
 SignalNotes::SignalNotes(SignalNotes&& other) noexcept
-    : signal_(std::exchange(other.signal_, 0)), first_(other.first_) {}
+    : signal_(std::exchange(other.signal_, 0)), process_(other.process_), first_(other.first_) {}
 
 SignalNotes::~SignalNotes() {
-  if (signal_ == 0) return;
+  if (signal_ == 0 || process_ != getpid()) return;
   auto& slot = slots[static_cast<std::size_t>(signal_)];
   const std::lock_guard guard(slots_mutex());
   if (--slot.users > 0) return;

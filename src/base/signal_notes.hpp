@@ -7,7 +7,9 @@ namespace cairn {
 
 /// As long as one lives for a signal, notes are taken of it. The handler that was there before is
 /// called after that, and is put back with the last one, unless somebody has installed another
-/// meanwhile: then ours stays, for that one may call it.
+/// meanwhile: then ours stays, for that one may call it. Where nobody wants to know any more, and
+/// in forked children that have made none, the default action is taken if that is what was there
+/// before.
 class SignalNotes {
  public:
   /// Throws invalid_argument for what is no signal that can be caught.
@@ -22,6 +24,7 @@ class SignalNotes {
 
  private:
   int signal_;
+  int process_;  // that made it; a forked child has copies, which do not count
   std::uint32_t first_;
 };
 

@@ -11,7 +11,9 @@
 #include <array>
 #include <cerrno>
 #include <cmath>
+#include <mutex>
 #include <string_view>
+#include <utility>
 
 extern char** environ;
 
@@ -19,6 +21,39 @@ namespace cairn {
 namespace {
 
 constexpr std::size_t most_bytes = 64 * 1024;
+constexpr int most_reads = 64;  // at once, of a tool that may write without end
+
+// Of tools that were killed and had not ended yet: one in an uninterruptible sleep cannot.
+class Killed {
+ public:
+  void add(pid_t process) {
+    const std::lock_guard guard(mutex_);
+    list_.push_back(process);
+  }
+  int reap() {
+    const std::lock_guard guard(mutex_);
+    std::erase_if(list_, [](pid_t process) {
+      // Where others have taken it away, its number may be that of another child by now. Tools lead
+      // a group each.
+      if (getpgid(process) != process) return true;
+      pid_t ended;
+      do {
+        ended = waitpid(process, nullptr, WNOHANG);
+      } while (ended < 0 && errno == EINTR);
+      return ended != 0;
+    });
+    return static_cast<int>(list_.size());
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<pid_t> list_;
+};
+
+Killed& killed() {
+  static auto* const all = new Killed;  // for tools that are destroyed at exit
+  return *all;
+}
 
 std::vector<char*> pointers(std::vector<std::string>& texts) {
   std::vector<char*> all;
@@ -70,6 +105,7 @@ struct SpawnPlan {
 
 ToolRun::ToolRun(const std::vector<std::string>& arguments,
                  const std::vector<std::string>& environment) {
+  killed().reap();
   std::array<int, 2> ends{-1, -1};
   failed_ = true;
   if (pipe2(ends.data(), O_CLOEXEC) != 0) return;
@@ -97,23 +133,25 @@ void ToolRun::close_pipe() {
 // Whether there may be more.
 bool ToolRun::read_some() {
   std::array<char, 4096> buffer;
-  for (;;) {
+  for (int reads = 0; reads < most_reads;) {
     const auto got = read(pipe_, buffer.data(), buffer.size());
     if (got > 0) {
       const auto kept = std::min(static_cast<std::size_t>(got), most_bytes - text_.size());
       text_.append(buffer.data(), kept);
+      ++reads;
       continue;
     }
     if (got < 0 && errno == EINTR) continue;
     return got < 0 && errno == EAGAIN;
   }
+  return true;
 }
 
-void ToolRun::reap(bool block) {
+void ToolRun::reap() {
   int status = 0;
   pid_t ended;
   do {
-    ended = waitpid(process_, &status, block ? 0 : WNOHANG);
+    ended = waitpid(process_, &status, WNOHANG);
   } while (ended < 0 && errno == EINTR);
   if (ended == 0) return;
   // Where the application ignores its children's ends, only the end of the output tells.
@@ -124,7 +162,7 @@ void ToolRun::reap(bool block) {
 
 bool ToolRun::poll() {
   if (pipe_ >= 0 && !read_some()) close_pipe();
-  if (pipe_ < 0 && process_ > 0) reap(false);
+  if (pipe_ < 0 && process_ > 0) reap();
   if (pipe_ >= 0 || process_ > 0) return false;
   if (!failed_ && !result_) result_ = text_;
   return true;
@@ -145,7 +183,11 @@ void ToolRun::kill() {
   if (process_ <= 0) return;
   failed_ = true;
   ::kill(-process_, SIGKILL);
-  reap(true);
+  reap();
+  if (process_ <= 0) return;
+  killed().add(std::exchange(process_, -1));
 }
+
+int tools_to_reap() { return killed().reap(); }
 
 }  // namespace cairn

@@ -8,7 +8,9 @@
 
 namespace cairn {
 
-/// One thread at a time. Destroying it ends the program if it still runs, with its process group.
+/// One thread at a time. Destroying it ends the program if it still runs, with its process group,
+/// and waits for nothing: what is left of a process that does not end at once is taken away when a
+/// later one is made.
 class ToolRun {
  public:
   /// Found by PATH. Its environment is this process's, with these assignments ("TZ=UTC0") added or
@@ -32,7 +34,7 @@ class ToolRun {
  private:
   void close_pipe();
   bool read_some();
-  void reap(bool block);
+  void reap();
 
   pid_t process_ = -1;
   int pipe_ = -1;
@@ -40,5 +42,8 @@ class ToolRun {
   std::string text_;
   std::optional<std::string> result_;
 };
+
+/// How many that were killed have not been seen to end; takes away those that have.
+int tools_to_reap();
 
 }  // namespace cairn

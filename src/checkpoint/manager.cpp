@@ -168,8 +168,11 @@ CheckpointManager::CheckpointManager(std::shared_ptr<Group> group, std::filesyst
   auto& self = *impl_;
   guarded(*self.job.group, [&] {
     self.open_directory();
-    together(*self.job.group,
-             [&] { self.turns = std::make_unique<Turns>(self.job, self.catalog); });
+    together(*self.job.group, [&] {
+      self.turns = std::make_unique<Turns>(self.job, self.catalog, [&self] {
+        if (self.ownership) self.ownership->check();
+      });
+    });
   });
 }
 

@@ -138,6 +138,7 @@ struct Series {
   void change(Flight&, SaveStage) const;
   void tell(const SaveHandle&) const;
   void throw_earlier_failure();
+  void clear_way_for_last_save();  // collective
 
   // should_save and should_stop (turn/questions.cpp). A manager's only.
   std::unique_ptr<Turns> turns;

@@ -3,10 +3,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
+#include <functional>
 #include <thread>
 
 #include "base/time_text.hpp"
@@ -171,6 +173,78 @@ TEST_F(Stop, AHandlerInstalledMeanwhileStays) {
   EXPECT_EQ(now(SIGUSR1).sa_sigaction, handler_above);
   raise(SIGUSR1);
   EXPECT_EQ(plain_calls, 4);
+}
+
+// How a child of this process ends that does this.
+int end_of_child(const std::function<void()>& what) {
+  const auto child = fork();
+  if (child == 0) {
+    what();
+    _exit(0);
+  }
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  return WIFSIGNALED(status) ? WTERMSIG(status) : -WEXITSTATUS(status);
+}
+
+TEST_F(Stop, BelowAnotherHandlerASignalEndsTheProcessOnceNobodyWantsToKnow) {
+  const auto put_above = [] {
+    struct sigaction above = {};
+    above.sa_sigaction = handler_above;
+    above.sa_flags = SA_SIGINFO;
+    sigaction(SIGTERM, &above, &below);
+  };
+  EXPECT_EQ(end_of_child([&] {
+              {
+                const StopRequest stop({.signals = {SIGTERM}});
+                put_above();
+                raise(SIGTERM);  // it is wanted
+                if (stop.signal() != SIGTERM) _exit(1);
+              }
+              raise(SIGTERM);
+            }),
+            SIGTERM);
+  // A signal that does nothing by default leaves all as it was.
+  EXPECT_EQ(end_of_child([&] {
+              {
+                const StopRequest stop({.signals = {SIGURG}});
+                struct sigaction above = {};
+                above.sa_sigaction = handler_above;
+                above.sa_flags = SA_SIGINFO;
+                sigaction(SIGURG, &above, &below);
+              }
+              raise(SIGURG);
+              raise(SIGURG);
+              if (info_calls != 2) _exit(2);
+            }),
+            0);
+}
+
+TEST_F(Stop, AForkedChildDiesUnlessItWantsToKnowItself) {
+  const StopRequest stop({.signals = {SIGTERM, SIGUSR1}});
+  EXPECT_EQ(end_of_child([] { raise(SIGTERM); }), SIGTERM);
+  EXPECT_EQ(end_of_child([] {
+              const StopRequest own({.signals = {SIGTERM}});
+              raise(SIGTERM);
+              if (own.signal() != SIGTERM) _exit(1);
+            }),
+            0);
+  EXPECT_EQ(end_of_child([] {
+              { const StopRequest own({.signals = {SIGTERM}}); }
+              raise(SIGTERM);
+            }),
+            SIGTERM);
+  // Copies that end in the child take nothing away from what it made.
+  auto copied = std::make_unique<StopRequest>(StopOptions{.signals = {SIGUSR2}});
+  EXPECT_EQ(end_of_child([&] {
+              const StopRequest own({.signals = {SIGUSR2}});
+              copied.reset();
+              raise(SIGUSR2);
+              if (own.signal() != SIGUSR2) _exit(1);
+            }),
+            0);
+  raise(SIGTERM);
+  EXPECT_EQ(stop.signal(), SIGTERM);
 }
 
 TEST_F(Stop, NotesASignalOnAnyThread) {

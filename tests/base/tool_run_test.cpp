@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/wait.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -62,6 +64,25 @@ TEST(ToolRun, OneThatHangsIsEndedWithItsChildren) {
   run.kill();
   EXPECT_TRUE(run.poll());
   EXPECT_EQ(run.output(), std::nullopt);
+}
+
+TEST(ToolRun, OneThatWritesWithoutEndHoldsNobody) {
+  ToolRun run({"cat", "/dev/zero"});
+  for (int i = 0; i < 100; ++i) {
+    run.wait(60);
+    ASSERT_FALSE(run.poll());
+  }
+  run.kill();
+  EXPECT_TRUE(run.poll());
+}
+
+TEST(ToolRun, LaterOnesTakeAwayWhatWasKilled) {
+  for (int i = 0; i < 5; ++i) ToolRun({"sleep", "1000"}).kill();
+  // Each has ended by itself in the end; nobody waited for that.
+  for (int i = 0; i < 10'000 && tools_to_reap() > 0; ++i) output_of(ToolRun({"true"}));
+  EXPECT_EQ(tools_to_reap(), 0);
+  EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1);
+  EXPECT_EQ(errno, ECHILD);
 }
 
 TEST(ToolRun, WhereChildrenAreIgnoredTheOutputIsEnough) {

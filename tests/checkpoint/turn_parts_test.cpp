@@ -27,20 +27,40 @@ using testing::Optional;
 constexpr double end = 1795356300;  // 2026-11-22 14:05:00 UTC
 
 TEST(TurnJobEnd, ReadsWhatTheToolsPrint) {
-  EXPECT_THAT(end_from_squeue("2026-11-22T14:05:00\n"), Optional(end));
-  EXPECT_THAT(end_from_squeue("  2026-11-22T14:05:00  \n"), Optional(end));
-  for (const auto* text : {"", "\n", "N/A\n", "NONE\n", "INVALID", "slurm_load_jobs error: no",
-                           "2026-11-22T14:05:00 2026-11-22T14:05:00"}) {
-    EXPECT_EQ(end_from_squeue(text), std::nullopt) << text;
+  EXPECT_THAT(end_from_squeue("7 2026-11-22T14:05:00\n", "7"), Optional(end));
+  EXPECT_THAT(end_from_squeue("  7  2026-11-22T14:05:00  \n", "7"), Optional(end));
+  for (const auto* text :
+       {"", "\n", "7", "7 N/A\n", "7 NONE\n", "7 INVALID", "slurm_load_jobs error: no",
+        "2026-11-22T14:05:00", "8 2026-11-22T14:05:00", "77 2026-11-22T14:05:00",
+        "7 2026-11-22T14:05:00 2026-11-22T14:05:00"}) {
+    EXPECT_EQ(end_from_squeue(text, "7"), std::nullopt) << text;
   }
   EXPECT_THAT(end_from_scontrol("JobId=7 JobName=a\n   StartTime=2026-11-22T13:05:00 "
-                                "EndTime=2026-11-22T14:05:00 Deadline=N/A\n"),
+                                "EndTime=2026-11-22T14:05:00 Deadline=N/A\n",
+                                "7"),
               Optional(end));
-  EXPECT_THAT(end_from_scontrol("EndTime=2026-11-22T14:05:00"), Optional(end));
-  for (const auto* text : {"", "JobId=7", "EndTime=Unknown Deadline=N/A",
-                           "EndTime=", "PreviousEndTime=2026-11-22T14:05:00"}) {
-    EXPECT_EQ(end_from_scontrol(text), std::nullopt) << text;
+  EXPECT_THAT(end_from_scontrol("JobId=7 A=b\nEndTime=2026-11-22T14:05:00", "7"), Optional(end));
+  for (const auto* text :
+       {"", "JobId=7", "JobId=7 EndTime=Unknown Deadline=N/A",
+        "JobId=7 EndTime=", "EndTime=2026-11-22T14:05:00", "JobId=77 EndTime=2026-11-22T14:05:00",
+        "JobId=7 PreviousEndTime=2026-11-22T14:05:00"}) {
+    EXPECT_EQ(end_from_scontrol(text, "7"), std::nullopt) << text;
   }
+}
+
+// The last task of an array has the number of the array: the tools list all tasks under it.
+TEST(TurnJobEnd, OfTheTasksOfAnArrayOurs) {
+  const auto squeue = "5 2026-11-22T12:05:00\n6 2026-11-22T13:05:00\n7 2026-11-22T14:05:00\n";
+  EXPECT_THAT(end_from_squeue(squeue, "7"), Optional(end));
+  EXPECT_THAT(end_from_squeue(squeue, "5"), Optional(end - 7200));
+  const auto record = [](int job, const char* time) {
+    return cat("JobId=", job, " ArrayJobId=7 ArrayTaskId=", job,
+               " JobName=a\n   StartTime=2026-11-20T00:00:00 EndTime=2026-11-22T", time,
+               " Deadline=N/A\n\n");
+  };
+  const auto scontrol = record(5, "12:05:00") + record(7, "14:05:00") + record(6, "13:05:00");
+  EXPECT_THAT(end_from_scontrol(scontrol, "7"), Optional(end));
+  EXPECT_THAT(end_from_scontrol(scontrol, "6"), Optional(end - 3600));
 }
 
 // Tools of ours come first on PATH; the environment is as before after a test.
@@ -79,15 +99,15 @@ class TurnTools : public testing::Test {
   }
   // As turns would, but waiting for the tools.
   static std::optional<double> answer(JobEnd& job_end, double now) {
-    auto known = job_end.at(now);
+    auto known = job_end.at(now, now);
     while (job_end.asking()) {
       job_end.wait(60);
-      known = job_end.at(now);
+      known = job_end.at(now, now);
     }
     return known;
   }
   // What Slurm's tools do with a time: as their TZ says.
-  static std::string prints_end(const std::string& before = "", const std::string& after = "") {
+  static std::string prints_end(const std::string& before = "17 ", const std::string& after = "") {
     return cat("echo \"", before, "$(date -d @", static_cast<std::int64_t>(end),
                " +%Y-%m-%dT%H:%M:%S)", after, "\"");
   }
@@ -99,7 +119,7 @@ class TurnTools : public testing::Test {
 TEST_F(TurnTools, TheEnvironmentIsEnough) {
   setenv("SLURM_JOB_END_TIME", "1795356300", 1);
   JobEnd job_end({.signals = {}});
-  EXPECT_THAT(job_end.at(end - 100), Optional(end));
+  EXPECT_THAT(job_end.at(end - 100, end - 100), Optional(end));
   EXPECT_FALSE(job_end.asking());
   EXPECT_EQ(asked(), "");
 }
@@ -107,19 +127,19 @@ TEST_F(TurnTools, TheEnvironmentIsEnough) {
 TEST_F(TurnTools, WhatTheApplicationSaysComesFirst) {
   setenv("SLURM_JOB_END_TIME", "1795356300", 1);
   JobEnd job_end({.signals = {}, .end_seconds = 42});
-  EXPECT_THAT(job_end.at(0), Optional(42));
+  EXPECT_THAT(job_end.at(0, 0), Optional(42));
 }
 
 TEST_F(TurnTools, OutsideAJobNobodyIsAsked) {
   unsetenv("SLURM_JOB_ID");
   JobEnd none({.signals = {}});
-  EXPECT_EQ(none.at(0), std::nullopt);
+  EXPECT_EQ(none.at(0, 0), std::nullopt);
   setenv("SLURM_JOB_ID", "17; rm", 1);  // nothing that a job has for a number
   JobEnd odd({.signals = {}});
-  EXPECT_EQ(odd.at(0), std::nullopt);
+  EXPECT_EQ(odd.at(0, 0), std::nullopt);
   setenv("SLURM_JOB_ID", "17", 1);
   JobEnd unwanted({.signals = {}, .time_limit = false});
-  EXPECT_EQ(unwanted.at(0), std::nullopt);
+  EXPECT_EQ(unwanted.at(0, 0), std::nullopt);
   EXPECT_EQ(asked(), "");
 }
 
@@ -131,14 +151,14 @@ TEST_F(TurnTools, SqueueTellsWhateverTheTimeZoneAndFormat) {
     JobEnd job_end({.signals = {}});
     EXPECT_THAT(answer(job_end, end - 100), Optional(end)) << zone;
   }
-  EXPECT_THAT(asked(), testing::StartsWith("squeue -h -j 17 -o %e\nsqueue"));
+  EXPECT_THAT(asked(), testing::StartsWith("squeue -h -r -j 17 -o %A %e\nsqueue"));
 }
 
 TEST_F(TurnTools, ScontrolTellsWhereSqueueFailsOrTalksNonsense) {
   tool("scontrol", prints_end("JobId=17 StartTime=2026-11-20T00:00:00 EndTime=", " Deadline=N/A"));
   for (const std::string body :
-       {"exit 1", "echo 2026-11-22T14:05:00; exit 1", "echo nonsense", "echo", "exit 0",
-        "head -c 100000 /dev/zero", "echo 1970-01-01T00:00:00", "kill -9 $$"}) {
+       {"exit 1", "echo 17 2026-11-22T14:05:00; exit 1", "echo nonsense", "echo", "exit 0",
+        "head -c 100000 /dev/zero", "echo 17 1970-01-01T00:00:00", "kill -9 $$"}) {
     tool("squeue", body);
     JobEnd job_end({.signals = {}});
     EXPECT_THAT(answer(job_end, end - 100), Optional(end)) << body;
@@ -149,7 +169,7 @@ TEST_F(TurnTools, WithoutAnAnswerThereIsNoLimitAndTheyAreAskedAgainLater) {
   JobEnd job_end({.signals = {}, .reask_seconds = 600});
   EXPECT_EQ(answer(job_end, 1000), std::nullopt);
   const auto first = asked();
-  EXPECT_EQ(first, "squeue -h -j 17 -o %e\nscontrol show job 17\n");
+  EXPECT_EQ(first, "squeue -h -r -j 17 -o %A %e\nscontrol show job 17\n");
   EXPECT_EQ(answer(job_end, 1599), std::nullopt);
   EXPECT_EQ(asked(), first);
   EXPECT_EQ(answer(job_end, 1600), std::nullopt);
@@ -157,30 +177,46 @@ TEST_F(TurnTools, WithoutAnAnswerThereIsNoLimitAndTheyAreAskedAgainLater) {
 }
 
 TEST_F(TurnTools, ALimitThatIsMovedIsNoticedAndKeptWhileNobodyAnswers) {
-  tool("squeue", "echo 2026-11-22T14:05:00");
+  tool("squeue", "echo 17 2026-11-22T14:05:00");
   JobEnd job_end({.signals = {}, .reask_seconds = 600});
   EXPECT_THAT(answer(job_end, end - 5000), Optional(end));
-  tool("squeue", "echo 2026-11-22T15:05:00");
+  tool("squeue", "echo 17 2026-11-22T15:05:00");
   EXPECT_THAT(answer(job_end, end - 4401), Optional(end));
   EXPECT_THAT(answer(job_end, end - 4400), Optional(end + 3600));
   tool("squeue", "exit 1");
   EXPECT_THAT(answer(job_end, end - 3800), Optional(end + 3600));
 }
 
+// A step of the wall clock is neither patience nor time that has passed.
+TEST_F(TurnTools, TheWallClockMayJump) {
+  tool("squeue", "sleep 1000");
+  JobEnd job_end({.signals = {}, .reask_seconds = 600, .tool_seconds = 10});
+  job_end.at(end - 5000, 100);
+  job_end.at(end - 1000, 101);  // a jump forward
+  EXPECT_EQ(asked().find("scontrol"), std::string::npos);
+  tool("scontrol", prints_end("JobId=17 EndTime="));
+  job_end.at(end - 9000, 111);
+  while (job_end.asking()) job_end.wait(60), job_end.at(end - 9000, 111);
+  EXPECT_THAT(job_end.at(end - 9000, 710), Optional(end));
+  EXPECT_FALSE(job_end.asking());
+  job_end.at(end - 9000, 711);
+  EXPECT_TRUE(job_end.asking());
+}
+
 TEST_F(TurnTools, AToolThatHangsIsKilled) {
   tool("squeue", "sleep 1000");
   tool("scontrol", "sleep 1000");
   JobEnd job_end({.signals = {}, .reask_seconds = 600, .tool_seconds = 10});
-  EXPECT_EQ(job_end.at(1000), std::nullopt);
+  EXPECT_EQ(job_end.at(1000, 1000), std::nullopt);
   EXPECT_TRUE(job_end.asking());
-  EXPECT_EQ(job_end.at(1010), std::nullopt);
-  EXPECT_EQ(job_end.at(1011), std::nullopt);  // now it is scontrol's turn
+  EXPECT_EQ(job_end.at(1010, 1010), std::nullopt);
+  EXPECT_EQ(job_end.at(1011, 1011), std::nullopt);  // now it is scontrol's turn
   EXPECT_TRUE(job_end.asking());
-  EXPECT_EQ(job_end.at(1022), std::nullopt);
+  EXPECT_EQ(job_end.at(1022, 1022), std::nullopt);
   EXPECT_FALSE(job_end.asking());
-  EXPECT_EQ(job_end.at(1621), std::nullopt);
+  EXPECT_EQ(job_end.at(1621, 1621), std::nullopt);
   EXPECT_FALSE(job_end.asking());
-  job_end.at(1622);
+  job_end.at(1622, 1622);
   EXPECT_TRUE(job_end.asking());  // and is ended with job_end
 }
 
@@ -234,25 +270,26 @@ TEST(TurnSchedule, OptimalByMeasuredCost) {
   EXPECT_DOUBLE_EQ(both.seconds(SaveCost{60, 60}, 0), 50);
 }
 
+// In the order of a job: a save begins, steps are slower, it has ended.
 TEST(TurnSlowDown, IsWhatStepsTakeLongerWhileASaveIsInFlight) {
   SlowDown slow;
   EXPECT_EQ(slow.seconds_a_save(), 0);
-  for (int save = 0; save < 5; ++save) {
+  const auto save = [&](double busy) {
+    slow.save_begins();
+    for (int i = 0; i < 4; ++i) slow.step(busy, true);
     for (int i = 0; i < 20; ++i) slow.step(1, false);
-    for (int i = 0; i < 4; ++i) slow.step(1.5, true);
-    slow.save_ended();
-    EXPECT_NEAR(slow.seconds_a_save(), 2, 1e-9) << save;
+  };
+  for (int i = 0; i < 20; ++i) slow.step(1, false);
+  for (int i = 0; i < 5; ++i) {
+    save(1.5);
+    EXPECT_NEAR(slow.seconds_a_save(), 2, 1e-9) << i;
   }
-  for (int save = 0; save < 40; ++save) {  // later ones count
-    for (int i = 0; i < 20; ++i) slow.step(1, false);
-    for (int i = 0; i < 4; ++i) slow.step(1.25, true);
-    slow.save_ended();
-  }
+  for (int i = 0; i < 40; ++i) save(1.25);  // later ones count
   EXPECT_NEAR(slow.seconds_a_save(), 1, 1e-3);
   SlowDown faster;  // noise is no gain
   faster.step(2, false);
+  faster.save_begins();
   faster.step(1, true);
-  faster.save_ended();
   EXPECT_EQ(faster.seconds_a_save(), 0);
 }
 
@@ -268,8 +305,8 @@ TEST(TurnRuns, LearnFromHowRunsEnd) {
   history.begin(20'000, 10'400);
   history.begin(30'000, 21'000);  // the one before has failed, after its last checkpoint
   EXPECT_DOUBLE_EQ(history.mtbf(1000), 2500.0 / 2);
-  history.begin(40'000, 21'000);  // this one before it had any
-  EXPECT_DOUBLE_EQ(history.mtbf(1000), 2500.0 / 3);
+  history.begin(40'000, 21'000);  // this one before it had any: it tells nothing
+  EXPECT_DOUBLE_EQ(history.mtbf(1000), 2500.0 / 2);
   EXPECT_THAT(history.runs, testing::ElementsAre(OneRun{10'000, 500, OneRun::End::well},
                                                  OneRun{20'000, 1000, OneRun::End::failed},
                                                  OneRun{30'000, 0, OneRun::End::failed},
@@ -279,11 +316,12 @@ TEST(TurnRuns, LearnFromHowRunsEnd) {
 TEST(TurnRuns, OldOnesAreAddedUpAndTheFileStaysSmall) {
   RunHistory history;
   for (int i = 0; i < 1000; ++i) {
-    history.begin(1.7e9 + i * 1000.0, 0);
+    // What failed had saved after 100 s, or, every other time, never.
+    history.begin(1.7e9 + i * 1000.0, i % 8 == 1 ? 1.7e9 + i * 1000.0 - 900 : 0);
     if (i % 4 != 0) history.end_well(1.7e9 + i * 1000.0 + 100);
   }
   EXPECT_EQ(history.runs.size(), RunHistory::most_runs);
-  EXPECT_NEAR(history.mtbf(0), 750 * 100 / 251.0, 1);
+  EXPECT_NEAR(history.mtbf(0), 875 * 100 / 126.0, 1e-6);
   EXPECT_LT(history.print().size(), 8192U);
   EXPECT_EQ(RunHistory::parse(history.print()), history);
 }
@@ -344,7 +382,7 @@ TEST(TurnRuns, DebrisAndDamageDoNotStopTheNextRun) {
     {
       auto runs = recorder();
       runs.begin(1000, 0);
-      runs.end_well(1600);
+      runs.end_well([] { return 1600.0; });
     }
     EXPECT_DOUBLE_EQ(recorder().history().mtbf(100), 700);
     io::remove_if_there(*disk, "/run/.cairn/new-runs.ckpt");
@@ -357,7 +395,58 @@ TEST(TurnRuns, DebrisAndDamageDoNotStopTheNextRun) {
   disk->inject({.code = Code::io, .kind = "", .path_part = "runs.ckpt", .times = 1000});
   auto runs = RunRecorder(disk, "/run", "ckpt", true);
   EXPECT_NO_THROW(runs.begin(1000, 0));
-  EXPECT_NO_THROW(runs.end_well(1001));
+  EXPECT_NO_THROW(runs.end_well([] { return 1001.0; }));
+}
+
+// Another process has the directory now, and its own line in the file.
+TEST(TurnRuns, WhoLostTheDirectoryWritesNothing) {
+  std::string told;
+  set_log_sink([&](LogLevel, std::string_view text) { told += text; });
+  const auto disk = std::make_shared<io::MemoryFileSystem>();
+  disk->create_directory("/run");
+  disk->create_directory("/run/.cairn");
+  bool ours = true;
+  RunRecorder first(disk, "/run", "ckpt", true, [&] {
+    if (!ours) throw Error(Code::busy, "taken over");
+  });
+  first.begin(1000, 0);
+  ours = false;
+  RunRecorder second(disk, "/run", "ckpt", true);
+  second.begin(2000, 1500);
+  first.end_well([] { return 3000.0; });
+  EXPECT_THAT(told, HasSubstr("that a run ends is not recorded: taken over"));
+  EXPECT_EQ(RunRecorder(disk, "/run", "ckpt", true).history(), second.history());
+  // A clock that throws in a destructor is no reason to end the program.
+  EXPECT_NO_THROW(second.end_well([]() -> double { throw std::runtime_error("no clock"); }));
+  set_log_sink({});
+}
+
+// Before the last save another one may have to end.
+TEST(TurnTimeLimit, LeavesRoomForTwoSaves) {
+  double time = 1e9;
+  ManagerOptions options;
+  options.stop = std::make_shared<StopRequest>(
+      StopOptions{.signals = {}, .end_seconds = 1e9 + 1000, .margin_seconds = 50});
+  options.clock = [&] { return time; };
+  const auto disk = std::make_shared<io::MemoryFileSystem>();
+  disk->create_directory("/run");
+  const Job job{serial_group(), disk, "/run", "ckpt", options};
+  Turns turns(job, {}, nullptr);
+  SaveStatistics save;
+  save.blocked_seconds = 100;
+  turns.learn(1, {save});
+  int step = 0;
+  while (!turns.stop() && step < 200) {
+    time += 10;
+    ++step;
+    turns.hear(false);
+    turns.ask(false, false);
+  }
+  // 2 saves, 2 steps and 50 s: too late at 730, which is answered a step later.
+  ASSERT_TRUE(turns.stop());
+  EXPECT_EQ(step, 74);
+  EXPECT_EQ(turns.stop()->left_seconds, 270);
+  EXPECT_EQ(turns.stop()->save_seconds, 100);
 }
 
 TEST(TurnVote, SaysWhatItWasMadeOf) {

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "base/text.hpp"
+#include "io/direct.hpp"
 #include "io/expect_error.hpp"
 #include "io/file_system.hpp"
 #include "io/temporary_directory.hpp"
@@ -19,8 +20,6 @@
 
 namespace cairn::io {
 namespace {
-
-constexpr std::size_t page = 4096;
 
 // On pages, as memory of a pool is.
 struct Aligned {

@@ -84,6 +84,39 @@ TEST(MpiTurns, TheFileStopsAllAtOneStep) {
   EXPECT_FALSE(std::filesystem::exists(directory.path() / "STOP"));
 }
 
+// To free a communicator is collective, and ranks find out at different moments that they could.
+TEST(MpiReductions, TheCommunicatorOfOneThatWasGivenUpStaysUntilTheEnd) {
+  static int freed = 0;
+  const auto count = [](MPI_Comm, int, void*, void*) -> int {
+    ++freed;
+    return MPI_SUCCESS;
+  };
+  int key = MPI_KEYVAL_INVALID;
+  ASSERT_EQ(MPI_Comm_create_keyval(MPI_COMM_DUP_FN, count, &key, nullptr), MPI_SUCCESS);
+  MPI_Comm marked = MPI_COMM_NULL;
+  ASSERT_EQ(MPI_Comm_dup(MPI_COMM_WORLD, &marked), MPI_SUCCESS);
+  ASSERT_EQ(MPI_Comm_set_attr(marked, key, nullptr), MPI_SUCCESS);
+  {
+    const auto group = mpi(marked);
+    auto given_up = group->reduction(1, Group::Op::sum);
+    given_up->begin(std::array{std::int64_t{1}});
+  }
+  const auto other = mpi(MPI_COMM_WORLD);
+  const auto sum = other->reduction(1, Group::Op::sum);
+  std::array<std::int64_t, 1> value{};
+  for (int turn = 0; turn < 1'000'000; ++turn) {
+    value[0] = reductions_left_over();
+    sum->begin(value);
+    sum->end(value);
+    if (value[0] == 0) break;
+  }
+  EXPECT_EQ(value[0], 0);
+  EXPECT_EQ(freed, 0);
+  EXPECT_EQ(MPI_Comm_free(&marked), MPI_SUCCESS);
+  EXPECT_EQ(freed, 1);
+  MPI_Comm_free_keyval(&key);
+}
+
 TEST(MpiReductions, WhatIsGivenUpIsLetGoLater) {
   for (int turn = 0; turn < 3; ++turn) {
     const auto group = mpi(MPI_COMM_WORLD);

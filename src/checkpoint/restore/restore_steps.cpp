@@ -46,6 +46,7 @@ RestoreReport Series::restore_step(std::int64_t step, State& state, const Restor
   auto report = restore_state(job, contents, state, options, {.touched = touched});
   report.step = step;
   restored_step = step;
+  if (turns) turns->restored(step);
   if (const auto* entry = find(step)) head = entry->sequence;
   return report;
 }

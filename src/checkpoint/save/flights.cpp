@@ -202,6 +202,18 @@ void Series::tell(const SaveHandle& handle) const {
   }
 }
 
+// Collective. What failed earlier must not cost the last save before a stop: its handle and the log
+// have told of it.
+void Series::clear_way_for_last_save() {
+  if (!turns->stop()) return;
+  settle();  // nor is the last one to be skipped
+  if (earlier_failure && job.root()) {
+    log(LogLevel::warning,
+        "the failure of an earlier save is not thrown: the job stops, and saves");
+  }
+  earlier_failure.reset();
+}
+
 void Series::throw_earlier_failure() {
   if (!earlier_failure) return;
   const auto error = *std::exchange(earlier_failure, std::nullopt);
@@ -232,6 +244,7 @@ void Series::advance(bool wait) {
                                  " failed: ", failed->what()));
       }
       ledger.failed();
+      if (turns) turns->failed(flight.step);
       if (job.options.async.throw_failures && !earlier_failure) earlier_failure = *failed;
       cached.reset();  // the long way looks at more
     }

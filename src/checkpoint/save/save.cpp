@@ -443,6 +443,7 @@ std::string CheckpointManager::save(std::int64_t step, const State& state,
                                     const SaveOptions& options) {
   const Job& job = impl_->job;
   return guarded(*job.group, [&] {
+    impl_->clear_way_for_last_save();
     impl_->call_before_save(step);
     auto prefix = job.options.object_graph
                       ? impl_->save(step, with_object_graph(*job.group, state, step), options)

@@ -314,7 +314,7 @@ SaveHandle CheckpointManager::save_async(std::int64_t step, const State& state,
                                          const SaveOptions& options) {
   const Job& job = impl_->job;
   return guarded(*job.group, [&] {
-    if (impl_->turns->stop()) impl_->settle();  // the last save is not one to be skipped
+    impl_->clear_way_for_last_save();
     impl_->call_before_save(step);
     auto handle =
         job.options.object_graph

@@ -54,7 +54,7 @@ void RunHistory::begin(double now, double newest_checkpoint) {
   runs.push_back({now});
   while (runs.size() > most_runs) {
     earlier_seconds += runs.front().lived;
-    earlier_failures += runs.front().end == Run::End::failed;
+    earlier_failures += runs.front().counts_as_failure();
     runs.erase(runs.begin());
   }
 }
@@ -70,7 +70,7 @@ double RunHistory::mtbf(double first_guess) const {
   auto failures = earlier_failures + 1;
   for (const auto& run : runs) {
     seconds += run.lived;
-    failures += run.end == Run::End::failed;
+    failures += run.counts_as_failure();
   }
   return seconds / static_cast<double>(failures);
 }
@@ -116,8 +116,10 @@ std::optional<RunHistory> RunHistory::parse(std::string_view text) {
 }
 
 RunRecorder::RunRecorder(std::shared_ptr<io::FileSystem> files, const io::Path& directory,
-                         const commit::Naming& name, bool atomic_rename)
-    : files_(std::move(files)),
+                         const commit::Naming& name, bool atomic_rename,
+                         std::function<void()> check_owner)
+    : check_owner_(std::move(check_owner)),
+      files_(std::move(files)),
       path_(directory / commit::private_directory_name / commit::runs_name(name)),
       temporary_(path_.parent_path() / commit::runs_temporary_name(name)),
       atomic_rename_(atomic_rename) {
@@ -136,6 +138,7 @@ RunRecorder::RunRecorder(std::shared_ptr<io::FileSystem> files, const io::Path& 
 }
 
 void RunRecorder::write() const {
+  if (check_owner_) check_owner_();
   const auto text = history_.print();
   if (atomic_rename_) {
     io::replace_file(*files_, path_, text, temporary_);
@@ -154,10 +157,10 @@ void RunRecorder::begin(double now, double newest_checkpoint) {
   }
 }
 
-void RunRecorder::end_well(double now) noexcept {
+void RunRecorder::end_well(const std::function<double()>& now) noexcept {
   if (begun_by_ != getpid()) return;
   try {
-    history_.end_well(now);
+    history_.end_well(now());
     write();
   } catch (const std::exception& error) {
     try {

@@ -1,6 +1,7 @@
 #pragma once
 /// How long the runs in a directory lived, and how they ended: .cairn/runs.NAME.
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,6 +18,7 @@ struct RunHistory {
   struct Run {
     double start = 0, lived = 0;  ///< seconds since 1970; seconds
     enum class End { open, well, failed } end = End::open;
+    bool counts_as_failure() const { return end == End::failed && lived > 0; }
     bool operator==(const Run&) const = default;
   };
   double earlier_seconds = 0;
@@ -24,10 +26,11 @@ struct RunHistory {
   std::vector<Run> runs;  ///< oldest first
   bool operator==(const RunHistory&) const = default;
 
-  /// A new run begins; what is open has failed, and lived at least until its last checkpoint.
+  /// A new run begins; what is open has failed, and lived at least until its last checkpoint. One
+  /// that never saved tells nothing: neither how long it lived, nor whether it ever could run.
   void begin(double now, double newest_checkpoint);
   void end_well(double now);  ///< of the last one
-  /// (first_guess + time lived) / (1 + failures)
+  /// (first_guess + time lived) / (1 + failures of those that lived)
   double mtbf(double first_guess) const;
 
   std::string print() const;  ///< text, under a checksum
@@ -39,13 +42,16 @@ struct RunHistory {
 class RunRecorder {
  public:
   RunRecorder(std::shared_ptr<io::FileSystem> files, const io::Path& directory,
-              const commit::Naming& name, bool atomic_rename);
+              const commit::Naming& name, bool atomic_rename,
+              std::function<void()> check_owner = nullptr);
   void begin(double now, double newest_checkpoint);  ///< durable on return, as are ends
-  void end_well(double now) noexcept;
+  /// Asks for the time. Nothing is written where another process owns the directory now.
+  void end_well(const std::function<double()>& now) noexcept;
   const RunHistory& history() const { return history_; }
 
  private:
   void write() const;
+  std::function<void()> check_owner_;
   std::shared_ptr<io::FileSystem> files_;
   io::Path path_, temporary_;
   bool atomic_rename_;

@@ -32,11 +32,11 @@ void SlowDown::step(double seconds, bool in_flight) {
   (in_flight ? busy_steps_ : quiet_steps_) += 1;
 }
 
-void SlowDown::save_ended() {
-  saves_ += 1;
+void SlowDown::save_begins() {
   for (double* sum : {&quiet_seconds_, &quiet_steps_, &busy_seconds_, &busy_steps_, &saves_}) {
     *sum *= fade;
   }
+  saves_ += 1;  // as new as the steps that are to come
 }
 
 double SlowDown::seconds_a_save() const {

@@ -22,7 +22,7 @@ std::optional<SaveCost> cost_of(const std::vector<SaveStatistics>& last);
 class SlowDown {
  public:
   void step(double seconds, bool in_flight);
-  void save_ended();
+  void save_begins();
   double seconds_a_save() const;  ///< ≥ 0; 0 as long as nothing is known
 
  private:

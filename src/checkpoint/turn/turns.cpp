@@ -71,14 +71,16 @@ StopReason Vote::reason() const {
 
 double StepTimes::longest() const { return *std::max_element(last_.begin(), last_.end()); }
 
-Turns::Turns(const Job& job, const std::vector<CatalogEntry>& catalog)
+Turns::Turns(const Job& job, const std::vector<CatalogEntry>& catalog,
+             std::function<void()> check_owner)
     : job_(job), schedule_({}, 1), exceptions_(std::uncaught_exceptions()) {
   const auto& options = job.options;
   reduction_ = job.group->reduction(Vote::size, Group::Op::max);
   if (job.root()) {
     const auto& wanted = options.interval.optimal_for;
     if (wanted && wanted->of == Mtbf::Of::learnt && !options.read_only) {
-      runs_.emplace(job.files, job.directory, job.naming, job.atomic_rename);
+      runs_.emplace(job.files, job.directory, job.naming, job.atomic_rename,
+                    std::move(check_owner));
       double newest = 0;
       for (const auto& entry : catalog) newest = std::max(newest, entry.wall_time_seconds);
       runs_->begin(wall(), newest);
@@ -90,7 +92,9 @@ Turns::Turns(const Job& job, const std::vector<CatalogEntry>& catalog)
 }
 
 Turns::~Turns() {
-  if (runs_ && std::uncaught_exceptions() <= exceptions_) runs_->end_well(wall());
+  if (runs_ && std::uncaught_exceptions() <= exceptions_) {
+    runs_->end_well([this] { return wall(); });
+  }
 }
 
 double Turns::wall() const {
@@ -104,11 +108,11 @@ double Turns::steady() const {
 }
 
 bool Turns::hear(bool in_flight) {
-  answer_save_ = false;
   if (!reduction_->under_way()) return false;
   Vote sum;
   reduction_->end(sum.values);
-  answer_save_ = sum.values[Vote::save] != 0 && !saved_since_asked_;
+  // A yes stays until someone has heard it: should_save may be asked in every other turn only.
+  if (sum.values[Vote::save] != 0 && !saved_since_asked_) answer_save_ = true;
   if (!stop_ && sum.values[Vote::stop] != 0) {
     stop_ = sum.reason();
     if (stop_->kind == StopKind::file) {
@@ -130,7 +134,8 @@ void Turns::learn(std::int64_t count, std::vector<SaveStatistics> last) {
 }
 
 void Turns::ask(bool in_flight, bool busy) {
-  if (stop_ && !in_flight) return;
+  // The application may go on for long after a stop.
+  if (stop_ && !in_flight && !schedule_.by_clock()) return;
   Vote mine;
   const auto& stop = job_.options.stop;
   if (stop && !stop_) {
@@ -143,12 +148,32 @@ void Turns::ask(bool in_flight, bool busy) {
     }
   }
   mine.values[Vote::busy] = busy;
-  if (job_.root()) look(mine, in_flight);
+  if (job_.root()) {
+    // The application's clock may throw, and what it says may make no sense; what rank 0 knows
+    // like all others is not lost then.
+    auto seen = mine;
+    if (careful([&] { look(seen, in_flight); })) mine = seen;
+  }
   saved_since_asked_ = false;
   reduction_->begin(mine.values);
 }
 
-// Rank 0. Nothing here may keep it from the reduction.
+// Rank 0, which must not be alone with an error: others wait in the reduction. Whether all went
+// well.
+bool Turns::careful(const std::function<void()>& what) {
+  try {
+    what();
+    return true;
+  } catch (const std::exception& error) {
+    if (!std::exchange(told_, true)) {
+      log(LogLevel::warning,
+          cat("should_save and should_stop cannot tell the time or what is due: ", error.what()));
+    }
+  }
+  return false;
+}
+
+// Rank 0.
 void Turns::look(Vote& mine, bool in_flight) {
   const double now = steady();
   if (step_began_) {
@@ -171,16 +196,17 @@ void Turns::look_at_time_limit(Vote& mine) {
   const double now = wall();
   std::optional<double> end;
   try {
-    end = job_end_->at(now);
+    end = job_end_->at(now, steady());
   } catch (const std::exception& error) {
     log(LogLevel::warning, cat("the job's time limit is not known now: ", error.what()));
   }
   if (!end) return;
   const double save = longest_save_;
   const double left = *end - now;
-  // The answer comes a step from now, and it is no use to be told in the last one that fits.
+  // The answer comes a step from now, and it is no use to be told in the last one that fits. Before
+  // the last save another one may have to end, that is in flight or due.
   const auto& options = job_.options.stop->options();
-  if (left > std::max(save, 0.0) + 2 * steps_.longest() + options.margin_seconds) return;
+  if (left > 2 * std::max(save, 0.0) + 2 * steps_.longest() + options.margin_seconds) return;
   const auto code = Vote::stop_code(StopKind::time_limit, 0, 0);
   mine.values[Vote::stop] = std::max(mine.values[Vote::stop], code);
   mine.values[Vote::end_ms] = milliseconds(*end);
@@ -218,22 +244,34 @@ bool Turns::should_save(std::int64_t step) {
   const auto every = job_.options.interval.steps;
   const auto before = std::exchange(last_step_, step);
   if (last_saved_ == step) return false;
-  if (stop_ && !saved_since_stop_) return true;
+  if (stop_ && !saved_for_stop_) return true;
   if (every > 0 && (step % every == 0 || (before && step / every > *before / every))) return true;
-  return answer_save_;
+  return std::exchange(answer_save_, false);
 }
 
 void Turns::saved(std::int64_t step, bool asynchronous) {
   last_saved_ = step;
   saved_since_asked_ = true;
   answer_save_ = false;
-  if (stop_) saved_since_stop_ = true;
+  if (stop_) saved_for_stop_ = step;
   if (!job_.root()) return;
-  const double now = steady();
-  schedule_.saved(now);
-  if (step_began_) step_began_ = now;  // what saves take is no step
-  if (asynchronous) slow_down_.save_ended();
+  careful([&] {
+    const double now = steady();
+    schedule_.saved(now);
+    if (step_began_) step_began_ = now;  // what saves take is no step
+  });
+  if (asynchronous) slow_down_.save_begins();
   in_flight_before_ = asynchronous;
+}
+
+void Turns::failed(std::int64_t step) {
+  if (last_saved_ == step) last_saved_.reset();
+  if (saved_for_stop_ == step) saved_for_stop_.reset();
+}
+
+void Turns::restored(std::int64_t step) {
+  last_saved_.reset();
+  last_step_ = step;
 }
 
 }  // namespace cairn

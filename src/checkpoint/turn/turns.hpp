@@ -53,9 +53,10 @@ class StepTimes {
 
 class Turns {
  public:
-  /// Reads what the newest checkpoint tells of its
-  /// cost, on rank 0.
-  Turns(const Job& job, const std::vector<CatalogEntry>& catalog);
+  /// Reads what the newest checkpoint tells of its cost, on rank 0; there check_owner throws when
+  /// the directory has another owner.
+  Turns(const Job& job, const std::vector<CatalogEntry>& catalog,
+        std::function<void()> check_owner);
   ~Turns();
 
   /// Whether any question is ever put to other ranks. The same on all ranks.
@@ -77,10 +78,15 @@ class Turns {
   std::int64_t knows_of() const { return saves_known_; }
   /// A call that saves has returned, on all ranks.
   void saved(std::int64_t step, bool asynchronous);
+  /// On all ranks: a save in flight has failed.
+  void failed(std::int64_t step);
+  /// On all ranks: the application goes on from there.
+  void restored(std::int64_t step);
 
  private:
   double wall() const;    // seconds since 1970
   double steady() const;  // seconds that only go forward, since any time
+  bool careful(const std::function<void()>&);
   void look(Vote&, bool in_flight);
   void look_at_time_limit(Vote&);
   bool sees_file();
@@ -93,7 +99,7 @@ class Turns {
   bool answer_save_ = false, saved_since_asked_ = false;
   std::optional<std::int64_t> last_step_, last_saved_;
   std::optional<StopReason> stop_;
-  bool saved_since_stop_ = false;
+  std::optional<std::int64_t> saved_for_stop_;  // the last step that was saved since then
 
   // Rank 0 only.
   std::optional<JobEnd> job_end_;
@@ -105,7 +111,7 @@ class Turns {
   StepTimes steps_;
   SlowDown slow_down_;
   std::optional<double> step_began_, looked_;
-  bool file_seen_ = false, in_flight_before_ = false;
+  bool file_seen_ = false, in_flight_before_ = false, told_ = false;
 };
 
 }  // namespace cairn
