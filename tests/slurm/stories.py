@@ -318,9 +318,10 @@ def array(story):
     """An array of two jobs, each with its own directory; one is stopped, one comes to its time limit."""
     for task in (0, 1):
         story.go_on_to(1000000, task)
-    # At its time limit a job gets SIGTERM. Slurm tells of both when it is asked for the second one's
+    # SIGTERM at the time limit comes as a surprise, as the program thinks of another. Slurm tells of both when it is asked for the second one's
     # number, which is the array's as well.
-    number = story.submit("training.sbatch", "--time=1", "--signal=B:USR1@0", arguments=["--margin", "0"]).number
+    number = story.submit("training.sbatch", "--time=1", "--signal=B:USR1@0",
+                          launch="env SLURM_JOB_END_TIME=4000000000 srun --mpi=pmix --kill-on-bad-exit=1").number
     jobs = [story.job("training.sbatch", f"{number}_{task}") for task in (0, 1)]
     for job in jobs:
         story.until_saved(job, 50)

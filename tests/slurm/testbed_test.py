@@ -45,6 +45,9 @@ class Testbed(unittest.TestCase):
         self.addCleanup(process.stdout.close)
         folder = Path(process.stdout.readline().strip()).parent
         self.assertEqual(process.stdout.readline(), "runs\n")
+        end = time.monotonic() + 20  # a job is RUNNING a little before that
+        while "slurmstepd" not in processes_of(folder) and time.monotonic() < end:
+            time.sleep(0.05)
         self.assertIn("slurmstepd", processes_of(folder))
         return process, folder
 
