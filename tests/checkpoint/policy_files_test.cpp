@@ -12,6 +12,7 @@
 #include "io/memory.hpp"
 #include "sharding/decompositions.hpp"
 #include "support/n_to_m.hpp"
+#include "support/rounds.hpp"
 
 namespace cairn {
 namespace {
@@ -167,7 +168,7 @@ class PolicyNToM : public testing::TestWithParam<std::tuple<int, int>> {};
 TEST_P(PolicyNToM, WhatIsSavedIsRestoredToTheSameBits) {
   set_log_sink({});
   const auto [n, m] = GetParam();
-  for (unsigned turn = 0; turn < 4; ++turn) {
+  for (unsigned turn = 0; turn < static_cast<unsigned>(test::rounds(4)); ++turn) {
     const unsigned seed = 4 * static_cast<unsigned>(7 * n + m) + turn;
     SCOPED_TRACE(cat("seed ", seed));
     const test::NToMCase one(n, m, seed);
@@ -186,7 +187,8 @@ TEST_P(PolicyNToM, WhatIsSavedIsRestoredToTheSameBits) {
 }
 
 INSTANTIATE_TEST_SUITE_P(AllPairs, PolicyNToM,
-                         testing::Combine(testing::Range(1, 8), testing::Range(1, 8)),
+                         testing::Combine(testing::ValuesIn(test::rank_counts()),
+                                          testing::ValuesIn(test::rank_counts())),
                          [](const auto& info) {
                            return cat(std::get<0>(info.param), "_ranks_to_",
                                       std::get<1>(info.param));

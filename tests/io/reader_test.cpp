@@ -19,6 +19,7 @@
 #include "io/memory.hpp"
 #include "io/temporary_directory.hpp"
 #include "support/read_faults.hpp"
+#include "support/rounds.hpp"
 
 namespace cairn::io {
 namespace {
@@ -133,7 +134,7 @@ TEST_P(ReadAhead, AnyExtents) {
     for (const auto size : {9 * mib + 777, std::int64_t{5000}, 3 * mib, std::int64_t{4096}}) {
       files.add(static_cast<std::size_t>(size));
     }
-    for (unsigned seed = 1; seed <= 30; ++seed) {
+    for (unsigned seed = 1; seed <= static_cast<unsigned>(test::rounds(30)); ++seed) {
       SCOPED_TRACE(cat(place.string(), ", seed ", seed));
       std::mt19937 random(seed);
       const auto below = [&](std::int64_t n) {
