@@ -48,7 +48,8 @@ void Arena::fresh(const std::filesystem::path& directory) const {
 namespace {
 
 constexpr const char* usage =
-    "usage: mpirun -np N save_restore_bench DIRECTORY one|small|mix MIB [--mpi-io|--hdf5|--ways|--restore]\n"
+    "usage: mpirun -np N save_restore_bench DIRECTORY one|small|mix MIB "
+    "[--mpi-io|--hdf5|--ways|--restore]\n"
     "Takes its turns from standard input: see scripts/bench.\n";
 
 Recipe recipe_of(const std::string& state, std::int64_t mib, int ranks) {

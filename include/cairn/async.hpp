@@ -33,7 +33,7 @@ class SaveHandle {
   /// of the manager.
   void wait_written() const;
   std::optional<Error> error() const;  ///< of a failed one
-  std::string prefix() const;          ///< of the checkpoint; "" before this rank has begun to write
+  std::string prefix() const;  ///< of the checkpoint; "" before this rank has begun to write
   /// Why the save was a blocking one after all; empty: it was not.
   std::string blocked_because() const;
 
@@ -66,7 +66,7 @@ struct AsyncOptions {
   std::function<void(const SaveHandle&)> on_change = nullptr;
   /// Of the copy; none: what the state's slices ask for (SliceMemory::staging), or page_memory().
   std::shared_ptr<StagingMemory> memory = nullptr;
-  std::shared_ptr<TaskQueue> queue = nullptr;       ///< writes; none: a thread_queue of its own
+  std::shared_ptr<TaskQueue> queue = nullptr;  ///< writes; none: a thread_queue of its own
 };
 
 }  // namespace cairn

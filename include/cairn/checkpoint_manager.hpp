@@ -91,8 +91,8 @@ struct ManagerOptions {
   /// damaged until the owner is there again; restore(step) and open(step) find what was there
   /// before.
   bool atomic_rename = true;
-  AsyncOptions async = {};         ///< of save_async
-  SaveInterval interval = {};      ///< of should_save
+  AsyncOptions async = {};     ///< of save_async
+  SaveInterval interval = {};  ///< of should_save
   /// What should_stop looks at; none: it never says yes. Either all ranks have one or none has; its
   /// time limit and file are rank 0's.
   std::shared_ptr<StopRequest> stop = nullptr;
@@ -151,8 +151,8 @@ class CheckpointManager {
   /// A step that exists is an error unless it is damaged or superseded, or options say overwrite.
   std::string save(std::int64_t step, const State& state, const SaveOptions& options = {});
 
-  /// Copies the state and returns: the application may write its arrays again. What follows needs no
-  /// rank but this one, until all ranks' bytes are durable; from then on a restart completes the
+  /// Copies the state and returns: the application may write its arrays again. What follows needs
+  /// no rank but this one, until all ranks' bytes are durable; from then on a restart completes the
   /// save, whatever happens to the job. It is committed, and restored, pinned and kept like others,
   /// by the next call here that saves, polls, waits or looks (these wait for it, but for
   /// save_async, of which AsyncOptions::when_busy tells, and poll). The destructor waits for the

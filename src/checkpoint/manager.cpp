@@ -91,20 +91,19 @@ void Series::open_directory() {
   });
   settle_nodes(job);
   require_same(group, "the directory", job.directory.string());
-  require_same(group, "the manager's options",
-               cat("name=", job.naming.name, " max_to_keep=", options.max_to_keep,
-                   " format=", static_cast<int>(options.format), " overwrite=", options.overwrite,
-                   " read_only=", options.read_only, " fall_back=", options.fall_back,
-                   " verify_first=", options.verify_first, " keep=", options.keep.every_steps, "/",
-                   options.keep.every_hours, "/", options.keep.best, "/",
-                   options.keep.larger_is_better, " chunk_bytes=", options.chunk_bytes,
-                   " object_graph=", options.object_graph,
-                   " when_busy=", static_cast<int>(options.async.when_busy),
-                   " throw_failures=", options.async.throw_failures, " atomic_rename=", options.atomic_rename,
-                   " recycle=", options.recycle, " direct_io=", static_cast<int>(options.direct_io),
-                   " replicas=", static_cast<int>(options.replicas.check), "/",
-                   options.replicas.sample_of, "/", options.replicas.divergence_is_error,
-                   " interval=", interval_text()));
+  require_same(
+      group, "the manager's options",
+      cat("name=", job.naming.name, " max_to_keep=", options.max_to_keep,
+          " format=", static_cast<int>(options.format), " overwrite=", options.overwrite,
+          " read_only=", options.read_only, " fall_back=", options.fall_back,
+          " verify_first=", options.verify_first, " keep=", options.keep.every_steps, "/",
+          options.keep.every_hours, "/", options.keep.best, "/", options.keep.larger_is_better,
+          " chunk_bytes=", options.chunk_bytes, " object_graph=", options.object_graph,
+          " when_busy=", static_cast<int>(options.async.when_busy), " throw_failures=",
+          options.async.throw_failures, " atomic_rename=", options.atomic_rename,
+          " recycle=", options.recycle, " direct_io=", static_cast<int>(options.direct_io),
+          " replicas=", static_cast<int>(options.replicas.check), "/", options.replicas.sample_of,
+          "/", options.replicas.divergence_is_error, " interval=", interval_text()));
   require_same(group, "the sharding policy", policy);
   require_same(group, "the number of before-save callbacks", cat(options.before_save.size()));
   require_savers(group, options.savers);

@@ -42,7 +42,7 @@ auto guarded(Group& group, F&& function) {
 struct Series {
   Job job;
   bool keeps_state_file = true;
-  std::string policy;  // description
+  std::string policy;             // description
   std::uint64_t weight = 0;       // of this rank, in sums that tell whether ranks agree
   bool policy_is_known = true;    // by its parameters: the same ones shard alike
   std::int64_t replica_turn = 0;  // which sample of replicas is the next; rank 0's counts
@@ -118,19 +118,19 @@ struct Series {
   // collective
   SaveHandle save_async(std::int64_t step, const State& state, const SaveOptions& = {});
   SaveHandle save_again(std::int64_t step, const State&, const SaveOptions&, PlanSum&,
-                        const SaveCall&);        // collective
-  void advance(bool wait);                       // collective
-  void settle();                                 // collective: nothing is in flight after it
-  void land(Flight&);                            // collective
-  bool make_way();                               // collective
-  std::string reserve(Flight&, const State&);    // collective; why it does not fit
-  void capture_runs(Flight&, const State&);      // collective
+                        const SaveCall&);      // collective
+  void advance(bool wait);                     // collective
+  void settle();                               // collective: nothing is in flight after it
+  void land(Flight&);                          // collective
+  bool make_way();                             // collective
+  std::string reserve(Flight&, const State&);  // collective; why it does not fit
+  void capture_runs(Flight&, const State&);    // collective
   void choose_memory(const State&);
   std::string why_blocking() const;
   std::unique_ptr<Flight> new_flight(std::int64_t step, const SaveCall&);
   void begin_task(Flight&, void (Series::*task)(Flight&) const);
-  void write_captured(Flight&) const;            // a task: any thread
-  void publish_flight(Flight&) const;            // a task
+  void write_captured(Flight&) const;  // a task: any thread
+  void publish_flight(Flight&) const;  // a task
   void name(Flight&) const;
   void join(Flight&) const;
   void begin_tidying(const Prepared&, int data_files, bool durable);

@@ -76,10 +76,10 @@ ReadAhead::ReadAhead(Open open, std::vector<Path> files, std::vector<Extent> ext
       paths_(std::move(files)),
       extents_(std::move(extents)),
       mode_(mode),
-      sources_(paths_.size()),
-      ring_(mode == DirectIo::off ? nullptr : take_ring()) {
+      sources_(paths_.size()) {
   for (int slot = slots; slot-- > 0;) free_.push_back(slot);
   cut();
+  if (mode_ != DirectIo::off) ring_ = take_ring();  // last: nothing throws behind it
 }
 
 ReadAhead::~ReadAhead() {

@@ -76,7 +76,7 @@ class ReadAhead : public Reader {
   const DirectIo mode_;
   std::vector<std::size_t> first_block_;  // of each extent
   std::vector<Source> sources_;
-  std::byte* ring_;
+  std::byte* ring_ = nullptr;
   CheckedRead read_;
   std::size_t turn_ = 0;  // the next extent
 

@@ -9,9 +9,9 @@
 #include "checkpoint/tools/verify.hpp"
 #include "group/collectives.hpp"
 #include "group/threads.hpp"
-#include "support/memory_run.hpp"
 #include "io/memory.hpp"
 #include "model/graph_builder.hpp"
+#include "support/memory_run.hpp"
 
 namespace cairn {
 namespace {

@@ -211,6 +211,14 @@ TEST_P(TurnQuestions, AFileStopsAndIsRemoved) {
   // Looks at 1, 11 and 21 s; the next question has the answer.
   workers([&](Worker& worker) { EXPECT_EQ(stops(worker), 22); }, how);
   EXPECT_FALSE(io::exists(*files_, "/run/STOP"));
+  // Durably: else a crash brings it back, and it stops the next job.
+  std::vector<std::string> done;
+  for (std::size_t i = 0; i < files_->operation_count(); ++i) {
+    done.push_back(files_->operation_text(i));
+  }
+  const auto removal = std::find(done.begin(), done.end(), "remove /run/STOP");
+  ASSERT_NE(removal, done.end());
+  EXPECT_NE(std::find(removal, done.end(), "sync_directory /run"), done.end());
   io::write_file(*files_, "/run/STOP", "");
   workers([&](Worker& worker) { EXPECT_EQ(stops(worker), 2); }, how);
   workers([&](Worker& worker) { EXPECT_FALSE(worker.manager().should_stop()); }, how);

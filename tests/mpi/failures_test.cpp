@@ -79,11 +79,19 @@ TEST(Failures, EachCallOfAnOperationIsChecked) {
   const auto sum = group->reduction(1, Group::Op::sum);
   std::int64_t one = 1;
   expect_failure(
-      "MPI_Iallreduce", [&] { sum->begin({&one, 1}); }, me);
+      "MPI_Iallreduce",
+      [&] {
+        sum->begin({&one, 1});
+      },
+      me);
   EXPECT_FALSE(sum->under_way());
   sum->begin({&one, 1});
   expect_failure(
-      "MPI_Wait", [&] { sum->end({&one, 1}); }, me);
+      "MPI_Wait",
+      [&] {
+        sum->end({&one, 1});
+      },
+      me);
   EXPECT_NO_THROW(sum->end({&one, 1}));  // the fake has not touched it
   expect_failure(
       "MPI_Allreduce", [&] { require_same(*group, "x", "y"); }, me);

@@ -40,8 +40,8 @@ void expect_error(Code code, const ::testing::Matcher<std::string>& text, F&& ca
   }
 }
 
-/// What a roll-forward brings back to the bit: all that a checkpoint says of itself but how long the
-/// save took, which nobody knows any more.
+/// What a roll-forward brings back to the bit: all that a checkpoint says of itself but how long
+/// the save took, which nobody knows any more.
 inline std::string all_but_statistics(io::FileSystem& files, const io::Path& prefix) {
   const auto contents = read_contents(files, prefix);
   auto meta = contents.meta.value();

@@ -19,7 +19,6 @@ struct Want {
 /// the wanted slices are read and checked, and no memory is touched. Returns the bytes that this
 /// rank read.
 std::int64_t restore_tensors(const Job&, const CheckpointContents&, const std::vector<Want>& wants,
-                             const std::vector<const LocalSlice*>& memories, bool place,
-                             DirectIo);
+                             const std::vector<const LocalSlice*>& memories, bool place, DirectIo);
 
 }  // namespace cairn

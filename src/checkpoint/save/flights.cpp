@@ -69,8 +69,7 @@ void Series::begin_task(Flight& flight, void (Series::*task)(Flight&) const) {
 void Series::name(Flight& flight) const {
   auto& prepared = flight.prepared;
   prepared = prepared_of(flight.step, commit::uuid_text({flight.uuid_high, flight.uuid_low}),
-                         flight.layout.data_files + 1, flight.sequence, flight.parent,
-                         flight.time);
+                         flight.layout.data_files + 1, flight.sequence, flight.parent, flight.time);
   prepared.meta.metric = flight.metric;
   prepared.save.counts = &flight.counts;
   prepared.save.recycle = flight.recycled_bytes >= 0;
@@ -240,8 +239,8 @@ void Series::advance(bool wait) {
       }
       change(flight, SaveStage::failed);
       if (job.root()) {
-        log(LogLevel::error, cat("the asynchronous save of step ", flight.step,
-                                 " failed: ", failed->what()));
+        log(LogLevel::error,
+            cat("the asynchronous save of step ", flight.step, " failed: ", failed->what()));
       }
       ledger.failed();
       if (turns) turns->failed(flight.step);

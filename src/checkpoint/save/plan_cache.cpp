@@ -99,7 +99,8 @@ bool Series::can_reuse(std::int64_t step, const State& state, bool async) {
   if (std::any_of(flights.begin(), flights.end(), same_step)) return false;
   // What a save of a step that was never seen does not need to look at.
   // And its record is the last word: without one the others' alone would make the save whole.
-  return !job.root() || (!find(step) && !unwithdrawn && job.atomic_rename && plan.layout.writer >= 0);
+  return !job.root() ||
+         (!find(step) && !unwithdrawn && job.atomic_rename && plan.layout.writer >= 0);
 }
 
 // One sum over ranks.
@@ -132,8 +133,7 @@ bool Series::reuse_plan(std::int64_t step, const State& state, const SaveOptions
     const auto now = std::chrono::system_clock::now().time_since_epoch();
     sum[PlanSum::sequence] = last_sequence + 1;
     sum[PlanSum::parent] = flights.empty() ? head : flights.back()->sequence;
-    sum[PlanSum::time] =
-        std::bit_cast<std::int64_t>(std::chrono::duration<double>(now).count());
+    sum[PlanSum::time] = std::bit_cast<std::int64_t>(std::chrono::duration<double>(now).count());
     sum[PlanSum::uuid_high] = static_cast<std::int64_t>(uuid.high);
     sum[PlanSum::uuid_low] = static_cast<std::int64_t>(uuid.low);
     const std::lock_guard guard(tidied_mutex);

@@ -61,11 +61,11 @@ void Series::require_free(std::int64_t step, std::int64_t bytes) const {
   constexpr std::int64_t slack_bytes = std::int64_t{4} << 20;  // index, records, metadata
   const auto free = job.files->free_bytes(job.directory);
   if (free >= bytes + slack_bytes) return;
-  throw Error(Code::no_space,
-              cat("step ", step, " needs ", bytes_text(static_cast<double>(bytes)), " in ",
-                  job.directory.string(), ", where ", bytes_text(static_cast<double>(free)),
-                  " are free"),
-              "nothing was written", "Free space, or keep fewer checkpoints (max_to_keep).")
+  throw Error(
+      Code::no_space,
+      cat("step ", step, " needs ", bytes_text(static_cast<double>(bytes)), " in ",
+          job.directory.string(), ", where ", bytes_text(static_cast<double>(free)), " are free"),
+      "nothing was written", "Free space, or keep fewer checkpoints (max_to_keep).")
       .at(job.directory.string());
 }
 
@@ -92,10 +92,9 @@ commit::Transaction Series::new_transaction(std::int64_t step, const FileLayout&
         .at(job.prefix(step).string());
   }
   if (queue) queue->drain();  // a tidying may still be filling what is looked at here
-  const auto recycled =
-      job.recycles()
-          ? commit::trim_recycled(*job.files, job.directory, job.naming, layout.data_files)
-          : 0;
+  const auto recycled = job.recycles() ? commit::trim_recycled(*job.files, job.directory,
+                                                               job.naming, layout.data_files)
+                                       : 0;
   recycled_bytes = -1;
   require_free(step, layout.total_bytes - recycled);
   commit::Transaction save{job.directory,         job.naming,        step, commit::new_uuid(),
@@ -298,8 +297,8 @@ void Series::publish(const Prepared& prepared, const FileLayout& layout,
   if (prepared.save.hdf5) {
     patches = seal_hdf5(*job.files, prepared.save, std::move(tensors), prepared.meta.statistics);
   } else {
-    sealed = seal_index(std::move(tensors), prepared.meta, layout.data_files,
-                        prepared.save.num_files);
+    sealed =
+        seal_index(std::move(tensors), prepared.meta, layout.data_files, prepared.save.num_files);
   }
   ownership->check();
   // It may have been pinned meanwhile; nobody pins or unpins while it is replaced.
@@ -368,9 +367,9 @@ std::string Series::save(std::int64_t step, const State& given, const SaveOption
   bool committed = false;  // rank 0
   try {
     std::vector<commit::Patch> structure;  // rank 0
-    auto others = hdf5 ? make_hdf5(job, prepared.save, prepared.meta, plan->gathered, dense,
-                                   structure)
-                       : run_savers(job, state, prepared.save, layout, prepared.meta);
+    auto others =
+        hdf5 ? make_hdf5(job, prepared.save, prepared.meta, plan->gathered, dense, structure)
+             : run_savers(job, state, prepared.save, layout, prepared.meta);
     auto runs = write_dense(job, state, dense, layout.dense_file, prepared.save);
     if (job.writes_datasets() && dense.bytes > 0) {
       together(group, [&] {

@@ -55,8 +55,10 @@ bool Series::make_way() {
         advance(false);
       }
       return true;
-    case WhenBusy::skip: return false;
-    case WhenBusy::replace: break;
+    case WhenBusy::skip:
+      return false;
+    case WhenBusy::replace:
+      break;
   }
   auto& flight = *flights.back();
   flight.cancelled = true;
@@ -76,8 +78,8 @@ bool Series::make_way() {
   flights.pop_back();
   if (!gone) {
     throw Error(Code::io,
-                cat("step ", step, " was to give way to a later save, but could not be removed"), "",
-                "Try again: until another save commits, a restart may still complete it.");
+                cat("step ", step, " was to give way to a later save, but could not be removed"),
+                "", "Try again: until another save commits, a restart may still complete it.");
   }
   return true;
 }
@@ -244,13 +246,11 @@ SaveHandle Series::save_async(std::int64_t step, const State& given, const SaveO
             ? make_hdf5(job, prepared.save, prepared.meta, plan->gathered, plan->dense, structure)
             : run_savers(job, state, prepared.save, flight.layout, prepared.meta);
     laps.next(&StageSeconds::capture);
-    together(group,
-             [&] { plan->capture.copy(state, plan->local.strings, flight.memory); });
+    together(group, [&] { plan->capture.copy(state, plan->local.strings, flight.memory); });
     capture_runs(flight, state);
     if (plan->replicas.any) {
-      const auto checksums = together(group, [&] {
-        return replica_checksums(state, plan->replicas, plan->local.strings, {});
-      });
+      const auto checksums = together(
+          group, [&] { return replica_checksums(state, plan->replicas, plan->local.strings, {}); });
       compare(state, plan->replicas, checksums, prepared);
     }
   } catch (const Error& error) {
@@ -316,10 +316,9 @@ SaveHandle CheckpointManager::save_async(std::int64_t step, const State& state,
   return guarded(*job.group, [&] {
     impl_->clear_way_for_last_save();
     impl_->call_before_save(step);
-    auto handle =
-        job.options.object_graph
-            ? impl_->save_async(step, with_object_graph(*job.group, state, step), options)
-            : impl_->save_async(step, state, options);
+    auto handle = job.options.object_graph
+                      ? impl_->save_async(step, with_object_graph(*job.group, state, step), options)
+                      : impl_->save_async(step, state, options);
     // Skipped on all ranks or on none.
     if (handle.stage() != SaveStage::skipped) {
       impl_->turns->saved(step, handle.blocked_because().empty());

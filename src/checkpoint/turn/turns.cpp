@@ -232,11 +232,10 @@ void Turns::remove_file() const {
   if (job_.options.read_only) return;
   try {
     io::remove_if_there(*job_.files, path);
+    job_.files->sync_directory(job_.directory);  // not to come back and stop the next job
   } catch (const Error& error) {
     log(LogLevel::warning, cat("remove ", path.string(),
-                               " before the next job, which would stop at "
-                               "once: ",
-                               error.what()));
+                               " before the next job, which would stop at once: ", error.what()));
   }
 }
 
