@@ -1,10 +1,9 @@
 # One function a kind of test. A .cpp under tests/ that is on no list is a configure error.
-include(GoogleTest)
 set(CAIRN_TEST_FLAGS "" CACHE STRING "Compiler flags of test programs only, separated by ;")
 
 # Arguments of the functions below, checked.
 macro(cairn_parse_test_arguments name lists)
-  cmake_parse_arguments(arg "" "" "${lists}" ${ARGN})
+  cmake_parse_arguments(arg "OPTIMIZED" "" "${lists}" ${ARGN})
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "${name}: unknown arguments ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -13,39 +12,52 @@ macro(cairn_parse_test_arguments name lists)
   endif()
 endmacro()
 
+# OPTIMIZED: it computes for so long that CAIRN_TEST_FLAGS, which are there for quick compilation, cost more.
 function(cairn_add_test_program name)
-  cmake_parse_arguments(arg "" "" "SOURCES;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(arg "OPTIMIZED" "" "SOURCES;LIBRARIES" ${ARGN})
   add_executable(${name} ${arg_SOURCES})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src
                                              ${PROJECT_SOURCE_DIR}/tests)
   target_link_libraries(${name} PRIVATE cairn ${arg_LIBRARIES})
   cairn_target_flags(${name})
+  if(arg_OPTIMIZED)
+    return()
+  endif()
   target_compile_options(${name} PRIVATE ${CAIRN_TEST_FLAGS})
   if(arg_LIBRARIES MATCHES "GTest::")
     cairn_precompile(${name} cairn_precompiled_tests)
   endif()
 endfunction()
 
-# An ordinary test program, of one process.
-#   cairn_test(NAME SOURCES file... [LIBRARIES library...] [LABELS unit|threads|...])
+# An ordinary test program, of one process. For CTest it is one test, or PARTS of them that can go on side
+# by side; what GoogleTest calls a test is a case of it, and named where it fails. One case alone:
+#   BUILD/bin/NAME --gtest_filter=Suite.Case
+#   cairn_test(NAME SOURCES file... [LIBRARIES library...] [LABELS unit|threads|...] [PARTS n] [OPTIMIZED])
 function(cairn_test name)
-  cairn_parse_test_arguments("cairn_test(${name})" "SOURCES;LIBRARIES;LABELS" ${ARGN})
+  cairn_parse_test_arguments("cairn_test(${name})" "SOURCES;LIBRARIES;LABELS;PARTS" ${ARGN})
   if(NOT arg_LABELS)
     set(arg_LABELS unit)
   endif()
-  cairn_add_test_program(${name} SOURCES ${arg_SOURCES}
+  if(DEFINED arg_PARTS AND NOT arg_PARTS MATCHES "^[1-9][0-9]*$")
+    message(FATAL_ERROR "cairn_test(${name}): \"${arg_PARTS}\" is no number of parts")
+  endif()
+  set(options)
+  if(arg_OPTIMIZED)
+    set(options OPTIMIZED)
+  endif()
+  cairn_add_test_program(${name} ${options} SOURCES ${arg_SOURCES}
                          LIBRARIES ${arg_LIBRARIES} GTest::gmock GTest::gtest_main)
-  if(NOT CAIRN_SANITIZE)
-    gtest_discover_tests(${name} TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 60
-                         PROPERTIES TIMEOUT 300 LABELS ${arg_LABELS})
+  if(NOT arg_PARTS)
+    add_test(NAME ${name} COMMAND ${name} --gtest_brief=1)
+    set_tests_properties(${name} PROPERTIES TIMEOUT 900 LABELS "${arg_LABELS}")
     return()
   endif()
-  # A sanitized program takes long to start: a few of them run all of its tests.
-  foreach(shard RANGE 1)
-    add_test(NAME ${name}.part${shard} COMMAND ${name} --gtest_brief=1)
-    set_tests_properties(${name}.part${shard} PROPERTIES
+  math(EXPR last "${arg_PARTS} - 1")
+  foreach(part RANGE ${last})
+    add_test(NAME ${name}.part${part} COMMAND ${name} --gtest_brief=1)
+    set_tests_properties(${name}.part${part} PROPERTIES
       TIMEOUT 900 LABELS "${arg_LABELS}"
-      ENVIRONMENT "GTEST_TOTAL_SHARDS=2;GTEST_SHARD_INDEX=${shard}")
+      ENVIRONMENT "GTEST_TOTAL_SHARDS=${arg_PARTS};GTEST_SHARD_INDEX=${part}")
   endforeach()
 endfunction()
 
@@ -76,12 +88,14 @@ function(cairn_mpi_test name)
                          LIBRARIES ${arg_LIBRARIES} cairn_mpi_test_main cairn_mpi GTest::gmock)
   cairn_mpi_launcher(launcher environment)
   foreach(ranks IN LISTS arg_RANKS)
+    # They wait more than they compute: for each other, for mpirun and for the disk.
+    math(EXPR processors "(${ranks} + 3) / 4")
     add_test(NAME ${name}.np${ranks}
              COMMAND ${launcher} ${MPIEXEC_NUMPROC_FLAG} ${ranks} ${MPIEXEC_PREFLAGS}
                      $<TARGET_FILE:${name}> ${MPIEXEC_POSTFLAGS})
     # The program ends itself a little earlier, and says where it hung.
     set_tests_properties(${name}.np${ranks} PROPERTIES
-      PROCESSORS ${ranks} TIMEOUT ${arg_TIMEOUT} LABELS mpi
+      PROCESSORS ${processors} TIMEOUT ${arg_TIMEOUT} LABELS mpi
       ENVIRONMENT "${environment};CAIRN_TEST_SECONDS=${arg_TIMEOUT}")
   endforeach()
 endfunction()
