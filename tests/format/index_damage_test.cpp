@@ -227,7 +227,7 @@ TEST(IndexDamage, expansion_is_bounded) {
   // Prefixes of a long key, shared again and again: 4 bytes a key of 10 kB.
   KeyValues entries = {{"", table_header()}};
   std::string key(10000, 'k');
-  for (int i = 0; i < (test::sanitized ? 6000 : 60000); ++i) {
+  for (int i = 0; i < 6000; ++i) {
     key += std::string{static_cast<char>(1 + i / 200), static_cast<char>(1 + i % 200)};
     entries.push_back({key, ""});
     key.resize(10000);

@@ -57,14 +57,16 @@ TEST_P(DirectStream, AnyWritesGiveTheBytesOfAPlainFile) {
     const test::TemporaryDirectory directory(place);
     for (int seed = 1; seed <= test::rounds(24); ++seed) {
       SCOPED_TRACE(cat(place.string(), ", seed ", seed));
-      std::mt19937 random(static_cast<unsigned>(seed));
+      std::mt19937_64 random(static_cast<unsigned>(seed));
       const auto below = [&](std::size_t n) {
         return std::uniform_int_distribution<std::size_t>(0, n - 1)(random);
       };
       constexpr std::size_t source_bytes = std::size_t{5} << 20;
       const Aligned source(source_bytes);
-      for (std::size_t i = 0; i < source_bytes; ++i)
-        source.begin[i] = static_cast<std::byte>(random());
+      for (std::size_t i = 0; i < source_bytes; i += sizeof(std::uint64_t)) {
+        const std::uint64_t word = random();
+        std::memcpy(source.begin + i, &word, sizeof word);
+      }
       const auto path = directory.path() / cat("file", seed);
       // Half of them overwrite what is there.
       std::string model;
