@@ -86,10 +86,10 @@ class Model {
     const auto dw = [&](int i) { return pieces(gradients, i); };
 
     one_hot(text, input_);
-    multiply(input_, w(embedding), way_[0].x);
+    multiply(input_, w(embedding), activations_[0].x);
     for (int block = 0; block < blocks; ++block) {
-      const auto& [x, inner, shares, outer] = way_[block];
-      const auto& next_x = way_[block + 1].x;
+      const auto& [x, inner, shares, outer] = activations_[block];
+      const auto& next_x = activations_[block + 1].x;
       multiply(x, w(into(block)), inner);
       multiply(columns(inner, query), transposed(columns(inner, key)), shares);
       attend(shares);
@@ -98,14 +98,14 @@ class Model {
       Kokkos::deep_copy(next_x, x);
       add_product(outer, w(out(block)), next_x);
     }
-    multiply(way_[blocks].x, w(readout), logits_);
+    multiply(activations_[blocks].x, w(readout), logits_);
     cross_entropy(logits_, text, loss_);
 
     const auto& [dx, dinner, dshares, douter] = gradients_;
-    multiply(transposed(way_[blocks].x), logits_, dw(readout));
+    multiply(transposed(activations_[blocks].x), logits_, dw(readout));
     multiply(logits_, transposed(w(readout)), dx);
     for (int block = blocks; block-- > 0;) {
-      const auto& [x, inner, shares, outer] = way_[block];
+      const auto& [x, inner, shares, outer] = activations_[block];
       multiply(transposed(outer), dx, dw(out(block)));
       multiply(dx, transposed(w(out(block))), douter);
       let_through(columns(douter, active), columns(inner, hidden), columns(dinner, hidden));
@@ -135,17 +135,18 @@ class Model {
   }
 
   // What goes into a block, what its heads make of it, and what comes of that.
-  struct Way {
+  struct Activations {
     Array x, inner, shares, outer;
   };
-  Way way() const {
+  Activations make() const {
     const auto here = my_heads_.extent[0];
     return {Array("x", 1, context, width), Array("inner", here, context, inner_size),
             Array("shares", here, context, context), Array("outer", here, context, outer_size)};
   }
 
   const cairn::Box my_heads_ = ranks.mine("tensor", heads);
-  const Way way_[blocks + 1] = {way(), way(), way()}, gradients_ = way();
+  const Activations activations_[blocks + 1] = {make(), make(), make()};  // and x of the end
+  const Activations gradients_ = make();
   const Array input_{"input", 1, context, vocabulary + context};
   const Array logits_{"logits", 1, context, vocabulary}, parts_{"parts", heads, context, width};
   const Flat loss_{"loss", context};
@@ -163,8 +164,7 @@ struct Adam {
   // others 0. `times` counts from 1.
   void step(const Flat& gradients, float rate, std::int64_t times) const {
     share(gradients, model.ranks.data_comm);
-    const auto t = static_cast<double>(times);
-    const double correction = std::sqrt(1 - std::pow(0.999, t)) / (1 - std::pow(0.9, t));
+    const double correction = std::sqrt(1 - std::pow(0.999, times)) / (1 - std::pow(0.9, times));
     const auto by = static_cast<float>(rate * correction);
     const auto move = moves, weights = model.weights;
     const auto size = model.pieces.size();

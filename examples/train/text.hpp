@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <numeric>
 #include <set>
 #include <stdexcept>
@@ -17,20 +16,17 @@
 constexpr int lanes = 4, context = 64;
 constexpr int vocabulary = 96, end_of_line = 95;  // before it: printable ASCII
 
-// All regular files of a directory, in the order of their names. Of blanks in a row one counts.
+// All regular files of a directory, in the order of their names. What is not printable is a blank.
 inline std::vector<int> read_text(const std::filesystem::path& directory) {
   std::set<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::directory_iterator(directory)) {
     if (entry.is_regular_file() && !entry.is_symlink()) files.insert(entry.path());
   }
   std::vector<int> text;
-  int before = end_of_line;
   for (const auto& file : files) {
     std::ifstream in(file, std::ios::binary);
-    for (std::istreambuf_iterator<char> at(in), end; at != end; ++at) {
-      const int c = *at == '\n' ? end_of_line : *at > ' ' && *at <= '~' ? *at - ' ' : 0;
-      if (c != 0 || (before != 0 && before != end_of_line)) text.push_back(c);
-      before = c;
+    for (char c; in.get(c);) {
+      text.push_back(c == '\n' ? end_of_line : c > ' ' && c <= '~' ? c - ' ' : 0);
     }
   }
   if (text.size() < 4 * context) throw std::runtime_error("no text in " + directory.string());

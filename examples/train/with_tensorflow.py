@@ -80,9 +80,8 @@ class Batches(tf.Module):
         super().__init__()
         files = sorted(f for f in Path(directory).iterdir() if f.is_file() and not f.is_symlink())
         text = np.frombuffer(b"".join(f.read_bytes() for f in files), np.uint8).astype(np.int32)
-        text = np.where(text == 10, END_OF_LINE, np.where((text > 32) & (text < 127), text - 32, 0))
-        before = np.concatenate([[END_OF_LINE], text[:-1]])
-        self._text = text = text[(text != 0) | ((before != 0) & (before != END_OF_LINE))]
+        printable = np.where((text > 32) & (text < 127), text - 32, 0)
+        self._text = text = np.where(text == 10, END_OF_LINE, printable)
         self.order = zeros(len(text) // CONTEXT - 1, dtype=tf.int32)
         self.position, self.random = zeros(dtype=tf.int64), zeros(dtype=tf.uint64)
 
