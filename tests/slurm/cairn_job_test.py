@@ -109,6 +109,12 @@ class CairnJob(unittest.TestCase):
         self.assertEqual(self.requeued, ["requeue 7"])
         self.assertIsNone(self.record())
 
+    def test_killed_by_a_signal_before_any_checkpoint_is_requeued_and_given_up_in_the_end(self):
+        for status, requeues in ((0, 1), (0, 1), (0, 1), (139, 0)):
+            self.assertEqual(self.run_job("kill -SEGV $$"), status)
+            self.assertEqual(len(self.requeued), requeues)
+        self.assertIn("4 times in a row at step 0; giving up", self.output)
+
     def test_failure_before_any_checkpoint_is_not(self):
         self.assertEqual(self.run_job("exit 106"), 106)
         self.assertEqual(self.requeued, [])
