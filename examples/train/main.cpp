@@ -7,51 +7,35 @@
 
 #include <CLI/CLI.hpp>
 #include <Kokkos_Core.hpp>
-#include <bit>
+#include <algorithm>
 #include <cairn/cairn.hpp>
-#include <cairn/kokkos.hpp>
 #include <cairn/mpi.hpp>
-#include <cctype>
 #include <cinttypes>
 #include <cmath>
 #include <cstdio>
 #include <optional>
 #include <string>
 
-#include "adam.hpp"
+#include "model.hpp"
 
 struct Options {
-  int steps = 300, every = 0, max_to_keep = 5;
-  std::vector<int> mesh, fault{-1, 0};
-  std::string text = "/usr/share/common-licenses", checkpoint_dir, restart = "auto", losses;
-  double margin = 30;
-  bool stop = false, digest = false;
+  int steps = 300, every = 0;
+  std::vector<int> mesh{0, 1}, fault{-1, 0};
+  std::string text = "/usr/share/common-licenses", checkpoint_dir, losses;
+  bool stop = false;
 
   explicit Options(CLI::App& app) {
     const CLI::Range count(0, 1 << 30);
+    MPI_Comm_size(MPI_COMM_WORLD, &mesh[0]);  // if nothing else is said
     app.option_defaults()->always_capture_default();
     app.add_option("--steps", steps, "last step")->check(count);
-    app.add_option("--mesh", mesh, "data ranks x tensor ranks (default: all are data ranks)")
-        ->delimiter('x')
-        ->expected(2);
+    app.add_option("--mesh", mesh, "data ranks x tensor ranks")->delimiter('x')->expected(2);
     app.add_option("--text", text, "a directory with text files");
-    auto* dir = app.add_option("--checkpoint-dir", checkpoint_dir, "home of the checkpoints");
+    auto* dir = app.add_option("--checkpoint-dir", checkpoint_dir, "goes on from the newest there");
     app.add_option("--checkpoint-every", every, "steps; 0: never")->check(count)->needs(dir);
-    auto* in_order =
-        app.add_flag("--stop", stop,
-                     "on SIGTERM, SIGUSR1, SIGUSR2, shortly before the time "
-                     "limit, or when there is a file STOP: save, exit with 75 (76 for STOP)");
-    in_order->needs(dir);
-    app.add_option("--margin", margin, "seconds, of the time limit")->needs(in_order);
-    app.add_option("--max-to-keep", max_to_keep, "newest ones that stay; 0: all")->check(count);
-    auto* from = app.add_option("--restart", restart, "auto (newest one, if any), none, or a step");
-    from->needs(dir)->check(CLI::IsMember({"auto", "none"}) | count);
-    app.add_option("--losses", losses,
-                   "file that the steps' losses are added to, in place of output");
-    app.add_option("--inject-fault", fault, "RANK:STEP: then a bit of this rank's weights flips")
-        ->delimiter(':')
-        ->expected(2);
-    app.add_flag("--digest", digest, "last line: 'digest HEX step S', over the weights");
+    app.add_flag("--stop", stop, "save and end when asked (docs/stopping.md)")->needs(dir);
+    app.add_option("--losses", losses, "file to add the steps' losses to, in place of output");
+    app.add_option("--inject-fault", fault, "RANK:STEP: a bit flips")->delimiter(':')->expected(2);
     app.footer("Example: mpirun -n 4 train --mesh 2x2 --checkpoint-dir run --checkpoint-every 50");
   }
 };
@@ -68,35 +52,13 @@ struct Schedule {
   }
 };
 
-// A sum over the bits of all weights and their places in the model, the same on any mesh.
-std::uint64_t digest(const Ranks& ranks, const Model& model) {
-  std::uint64_t sum = 0;
-  const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), model.weights);
-  for (int i = 0; i < parameters && ranks.data == 0; ++i) {
-    if (ranks.tensor > 0 && model.all[i].weights.fully_replicated()) continue;
-    auto element = (std::uint64_t(i) << 32) +
-                   model.pieces.boxes[i].start[0] * model.all[i].shape[1] * model.all[i].shape[2];
-    for (auto at = model.pieces.starts[i]; at < model.pieces.starts[i + 1]; ++at) {
-      auto bits = element++ << 20 ^ std::bit_cast<std::uint32_t>(host(at));
-      sum += next_random(bits);
-    }
-  }
-  MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD);
-  return sum;
-}
-
 // The exit code.
 int run(const Options& o) {
   std::shared_ptr<cairn::StopRequest> stop;
-  if (o.stop) {
-    cairn::StopOptions how{.signals = {SIGTERM, SIGUSR1, SIGUSR2}, .margin_seconds = o.margin};
-    stop = std::make_shared<cairn::StopRequest>(how);
-  }
-  int size = 1;
-  MPI_Comm_size(MPI_COMM_WORLD, &size);
-  const Ranks ranks(o.mesh.empty() ? size : o.mesh[0], o.mesh.empty() ? 1 : o.mesh[1]);
-  Model model(ranks);
-  Adam adam(ranks, model);
+  if (o.stop) stop = std::make_shared<cairn::StopRequest>();  // early, so that no signal is missed
+  const Ranks ranks(o.mesh);
+  const Model model(ranks);
+  const Adam adam{model};
   Batches batches(read_text(o.text));
   Schedule schedule;
   std::int64_t step = 0;
@@ -105,22 +67,16 @@ int run(const Options& o) {
   // What a checkpoint holds, for saving and for restoring alike. Keys are the paths of TensorFlow's
   // objects; under _variables and _trainable_variables Keras lists the same ones once more.
   cairn::State state;
-  for (int i = 0; i < parameters; ++i) {
-    const auto& [path, shape, spread, weights_layout, moments_layout] = model.all[i];
-    const auto add = [&, &shape = shape](const std::string& key, const Pieces& pieces,
-                                         const Flat& array, const cairn::Layout& layout,
-                                         const std::string& other_path) {
-      const auto slice = cairn::slice(pieces(array, i), shape, pieces.boxes[i].start);
-      state.add(key, cairn::laid_out(slice, layout, ranks.rank));
-      state.alias("optimizer/" + other_path, key);
-    };
-    const auto number = [](int n) { return "/" + std::to_string(n); };
-    add("model/" + path, model.pieces, model.weights, weights_layout,
-        "_trainable_variables" + number(i));
-    add("optimizer/_momentums" + number(i), adam.pieces, adam.momenta, moments_layout,
-        "_variables" + number(2 * i + 2));
-    add("optimizer/_velocities" + number(i), adam.pieces, adam.velocities, moments_layout,
-        "_variables" + number(2 * i + 3));
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const auto number = std::to_string(i), weight = "model/" + parameters[i].path;
+    const auto momentum = "optimizer/_momentums/" + number;
+    const auto velocity = "optimizer/_velocities/" + number;
+    state.add(weight, model.pieces.slice(model.weights, i));
+    state.add(momentum, adam.pieces.slice(adam.momenta, i));
+    state.add(velocity, adam.pieces.slice(adam.velocities, i));
+    state.alias("optimizer/_trainable_variables/" + number, weight);
+    state.alias("optimizer/_variables/" + std::to_string(2 * i + 2), momentum);
+    state.alias("optimizer/_variables/" + std::to_string(2 * i + 3), velocity);
   }
   state.add("optimizer/_iterations", step).add("optimizer/_learning_rate", rate);
   state.alias("optimizer/_variables/0", "optimizer/_iterations");
@@ -142,7 +98,6 @@ int run(const Options& o) {
   std::optional<cairn::CheckpointManager> manager;
   if (!o.checkpoint_dir.empty()) {
     cairn::ManagerOptions keep;
-    keep.max_to_keep = o.max_to_keep;
     keep.object_graph = true;
     keep.interval.steps = o.every;
     keep.stop = stop;
@@ -150,10 +105,7 @@ int run(const Options& o) {
       if (save.committed()) say("saved step " + std::to_string(save.step()));
     };
     manager.emplace(cairn::mpi(MPI_COMM_WORLD), o.checkpoint_dir, keep);
-    std::optional<cairn::RestoreReport> restored;
-    if (o.restart == "auto") restored = manager->restore_latest(state);
-    if (!std::isalpha(o.restart[0])) restored = manager->restore(std::stoll(o.restart), state);
-    if (restored) {
+    if (const auto restored = manager->restore_latest(state)) {
       for (const auto& why : restored->skipped) say("passed over a damaged checkpoint, " + why);
       say("restored step " + std::to_string(step) + " from " + restored->prefix);
     }
@@ -161,28 +113,22 @@ int run(const Options& o) {
 
   const auto weights = model.weights;
   const auto count = model.pieces.size();
+  const auto my_lanes = ranks.mine("data", lanes);
   const Flat gradients("gradients", lanes * count);
-  const Tokens input("input", lane_tokens), target("target", lane_tokens);
-  const auto host_input = Kokkos::create_mirror(input), host_target = Kokkos::create_mirror(target);
+  const Window text("text");
   std::optional<cairn::StopReason> stopped;
   while (step < o.steps && !stopped) {
-    const auto batch = batches.next();
+    auto batch = batches.next();
     double lane_losses[lanes] = {}, loss = 0;
     Kokkos::deep_copy(gradients, 0);
-    for (int lane = ranks.first_lane(ranks.data); lane < ranks.first_lane(ranks.data + 1); ++lane) {
-      for (int n = 0; n < lane_tokens; ++n) {
-        const int at = (lane * sequences + n / context) * (context + 1) + n % context;
-        host_input(n) = batch[at];
-        host_target(n) = batch[at + 1];
-      }
-      Kokkos::deep_copy(input, host_input);
-      Kokkos::deep_copy(target, host_target);
-      lane_losses[lane] = model.learn(input, target, Flat(gradients.data() + lane * count, count));
+    for (auto lane = my_lanes.start[0]; lane < my_lanes.end(0); ++lane) {
+      Kokkos::deep_copy(text, Window::HostMirror(batch.data() + lane * (context + 1)));
+      lane_losses[lane] = model.learn(text, Flat(gradients.data() + lane * count, count));
     }
     MPI_Allreduce(MPI_IN_PLACE, lane_losses, lanes, MPI_DOUBLE, MPI_SUM, ranks.data_comm);
     for (const double lane : lane_losses) loss += lane / lanes;
     rate = schedule.rate(step++);
-    adam.step(ranks, model, gradients, rate, step);
+    adam.step(gradients, rate, step);
     if (speaks) std::fprintf(losses, "step %" PRId64 " loss %a = %.4f\n", step, loss, loss);
 
     if (o.fault[0] == ranks.rank && o.fault[1] == step) {
@@ -194,15 +140,9 @@ int run(const Options& o) {
     stopped = manager->should_stop();
   }
   if (manager) manager->wait();
-  if (losses != stdout) std::fclose(losses);
-  if (stopped && step < o.steps) {
-    say("stopped at step " + std::to_string(step) + ": " + stopped->text());
-    return stopped->exit_code();
-  }
-
-  const auto hash = o.digest ? digest(ranks, model) : 0;
-  if (speaks && o.digest) std::printf("digest %016" PRIx64 " step %" PRId64 "\n", hash, step);
-  return 0;
+  if (!stopped || step == o.steps) return 0;
+  say("stopped at step " + std::to_string(step) + ": " + stopped->text());
+  return stopped->exit_code();
 }
 
 int main(int argc, char** argv) {

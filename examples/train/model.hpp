@@ -1,7 +1,7 @@
 #pragma once
-// A transformer that foretells the next character, cut by heads. Its attention and its perceptron
-// have a matrix for each head, [head][row][column], so that a head is computed alike wherever it
-// is.
+// A transformer that foretells the next character, cut by heads, and Adam, which teaches it. In a
+// block each head has a matrix that makes queries, keys, values and hidden numbers of tokens, and
+// one that leads back from what comes of these: so a head is computed alike wherever it is.
 #include <Kokkos_Core.hpp>
 #include <cairn/cairn.hpp>
 #include <cairn/kokkos.hpp>
@@ -12,175 +12,183 @@
 
 #include "kernels.hpp"
 
-constexpr int blocks = 2, hidden = 4 * width / heads;  // hidden numbers of a head
-enum { token, place, first_block };                    // numbers of parameters …
-enum { qkv, out, up, down, in_block };                 // … and in a block
-constexpr int readout = first_block + blocks * in_block, parameters = readout + 1;
+constexpr int blocks = 2, inner_size = 4 * head_size, outer_size = 2 * head_size;
 
-// Weights lie cut by heads over the tensor ranks, or whole on all; of their moments each data rank
-// has some rows.
 struct Parameter {
   std::string path;
-  cairn::Dims shape;
-  float spread;  // of the first values
-  cairn::Layout weights, moments;
+  cairn::Dims shape;  // a matrix for each head, or one
+  float spread;       // of the first values
 };
+inline const std::vector<Parameter> parameters = {
+    {"embedding", {1, vocabulary + context, width}, 0.5f},
+    {"blocks/0/into", {heads, width, inner_size}, 0.2f},
+    {"blocks/0/out", {heads, outer_size, width}, 0.06f},
+    {"blocks/1/into", {heads, width, inner_size}, 0.2f},
+    {"blocks/1/out", {heads, outer_size, width}, 0.06f},
+    {"readout", {1, width, vocabulary}, 0.2f},
+};
+constexpr int embedding = 0, readout = 1 + 2 * blocks;  // their numbers
+constexpr int into(int block) { return 1 + 2 * block; }
+constexpr int out(int block) { return 2 + 2 * block; }
 
-inline std::vector<Parameter> all_parameters(const cairn::Mesh& mesh) {
-  using cairn::unsharded;
-  std::vector<Parameter> all;
-  const auto add = [&](const std::string& path, int count, int rows, int columns, float spread) {
-    const std::string first = count == heads ? "tensor" : unsharded;
-    all.push_back({path,
-                   {count, rows, columns},
-                   spread,
-                   cairn::Layout({first, unsharded, unsharded}, mesh),
-                   cairn::Layout({first, "data", unsharded}, mesh)});
-  };
-  const float even = std::sqrt(3.0f / width);
-  add("token", 1, vocabulary, width, 0.5f);
-  add("place", 1, context, width, 0.5f);
-  for (int block = 0; block < blocks; ++block) {
-    const auto path = "blocks/" + std::to_string(block) + "/";
-    add(path + "qkv", heads, width, 3 * head_size, even);
-    add(path + "out", heads, head_size, width, even / 2);
-    add(path + "up", heads, width, hidden, even);
-    add(path + "down", heads, hidden, width, even / 4);
-  }
-  add("readout", 1, width, vocabulary, even);
-  return all;
-}
-
-// This rank's parts of all parameters, one behind the other, in arrays that it fits.
+// This rank's parts of all parameters, one behind the other, in arrays that it fits. They are cut
+// by heads over the tensor ranks, or whole on all; rows may be cut over the data ranks.
 struct Pieces {
+  int rank;
+  std::vector<cairn::Layout> layouts;
   std::vector<cairn::Box> boxes;
   std::vector<std::int64_t> starts{0};  // one more than there are boxes
 
-  Pieces(const std::vector<Parameter>& all, cairn::Layout Parameter::*layout, int rank) {
-    for (const auto& parameter : all) {
-      boxes.push_back((parameter.*layout).slice(parameter.shape, rank));
+  Pieces(const Ranks& ranks, const std::string& rows) : rank(ranks.rank) {
+    for (const auto& [path, shape, spread] : parameters) {
+      const std::string first = shape[0] == heads ? "tensor" : cairn::unsharded;
+      layouts.push_back(cairn::Layout({first, rows, cairn::unsharded}, ranks.mesh));
+      boxes.push_back(layouts.back().slice(shape, rank));
       starts.push_back(starts.back() + boxes.back().count());
     }
   }
-  std::int64_t size() const { return starts.back(); }
-  Matrices operator()(const Flat& array, int number) const {
+  std::size_t size() const { return static_cast<std::size_t>(starts.back()); }
+  Array operator()(const Flat& array, int number) const {
     const auto& extent = boxes[number].extent;
-    return Matrices(array.data() + starts[number], extent[0], extent[1], extent[2]);
+    return Array(array.data() + starts[number], extent[0], extent[1], extent[2]);
+  }
+  // The same, as a State takes it.
+  cairn::LocalTensor slice(const Flat& array, int i) const {
+    const auto part = cairn::slice((*this)(array, i), parameters[i].shape, boxes[i].start);
+    return cairn::laid_out(part, layouts[i], rank);
   }
 };
 
 class Model {
  public:
-  std::vector<Parameter> all;
-  Pieces pieces;
-  Flat weights;
+  const Ranks& ranks;
+  Pieces pieces{ranks, cairn::unsharded};
+  Flat weights{"weights", pieces.size()};
 
-  explicit Model(const Ranks& ranks)
-      : all(all_parameters(ranks.mesh)),
-        pieces(all, &Parameter::weights, ranks.rank),
-        weights("weights", pieces.size()),
-        ranks_(ranks) {
+  explicit Model(const Ranks& all_ranks) : ranks(all_ranks) {
     const auto first_values = Kokkos::create_mirror(weights);
-    for (int i = 0; i < parameters; ++i) {
-      auto random = std::uint64_t(i) << 32;  // and the place in the whole tensor
-      random += pieces.boxes[i].start[0] * all[i].shape[1] * all[i].shape[2];
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      const auto& [path, shape, spread] = parameters[i];
+      // A number of its own for each element of the model, wherever it is.
+      auto random = (i << 32) + pieces.boxes[i].start[0] * shape[1] * shape[2];
       for (auto at = pieces.starts[i]; at < pieces.starts[i + 1]; ++at) {
         auto seed = random++;
         const auto fraction = static_cast<float>(next_random(seed) >> 40) / (1 << 24);
-        first_values(at) = all[i].spread * (2 * fraction - 1);
+        first_values(at) = spread * (2 * fraction - 1);
       }
     }
     Kokkos::deep_copy(weights, first_values);
   }
 
   // The mean loss of a lane, with the gradients of all weights that are here.
-  double learn(const Tokens& input, const Tokens& target, const Flat& gradients) {
+  double learn(const Window& text, const Flat& gradients) const {
     const auto w = [&](int i) { return pieces(weights, i); };
     const auto dw = [&](int i) { return pieces(gradients, i); };
-    constexpr auto plain = Is::plain, transposed = Is::transposed;
 
-    embed(input, w(token), w(place), kept_[0].input);
+    one_hot(text, input_);
+    multiply(input_, w(embedding), activations_[0].x);
     for (int block = 0; block < blocks; ++block) {
-      const auto& k = kept_[block];
-      const int first = first_block + block * in_block;
-      normalize(k.input, k.normal1);
-      multiply<plain, plain>(k.normal1, w(first + qkv), k.qkv);
-      attend(k.qkv, k.attention, k.mean);
-      multiply<plain, plain>(k.mean, w(first + out), my_parts());
-      Kokkos::deep_copy(k.middle, k.input);
-      add_parts(k.middle);
-      normalize(k.middle, k.normal2);
-      multiply<plain, plain>(k.normal2, w(first + up), k.hidden);
-      rectify(k.hidden, k.hidden);
-      multiply<plain, plain>(k.hidden, w(first + down), my_parts());
-      Kokkos::deep_copy(kept_[block + 1].input, k.middle);
-      add_parts(kept_[block + 1].input);
+      const auto& [x, inner, shares, outer] = activations_[block];
+      const auto& next_x = activations_[block + 1].x;
+      multiply(x, w(into(block)), inner);
+      multiply(columns(inner, query), transposed(columns(inner, key)), shares);
+      attend(shares);
+      multiply(shares, columns(inner, value), columns(outer, mean));
+      let_through(columns(inner, hidden), columns(inner, hidden), columns(outer, active));
+      Kokkos::deep_copy(next_x, x);
+      add_product(outer, w(out(block)), next_x);
     }
-    const auto& last = kept_[blocks];
-    normalize(last.input, last.normal1);
-    multiply<plain, plain>(last.normal1, w(readout), logits_);
-    cross_entropy(logits_, target, loss_);
+    multiply(activations_[blocks].x, w(readout), logits_);
+    cross_entropy(logits_, text, loss_);
 
-    multiply<transposed, plain>(last.normal1, logits_, dw(readout));
-    multiply<plain, transposed>(logits_, w(readout), dnormal_);
-    Kokkos::deep_copy(dx_, 0);
-    normalize_back(last.input, dnormal_, dx_);
+    const auto& [dx, dinner, dshares, douter] = gradients_;
+    multiply(transposed(activations_[blocks].x), logits_, dw(readout));
+    multiply(logits_, transposed(w(readout)), dx);
     for (int block = blocks; block-- > 0;) {
-      const auto& k = kept_[block];
-      const int first = first_block + block * in_block;
-      multiply<transposed, plain>(k.hidden, dx_, dw(first + down));
-      multiply<plain, transposed>(dx_, w(first + down), dhidden_);
-      rectify(dhidden_, k.hidden);
-      multiply<transposed, plain>(k.normal2, dhidden_, dw(first + up));
-      multiply<plain, transposed>(dhidden_, w(first + up), my_parts());
-      Kokkos::deep_copy(dnormal_, 0);
-      add_parts(dnormal_);
-      normalize_back(k.middle, dnormal_, dx_);
-
-      multiply<transposed, plain>(k.mean, dx_, dw(first + out));
-      multiply<plain, transposed>(dx_, w(first + out), dmean_);
-      attend_back(k.qkv, k.attention, dmean_, dscores_, dqkv_);
-      multiply<transposed, plain>(k.normal1, dqkv_, dw(first + qkv));
-      multiply<plain, transposed>(dqkv_, w(first + qkv), my_parts());
-      Kokkos::deep_copy(dnormal_, 0);
-      add_parts(dnormal_);
-      normalize_back(k.input, dnormal_, dx_);
+      const auto& [x, inner, shares, outer] = activations_[block];
+      multiply(transposed(outer), dx, dw(out(block)));
+      multiply(dx, transposed(w(out(block))), douter);
+      let_through(columns(douter, active), columns(inner, hidden), columns(dinner, hidden));
+      multiply(transposed(shares), columns(douter, mean), columns(dinner, value));
+      multiply(columns(douter, mean), transposed(columns(inner, value)), dshares);
+      attend_back(shares, dshares);
+      multiply(dshares, columns(inner, key), columns(dinner, query));
+      multiply(transposed(dshares), columns(inner, query), columns(dinner, key));
+      multiply(transposed(x), dinner, dw(into(block)));
+      add_product(dinner, transposed(w(into(block))), dx);
     }
-    embed_back(input, dx_, dw(token), dw(place));
+    multiply(transposed(input_), dx, dw(embedding));
 
     const auto losses = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), loss_);
-    return std::accumulate(losses.data(), losses.data() + lane_tokens, 0.0) / lane_tokens;
+    return std::accumulate(losses.data(), losses.data() + context, 0.0) / context;
   }
 
  private:
-  // Where this rank's heads write, for add_parts to add those of all ranks to y.
-  Matrices my_parts() const {
+  // y += the sum of a b over the heads of all ranks.
+  template <class B>
+  void add_product(const Array& a, const B& b, const Array& y) const {
     Kokkos::deep_copy(parts_, 0);
-    auto* mine = parts_.data() + ranks_.first_head() * lane_tokens * width;
-    return Matrices(mine, ranks_.head_count(), lane_tokens, width);
-  }
-  void add_parts(const Array& y) const {
-    share(Flat(parts_.data(), parts_.size()), ranks_.tensor_comm);
+    auto* mine = parts_.data() + my_heads_.start[0] * context * width;
+    multiply(a, b, Array(mine, a.extent(0), context, width));
+    share(Flat(parts_.data(), parts_.size()), ranks.tensor_comm);
     add_heads(parts_, y);
   }
 
-  const Ranks& ranks_;
-  Array by_head(int columns) const {
-    return Array("by head", ranks_.head_count(), lane_tokens, columns);
-  }
-  static Array whole(int columns) { return Array("whole", 1, lane_tokens, columns); }
-
-  // What the way back needs of a block's way there. What comes out of the last block has one, too.
-  struct Kept {
-    Array input, normal1, qkv, attention, mean, middle, normal2, hidden;
+  // What goes into a block, what its heads make of it, and what comes of that.
+  struct Activations {
+    Array x, inner, shares, outer;
   };
-  Kept kept() const {
-    return {whole(width),       whole(width), by_head(3 * head_size), by_head(context),
-            by_head(head_size), whole(width), whole(width),           by_head(hidden)};
+  Activations make() const {
+    const auto here = my_heads_.extent[0];
+    return {Array("x", 1, context, width), Array("inner", here, context, inner_size),
+            Array("shares", here, context, context), Array("outer", here, context, outer_size)};
   }
-  std::vector<Kept> kept_{kept(), kept(), kept()};
-  Array logits_ = whole(vocabulary), dx_ = whole(width), dnormal_ = whole(width);
-  Array dhidden_ = by_head(hidden), dmean_ = by_head(head_size), dscores_ = by_head(context);
-  Array dqkv_ = by_head(3 * head_size), parts_{"parts", heads, lane_tokens, width};
-  Flat loss_{"loss", lane_tokens};
+
+  const cairn::Box my_heads_ = ranks.mine("tensor", heads);
+  const Activations activations_[blocks + 1] = {make(), make(), make()};  // and x of the end
+  const Activations gradients_ = make();
+  const Array input_{"input", 1, context, vocabulary + context};
+  const Array logits_{"logits", 1, context, vocabulary}, parts_{"parts", heads, context, width};
+  const Flat loss_{"loss", context};
+};
+
+// Its moments are dealt out over the data ranks (ZeRO-1): each of these finds out how far its rows
+// of the weights move, and tells the others.
+struct Adam {
+  const Model& model;
+  Pieces pieces{model.ranks, "data"};  // this rank's parts of the moments
+  Flat momenta{"momenta", pieces.size()}, velocities{"velocities", pieces.size()};
+  Flat moves{"moves", model.pieces.size()};
+
+  // gradients: one lane behind the other, of which this rank has filled in its own and left the
+  // others 0. `times` counts from 1.
+  void step(const Flat& gradients, float rate, std::int64_t times) const {
+    share(gradients, model.ranks.data_comm);
+    const double correction = std::sqrt(1 - std::pow(0.999, times)) / (1 - std::pow(0.9, times));
+    const auto by = static_cast<float>(rate * correction);
+    const auto move = moves, weights = model.weights;
+    const auto size = model.pieces.size();
+    Kokkos::deep_copy(move, 0);
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      const auto m = pieces(momenta, i), v = pieces(velocities, i), w = model.pieces(weights, i);
+      const auto first_row = pieces.boxes[i].start[1], start = model.pieces.starts[i];
+      Kokkos::parallel_for(
+          "adam", rows(m), KOKKOS_LAMBDA(int which, int row) {
+            auto at = start + &w(which, first_row + row, 0) - w.data();
+            for (int column = 0; column < m.extent_int(2); ++column, ++at) {
+              float g = 0;
+              for (int lane = 0; lane < lanes; ++lane) g += gradients(lane * size + at);
+              auto &m1 = m(which, row, column), &v1 = v(which, row, column);
+              m1 += (g - m1) * (1 - 0.9f);
+              v1 += (g * g - v1) * (1 - 0.999f);
+              move(at) = m1 * by / (sqrtf(v1) + 1e-7f);
+            }
+          });
+    }
+    // Every replica moves its own weights. Were it sent the new weights instead, one whose memory
+    // went wrong would be mended before anybody noticed, with its last gradients in the model.
+    share(move, model.ranks.data_comm);
+    Kokkos::parallel_for(
+        "move", size, KOKKOS_LAMBDA(int i) { weights(i) -= move(i); });
+  }
 };

@@ -5,39 +5,34 @@
 #include <Kokkos_Core.hpp>
 #include <cairn/mesh.hpp>
 #include <stdexcept>
+#include <string>
+#include <vector>
 
 #include "text.hpp"
 
 using Flat = Kokkos::View<float*>;
-constexpr int heads = 8;
+constexpr int heads = 8, head_size = 8, width = heads * head_size;  // of the model
 
 struct Ranks {
   cairn::Mesh mesh;
-  int rank = 0, data, tensor, data_size;  // data and tensor: where the rank is in the mesh
-  MPI_Comm data_comm, tensor_comm;        // the ranks that differ from it in this coordinate only
+  int rank = 0;
+  MPI_Comm data_comm, tensor_comm;  // the ranks that differ from this one in that coordinate only
 
-  Ranks(int data_ranks, int tensor_ranks)
-      : mesh({{"data", data_ranks}, {"tensor", tensor_ranks}}), data_size(data_ranks) {
+  explicit Ranks(const std::vector<int>& sizes) : mesh({{"data", sizes[0]}, {"tensor", sizes[1]}}) {
     int size = 0;
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     if (size != mesh.size()) throw std::runtime_error("--mesh has not the ranks that mpirun has");
-    data = mesh.coordinates(rank)[0];
-    tensor = mesh.coordinates(rank)[1];
-    MPI_Comm_split(MPI_COMM_WORLD, tensor, data, &data_comm);
-    MPI_Comm_split(MPI_COMM_WORLD, data, tensor, &tensor_comm);
+    const auto at = mesh.coordinates(rank);
+    MPI_Comm_split(MPI_COMM_WORLD, at[1], at[0], &data_comm);
+    MPI_Comm_split(MPI_COMM_WORLD, at[0], at[1], &tensor_comm);
   }
-  Ranks(const Ranks&) = delete;
-  ~Ranks() { MPI_Comm_free(&data_comm), MPI_Comm_free(&tensor_comm); }
 
-  // Lanes are dealt to data ranks as evenly as can be: this is the first one of a data rank.
-  int first_lane(int of) const { return lanes * of / data_size; }
-  // Heads are dealt as the layout of the weights says: 8 over 3 tensor ranks are 3, 3 and 2.
-  int first_head() const { return static_cast<int>(my_heads().start[0]); }
-  int head_count() const { return static_cast<int>(my_heads().extent[0]); }
-
- private:
-  cairn::Box my_heads() const { return cairn::Layout({"tensor"}, mesh).slice({heads}, rank); }
+  // Which of `count` things are this rank's, by its coordinate of this name. They are dealt as a
+  // layout cuts tensors: 8 heads over 3 ranks are 3, 3 and 2, and 4 lanes over 3 are 2, 2 and none.
+  cairn::Box mine(const std::string& coordinate, int count) const {
+    return cairn::Layout({coordinate}, mesh).slice({count}, rank);
+  }
 };
 
 // Each rank has filled in its part of an array and left the others 0; now all of them have all, to

@@ -1,37 +1,32 @@
 #pragma once
 // The text to learn, and which parts of it come next.
-#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <numeric>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
-// A step takes 8 windows of 33 characters: 32 to read, each to foretell the one after it. They make
-// 4 lanes. Whichever rank works on a lane does the same arithmetic, and what lanes give is added in
+// A step takes 4 windows of 65 characters: 64 to read, each to foretell the one after it. Each is a
+// lane. Whichever rank works on a lane does the same arithmetic, and what lanes give is added in
 // their order: so the bits depend on the number of lanes and not on the number of ranks.
-constexpr int lanes = 4, sequences = 2, context = 32, lane_tokens = sequences * context;
+constexpr int lanes = 4, context = 64;
 constexpr int vocabulary = 96, end_of_line = 95;  // before it: printable ASCII
 
-// All regular files of a directory, in the order of their names. Of blanks in a row one counts.
+// All regular files of a directory, in the order of their names. What is not printable is a blank.
 inline std::vector<int> read_text(const std::filesystem::path& directory) {
-  std::vector<std::filesystem::path> files;
+  std::set<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::directory_iterator(directory)) {
-    if (entry.is_regular_file() && !entry.is_symlink()) files.push_back(entry.path());
+    if (entry.is_regular_file() && !entry.is_symlink()) files.insert(entry.path());
   }
-  std::sort(files.begin(), files.end());
   std::vector<int> text;
-  int before = end_of_line;
   for (const auto& file : files) {
     std::ifstream in(file, std::ios::binary);
-    for (std::istreambuf_iterator<char> at(in), end; at != end; ++at) {
-      const int c = *at == '\n' ? end_of_line : *at > ' ' && *at <= '~' ? *at - ' ' : 0;
-      if (c != 0 || (before != 0 && before != end_of_line)) text.push_back(c);
-      before = c;
+    for (char c; in.get(c);) {
+      text.push_back(c == '\n' ? end_of_line : c > ' ' && c <= '~' ? c - ' ' : 0);
     }
   }
   if (text.size() < 4 * context) throw std::runtime_error("no text in " + directory.string());
@@ -60,10 +55,10 @@ class Batches {
     shuffle();
   }
 
-  // For each lane in turn its sequences of context + 1 characters.
+  // The windows of all lanes, one behind the other.
   std::vector<int> next() {
     std::vector<int> batch;
-    for (int i = 0; i < lanes * sequences; ++i) {
+    for (int lane = 0; lane < lanes; ++lane) {
       if (position == static_cast<std::int64_t>(order.size())) shuffle();
       const auto window = order[static_cast<std::size_t>(position++)];
       const auto start = window * context + static_cast<int>(next_random(random) % context);

@@ -13,57 +13,52 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import numpy as np
 import tensorflow as tf
 
-LANES, SEQUENCES, CONTEXT, VOCABULARY, WIDTH, HEADS, BLOCKS = 4, 2, 32, 96, 64, 8, 2
-END_OF_LINE = VOCABULARY - 1
-HEAD_SIZE, HIDDEN = WIDTH // HEADS, 4 * WIDTH // HEADS
+LANES, CONTEXT, VOCABULARY, HEADS, HEAD_SIZE, BLOCKS = 4, 64, 96, 8, 8, 2
+END_OF_LINE, WIDTH = VOCABULARY - 1, HEADS * HEAD_SIZE
 
 
 def zeros(*shape, dtype=tf.float32):
     return tf.Variable(tf.zeros(shape, dtype))
 
 
-def normalize(x):
-    return x * tf.math.rsqrt(tf.reduce_mean(x * x, -1, keepdims=True) + 1e-6)
-
-
 class Block(tf.Module):
     def __init__(self):
         super().__init__()
-        self.qkv, self.out = zeros(HEADS, WIDTH, 3 * HEAD_SIZE), zeros(HEADS, HEAD_SIZE, WIDTH)
-        self.up, self.down = zeros(HEADS, WIDTH, HIDDEN), zeros(HEADS, HIDDEN, WIDTH)
+        self.into = zeros(HEADS, WIDTH, 4 * HEAD_SIZE)
+        self.out = zeros(HEADS, 2 * HEAD_SIZE, WIDTH)
 
-    def __call__(self, x):  # b: sequence, n and s: its tokens, h: head
-        qkv = tf.einsum("bnc,hcd->bhnd", normalize(x), self.qkv)
-        query, key, value = tf.split(qkv, 3, -1)
-        scores = tf.einsum("bhnd,bhsd->bhns", query, key) / math.sqrt(HEAD_SIZE)
+    def __call__(self, x):  # b: window, n and s: its tokens, h: head
+        inner = tf.einsum("bnc,hcd->bhnd", x, self.into)
+        query, key, value, hidden = tf.split(inner, 4, -1)
+        scores = tf.einsum("bhnd,bhsd->bhns", query, key)
         past = tf.linalg.band_part(tf.ones_like(scores), -1, 0) > 0
-        weights = tf.nn.softmax(tf.where(past, scores, -1e30))
-        mean = tf.einsum("bhns,bhsd->bhnd", weights, value)
-        x += tf.einsum("bhnd,hdc->bnc", mean, self.out)
-        inner = tf.nn.relu(tf.einsum("bnc,hcf->bhnf", normalize(x), self.up))
-        return x + tf.einsum("bhnf,hfc->bnc", inner, self.down)
+        shares = tf.nn.softmax(tf.where(past, scores, -1e30))
+        mean = tf.einsum("bhns,bhsd->bhnd", shares, value)
+        outer = tf.concat([mean, tf.nn.relu(hidden)], -1)
+        return x + tf.einsum("bhnd,hdc->bnc", outer, self.out)
 
 
 class Model(tf.Module):
     def __init__(self):
         super().__init__()
-        self.token, self.place = zeros(1, VOCABULARY, WIDTH), zeros(1, CONTEXT, WIDTH)
+        self.embedding = zeros(1, VOCABULARY + CONTEXT, WIDTH)
         self.blocks = [Block() for _ in range(BLOCKS)]
         self.readout = zeros(1, WIDTH, VOCABULARY)
 
     def __call__(self, characters):
-        x = tf.gather(self.token[0], characters) + self.place[0, :characters.shape[1]]
+        character, place = tf.split(self.embedding[0], [VOCABULARY, CONTEXT])
+        x = tf.gather(character, characters) + place[:characters.shape[1]]
         for block in self.blocks:
             x = block(x)
-        return normalize(x) @ self.readout[0]
+        return x @ self.readout[0]
 
     def loss(self, windows):
         return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(
             windows[:, 1:], self(windows[:, :-1])))
 
     def weights(self):  # in the order of the C++ program
-        inner = [w for b in self.blocks for w in (b.qkv, b.out, b.up, b.down)]
-        return [self.token, self.place, *inner, self.readout]
+        inner = [w for block in self.blocks for w in (block.into, block.out)]
+        return [self.embedding, *inner, self.readout]
 
 
 class Schedule(tf.Module):
@@ -85,9 +80,8 @@ class Batches(tf.Module):
         super().__init__()
         files = sorted(f for f in Path(directory).iterdir() if f.is_file() and not f.is_symlink())
         text = np.frombuffer(b"".join(f.read_bytes() for f in files), np.uint8).astype(np.int32)
-        text = np.where(text == 10, END_OF_LINE, np.where((text > 32) & (text < 127), text - 32, 0))
-        before = np.concatenate([[END_OF_LINE], text[:-1]])
-        self._text = text = text[(text != 0) | ((before != 0) & (before != END_OF_LINE))]
+        printable = np.where((text > 32) & (text < 127), text - 32, 0)
+        self._text = text = np.where(text == 10, END_OF_LINE, printable)
         self.order = zeros(len(text) // CONTEXT - 1, dtype=tf.int32)
         self.position, self.random = zeros(dtype=tf.int64), zeros(dtype=tf.uint64)
 
@@ -102,7 +96,7 @@ class Batches(tf.Module):
             z = (z ^ z >> 27) * 0x94d049bb133111eb % 2**64
             return z ^ z >> 31
 
-        for _ in range(LANES * SEQUENCES):
+        for _ in range(LANES):
             if position == len(order):
                 for i in range(len(order), 1, -1):
                     other = next_random() % i

@@ -343,7 +343,7 @@ def array(story):
         story.go_on_to(1000000, task)
     # SIGTERM at the time limit comes as a surprise, as the program thinks of another. Slurm tells of both
     # when it is asked for the second one's number, which is the array's as well.
-    number = story.submit("training.sbatch", "--time=1", "--signal=B:USR1@0",
+    number = story.submit("training.sbatch", "--time=1", "--signal=B:USR1@0", arguments=["--digest"],
                           launch="env SLURM_JOB_END_TIME=4000000000 srun --mpi=pmix --kill-on-bad-exit=1").number
     jobs = [story.job("training.sbatch", f"{number}_{task}") for task in (0, 1)]
     for job in jobs:
