@@ -144,16 +144,16 @@ class Crash : public testing::TestWithParam<Story> {
 
 // Sanitizers look at the code, not at the states: one interleaving shows them all of it.
 constexpr unsigned seeds = test::sanitized ? 1 : 3;
-constexpr std::size_t recovery_stride = test::sanitized ? 50 : 2;
+constexpr std::size_t recovery_stride = test::sanitized ? 80 : 2;
 
 TEST_P(Crash, AtEveryFileOperation) {
   for (unsigned seed = 1; seed <= std::min(seeds, GetParam().interleavings); ++seed) {
     const auto recorded = record(GetParam(), seed);
     const auto end = recorded->operation_count();
-    const auto stride = test::stride(4);
+    const auto stride = test::stride(6);
     for (std::size_t stop = end % stride; stop <= end; stop += stride) {  // the end is one of them
       const auto choices = recorded->crash_choices(stop);
-      for (std::size_t c = 0; c < choices.size(); c += test::stride(13)) {
+      for (std::size_t c = 0; c < choices.size(); c += test::stride(19)) {
         // The first two are all kept and all lost; they also recover on several ranks.
         const int ranks = c < 2 && stop % 5 == seed ? 3 : 1;
         if (!survives(*recorded, stop, choices[c], stop == end, ranks, cat("seed ", seed, ": "))) {

@@ -12,6 +12,7 @@
 #include "group/threads.hpp"
 #include "io/memory.hpp"
 #include "support/n_to_m.hpp"
+#include "support/rounds.hpp"
 
 namespace cairn {
 namespace {
@@ -193,7 +194,7 @@ TEST_F(Dense, PatchesInTwoWaysAreRefused) {
 
 // The same state both ways: the same elements for every reader, whatever it asks for.
 TEST_F(Dense, HoldsTheSameBytesAsSliced) {
-  for (unsigned seed = 0; seed < 12; ++seed) {
+  for (unsigned seed = 0; seed < test::rounds(12u); ++seed) {
     const int n = 1 + static_cast<int>(seed) % 5, m = 1 + static_cast<int>(seed / 2) % 4;
     test::NToMCase one(n, m, seed);
     for (const auto storage : {Storage::sliced, Storage::dense}) {

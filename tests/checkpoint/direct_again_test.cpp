@@ -2,6 +2,7 @@
 #include <iostream>
 
 #include "checkpoint/direct_kit.hpp"
+#include "support/rounds.hpp"
 
 namespace cairn {
 namespace {
@@ -36,9 +37,10 @@ TEST_F(Direct, TheOldIndexIsBackBeforeTheStepIsSavedAgain) {
     }
     std::size_t states = 0;
     for (std::size_t stop = 0; stop <= disk_->operation_count(); ++stop) {
-      for (const auto& choice : disk_->crash_choices(stop)) {
+      const auto choices = disk_->crash_choices(stop);
+      for (std::size_t c = stop % test::stride(7); c < choices.size(); c += test::stride(7)) {
         ++states;
-        const auto after = disk_->crash(stop, choice);
+        const auto after = disk_->crash(stop, choices[c]);
         for (const auto& name : after->list("/run")) {  // as if it could not be completed
           if (name.find(".part_") == name.npos) continue;
           for (const auto& file : after->list("/run/" + name)) {
@@ -46,7 +48,7 @@ TEST_F(Direct, TheOldIndexIsBackBeforeTheStepIsSavedAgain) {
           }
         }
         const auto found = One(options_on(after)).latest();
-        ASSERT_TRUE(found == 1 || found == 3) << found << ": " << disk_->describe(stop, choice);
+        ASSERT_TRUE(found == 1 || found == 3) << found << ": " << disk_->describe(stop, choices[c]);
       }
     }
     std::cout << "[ STATES   ] " << states << " crash states\n";

@@ -12,6 +12,7 @@
 #include "checkpoint/io_ranks_kit.hpp"
 #include "support/group_kit.hpp"
 #include "support/n_to_m.hpp"
+#include "support/rounds.hpp"
 
 namespace cairn {
 namespace {
@@ -37,7 +38,7 @@ class IoRanksNToM : public ::testing::TestWithParam<std::tuple<int, int>> {};
 
 TEST_P(IoRanksNToM, AnyChoiceRestoresWhatAnyOtherSaved) {
   const auto [n, m] = GetParam();
-  for (unsigned seed = 0; seed < 6; ++seed) {
+  for (unsigned seed = 0; seed < test::rounds(6u); ++seed) {
     SCOPED_TRACE(cat("seed ", seed));
     test::NToMCase one(n, m, seed);
     if (seed % 2 == 1) one.storage = Storage::dense;

@@ -18,7 +18,7 @@ class NToM : public testing::TestWithParam<std::tuple<int, int>> {};
 
 TEST_P(NToM, RandomBoxes) {
   const auto [n, m] = GetParam();
-  for (unsigned seed = 0; seed < 6; ++seed) {
+  for (unsigned seed = 0; seed < test::rounds(6u); ++seed) {
     const test::NToMCase one(n, m, seed);
     ManagerOptions options;
     options.file_system = std::make_shared<io::MemoryFileSystem>();

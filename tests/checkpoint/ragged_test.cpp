@@ -25,7 +25,7 @@ class RaggedNToM : public testing::TestWithParam<std::tuple<int, int>> {};
 
 TEST_P(RaggedNToM, RandomRows) {
   const auto [n, m] = GetParam();
-  for (unsigned seed = 0; seed < 8; ++seed) {
+  for (unsigned seed = 0; seed < test::rounds(8u); ++seed) {
     const test::RaggedCase one(n, m, seed);
     auto options = on_disk();
     options.verify_first = seed % 4 >= 2;

@@ -8,6 +8,7 @@
 #include "group/threads.hpp"
 #include "io/memory.hpp"
 #include "support/memory_run.hpp"
+#include "support/rounds.hpp"
 #include "support/sample_state.hpp"
 
 namespace cairn {
@@ -70,7 +71,7 @@ class Parts : public testing::TestWithParam<std::tuple<int, int>> {};
 // A box of each stored tensor, under another name and in another dtype.
 TEST_P(Parts, AnyBoxIntoAnyDecomposition) {
   const auto [n, m] = GetParam();
-  for (unsigned seed = 0; seed < 4; ++seed) {
+  for (unsigned seed = 0; seed < test::rounds(4u); ++seed) {
     std::mt19937 random(seed * 100 + static_cast<unsigned>(n * 10 + m));
     Dims stored, offset, shape;
     for (auto rank = random() % 4; rank > 0; --rank) {

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "base/text.hpp"
+#include "support/rounds.hpp"
 
 namespace cairn {
 namespace {
@@ -118,7 +119,7 @@ std::set<std::int64_t> expected(const std::vector<CatalogEntry>& all, const Rule
 }
 
 TEST(Retention, IsWhatTheRulesSay) {
-  for (unsigned seed = 0; seed < 20000; ++seed) {
+  for (unsigned seed = 0; seed < test::rounds(20000u); ++seed) {
     std::mt19937 random(seed);
     const auto entries = random_catalog(random);
     const auto rules = random_rules(random);
@@ -138,7 +139,7 @@ TEST(Retention, IsWhatTheRulesSay) {
 // Retention runs after each save and sees only what it left the last time. What is to stay for ever
 // must be what would stay if nothing had ever been removed.
 TEST(Retention, OverALongHistory) {
-  for (unsigned seed = 0; seed < 300; ++seed) {
+  for (unsigned seed = 0; seed < test::rounds(300u); ++seed) {
     std::mt19937 random(seed);
     auto rules = random_rules(random);
     rules.max_to_keep = std::max(rules.max_to_keep, 1);

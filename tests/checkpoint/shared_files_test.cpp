@@ -14,6 +14,7 @@
 #include "io/memory.hpp"
 #include "support/group_kit.hpp"
 #include "support/n_to_m.hpp"
+#include "support/rounds.hpp"
 #include "support/sharing_group.hpp"
 
 namespace cairn {
@@ -44,7 +45,7 @@ class SharedFilesTest : public ::testing::Test {
 };
 
 TEST_F(SharedFilesTest, RandomCasesAndTheSameAsTheOtherWriter) {
-  for (unsigned seed = 0; seed < 120; ++seed) {
+  for (unsigned seed = 0; seed < test::rounds(120u); ++seed) {
     std::mt19937 random(seed);
     const int n = 1 + static_cast<int>(random() % 7), m = 1 + static_cast<int>(random() % 7);
     const int nodes = static_cast<int>(random() % 4);

@@ -9,6 +9,7 @@
 #include "format/bundle/object_graph.hpp"
 #include "model/graph_builder.hpp"
 #include "support/bundle_files.hpp"
+#include "support/rounds.hpp"
 
 namespace cairn::test {
 namespace {
@@ -138,7 +139,7 @@ TEST(ObjectGraphCodec, DamagedBytesAreRefusedOrHarmless) {
   int refused = 0;
   for (const auto& name : goldens) {
     const auto good = golden_graph(name);
-    for (int i = 0; i < 1500; ++i) {
+    for (int i = 0; i < test::rounds(1500); ++i) {
       auto bytes = good;
       for (auto left = 1 + random() % 3; left > 0; --left) {
         bytes[random() % bytes.size()] ^= static_cast<char>(1u << random() % 8);
@@ -153,7 +154,7 @@ TEST(ObjectGraphCodec, DamagedBytesAreRefusedOrHarmless) {
       }
     }
   }
-  EXPECT_GT(refused, 500);
+  EXPECT_GT(refused, test::rounds(500));
 }
 
 }  // namespace

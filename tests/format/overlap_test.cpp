@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <random>
 
+#include "support/rounds.hpp"
+
 namespace cairn::bundle {
 namespace {
 
@@ -56,7 +58,7 @@ void expect_finds_intruder(std::vector<Box> boxes, const Box& intruder) {
 TEST(Overlap, large_sets_of_every_kind) {
   // Rows and grids of this size take long when pairs are compared.
   std::vector<Box> rows, columns, grid, sticks;
-  for (std::int64_t i = 0; i < 50000; ++i) {
+  for (std::int64_t i = 0; i < test::rounds(50000); ++i) {
     rows.push_back({{i, 0}, {1, 9}});
     columns.push_back({{0, i}, {9, 1}});
   }

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "cairn/error.hpp"
+#include "support/rounds.hpp"
 
 namespace cairn::plan {
 namespace {
@@ -51,7 +52,7 @@ TEST(IoRanks, ACountBelowOneIsRefused) {
 }
 
 TEST(IoRanks, RandomNodesAreServedAtHomeAndEvenly) {
-  for (unsigned seed = 0; seed < 500; ++seed) {
+  for (unsigned seed = 0; seed < test::rounds(500u); ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937 random(seed);
     std::vector<int> nodes(1 + random() % 40);
@@ -116,7 +117,7 @@ TEST(DealFiles, LessThanNoneIsRefused) {
 }
 
 TEST(DealFiles, RandomNodesStayTogether) {
-  for (unsigned seed = 0; seed < 500; ++seed) {
+  for (unsigned seed = 0; seed < test::rounds(500u); ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937 random(seed);
     std::vector<int> nodes(1 + random() % 40);

@@ -6,6 +6,7 @@
 #include "base/text.hpp"
 #include "sharding/coverage.hpp"
 #include "sharding/decompositions.hpp"
+#include "support/rounds.hpp"
 
 namespace cairn {
 namespace {
@@ -95,7 +96,7 @@ TEST(ShareReplicas, LeavesAloneWhatNeedsNoCut) {
 
 TEST(ShareReplicas, RandomLayoutsOnlyGetBetterAndLoseNothing) {
   int cut = 0;
-  for (unsigned seed = 0; seed < 500; ++seed) {
+  for (unsigned seed = 0; seed < test::rounds(500u); ++seed) {
     SCOPED_TRACE(cat("seed ", seed));
     Random random(seed);
     const int ranks = static_cast<int>(boxes::draw(random, 1, 7));

@@ -7,6 +7,7 @@
 #include "cairn/error.hpp"
 #include "sharding/coverage.hpp"
 #include "sharding/decompositions.hpp"
+#include "support/rounds.hpp"
 
 namespace cairn {
 namespace {
@@ -135,7 +136,7 @@ std::vector<CoveredTensor> random_replicas(Random& random, int ranks, bool same_
 }
 
 TEST(ChooseWriters, NoneIsBetterForReplicasOfOneSize) {
-  for (unsigned seed = 0; seed < 2000; ++seed) {
+  for (unsigned seed = 0; seed < test::rounds(2000u); ++seed) {
     Random random(seed);
     const int ranks = static_cast<int>(boxes::draw(random, 2, 6));
     const auto tensors = random_replicas(random, ranks, true);
@@ -164,7 +165,7 @@ TEST(ChooseWriters, LittleIsBetterForReplicasOfManySizes) {
 // Blocks on neighbours in a ring: the greedy choice alone leaves one rank with two of them.
 TEST(ChooseWriters, HandsSlicesOnAlongChains) {
   const int ranks = 8;
-  for (unsigned seed = 0; seed < 50; ++seed) {
+  for (unsigned seed = 0; seed < test::rounds(50u); ++seed) {
     Random random(seed);
     std::vector<CoveredTensor> tensors{{"r", DType::int8, {}, {}}};
     for (int rank = 0; rank < ranks; ++rank) {

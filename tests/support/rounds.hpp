@@ -13,7 +13,8 @@ constexpr bool sanitized = false;
 #endif
 
 /// Of random cases: an eighth.
-constexpr int rounds(int all) {
+template <class Count>
+constexpr Count rounds(Count all) {
   if (!sanitized) return all;
   return all < 8 ? 1 : all / 8;
 }
