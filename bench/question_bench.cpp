@@ -9,10 +9,12 @@
 #include <array>
 #include <cairn/cairn.hpp>
 #include <cairn/mpi.hpp>
+#include <cstdint>
 #include <cstdio>
 #include <exception>
 #include <functional>
 #include <memory>
+#include <stdexcept>
 #include <vector>
 
 namespace {
