@@ -1,10 +1,14 @@
 // Data files that the next save overwrites.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <random>
+#include <utility>
 
 #include "base/text.hpp"
 #include "cairn/checkpoint.hpp"
@@ -292,6 +296,30 @@ TEST_F(RecycleOnDisk, OverwritesTheSameFile) {
     EXPECT_EQ(seen, expected(3)) << "it is the same file";
     EXPECT_EQ(bytes(folder / "ckpt-3.data-00000-of-00002"), expected(3));
   }
+}
+
+// Pages of a file that are in the page cache, of all that it has.
+std::pair<std::size_t, std::size_t> cached_pages(const fs::path& path) {
+  const auto size = fs::file_size(path), page = static_cast<std::uintmax_t>(sysconf(_SC_PAGESIZE));
+  std::vector<unsigned char> there((size + page - 1) / page);
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  void* const at = mmap(nullptr, size, PROT_READ, MAP_SHARED, file, 0);
+  EXPECT_NE(at, MAP_FAILED);
+  EXPECT_EQ(mincore(at, size, there.data()), 0);
+  munmap(at, size);
+  close(file);
+  const auto cached =
+      std::count_if(there.begin(), there.end(), [](unsigned char one) { return one & 1; });
+  return {static_cast<std::size_t>(cached), there.size()};
+}
+
+TEST_F(RecycleOnDisk, ByDefaultIsWrittenThroughThePageCache) {
+  constexpr std::int64_t length = 1 << 20;  // so much that a new file goes past it, where it can
+  CheckpointManager manager(group_, directory_.path(), keep_one(nullptr));
+  for (int step = 1; step <= 3; ++step) save(manager, *group_, step, length);
+  const auto [cached, all] = cached_pages(data(3));
+  EXPECT_EQ(all, length * sizeof(double) / static_cast<std::size_t>(sysconf(_SC_PAGESIZE)));
+  EXPECT_EQ(cached, all);
 }
 
 TEST_F(RecycleOnDisk, AFileWithAnotherNameKeepsItsBytes) {
