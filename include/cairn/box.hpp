@@ -7,10 +7,9 @@
 #include <string_view>
 #include <vector>
 
-namespace cairn {
+#include "cairn/dims.hpp"
 
-/// Extents, starts or strides: one number a dimension, slowest-varying first, in elements.
-using Dims = std::vector<std::int64_t>;
+namespace cairn {
 
 /// Number of elements of a shape. Throws invalid_argument on a negative extent, on more than 254
 /// dimensions and on a product of 2^63 or more. The empty shape is a scalar: 1.
@@ -31,6 +30,7 @@ struct Box {
   std::int64_t end(std::size_t dim) const { return start[dim] + extent[dim]; }
   std::int64_t count() const { return element_count(extent); }
   bool empty() const;
+  bool is_whole(const Dims& shape) const;  ///< the same as == whole(shape)
   /// Every element of other is one of this (an empty box is in every box of its rank).
   bool contains(const Box& other) const;
   /// This box seen from an origin: start becomes start - origin.

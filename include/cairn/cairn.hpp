@@ -7,6 +7,7 @@
 #include "cairn/contents.hpp"
 #include "cairn/conversion.hpp"
 #include "cairn/device.hpp"
+#include "cairn/dims.hpp"
 #include "cairn/dtype.hpp"
 #include "cairn/error.hpp"
 #include "cairn/group.hpp"

@@ -32,6 +32,14 @@ class WireWriter {
     for (const auto& value : values) put(value);
     return *this;
   }
+  /// Numbers that lie in a row, and how many.
+  template <class T>
+  WireWriter& put_row(const T* values, std::size_t count) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    put(std::uint64_t{count});
+    bytes_.append(reinterpret_cast<const char*>(values), count * sizeof(T));
+    return *this;
+  }
   std::string take() { return std::move(bytes_); }
 
  private:
@@ -61,14 +69,27 @@ class WireReader {
     for (std::uint64_t i = 0; i < count; ++i) values.push_back(get<T>());
     return values;
   }
+  /// What put_row() put, into something with resize() and data().
+  template <class Row>
+  void get_row(Row& values) {
+    using T = typename Row::value_type;
+    const auto count = get<std::uint64_t>();
+    if (count > rest_.size() / sizeof(T)) too_short();
+    values.resize(count);
+    std::copy_n(bytes(count * sizeof(T)).data(), count * sizeof(T),
+                reinterpret_cast<char*>(values.data()));
+  }
   bool empty() const { return rest_.empty(); }
 
  private:
   std::string_view bytes(std::uint64_t count) {
-    if (count > rest_.size()) throw Error(Code::internal, "a message between ranks is too short");
+    if (count > rest_.size()) too_short();
     const auto front = rest_.substr(0, count);
     rest_.remove_prefix(count);
     return front;
+  }
+  [[noreturn]] static void too_short() {
+    throw Error(Code::internal, "a message between ranks is too short");
   }
   std::string_view rest_;
 };

@@ -2,18 +2,30 @@
 
 namespace cairn {
 
-void put(WireWriter& out, const Box& box) { out.put(box.start).put(box.extent); }
+void put(WireWriter& out, const Dims& dims) { out.put_row(dims.data(), dims.size()); }
+
+Dims get_dims(WireReader& in) {
+  Dims dims;
+  in.get_row(dims);
+  return dims;
+}
+
+void put(WireWriter& out, const Box& box) {
+  put(out, box.start);
+  put(out, box.extent);
+}
 
 Box get_box(WireReader& in) {
   Box box;
-  box.start = in.get_all<std::int64_t>();
-  box.extent = in.get_all<std::int64_t>();
+  in.get_row(box.start);
+  in.get_row(box.extent);
   return box;
 }
 
 void put(WireWriter& out, const std::vector<Declaration>& declarations) {
   for (const auto& one : declarations) {
-    out.put(one.key).put(one.dtype).put(one.shape).put(one.rank).put(one.storage);
+    put(out.put(one.key).put(one.dtype), one.shape);
+    out.put(one.rank).put(one.storage);
     out.put(one.string_bytes);
     out.put(std::uint64_t{one.boxes.size()});
     for (const auto& box : one.boxes) put(out, box);
@@ -26,7 +38,7 @@ std::vector<Declaration> get_declarations(WireReader& in) {
     Declaration one;
     one.key = in.get<std::string>();
     one.dtype = in.get<DType>();
-    one.shape = in.get_all<std::int64_t>();
+    one.shape = get_dims(in);
     one.rank = in.get<int>();
     one.storage = in.get<Storage>();
     one.string_bytes = in.get<std::int64_t>();
@@ -38,7 +50,8 @@ std::vector<Declaration> get_declarations(WireReader& in) {
 
 void put(WireWriter& out, const std::vector<StoredTensor>& tensors) {
   for (const auto& tensor : tensors) {
-    out.put(tensor.key).put(tensor.dtype).put(tensor.shape).put(tensor.sliced);
+    put(out.put(tensor.key).put(tensor.dtype), tensor.shape);
+    out.put(tensor.sliced);
     out.put(std::uint64_t{tensor.slices.size()});
     for (const auto& slice : tensor.slices) {
       put(out, slice.box);
@@ -55,7 +68,7 @@ std::vector<StoredTensor> get_stored(WireReader& in) {
     StoredTensor tensor;
     tensor.key = in.get<std::string>();
     tensor.dtype = in.get<DType>();
-    tensor.shape = in.get_all<std::int64_t>();
+    tensor.shape = get_dims(in);
     tensor.sliced = in.get<bool>();
     for (auto left = in.get<std::uint64_t>(); left > 0; --left) {
       StoredSlice slice;
@@ -74,7 +87,7 @@ std::vector<StoredTensor> get_stored(WireReader& in) {
 
 void put(WireWriter& out, const std::vector<DenseTensor>& tensors) {
   for (const auto& tensor : tensors) {
-    out.put(tensor.key).put(tensor.dtype).put(tensor.shape);
+    put(out.put(tensor.key).put(tensor.dtype), tensor.shape);
     out.put(std::uint64_t{tensor.parts.size()});
     for (const auto& part : tensor.parts) {
       put(out, part.box);
@@ -89,7 +102,7 @@ std::vector<DenseTensor> get_dense(WireReader& in) {
     DenseTensor tensor;
     tensor.key = in.get<std::string>();
     tensor.dtype = in.get<DType>();
-    tensor.shape = in.get_all<std::int64_t>();
+    tensor.shape = get_dims(in);
     for (auto left = in.get<std::uint64_t>(); left > 0; --left) {
       auto& part = tensor.parts.emplace_back();
       part.box = get_box(in);

@@ -10,6 +10,9 @@
 
 namespace cairn {
 
+void put(WireWriter&, const Dims&);
+Dims get_dims(WireReader&);
+
 void put(WireWriter&, const Box&);
 Box get_box(WireReader&);
 

@@ -51,6 +51,11 @@ bool Box::empty() const {
   return std::any_of(extent.begin(), extent.end(), [](auto e) { return e == 0; });
 }
 
+bool Box::is_whole(const Dims& shape) const {
+  return extent == shape && start.size() == shape.size() &&
+         std::all_of(start.begin(), start.end(), [](auto s) { return s == 0; });
+}
+
 bool Box::contains(const Box& other) const {
   if (other.rank() != rank()) return false;
   if (other.empty()) return true;

@@ -57,6 +57,22 @@ TEST(Wire, RoundTripAndShortMessage) {
   EXPECT_THROW(WireReader("\xff\xff\xff\xff\xff\xff\xff\x7f").get<std::string>(), Error);
 }
 
+TEST(Wire, RowsAndTheirCounts) {
+  const std::vector<std::int64_t> row{3, 4, 5};
+  const auto bytes = WireWriter().put_row(row.data(), row.size()).put('x').take();
+  WireReader reader(bytes);
+  std::vector<std::int64_t> got{1};
+  reader.get_row(got);
+  EXPECT_EQ(got, row);
+  EXPECT_EQ(reader.get<char>(), 'x');
+  reader = WireReader(std::string_view(bytes).substr(0, bytes.size() - 2));
+  EXPECT_THROW(reader.get_row(got), Error);
+  // A count whose bytes would overflow 64 bits.
+  const auto wrong = WireWriter().put(std::uint64_t{1} << 61).put(std::int64_t{0}).take();
+  reader = WireReader(wrong);
+  EXPECT_THROW(reader.get_row(got), Error);
+}
+
 TEST(Error, ReadsProblemReasonWayOut) {
   const auto error = Error(Code::io, "cannot write", "disk on fire", "Leave the building.")
                          .at("/x/y")

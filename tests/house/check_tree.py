@@ -30,8 +30,8 @@ ALLOWED = {
 LAYER_OF_PUBLIC_HEADER = {
     "error": "base", "log": "base", "task_queue": "base", "staging": "io",
     "optimal_interval": "base", "stop": "base",
-    "box": "model", "conversion": "model", "dtype": "model", "device": "model", "state": "model",
-    "contents": "model", "mesh": "model", "object_graph": "model",
+    "box": "model", "conversion": "model", "dims": "model", "dtype": "model", "device": "model",
+    "state": "model", "contents": "model", "mesh": "model", "object_graph": "model",
     "ragged": "model", "statistics": "model", "io_ranks": "plan", "direct_io": "io",
     "sharding": "sharding",
     "group": "group", "dataset_files": "group", "shared_files": "group",

@@ -20,6 +20,7 @@
 #include "base/text.hpp"
 #include "base/wire.hpp"
 #include "cairn/error.hpp"
+#include "checkpoint/messages.hpp"
 #include "checkpoint/save/holding.hpp"
 #include "checkpoint/tools/hdf5_reader.hpp"
 #include "checkpoint/tools/read_holders.hpp"
@@ -189,7 +190,8 @@ Gathered gather_for_hdf5(const Job& job, const State& state, const std::vector<T
     message.put(std::uint64_t{tasks.size()});
     for (const auto& task : tasks) {
       const auto& [key, tensor] = state.tensors()[task.tensor];
-      message.put(key).put(tensor.dtype).put(tensor.shape).put(to_string(device_of(job, tensor)));
+      put(message.put(key).put(tensor.dtype), tensor.shape);
+      message.put(to_string(device_of(job, tensor)));
       if (!tensor.strings) continue;
       const auto& encoded = mine[task.tensor] = bundle::encode_strings(string_values(key, tensor));
       message.put(encoded.bytes).put(encoded.crc32c);
@@ -207,7 +209,7 @@ Gathered gather_for_hdf5(const Job& job, const State& state, const std::vector<T
         auto& one = gathered.small.emplace_back();
         one.key = reader.get<std::string>();
         one.dtype = reader.get<DType>();
-        one.shape = reader.get_all<std::int64_t>();
+        one.shape = get_dims(reader);
         holding.add(one.key, Box::whole(one.shape), reader.get<std::string>());
         if (one.dtype != DType::string) continue;
         one.strings.bytes = reader.get<std::string>();

@@ -6,6 +6,7 @@
 #include "base/wire.hpp"
 #include "cairn/error.hpp"
 #include "cairn/ragged.hpp"
+#include "checkpoint/messages.hpp"
 #include "checkpoint/resolve.hpp"
 #include "group/collectives.hpp"
 
@@ -27,7 +28,7 @@ std::map<std::string, Gathered> gather_rows(Group& group, const State& state) {
       if (!tensor.unresolved || tensor.unresolved->kind != Unresolved::Kind::ragged) continue;
       Dims shape = tensor.shape;
       shape[0] = tensor.unresolved->rows->count();
-      mine.put(key).put(tensor.dtype).put(shape);
+      put(mine.put(key).put(tensor.dtype), shape);
     }
   });
   const auto all = all_gather(group, mine.take());
@@ -36,7 +37,7 @@ std::map<std::string, Gathered> gather_rows(Group& group, const State& state) {
     for (WireReader reader(all[static_cast<std::size_t>(rank)]); !reader.empty();) {
       const auto key = reader.get<std::string>();
       const auto dtype = reader.get<DType>();
-      auto shape = reader.get_all<std::int64_t>();
+      auto shape = get_dims(reader);
       const auto rows = shape[0];
       shape[0] = 0;
       auto& one = tensors.try_emplace(key, Gathered{dtype, shape, rank, 0}).first->second;

@@ -19,7 +19,7 @@ struct Cut {
 
 std::optional<Cut> best_cut(const std::vector<Box>& boxes, const Items& items) {
   std::optional<Cut> best;
-  Dims starts(items.size());
+  std::vector<std::int64_t> starts(items.size());
   for (std::size_t d = 0; d < boxes[items[0]].rank(); ++d) {
     std::transform(items.begin(), items.end(), starts.begin(),
                    [&](auto i) { return boxes[i].start[d]; });
