@@ -10,6 +10,9 @@ namespace {
 
 constexpr std::size_t fan_out = 16;
 
+// They are compared each with each: that takes less than an index of them.
+constexpr std::size_t few_boxes = 8;
+
 /// Orders boxes so that each node's children are compact: halves them at a median centre again and
 /// again, each time in the dimension where the fewest boxes reach across. Unlike tiles of equal
 /// shape (STR), this stays good for long thin patches and for unlike dimensions.
@@ -113,7 +116,7 @@ BoxIndex::BoxIndex(const std::vector<Box>& boxes) {
     if (!boxes[i].empty()) items.push_back(i);
   }
   if (items.empty()) return;
-  order_ = Packing(boxes, items).order();
+  order_ = items.size() <= fan_out ? std::move(items) : Packing(boxes, items).order();
 
   Level leaves{order_.size(), {}};
   leaves.corners.reserve(order_.size() * 2 * rank_);
@@ -212,6 +215,15 @@ std::vector<std::size_t> BoxIndex::query(const Box& box) const {
 
 std::optional<std::pair<std::size_t, std::size_t>> first_overlap(const std::vector<Box>& boxes) {
   if (boxes.size() < 2) return std::nullopt;
+  if (boxes.size() <= few_boxes) {
+    for (std::size_t i = 0; i < boxes.size(); ++i) {
+      for (auto j = i + 1; j < boxes.size(); ++j) {
+        if (boxes[j].rank() != boxes[i].rank()) differing_ranks(boxes[i].rank(), boxes[j].rank());
+        if (overlaps(boxes[i], boxes[j])) return std::pair(i, j);
+      }
+    }
+    return std::nullopt;
+  }
   const BoxIndex index(boxes);
   if (!index.any_overlap()) return std::nullopt;
   for (std::size_t i = 0; i < boxes.size(); ++i) {

@@ -48,7 +48,7 @@ CatalogEntry look_at(io::FileSystem& files, const io::Path& directory, const com
     entry.format = &file == &names[0] ? Format::bundle : Format::hdf5;  // until it is read
   }
   try {
-    const auto loaded = load_index(files, prefix);
+    auto loaded = load_index(files, prefix);
     const auto contents = parse_contents(loaded, prefix);
     entry.num_files = contents.num_files;
     entry.format = contents.format;

@@ -53,7 +53,7 @@ IndexFile load_newest_index(io::FileSystem& files, const io::Path& prefix) {
           cat(prefix.string(),
               " is being replaced, or was when a save died: what was there before "
               "is read"));
-      return *old;
+      return *std::move(old);
     }
   }
   return load_index(files, prefix, Graph::read);  // the save may have ended in between

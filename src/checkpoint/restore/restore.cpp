@@ -89,9 +89,15 @@ std::int64_t read_all_strings(const Job& job, const CheckpointContents& contents
 }  // namespace
 
 CheckpointContents tell_contents(const Job& job, const io::Path& prefix) {
-  const auto message =
-      from_root(*job.group, [&] { return encode(load_newest_index(*job.files, prefix)); });
-  return together(*job.group, [&] { return parse_contents(decode_index_file(message), prefix); });
+  IndexFile loaded;
+  const auto message = from_root(*job.group, [&] {
+    loaded = load_newest_index(*job.files, prefix);
+    return encode(loaded);
+  });
+  return together(*job.group, [&] {
+    if (!job.root()) loaded = decode_index_file(message);
+    return parse_contents(loaded, prefix);
+  });
 }
 
 RestoreReport restore_state(const Job& job, const CheckpointContents& contents, State& state,

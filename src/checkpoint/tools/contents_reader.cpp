@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <utility>
 
 #include "base/checksum.hpp"
 #include "base/text.hpp"
@@ -57,7 +58,7 @@ namespace {
 // The rest of what is told, once the index is there.
 IndexFile load_values(io::FileSystem& files, const io::Path& prefix, Graph graph,
                       IndexFile loaded) {
-  auto contents = bundle::parse_index(loaded.bytes);
+  auto& contents = loaded.parsed.emplace(bundle::parse_index(loaded.bytes));
   contents.prefix = prefix.string();
   contents.format = loaded.format;
   if (loaded.format == Format::hdf5 && contents.num_files != 1) {
@@ -180,9 +181,12 @@ IndexFile load_index(io::FileSystem& files, const io::Path& prefix, Graph graph)
   return *std::move(hdf5);
 }
 
-CheckpointContents parse_contents(const IndexFile& loaded, const io::Path& prefix) {
-  auto contents = bundle::parse_index(loaded.bytes);
-  check_files(contents, loaded);
+CheckpointContents parse_contents(IndexFile& loaded, const io::Path& prefix) {
+  if (!loaded.parsed) {
+    loaded.parsed = bundle::parse_index(loaded.bytes);
+    check_files(*loaded.parsed, loaded);
+  }
+  auto contents = *std::exchange(loaded.parsed, std::nullopt);
   contents.prefix = prefix.string();
   contents.format = loaded.format;
   const auto own = std::stable_partition(
@@ -205,12 +209,13 @@ CheckpointContents parse_contents(const IndexFile& loaded, const io::Path& prefi
 }
 
 CheckpointContents read_contents(io::FileSystem& files, const io::Path& prefix, Graph graph) {
-  return parse_contents(load_index(files, prefix, graph), prefix);
+  auto loaded = load_index(files, prefix, graph);
+  return parse_contents(loaded, prefix);
 }
 
 CheckpointContents read_contents_as(Format format, io::FileSystem& files, const io::Path& prefix) {
-  const auto loaded = format == Format::hdf5 ? load_hdf5(files, prefix, Graph::skip)
-                                             : load_bundle(files, prefix, Graph::skip);
+  auto loaded = format == Format::hdf5 ? load_hdf5(files, prefix, Graph::skip)
+                                       : load_bundle(files, prefix, Graph::skip);
   return parse_contents(loaded, prefix);
 }
 

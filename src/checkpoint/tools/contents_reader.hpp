@@ -1,6 +1,7 @@
 #pragma once
 /// Opening a checkpoint: its index, the lengths of its data files, its own metadata.
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,6 +26,8 @@ struct IndexFile {
   std::string meta_problem;
   std::string graph;  ///< bytes of the object graph; empty: none, not asked for, or graph_problem
   std::string graph_problem;
+  /// The tensors, on the rank that read the bytes, which had to parse them: not told to others.
+  std::optional<CheckpointContents> parsed;
 };
 
 /// The object graph is larger than all else together: it is read for those who look into it.
@@ -39,7 +42,8 @@ bool has_checkpoint(io::FileSystem&, const io::Path& prefix);
 IndexFile load_index(io::FileSystem&, const io::Path& prefix, Graph = Graph::skip);
 /// The same of an index that is read already.
 IndexFile look_into(io::FileSystem&, const io::Path& prefix, std::string index, Graph);
-CheckpointContents parse_contents(const IndexFile&, const io::Path& prefix);
+/// Takes what is parsed already.
+CheckpointContents parse_contents(IndexFile&, const io::Path& prefix);
 
 /// Both.
 CheckpointContents read_contents(io::FileSystem&, const io::Path& prefix, Graph = Graph::skip);
