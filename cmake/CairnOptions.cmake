@@ -41,6 +41,13 @@ function(cairn_precompile target owner)
   endif()
 endfunction()
 
+# Clang refuses a precompiled header whose sources have another time, as those of another clone have.
+function(cairn_precompiled_flags target compiler)
+  if(compiler MATCHES "[Cc]lang")
+    target_compile_options(${target} PRIVATE "SHELL:-Xclang -fno-pch-timestamp")
+  endif()
+endfunction()
+
 # A layer of the core library: a folder of src/, compiled once, linked into `cairn`.
 #   cairn_layer(NAME SOURCES file... [USES layer...] [PRIVATE library...])
 function(cairn_layer name)

@@ -1,5 +1,20 @@
 # One function a kind of test. A .cpp under tests/ that is on no list is a configure error.
 set(CAIRN_TEST_FLAGS "" CACHE STRING "Compiler flags of test programs only, separated by ;")
+set(CAIRN_TEST_COMPILER "" CACHE STRING "A C++ compiler of test programs only, which takes the usual one's flags")
+
+# For what is linked into test programs only.
+#   cairn_use_test_compiler(TARGET [PRECOMPILED])
+# PRECOMPILED: it makes a precompiled header, which names files of this clone: that is no case for a cache.
+function(cairn_use_test_compiler target)
+  if(CAIRN_TEST_COMPILER)
+    set(launcher env)
+    if(CAIRN_CCACHE AND NOT "PRECOMPILED" IN_LIST ARGN)
+      set(launcher ${CAIRN_CCACHE})
+    endif()
+    set_target_properties(${target} PROPERTIES CXX_COMPILER_LAUNCHER
+      "${PROJECT_SOURCE_DIR}/cmake/compile-with;${launcher};${CAIRN_TEST_COMPILER}")
+  endif()
+endfunction()
 
 # Arguments of the functions below, checked.
 macro(cairn_parse_test_arguments name lists)
@@ -20,6 +35,7 @@ function(cairn_add_test_program name)
                                              ${PROJECT_SOURCE_DIR}/tests)
   target_link_libraries(${name} PRIVATE cairn ${arg_LIBRARIES})
   cairn_target_flags(${name})
+  cairn_use_test_compiler(${name})
   if(arg_OPTIMIZED)
     return()
   endif()
