@@ -1,7 +1,9 @@
 #include "arena.hpp"
 #include "base/checksum.hpp"
 #include "cairn/mpi.hpp"
+#include "io/file_system.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 namespace cairn::bench {
@@ -133,6 +135,37 @@ void hdf5([[maybe_unused]] Contestants& all, [[maybe_unused]] Arena& arena,
 #endif
 }
 
+// What a steady save does with the bytes of a rank: over a file that is there, in pieces, each of
+// them with its part of the checksum or, which no save does, without.
+Contestant pieces(Arena& arena, const std::string& what, bool checks) {
+  const auto file = arena.work / ("pieces" + std::to_string(arena.ranks.rank()));
+  const auto write = [&arena, file, checks] {
+    const auto files = io::posix_file_system();
+    const auto to = io::exists(*files, file) ? files->open_write(file) : files->create(file);
+    std::uint32_t crc = 0;
+    std::int64_t end = 0;
+    for (auto rest = Bytes(arena.plain.bytes()); !rest.empty();) {
+      const auto piece = rest.first(std::min<std::size_t>(cached_bytes, rest.size()));
+      if (checks) crc = crc32c(piece, crc);
+      to->write_at(end, piece);
+      end += static_cast<std::int64_t>(piece.size());
+      rest = rest.subspan(piece.size());
+    }
+    [[maybe_unused]] volatile auto kept = crc;
+    to->sync();
+    to->close();
+  };
+  return {.measure = "checksum",
+          .what = what,
+          .before =
+              [&arena, file, write] {
+                if (!fs::exists(file)) write();
+                arena.settle();
+              },
+          .timed = write,
+          .against = steady};
+}
+
 // Beside many tensors: as many bytes in one.
 std::shared_ptr<Sample> one_of_the_same_bytes(const Arena& arena) {
   if (arena.recipe.tensors.size() == 1) return nullptr;
@@ -218,6 +251,8 @@ Contestants async_contests(Arena& arena) {
                        (void)crc;
                      },
                  .against = steady});
+  all.push_back(pieces(arena, "pieces of a save, with checksums", true));
+  all.push_back(pieces(arena, "pieces of a save, without checksums", false));
   return all;
 }
 

@@ -2,6 +2,7 @@
 /// The proof that the slices of all ranks make up each tensor: same dtype and shape everywhere,
 /// nothing twice, nothing missing, nothing outside. Identical slices are replicas.
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <utility>
@@ -77,7 +78,36 @@ bool share_replicas(std::vector<CoveredTensor>& tensors, const Writers& writers,
 /// further in any direction. Shared with the reader's check of stored slices.
 std::optional<Box> find_gap(const Box& whole, const std::vector<Box>& boxes);
 
+/// Whether these boxes follow each other along one dimension and are whole in the others, so that
+/// they cover a tensor of this shape, once: the usual case, told without an index. Items come in
+/// this order; box_of(item) is its box, of any numbers. False says nothing.
+template <class Items, class BoxOf>
+bool are_in_line(const Dims& shape, const Items& items, const BoxOf& box_of);
+
 /// Indices (ascending) of two boxes that share an element, or nothing.
 std::optional<std::pair<std::size_t, std::size_t>> find_overlap(const std::vector<Box>& boxes);
+
+template <class Items, class BoxOf>
+bool are_in_line(const Dims& shape, const Items& items, const BoxOf& box_of) {
+  if (std::size(items) == 0) return false;
+  const Box& first = box_of(*std::begin(items));
+  const auto rank = shape.size();
+  if (first.start.size() != rank || first.extent.size() != rank) return false;
+  std::size_t along = 0;
+  while (along < rank && first.extent[along] == shape[along]) ++along;
+  if (along == rank) return std::size(items) == 1 && first.is_whole(shape);
+  std::int64_t end = 0;
+  for (const auto& item : items) {
+    const Box& box = box_of(item);
+    if (box.start.size() != rank || box.extent.size() != rank) return false;
+    for (std::size_t d = 0; d < rank; ++d) {
+      if (d != along && (box.start[d] != 0 || box.extent[d] != shape[d])) return false;
+    }
+    if (box.start[along] != end || box.extent[along] <= 0) return false;
+    if (box.extent[along] > shape[along] - end) return false;
+    end += box.extent[along];
+  }
+  return end == shape[along];
+}
 
 }  // namespace cairn

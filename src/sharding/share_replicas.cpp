@@ -46,6 +46,7 @@ bool share_replicas(std::vector<CoveredTensor>& tensors, const Writers& writers,
     }
   }
   const double mean = total / ranks;
+  if (*std::max_element(load.begin(), load.end()) <= tolerated * mean) return false;
   bool any = false;
   for (std::size_t t = 0; t < tensors.size(); ++t) {
     auto& tensor = tensors[t];

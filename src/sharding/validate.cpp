@@ -211,10 +211,47 @@ class Validation {
   std::map<std::string, Known> known_;
 };
 
+// The usual case, told quickly: tensors of which one slice each is given come back as they are,
+// grouped and ordered in whatever way. False says nothing.
+bool are_as_given(const std::vector<Shard>& shards, const std::vector<ShardableTensor>& given) {
+  const auto by_key = [](const auto* a, const auto* b) { return a->key < b->key; };
+  std::vector<const ShardableTensor*> expected, found;
+  expected.reserve(given.size());
+  for (const auto& tensor : given) {
+    if (tensor.task != given.front().task || !lies_inside(tensor.slice, tensor.shape)) return false;
+    expected.push_back(&tensor);
+  }
+  found.reserve(given.size());
+  for (const auto& shard : shards) {
+    for (const auto& [key, slices] : shard) {
+      for (const auto& [box, tensor] : slices) {
+        if (tensor.key != key || tensor.slice != box) return false;
+        found.push_back(&tensor);
+      }
+    }
+  }
+  if (found.size() != expected.size()) return false;
+  for (auto* list : {&expected, &found}) {
+    if (!std::is_sorted(list->begin(), list->end(), by_key)) {
+      std::sort(list->begin(), list->end(), by_key);
+    }
+  }
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const auto &a = *expected[i], &b = *found[i];
+    if (i > 0 && a.key == expected[i - 1]->key) return false;
+    if (a.key != b.key || a.slice != b.slice || a.shape != b.shape || a.dtype != b.dtype ||
+        a.task != b.task || a.owner != b.owner || a.owner_slice != b.owner_slice) {
+      return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 void validate_shards(const std::vector<Shard>& shards, const std::vector<ShardableTensor>& given,
                      const std::string& callback_description) {
+  if (are_as_given(shards, given)) return;
   Validation(given, callback_description).run(shards);
 }
 

@@ -264,6 +264,68 @@ TEST(Coverage, AgreesWithSetsOfElements) {
   EXPECT_GT(seen[""], test::rounds(1000));
 }
 
+// What is told quickly is what the search for overlaps and gaps says.
+TEST(Coverage, BoxesInLine) {
+  Random random(11);
+  int in_line = 0, others = 0;
+  for (int round = 0; round < test::rounds(4000); ++round) {
+    const auto shape = boxes::random_shape(random, 3);
+    const Box whole = Box::whole(shape);
+    std::vector<Box> parts;
+    if (shape.empty()) {
+      parts.assign(static_cast<std::size_t>(boxes::draw(random, 0, 2)), whole);
+    } else {
+      const auto d = static_cast<std::size_t>(
+          boxes::draw(random, 0, static_cast<std::int64_t>(shape.size()) - 1));
+      for (std::int64_t at = 0; at < shape[d];) {
+        Box part = whole;
+        part.start[d] = at;
+        part.extent[d] = boxes::draw(random, 1, shape[d] - at);
+        at += part.extent[d];
+        parts.push_back(part);
+      }
+      // One number of one box, or a box, is spoiled now and then.
+      auto& one = parts[random() % parts.size()];
+      const auto at = random() % shape.size();
+      if (boxes::chance(random, 15)) one.start[at] += boxes::draw(random, -1, 1);
+      if (boxes::chance(random, 15)) one.extent[at] += boxes::draw(random, -1, 1);
+      if (boxes::chance(random, 10)) parts.pop_back();
+      if (!parts.empty() && boxes::chance(random, 10)) std::swap(parts.front(), parts.back());
+    }
+    const bool told = are_in_line(
+        shape, parts, [](const Box& box) -> auto& { return box; });
+    if (!told) {
+      ++others;
+      continue;
+    }
+    ++in_line;
+    for (const auto& part : parts) EXPECT_TRUE(whole.contains(part));
+    EXPECT_FALSE(find_overlap(parts));
+    EXPECT_FALSE(find_gap(whole, parts));
+  }
+  EXPECT_GT(in_line, test::rounds(1500));
+  EXPECT_GT(others, test::rounds(500));
+}
+
+TEST(Coverage, BoxesInLineOfAnyNumbers) {
+  const auto told = [](const Dims& shape, const std::vector<Box>& parts) {
+    return are_in_line(
+        shape, parts, [](const Box& box) -> auto& { return box; });
+  };
+  constexpr auto top = std::numeric_limits<std::int64_t>::max();
+  EXPECT_TRUE(told({4}, {{{0}, {1}}, {{1}, {3}}}));
+  EXPECT_FALSE(told({4}, {{{0}, {1}}, {{1}, {top}}}));
+  EXPECT_FALSE(told({4}, {{{0}, {5}}, {{5}, {-1}}})) << "negative";
+  EXPECT_FALSE(told({4}, {{{0}, {0}}, {{0}, {4}}})) << "a box without elements";
+  EXPECT_FALSE(told({4}, {{{0, 0}, {4, 1}}})) << "another rank";
+  EXPECT_FALSE(told({4, 4}, {{{0}, {4, 4}}})) << "two ranks";
+  EXPECT_FALSE(told({4}, {}));
+  EXPECT_TRUE(told({0, 3}, {Box::whole({0, 3})}));
+  EXPECT_TRUE(told({}, {Box{}}));
+  EXPECT_FALSE(told({}, {Box{}, Box{}})) << "twice";
+  EXPECT_FALSE(told({4, 2}, {Box::whole({4, 2}), Box::whole({4, 2})})) << "twice";
+}
+
 TEST(Coverage, ThousandRanksOfHundredSlices) {
   std::vector<Declaration> declarations;
   for (int rank = 0; rank < 1000; ++rank) {

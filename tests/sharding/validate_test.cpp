@@ -77,6 +77,58 @@ TEST(ShardByTaskPolicy, MakesOneShardOfAll) {
   EXPECT_NO_THROW(validate_shards(shards, given, "default"));
 }
 
+// Tensors of one slice each that come back as they were are told quickly; nothing else is.
+TEST(Validate, NothingPassesAmongTensorsOfOneSliceEach) {
+  const std::vector<ShardableTensor> given{make("a", {4, 6}, {{1, 0}, {2, 6}}, 0, 2),
+                                           make("b", {3}, Box::whole({3}), 1),
+                                           make("c", {}, {}, 2, 0, DType::int64)};
+  const auto filed = [](std::vector<std::vector<ShardableTensor>> groups) {
+    std::vector<Shard> shards(groups.size());
+    for (std::size_t i = 0; i < groups.size(); ++i) {
+      for (auto& one : groups[i]) shards[i][one.key].emplace(one.slice, one);
+    }
+    return shards;
+  };
+  const auto &a = given[0], &b = given[1], &c = given[2];
+  EXPECT_NO_THROW(validate_shards(filed({{a, b, c}}), given, "as given"));
+  EXPECT_NO_THROW(validate_shards(filed({{c, a}, {}, {b}}), given, "grouped"));
+  const auto expect_thrown = [&](const std::vector<Shard>& shards, const char* text) {
+    EXPECT_THAT([&] { validate_shards(shards, given, "spoiler"); },
+                testing::ThrowsMessage<Error>(HasSubstr(text)));
+  };
+  expect_thrown(filed({{a, b}}), "a tensor given is missing from the shards: key 'c'");
+  expect_thrown(filed({{a, b}, {b, c}}), "a key and slice was found twice");
+  expect_thrown(filed({{a, b}, {b}}), "a key and slice was found twice");
+  const auto with = [&](auto change) {
+    auto other = a;
+    change(other);
+    return filed({{b, c}, {other}});
+  };
+  expect_thrown(with([](auto& one) { one.key = "d"; }), "is not among those given");
+  expect_thrown(with([](auto& one) { one.shape = {5, 6}; }), "an altered shape");
+  expect_thrown(with([](auto& one) { one.dtype = DType::int32; }), "an altered dtype");
+  expect_thrown(with([](auto& one) { one.owner = 1; }), "an altered owner");
+  expect_thrown(with([](auto& one) { one.owner_slice = 0; }), "an altered owner");
+  expect_thrown(with([](auto& one) { one.task = task_of(1); }), "an altered task");
+  expect_thrown(with([](auto& one) { one.slice.extent[0] = 1; }),
+                "part of a slice given is missing");
+  expect_thrown(with([](auto& one) { one.slice.start[0] = 2; }), "leaves the slices given");
+  auto shards = filed({{a, b, c}});
+  shards[0]["a"].begin()->second.key = "b";
+  expect_thrown(shards, "filed under another key");
+  shards = filed({{a, b, c}});
+  shards[0]["a"].begin()->second.slice.start[0] = 0;
+  expect_thrown(shards, "filed under another slice");
+
+  // What was given wrongly is refused too.
+  auto outside = given;
+  outside[0].slice.start[0] = 3;
+  EXPECT_THROW(validate_shards(filed({outside}), outside, "outside"), Error);
+  auto twice = given;
+  twice.push_back(b);
+  EXPECT_THROW(validate_shards(filed({{a, b, c}, {b}}), twice, "twice"), Error);
+}
+
 TEST(ShardByTaskPolicy, NothingGivesNoShard) {
   EXPECT_TRUE(ShardByTaskPolicy()({}).empty());
   EXPECT_NO_THROW(validate_shards({}, {}, "default"));

@@ -394,7 +394,7 @@ void collect_debris(const Job& job, const Undecided& undecided) {
 }  // namespace
 
 void leave_record(const Job& job, const commit::Transaction& save, const CheckpointMeta& meta,
-                  const FileLayout& layout, std::vector<StoredTensor> entries) {
+                  const FileLayout& layout, const std::vector<StoredTensor>& entries) {
   if (layout.writer < 0) return;
   bundle::PartRecord record;
   record.uuid = save.uuid;
@@ -403,9 +403,8 @@ void leave_record(const Job& job, const commit::Transaction& save, const Checkpo
   record.parts = layout.writers;
   record.num_files = save.num_files;
   record.meta = meta;
-  record.tensors = std::move(entries);
   io::write_file(*job.files, save.record(layout.writer, layout.writers),
-                 bundle::encode_part_record(record));
+                 bundle::encode_part_record(record, entries));
   commit::seal(*job.files, save);
 }
 

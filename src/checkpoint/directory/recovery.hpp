@@ -8,7 +8,7 @@ namespace cairn {
 /// Leaves this rank's part record in the temp directory, durable (step 2 of the protocol). After
 /// the last writer's, the save counts: recovery completes it.
 void leave_record(const Job&, const commit::Transaction&, const CheckpointMeta&, const FileLayout&,
-                  std::vector<StoredTensor> entries);
+                  const std::vector<StoredTensor>& entries);
 
 /// Collective. A temp directory whose parts are all there, agree, cover every tensor and have bytes
 /// with the right checksums is rolled forward to a committed checkpoint; the reading is shared by

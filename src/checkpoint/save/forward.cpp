@@ -136,7 +136,8 @@ class Forward {
         Stream stream(entries, limit);
         largest = std::max(largest, stream.largest);
         senders_.push_back({rank, std::move(entries), std::move(stream)});
-        senders_.back().file.emplace(*job_.files, save_, senders_.back().entries);
+        senders_.back().file.emplace(*job_.files, save_, senders_.back().entries,
+                                     std::min(limit, ShardFiles::gathered_bytes));
         senders_.back().checksums.resize(senders_.back().entries.size());
       }
       const auto at_once = static_cast<std::size_t>(job_.options.io_ranks.memory_bytes / limit);

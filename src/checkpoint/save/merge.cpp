@@ -42,13 +42,62 @@ void join_runs(StoredTensor& tensor) {
   tensor.slices = {std::move(joined)};
 }
 
+// The slices, ascending, cover the tensor without overlap.
+void prove(const StoredTensor& tensor) {
+  if (are_in_line(
+          tensor.shape, tensor.slices, [](auto& slice) -> auto& { return slice.box; })) {
+    return;
+  }
+  std::vector<Box> boxes;
+  for (const auto& slice : tensor.slices) boxes.push_back(slice.box);
+  if (const auto twice = find_overlap(boxes)) {
+    throw Error(Code::internal,
+                cat("entries of tensor '", tensor.key, "' overlap: ", box_text(boxes[twice->first]),
+                    " and ", box_text(boxes[twice->second])))
+        .of_tensor(tensor.key);
+  }
+  if (const auto gap = find_gap(Box::whole(tensor.shape), boxes)) {
+    throw Error(Code::internal,
+                cat("entries of tensor '", tensor.key, "' leave out ", box_text(*gap)))
+        .of_tensor(tensor.key);
+  }
+}
+
+// Entries in ascending order of keys, those of one key as they came. They come in a few ascending
+// runs, one or some a rank: these are merged, two and two.
+std::vector<StoredTensor*> by_key(std::vector<StoredTensor>& entries) {
+  const auto before = [](const auto* a, const auto* b) { return a->key < b->key; };
+  std::vector<StoredTensor*> order;
+  order.reserve(entries.size());
+  std::vector<std::size_t> ends;  // of the runs
+  for (auto& entry : entries) {
+    if (!order.empty() && before(&entry, order.back())) ends.push_back(order.size());
+    order.push_back(&entry);
+  }
+  ends.push_back(order.size());
+  std::vector<StoredTensor*> merged(order.size());
+  while (ends.size() > 1) {
+    std::vector<std::size_t> fewer;
+    const auto at = [&](std::size_t i) { return order.begin() + static_cast<std::ptrdiff_t>(i); };
+    for (std::size_t run = 0, begin = 0; run < ends.size(); run += 2) {
+      const auto middle = ends[run], end = run + 1 < ends.size() ? ends[run + 1] : middle;
+      std::merge(at(begin), at(middle), at(middle), at(end),
+                 merged.begin() + static_cast<std::ptrdiff_t>(begin), before);
+      fewer.push_back(begin = end);
+    }
+    order.swap(merged);
+    ends = std::move(fewer);
+  }
+  return order;
+}
+
 }  // namespace
 
 std::vector<StoredTensor> join_entries(std::vector<StoredTensor> entries) {
-  std::stable_sort(entries.begin(), entries.end(),
-                   [](const auto& a, const auto& b) { return a.key < b.key; });
   std::vector<StoredTensor> joined;
-  for (auto& entry : entries) {
+  joined.reserve(entries.size());
+  for (auto* next : by_key(entries)) {
+    auto& entry = *next;
     if (joined.empty() || joined.back().key != entry.key) {
       joined.push_back(std::move(entry));
       continue;
@@ -67,22 +116,9 @@ std::vector<StoredTensor> join_entries(std::vector<StoredTensor> entries) {
   for (auto& tensor : joined) {
     std::sort(tensor.slices.begin(), tensor.slices.end(),
               [](const auto& a, const auto& b) { return a.box < b.box; });
-    const auto whole = Box::whole(tensor.shape);
-    std::vector<Box> boxes;
-    for (const auto& slice : tensor.slices) boxes.push_back(slice.box);
-    if (const auto twice = find_overlap(boxes)) {
-      throw Error(Code::internal, cat("entries of tensor '", tensor.key,
-                                      "' overlap: ", box_text(boxes[twice->first]), " and ",
-                                      box_text(boxes[twice->second])))
-          .of_tensor(tensor.key);
-    }
-    if (const auto gap = find_gap(whole, boxes)) {
-      throw Error(Code::internal,
-                  cat("entries of tensor '", tensor.key, "' leave out ", box_text(*gap)))
-          .of_tensor(tensor.key);
-    }
+    prove(tensor);
     if (!tensor.sliced && tensor.slices.size() > 1) join_runs(tensor);
-    tensor.sliced = tensor.slices.size() > 1 || tensor.slices.front().box != whole;
+    tensor.sliced = tensor.slices.size() > 1 || !tensor.slices.front().box.is_whole(tensor.shape);
   }
   return joined;
 }
@@ -120,7 +156,11 @@ Sealed seal_index(std::vector<StoredTensor> tensors, const CheckpointMeta& meta,
   slice.file = data_files;
   slice.size = static_cast<std::int64_t>(stored_meta.bytes.size());
   slice.crc32c = stored_meta.crc32c;
-  tensors.push_back({std::string(bundle::meta_key), DType::string, {}, false, {slice}, ""});
+  // In its place: an index is ascending.
+  const auto place =
+      std::lower_bound(tensors.begin(), tensors.end(), bundle::meta_key,
+                       [](const auto& tensor, const auto& key) { return tensor.key < key; });
+  tensors.insert(place, {std::string(bundle::meta_key), DType::string, {}, false, {slice}, ""});
   // Files of a number that an overwritten step needed; TensorFlow's merge counts on each of them
   // being referenced.
   for (int file = data_files + 1; file < num_files; ++file) {

@@ -35,9 +35,14 @@ std::int64_t entry_begin(std::int64_t end_of_last, std::int64_t bytes);
 /// Writes data files into the temp directory, one after the other; each is synced when it is full.
 class ShardFiles {
  public:
+  /// Small slices go to the file so many bytes at a time: a system call for each costs more than
+  /// a copy.
+  static constexpr std::int64_t gathered_bytes = std::int64_t{256} << 10;
+
   /// With the entries that are to be written, no file takes more space than it needs.
   ShardFiles(io::FileSystem& files, const commit::Transaction& save,
-             const std::vector<StoredTensor>& entries = {});
+             const std::vector<StoredTensor>& entries = {},
+             std::int64_t gathered_bytes = ShardFiles::gathered_bytes);
 
   /// Opens the entry's file if it is not open, and sets the offset.
   void begin(StoredTensor& entry);
@@ -49,12 +54,17 @@ class ShardFiles {
   void finish();
 
  private:
+  void put(std::span<const std::byte> bytes, bool stay);
+  void write_gathered();
+
   io::FileSystem* files_;
   const commit::Transaction* save_;
   std::map<int, std::int64_t> sizes_;  // of the files, if they are known
   commit::PartFile file_;
   int number_ = -1;
-  std::int64_t end_ = 0;
+  std::int64_t end_ = 0;             // of all that was put
+  std::vector<std::byte> gathered_;  // the last of it, not yet written
+  std::size_t most_gathered_;
   std::uint32_t crc_ = 0;
 };
 

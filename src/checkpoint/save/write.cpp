@@ -73,8 +73,8 @@ Outgoing outgoing(const State& state, const LocalShards& local, int first_file, 
 }
 
 ShardFiles::ShardFiles(io::FileSystem& files, const commit::Transaction& save,
-                       const std::vector<StoredTensor>& entries)
-    : files_(&files), save_(&save) {
+                       const std::vector<StoredTensor>& entries, std::int64_t gathered_bytes)
+    : files_(&files), save_(&save), most_gathered_(static_cast<std::size_t>(gathered_bytes)) {
   for (const auto& entry : entries) {
     const auto& slice = entry.slices.front();
     auto& size = sizes_[slice.file];
@@ -98,22 +98,38 @@ void ShardFiles::begin(StoredTensor& entry) {
   // Whatever was there; and what is written stays in a row.
   static constexpr std::array<std::byte, page_bytes> zeros = {};
   const auto gap = std::span(zeros).first(static_cast<std::size_t>(slice.offset - end_));
-  if (!gap.empty()) file_.file->write_at(end_, gap);
-  end_ = slice.offset;
+  put(gap, false);
 }
 
 void ShardFiles::append(std::span<const std::byte> bytes, bool stay) {
   while (!bytes.empty()) {
     const auto piece = bytes.first(std::min<std::size_t>(cached_bytes, bytes.size()));
     crc_ = crc32c(piece, crc_);
-    if (stay) {
-      file_.file->write_behind(end_, piece);
-    } else {
-      file_.file->write_at(end_, piece);
-    }
-    end_ += static_cast<std::int64_t>(piece.size());
+    put(piece, stay);
     bytes = bytes.subspan(piece.size());
   }
+}
+
+void ShardFiles::put(std::span<const std::byte> bytes, bool stay) {
+  const auto offset = end_;
+  if (bytes.size() < most_gathered_ / 4) {
+    if (gathered_.size() + bytes.size() > most_gathered_) write_gathered();
+    gathered_.insert(gathered_.end(), bytes.begin(), bytes.end());
+  } else {
+    write_gathered();
+    if (stay) {
+      file_.file->write_behind(offset, bytes);
+    } else {
+      file_.file->write_at(offset, bytes);
+    }
+  }
+  end_ += static_cast<std::int64_t>(bytes.size());
+}
+
+void ShardFiles::write_gathered() {
+  if (gathered_.empty()) return;
+  file_.file->write_at(end_ - static_cast<std::int64_t>(gathered_.size()), gathered_);
+  gathered_.clear();
 }
 
 std::uint32_t ShardFiles::end(StoredTensor& entry) const {
@@ -123,6 +139,8 @@ std::uint32_t ShardFiles::end(StoredTensor& entry) const {
 
 void ShardFiles::finish() {
   if (!file_.file) return;
+  write_gathered();
+  gathered_.shrink_to_fit();
   if (file_.recycled && file_.file->size() != end_) file_.file->resize(end_);
   file_.file->sync();
   file_.file->close();

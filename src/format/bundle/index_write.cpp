@@ -3,6 +3,8 @@
 #include <leveldb/table_builder.h>
 
 #include <algorithm>
+#include <deque>
+#include <string_view>
 
 #include "base/checksum.hpp"
 #include "base/text.hpp"
@@ -39,7 +41,7 @@ struct ClosedBuilder : leveldb::TableBuilder {
 
 // One key of the index. Without a slice: the full entry of a sliced tensor.
 struct Item {
-  std::string key;
+  std::string_view key;
   const StoredTensor* tensor;
   const StoredSlice* slice;
 };
@@ -95,40 +97,58 @@ bool is_plain(const StoredTensor& tensor) {
          (tensor.slices.size() == 1 && tensor.slices[0].box == Box::whole(tensor.shape));
 }
 
-void put_shape(const Dims& dims, pb::Shape* shape) {
-  for (const auto extent : dims) shape->add_dim()->set_size(extent);
-}
-
-std::string full_entry(const StoredTensor& tensor) {
-  pb::Entry entry;
-  entry.set_dtype(static_cast<std::int32_t>(tensor.dtype));
-  put_shape(tensor.shape, entry.mutable_shape());
-  std::vector<const StoredSlice*> ascending;
-  for (const auto& slice : tensor.slices) ascending.push_back(&slice);
-  // TensorFlow registers slices in this order fastest.
-  std::sort(ascending.begin(), ascending.end(), [](auto a, auto b) { return a->box < b->box; });
-  for (const auto* slice : ascending) {
-    auto* listed = entry.add_slices();
-    for (std::size_t d = 0; d < slice->box.rank(); ++d) {
-      auto* extent = listed->add_extent();
-      if (d < slice->dash.size() && slice->dash[d]) continue;
-      extent->set_start(slice->box.start[d]);
-      extent->set_length(slice->box.extent[d]);
+// The value of one key after the other, made by messages that keep their memory: an index has one
+// for each slice. What a call returns is good until the next one.
+class EntryText {
+ public:
+  // Of a sliced tensor as a whole.
+  const std::string& full(const StoredTensor& tensor) {
+    begin(full_, tensor.dtype, tensor.shape);
+    ascending_.clear();
+    for (const auto& slice : tensor.slices) ascending_.push_back(&slice);
+    // TensorFlow registers slices in this order fastest.
+    const auto by_box = [](auto a, auto b) { return a->box < b->box; };
+    if (!std::is_sorted(ascending_.begin(), ascending_.end(), by_box)) {
+      std::sort(ascending_.begin(), ascending_.end(), by_box);
     }
+    for (const auto* slice : ascending_) {
+      auto* listed = full_.add_slices();
+      for (std::size_t d = 0; d < slice->box.rank(); ++d) {
+        auto* extent = listed->add_extent();
+        if (d < slice->dash.size() && slice->dash[d]) continue;
+        extent->set_start(slice->box.start[d]);
+        extent->set_length(slice->box.extent[d]);
+      }
+    }
+    return text_of(full_);
   }
-  return entry.SerializeAsString();
-}
 
-std::string place_entry(const StoredTensor& tensor, const StoredSlice& slice) {
-  pb::Entry entry;
-  entry.set_dtype(static_cast<std::int32_t>(tensor.dtype));
-  put_shape(slice.box.extent, entry.mutable_shape());
-  entry.set_shard_id(slice.file);
-  entry.set_offset(slice.offset);
-  entry.set_size(slice.size);
-  entry.set_crc32c(crc_mask(slice.crc32c));
-  return entry.SerializeAsString();
-}
+  // Of bytes in a data file.
+  const std::string& place(const StoredTensor& tensor, const StoredSlice& slice) {
+    begin(place_, tensor.dtype, slice.box.extent);
+    place_.set_shard_id(slice.file);
+    place_.set_offset(slice.offset);
+    place_.set_size(slice.size);
+    place_.set_crc32c(crc_mask(slice.crc32c));
+    return text_of(place_);
+  }
+
+ private:
+  static void begin(pb::Entry& entry, DType dtype, const Dims& shape) {
+    entry.Clear();
+    entry.set_dtype(static_cast<std::int32_t>(dtype));
+    auto* to = entry.mutable_shape();
+    for (const auto extent : shape) to->add_dim()->set_size(extent);
+  }
+  const std::string& text_of(const pb::Entry& entry) {
+    entry.SerializeToString(&text_);
+    return text_;
+  }
+
+  pb::Entry full_, place_;  // two, or one would make the other's memory anew
+  std::vector<const StoredSlice*> ascending_;
+  std::string text_;
+};
 
 std::string header(int num_files) {
   pb::Header header;
@@ -145,6 +165,8 @@ std::string build_index(int num_files, const std::vector<StoredTensor>& tensors)
                 cat("an index of ", num_files, " data files is impossible"));
   }
   std::vector<Item> items;
+  items.reserve(tensors.size());
+  std::deque<std::string> slice_keys;
   for (const auto& tensor : tensors) {
     check(tensor, num_files);
     if (is_plain(tensor)) {
@@ -153,10 +175,14 @@ std::string build_index(int num_files, const std::vector<StoredTensor>& tensors)
     }
     items.push_back({tensor.key, &tensor, nullptr});
     for (const auto& slice : tensor.slices) {
-      items.push_back({encode_slice_key(tensor.key, slice.box, slice.dash), &tensor, &slice});
+      slice_keys.push_back(encode_slice_key(tensor.key, slice.box, slice.dash));
+      items.push_back({slice_keys.back(), &tensor, &slice});
     }
   }
-  std::sort(items.begin(), items.end(), [](const auto& a, const auto& b) { return a.key < b.key; });
+  const auto by_key = [](const auto& a, const auto& b) { return a.key < b.key; };
+  if (!std::is_sorted(items.begin(), items.end(), by_key)) {
+    std::sort(items.begin(), items.end(), by_key);
+  }
   for (std::size_t i = 1; i < items.size(); ++i) {
     const auto& [key, tensor, slice] = items[i];
     if (key != items[i - 1].key) continue;
@@ -172,8 +198,9 @@ std::string build_index(int num_files, const std::vector<StoredTensor>& tensors)
   StringFile file;
   ClosedBuilder table(options, &file);
   table.Add("", header(num_files));
+  EntryText text;
   for (const auto& [key, tensor, slice] : items) {
-    table.Add(key, slice ? place_entry(*tensor, *slice) : full_entry(*tensor));
+    table.Add({key.data(), key.size()}, slice ? text.place(*tensor, *slice) : text.full(*tensor));
   }
   table.closed = true;
   if (const auto status = table.Finish(); !status.ok()) {

@@ -15,7 +15,10 @@ namespace {
 // magic, u32 version, u64 payload bytes, u32 masked checksum of all else, payload
 constexpr std::string_view record_magic("\211CairnPR", 8);
 constexpr std::uint32_t version = 1;
-constexpr std::size_t frame_bytes = 24, crc_at = 20;
+constexpr std::size_t frame_bytes = 24, length_at = 12, crc_at = 20;
+
+// Protocol Buffers: the kind of a field that is a message.
+constexpr std::uint64_t length_delimited = 2;
 
 [[noreturn]] void bad_record(std::string reason) {
   throw Error(Code::data_loss, "a part record is damaged", std::move(reason));
@@ -26,6 +29,7 @@ std::uint32_t checksum(std::string_view bytes) {
 }
 
 void put(const StoredTensor& tensor, pb::PartTensor* out) {
+  out->Clear();
   out->set_key(tensor.key);
   out->set_dtype(static_cast<std::int32_t>(tensor.dtype));
   out->mutable_shape()->Add(tensor.shape.begin(), tensor.shape.end());
@@ -91,6 +95,10 @@ StoredTensor get(const pb::PartTensor& in, int num_files) {
 }  // namespace
 
 std::string encode_part_record(const PartRecord& record) {
+  return encode_part_record(record, record.tensors);
+}
+
+std::string encode_part_record(const PartRecord& record, std::span<const StoredTensor> tensors) {
   pb::Part part;
   part.set_uuid(record.uuid);
   part.set_fingerprint(record.fingerprint);
@@ -98,21 +106,33 @@ std::string encode_part_record(const PartRecord& record) {
   part.set_parts(record.parts);
   part.set_num_files(record.num_files);
   part.set_meta(encode_meta(record.meta));
-  for (const auto& tensor : record.tensors) put(tensor, part.add_tensors());
-  if (part.ByteSizeLong() > 0x7fffffff) {
-    throw Error(Code::invalid_argument,
-                cat("the part record of a rank with ", record.tensors.size(),
-                    " tensors is larger than 2 GiB"),
-                "Protocol Buffers hold no larger message", "Give the rank fewer slices.");
-  }
   std::string bytes(record_magic);
   append_u32(bytes, version);
-  append_u64(bytes, part.ByteSizeLong());
+  append_u64(bytes, 0);  // the length, and the checksum, once they are known
   append_u32(bytes, 0);
   part.AppendToString(&bytes);
-  std::string crc;
-  append_u32(crc, crc_mask(checksum(bytes)));
-  bytes.replace(crc_at, 4, crc);
+  // The tensors go behind the rest of the message one by one, through one that keeps its memory:
+  // all of them at once would be as many small allocations as there are slices.
+  pb::PartTensor one;
+  for (const auto& tensor : tensors) {
+    put(tensor, &one);
+    const auto size = one.ByteSizeLong();
+    append_varint(bytes, pb::Part::kTensorsFieldNumber << 3 | length_delimited);
+    append_varint(bytes, size);
+    if (bytes.size() - frame_bytes + size > 0x7fffffff) {
+      throw Error(
+          Code::invalid_argument,
+          cat("the part record of a rank with ", tensors.size(), " tensors is larger than 2 GiB"),
+          "Protocol Buffers hold no larger message", "Give the rank fewer slices.");
+    }
+    one.AppendToString(&bytes);
+  }
+  std::string number;
+  append_u64(number, bytes.size() - frame_bytes);
+  bytes.replace(length_at, 8, number);
+  number.clear();
+  append_u32(number, crc_mask(checksum(bytes)));
+  bytes.replace(crc_at, 4, number);
   return bytes;
 }
 

@@ -2,6 +2,7 @@
 /// What each writing rank leaves beside its data, so that a save whose bytes are all durable can be
 /// completed by whoever comes next.
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,8 +22,10 @@ struct PartRecord {
   std::vector<StoredTensor> tensors;
 };
 
-/// Throws invalid_argument when it takes more than 2 GiB.
+/// Throws invalid_argument when it takes more than 2 GiB. The second form takes the entries from
+/// elsewhere, and leaves those of the record alone.
 std::string encode_part_record(const PartRecord& record);
+std::string encode_part_record(const PartRecord& record, std::span<const StoredTensor> tensors);
 
 /// Throws data_loss and says what is wrong, for anything but whole and consistent bytes.
 PartRecord decode_part_record(std::string_view bytes);

@@ -14,6 +14,7 @@ unsigned length_bits(unsigned n, unsigned byte) {
 }
 
 void append_escaped(std::string& out, std::string_view name) {
+  out.reserve(out.size() + name.size() + 64);  // and what comes after a name of slices
   for (const char c : name) {
     out.push_back(c);
     if (c == '\0') out.push_back('\xff');
