@@ -6,14 +6,18 @@ set(CAIRN_TEST_COMPILER "" CACHE STRING "A C++ compiler of test programs only, w
 #   cairn_use_test_compiler(TARGET [PRECOMPILED])
 # PRECOMPILED: it makes a precompiled header, which names files of this clone: that is no case for a cache.
 function(cairn_use_test_compiler target)
-  if(CAIRN_TEST_COMPILER)
-    set(launcher env)
-    if(CAIRN_CCACHE AND NOT "PRECOMPILED" IN_LIST ARGN)
-      set(launcher ${CAIRN_CCACHE})
-    endif()
-    set_target_properties(${target} PROPERTIES CXX_COMPILER_LAUNCHER
-      "${PROJECT_SOURCE_DIR}/cmake/compile-with;${launcher};${CAIRN_TEST_COMPILER}")
+  if(NOT CAIRN_TEST_COMPILER)
+    return()
   endif()
+  if(NOT CMAKE_GENERATOR MATCHES "Ninja|Makefiles")
+    message(FATAL_ERROR "CAIRN_TEST_COMPILER needs Ninja or Makefiles, not ${CMAKE_GENERATOR}")
+  endif()
+  set(launcher ${CMAKE_CXX_COMPILER_LAUNCHER})
+  if("PRECOMPILED" IN_LIST ARGN)
+    set(launcher)
+  endif()
+  set_target_properties(${target} PROPERTIES CXX_COMPILER_LAUNCHER
+    "${PROJECT_SOURCE_DIR}/cmake/compile-with;${CAIRN_TEST_COMPILER};${launcher};--")
 endfunction()
 
 # Arguments of the functions below, checked.
@@ -35,12 +39,18 @@ function(cairn_add_test_program name)
                                              ${PROJECT_SOURCE_DIR}/tests)
   target_link_libraries(${name} PRIVATE cairn ${arg_LIBRARIES})
   cairn_target_flags(${name})
-  cairn_use_test_compiler(${name})
+  # What Kokkos has in its headers stays with the compiler that Kokkos was made for.
+  set(usual_compiler FALSE)
+  if(CAIRN_TEST_COMPILER AND arg_LIBRARIES MATCHES "kokkos")
+    set(usual_compiler TRUE)
+  else()
+    cairn_use_test_compiler(${name})
+  endif()
   if(arg_OPTIMIZED)
     return()
   endif()
   target_compile_options(${name} PRIVATE ${CAIRN_TEST_FLAGS})
-  if(arg_LIBRARIES MATCHES "GTest::")
+  if(arg_LIBRARIES MATCHES "GTest::" AND NOT usual_compiler)
     cairn_precompile(${name} cairn_precompiled_tests)
   endif()
 endfunction()
@@ -102,8 +112,8 @@ function(cairn_mpi_test name)
 
   cairn_add_test_program(${name} SOURCES ${arg_SOURCES}
                          LIBRARIES ${arg_LIBRARIES} cairn_mpi_test_main cairn_mpi GTest::gmock)
-  cairn_mpi_launcher(launcher environment)
   foreach(ranks IN LISTS arg_RANKS)
+    cairn_mpi_launcher(launcher environment)
     # They wait more than they compute: for each other, for mpirun and for the disk.
     math(EXPR processors "(${ranks} + 3) / 4")
     add_test(NAME ${name}.np${ranks}
@@ -116,7 +126,9 @@ function(cairn_mpi_test name)
   endforeach()
 endfunction()
 
-# The start of a command line that runs MPI programs, and the environment it needs.
+# The start of a command line that runs MPI programs, and the environment it needs. To be called for
+# each test: an mpirun of Open MPI 4 that ends removes a folder that all share, and another one that
+# begins at that moment fails ("A call to mkdir was unable ..."), so each test has one of its own.
 function(cairn_mpi_launcher command_variable environment_variable)
   set(command ${MPIEXEC_EXECUTABLE})
   get_property(is_open_mpi GLOBAL PROPERTY CAIRN_IS_OPEN_MPI)
@@ -139,6 +151,13 @@ function(cairn_mpi_launcher command_variable environment_variable)
     string(REGEX MATCHALL "[A-Za-z_0-9]+=[^ ]*" assignments "${line}")
     list(APPEND environment ${assignments})
   endforeach()
+  get_property(number GLOBAL PROPERTY CAIRN_MPI_TESTS)
+  if(NOT number)
+    set(number 0)
+  endif()
+  math(EXPR number "${number} + 1")
+  set_property(GLOBAL PROPERTY CAIRN_MPI_TESTS ${number})
+  list(APPEND environment OMPI_MCA_orte_tmpdir_base=${PROJECT_BINARY_DIR}/mpi-sessions/${number})
   # There are more ranks than cores: those that wait let the others go on.
   list(APPEND environment OMPI_MCA_mpi_yield_when_idle=1)
   if(CAIRN_SANITIZE)
