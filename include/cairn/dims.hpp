@@ -12,9 +12,10 @@
 
 namespace cairn {
 
-/// Extents, starts or strides: one number a dimension, slowest-varying first, in elements. What a
-/// std::vector<std::int64_t> does, but up to four numbers take no memory of their own: a checkpoint
-/// of many tensors has several of these for each slice.
+/// Extents, starts or strides: one number a dimension, slowest-varying first, in elements. Used as
+/// a std::vector<std::int64_t>, made of one, and becomes one; but up to four numbers take no memory
+/// of their own, as a checkpoint of many tensors has several of these for each slice. So a move may
+/// move the numbers: iterators and data() are then no longer valid.
 class Dims {
  public:
   using value_type = std::int64_t;
@@ -27,7 +28,7 @@ class Dims {
   using reverse_iterator = std::reverse_iterator<iterator>;
   using const_reverse_iterator = std::reverse_iterator<const_iterator>;
 
-  Dims() = default;
+  Dims() noexcept {}
   explicit Dims(size_type count, value_type value = 0) { resize(count, value); }
   Dims(std::initializer_list<value_type> values) : Dims(values.begin(), values.end()) {}
   Dims(const std::vector<value_type>& values) : Dims(values.begin(), values.end()) {}
@@ -46,6 +47,7 @@ class Dims {
     return *this;
   }
   ~Dims() = default;
+  operator std::vector<value_type>() const { return {begin(), end()}; }
 
   size_type size() const { return size_; }
   bool empty() const { return size_ == 0; }

@@ -100,6 +100,23 @@ TEST(Dims, AreOrderedAsVectorsAre) {
   }
 }
 
+TEST(Dims, StandWhereVectorsStood) {
+  const Dims none;
+  expect_same(none, {});
+  const Vector vector{1, 2, 3, 4, 5};
+  const Dims dims = vector;
+  const Vector back = dims;
+  EXPECT_EQ(back, vector);
+  EXPECT_TRUE(dims == vector && vector == dims && !(dims != vector));
+  const auto sum = [](const Vector& values) {
+    return std::accumulate(values.begin(), values.end(), std::int64_t{0});
+  };
+  EXPECT_EQ(sum(dims), 15);
+  std::int64_t product = 1;
+  for (const auto extent : dims) product *= extent;
+  EXPECT_EQ(product, 120);
+}
+
 TEST(Dims, PopsWhatWasPushed) {
   Dims dims;
   for (std::int64_t i = 0; i < 20; ++i) {
