@@ -97,6 +97,8 @@ TEST(Merge, SlicesThatDoNotMakeUpTheTensorAreRefused) {
   auto elsewhere = rows(3, 3);
   elsewhere.shape = {6, 3};
   EXPECT_THAT(refusal({rows(0, 3), elsewhere}), HasSubstr("disagree"));
+  StoredTensor none{"u", DType::float32, {0, 2}, false, {}, ""};
+  EXPECT_THAT(refusal({none}), HasSubstr("has a slice"));
   // Not along one dimension, and whole all the same.
   const auto quarter = [&](std::int64_t row, std::int64_t column) {
     return part("u", {{row, column}, {3, 1}}, shape, 0);

@@ -27,6 +27,7 @@ PartRecord sample_record() {
   StoredTensor name{std::string("na\0me", 5), DType::string, {}, false, {}, ""};
   name.slices.push_back({{}, {}, 0, std::int64_t{1} << 40, 12, 7});
   StoredTensor nothing{"nothing", DType::float16, {0, 3}, false, {}, ""};
+  nothing.slices.push_back({Box::whole({0, 3}), {}, 0, 0, 0, 0});
   record.tensors = {u, name, nothing};
   return record;
 }
@@ -123,6 +124,10 @@ TEST(PartRecord, inconsistent_contents_are_refused) {
   EXPECT_THAT(with([](auto& r) { r.tensors[0].slices[0].size = 95; }),
               HasSubstr("its size is 95 bytes, but 12 elements of float64 take 96"));
   EXPECT_THAT(with([](auto& r) { r.tensors[0].slices[0].offset = -1; }), HasSubstr("offset -1"));
+  for (const std::size_t tensor : {0, 1, 2}) {
+    EXPECT_THAT(with([&](auto& r) { r.tensors[tensor].slices.clear(); }),
+                HasSubstr("it has no slice"));
+  }
   EXPECT_THAT(with([](auto& r) { r.tensors[0].slices[0].box.start[0] = INT64_MAX; }),
               HasSubstr("outside"));
 }

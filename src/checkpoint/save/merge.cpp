@@ -44,6 +44,10 @@ void join_runs(StoredTensor& tensor) {
 
 // The slices, ascending, cover the tensor without overlap.
 void prove(const StoredTensor& tensor) {
+  if (tensor.slices.empty()) {
+    throw Error(Code::internal, cat("no entry of tensor '", tensor.key, "' has a slice"))
+        .of_tensor(tensor.key);
+  }
   if (are_in_line(
           tensor.shape, tensor.slices, [](auto& slice) -> auto& { return slice.box; })) {
     return;

@@ -61,6 +61,7 @@ StoredTensor get(const pb::PartTensor& in, int num_files) {
   std::string why;
   if (!checked_count(tensor.shape, &why)) refuse(why);
   const auto rank = tensor.shape.size();
+  if (in.slices_size() == 0) refuse("it has no slice");
   tensor.slices.reserve(static_cast<std::size_t>(in.slices_size()));
   for (const auto& from : in.slices()) {
     auto& slice = tensor.slices.emplace_back();
