@@ -23,7 +23,8 @@ struct IoRanks {
   Choice choice = Choice::everyone;
   int ranks = 0;  ///< of Choice::count, 1 or more
   /// What an io rank holds at a time of the shards that others send it, in whole chunks of
-  /// chunk_bytes, and so how many ranks it serves at once; at least one chunk. Dense tensors and
+  /// chunk_bytes, and so how many ranks it serves at once; at least one chunk. Besides, up to 256
+  /// KiB for each rank that it serves, in which small tensors are gathered. Dense tensors and
   /// restores take three chunks on any rank.
   std::int64_t memory_bytes = std::int64_t{64} << 20;
 };

@@ -47,13 +47,27 @@ bool is_dense(const CoveredTensor& tensor, Format format) {
   return !dtype_assembles_in_tensorflow(tensor.dtype) || tensor.slices.size() > most_slices;
 }
 
+// Those of which there are replicas, before any is cut; the others stay empty in their places.
+std::vector<CoveredTensor> as_held(const std::vector<CoveredTensor>& tensors) {
+  std::vector<CoveredTensor> held(tensors.size());
+  for (std::size_t t = 0; t < tensors.size(); ++t) {
+    const auto& slices = tensors[t].slices;
+    if (std::any_of(slices.begin(), slices.end(),
+                    [](const auto& slice) { return slice.holders.size() > 1; })) {
+      held[t] = tensors[t];
+    }
+  }
+  return held;
+}
+
 // On rank 0: for each rank, the keys and boxes that it writes and that it compares; what is dense,
 // for all.
 std::vector<std::string> assign(std::vector<Declaration> declarations, int ranks, Format format,
                                 const ReplicaTurn& turn, std::vector<DenseTensor>& dense,
                                 std::vector<Comparison>& comparisons) {
   auto tensors = check_coverage(std::move(declarations));
-  const auto held = turn.check == ReplicaCheck::sample ? tensors : std::vector<CoveredTensor>();
+  const auto held =
+      turn.check == ReplicaCheck::sample ? as_held(tensors) : std::vector<CoveredTensor>();
   auto writers = choose_writers(tensors, ranks);
   for (int turn = 0; turn < most_turns && share_replicas(tensors, writers, ranks); ++turn) {
     writers = choose_writers(tensors, ranks);

@@ -114,6 +114,7 @@ void ShardFiles::put(std::span<const std::byte> bytes, bool stay) {
   const auto offset = end_;
   if (bytes.size() < most_gathered_ / 4) {
     if (gathered_.size() + bytes.size() > most_gathered_) write_gathered();
+    if (gathered_.empty()) gathered_.reserve(most_gathered_);
     gathered_.insert(gathered_.end(), bytes.begin(), bytes.end());
   } else {
     write_gathered();

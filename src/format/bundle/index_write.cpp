@@ -104,6 +104,7 @@ class EntryText {
   // Of a sliced tensor as a whole.
   const std::string& full(const StoredTensor& tensor) {
     begin(full_, tensor.dtype, tensor.shape);
+    full_.clear_slices();
     ascending_.clear();
     for (const auto& slice : tensor.slices) ascending_.push_back(&slice);
     // TensorFlow registers slices in this order fastest.
@@ -134,10 +135,11 @@ class EntryText {
   }
 
  private:
+  // Not cleared as a whole, which would free the shape: all fields are set anew.
   static void begin(pb::Entry& entry, DType dtype, const Dims& shape) {
-    entry.Clear();
     entry.set_dtype(static_cast<std::int32_t>(dtype));
     auto* to = entry.mutable_shape();
+    to->clear_dim();
     for (const auto extent : shape) to->add_dim()->set_size(extent);
   }
   const std::string& text_of(const pb::Entry& entry) {
@@ -167,17 +169,17 @@ std::string build_index(int num_files, const std::vector<StoredTensor>& tensors)
   std::vector<Item> items;
   items.reserve(tensors.size());
   std::deque<std::string> slice_keys;
+  // Keys of slices come before all others.
   for (const auto& tensor : tensors) {
     check(tensor, num_files);
-    if (is_plain(tensor)) {
-      items.push_back({tensor.key, &tensor, &tensor.slices[0]});
-      continue;
-    }
-    items.push_back({tensor.key, &tensor, nullptr});
+    if (is_plain(tensor)) continue;
     for (const auto& slice : tensor.slices) {
       slice_keys.push_back(encode_slice_key(tensor.key, slice.box, slice.dash));
       items.push_back({slice_keys.back(), &tensor, &slice});
     }
+  }
+  for (const auto& tensor : tensors) {
+    items.push_back({tensor.key, &tensor, is_plain(tensor) ? &tensor.slices[0] : nullptr});
   }
   const auto by_key = [](const auto& a, const auto& b) { return a.key < b.key; };
   if (!std::is_sorted(items.begin(), items.end(), by_key)) {
