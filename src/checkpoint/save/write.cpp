@@ -114,7 +114,10 @@ void ShardFiles::put(std::span<const std::byte> bytes, bool stay) {
   const auto offset = end_;
   if (bytes.size() < most_gathered_ / 4) {
     if (gathered_.size() + bytes.size() > most_gathered_) write_gathered();
-    if (gathered_.empty()) gathered_.reserve(most_gathered_);
+    const auto needed = gathered_.size() + bytes.size();
+    if (needed > gathered_.capacity()) {
+      gathered_.reserve(std::min(std::max(needed, 2 * gathered_.capacity()), most_gathered_));
+    }
     gathered_.insert(gathered_.end(), bytes.begin(), bytes.end());
   } else {
     write_gathered();
