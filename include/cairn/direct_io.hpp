@@ -4,9 +4,9 @@
 namespace cairn {
 
 enum class DirectIo {
-  /// Where the file system takes it (asked once a device, O_DIRECT) and much is written in a row;
-  /// not over recycled files, for which the page cache is faster. Memory that begins on a page goes
-  /// to the disk as it lies; other memory through 8 MiB of buffers.
+  /// Where the file system takes it (asked once a device, O_DIRECT) and much is written in a row.
+  /// Memory that begins on a page goes to the disk as it lies; other memory through 8 MiB of
+  /// buffers.
   automatic,
   on,  ///< each whole page, where the file system takes it
   off

@@ -114,9 +114,7 @@ PartFile make_part(io::FileSystem& fs, const Transaction& save, int number,
   part.recycled = part.file != nullptr;
   if (save.counts) save.counts->recycled += part.recycled;
   if (!part.file) part.file = fs.create(save.part(number));
-  // Over blocks that are there already the page cache is faster (docs/performance.md).
-  const bool cached = part.recycled && save.direct_io == DirectIo::automatic;
-  part.file->stream(cached ? DirectIo::off : save.direct_io);
+  part.file->stream(save.direct_io);
   return part;
 }
 

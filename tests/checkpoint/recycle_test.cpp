@@ -313,9 +313,11 @@ std::pair<std::size_t, std::size_t> cached_pages(const fs::path& path) {
   return {static_cast<std::size_t>(cached), there.size()};
 }
 
-TEST_F(RecycleOnDisk, ByDefaultIsWrittenThroughThePageCache) {
-  constexpr std::int64_t length = 1 << 20;  // so much that a new file goes past it, where it can
-  CheckpointManager manager(group_, directory_.path(), keep_one(nullptr));
+TEST_F(RecycleOnDisk, WithoutDirectIoIsWrittenThroughThePageCache) {
+  constexpr std::int64_t length = 1 << 20;  // so much that a file goes past it else, where it can
+  auto options = keep_one(nullptr);
+  options.direct_io = DirectIo::off;
+  CheckpointManager manager(group_, directory_.path(), options);
   for (int step = 1; step <= 3; ++step) save(manager, *group_, step, length);
   const auto [cached, all] = cached_pages(data(3));
   EXPECT_EQ(all, length * sizeof(double) / static_cast<std::size_t>(sysconf(_SC_PAGESIZE)));
