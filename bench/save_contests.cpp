@@ -142,12 +142,14 @@ Contestant pieces(Arena& arena, const std::string& what, bool checks) {
   const auto write = [&arena, file, checks] {
     const auto files = io::posix_file_system();
     const auto to = io::exists(*files, file) ? files->open_write(file) : files->create(file);
+    to->stream(DirectIo::automatic);
     std::uint32_t crc = 0;
     std::int64_t end = 0;
-    for (auto rest = Bytes(arena.plain.bytes()); !rest.empty();) {
+    // As an application's memory does, it begins on no page.
+    for (auto rest = Bytes(arena.plain.bytes()).subspan(64); !rest.empty();) {
       const auto piece = rest.first(std::min<std::size_t>(cached_bytes, rest.size()));
       if (checks) crc = crc32c(piece, crc);
-      to->write_at(end, piece);
+      to->write_behind(end, piece);
       end += static_cast<std::int64_t>(piece.size());
       rest = rest.subspan(piece.size());
     }

@@ -26,7 +26,7 @@ namespace {
 LocalTensor placed(LocalTensor tensor, const std::string& name, const std::string& text) {
   if (text.empty()) return tensor;
   const auto spec = parse_slice_spec(text);
-  if (tensor.strings && spec.box != Box::whole(spec.shape)) {
+  if (tensor.strings && !spec.box.is_whole(spec.shape)) {
     throw Error(Code::invalid_argument, cat("string tensor '", name, "' is given as a slice"),
                 "strings are saved and restored whole", "Give \"\" and all strings.")
         .of_tensor(name);

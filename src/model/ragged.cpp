@@ -34,8 +34,8 @@ LocalTensor rank_private(std::shared_ptr<Rows> rows, DType dtype, Dims row_shape
 }
 
 LocalTensor rank_private(LocalTensor tensor, PrivateOptions options) {
-  const bool is_whole = tensor.strings || (tensor.slices.size() == 1 &&
-                                           tensor.slices[0].box == Box::whole(tensor.shape));
+  const bool is_whole =
+      tensor.strings || (tensor.slices.size() == 1 && tensor.slices[0].box.is_whole(tensor.shape));
   if (!is_whole || tensor.unresolved) {
     throw Error(
         Code::invalid_argument,

@@ -324,6 +324,20 @@ TEST_F(RecycleOnDisk, WithoutDirectIoIsWrittenThroughThePageCache) {
   EXPECT_EQ(cached, all);
 }
 
+// Past the page cache where the file system takes that: then only what is no whole page is in it.
+TEST_F(RecycleOnDisk, ByDefaultIsWrittenAsANewFileIs) {
+  constexpr std::int64_t length = 1 << 20;
+  CheckpointManager manager(group_, directory_.path(), keep_one(nullptr));
+  const auto mostly_cached = [&](int step) {
+    const auto [cached, all] = cached_pages(data(step));
+    return 2 * cached > all;
+  };
+  save(manager, *group_, 1, length);
+  const bool new_file = mostly_cached(1);
+  for (int step = 2; step <= 3; ++step) save(manager, *group_, step, length);
+  EXPECT_EQ(mostly_cached(3), new_file);
+}
+
 TEST_F(RecycleOnDisk, AFileWithAnotherNameKeepsItsBytes) {
   CheckpointManager manager(group_, directory_.path(), keep_one(nullptr));
   const auto archive = directory_.path() / "archive";

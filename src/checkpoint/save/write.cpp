@@ -62,7 +62,7 @@ Outgoing outgoing(const State& state, const LocalShards& local, int first_file, 
         out.entries.push_back({key,
                                tensor.dtype,
                                tensor.shape,
-                               box != Box::whole(tensor.shape),
+                               !box.is_whole(tensor.shape),
                                {std::move(stored)},
                                ""});
         out.bytes.push_back(bytes);

@@ -149,7 +149,7 @@ struct BundleWriter::Impl {
     slice.crc32c = crc;
     file->write_at(end, bytes);
     end += slice.size;
-    tensors.push_back({key, dtype, shape, box != Box::whole(shape), {slice}, ""});
+    tensors.push_back({key, dtype, shape, !box.is_whole(shape), {slice}, ""});
   }
 };
 

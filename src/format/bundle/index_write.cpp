@@ -63,7 +63,6 @@ void check(const StoredTensor& tensor, int num_files) {
     refuse(tensor, cat("it is ", tensor.sliced ? "sliced" : "plain", " with ", tensor.slices.size(),
                        " slices"));
   }
-  const auto whole = Box::whole(tensor.shape);
   for (const auto& slice : tensor.slices) {
     const auto& box = slice.box;
     bool inside =
@@ -73,7 +72,7 @@ void check(const StoredTensor& tensor, int num_files) {
                box.extent[d] <= tensor.shape[d] - box.start[d];
     }
     if (!inside) refuse(tensor, cat("a slice lies outside its shape ", shape_text(tensor.shape)));
-    if (!tensor.sliced && box != whole)
+    if (!tensor.sliced && !box.is_whole(tensor.shape))
       refuse(tensor, "it is plain, but its slice is not the whole");
     why = size_problem(tensor.dtype, box.count(), slice.size);
     if (!why.empty()) refuse(tensor, why);
@@ -94,7 +93,7 @@ void check(const StoredTensor& tensor, int num_files) {
 
 bool is_plain(const StoredTensor& tensor) {
   return !tensor.sliced ||
-         (tensor.slices.size() == 1 && tensor.slices[0].box == Box::whole(tensor.shape));
+         (tensor.slices.size() == 1 && tensor.slices[0].box.is_whole(tensor.shape));
 }
 
 // The value of one key after the other, made by messages that keep their memory: an index has one
