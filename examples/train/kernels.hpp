@@ -10,7 +10,9 @@
 // Matrices in a row, [which][row][column], and parts of such.
 using Array = Kokkos::View<float***, Kokkos::LayoutRight>;
 using Strided = Kokkos::View<float***, Kokkos::LayoutStride, Kokkos::MemoryUnmanaged>;
-using Window = Kokkos::View<int[context + 1]>;
+using Window = Kokkos::View<int[context + 1], Kokkos::LayoutRight>;
+using HostWindow = Kokkos::View<const int[context + 1], Kokkos::LayoutRight, Kokkos::HostSpace,
+                                Kokkos::MemoryUnmanaged>;
 
 inline Strided transposed(const Strided& a) {
   return Strided(a.data(), Kokkos::LayoutStride(a.extent(0), a.stride(0), a.extent(2), a.stride(2),

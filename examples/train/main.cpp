@@ -122,7 +122,7 @@ int run(const Options& o) {
     double lane_losses[lanes] = {}, loss = 0;
     Kokkos::deep_copy(gradients, 0);
     for (auto lane = my_lanes.start[0]; lane < my_lanes.end(0); ++lane) {
-      Kokkos::deep_copy(text, Window::HostMirror(batch.data() + lane * (context + 1)));
+      Kokkos::deep_copy(text, HostWindow(batch.data() + lane * (context + 1)));
       lane_losses[lane] = model.learn(text, Flat(gradients.data() + lane * count, count));
     }
     MPI_Allreduce(MPI_IN_PLACE, lane_losses, lanes, MPI_DOUBLE, MPI_SUM, ranks.data_comm);
