@@ -1,5 +1,6 @@
 #pragma once
 /// Code of the application that takes part in each save and restore.
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>

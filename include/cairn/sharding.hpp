@@ -1,5 +1,6 @@
 #pragma once
 /// How a task's tensors are grouped into shards: TensorFlow's sharding callbacks.
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>

@@ -1,6 +1,7 @@
 #pragma once
 /// What a rank gives to a checkpoint and gets back from it.
 #include <array>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <span>
