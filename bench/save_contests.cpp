@@ -113,6 +113,14 @@ void raw(Contestants& all, Arena& arena, bool overwrite = true) {
       overwrite);
 }
 
+// What a save cannot do without, for memory that begins on no page: raw with a copy and checksums.
+void raw_copied(Contestants& all, Arena& arena) {
+  by_hand(all, arena, "POSIX by hand, O_DIRECT, copied and checksummed", false,
+          [&arena](const fs::path& folder, Files files) {
+            arena.ranks.write_own_copied(folder, arena.plain.bytes(), files);
+          });
+}
+
 void mpi_io(Contestants& all, Arena& arena, bool overwrite = true) {
   by_hand(
       all, arena, "MPI_File_write_at_all by hand, one file", false,
@@ -190,6 +198,7 @@ Contestants save_contests(Arena& arena) {
     all.push_back(steady_save(what, kept(keeper(arena, "steady one", {}, one.get()))));
   }
   raw(all, arena);
+  raw_copied(all, arena);
   mpi_io(all, arena);
   hdf5(all, arena);
   return all;
@@ -293,6 +302,7 @@ Contestants ways_contests(Arena& arena) {
     }
   }
   raw(all, arena);
+  raw_copied(all, arena);
   return all;
 }
 

@@ -16,6 +16,14 @@ int complain(const char* text, int exit_code) {
   return exit_code;
 }
 
+// Newer versions of CLI11 would make one paragraph of the examples.
+template <class Formatter>
+void keep_footers(Formatter& formatter) {
+  if constexpr (requires { formatter.enable_footer_formatting(false); }) {
+    formatter.enable_footer_formatting(false);
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -26,6 +34,7 @@ int main(int argc, char** argv) {
     tool.app.name("cairn");
     tool.app.set_version_flag("--version", std::string("cairn ") + CAIRN_VERSION);
     tool.app.require_subcommand(1);
+    keep_footers(*tool.app.get_formatter());
     tool.app.footer("Each command has examples: cairn COMMAND --help");
     cli::add_ls(tool);
     cli::add_show(tool);

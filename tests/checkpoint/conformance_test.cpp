@@ -49,7 +49,7 @@ class InMemory : public OneProcess {
 class ThreadsInMemory : public InMemory {
  public:
   using InMemory::InMemory;
-  void run(int ranks, const testing::RankBody& body) override {
+  void run(int ranks, const test::RankBody& body) override {
     run_threads(ranks, [&](auto group) { body(with_files(group)); },
                 {.seed = ++seed_, .ranks_per_node = 2});
   }
@@ -78,7 +78,7 @@ class ThreadsOnFiles : public OneProcess {
   void new_disk() override { disk_ = std::make_unique<TemporaryDirectory>(place_for_files()); }
   std::shared_ptr<io::FileSystem> files() override { return io::posix_file_system(); }
   std::filesystem::path directory() override { return disk_->path(); }
-  void run(int ranks, const testing::RankBody& body) override {
+  void run(int ranks, const test::RankBody& body) override {
     run_threads(ranks, [&](auto group) { body(with_files(group)); });
   }
   std::vector<int> counts() const override { return {3}; }
@@ -95,7 +95,7 @@ class ThreadsOnFiles : public OneProcess {
 class Serial : public InMemory {
  public:
   using InMemory::InMemory;
-  void run(int ranks, const testing::RankBody& body) override {
+  void run(int ranks, const test::RankBody& body) override {
     ASSERT_EQ(ranks, 1);
     body(with_files(serial_group()));
   }

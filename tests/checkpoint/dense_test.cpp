@@ -31,7 +31,7 @@ std::vector<Box> rows(const Dims& shape, int parts) {
   return boxes;
 }
 
-std::vector<Box> columns(const Dims& shape, int parts) {
+std::vector<Box> column_blocks(const Dims& shape, int parts) {
   std::vector<Box> boxes;
   for (int i = 0; i < parts; ++i) {
     Box box = Box::whole(shape);
@@ -82,7 +82,7 @@ class Dense : public testing::Test {
 
 TEST_F(Dense, IsOnePlainEntryInOneFile) {
   const Sample sample{"u", DType::float64, {40, 30}};
-  save(3, sample, columns(sample.shape, 5), Storage::dense, 1);
+  save(3, sample, column_blocks(sample.shape, 5), Storage::dense, 1);
   const auto& tensor = *contents_.find("u");
   EXPECT_FALSE(tensor.sliced);
   ASSERT_EQ(tensor.slices.size(), 1u);
@@ -260,7 +260,7 @@ TEST_F(Dense, AnErrorOfOneRankIsOneErrorOfAllAndNothingIsLeft) {
     options_.chunk_bytes = 4096;
     run_threads(3, [&](std::shared_ptr<Group> group) {
       std::vector<std::uint16_t> u(900 * 10);
-      const auto mine = columns({900, 30}, 3)[static_cast<std::size_t>(group->rank())];
+      const auto mine = column_blocks({900, 30}, 3)[static_cast<std::size_t>(group->rank())];
       State good, bad;
       good.add("u", slice(u.data(), {900, 30}, mine.start, mine.extent));
       bad.add("u", slice(u.data(), {900, 30}, mine.start, mine.extent));
@@ -387,7 +387,7 @@ TEST(DensePlanning, WhatLiesAsItIsWrittenHardlyTravels) {
 
 TEST(DensePlanning, WritersShareTheBytes) {
   const Sample sample{"u", DType::float16, {4096, 1000}};
-  const auto plan = plan_of(sample, columns(sample.shape, 6), 6, 1 << 20);
+  const auto plan = plan_of(sample, column_blocks(sample.shape, 6), 6, 1 << 20);
   std::vector<std::int64_t> bytes(6);
   for (const auto& chunk : plan.exchange.chunks) {
     bytes[static_cast<std::size_t>(chunk.rank)] += chunk.bytes;

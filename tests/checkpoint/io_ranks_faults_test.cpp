@@ -79,7 +79,7 @@ class IoRanksFaults : public ::testing::Test {
       group->barrier();
       break_it(mine);
       group->barrier();
-      testing::expect_error([&] { mine.save(2); }, code, HasSubstr(text));
+      test::expect_error([&] { mine.save(2); }, code, HasSubstr(text));
       group->barrier();
       mend(mine);
       group->barrier();
@@ -148,7 +148,7 @@ TEST_F(IoRanksFaults, AReadOfAnIoRankFails) {
     group->barrier();
     if (group->rank() == 3) disk->inject({Code::io, "read", ".data-00003", 2, 1});
     group->barrier();
-    const auto error = testing::error_of([&] { mine.manager.restore(1, mine.state); });
+    const auto error = test::error_of([&] { mine.manager.restore(1, mine.state); });
     ASSERT_TRUE(error);
     EXPECT_THAT(error->what(), HasSubstr(".data-00003"));
     EXPECT_EQ(error->rank(), 2);

@@ -140,7 +140,7 @@ TEST(IoRanks, OnlyTheyCheckASaveThatIsCompleted) {
         disk->inject({Code::io, "remove", "", 0, 1000});
       }
       group->barrier();
-      testing::expect_error([&] { manager.save(1, rows.state); }, Code::io,
+      test::expect_error([&] { manager.save(1, rows.state); }, Code::io,
                             HasSubstr("a restart may still complete it"));
     }
     group->barrier();
@@ -232,7 +232,7 @@ TEST(IoRanks, OptionsAreChecked) {
       ManagerOptions options;
       options.file_system = disk;
       options.io_ranks = group->rank() == 0 ? of_rank_0 : of_others;
-      testing::expect_error([&] { CheckpointManager manager(group, "/run", options); }, code,
+      test::expect_error([&] { CheckpointManager manager(group, "/run", options); }, code,
                             HasSubstr(text));
     });
   };

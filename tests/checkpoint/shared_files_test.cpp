@@ -146,7 +146,7 @@ TEST_F(SharedFilesTest, FilesThatNobodyNeedsAreNotMade) {
 TEST_F(SharedFilesTest, WithoutSharedFilesNothingIsMade) {
   for (const int ranks : {1, 3}) {
     run_threads(ranks, [&](auto group) {
-      testing::expect_error([&] { CheckpointManager(group, "/run", options); }, Code::unsupported,
+      test::expect_error([&] { CheckpointManager(group, "/run", options); }, Code::unsupported,
                             HasSubstr("no files that ranks write together"));
       EXPECT_FALSE(io::exists(*disk, "/run"));
     });
@@ -181,7 +181,7 @@ class SharedFilesFaults : public SharedFilesTest, public ::testing::WithParamInt
       group->barrier();
       if (group->rank() == 3) broken(*group);
       group->barrier();
-      const auto error = testing::error_of([&] { manager.save(2, state); });
+      const auto error = test::error_of([&] { manager.save(2, state); });
       ASSERT_TRUE(error);
       EXPECT_EQ(error->code(), code) << error->what();
       EXPECT_THAT(std::string(error->what()), HasSubstr(text));
@@ -258,7 +258,7 @@ TEST_P(SharedFilesFaults, LostBytesOnAFullDiskAreNoSpace) {
         disk->set_capacity(most);
         if (full) disk->set_capacity(most - disk->free_bytes("/") + 100);
       };
-      const auto error = testing::error_of([&] { manager.save(1, state); });
+      const auto error = test::error_of([&] { manager.save(1, state); });
       ASSERT_TRUE(error);
       EXPECT_EQ(error->code(), full ? Code::no_space : Code::data_loss) << error->what();
       EXPECT_THAT(std::string(error->what()),

@@ -11,11 +11,11 @@
 namespace cairn {
 namespace {
 
-using testing::error_of;
-using testing::expect_error;
+using test::error_of;
+using test::expect_error;
 using ::testing::HasSubstr;
 
-class Collectives : public testing::OnGroups {};
+class Collectives : public test::OnGroups {};
 CAIRN_ON_GROUPS(Collectives);
 
 TEST_P(Collectives, AgreeOnSuccess) {

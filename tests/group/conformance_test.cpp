@@ -11,10 +11,10 @@
 namespace cairn {
 namespace {
 
-using testing::expect_error;
+using test::expect_error;
 using ::testing::HasSubstr;
 
-class GroupConformance : public testing::OnGroups {};
+class GroupConformance : public test::OnGroups {};
 CAIRN_ON_GROUPS(GroupConformance);
 
 std::span<const std::byte> bytes_of(const std::string& text) {

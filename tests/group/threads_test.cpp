@@ -17,8 +17,8 @@ namespace cairn {
 namespace {
 
 using ::testing::AllOf;
-using testing::error_of;
-using testing::expect_error;
+using test::error_of;
+using test::expect_error;
 using ::testing::HasSubstr;
 
 using SharedGroup = std::shared_ptr<Group>;

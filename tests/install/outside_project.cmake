@@ -45,9 +45,10 @@ set(configure ${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR}/project -G ${GENERAT
               -D CMAKE_BUILD_TYPE=${CONFIG} -D CMAKE_CXX_COMPILER=${CXX} -D CMAKE_C_COMPILER=${C}
               -D CMAKE_PREFIX_PATH=${WORK}/moved)
 
-# Without components: only the core, and nobody looks for MPI or Kokkos.
-run("Configuring for the core" ${configure} -B ${WORK}/core -D CMAKE_DISABLE_FIND_PACKAGE_MPI=ON
-    -D CMAKE_DISABLE_FIND_PACKAGE_Kokkos=ON)
+# Without components: only the core, and nobody looks for what it does not need.
+string(REPLACE "," ";" unneeded "${NOT_FOR_CORE}")
+list(TRANSFORM unneeded REPLACE "(.+)" "-DCMAKE_DISABLE_FIND_PACKAGE_\\1=ON")
+run("Configuring for the core" ${configure} -B ${WORK}/core ${unneeded})
 run("Building" ${CMAKE_COMMAND} --build ${WORK}/core --config ${CONFIG})
 run("The core program" ${WORK}/core/core ${WORK}/checkpoints)
 if(NOT text MATCHES "core works")

@@ -7,7 +7,7 @@
 #include "io/temporary_directory.hpp"
 #include "kokkos/views.hpp"
 
-namespace cairn::testing {
+namespace cairn::test {
 namespace {
 
 using Device = Kokkos::DefaultExecutionSpace;
@@ -192,4 +192,4 @@ TEST(Device, SavedWhileTheProgramGoesOnAndRestoredOnTheHostAndCutOtherwise) {
 }
 
 }  // namespace
-}  // namespace cairn::testing
+}  // namespace cairn::test

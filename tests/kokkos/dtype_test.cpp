@@ -3,7 +3,7 @@
 
 #include "kokkos/views.hpp"
 
-namespace cairn::testing {
+namespace cairn::test {
 namespace {
 
 enum class Phase : std::uint16_t { solid, liquid };
@@ -50,4 +50,4 @@ TEST(ViewDType, ComplexKeepsBothHalves) {
 }
 
 }  // namespace
-}  // namespace cairn::testing
+}  // namespace cairn::test

@@ -5,7 +5,7 @@
 
 #include "kokkos/views.hpp"
 
-namespace cairn::testing {
+namespace cairn::test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -119,4 +119,4 @@ TEST(Tools, FencesAreOfTheInstanceAndLabelled) {
 }
 
 }  // namespace
-}  // namespace cairn::testing
+}  // namespace cairn::test

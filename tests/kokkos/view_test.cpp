@@ -1,6 +1,6 @@
 #include "kokkos/views.hpp"
 
-namespace cairn::testing {
+namespace cairn::test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -298,4 +298,4 @@ TEST(Device, ViewsAndSubviewsReadAndWrite) {
 }
 
 }  // namespace
-}  // namespace cairn::testing
+}  // namespace cairn::test

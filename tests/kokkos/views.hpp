@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace cairn::testing {
+namespace cairn::test {
 
 using Exec = Kokkos::DefaultHostExecutionSpace;
 using Space = Kokkos::HostSpace;
@@ -76,4 +76,4 @@ void number(const View& view) {
                  [&](const Dims& at, std::int64_t i) { element(view, at) = static_cast<T>(i); });
 }
 
-}  // namespace cairn::testing
+}  // namespace cairn::test

@@ -17,7 +17,7 @@ class Processes : public Launcher {
   }
   std::shared_ptr<io::FileSystem> files() override { return io::posix_file_system(); }
   std::filesystem::path directory() override { return disk_->path(); }
-  void run(int ranks, const testing::RankBody& body) override {
+  void run(int ranks, const test::RankBody& body) override {
     if (const auto group = first_ranks(ranks, world_->rank())) body(group);
     world_->barrier();
   }

@@ -12,8 +12,8 @@
 namespace cairn {
 namespace {
 
-using testing::error_of;
-using testing::FailingCall;
+using test::error_of;
+using test::FailingCall;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
@@ -113,7 +113,7 @@ TEST(Failures, WhatAnExchangeHasStartedIsCalledBack) {
     const int me = group->rank();
     const std::string out(10, 'x');
     std::string in(10, '?'), in_too(10, '?');
-    const int before = testing::cancelled_or_freed_requests();
+    const int before = test::cancelled_or_freed_requests();
     std::optional<Error> error;
     {
       const FailingCall failing(function, MPI_ERR_OTHER, 0);
@@ -127,7 +127,7 @@ TEST(Failures, WhatAnExchangeHasStartedIsCalledBack) {
     }
     ASSERT_TRUE(error);
     EXPECT_THAT(error->what(), StartsWith(cat(function, " failed")));
-    EXPECT_GE(testing::cancelled_or_freed_requests(), before + 2);
+    EXPECT_GE(test::cancelled_or_freed_requests(), before + 2);
   }
 }
 
@@ -151,7 +151,7 @@ TEST(Failures, ALaterPieceMayFailToo) {
 }
 
 TEST(Failures, MakingAGroupChecksEachCallAndLeaksNothing) {
-  const int before = testing::communicators_alive();
+  const int before = test::communicators_alive();
   const auto make = [] { mpi(MPI_COMM_WORLD); };
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -163,17 +163,17 @@ TEST(Failures, MakingAGroupChecksEachCallAndLeaksNothing) {
   expect_failure("MPI_Comm_split_type", make, rank);
   expect_failure("MPI_Scan", make, rank);
   expect_failure("MPI_Bcast", make, rank);
-  EXPECT_EQ(testing::communicators_alive(), before);
+  EXPECT_EQ(test::communicators_alive(), before);
 }
 
 TEST(Failures, GroupsFreeTheirCommunicators) {
-  const int before = testing::communicators_alive();
+  const int before = test::communicators_alive();
   {
     const auto group = mpi(MPI_COMM_WORLD);
     const std::shared_ptr<Group> another_owner = group;
-    EXPECT_EQ(testing::communicators_alive(), before + 1);
+    EXPECT_EQ(test::communicators_alive(), before + 1);
   }
-  EXPECT_EQ(testing::communicators_alive(), before);
+  EXPECT_EQ(test::communicators_alive(), before);
 }
 
 TEST(Failures, AFailingFreeIsLogged) {
@@ -220,7 +220,7 @@ TEST(Failures, AMessageOfAnotherLengthIsAnError) {
 TEST(Failures, AbortEndsTheJobAfterAMessage) {
   const auto group = mpi(MPI_COMM_WORLD);
   ::testing::internal::CaptureStderr();
-  EXPECT_THROW(group->abort("the index could not be agreed on"), testing::Aborted);
+  EXPECT_THROW(group->abort("the index could not be agreed on"), test::Aborted);
   EXPECT_EQ(::testing::internal::GetCapturedStderr(),
             cat("cairn: rank ", group->rank(), ": the index could not be agreed on\n"));
 }
@@ -229,7 +229,7 @@ TEST(Nodes, AreNumberedByTheirLowestRank) {
   int size = 0;
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   const auto nodes_are = [&](std::function<int(int)> colour, std::function<int(int)> expected) {
-    const testing::PretendedNodes nodes(std::move(colour));
+    const test::PretendedNodes nodes(std::move(colour));
     const auto group = mpi(MPI_COMM_WORLD);
     EXPECT_EQ(group->node(), expected(group->rank()));
   };

@@ -58,7 +58,7 @@ class WriterFaults {
     fill(2);
     {
       [[maybe_unused]] const auto holds = broken();
-      const auto error = testing::error_of([&] { manager.save(2, state); });
+      const auto error = test::error_of([&] { manager.save(2, state); });
       ASSERT_TRUE(error);
       EXPECT_EQ(error->code(), code) << error->what();
       EXPECT_THAT(std::string(error->what()), text);
@@ -73,7 +73,7 @@ class WriterFaults {
     fill(3);
     manager.save(3, state);
     expect_newest(manager, 3);
-    const auto calls = testing::file_calls();
+    const auto calls = test::file_calls();
     EXPECT_EQ(calls.opened - calls.closed, opened_in_vain);
   }
 

@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-namespace cairn::testing {
+namespace cairn::test {
 namespace {
 
 std::string failing_call;
@@ -43,9 +43,9 @@ LosingWrites::~LosingWrites() { lost_of = nullptr; }
 
 FileCalls file_calls() { return counts; }
 
-}  // namespace cairn::testing
+}  // namespace cairn::test
 
-namespace fakes = cairn::testing;
+namespace fakes = cairn::test;
 
 extern "C" {
 

@@ -6,7 +6,7 @@
 #include <functional>
 #include <string>
 
-namespace cairn::testing {
+namespace cairn::test {
 
 /// While it lives, the n-th call of the function from now on (0: the next) gives this code on this
 /// process, and every later one does. A write that fails writes nothing.
@@ -36,4 +36,4 @@ struct FileCalls {
 };
 FileCalls file_calls();
 
-}  // namespace cairn::testing
+}  // namespace cairn::test

@@ -222,7 +222,7 @@ TEST_P(FullDisk, BeforeAnyOperationOfASave) {
     fill_row(step);
     operations = 0;
     fill_before = before;
-    const auto error = testing::error_of([&] { manager.save(step, state_); });
+    const auto error = test::error_of([&] { manager.save(step, state_); });
     fill_before = -1;
     const auto texts =
         all_gather(*group_, error ? cat(code_name(error->code()), ": ", error->what()) : "");

@@ -9,9 +9,9 @@
 namespace cairn {
 namespace {
 
-using testing::FailingFileCall;
+using test::FailingFileCall;
 using ::testing::HasSubstr;
-using testing::LosingWrites;
+using test::LosingWrites;
 
 class Hdf5CollectiveFaults : public test::WriterFaults, public ::testing::Test {
  protected:
@@ -40,12 +40,12 @@ TEST_F(Hdf5CollectiveFaults, MemoryFailsInTheMiddle) {
 TEST_F(Hdf5CollectiveFaults, AWriteFails) {
   for (const int call : {0, 1, 2}) {
     SCOPED_TRACE(call);
-    const auto before = testing::file_calls().written;
+    const auto before = test::file_calls().written;
     fail_a_save(Code::io, HasSubstr("dataset 'u' cannot be written to"), [&] {
       return std::make_unique<FailingFileCall>("MPI_File_write_at_all", MPI_ERR_IO, call);
     });
     // HDF5 did write collectively.
-    EXPECT_GT(testing::file_calls().written, before);
+    EXPECT_GT(test::file_calls().written, before);
   }
 }
 

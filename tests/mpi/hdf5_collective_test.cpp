@@ -258,7 +258,7 @@ TEST(Hdf5Collective, WhatDoesNotGoTogetherIsRefusedBeforeAnythingIsMade) {
   const Directory directory(*world);
   const auto refused = [&](std::shared_ptr<Group> group, const ManagerOptions& options, Code code,
                            const std::string& text) {
-    testing::expect_error([&] { CheckpointManager(group, directory.path() / "run", options); },
+    test::expect_error([&] { CheckpointManager(group, directory.path() / "run", options); },
                           code, HasSubstr(text));
     EXPECT_FALSE(fs::exists(directory.path() / "run"));
   };
@@ -366,13 +366,13 @@ TEST(Hdf5Collective, WhatOneRankCannotPrepareNobodyWrites) {
   const std::int32_t value = 7 + rank;
   const auto* bytes = std::as_bytes(std::span(&value, 1)).data();
   const bool last = rank == size - 1;
-  testing::expect_error(
+  test::expect_error(
       [&] {
         file->write_all("a", {last ? &flat : &good, 1}, bytes);
       },
       last ? Code::internal : Code::io,
       HasSubstr(last ? "it has 1 dimensions, a block of it 0" : "another rank cannot take part"));
-  testing::expect_error(
+  test::expect_error(
       [&] {
         file->write_all("none", {&good, 1}, bytes);
       },
@@ -393,7 +393,7 @@ TEST(Hdf5Collective, AFileThatIsNoneIsOneErrorOfAll) {
   const auto path = directory.path() / "file.h5";
   if (world->rank() == 0) io::write_file(*io::posix_file_system(), path, "no HDF5 at all");
   world->barrier();
-  testing::expect_error([&] { world->dataset_files()->open(path, {}); }, Code::io,
+  test::expect_error([&] { world->dataset_files()->open(path, {}); }, Code::io,
                         HasSubstr("HDF5 cannot open"));
   expect_nothing_open();
   world->barrier();

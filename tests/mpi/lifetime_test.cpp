@@ -5,7 +5,7 @@
 namespace cairn {
 namespace {
 
-using testing::expect_error;
+using test::expect_error;
 using ::testing::HasSubstr;
 
 TEST(Lifetime, FromBeforeInitToAfterFinalize) {

@@ -24,7 +24,7 @@ TEST(LostRank, EndsTheJob) {
   CheckpointManager manager(group, directory, options);
   manager.save(1, state);
   dynamic_cast<MpiDatasets&>(*group->dataset_files()).patience_seconds = 0.3;
-  if (group->rank() + 1 == group->size()) testing::stay_away();
+  if (group->rank() + 1 == group->size()) test::stay_away();
   manager.save(2, state);
 }
 

@@ -1,6 +1,6 @@
 #include "mpi/mpi_fakes.hpp"
 
-namespace cairn::testing {
+namespace cairn::test {
 namespace {
 
 std::string failing;
@@ -25,9 +25,9 @@ PretendedNodes::~PretendedNodes() { node_colour = nullptr; }
 int communicators_alive() { return alive; }
 int cancelled_or_freed_requests() { return let_go; }
 
-}  // namespace cairn::testing
+}  // namespace cairn::test
 
-namespace fakes = cairn::testing;
+namespace fakes = cairn::test;
 
 #define CAIRN_FAKE(name, parameters, arguments)                 \
   int MPI_##name parameters {                                   \

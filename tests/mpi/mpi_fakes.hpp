@@ -5,7 +5,7 @@
 #include <functional>
 #include <string>
 
-namespace cairn::testing {
+namespace cairn::test {
 
 /// While it lives, the named MPI function returns this code on this process, from the n-th call on
 /// (0: the first), without doing anything.
@@ -37,4 +37,4 @@ int communicators_alive();
 /// Requests that were started and neither completed nor cancelled or freed.
 int cancelled_or_freed_requests();
 
-}  // namespace cairn::testing
+}  // namespace cairn::test

@@ -9,7 +9,7 @@
 namespace cairn {
 namespace {
 
-using testing::expect_error;
+using test::expect_error;
 using ::testing::HasSubstr;
 
 std::string pattern(std::size_t length, int seed) {

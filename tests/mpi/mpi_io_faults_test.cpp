@@ -13,9 +13,9 @@
 namespace cairn {
 namespace {
 
-using testing::FailingFileCall;
+using test::FailingFileCall;
 using ::testing::HasSubstr;
-using testing::LosingWrites;
+using test::LosingWrites;
 
 class MpiIoFaults : public test::WriterFaults, public ::testing::TestWithParam<Storage> {
  protected:

@@ -226,7 +226,7 @@ TEST(MpiIo, WhatDoesNotGoTogetherIsRefusedBeforeAnythingIsMade) {
   const Directory directory(*world);
   const auto refused = [&](std::shared_ptr<Group> group, const ManagerOptions& options, Code code,
                            const std::string& text) {
-    testing::expect_error([&] { CheckpointManager(group, directory.path() / "run", options); },
+    test::expect_error([&] { CheckpointManager(group, directory.path() / "run", options); },
                           code, HasSubstr(text));
     EXPECT_FALSE(fs::exists(directory.path() / "run"));
   };

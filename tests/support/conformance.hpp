@@ -50,7 +50,7 @@ class Launcher {
   virtual std::shared_ptr<io::FileSystem> files() = 0;
   virtual std::filesystem::path directory() = 0;
   virtual io::MemoryFileSystem* memory() { return nullptr; }  ///< the disk, where it is in memory
-  virtual void run(int ranks, const testing::RankBody& body) = 0;
+  virtual void run(int ranks, const test::RankBody& body) = 0;
   /// In one process, while the others wait.
   virtual void once(const std::function<void()>& function) = 0;
 
@@ -104,7 +104,7 @@ class Fields {
 /// What a call throws, which must be the same on all ranks; nothing if it throws nowhere.
 template <class F>
 std::optional<Error> error_of_all(Group& group, F&& call) {
-  const auto error = testing::error_of(call);
+  const auto error = test::error_of(call);
   const auto texts =
       all_gather(group, error ? cat(code_name(error->code()), ": ", error->what()) : "no error");
   EXPECT_THAT(texts, ::testing::Each(texts.front()));

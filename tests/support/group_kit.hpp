@@ -16,7 +16,7 @@
 #include "cairn/error.hpp"
 #include "cairn/group.hpp"
 
-namespace cairn::testing {
+namespace cairn::test {
 
 using RankBody = std::function<void(std::shared_ptr<Group>)>;
 
@@ -44,8 +44,8 @@ inline std::string case_name(const ::testing::TestParamInfo<GroupCase>& info) {
 }
 
 #define CAIRN_ON_GROUPS(Fixture)                                                                  \
-  INSTANTIATE_TEST_SUITE_P(Groups, Fixture, ::testing::ValuesIn(::cairn::testing::group_cases()), \
-                           ::cairn::testing::case_name)
+  INSTANTIATE_TEST_SUITE_P(Groups, Fixture, ::testing::ValuesIn(::cairn::test::group_cases()), \
+                           ::cairn::test::case_name)
 
 /// The Error that a function throws, if any. Other exceptions pass.
 template <class F>
@@ -70,4 +70,4 @@ void expect_error(F&& function, Code code, Text text) {
   EXPECT_THAT(std::string(error->what()), text);
 }
 
-}  // namespace cairn::testing
+}  // namespace cairn::test

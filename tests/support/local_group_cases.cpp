@@ -2,7 +2,7 @@
 #include "support/group_kit.hpp"
 #include "support/rounds.hpp"
 
-namespace cairn::testing {
+namespace cairn::test {
 
 std::vector<GroupCase> group_cases() {
   std::vector<GroupCase> cases{{"serial", 1, [](const RankBody& body) { body(serial_group()); }}};
@@ -20,4 +20,4 @@ std::vector<GroupCase> group_cases() {
   return cases;
 }
 
-}  // namespace cairn::testing
+}  // namespace cairn::test

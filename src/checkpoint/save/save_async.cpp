@@ -206,26 +206,32 @@ SaveHandle Series::save_async(std::int64_t step, const State& given, const SaveO
   };
   if (const auto why = why_blocking(); !why.empty()) return block(why);
   PlanSum sum;
-  if (reuse_plan(step, given, options, true, sum)) {
+  // An HDF5 file is laid out anew each time, on rank 0.
+  const bool hdf5 = job.options.format == Format::hdf5;
+  const bool again = reuse_plan(step, given, options, !hdf5, sum);
+  if (again && !hdf5) {
     auto handle = save_again(step, given, options, sum, call);
     attempt.done();
     return handle;
   }
 
-  require_step(step, options);
+  if (!again) require_step(step, options);
   for (const auto& flight : flights) {
     if (flight->step != step) continue;
     settle();
     throw_earlier_failure();
     break;
   }
-  const auto resolved = resolve(group, given);
+  std::optional<State> resolved;
+  if (!again) resolved = resolve(group, given);
   const State& state = resolved ? *resolved : given;
-  const auto plan = new_plan(given, state);
+  // A copy: where things lie is this file's own.
+  const auto plan = again ? std::make_shared<SavePlan>(*cached->plan) : new_plan(given, state);
   auto made = new_flight(step, call);
   auto& flight = *made;
   Laps laps(flight.figures, trace.get(), Trace::Thread::caller, &StageSeconds::plan, call.way);
   flight.figures.replica_bytes = plan->replica_bytes;
+  flight.figures.plan_reused = again;
   flight.plan = plan;
   flight.layout = plan->layout;
   if (const auto why = reserve(flight, state); !why.empty()) {
@@ -242,13 +248,13 @@ SaveHandle Series::save_async(std::int64_t step, const State& given, const SaveO
   try {
     std::vector<commit::Patch> structure;
     flight.entries =
-        prepared.save.hdf5
+        hdf5
             ? make_hdf5(job, prepared.save, prepared.meta, plan->gathered, plan->dense, structure)
             : run_savers(job, state, prepared.save, flight.layout, prepared.meta);
     laps.next(&StageSeconds::capture);
     together(group, [&] { plan->capture.copy(state, plan->local.strings, flight.memory); });
     capture_runs(flight, state);
-    if (plan->replicas.any) {
+    if (plan->replicas.any && !again) {  // a plan is used again where replicas agree
       const auto checksums = together(
           group, [&] { return replica_checksums(state, plan->replicas, plan->local.strings, {}); });
       compare(state, plan->replicas, checksums, prepared);

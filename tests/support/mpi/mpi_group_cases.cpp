@@ -1,7 +1,7 @@
 #include "cairn/mpi.hpp"
 #include "support/group_kit.hpp"
 
-namespace cairn::testing {
+namespace cairn::test {
 
 std::vector<GroupCase> group_cases() {
   int ranks = 0;
@@ -9,4 +9,4 @@ std::vector<GroupCase> group_cases() {
   return {{"mpi", ranks, [](const RankBody& body) { body(mpi(MPI_COMM_WORLD)); }}};
 }
 
-}  // namespace cairn::testing
+}  // namespace cairn::test
