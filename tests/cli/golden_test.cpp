@@ -26,6 +26,9 @@ std::vector<std::string> good_cases() {
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(golden)) {
     const auto name = entry.path().filename().string();
+#ifdef CAIRN_SANITIZED
+    if (name == "many_keys") continue;  // the same as others, 3,000 times
+#endif
     if (entry.is_directory() && name != "bad" && name != "state_files") names.push_back(name);
   }
   std::sort(names.begin(), names.end());

@@ -1,6 +1,6 @@
 """Opens what save_samples saved as HDF5 with h5py and h5dump.
 
-usage: open_hdf5.py WORK_DIRECTORY COMMAND...
+usage: open_hdf5.py [--dump-values] WORK_DIRECTORY TOOL COMMAND...
 COMMAND is run with WORK_DIRECTORY (made afresh) as its last argument.
 """
 import collections
@@ -137,7 +137,7 @@ def check_h5dump(counts, path, work, checkpoint, everything):
     for tensor in checkpoint["tensors"]:
         if " " not in tensor["key"]:
             counts.check("h5dump lists", "/" + tensor["key"] in names, tensor["key"])
-    # All values as text are 70 MB: of one checkpoint, of the others what there is.
+    # All values as text are 70 MB: once; of others what there is.
     subprocess.run(["h5dump", *([] if everything else ["-H"]), path], check=True,
                    stdout=subprocess.DEVNULL)
     out = os.path.join(work, "rows.bin")
@@ -162,7 +162,11 @@ def check_changed(counts, path, cairn, work):
 
 
 def main():
-    work, cairn, command = os.path.abspath(sys.argv[1]), sys.argv[2], sys.argv[3:]
+    arguments = sys.argv[1:]
+    dump = arguments[0] == "--dump-values"
+    if dump:
+        del arguments[0]
+    work, cairn, command = os.path.abspath(arguments[0]), arguments[1], arguments[2:]
     shutil.rmtree(work, ignore_errors=True)
     os.makedirs(work)
     subprocess.run(command + [work], check=True)
@@ -173,7 +177,8 @@ def main():
         path = os.path.join(work, "run", checkpoint["prefix"] + ".h5")
         check_file(counts, path, checkpoint)
         if shutil.which("h5dump"):
-            check_h5dump(counts, path, work, checkpoint, checkpoint is expected["checkpoints"][-1])
+            check_h5dump(counts, path, work, checkpoint,
+                         dump and checkpoint is expected["checkpoints"][-1])
     check_changed(counts, path, cairn, work)
     print("h5py", h5py.__version__, "on", expected["note"] + ":", dict(counts))
     shutil.rmtree(work)
