@@ -58,6 +58,49 @@ TEST_P(PlanCacheHdf5, FilesHaveTheStringsOfTheirStep) {
   });
 }
 
+TEST_P(PlanCacheHdf5, AFailureOfTheSameStepMeanwhileEndsIt) {
+  options_.async.throw_failures = false;
+  for (std::size_t operation = 0; operation < 40; ++operation) {
+    files_ = std::make_shared<io::MemoryFileSystem>();
+    options_.file_system = files_;
+    job([&](Rank& rank) {
+      rank.save(10);
+      if (rank.group->rank() == 0) files_->inject({Code::io, "", "", operation, 1});
+      rank.group->barrier();
+      for (const std::int64_t step : {20, 20, 30}) {
+        try {
+          start(rank, step);
+        } catch (const Error&) {  // the operation was one of before the capture, or 20 is there
+        }
+      }
+      rank.manager.wait();
+      rank.save(40);
+      EXPECT_EQ(rank.latest(), 40) << operation;
+    });
+  }
+}
+
+TEST_P(PlanCacheHdf5, ReplicasThatDifferAreFound) {
+  if (GetParam() == 1) return;
+  job([&](Rank& rank) {
+    rank.save(10);
+    rank.save(20);
+    for (const bool async : {false, true}) {
+      expect_error(rank, Code::disagreement, "replicas of tensor 'step'", [&] {
+        set(rank, 30);
+        rank.step += rank.group->rank() == GetParam() - 1;
+        if (async) {
+          rank.manager.save_async(30, rank.state);
+        } else {
+          rank.manager.save(30, rank.state);
+        }
+      });
+    }
+    rank.save(30);
+    EXPECT_EQ(rank.latest(), 30);
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(Ranks, PlanCacheHdf5, testing::Values(1, 2, 3, 7),
                          [](const auto& info) { return cat("np", info.param); });
 

@@ -68,6 +68,10 @@ std::shared_ptr<SavePlan> Series::new_plan(const State& given, const State& reso
   replica_turn = plan->replicas.turn;
   const auto& replicas = job.options.replicas;
   if (!policy_is_known || now.check != replicas.check) return plan;
+  // Rank 0 has all ranks' strings for an HDF5 file, as they were.
+  if (job.options.format == Format::hdf5 && any_of(*job.group, !plan->local.strings.empty())) {
+    return plan;
+  }
   auto made = together(*job.group, [&]() -> std::optional<CachedPlan> {
     auto form = StateForm::of(given);
     if (!form) return std::nullopt;
@@ -82,8 +86,6 @@ std::shared_ptr<SavePlan> Series::new_plan(const State& given, const State& reso
 bool Series::can_reuse(std::int64_t step, const State& state, bool async) {
   if (!cached || step < 0 || replicas_suspect || !cached->form.fits(state)) return false;
   auto& plan = *cached->plan;
-  // Rank 0 has all ranks' strings for an HDF5 file, as they were.
-  if (job.options.format == Format::hdf5 && !plan.local.strings.empty()) return false;
   for (auto& [tensor, encoded] : plan.local.strings) {
     const auto& [key, now] = state.tensors()[tensor];
     auto again = bundle::encode_strings(string_values(key, now));

@@ -208,7 +208,7 @@ SaveHandle Series::save_async(std::int64_t step, const State& given, const SaveO
   PlanSum sum;
   // An HDF5 file is laid out anew each time, on rank 0.
   const bool hdf5 = job.options.format == Format::hdf5;
-  const bool again = reuse_plan(step, given, options, !hdf5, sum);
+  bool again = reuse_plan(step, given, options, !hdf5, sum);
   if (again && !hdf5) {
     auto handle = save_again(step, given, options, sum, call);
     attempt.done();
@@ -220,13 +220,14 @@ SaveHandle Series::save_async(std::int64_t step, const State& given, const SaveO
     if (flight->step != step) continue;
     settle();
     throw_earlier_failure();
+    again = again && cached;  // a failure has ended the plan, on all ranks
     break;
   }
   std::optional<State> resolved;
   if (!again) resolved = resolve(group, given);
   const State& state = resolved ? *resolved : given;
   // A copy: where things lie is this file's own.
-  const auto plan = again ? std::make_shared<SavePlan>(*cached->plan) : new_plan(given, state);
+  const auto plan = again ? std::make_shared<SavePlan>(*cached.value().plan) : new_plan(given, state);
   auto made = new_flight(step, call);
   auto& flight = *made;
   Laps laps(flight.figures, trace.get(), Trace::Thread::caller, &StageSeconds::plan, call.way);
