@@ -21,14 +21,19 @@ const fs::path golden = CAIRN_GOLDEN_DIR;
 
 json expected(const fs::path& folder) { return json::parse(read_bytes(folder / "expected.json")); }
 
+// The same as others, 3,000 times.
+#ifdef CAIRN_SANITIZED
+constexpr std::string_view left_out = "many_keys";
+#else
+constexpr std::string_view left_out = "";
+#endif
+
 // Folders of good checkpoints. The indexes of state_files are empty stand-ins.
 std::vector<std::string> good_cases() {
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(golden)) {
     const auto name = entry.path().filename().string();
-#ifdef CAIRN_SANITIZED
-    if (name == "many_keys") continue;  // the same as others, 3,000 times
-#endif
+    if (name == left_out) continue;
     if (entry.is_directory() && name != "bad" && name != "state_files") names.push_back(name);
   }
   std::sort(names.begin(), names.end());
@@ -196,7 +201,7 @@ TEST_P(Golden, ConvertsToTheSameValues) {
 INSTANTIATE_TEST_SUITE_P(All, Golden, testing::ValuesIn(good_cases()),
                          [](const auto& info) { return info.param; });
 
-TEST(Golden_, EachCaseIsThere) { EXPECT_EQ(good_cases().size(), 23u); }
+TEST(Golden_, EachCaseIsThere) { EXPECT_EQ(good_cases().size(), left_out.empty() ? 23u : 22u); }
 
 TEST(Bad, VerifyNamesTheDamageOfEachCase) {
   const auto all = expected(golden / "bad");
