@@ -48,8 +48,9 @@ class Ranks {
   /// A file for each rank, written in pieces; synced, a new one with its name.
   void write_own(const std::filesystem::path& directory, Bytes bytes, std::size_t piece,
                  Files files, Cache cache = Cache::used) const;
-  /// The same past the page cache from memory that is on no page, as an application's is: each
-  /// piece is checksummed, copied, and written by a thread while the next is prepared.
+  /// The same past the page cache, in whole pages, for memory that need lie on none, as an
+  /// application's: each piece is checksummed, copied, and written by a thread while the next is
+  /// prepared.
   void write_own_copied(const std::filesystem::path& directory, Bytes bytes, Files files) const;
   void read_own(const std::filesystem::path& directory, std::span<std::byte> bytes,
                 std::size_t piece, Cache cache = Cache::used) const;
