@@ -16,36 +16,9 @@
 #include <optional>
 #include <string>
 
+#include "gray_scott.hpp"
 #include "grid.hpp"
 #include "output.hpp"
-
-// Each cell is computed alike wherever it lies, from its global index or its neighbours, and
-// nothing is summed over ranks: so the bits do not depend on how the grid is cut.
-struct GrayScott {
-  struct Start {};  // spots of v in a sea of u, one in each tile of 64 × 64 cells
-  struct Step {};   // one explicit Euler step
-
-  int first_row, first_column;
-  Field u, v, new_u, new_v;
-  double F = 0.037, k = 0.06, Du = 0.16, Dv = 0.08, dt = 1;
-
-  KOKKOS_FUNCTION void operator()(Start, int i, int j) const {
-    const int row = first_row + i - 1, column = first_column + j - 1;
-    const int tile = row / 64 * 29 + column / 64 * 13;
-    const int down = row % 64 - 8 - tile % 41, right = column % 64 - 8 - tile * 7 % 37;
-    const bool spot = down * down + right * right < 36;
-    u(i, j) = spot ? 0.5 : 1;
-    v(i, j) = spot ? 0.25 + 0.001 * (row % 7 + column % 5) : 0;
-  }
-  KOKKOS_FUNCTION void operator()(Step, int i, int j) const {
-    const double reaction = u(i, j) * v(i, j) * v(i, j);
-    new_u(i, j) = u(i, j) + dt * (Du * laplace(u, i, j) - reaction + F * (1 - u(i, j)));
-    new_v(i, j) = v(i, j) + dt * (Dv * laplace(v, i, j) + reaction - (F + k) * v(i, j));
-  }
-  KOKKOS_FUNCTION static double laplace(const Field& f, int i, int j) {
-    return f(i - 1, j) + f(i + 1, j) + f(i, j - 1) + f(i, j + 1) - 4 * f(i, j);
-  }
-};
 
 struct Options {
   int size = 512, steps = 2000, every = 0, max_to_keep = 5;
@@ -85,9 +58,6 @@ struct Options {
   }
 };
 
-template <class Tag>
-using Cells = Kokkos::MDRangePolicy<Kokkos::Rank<2>, Tag>;
-
 // The exit code.
 int run(const Options& o) {
   if (!o.image.empty() && !GRAY_SCOTT_PNG) throw std::runtime_error("--image needs libpng");
@@ -97,10 +67,7 @@ int run(const Options& o) {
     stop = std::make_shared<cairn::StopRequest>(how);
   }
   const Grid grid(o.size, MPI_COMM_WORLD);
-  const auto& size = grid.extent;
-  const auto field = [&](std::string name) { return Field(name, size[0] + 2, size[1] + 2); };
-  GrayScott gs{grid.start[0], grid.start[1],  field("u"),
-               field("v"),    field("new u"), field("new v")};
+  GrayScott gs(grid);
   std::int64_t step = 0;
 
   const auto fields = [&] {
@@ -140,7 +107,6 @@ int run(const Options& o) {
     if (!std::isalpha(o.restart[0])) restored = manager->restore(std::stoll(o.restart), target);
   }
 
-  const Kokkos::Array<std::int64_t, 2> first{1, 1}, end{size[0] + 1, size[1] + 1};
   if (restored) {
     for (const auto& why : restored->skipped) say("passed over a damaged checkpoint, " + why);
     say("restored step " + std::to_string(step) + " from " + restored->prefix);
@@ -152,17 +118,13 @@ int run(const Options& o) {
     cairn::restore_hdf5(cairn::mpi(MPI_COMM_WORLD), o.initial.substr(0, colon), target,
                         {.rename = {{"u", group + "/u"}, {"v", group + "/v"}}});
     say("began with the fields of " + o.initial);
-  } else if (grid.active) {
-    Kokkos::parallel_for("start", Cells<GrayScott::Start>(first, end), gs);
+  } else {
+    gs.start(grid);
   }
 
   std::optional<cairn::StopReason> stopped;
   while (step < o.steps && !stopped) {
-    grid.exchange_halo(gs.u);
-    grid.exchange_halo(gs.v);
-    if (grid.active) Kokkos::parallel_for("step", Cells<GrayScott::Step>(first, end), gs);
-    std::swap(gs.u, gs.new_u);
-    std::swap(gs.v, gs.new_v);
+    gs.advance(grid);
     ++step;
     if (o.progress && speaks && (step % 10 == 0 || step == o.steps)) {
       const std::string bar(static_cast<std::size_t>(50 * step / o.steps), '#');

@@ -52,9 +52,9 @@ def show(rows):
     runs = {}
     for row in rows:
         if row["measure"] == "application":
-            if row["what"] != "no saves":
+            if row["what"] != "no save":
                 print(f"{'reached' if row['overhead'] <= 0.03 else 'MISSED ':8} {row['overhead']:7.3f} (goal <= 0.03) "
-                      f"application, np = {row['np']}: overhead, {row['what']}")
+                      f"application, np = {row['np']}: overhead of a save every 10 s, {row['what']}")
         else:
             runs.setdefault((row["np"], row["state"], row["mib"]), []).append(row)
     for (np, state, size), some in runs.items():
