@@ -71,8 +71,8 @@ Contestant steady_save(const std::string& what, KeeperPtr keeper) {
 
 // The same by hand: write(directory, how), in a folder of its own.
 template <class Write>
-void by_hand(Contestants& all, Arena& arena, const std::string& what, bool yardstick, Write write,
-             bool overwrite = true) {
+void by_hand_fresh(Contestants& all, Arena& arena, const std::string& what, bool yardstick,
+                   Write write) {
   const auto folder = arena.work / ("by hand " + std::to_string(all.size()));
   all.push_back({.measure = first,
                  .what = what,
@@ -80,22 +80,36 @@ void by_hand(Contestants& all, Arena& arena, const std::string& what, bool yards
                  .timed = [folder, write] { write(folder, Files::fresh); },
                  .after = [&arena, folder] { arena.remove(folder); },
                  .yardstick = yardstick});
-  if (!overwrite) return;
-  const auto there = arena.work / ("by hand again " + std::to_string(all.size()));
+}
+
+// Over what is there: always the same, or, as saves must, so many sets in turn.
+template <class Write>
+void by_hand_again(Contestants& all, Arena& arena, const std::string& what, bool yardstick,
+                   Write write, int sets = 1) {
+  const auto folder = arena.work / ("by hand again " + std::to_string(all.size()));
+  const auto set = [folder](int i) { return folder / std::to_string(i); };
   all.push_back({.measure = steady,
                  .what = what,
                  .before =
-                     [&arena, there, write] {
-                       const bool is_there = fs::exists(there);
+                     [&arena, folder, set, write, sets] {
+                       const bool is_there = fs::exists(folder);
                        arena.ranks.barrier();
-                       if (!is_there) {
-                         arena.fresh(there);
-                         write(there, Files::fresh);
+                       for (int i = 0; i < sets && !is_there; ++i) {
+                         arena.fresh(set(i));
+                         write(set(i), Files::fresh);
                        }
                        arena.settle();
                      },
-                 .timed = [there, write] { write(there, Files::overwritten); },
+                 .timed = [set, write, sets,
+                           turn = 0]() mutable { write(set(turn++ % sets), Files::overwritten); },
                  .yardstick = yardstick});
+}
+
+template <class Write>
+void by_hand(Contestants& all, Arena& arena, const std::string& what, bool yardstick, Write write,
+             bool overwrite = true) {
+  by_hand_fresh(all, arena, what, yardstick, write);
+  if (overwrite) by_hand_again(all, arena, what, yardstick, write);
 }
 
 void raw(Contestants& all, Arena& arena, bool overwrite = true) {
@@ -105,20 +119,23 @@ void raw(Contestants& all, Arena& arena, bool overwrite = true) {
         arena.ranks.write_own(folder, arena.plain.bytes(), buffered_piece, files);
       },
       overwrite);
-  by_hand(
-      all, arena, "POSIX by hand, a file a rank, O_DIRECT", true,
-      [&arena](const fs::path& folder, Files files) {
-        arena.ranks.write_own(folder, arena.plain.bytes(), direct_piece, files, Cache::bypassed);
-      },
-      overwrite);
+  const auto direct = [&arena](const fs::path& folder, Files files) {
+    arena.ranks.write_own(folder, arena.plain.bytes(), direct_piece, files, Cache::bypassed);
+  };
+  by_hand(all, arena, "POSIX by hand, a file a rank, O_DIRECT", true, direct, overwrite);
+  if (overwrite) {
+    by_hand_again(all, arena, "POSIX by hand, O_DIRECT, two sets in turn", false, direct, 2);
+  }
 }
 
-// What a save cannot do without, for memory that begins on no page: raw with a copy and checksums.
+// What a save cannot do without, for memory that begins on no page: raw with a copy and checksums,
+// over the files of the one before the last.
 void raw_copied(Contestants& all, Arena& arena) {
-  by_hand(all, arena, "POSIX by hand, O_DIRECT, copied and checksummed", false,
-          [&arena](const fs::path& folder, Files files) {
-            arena.ranks.write_own_copied(folder, arena.plain.bytes(), files);
-          });
+  const auto write = [&arena](const fs::path& folder, Files files) {
+    arena.ranks.write_own_copied(folder, arena.plain.bytes(), files);
+  };
+  by_hand_fresh(all, arena, "POSIX by hand, O_DIRECT, copied and checksummed", false, write);
+  by_hand_again(all, arena, "POSIX by hand, copied and checksummed, two in turn", false, write, 2);
 }
 
 void mpi_io(Contestants& all, Arena& arena, bool overwrite = true) {
@@ -174,7 +191,10 @@ Contestant pieces(Arena& arena, const std::string& what, bool checks) {
                 if (!fs::exists(file)) write();
                 arena.settle();
               },
-          .timed = [write] { for (int i = 0; i < times; ++i) write(); },
+          .timed =
+              [write] {
+                for (int i = 0; i < times; ++i) write();
+              },
           .against = steady,
           .bytes = double{times} * static_cast<double>(arena.recipe.bytes())};
 }

@@ -69,7 +69,7 @@ def machine(directory):
     system = output_of("df", "--output=fstype", str(directory)).split()[-1]
     if system in ("tmpfs", "ramfs"):
         sys.exit(f"scripts/bench: {directory} is on {system}, where nothing is ever written to a disk; give -d")
-    return (f"{platform.system()} {platform.release()}, {os.cpu_count()} cores ({cpu}), "
+    return (f"{platform.system()} {'.'.join(platform.release().split('.')[:2])}, {os.cpu_count()} cores ({cpu}), "
             f"{memory / MIB:.0f} GiB, {system}, {output_of('mpirun', '--version').splitlines()[0]}, "
             f"load at the beginning {os.getloadavg()[0]:.1f}")
 
