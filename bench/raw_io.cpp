@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <limits>
@@ -89,6 +91,14 @@ void write_pieces(Descriptor& file, Bytes bytes, std::size_t piece) {
   file.close();
 }
 
+// Pieces of a huge page each, touched once, not in each turn.
+constexpr std::size_t slot_bytes = std::size_t{2} << 20;
+constexpr int slots = 4;
+std::span<std::byte> slot(std::size_t i) {
+  static Pages ring(slot_bytes * slots);
+  return ring.bytes().subspan(i % slots * slot_bytes, slot_bytes);
+}
+
 int direct_flag(Cache cache) { return cache == Cache::bypassed ? O_DIRECT : 0; }
 
 fs::path shared_file(const fs::path& directory) { return directory / "shared"; }
@@ -158,20 +168,16 @@ void Ranks::write_own(const fs::path& directory, Bytes bytes, std::size_t piece,
 }
 
 void Ranks::write_own_copied(const fs::path& directory, Bytes bytes, Files files) const {
-  constexpr std::size_t piece = std::size_t{2} << 20;  // a huge page
-  constexpr int slots = 4;
-  static Pages ring(piece * slots);  // touched once, not in each turn
   Descriptor file(own_file(directory, rank_),
                   O_WRONLY | O_DIRECT | (files == Files::fresh ? O_CREAT | O_EXCL : 0));
   std::counting_semaphore<slots> free(slots), full(0);
-  const auto pieces = (bytes.size() + piece - 1) / piece;
-  const auto slot = [&](std::size_t i) { return ring.bytes().subspan(i % slots * piece, piece); };
+  const auto pieces = (bytes.size() + slot_bytes - 1) / slot_bytes;
   bool good = true;
   std::jthread writer([&] {
     for (std::size_t i = 0; i < pieces; ++i) {
       full.acquire();
-      const auto size = std::min(piece, bytes.size() - i * piece);
-      const auto done = ::pwrite(file.get(), slot(i).data(), size, static_cast<off_t>(i * piece));
+      const auto at = i * slot_bytes, size = std::min(slot_bytes, bytes.size() - at);
+      const auto done = ::pwrite(file.get(), slot(i).data(), size, static_cast<off_t>(at));
       good = good && done == static_cast<ssize_t>(size);
       free.release();
     }
@@ -179,7 +185,8 @@ void Ranks::write_own_copied(const fs::path& directory, Bytes bytes, Files files
   std::uint32_t crc = 0;
   for (std::size_t i = 0; i < pieces; ++i) {
     free.acquire();
-    const auto part = bytes.subspan(i * piece, std::min(piece, bytes.size() - i * piece));
+    const auto at = i * slot_bytes;
+    const auto part = bytes.subspan(at, std::min(slot_bytes, bytes.size() - at));
     crc = crc32c(part, crc);
     std::memcpy(slot(i).data(), part.data(), part.size());
     full.release();
@@ -214,6 +221,40 @@ std::uint32_t Ranks::read_own_checked(const fs::path& directory, std::span<std::
     crc = crc32c(part.first(static_cast<std::size_t>(done)), crc);
     at += static_cast<std::size_t>(done);
   }
+  return crc;
+}
+
+std::uint32_t Ranks::read_own_copied(const fs::path& directory, std::span<std::byte> bytes) const {
+  // One waits for the disk while the other hands it the next request.
+  struct Reader {
+    std::counting_semaphore<slots> free{slots / 2}, full{0};
+    std::jthread thread;
+  };
+  const Descriptor file(own_file(directory, rank_), O_RDONLY | O_DIRECT);
+  const auto pieces = (bytes.size() + slot_bytes - 1) / slot_bytes;
+  std::atomic<bool> good = true;
+  std::array<Reader, 2> readers;
+  for (std::size_t first = 0; first < readers.size(); ++first) {
+    readers[first].thread = std::jthread([&, first] {
+      for (auto i = first; i < pieces; i += readers.size()) {
+        readers[first].free.acquire();
+        const auto at = i * slot_bytes, size = std::min(slot_bytes, bytes.size() - at);
+        const auto done = ::pread(file.get(), slot(i).data(), size, static_cast<off_t>(at));
+        if (done != static_cast<ssize_t>(size)) good = false;
+        readers[first].full.release();
+      }
+    });
+  }
+  std::uint32_t crc = 0;
+  for (std::size_t i = 0; i < pieces; ++i) {
+    auto& reader = readers[i % readers.size()];
+    reader.full.acquire();
+    const auto at = i * slot_bytes, size = std::min(slot_bytes, bytes.size() - at);
+    crc = crc32c(slot(i).first(size), crc);
+    std::memcpy(bytes.data() + at, slot(i).data(), size);
+    reader.free.release();
+  }
+  check(good, "pread");
   return crc;
 }
 

@@ -2,6 +2,7 @@
 /// What a program without a checkpoint library would do with the same bytes.
 #include <mpi.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -57,6 +58,10 @@ class Ranks {
   /// Reads in pieces that stay in the cache, with the checksum that a checkpoint needs.
   std::uint32_t read_own_checked(const std::filesystem::path& directory,
                                  std::span<std::byte> bytes) const;
+  /// The reverse of write_own_copied: two threads fetch whole pieces past the page cache, each is
+  /// checksummed and copied to its place.
+  std::uint32_t read_own_copied(const std::filesystem::path& directory,
+                                std::span<std::byte> bytes) const;
 
  private:
   MPI_Comm communicator_;
@@ -76,6 +81,19 @@ class Pages {
   std::size_t bytes_, mapped_ = 0;
   void* start_ = nullptr;
   std::byte* data_ = nullptr;
+};
+
+/// The same bytes where an application's would be: on pages as they come, at the beginning of none.
+class UnalignedCopy {
+ public:
+  explicit UnalignedCopy(Bytes bytes) : memory_(shift + bytes.size()) {
+    std::copy(bytes.begin(), bytes.end(), memory_.begin() + shift);
+  }
+  std::span<std::byte> bytes() { return std::span(memory_).subspan(shift); }
+
+ private:
+  static constexpr std::ptrdiff_t shift = 64;
+  std::vector<std::byte> memory_;
 };
 
 /// Forgets the cached pages of all files below a directory, and of all other files where that is

@@ -16,12 +16,14 @@ struct Stage {
   Arena& arena;
   Sample target;
   Pages pages;
+  UnalignedCopy state;
   std::optional<CheckpointManager> manager = std::nullopt;
 
   explicit Stage(Arena& arena)
       : arena(arena),
         target(arena.recipe, arena.ranks.rank(), arena.ranks.size(), Sample::Fill::nothing),
-        pages(arena.bytes_per_rank()) {}
+        pages(arena.bytes_per_rank()),
+        state(pages.bytes()) {}
 
   void open(const fs::path& directory) { manager.emplace(arena.group, directory); }
   void from_disk() {
@@ -54,8 +56,8 @@ struct Stage {
     }
     manager.reset();
   }
-  void check_plain() {
-    const auto read = pages.bytes(), written = arena.plain.bytes();
+  void check_plain(std::span<const std::byte> read) {
+    const auto written = arena.plain.bytes();
     if (!std::equal(read.begin(), read.end(), written.begin())) {
       throw std::runtime_error("what was read is not what was written");
     }
@@ -111,7 +113,7 @@ Contestants restore_contests(Arena& arena) {
        .before = [stage, raw] { stage->from_memory(raw); },
        .timed = [&arena, stage,
                  raw] { arena.ranks.read_own(raw, stage->pages.bytes(), buffered_piece); },
-       .after = [stage] { stage->check_plain(); },
+       .after = [stage] { stage->check_plain(stage->pages.bytes()); },
        .yardstick = true});
   // As a job that starts does it: the directory is locked, recovered and looked through first.
   all.push_back({.measure = same,
@@ -123,29 +125,39 @@ Contestants restore_contests(Arena& arena) {
                        stage->restore(DirectIo::automatic);
                      },
                  .after = [stage] { stage->check(); }});
-  const auto by_hand = [&](const char* what, bool yardstick, auto read) {
-    all.push_back(
-        {.measure = same,
-         .what = what,
-         .before = [stage] { stage->from_disk(); },
-         .timed = [&arena, stage, raw, read] { read(arena.ranks, raw, stage->pages.bytes()); },
-         .after = [stage] { stage->check_plain(); },
-         .yardstick = yardstick});
+  const auto by_hand = [&](const char* what, bool yardstick, std::span<std::byte> to, auto read) {
+    all.push_back({.measure = same,
+                   .what = what,
+                   .before =
+                       [stage, to] {
+                         std::fill(to.begin(), to.end(), std::byte{0xcd});
+                         stage->from_disk();
+                       },
+                   .timed = [&arena, raw, read, to] { read(arena.ranks, raw, to); },
+                   .after = [stage, to] { stage->check_plain(to); },
+                   .yardstick = yardstick});
   };
   using Out = std::span<std::byte>;
-  by_hand("POSIX by hand, O_DIRECT", true, [](const Ranks& ranks, const fs::path& from, Out out) {
-    ranks.read_own(from, out, direct_piece, Cache::bypassed);
-  });
-  by_hand("POSIX by hand", false, [](const Ranks& ranks, const fs::path& from, Out out) {
+  const auto pages = stage->pages.bytes(), state = stage->state.bytes();
+  by_hand("POSIX by hand, O_DIRECT", true, pages,
+          [](const Ranks& ranks, const fs::path& from, Out out) {
+            ranks.read_own(from, out, direct_piece, Cache::bypassed);
+          });
+  by_hand("POSIX by hand", false, pages, [](const Ranks& ranks, const fs::path& from, Out out) {
     ranks.read_own(from, out, buffered_piece);
   });
-  by_hand("POSIX by hand, with CRC-32C", false,
+  by_hand("POSIX by hand, with CRC-32C", false, state,
           [](const Ranks& ranks, const fs::path& from, Out out) {
             volatile auto crc = ranks.read_own_checked(from, out);
             (void)crc;
           });
+  by_hand("POSIX by hand, O_DIRECT, copied and checksummed", false, state,
+          [](const Ranks& ranks, const fs::path& from, Out out) {
+            volatile auto crc = ranks.read_own_copied(from, out);
+            (void)crc;
+          });
   by_hand(
-      "MPI_File_read_at_all by hand", false,
+      "MPI_File_read_at_all by hand", false, pages,
       [](const Ranks& ranks, const fs::path& from, Out out) { ranks.read_collective(from, out); });
   return all;
 }

@@ -131,8 +131,9 @@ void raw(Contestants& all, Arena& arena, bool overwrite = true) {
 // What a save cannot do without, for memory that begins on no page: raw with a copy and checksums,
 // over the files of the one before the last.
 void raw_copied(Contestants& all, Arena& arena) {
-  const auto write = [&arena](const fs::path& folder, Files files) {
-    arena.ranks.write_own_copied(folder, arena.plain.bytes(), files);
+  const auto state = std::make_shared<UnalignedCopy>(arena.plain.bytes());
+  const auto write = [&arena, state](const fs::path& folder, Files files) {
+    arena.ranks.write_own_copied(folder, state->bytes(), files);
   };
   by_hand_fresh(all, arena, "POSIX by hand, O_DIRECT, copied and checksummed", false, write);
   by_hand_again(all, arena, "POSIX by hand, copied and checksummed, two in turn", false, write, 2);

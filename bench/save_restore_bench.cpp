@@ -49,7 +49,7 @@ namespace {
 
 constexpr const char* usage =
     "usage: mpirun -np N save_restore_bench DIRECTORY one|small|mix MIB "
-    "[--mpi-io|--hdf5|--ways|--restore]\n"
+    "[--saves|--restore|--ways|--hdf5|--mpi-io]\n"
     "Takes its turns from standard input: see scripts/bench.\n";
 
 Recipe recipe_of(const std::string& state, std::int64_t mib, int ranks) {
@@ -63,6 +63,7 @@ Recipe recipe_of(const std::string& state, std::int64_t mib, int ranks) {
 Contestants contestants(Arena& arena, const std::string& mode) {
   if (mode == "--mpi-io") return mpi_io_contests(arena);
   if (mode == "--ways") return ways_contests(arena);
+  if (mode == "--saves") return save_contests(arena);
   if (mode == "--restore") return restore_contests(arena);
   if (mode == "--hdf5") {
 #ifndef CAIRN_BENCH_HDF5

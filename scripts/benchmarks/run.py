@@ -41,6 +41,7 @@ def parse():
     modes = parser.add_mutually_exclusive_group()
     modes.add_argument("--mpi-io", action="store_const", dest="mode", const="--mpi-io", help="only Writer::mpi_io and its like")
     modes.add_argument("--hdf5", action="store_const", dest="mode", const="--hdf5", help="only HDF5 files")
+    modes.add_argument("--saves", action="store_const", dest="mode", const="--saves", help="only blocking saves")
     modes.add_argument("--restore", action="store_const", dest="mode", const="--restore", help="only restores")
     modes.add_argument("--ways", action="store_const", dest="mode", const="--ways", help="only new or recycled files, buffered or direct")
     options = parser.parse_args()

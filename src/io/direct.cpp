@@ -47,7 +47,7 @@ class Rings {
         return ring;
       }
     }
-    constexpr auto bytes = slots * slot_bytes;
+    constexpr auto bytes = ring_slots * slot_bytes;
     void* all = ::mmap(nullptr, bytes + slot_bytes, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (all == MAP_FAILED) {
@@ -71,7 +71,7 @@ class Rings {
       --in_use_;
       if (free_.size() < kept) return free_.push_back(ring);
     }
-    ::munmap(ring, slots * slot_bytes);
+    ::munmap(ring, ring_slots * slot_bytes);
   }
 
  private:

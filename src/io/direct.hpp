@@ -22,10 +22,10 @@ std::optional<Descriptor> open_direct(int buffered, const std::filesystem::path&
 /// The file system took the opening, but not a call.
 void refuse_direct(int buffered);
 
-// A ring: pieces of one huge page each, since the disk takes larger requests from those. Four, so
-// that the disk always has one at hand.
+// A ring: pieces of one huge page each, since the disk takes larger requests from those. What is
+// never used of it takes no memory.
 inline constexpr std::size_t slot_bytes = std::size_t{2} << 20;
-inline constexpr int slots = 4;
+inline constexpr int ring_slots = 8;
 
 /// Null: there is no memory, or four are in use by this process; then the page cache must do. Rings
 /// are kept, since the first touch of memory costs more than a copy into it.

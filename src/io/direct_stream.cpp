@@ -1,5 +1,7 @@
 #include "io/direct_stream.hpp"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cstring>
 #include <system_error>
@@ -19,24 +21,26 @@ constexpr std::size_t straight_from = std::size_t{64} << 10;
 std::unique_ptr<DirectStream> DirectStream::open(int buffered, const Path& path) {
   auto direct = open_direct(buffered, path, O_WRONLY | O_NOFOLLOW);
   if (!direct) return nullptr;
+  struct stat status;
+  if (::fstat(buffered, &status) != 0) return nullptr;
   auto* ring = take_ring();
   if (!ring) return nullptr;
-  std::unique_ptr<DirectStream> stream(new DirectStream(buffered, *std::move(direct), path, ring));
-  try {
-    stream->thread_ = std::thread([self = stream.get()] { self->work(); });
-  } catch (const std::system_error&) {
-    return nullptr;
-  }
+  std::unique_ptr<DirectStream> stream(
+      new DirectStream(buffered, status.st_size, *std::move(direct), path, ring));
+  const std::lock_guard guard(stream->mutex_);
+  stream->add_thread();
+  if (stream->threads_.empty()) return nullptr;
   return stream;
 }
 
-DirectStream::DirectStream(int buffered, Descriptor direct, const Path& path, std::byte* ring)
-    : buffered_(buffered), direct_(std::move(direct)), path_(path), ring_(ring) {
-  for (int slot = 0; slot < slots; ++slot) free_.push_back(slot);
+DirectStream::DirectStream(int buffered, std::int64_t size, Descriptor direct, const Path& path,
+                           std::byte* ring)
+    : buffered_(buffered), old_size_(size), direct_(std::move(direct)), path_(path), ring_(ring) {
+  for (int slot = 0; slot < ring_slots; ++slot) free_.push_back(slot);
 }
 
 DirectStream::~DirectStream() {
-  if (thread_.joinable()) {
+  if (!threads_.empty()) {
     try {
       flush();
     } catch (...) {  // close() would have told
@@ -46,7 +50,7 @@ DirectStream::~DirectStream() {
       stop_ = true;
     }
     work_to_do_.notify_all();
-    thread_.join();
+    for (auto& thread : threads_) thread.join();
   }
   give_ring(ring_);
 }
@@ -118,13 +122,8 @@ void DirectStream::end_row() {
 void DirectStream::wait_for(std::int64_t begin, std::int64_t end) {
   std::unique_lock guard(mutex_);
   work_done_.wait(guard, [&] {
-    const auto meets = [&](std::int64_t other_begin, std::int64_t other_end) {
-      return other_begin < end && begin < other_end;
-    };
-    return (!busy_ || !meets(busy_begin_, busy_end_)) &&
-           std::none_of(queue_.begin(), queue_.end(), [&](const Request& one) {
-             return meets(one.offset, one.offset + static_cast<std::int64_t>(one.size));
-           });
+    const auto meets = [&](const Request& one) { return one.meets(begin, end); };
+    return std::ranges::none_of(flying_, meets) && std::ranges::none_of(queue_, meets);
   });
 }
 
@@ -137,12 +136,12 @@ void DirectStream::enqueue(const Request& request) {
     }
     auto* last = queue_.empty() ? nullptr : &queue_.back();
     if (last && last->slot < 0 && request.slot < 0 && last->bytes + last->size == request.bytes &&
-        last->offset + static_cast<std::int64_t>(last->size) == request.offset &&
-        last->size + request.size <= largest_request) {
+        last->end() == request.offset && last->size + request.size <= largest_request) {
       last->size += request.size;
       return;
     }
     queue_.push_back(request);
+    if (idle_ == 0 && threads_.size() < flying_.size() && may_fly(request)) add_thread();
   }
   work_to_do_.notify_one();
 }
@@ -150,33 +149,53 @@ void DirectStream::enqueue(const Request& request) {
 void DirectStream::flush() {
   end_row();
   std::unique_lock guard(mutex_);
-  work_done_.wait(guard, [&] { return queue_.empty() && !busy_; });
+  work_done_.wait(guard,
+                  [&] { return queue_.empty() && std::ranges::all_of(flying_, &Request::empty); });
   if (error_) std::rethrow_exception(error_);
 }
 
-void DirectStream::work() {
+// Without another one those that are there must do.
+void DirectStream::add_thread() {
+  try {
+    threads_.emplace_back([this, &flying = flying_[threads_.size()]] { work(flying); });
+  } catch (const std::system_error&) {
+  }
+}
+
+// What makes the file longer goes one by one: the file system would let nothing else in, and lays
+// a file out in the order in which it grows.
+bool DirectStream::may_fly(const Request& request) const {
+  const auto grows = [&](const Request& one) { return one.end() > old_size_; };
+  return !grows(request) || std::ranges::none_of(flying_, grows);
+}
+
+DirectStream::Queue::iterator DirectStream::next_request() {
+  return std::ranges::find_if(queue_, [&](const Request& one) { return may_fly(one); });
+}
+
+void DirectStream::work(Request& flying) {
   std::unique_lock guard(mutex_);
   for (;;) {
-    work_to_do_.wait(guard, [&] { return stop_ || !queue_.empty(); });
-    if (queue_.empty()) return;
-    const auto request = queue_.front();
-    queue_.pop_front();
-    busy_ = true;
-    busy_begin_ = request.offset;
-    busy_end_ = request.offset + static_cast<std::int64_t>(request.size);
+    auto next = queue_.end();
+    ++idle_;
+    work_to_do_.wait(guard, [&] { return (next = next_request()) != queue_.end() || stop_; });
+    --idle_;
+    if (next == queue_.end()) return;
+    flying = *next;
+    queue_.erase(next);
     if (!error_) {
       guard.unlock();
       std::exception_ptr error;
       try {
-        put(request);
+        put(flying);
       } catch (...) {
         error = std::current_exception();
       }
       guard.lock();
-      error_ = error;
+      if (error && !error_) error_ = error;
     }
-    busy_ = false;
-    if (request.slot >= 0) free_.push_back(request.slot);
+    if (flying.slot >= 0) free_.push_back(flying.slot);
+    flying = {};
     work_done_.notify_all();
   }
 }

@@ -1,6 +1,7 @@
 #pragma once
-/// Writing past the page cache: whole pages go to the disk by a thread, while the caller prepares
+/// Writing past the page cache: whole pages go to the disk by threads, while the caller prepares
 /// more.
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -35,22 +36,33 @@ class DirectStream {
 
  private:
   struct Request {
-    std::int64_t offset;
-    const std::byte* bytes;
-    std::size_t size;
-    int slot;  ///< that is free afterwards; -1: it is memory that stays
+    std::int64_t offset = 0;
+    const std::byte* bytes = nullptr;
+    std::size_t size = 0;
+    int slot = -1;  ///< that is free afterwards; -1: it is memory that stays
+    std::int64_t end() const { return offset + static_cast<std::int64_t>(size); }
+    bool empty() const { return size == 0; }
+    bool meets(std::int64_t from, std::int64_t to) const { return offset < to && from < end(); }
   };
+  using Queue = std::deque<Request>;
 
-  DirectStream(int buffered, Descriptor direct, const Path& path, std::byte* ring);
+  DirectStream(int buffered, std::int64_t size, Descriptor direct, const Path&, std::byte* ring);
   void put(const Request&);
   void put_buffered(std::int64_t offset, std::span<const std::byte>);
   void enqueue(const Request&);
   void end_row();
   void wait_for(std::int64_t begin, std::int64_t end);
   void take_slot();
-  void work();
+
+  // With mutex_ held.
+  bool may_fly(const Request&) const;
+  Queue::iterator next_request();
+  void add_thread();
+
+  void work(Request& flying);
 
   const int buffered_;
+  const std::int64_t old_size_;  // of the file, when this began
   Descriptor direct_;
   const Path path_;
   std::byte* ring_;
@@ -64,12 +76,16 @@ class DirectStream {
 
   std::mutex mutex_;
   std::condition_variable work_to_do_, work_done_;
-  std::deque<Request> queue_;
+  Queue queue_;
+  // What each thread writes now, or nothing. Four, over files that are there, with a copy and
+  // checksums beside them, reached 0.92 to 0.93 of raw; one 0.86 to 0.88, two 0.85 to 0.96, eight
+  // 0.81 to 0.87, io_uring 0.92 to 0.94.
+  std::array<Request, 4> flying_{};
   std::vector<int> free_;
   std::exception_ptr error_;
-  std::int64_t busy_begin_ = 0, busy_end_ = 0;  // what the thread writes now
-  bool busy_ = false, stop_ = false;
-  std::thread thread_;
+  std::size_t idle_ = 0;
+  bool stop_ = false;
+  std::vector<std::thread> threads_;
 };
 
 }  // namespace cairn::io

@@ -23,8 +23,10 @@ constexpr std::int64_t largest_gap = std::int64_t{64} << 10;
 constexpr std::size_t window = 8;
 // Below this, threads cost more than they give.
 constexpr std::int64_t least_bytes = std::int64_t{1} << 20;
-// One waits for the disk while the other hands it the next request.
+// One waits for the disk while the other hands it the next request; more of either were no faster.
 constexpr int readers = 2;
+constexpr int slots = 4;
+static_assert(slots <= ring_slots);
 // As copied to their place: the checksum's bytes are in the cache for the copy.
 constexpr std::int64_t checked_bytes = std::int64_t{1} << 17;
 
