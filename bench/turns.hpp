@@ -2,7 +2,6 @@
 /// Contestants that take their turns when somebody says so: scripts/bench, which runs other
 /// programs between them.
 #include <functional>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -10,16 +9,22 @@
 
 namespace cairn::bench {
 
+/// A further row of a turn: its seconds on rank 0.
+struct Part {
+  std::string measure, what;
+  double seconds = 0;
+};
+
 /// What is timed, and what happens before and after it outside of the time. All ranks do all of it.
 struct Contestant {
   std::string measure, what;
   std::function<void()> before, timed, after = [] {};
-  bool yardstick =
-      false;  ///< plain I/O: the best of them is what others in a measure are set beside
+  bool yardstick = false;    ///< plain I/O: others of the measure are set beside the best of it
   std::string against = "";  ///< the measure whose yardsticks count; empty: its own
   double bytes = 0;          ///< of the job; 0: those of the state
-  /// After `after`: further measures of the same turn, and their seconds. Those of rank 0 count.
-  std::function<std::map<std::string, double>()> also = nullptr;
+  /// After `after`: what counts instead of the time of all of `timed`, and what else was measured.
+  std::function<double()> seconds = nullptr;
+  std::function<std::vector<Part>()> also = nullptr;
 };
 
 /// Rank 0 prints lines of "@ " and JSON on standard output: what contestants there are, and after
