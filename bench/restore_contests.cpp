@@ -16,14 +16,16 @@ struct Stage {
   Arena& arena;
   Sample target;
   Pages pages;
-  UnalignedCopy state;
+  UnalignedCopy plain_state;
+  State state;  // made once, as an application does
   std::optional<CheckpointManager> manager = std::nullopt;
 
   explicit Stage(Arena& arena)
       : arena(arena),
         target(arena.recipe, arena.ranks.rank(), arena.ranks.size(), Sample::Fill::nothing),
         pages(arena.bytes_per_rank()),
-        state(pages.bytes()) {}
+        plain_state(pages.bytes()),
+        state(target.state()) {}
 
   void open(const fs::path& directory) { manager.emplace(arena.group, directory); }
   void from_disk() {
@@ -46,7 +48,6 @@ struct Stage {
     arena.ranks.barrier();
   }
   void restore(DirectIo direct_io) {
-    auto state = target.state();
     if (!manager->restore_latest(state, {.direct_io = direct_io}))
       throw std::runtime_error("there is no checkpoint");
   }
@@ -138,7 +139,7 @@ Contestants restore_contests(Arena& arena) {
                    .yardstick = yardstick});
   };
   using Out = std::span<std::byte>;
-  const auto pages = stage->pages.bytes(), state = stage->state.bytes();
+  const auto pages = stage->pages.bytes(), state = stage->plain_state.bytes();
   by_hand("POSIX by hand, O_DIRECT", true, pages,
           [](const Ranks& ranks, const fs::path& from, Out out) {
             ranks.read_own(from, out, direct_piece, Cache::bypassed);

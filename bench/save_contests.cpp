@@ -20,11 +20,11 @@ struct Keeper {
   Arena& arena;
   fs::path directory;
   ManagerOptions options;
-  Sample* sample;
+  State state;  // made once, as an application does
   std::optional<CheckpointManager> manager = std::nullopt;
 
   void open() { manager.emplace(arena.group, directory, options); }
-  void save() { manager->save(++arena.step, sample->state()); }
+  void save() { manager->save(++arena.step, state); }
   // Several, so that one checkpoint's files wait for the next.
   void warm_up() {
     if (manager) return;
@@ -38,8 +38,8 @@ using KeeperPtr = std::shared_ptr<Keeper>;
 KeeperPtr keeper(Arena& arena, const std::string& name, ManagerOptions options,
                  Sample* sample = nullptr) {
   options.max_to_keep = 1;
-  return std::make_shared<Keeper>(
-      Keeper{arena, arena.work / name, std::move(options), sample ? sample : &arena.source});
+  return std::make_shared<Keeper>(Keeper{arena, arena.work / name, std::move(options),
+                                         (sample ? sample : &arena.source)->state()});
 }
 
 Contestant first_save(const std::string& what, KeeperPtr keeper) {
@@ -268,7 +268,7 @@ Contestants async_contests(Arena& arena) {
              if (!one->manager) {
                one->open();
                for (int i = 0; i < 3; ++i) {
-                 one->manager->save_async(++arena.step, arena.source.state());
+                 one->manager->save_async(++arena.step, one->state);
                  one->manager->wait();
                }
              }
@@ -276,7 +276,7 @@ Contestants async_contests(Arena& arena) {
            },
        .timed =
            [&arena, one, handle, captured] {
-             *handle = one->manager->save_async(++arena.step, arena.source.state());
+             *handle = one->manager->save_async(++arena.step, one->state);
              *captured = MPI_Wtime();
            },
        .after =

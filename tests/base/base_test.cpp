@@ -3,12 +3,27 @@
 #include <string>
 
 #include "base/checksum.hpp"
+#include "base/copy.hpp"
 #include "base/text.hpp"
 #include "base/wire.hpp"
 #include "cairn/error.hpp"
 
 namespace cairn {
 namespace {
+
+TEST(Copy, PastCachesCopiesEveryByteAndNoOther) {
+  std::string from(20'000, ' ');
+  for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<char>(i * 131 + i / 7);
+  for (const std::size_t bytes : {0, 1, 63, 4095, 4096, 4097, 4160, 8191, 12'345, 16'384}) {
+    for (std::size_t shift = 0; shift < 65; shift += 8) {
+      std::string expected(20'000, 'x'), to = expected;
+      expected.replace(shift, bytes, from, 65 - shift, bytes);
+      copy_past_caches(reinterpret_cast<std::byte*>(to.data()) + shift,
+                       reinterpret_cast<const std::byte*>(from.data()) + 65 - shift, bytes);
+      EXPECT_EQ(to, expected) << bytes << " bytes to " << shift;
+    }
+  }
+}
 
 TEST(Checksum, KnownVectors) {
   EXPECT_EQ(crc32c(std::string_view("123456789")), 0xe3069283u);

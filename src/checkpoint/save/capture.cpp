@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "base/copy.hpp"
 #include "model/runs.hpp"
 
 namespace cairn {
@@ -57,7 +58,7 @@ void CaptureForm::copy(const State& state, const StringStore& strings,
       const auto& from = *tensor.slices[piece.slice].memory;
       const auto* base = piece.run ? from.contiguous() : nullptr;
       if (base) {
-        std::memcpy(to, base + *piece.run, static_cast<std::size_t>(piece.bytes));
+        copy_past_caches(to, base + *piece.run, static_cast<std::size_t>(piece.bytes));
       } else {
         from.read(piece.part, to);
       }

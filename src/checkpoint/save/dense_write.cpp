@@ -6,6 +6,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "base/copy.hpp"
 #include "cairn/dataset_files.hpp"
 #include "cairn/error.hpp"
 #include "checkpoint/save/dense.hpp"
@@ -76,7 +77,7 @@ class DenseWrite {
         for (const auto& [number, run] : in_hand_) {
           const auto bytes = plan_.exchange.chunks[static_cast<std::size_t>(number)].bytes;
           if (run.bytes != run.buffer) {
-            std::memcpy(run.buffer, run.bytes, static_cast<std::size_t>(bytes));
+            copy_past_caches(run.buffer, run.bytes, static_cast<std::size_t>(bytes));
           }
           captured.push_back({number, run.buffer});
           hand_ += bytes;

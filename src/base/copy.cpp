@@ -1,0 +1,52 @@
+#include "base/copy.hpp"
+
+#include <cstdint>
+#include <cstring>
+#if defined(__x86_64__)
+#include <emmintrin.h>
+#endif
+
+namespace cairn {
+
+#if defined(__x86_64__)
+
+namespace {
+
+constexpr std::size_t line = 64;
+// Below this the ends, which are no whole lines, weigh more.
+constexpr std::size_t least = std::size_t{4} << 10;
+
+}  // namespace
+
+void copy_past_caches(std::byte* to, const std::byte* from, std::size_t bytes) {
+  if (bytes < least) {
+    if (bytes > 0) std::memcpy(to, from, bytes);
+    return;
+  }
+  const auto head = (line - reinterpret_cast<std::uintptr_t>(to) % line) % line;
+  std::memcpy(to, from, head);
+  const auto end = head + (bytes - head) / line * line;
+  for (std::size_t at = head; at < end; at += line) {
+    const auto* in = reinterpret_cast<const __m128i*>(from + at);
+    auto* out = reinterpret_cast<__m128i*>(to + at);
+    const auto a = _mm_loadu_si128(in), b = _mm_loadu_si128(in + 1), c = _mm_loadu_si128(in + 2),
+               d = _mm_loadu_si128(in + 3);
+    _mm_stream_si128(out, a);
+    _mm_stream_si128(out + 1, b);
+    _mm_stream_si128(out + 2, c);
+    _mm_stream_si128(out + 3, d);
+  }
+  // Such stores are not ordered with others: whoever is told next must find them.
+  _mm_sfence();
+  std::memcpy(to + end, from + end, bytes - end);
+}
+
+#else
+
+void copy_past_caches(std::byte* to, const std::byte* from, std::size_t bytes) {
+  if (bytes > 0) std::memcpy(to, from, bytes);
+}
+
+#endif
+
+}  // namespace cairn
