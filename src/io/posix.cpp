@@ -16,8 +16,8 @@
 namespace cairn::io {
 namespace {
 
-// From here on it pays to write past the page cache: one write, or what was written in a row.
-constexpr std::size_t stream_from = std::size_t{1} << 20;
+// So much in a row, and it pays to write past the page cache.
+constexpr std::int64_t stream_from = std::int64_t{1} << 20;
 
 Descriptor open_or_throw(const Path& path, int flags, const char* action) {
   const int number = retried([&] { return ::open(path.c_str(), flags | O_CLOEXEC, 0666); });
@@ -151,9 +151,7 @@ class PosixFile : public File {
 
   bool begins_stream(std::size_t bytes) const {
     if (stream_ || mode_ == DirectIo::off) return false;
-    return mode_ == DirectIo::on
-               ? bytes >= page
-               : bytes >= stream_from || row_end_ - row_begin_ >= write_back_bytes;
+    return mode_ == DirectIo::on ? bytes >= page : row_end_ - row_begin_ >= stream_from;
   }
 
   Descriptor descriptor_;

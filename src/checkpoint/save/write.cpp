@@ -32,6 +32,12 @@ std::int64_t entry_begin(std::int64_t end_of_last, std::int64_t bytes) {
 
 Outgoing outgoing(const State& state, const LocalShards& local, int first_file, bool one_file) {
   Outgoing out;
+  std::size_t most = 0;
+  for (const auto& shard : local.shards) {
+    for (const auto& one : shard) most += one.second.size();
+  }
+  out.entries.reserve(most);
+  out.bytes.reserve(most);
   for (std::size_t i = 0; i < local.shards.size(); ++i) {
     for (const auto& [key, slices] : local.shards[i]) {
       for (const auto& [box, tensor] : slices) {
