@@ -60,6 +60,7 @@ class Planner {
   }
 
   void cut() {
+    plan_.chunks.reserve(sources_.size());
     for (std::size_t s = 0; s < sources_.size(); ++s) {
       for (auto& chunk : cut_into_chunks(sources_[s].box, sources_[s].element_bytes, limit_)) {
         chunk.source = static_cast<int>(s);
@@ -79,7 +80,9 @@ class Planner {
     }
     std::map<int, BoxIndex> indices;
     for (const auto& [tensor, of_tensor] : wanted) indices.emplace(tensor, of_tensor.boxes);
+    first_piece_.reserve(plan_.chunks.size() + 1);
     first_piece_.push_back(0);
+    pieces_.reserve(plan_.chunks.size());
     for (std::size_t c = 0; c < plan_.chunks.size(); ++c) {
       const auto& chunk = plan_.chunks[c];
       const auto& source = sources_[at(chunk.source)];

@@ -45,6 +45,7 @@ void collect_sources(const CheckpointContents& contents, const std::vector<Want>
   std::stable_sort(stored.begin(), stored.end(), [](const Stored& a, const Stored& b) {
     return std::tie(a.slice->file, a.slice->offset) < std::tie(b.slice->file, b.slice->offset);
   });
+  sources.reserve(stored.size());
   for (const auto& [number, tensor, slice] : stored) {
     sources.push_back(
         {number, slice->box, static_cast<std::int64_t>(dtype_size(tensor->dtype)), -1});
@@ -65,6 +66,7 @@ class Restore {
       : job_(job), contents_(contents), memories_(memories), direct_io_(direct_io) {
     collect_sources(contents, wants, sources_, stored_);
     if (place) {
+      targets_.reserve(wants.size());
       for (const auto& want : wants) {
         targets_.push_back({want.tensor, want.box, want.rank, want.id});
       }
