@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <deque>
 #include <limits>
 #include <semaphore>
 #include <stdexcept>
@@ -93,7 +94,7 @@ void write_pieces(Descriptor& file, Bytes bytes, std::size_t piece) {
 
 // Pieces of a huge page each, touched once, not in each turn.
 constexpr std::size_t slot_bytes = std::size_t{2} << 20;
-constexpr int slots = 4;
+constexpr int slots = 8;
 std::span<std::byte> slot(std::size_t i) {
   static Pages ring(slot_bytes * slots);
   return ring.bytes().subspan(i % slots * slot_bytes, slot_bytes);
@@ -167,31 +168,64 @@ void Ranks::write_own(const fs::path& directory, Bytes bytes, std::size_t piece,
   if (files == Files::fresh) sync_directory(directory);
 }
 
+void Ranks::overwrite_own_at_once(const fs::path& directory, Bytes bytes, std::size_t piece,
+                                  int threads) const {
+  Descriptor file(own_file(directory, rank_), O_WRONLY | O_DIRECT);
+  std::atomic<bool> good = true;
+  {
+    std::vector<std::jthread> writers;
+    for (int first = 0; first < threads; ++first) {
+      writers.emplace_back([&, first] {
+        for (auto at = static_cast<std::size_t>(first) * piece; at < bytes.size();
+             at += static_cast<std::size_t>(threads) * piece) {
+          const auto part = bytes.subspan(at, std::min(piece, bytes.size() - at));
+          const auto done = ::pwrite(file.get(), part.data(), part.size(), static_cast<off_t>(at));
+          if (done != static_cast<ssize_t>(part.size())) good = false;
+        }
+      });
+    }
+  }
+  check(good, "pwrite");
+  check(::fsync(file.get()) == 0, "fsync");
+  file.close();
+}
+
 void Ranks::write_own_copied(const fs::path& directory, Bytes bytes, Files files) const {
+  struct Writer {
+    explicit Writer(int own_slots) : free(own_slots) {}
+    std::counting_semaphore<slots> free, full{0};
+    std::jthread thread;
+  };
   Descriptor file(own_file(directory, rank_),
                   O_WRONLY | O_DIRECT | (files == Files::fresh ? O_CREAT | O_EXCL : 0));
-  std::counting_semaphore<slots> free(slots), full(0);
   const auto pieces = (bytes.size() + slot_bytes - 1) / slot_bytes;
-  bool good = true;
-  std::jthread writer([&] {
-    for (std::size_t i = 0; i < pieces; ++i) {
-      full.acquire();
-      const auto at = i * slot_bytes, size = std::min(slot_bytes, bytes.size() - at);
-      const auto done = ::pwrite(file.get(), slot(i).data(), size, static_cast<off_t>(at));
-      good = good && done == static_cast<ssize_t>(size);
-      free.release();
-    }
-  });
+  const int threads = files == Files::fresh ? 1 : 4;  // a file grows by one request at a time
+  std::atomic<bool> good = true;
+  std::deque<Writer> writers;
+  for (int first = 0; first < threads; ++first) {
+    auto& writer = writers.emplace_back(slots / threads);
+    writer.thread = std::jthread([&, first] {
+      for (auto i = static_cast<std::size_t>(first); i < pieces;
+           i += static_cast<std::size_t>(threads)) {
+        writer.full.acquire();
+        const auto at = i * slot_bytes, size = std::min(slot_bytes, bytes.size() - at);
+        const auto done = ::pwrite(file.get(), slot(i).data(), size, static_cast<off_t>(at));
+        if (done != static_cast<ssize_t>(size)) good = false;
+        writer.free.release();
+      }
+    });
+  }
   std::uint32_t crc = 0;
   for (std::size_t i = 0; i < pieces; ++i) {
-    free.acquire();
+    auto& writer = writers[i % writers.size()];
+    writer.free.acquire();
     const auto at = i * slot_bytes;
     const auto part = bytes.subspan(at, std::min(slot_bytes, bytes.size() - at));
     crc = crc32c(part, crc);
     std::memcpy(slot(i).data(), part.data(), part.size());
-    full.release();
+    writer.full.release();
   }
-  writer.join();
+  writers.clear();
   [[maybe_unused]] volatile auto kept = crc;
   check(good, "pwrite");
   check(::fsync(file.get()) == 0, "fsync");
@@ -227,7 +261,7 @@ std::uint32_t Ranks::read_own_checked(const fs::path& directory, std::span<std::
 std::uint32_t Ranks::read_own_copied(const fs::path& directory, std::span<std::byte> bytes) const {
   // One waits for the disk while the other hands it the next request.
   struct Reader {
-    std::counting_semaphore<slots> free{slots / 2}, full{0};
+    std::counting_semaphore<slots> free{2}, full{0};
     std::jthread thread;
   };
   const Descriptor file(own_file(directory, rank_), O_RDONLY | O_DIRECT);

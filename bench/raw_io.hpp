@@ -49,9 +49,12 @@ class Ranks {
   /// A file for each rank, written in pieces; synced, a new one with its name.
   void write_own(const std::filesystem::path& directory, Bytes bytes, std::size_t piece,
                  Files files, Cache cache = Cache::used) const;
+  /// Over a file that is there, past the page cache, each thread every so many pieces.
+  void overwrite_own_at_once(const std::filesystem::path& directory, Bytes bytes, std::size_t piece,
+                             int threads) const;
   /// The same past the page cache, in whole pages, for memory that need lie on none, as an
-  /// application's: each piece is checksummed, copied, and written by a thread while the next is
-  /// prepared.
+  /// application's: each piece is checksummed, copied, and written by a thread, over files that are
+  /// there by four, while the next is prepared.
   void write_own_copied(const std::filesystem::path& directory, Bytes bytes, Files files) const;
   void read_own(const std::filesystem::path& directory, std::span<std::byte> bytes,
                 std::size_t piece, Cache cache = Cache::used) const;

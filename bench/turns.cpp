@@ -11,15 +11,6 @@
 namespace cairn::bench {
 namespace {
 
-double cpu_seconds() {
-  rusage usage;
-  getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
-
 void print(const nlohmann::json& line) {
   std::printf("@ %s\n", line.dump().c_str());
   std::fflush(stdout);
@@ -55,6 +46,19 @@ std::int64_t next_turn(const Ranks& ranks, std::size_t contestants) {
 
 }  // namespace
 
+Time now() {
+  rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+  };
+  return {MPI_Wtime(), seconds(usage.ru_utime) + seconds(usage.ru_stime)};
+}
+
+Time operator-(const Time& a, const Time& b) {
+  return {a.seconds - b.seconds, a.cpu_seconds - b.cpu_seconds};
+}
+
 void serve(const Ranks& ranks, std::vector<Contestant> contestants, double bytes,
            const std::string& note) {
   if (ranks.rank() == 0) print(description(contestants, bytes, ranks.size(), note));
@@ -64,20 +68,24 @@ void serve(const Ranks& ranks, std::vector<Contestant> contestants, double bytes
     auto& one = contestants[static_cast<std::size_t>(turn)];
     one.before();
     ranks.barrier();
-    const double start = MPI_Wtime(), cpu = cpu_seconds();
+    const auto start = now();
     one.timed();
-    const double mine = MPI_Wtime() - start, used = cpu_seconds() - cpu;
+    const auto mine = now() - start;
     ranks.barrier();
-    const double seconds = ranks.max(MPI_Wtime() - start);
+    const double seconds = ranks.max((now() - start).seconds);
     one.after();
     if (ranks.rank() != 0) continue;
     auto also = nlohmann::json::array();
     for (const auto& part : one.also ? one.also() : std::vector<Part>()) {
-      also.push_back({{"measure", part.measure}, {"what", part.what}, {"seconds", part.seconds}});
+      also.push_back({{"measure", part.measure},
+                      {"what", part.what},
+                      {"seconds", part.time.seconds},
+                      {"cpu_seconds", part.time.cpu_seconds}});
     }
-    print({{"seconds", one.seconds ? one.seconds() : seconds},
-           {"rank_0_seconds", mine},
-           {"cpu_seconds", used},
+    const auto time = one.time ? one.time() : Time{seconds, mine.cpu_seconds};
+    print({{"seconds", time.seconds},
+           {"rank_0_seconds", mine.seconds},
+           {"cpu_seconds", time.cpu_seconds},
            {"also", also}});
   }
 }

@@ -9,10 +9,17 @@
 
 namespace cairn::bench {
 
-/// A further row of a turn: its seconds on rank 0.
+struct Time {
+  double seconds = 0, cpu_seconds = 0;
+};
+/// Since some moment, and what this process has used so far.
+Time now();
+Time operator-(const Time&, const Time&);
+
+/// A further row of a turn: its time on rank 0.
 struct Part {
   std::string measure, what;
-  double seconds = 0;
+  Time time;
 };
 
 /// What is timed, and what happens before and after it outside of the time. All ranks do all of it.
@@ -22,8 +29,8 @@ struct Contestant {
   bool yardstick = false;    ///< plain I/O: others of the measure are set beside the best of it
   std::string against = "";  ///< the measure whose yardsticks count; empty: its own
   double bytes = 0;          ///< of the job; 0: those of the state
-  /// After `after`: what counts instead of the time of all of `timed`, and what else was measured.
-  std::function<double()> seconds = nullptr;
+  /// After `after`: what counts instead of all of `timed`, and what else was measured.
+  std::function<Time()> time = nullptr;
   std::function<std::vector<Part>()> also = nullptr;
 };
 

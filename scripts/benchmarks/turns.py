@@ -62,15 +62,15 @@ def compete(programs, repetitions, seed=1):
 
 
 def take(samples, one, answer):
-    def add(measure, what, seconds, against, yardstick):
+    def add(measure, what, time, against, yardstick):
         entry = samples.setdefault((measure, what), {"seconds": [], "cpu": [], "bytes": one["bytes"],
                                                      "against": against, "yardstick": yardstick})
-        entry["seconds"].append(seconds)
-        entry["cpu"].append(answer.get("cpu_seconds", 0))
+        entry["seconds"].append(time["seconds"])
+        entry["cpu"].append(time.get("cpu_seconds", 0))
 
-    add(one["measure"], one["what"], answer["seconds"], one.get("against", one["measure"]), one["yardstick"])
+    add(one["measure"], one["what"], answer, one.get("against", one["measure"]), one["yardstick"])
     for part in answer.get("also", []):
-        add(part["measure"], part["what"], part["seconds"], "save, steady", False)
+        add(part["measure"], part["what"], part, "save, steady", False)
 
 
 def median(sample):

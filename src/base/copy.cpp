@@ -2,13 +2,14 @@
 
 #include <cstdint>
 #include <cstring>
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(CAIRN_SANITIZED)
 #include <emmintrin.h>
 #endif
 
 namespace cairn {
 
-#if defined(__x86_64__)
+// Sanitizers do not see such stores.
+#if defined(__x86_64__) && !defined(CAIRN_SANITIZED)
 
 namespace {
 

@@ -5,7 +5,7 @@
 
 #include <mutex>
 #include <set>
-#include <vector>
+#include <utility>
 
 namespace cairn::io {
 namespace {
@@ -41,11 +41,7 @@ class Rings {
       const std::lock_guard guard(mutex_);
       if (in_use_ == most) return nullptr;
       ++in_use_;
-      if (!free_.empty()) {
-        auto* ring = free_.back();
-        free_.pop_back();
-        return ring;
-      }
+      if (kept_) return std::exchange(kept_, nullptr);
     }
     constexpr auto bytes = ring_slots * slot_bytes;
     void* all = ::mmap(nullptr, bytes + slot_bytes, PROT_READ | PROT_WRITE,
@@ -69,17 +65,19 @@ class Rings {
     {
       const std::lock_guard guard(mutex_);
       --in_use_;
-      if (free_.size() < kept) return free_.push_back(ring);
+      if (!kept_) {
+        kept_ = ring;
+        return;
+      }
     }
     ::munmap(ring, ring_slots * slot_bytes);
   }
 
  private:
-  static constexpr std::size_t kept = 2;
   static constexpr int most = 4;  // more files at a time than these take the page cache
   std::mutex mutex_;
   int in_use_ = 0;
-  std::vector<std::byte*> free_;
+  std::byte* kept_ = nullptr;
 };
 
 Rings& rings() {
@@ -112,7 +110,7 @@ std::optional<Descriptor> open_direct([[maybe_unused]] int buffered,
 
 void refuse_direct(int buffered) { refusals().add(buffered); }
 
-std::byte* take_ring() { return rings().take(); }
-void give_ring(std::byte* ring) { rings().give(ring); }
+Ring take_ring() { return Ring(rings().take()); }
+void GiveRing::operator()(std::byte* ring) const { rings().give(ring); }
 
 }  // namespace cairn::io

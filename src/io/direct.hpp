@@ -2,6 +2,7 @@
 /// What reading and writing past the page cache share: who refuses it, and buffers for it.
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 
 #include "io/descriptor.hpp"
@@ -27,9 +28,13 @@ void refuse_direct(int buffered);
 inline constexpr std::size_t slot_bytes = std::size_t{2} << 20;
 inline constexpr int ring_slots = 8;
 
-/// Null: there is no memory, or four are in use by this process; then the page cache must do. Rings
-/// are kept, since the first touch of memory costs more than a copy into it.
-std::byte* take_ring();
-void give_ring(std::byte*);
+struct GiveRing {
+  void operator()(std::byte*) const;
+};
+using Ring = std::unique_ptr<std::byte, GiveRing>;
+
+/// Null: there is no memory, or four are in use by this process; then the page cache must do. One
+/// is kept, since the first touch of memory costs more than a copy into it.
+Ring take_ring();
 
 }  // namespace cairn::io

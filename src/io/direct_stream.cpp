@@ -23,10 +23,12 @@ std::unique_ptr<DirectStream> DirectStream::open(int buffered, const Path& path)
   if (!direct) return nullptr;
   struct stat status;
   if (::fstat(buffered, &status) != 0) return nullptr;
-  auto* ring = take_ring();
+  auto ring = take_ring();
   if (!ring) return nullptr;
-  std::unique_ptr<DirectStream> stream(
-      new DirectStream(buffered, status.st_size, *std::move(direct), path, ring));
+  // A file with holes grows wherever it is written.
+  const bool whole = std::int64_t{status.st_blocks} * 512 >= status.st_size;
+  std::unique_ptr<DirectStream> stream(new DirectStream(buffered, whole ? status.st_size : 0,
+                                                        *std::move(direct), path, std::move(ring)));
   const std::lock_guard guard(stream->mutex_);
   stream->add_thread();
   if (stream->threads_.empty()) return nullptr;
@@ -34,8 +36,12 @@ std::unique_ptr<DirectStream> DirectStream::open(int buffered, const Path& path)
 }
 
 DirectStream::DirectStream(int buffered, std::int64_t size, Descriptor direct, const Path& path,
-                           std::byte* ring)
-    : buffered_(buffered), old_size_(size), direct_(std::move(direct)), path_(path), ring_(ring) {
+                           Ring ring)
+    : buffered_(buffered),
+      old_size_(size),
+      direct_(std::move(direct)),
+      path_(path),
+      ring_(std::move(ring)) {
   for (int slot = 0; slot < ring_slots; ++slot) free_.push_back(slot);
 }
 
@@ -52,7 +58,6 @@ DirectStream::~DirectStream() {
     work_to_do_.notify_all();
     for (auto& thread : threads_) thread.join();
   }
-  give_ring(ring_);
 }
 
 void DirectStream::write(std::int64_t offset, std::span<const std::byte> bytes, bool stay) {
@@ -80,8 +85,8 @@ void DirectStream::write(std::int64_t offset, std::span<const std::byte> bytes, 
     } else {
       if (slot_ < 0) take_slot();
       count = std::min(bytes.size(), slot_bytes - filled_);
-      std::memcpy(ring_ + static_cast<std::size_t>(slot_) * slot_bytes + filled_, bytes.data(),
-                  count);
+      std::memcpy(ring_.get() + static_cast<std::size_t>(slot_) * slot_bytes + filled_,
+                  bytes.data(), count);
       filled_ += count;
     }
     next_ += static_cast<std::int64_t>(count);
@@ -108,13 +113,18 @@ void DirectStream::take_slot() {
 void DirectStream::end_row() {
   next_ = -1;
   if (slot_ < 0) return;
-  const auto* begin = ring_ + static_cast<std::size_t>(slot_) * slot_bytes;
+  const auto* begin = ring_.get() + static_cast<std::size_t>(slot_) * slot_bytes;
   const auto whole = filled_ / page * page;
   const auto rest = std::span(begin + whole, filled_ - whole);
   const auto slot = std::exchange(slot_, -1);
   const auto offset = slot_offset_;
   filled_ = 0;
-  enqueue({offset, begin, whole, slot});
+  if (whole > 0) {
+    enqueue({offset, begin, whole, slot});
+  } else {  // nobody else takes slots, so the bytes stay there
+    const std::lock_guard guard(mutex_);
+    free_.push_back(slot);
+  }
   if (!rest.empty()) put_buffered(offset + static_cast<std::int64_t>(whole), rest);
 }
 
@@ -147,10 +157,16 @@ void DirectStream::enqueue(const Request& request) {
 }
 
 void DirectStream::flush() {
-  end_row();
+  std::exception_ptr error;
+  try {
+    end_row();
+  } catch (...) {
+    error = std::current_exception();
+  }
   std::unique_lock guard(mutex_);
   work_done_.wait(guard,
                   [&] { return queue_.empty() && std::ranges::all_of(flying_, &Request::empty); });
+  if (!error_) error_ = error;
   if (error_) std::rethrow_exception(error_);
 }
 

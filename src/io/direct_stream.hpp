@@ -46,7 +46,7 @@ class DirectStream {
   };
   using Queue = std::deque<Request>;
 
-  DirectStream(int buffered, std::int64_t size, Descriptor direct, const Path&, std::byte* ring);
+  DirectStream(int buffered, std::int64_t size, Descriptor direct, const Path&, Ring);
   void put(const Request&);
   void put_buffered(std::int64_t offset, std::span<const std::byte>);
   void enqueue(const Request&);
@@ -62,10 +62,10 @@ class DirectStream {
   void work(Request& flying);
 
   const int buffered_;
-  const std::int64_t old_size_;  // of the file, when this began
+  const std::int64_t old_size_;  // what had its place on the disk when this began
   Descriptor direct_;
   const Path path_;
-  std::byte* ring_;
+  const Ring ring_;
   std::atomic<bool> direct_works_ = true;
 
   // Of the caller: the row's next offset, and its pages that are not enqueued yet.

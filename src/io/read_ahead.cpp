@@ -81,7 +81,7 @@ ReadAhead::ReadAhead(Open open, std::vector<Path> files, std::vector<Extent> ext
       sources_(paths_.size()) {
   for (int slot = slots; slot-- > 0;) free_.push_back(slot);
   cut();
-  if (mode_ != DirectIo::off) ring_ = take_ring();  // last: nothing throws behind it
+  if (mode_ != DirectIo::off) ring_ = take_ring();
 }
 
 ReadAhead::~ReadAhead() {
@@ -91,7 +91,6 @@ ReadAhead::~ReadAhead() {
   }
   may_fetch_.notify_all();
   for (auto& thread : threads_) thread.join();
-  if (ring_) give_ring(ring_);
 }
 
 bool ReadAhead::joins(const Extent& extent, std::int64_t begin) const {
@@ -155,7 +154,7 @@ void ReadAhead::work() {
     if (!block.place && ring_) {
       block.slot = free_.back();
       free_.pop_back();
-      slot = ring_ + static_cast<std::size_t>(block.slot) * slot_bytes;
+      slot = ring_.get() + static_cast<std::size_t>(block.slot) * slot_bytes;
     }
     guard.unlock();
     const bool fetched = fetch(block, slot);
@@ -270,7 +269,7 @@ std::uint32_t ReadAhead::take(const Block& block, std::int64_t begin, std::int64
                               std::byte* to, std::uint32_t crc) {
   if (!block.fetched) return read_(*open(block.file).opened->file, begin, end - begin, to, crc);
   const auto* from = block.place ? block.place + (begin - block.begin)
-                                 : ring_ + static_cast<std::size_t>(block.slot) * slot_bytes +
+                                 : ring_.get() + static_cast<std::size_t>(block.slot) * slot_bytes +
                                        (begin - down(block.begin));
   for (std::int64_t at = 0; at < end - begin; at += checked_bytes) {
     const auto size = static_cast<std::size_t>(std::min(checked_bytes, end - begin - at));

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "io/descriptor.hpp"
+#include "io/direct.hpp"
 #include "io/file_system.hpp"
 #include "io/reader.hpp"
 
@@ -76,7 +77,7 @@ class ReadAhead : public Reader {
   const DirectIo mode_;
   std::vector<std::size_t> first_block_;  // of each extent
   std::vector<Source> sources_;
-  std::byte* ring_ = nullptr;
+  Ring ring_;
   CheckedRead read_;
   std::size_t turn_ = 0;  // the next extent
 

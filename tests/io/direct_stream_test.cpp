@@ -194,6 +194,68 @@ TEST_P(DirectStream, AFailedWriteIsToldByTheSyncAtTheLatest) {
   EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
+// Over a file that is there several requests are on their way when one fails. What was written
+// before it may be there or not; nothing else may.
+TEST_P(DirectStream, OneFailedWriteAmongSeveralIsToldAndEndsTheFile) {
+  constexpr std::size_t size = std::size_t{24} << 20, limit_of_files = std::size_t{10} << 20,
+                        last = std::size_t{3} << 20;
+  for (const bool on_pages : {true, false}) {
+    for (const bool syncs : {true, false}) {
+      SCOPED_TRACE(cat(on_pages ? "on pages" : "on none", syncs ? ", synced" : ", given up"));
+      const test::TemporaryDirectory directory(std::filesystem::current_path());
+      const auto path = directory.path() / "a";
+      write_file(*posix_file_system(), path, std::string(size, 'o'));
+      const pid_t child = ::fork();
+      if (child == 0) {
+        std::signal(SIGXFSZ, SIG_IGN);
+        const rlimit limit{limit_of_files, limit_of_files};
+        ::setrlimit(RLIMIT_FSIZE, &limit);
+        const Aligned memory(size + page);
+        const std::span bytes(memory.begin + (on_pages ? 0 : 8), size - 100);
+        std::ranges::fill(bytes, std::byte{'n'});
+        auto file = posix_file_system()->open_write(path);
+        file->stream(GetParam());
+        const auto fails = [](const auto& action) {
+          try {
+            action();
+          } catch (const Error& error) {
+            return error.code() == Code::io &&
+                   cat(error.what()).find("File too large") != std::string::npos;
+          }
+          return false;
+        };
+        const auto write = [&] {
+          constexpr std::size_t piece = (std::size_t{1} << 20) + 4097;
+          for (std::size_t at = 0; at < bytes.size(); at += piece) {
+            file->write_behind(static_cast<std::int64_t>(at),
+                               bytes.subspan(at, std::min(piece, bytes.size() - at)));
+          }
+        };
+        const bool early = fails(write);
+        bool told = true;
+        if (syncs) {
+          told = GetParam() == DirectIo::off ? early : fails([&] { file->sync(); });
+        } else {
+          file.reset();
+        }
+        // Nothing is written any more: what changes now must not be found in the file.
+        std::memset(bytes.data() + limit_of_files - last, 'x', last);
+        file.reset();
+        ::_exit(told ? 0 : 1);
+      }
+      int status = 0;
+      ASSERT_EQ(::waitpid(child, &status, 0), child);
+      ASSERT_TRUE(WIFEXITED(status));
+      EXPECT_EQ(WEXITSTATUS(status), 0);
+      const auto found = read_all(path);
+      ASSERT_EQ(found.size(), size);
+      EXPECT_EQ(found.find('x'), std::string::npos);
+      EXPECT_EQ(found.substr(limit_of_files), std::string(size - limit_of_files, 'o'));
+      EXPECT_NE(found.find('n'), std::string::npos);
+    }
+  }
+}
+
 TEST(OneName, HardAndSymbolicLinksAreOtherNames) {
   const test::TemporaryDirectory directory;
   const auto disk = posix_file_system();

@@ -418,16 +418,15 @@ TEST(Reader, OneOfADiskInMemoryReadsWhenAsked) {
 }
 
 TEST(Rings, AProcessHasFourAtMost) {
-  std::vector<std::byte*> rings;
-  while (auto* ring = take_ring()) {
-    rings.push_back(ring);
+  std::vector<Ring> rings;
+  while (auto ring = take_ring()) {
+    rings.push_back(std::move(ring));
     ASSERT_LE(rings.size(), 4u);
   }
   EXPECT_EQ(rings.size(), 4u);
-  for (auto* ring : rings) give_ring(ring);
-  auto* again = take_ring();
-  EXPECT_TRUE(std::count(rings.begin(), rings.end(), again) == 1) << "kept, as they are touched";
-  give_ring(again);
+  const auto* touched = rings.back().get();
+  rings.pop_back();
+  EXPECT_EQ(take_ring().get(), touched) << "kept, as it is touched";
 }
 
 }  // namespace
