@@ -30,7 +30,8 @@ def parse():
     parser.add_argument("-n", "--ranks", type=numbers, help="default: 1,2")
     parser.add_argument("--states", type=lambda text: text.split(","), help="of one,small,mix (default: all)")
     parser.add_argument("--sizes", type=numbers, help="MiB of the whole state, for one and mix (default: 16,512)")
-    parser.add_argument("--repetitions", type=int, help="after a dropped one (default: 9; with --application: 40)")
+    parser.add_argument("--repetitions", type=int, help="default: 9; with --application: 40")
+    parser.add_argument("--starts", type=int, help="of all programs, among which repetitions are shared; the first of each is dropped (default: 3)")
     parser.add_argument("--quick", action="store_true", help="2 ranks, 16 MiB, 2 repetitions: to see that it works")
     parser.add_argument("--json", type=Path, help="rows to a file")
     parser.add_argument("--peers", action="store_true", help="others' libraries too, where they are installed")
@@ -50,12 +51,13 @@ def parse():
     options.states = options.states or (["one"] if options.mode else ["one", "small", "mix"])
     options.sizes = options.sizes or ([16] if quick else [512] if options.mode else [16, 512])
     options.repetitions = options.repetitions or (2 if quick else 40 if options.application else 9)
+    options.starts = options.starts or (1 if quick else 3)
     options.seconds = options.seconds or (0.2 if quick else 2)
     options.side = options.side or (512 if quick else 4096)
     options.directory = (options.directory or options.build).resolve()
     unknown = set(options.states) - {"one", "small", "mix"}
-    if unknown or min(options.sizes + options.ranks) < 1:
-        parser.error("states are one, small and mix; sizes and ranks are 1 or more")
+    if unknown or min([*options.sizes, *options.ranks, options.starts, options.repetitions]) < 1:
+        parser.error("states are one, small and mix; sizes, ranks, starts and repetitions are 1 or more")
     return options
 
 
@@ -112,7 +114,8 @@ def show(rows, title):
               f"{ratio} {row['cpu_seconds_of_rank_0']:7.3f}", flush=True)
 
 
-def measure(options, peers, np, state, size):
+def take_turns(options, peers, np, state, size, repetitions, seed, samples):
+    """Adds to the samples; returns how caches were dropped."""
     programs = []
     try:
         bench = options.build / "bin" / "save_restore_bench"
@@ -121,14 +124,24 @@ def measure(options, peers, np, state, size):
                                       mpirun(np) + [bench, options.directory, state, str(size)] + mode))
         for name, command in peers:
             programs.append(start_peer(options, name, command, np, state, size))
-        samples = turns.compete(programs, options.repetitions)
-        caches = programs[0].note
+        turns.compete(programs, repetitions, seed, samples)
+        return programs[0].note
     finally:
         for program in programs:
             program.end()
+
+
+def measure(options, peers, np, state, size):
+    """Whose files lie on quicker parts of the disk is chance, and lasts as long as a program: so all
+    start several times."""
+    samples = {}
+    starts = min(options.starts, options.repetitions)
+    for start in range(starts):
+        repetitions = options.repetitions // starts + (start < options.repetitions % starts)
+        caches = take_turns(options, peers, np, state, size, repetitions, start + 1, samples)
     rows = [row | {"mib": size} for row in turns.rows(samples, np, state)]
-    show(rows, f"{state}, {size} MiB on {np} ranks, {options.repetitions} repetitions "
-         f"(one more, before them, is dropped), caches dropped by {caches}")
+    show(rows, f"{state}, {size} MiB on {np} ranks, {options.repetitions} repetitions in {starts} starts "
+         f"(one more, at the beginning of each, is dropped), caches dropped by {caches}")
     return rows
 
 

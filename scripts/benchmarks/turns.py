@@ -45,12 +45,12 @@ def reads(turn):
     return program.contestants[number]["measure"].startswith("restore")
 
 
-def compete(programs, repetitions, seed=1):
-    """The samples of each measure and contestant, the first repetition dropped: {(measure, what):
+def compete(programs, repetitions, seed, samples):
+    """Adds the samples of each measure and contestant, the first repetition dropped: {(measure, what):
     {seconds, cpu, bytes, yardstick, against}}. Caches are dropped before what reads; so it comes
     after all that writes, which else would look for its directories on the disk, unlike a job's."""
     turns = [(program, number) for program in programs for number in range(len(program.contestants))]
-    shuffled, samples = random.Random(seed), {}
+    shuffled = random.Random(seed)
     for some in ([turn for turn in turns if not reads(turn)], [turn for turn in turns if reads(turn)]):
         for repetition in range(-1, repetitions):
             shuffled.shuffle(some)
@@ -58,7 +58,6 @@ def compete(programs, repetitions, seed=1):
                 one, answer = program.contestants[number], program.run(number)
                 if repetition >= 0:
                     take(samples, one, answer)
-    return samples
 
 
 def take(samples, one, answer):

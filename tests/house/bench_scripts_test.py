@@ -42,9 +42,10 @@ STEADY = [("save, steady", "Cairn", False, 1.0), ("save, steady", "POSIX a", Tru
 
 
 def rows(repetitions=3):
+    samples = {}
     programs = [program(*STEADY), program(("save, steady", "peer", False, 4.0))]
     try:
-        samples = turns.compete(programs, repetitions)
+        turns.compete(programs, repetitions, 1, samples)
     finally:
         for one in programs:
             one.end()
@@ -55,6 +56,22 @@ class Turns(unittest.TestCase):
     def test_drops_the_first_repetition_and_keeps_the_others(self):
         samples, _ = rows()
         self.assertEqual(sorted(samples["save, steady", "Cairn"]["seconds"]), [1.2, 1.3, 1.4])
+
+    def test_further_starts_add_to_the_samples(self):
+        samples = {}
+        for start in range(2):
+            one = program(*STEADY)
+            turns.compete([one], 2, start, samples)
+            one.end()
+        self.assertEqual(sorted(samples["save, steady", "Cairn"]["seconds"]), [1.2, 1.2, 1.3, 1.3])
+
+    def test_what_reads_comes_after_all_that_writes(self):
+        one = program(("restore, N to N", "Cairn", False, 1.0), *STEADY)
+        ran, run = [], one.run
+        one.run = lambda number: ran.append(number) or run(number)
+        turns.compete([one], 2, 1, {})
+        one.end()
+        self.assertEqual(ran[9:], [0, 0, 0])
 
     def test_ratios_are_to_the_best_yardstick(self):
         ratios = {row["what"]: row["ratio_to_raw"] for row in rows()[1] if row["measure"] == "save, steady"}
