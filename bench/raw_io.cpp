@@ -100,6 +100,14 @@ std::span<std::byte> slot(std::size_t i) {
   return ring.bytes().subspan(i % slots * slot_bytes, slot_bytes);
 }
 
+void write_small(const fs::path& path) {
+  Descriptor file(path, O_WRONLY | O_CREAT | O_EXCL);
+  const std::array<char, 1000> bytes{};
+  check(::write(file.get(), bytes.data(), bytes.size()) == ssize_t{bytes.size()}, "write");
+  check(::fsync(file.get()) == 0, "fsync");
+  file.close();
+}
+
 int direct_flag(Cache cache) { return cache == Cache::bypassed ? O_DIRECT : 0; }
 
 fs::path shared_file(const fs::path& directory) { return directory / "shared"; }
@@ -231,6 +239,52 @@ void Ranks::write_own_copied(const fs::path& directory, Bytes bytes, Files files
   check(::fsync(file.get()) == 0, "fsync");
   file.close();
   if (files == Files::fresh) sync_directory(directory);
+}
+
+void Ranks::commit_own_copied(const fs::path& directory, Bytes bytes, int step) const {
+  const auto temp = directory / "temp", state = directory / "state";
+  const auto numbered = [&](const fs::path& folder, const std::string& what, int number) {
+    return folder / (what + "-" + std::to_string(number));
+  };
+  const auto named = [&](const std::string& what, int of_step, int rank) {
+    return numbered(directory, what + "-" + std::to_string(of_step), rank);
+  };
+  if (rank_ == 0) fs::create_directory(temp);
+  barrier();
+  const auto recycled = numbered(directory, "recycled", rank_);
+  const bool again = fs::exists(recycled);
+  if (again) fs::rename(recycled, own_file(temp, rank_));
+  write_own_copied(temp, bytes, again ? Files::overwritten : Files::fresh);
+  write_small(numbered(temp, "record", rank_));
+  sync_directory(temp);
+  barrier();
+  if (rank_ == 0) {
+    write_small(temp / "strings");
+    write_small(temp / "index");
+    sync_directory(temp);
+    for (int i = 0; i < size_; ++i) fs::rename(own_file(temp, i), named("data", step, i));
+    fs::rename(temp / "strings", named("strings", step, 0));
+    sync_directory(directory);
+    fs::rename(temp / "index", named("index", step, 0));
+    sync_directory(directory);
+    write_small(directory / "state.new");
+    fs::rename(directory / "state.new", state);
+    sync_directory(directory);
+    for (int i = 0; i < size_; ++i) fs::remove(numbered(temp, "record", i));
+    sync_directory(temp);
+    fs::remove(temp);
+    sync_directory(directory);
+    if (step > 0) {
+      fs::remove(named("index", step - 1, 0));
+      sync_directory(directory);
+      for (int i = 0; i < size_; ++i) {
+        fs::rename(named("data", step - 1, i), numbered(directory, "recycled", i));
+      }
+      fs::remove(named("strings", step - 1, 0));
+      sync_directory(directory);
+    }
+  }
+  barrier();
 }
 
 void Ranks::read_own(const fs::path& directory, std::span<std::byte> bytes, std::size_t piece,

@@ -56,6 +56,10 @@ class Ranks {
   /// application's: each piece is checksummed, copied, and written by a thread, over files that are
   /// there by four, while the next is prepared.
   void write_own_copied(const std::filesystem::path& directory, Bytes bytes, Files files) const;
+  /// That, and what makes a checkpoint of it, with as many files and syncs as Cairn: a record a
+  /// rank, an index whose rename commits, a state file; then the step before is removed, and its
+  /// data files wait for the next. Steps count from 0. Collective.
+  void commit_own_copied(const std::filesystem::path& directory, Bytes bytes, int step) const;
   void read_own(const std::filesystem::path& directory, std::span<std::byte> bytes,
                 std::size_t piece, Cache cache = Cache::used) const;
   /// Reads in pieces that stay in the cache, with the checksum that a checkpoint needs.

@@ -149,6 +149,22 @@ void raw_copied(Contestants& all, Arena& arena) {
   };
   by_hand_fresh(all, arena, "POSIX by hand, O_DIRECT, copied and checksummed", false, write);
   by_hand_again(all, arena, "POSIX by hand, copied and checksummed, two in turn", false, write, 2);
+  const auto folder = arena.work / "by hand, committed";
+  const auto step = std::make_shared<int>(0);
+  const auto commit = [&arena, state, folder, step] {
+    arena.ranks.commit_own_copied(folder, state->bytes(), (*step)++);
+  };
+  all.push_back({.measure = steady,
+                 .what = "POSIX by hand, copied, checksummed and committed",
+                 .before =
+                     [&arena, folder, step, commit] {
+                       if (*step == 0) {
+                         arena.fresh(folder);
+                         for (int i = 0; i < 3; ++i) commit();
+                       }
+                       arena.settle();
+                     },
+                 .timed = commit});
 }
 
 void mpi_io(Contestants& all, Arena& arena, bool overwrite = true) {
