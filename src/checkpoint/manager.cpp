@@ -13,6 +13,7 @@
 #include "checkpoint/series.hpp"
 #include "checkpoint/tools/contents_reader.hpp"
 #include "commit/names.hpp"
+#include "commit/sequences.hpp"
 #include "format/hdf5/lay_out.hpp"
 #include "group/collectives.hpp"
 
@@ -121,7 +122,7 @@ void Series::open_directory() {
       return;
     }
     io::create_directories(*job.files, job.directory);
-    commit::OwnershipOptions taking;
+    auto taking = commit::default_ownership();
     taking.atomic_rename = options.atomic_rename;
     ownership.emplace(commit::OwnedName::take(job.files, job.directory, job.naming,
                                               options.owner_wait_seconds, taking));
@@ -135,13 +136,20 @@ void Series::open_directory() {
                 "Save in the format of bundles.")
         .at(job.directory.string());
   }
-  if (!options.read_only) recover(job);
+  Recovered found;
+  if (!options.read_only) found = recover(job, ownership ? &ownership->ownership() : nullptr);
+  within_reach = std::move(found.within_reach);
   if (job.root() && job.recycles()) recycling.emplace(job);
   together(group, [&] {
     if (!job.root()) return;
     catalog = scan_catalog(*job.files, job.directory, job.naming);
-    for (const auto& entry : catalog) replica_turn = std::max(replica_turn, entry.sequence);
+    for (const auto& entry : catalog) {
+      // Each opening begins a block of sequences: it counts as one turn, as each save does.
+      const auto turns = entry.sequence / commit::sequence_block + entry.sequence % commit::sequence_block;
+      replica_turn = std::max(replica_turn, turns);
+    }
     if (options.read_only) return;
+    begin_sequences(found.undecided);
     try {
       write_state_file(catalog);
     } catch (const Error& error) {

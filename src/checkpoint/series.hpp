@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -52,8 +53,11 @@ struct Series {
   std::optional<Recycling> recycling;  // ends before the ownership
   std::vector<CatalogEntry> catalog;
   std::optional<std::int64_t> restored_step;
-  std::int64_t head = -1;          // sequence of the checkpoint that the state descends from
-  std::int64_t last_sequence = 0;  // failed saves use theirs up
+  std::int64_t head = -1;              // sequence of the checkpoint that the state descends from
+  std::int64_t last_sequence = 0;      // failed saves use theirs up
+  std::int64_t reserved_sequence = 0;  // up to here they are this owner's (commit/sequences.hpp)
+  std::string unknown_sequences;       // what could not be read, so that none is safe to give
+  std::set<std::int64_t> within_reach;  // steps that an earlier owner, should it live, may commit
   std::optional<commit::Transaction> unwithdrawn;  // failed, but recovery could still complete it
   std::optional<CheckpointMeta> origin;            // of a conversion: the save that is stored again
 
@@ -71,18 +75,31 @@ struct Series {
 
   using Prepared = cairn::Prepared;
   Prepared prepare(std::int64_t step, const FileLayout&);
-  commit::Transaction new_transaction(std::int64_t step, const FileLayout&);
+  struct Begun {
+    commit::Transaction save;
+    std::int64_t sequence = 0;
+  };
+  Begun begin(std::int64_t step, const FileLayout&);
   void stand_for_origin(CheckpointMeta&) const;
   void require_step(std::int64_t step, const SaveOptions&) const;
   void require_not_pinned(const CatalogEntry*) const;
   ReplicaTurn turn() const;
   void compare(const State&, const ReplicaPlan&, const std::vector<std::uint32_t>& checksums,
                const Prepared&);
-  void publish(const Prepared&, const FileLayout&, std::vector<StoredTensor>,
-               const std::optional<CatalogEntry>& there) const;
+  // What the index is on disk.
+  std::optional<io::FileId> publish(const Prepared&, const FileLayout&, std::vector<StoredTensor>,
+                                    const std::optional<CatalogEntry>& there) const;
   [[noreturn]] void give_up(const Error&, const commit::Transaction&, bool committed);
-  bool withdraw(const commit::Transaction&, bool committed);
-  void after_commit(const Prepared&, bool volatile_commit);
+  enum class Withdrawn { gone, not_ours, stays };
+  Withdrawn withdraw(const commit::Transaction&, bool committed);
+  void after_commit(const Prepared&, bool volatile_commit, const std::optional<io::FileId>&);
+  // Rank 0 (sequences.cpp).
+  void begin_sequences(const std::vector<std::string>& undecided);
+  void require_sequence(std::int64_t step) const;
+  std::int64_t next_sequence();
+  bool has_next_sequence() const { return last_sequence < reserved_sequence; }
+  void look_again();
+  bool knows_all() const;
   void tell_state_file(std::int64_t step, const std::vector<CatalogEntry>&) const;
   void tidy(const commit::Transaction&, std::vector<CatalogEntry>&) const;
 

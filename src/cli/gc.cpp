@@ -67,12 +67,13 @@ void print(const std::vector<RecoveryStep>& steps, bool dry_run) {
 
 // What is to go by the rules that were given. Whether that is anything.
 bool retire(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
-            const GcArguments& options) {
+            const GcArguments& options, const commit::Ownership* owner) {
   auto catalog = scan_catalog(files, directory, name);
   const auto decisions = decide_retention(catalog, options.max_to_keep, options.keep);
   std::vector<std::int64_t> gone;
   if (!options.dry_run) {
-    gone = apply_retention(files, directory, name, catalog, options.max_to_keep, options.keep);
+    gone =
+        apply_retention(files, directory, name, catalog, options.max_to_keep, options.keep, *owner);
   }
   bool any = false;
   for (const auto& one : decisions) {
@@ -109,12 +110,13 @@ void run(Tool& tool, const GcArguments& options) {
     const auto steps = plan_recovery(job);
     print(steps, options.dry_run);
     any = any || !steps.empty();
-    if (!options.dry_run && recover(job) && naming.numbered) {
+    const auto* owner = ownership ? &*ownership : nullptr;
+    if (!options.dry_run && recover(job, owner).any && naming.numbered) {
       update_state_file(*tool.files, directory, naming,
                         scan_catalog(*tool.files, directory, naming));
     }
     if (options.max_to_keep >= 0 && naming.numbered) {
-      any |= retire(*tool.files, directory, naming, options);
+      any |= retire(*tool.files, directory, naming, options, owner);
     }
   }
   if (!any) std::cout << "nothing to do in " << directory.string() << '\n';

@@ -17,8 +17,11 @@ namespace {
 using Kind = ParsedName::Kind;
 
 constexpr std::size_t uuid_digits = 32;
-// A file name may have 255 bytes; ours add a step and "_temp_UUID" or two numbers.
+// A file name may have 255 bytes; ours add a step and "_temp_UUID", or two numbers and a mark that
+// the file is being removed.
 constexpr std::size_t longest_name = 180;
+constexpr std::string_view aside_mark = ".aside_", sequences_mark = "sequences.";
+constexpr std::size_t aside_digits = 16;
 
 void require(bool good, std::string_view what) {
   if (!good) throw Error(Code::internal, cat("a file name cannot be built: ", what));
@@ -80,6 +83,11 @@ std::optional<std::int64_t> take_prefix(std::string_view& text, const Naming& na
   return take_number(text, 1);
 }
 
+bool is_hexadecimal(std::string_view text) {
+  return std::all_of(text.begin(), text.end(),
+                     [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
+}
+
 }  // namespace
 
 void check_checkpoint_name(std::string_view name) {
@@ -125,11 +133,7 @@ std::string uuid_text(const Uuid& uuid) {
 
 std::string new_uuid() { return uuid_text(random_uuid()); }
 
-bool is_uuid(std::string_view text) {
-  return text.size() == uuid_digits && std::all_of(text.begin(), text.end(), [](char c) {
-           return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
-         });
-}
+bool is_uuid(std::string_view text) { return text.size() == uuid_digits && is_hexadecimal(text); }
 
 std::string prefix_name(const Naming& naming, std::int64_t step) {
   require(step >= 0, cat("step ", step));
@@ -153,9 +157,24 @@ std::string temp_directory_name(std::string_view prefix, std::string_view uuid) 
   return cat(prefix, "_temp_", uuid);
 }
 
+std::string kept_directory_name(std::string_view prefix, std::string_view uuid) {
+  require(is_uuid(uuid), cat("uuid '", uuid, "'"));
+  return cat(prefix, "_kept_", uuid);
+}
+
 std::string part_directory_name(std::string_view prefix, std::string_view uuid) {
   require(is_uuid(uuid), cat("uuid '", uuid, "'"));
   return cat(prefix, ".part_", uuid);
+}
+
+std::string aside_name(std::string_view entry, std::string_view token) {
+  require(is_uuid(token), cat("token '", token, "'"));
+  return cat(entry, aside_mark, token.substr(0, aside_digits));
+}
+
+std::string sequences_name(std::int64_t last) {
+  require(last >= 0, cat("sequence ", last));
+  return cat(sequences_mark, last);
 }
 
 std::string part_name(std::int64_t number, std::int64_t count) {
@@ -201,6 +220,10 @@ ParsedName parse_name(std::string_view entry, const Naming& naming) {
   } else if (take(entry, "_temp_") && is_uuid(entry)) {
     parsed.kind = Kind::temp_directory;
     parsed.uuid = entry;
+  } else if (take(entry, "_kept_") && is_uuid(entry)) {
+    parsed.kind = Kind::temp_directory;
+    parsed.uuid = entry;
+    parsed.kept = true;
   } else if (take(entry, ".part_") && is_uuid(entry)) {
     parsed.kind = Kind::temp_directory;
     parsed.uuid = entry;
@@ -208,6 +231,17 @@ ParsedName parse_name(std::string_view entry, const Naming& naming) {
   }
   if (parsed.kind != Kind::foreign) parsed.step = *step;
   return parsed;
+}
+
+std::optional<std::string> parse_aside_name(std::string_view entry, const Naming& naming) {
+  const auto mark = entry.rfind(aside_mark);
+  if (mark == entry.npos) return std::nullopt;
+  const auto digits = entry.substr(mark + aside_mark.size());
+  if (digits.size() != aside_digits || !is_hexadecimal(digits)) return std::nullopt;
+  entry = entry.substr(0, mark);
+  const auto kind = parse_name(entry, naming).kind;
+  if (kind != Kind::index && kind != Kind::hdf5 && kind != Kind::data) return std::nullopt;
+  return std::string(entry);
 }
 
 ParsedName parse_temp_name(std::string_view entry) {
@@ -256,6 +290,13 @@ ParsedName parse_private_name(std::string_view entry) {
     auto name = entry;
     if (!take(name, is_new ? "new-runs." : "runs.")) continue;
     return can_be_a_name(name) ? of_kind(is_new ? Kind::runs_temporary : Kind::runs) : ParsedName{};
+  }
+  if (take(entry, sequences_mark)) {
+    auto parsed = of_kind(Kind::sequences);
+    const auto last = take_number(entry, 1);
+    if (!last || !entry.empty()) return {};
+    parsed.number = *last;
+    return parsed;
   }
   if (!take(entry, cat(owner_name, ".tmp-")) || !is_uuid(entry)) return {};
   auto parsed = of_kind(Kind::owner_temporary);

@@ -8,18 +8,22 @@
 ///   DIRECTORY/NAME-STEP.index                    NAME-STEP is the checkpoint's prefix (or NAME)
 ///   DIRECTORY/NAME-STEP.data-00000-of-00002
 ///   DIRECTORY/NAME-STEP.h5                       a checkpoint that is one file
+///   DIRECTORY/ONE OF THESE THREE.aside_TOKEN     it is being removed: see removal.hpp
 ///   DIRECTORY/NAME-STEP_temp_UUID/               a save in progress:
 ///       part-00000-of-00002                      its data files,
 ///       record-00000-of-00004                    one part record a writing rank,
 ///       index                                    the index in preparation
 ///       saver-00000…                             what a registered saver wrote
 ///       part.h5                                  the one file of a save that makes one
+///   DIRECTORY/NAME-STEP_kept_UUID/               the same, of a save that could not be read when the
+///                                                next owner came: its job can no longer go on with it
 ///   DIRECTORY/NAME-STEP.part_UUID/               the same where no rename is relied on: records,
 ///                                                savers' files, and
 ///       old-index                                what stood where the index goes
 ///   DIRECTORY/.cairn/                            ours alone: lock, owner, damaged/NAME-STEP,
 ///                                                no-atomic-rename, pinned/NAME-STEP, pinned.lock,
 ///       runs.NAME, new-runs.NAME               how earlier runs ended, and the next such file,
+///       sequences.NUMBER                         sequences up to this one may be in use,
 ///       recycled/steps.NAME.00000                data files of checkpoints that are gone, for the
 ///       recycled/single.NAME.00000               next save to overwrite: one for each number
 #include <cstdint>
@@ -72,7 +76,10 @@ std::string prefix_name(const Naming&, std::int64_t step);  ///< "NAME-STEP", or
 std::string index_name(std::string_view prefix);
 std::string hdf5_name(std::string_view prefix);
 std::string data_name(std::string_view prefix, std::int64_t number, std::int64_t count);
+/// What an owner calls a file that it removes: 16 of the digits of its token follow the name.
+std::string aside_name(std::string_view entry, std::string_view token);
 std::string temp_directory_name(std::string_view prefix, std::string_view uuid);
+std::string kept_directory_name(std::string_view prefix, std::string_view uuid);
 std::string part_directory_name(std::string_view prefix, std::string_view uuid);
 
 inline constexpr const char* prepared_index_name = "index";
@@ -93,6 +100,7 @@ inline constexpr const char* recycled_directory_name = "recycled";
 std::string owner_temporary_name(std::string_view token);  ///< "owner.tmp-UUID"
 std::string runs_name(const Naming&);                      ///< "runs.NAME"
 std::string runs_temporary_name(const Naming&);            ///< "new-runs.NAME"
+std::string sequences_name(std::int64_t last);             ///< "sequences.1048576"
 /// In the directory of recycled files: what data file `number` of a save under this name
 /// overwrites.
 std::string recycled_name(const Naming&, std::int64_t number);
@@ -125,18 +133,22 @@ struct ParsedName {
     recycled_directory,
     runs,
     runs_temporary,
+    sequences,
   };
   Kind kind = Kind::foreign;
   std::int64_t step = -1;    ///< of index, hdf5, data and temp_directory
-  std::int64_t number = -1;  ///< of data, part and record
+  std::int64_t number = -1;  ///< of data, part and record; the last one of sequences
   std::int64_t count = -1;
   std::string uuid;     ///< of temp_directory and owner_temporary
   bool direct = false;  ///< of temp_directory: NAME-STEP.part_UUID
+  bool kept = false;    ///< of temp_directory: NAME-STEP_kept_UUID
   bool operator==(const ParsedName&) const = default;
 };
 
 /// An entry of the directory that holds these checkpoints.
 ParsedName parse_name(std::string_view entry, const Naming&);
+/// An entry there that was set aside, of any owner: what it was called before. Nothing for others.
+std::optional<std::string> parse_aside_name(std::string_view entry, const Naming&);
 /// An entry of a temp directory.
 ParsedName parse_temp_name(std::string_view entry);
 /// An entry of the private directory.

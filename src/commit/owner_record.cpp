@@ -10,8 +10,6 @@
 namespace cairn::commit {
 namespace {
 
-constexpr std::int64_t largest_record_bytes = 64 << 10;
-
 // One line each, whatever the environment holds.
 std::string one_line(std::string text) {
   for (char& c : text) {
@@ -40,7 +38,8 @@ bool parse(std::string_view text, T& value) {
 std::string print_owner(const OwnerRecord& record) {
   std::ostringstream out;
   out << std::fixed << std::setprecision(3);
-  out << "token " << record.token << "\nhost " << one_line(record.host) << "\npid " << record.pid
+  out << "token " << record.token << "\nhost " << one_line(record.host) << "\nkernel "
+      << one_line(record.kernel) << "\npid " << record.pid
       << "\nprocesses " << one_line(record.processes) << "\njob " << one_line(record.job)
       << "\nstart " << record.start_seconds << "\nheartbeat " << record.heartbeat_seconds
       << "\nguard " << (record.by_heartbeat ? "heartbeat" : "lock") << "\n";
@@ -58,6 +57,7 @@ std::optional<OwnerRecord> parse_owner(std::string_view text) {
     const auto value = line.substr(std::min(space + 1, line.size()));
     if (key == "token") record.token = value;
     if (key == "host") record.host = value;
+    if (key == "kernel") record.kernel = value;
     if (key == "pid") good = good && parse(value, record.pid);
     if (key == "processes") record.processes = value;
     if (key == "job") record.job = value;
@@ -72,7 +72,7 @@ std::optional<OwnerRecord> parse_owner(std::string_view text) {
 std::optional<OwnerRecord> read_owner(io::FileSystem& files, const io::Path& directory) {
   try {
     return parse_owner(io::read_file(files, directory / private_directory_name / owner_name,
-                                     largest_record_bytes));
+                                     largest_owner_record_bytes));
   } catch (const Error& error) {
     if (error.code() == Code::not_found || error.code() == Code::data_loss) return std::nullopt;
     throw;

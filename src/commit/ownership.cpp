@@ -9,7 +9,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
-#include <map>
+#include <fstream>
 #include <mutex>
 #include <thread>
 
@@ -36,10 +36,18 @@ std::string process_namespace() {
   return error ? "" : target.string();
 }
 
+std::string boot_identity() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string text;
+  std::getline(file, text);
+  return text;
+}
+
 OwnerRecord own_record() {
   OwnerRecord record;
   record.token = new_uuid();
   record.host = host_name();
+  record.kernel = boot_identity();
   record.pid = ::getpid();
   record.processes = process_namespace();
   if (const char* job = std::getenv("SLURM_JOB_ID")) record.job = job;
@@ -47,9 +55,16 @@ OwnerRecord own_record() {
   return record;
 }
 
+// On another machine, or on this one before it was started again. Names of hosts tell only where
+// that is all there is: many are called localhost.
+bool is_elsewhere(const OwnerRecord& owner, const OwnerRecord& self) {
+  if (owner.kernel.empty() || self.kernel.empty()) return owner.host != self.host;
+  return owner.kernel != self.kernel;
+}
+
 // Known to be dead; false if it cannot be known from here.
 bool is_dead(const OwnerRecord& owner, const OwnerRecord& self) {
-  if (owner.host != self.host || owner.processes.empty() || owner.processes != self.processes ||
+  if (is_elsewhere(owner, self) || owner.processes.empty() || owner.processes != self.processes ||
       owner.pid <= 0) {
     return false;
   }
@@ -61,6 +76,11 @@ io::Path no_rename_path(const io::Path& directory) {
 }
 
 }  // namespace
+
+OwnershipOptions& default_ownership() {
+  static OwnershipOptions options;
+  return options;
+}
 
 bool says_no_rename(io::FileSystem& files, const io::Path& directory) {
   return io::exists(files, no_rename_path(directory));
@@ -74,6 +94,8 @@ struct Ownership::Impl {
   std::unique_ptr<io::Lock> lock;
   bool locks_work = true;
   bool taken = false;
+  bool may_be_dead = false;           // the owner elsewhere that was met at the last attempt
+  std::optional<double> beat_before;  // when its record had been renewed, as first seen
   std::atomic<bool> renames = true;
   std::jthread heart;
 
@@ -104,15 +126,21 @@ struct Ownership::Impl {
     files->sync_directory(private_directory);
   }
 
-  // A heartbeat without a rename. In place: only digits of the time change, so whoever reads it now
-  // sees a record that parses.
-  void renew_record() {
+  // A heartbeat; false if the record is no longer ours. It goes through the file that was looked
+  // at, so that a record by which another owner has replaced it meanwhile is never written. In
+  // place: only digits of the time change, so whoever reads it now sees a record that parses.
+  bool renew_record() {
+    const auto file = files->open_write(private_directory / owner_name);
+    std::string there(static_cast<std::size_t>(std::min(file->size(), largest_owner_record_bytes)), ' ');
+    file->read_at(0, std::as_writable_bytes(std::span(there)));
+    const auto owner = parse_owner(there);
+    if (!owner || owner->token != record.token) return false;
     record.heartbeat_seconds = now();
     const auto text = print_owner(record);
-    const auto file = files->open_write(private_directory / owner_name);
     file->write_at(0, std::as_bytes(std::span(text)));
-    file->sync();
+    if (!locks_work) file->sync();
     file->close();
+    return true;
   }
 
   void forgo_renames() {
@@ -127,13 +155,26 @@ struct Ownership::Impl {
     return owner && owner->token == record.token;
   }
 
+  // A kernel lock proves that an owner by lock on this host is gone; nothing of the kind for one
+  // without a lock, or elsewhere.
+  bool proves_it(const OwnerRecord& owner) const {
+    return locks_work && !owner.by_heartbeat && !is_elsewhere(owner, record);
+  }
+
   // An owner whose heart still beats, as far as can be told. To be called with a prepared record.
-  bool is_alive(const OwnerRecord& owner) const {
+  bool is_alive(const OwnerRecord& owner) {
     if (is_dead(owner, record)) return false;
     const auto its = files->status(private_directory / owner_name);
     const auto ours = files->status(temporary);
     if (!its || !ours) return true;  // somebody else is at work here: look again
-    return ours->modified_seconds - its->modified_seconds < options.stale_seconds;
+    const bool by_lock = locks_work && !owner.by_heartbeat;
+    if (ours->modified_seconds - its->modified_seconds >=
+        (by_lock ? options.lock_stale_seconds : options.stale_seconds)) {
+      return false;
+    }
+    if (!beat_before) beat_before = its->modified_seconds;
+    may_be_dead = by_lock && *beat_before == its->modified_seconds;
+    return true;
   }
 
   bool try_take() {
@@ -161,13 +202,13 @@ struct Ownership::Impl {
   bool claim() {
     prepare_record();
     const auto owner = read_owner(*files, directory);
-    // A kernel lock proves that an owner by lock is gone; nothing of the kind for one without.
-    if (owner && (!locks_work || owner->by_heartbeat) && is_alive(*owner)) {
+    may_be_dead = false;
+    if (owner && !proves_it(*owner) && is_alive(*owner)) {
       files->remove(temporary);
       return false;
     }
     publish_record();
-    if (locks_work) return true;
+    if (locks_work && (!owner || proves_it(*owner))) return true;
     // Another may take over at the same time, and a little later.
     std::this_thread::sleep_for(Seconds(options.settle_seconds));
     return is_ours();
@@ -201,21 +242,23 @@ struct Ownership::Impl {
       wake.wait_for(guard, stop, Seconds(options.heartbeat_seconds), [] { return false; });
       if (stop.stop_requested()) return;
       try {
-        if (!is_ours()) {
-          log(LogLevel::error,
-              cat("the directory ", directory.string(), " was taken over by another process"));
-          return;
-        }
-        if (renames) {
-          prepare_record();
-          publish_record();
-        } else {
-          renew_record();
-        }
+        if (renew_record()) continue;
+        log(LogLevel::error,
+            cat("the directory ", directory.string(), " was taken over by another process"));
+        return;
       } catch (const std::exception& error) {
         log(LogLevel::warning, cat("the owner's heartbeat failed: ", error.what()));
       }
     }
+  }
+
+  void tell_of_waiting() const {
+    const auto owner = read_owner(*files, directory);
+    log(LogLevel::warning,
+        cat("the checkpoint directory ", directory.string(), " was owned by ",
+            owner ? describe(*owner) : "another job",
+            ", and its lock is free, which proves nothing about another host: waiting for up to ",
+            options.lock_stale_seconds, " seconds for a sign of life"));
   }
 
   [[noreturn]] void throw_busy() const {
@@ -230,13 +273,23 @@ struct Ownership::Impl {
         .at(directory.string());
   }
 
+  // Another may have become the owner since it was looked at: so under a name of our own first.
+  void remove_record() {
+    const auto owner = private_directory / owner_name;
+    if (!renames) return files->remove(owner);
+    files->rename(owner, temporary);
+    const auto taken_away = parse_owner(io::read_file(*files, temporary, largest_owner_record_bytes));
+    if (taken_away && taken_away->token != record.token) return files->rename_new(temporary, owner);
+    files->remove(temporary);
+  }
+
   void release() noexcept {
     try {
       if (heart.joinable()) {
         heart.request_stop();
         heart.join();
       }
-      if (taken && is_ours()) files->remove(private_directory / owner_name);
+      if (taken && is_ours()) remove_record();
     } catch (const std::exception& error) {
       try {
         log(LogLevel::warning, cat("cannot give up ", directory.string(), ": ", error.what()));
@@ -277,7 +330,13 @@ Ownership Ownership::take(std::shared_ptr<io::FileSystem> files, const io::Path&
   impl->renames = options.atomic_rename && !says_no_rename(*impl->files, directory);
 
   const auto start = std::chrono::steady_clock::now();
+  bool told = false;
   while (!impl->try_take()) {
+    if (impl->may_be_dead) {
+      if (!std::exchange(told, true)) impl->tell_of_waiting();
+      std::this_thread::sleep_for(Seconds(std::min(1.0, options.heartbeat_seconds / 10)));
+      continue;
+    }
     const Seconds rest = Seconds(wait_seconds) - (std::chrono::steady_clock::now() - start);
     if (rest <= Seconds(0)) impl->throw_busy();
     const Seconds pause(impl->locks_work ? 0.05 : 1.0);
@@ -286,10 +345,8 @@ Ownership Ownership::take(std::shared_ptr<io::FileSystem> files, const io::Path&
   Ownership ownership(std::move(impl));
   ownership.impl_->remove_leftovers();
   if (!options.atomic_rename) ownership.forgo_renames();
-  if (!ownership.impl_->locks_work) {
-    ownership.impl_->heart =
-        std::jthread([self = ownership.impl_.get()](std::stop_token stop) { self->beat(stop); });
-  }
+  ownership.impl_->heart =
+      std::jthread([self = ownership.impl_.get()](std::stop_token stop) { self->beat(stop); });
   return ownership;
 }
 
@@ -298,7 +355,8 @@ void Ownership::check() const {
   if (owner && owner->token == impl_->record.token) return;
   throw Error(Code::busy, "the checkpoint directory is no longer owned by this job",
               owner ? "its owner is " + describe(*owner) : "the owner record is gone",
-              "Nothing was committed. Let one job at a time save here.")
+              "This job commits and removes nothing here any more; whether its last save counts is "
+              "for the present owner to say (cairn ls). Let one job at a time save here.")
       .at(impl_->directory.string());
 }
 

@@ -2,10 +2,15 @@
 /// Who may save into a directory: one process at a time.
 ///
 /// The owner holds a kernel lock on DIRECTORY/.cairn/lock; the record DIRECTORY/.cairn/owner says
-/// who that is. Where the file system has no locks, the record alone decides: its owner rewrites it
-/// every few seconds, and a record that was not rewritten for long, or whose process on this host
-/// is dead, may be taken over. Ages are differences between times that the file system itself gave,
-/// so clocks of hosts need not agree.
+/// who that is, and its owner renews it every few seconds. A granted lock proves that an owner on
+/// this host is gone. About an owner on another host it proves nothing: some file systems lock
+/// within each host only (Lustre with localflock, NFS with nolock or local_lock), or not at all.
+/// Such an owner's record may be taken over when it was not renewed for long. Ages are differences
+/// between times that the file system itself gave, so clocks of hosts need not agree.
+///
+/// An owner that was stopped (SIGSTOP, a file system that hung) may go on after another has taken
+/// the directory over. So it asks check() before whatever others could lose by, renews no record
+/// but its own, and removes files by the rule of removal.hpp.
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,6 +23,7 @@ namespace cairn::commit {
 struct OwnerRecord {
   std::string token;  ///< a uuid; each ownership has its own
   std::string host;
+  std::string kernel;  ///< of that host since it was started: its boot identity; empty: unknown
   std::int64_t pid = 0;
   std::string processes;     ///< which process numbers are meant: the pid namespace; empty: unknown
   std::string job;           ///< of the batch system; empty: none
@@ -26,6 +32,7 @@ struct OwnerRecord {
   bool by_heartbeat = false;  ///< owned without a kernel lock
 };
 
+inline constexpr std::int64_t largest_owner_record_bytes = 64 << 10;
 /// The record as text and back; nothing if it is none of ours.
 std::string print_owner(const OwnerRecord&);
 std::optional<OwnerRecord> parse_owner(std::string_view text);
@@ -40,16 +47,21 @@ bool says_no_rename(io::FileSystem&, const io::Path& directory);
 
 struct OwnershipOptions {
   bool atomic_rename = true;      ///< false: rely on no rename, and make the directory say so
-  double stale_seconds = 120;     ///< without locks: a record this old may be taken over
-  double heartbeat_seconds = 10;  ///< without locks: how often it is rewritten
-  double settle_seconds = 2;      ///< without locks: how long two that take over may overlap
+  double stale_seconds = 120;      ///< without locks: a record this old may be taken over
+  double lock_stale_seconds = 60;  ///< the same with the lock, of an owner on another host
+  double heartbeat_seconds = 10;   ///< how often the record is renewed
+  double settle_seconds = 2;  ///< how long two that take over without a proof by locks may overlap
 };
+/// What managers take directories with. Tests that play several owners make it shorter.
+OwnershipOptions& default_ownership();
 
 /// Movable. Any thread, one at a time. A forked child's copy does nothing.
 class Ownership {
  public:
   /// Makes the directory and its private one if missing. Throws busy, naming the owner, if another
-  /// still holds it after wait_seconds (a dying process holds it for a moment longer).
+  /// still holds it after wait_seconds (a dying process holds it for a moment longer). An owner on
+  /// another host whose lock is free is waited for longer: until its record was renewed (busy), or
+  /// was not for lock_stale_seconds.
   static Ownership take(std::shared_ptr<io::FileSystem> files, const io::Path& directory,
                         double wait_seconds, const OwnershipOptions& options = {});
   /// Gives the directory up and removes the record if it is still ours. Never throws.
@@ -57,7 +69,8 @@ class Ownership {
   Ownership(Ownership&&) noexcept;
   Ownership& operator=(Ownership&&) noexcept;
 
-  /// Throws busy if the directory is no longer ours. To be called just before a commit point.
+  /// Throws busy if the directory is no longer ours. To be called just before a commit point, and
+  /// before anything is removed.
   void check() const;
 
   const OwnerRecord& record() const;
@@ -84,6 +97,7 @@ class OwnedName {
                         const OwnershipOptions& options = {});
 
   void check() const { ownership_->check(); }
+  const Ownership& ownership() const { return *ownership_; }
   bool atomic_rename() const { return ownership_->atomic_rename(); }
 
  private:

@@ -17,6 +17,12 @@
 //  8. verdict; then the temp directory and what this commit superseded: of a checkpoint that is
 //     removed, the index goes first, then the directory is fsynced, then the data goes. clean_up
 //
+// Two owners: one that was stopped, and taken for dead, goes on. Until it has made its temp
+// directory it has changed nothing; its successor removes that directory (or completes the save),
+// and then neither renames in 5 nor 6 find what they are to rename. Ownership is asked for between
+// 1 and 5, for a directory that was made after the successor had looked. Before 7, and for each
+// removal in 3 and 8, it is asked for again; removals follow the rule of removal.hpp.
+//
 // Data that goes in 8 may instead be kept, in .cairn/recycled, for a later save: the writer of a
 // data file renames it to its part in 2, and overwrites it (recycled.cpp). No byte of it changes
 // before the index that referred to it is durably gone.
@@ -59,6 +65,7 @@
 #include "cairn/error.hpp"
 #include "cairn/log.hpp"
 #include "commit/direct.hpp"
+#include "commit/ownership.hpp"
 #include "commit/recycled.hpp"
 
 namespace cairn::commit {
@@ -74,14 +81,55 @@ void attempt(std::optional<Error>& first, F&& f) {
   }
 }
 
-// A data file that no index refers to, for good.
-void drop(io::FileSystem& fs, const io::Path& directory, const Naming& name, std::int64_t number,
-          const std::string& file, bool recycled) {
-  if (recycled) {
-    recycle(fs, directory, name, number, directory / file);
-  } else {
-    fs.remove(directory / file);
+// Of data files that no index refers to, for good.
+Dispose dispose_of_data(io::FileSystem& fs, const io::Path& directory, const Naming& name,
+                        bool recycled) {
+  if (!recycled) return {};
+  return [&fs, directory, name](const SeenFile& file, const io::Path& path) {
+    recycle(fs, directory, name, parse_name(file.entry, name).number, path);
+  };
+}
+
+// Everything of a step, in any format.
+std::vector<SeenFile> look_at_step(io::FileSystem& fs, const io::Path& directory,
+                                   const Naming& name, std::int64_t step) {
+  using Kind = ParsedName::Kind;
+  std::vector<SeenFile> seen;
+  for (const auto& entry : fs.list(directory)) {
+    const auto parsed = parse_name(entry, name);
+    const bool of_checkpoint = parsed.kind == Kind::index || parsed.kind == Kind::hdf5 ||
+                               parsed.kind == Kind::data;
+    if (!of_checkpoint || parsed.step != step) continue;
+    if (auto file = look_at(fs, directory, entry)) seen.push_back(std::move(*file));
   }
+  return seen;
+}
+
+std::vector<SeenFile> of_kind(const std::vector<SeenFile>& seen, const Naming& name,
+                              const std::function<bool(const ParsedName&)>& wanted) {
+  std::vector<SeenFile> some;
+  for (const auto& file : seen) {
+    if (wanted(parse_name(file.entry, name))) some.push_back(file);
+  }
+  return some;
+}
+
+// A rename that commits has reported an error. Servers may carry one out and yet report one; and
+// what was to be renamed may be gone because another owner has taken it away.
+void require_committed(const Transaction& save, const IsCommitted& is_committed,
+                       const Error& error) {
+  bool committed = false;
+  try {
+    committed = is_committed(save);
+  } catch (const Error& second) {
+    throw Error(Code::durability_unknown,
+                "it cannot be told whether the checkpoint was committed",
+                cat(error.what(), "; then ", second.what()),
+                "Nothing of it was removed. Look again when the storage answers (cairn ls), or save "
+                "again.")
+        .at(save.prefix().string());
+  }
+  if (!committed) throw error;
 }
 
 bool is_record(const std::string& file) {
@@ -93,6 +141,7 @@ bool is_record(const std::string& file) {
 io::Path Transaction::prefix() const { return directory / prefix_name(name, step); }
 io::Path Transaction::temp() const {
   const auto checkpoint = prefix_name(name, step);
+  if (kept) return directory / kept_directory_name(checkpoint, uuid);
   return directory /
          (direct ? part_directory_name(checkpoint, uuid) : temp_directory_name(checkpoint, uuid));
 }
@@ -113,14 +162,22 @@ io::Path Transaction::data(int file) const {
 io::Path Transaction::index() const { return directory / index_name(prefix_name(name, step)); }
 
 void avoid_counts_in_use(io::FileSystem& fs, Transaction& save) {
+  using Kind = ParsedName::Kind;
   std::set<std::int64_t> taken;
-  for (const auto& file : fs.list(save.directory)) {
-    const auto parsed = parse_name(file, save.name);
-    if (parsed.kind == ParsedName::Kind::data && parsed.step == save.step) {
-      taken.insert(parsed.count);
+  save.replaces.clear();
+  for (const auto& entry : fs.list(save.directory)) {
+    const auto aside = parse_aside_name(entry, save.name);  // it may come back
+    const auto parsed = parse_name(aside.value_or(entry), save.name);
+    const bool data = parsed.kind == Kind::data;
+    if (parsed.step != save.step || (!data && parsed.kind != Kind::index && parsed.kind != Kind::hdf5)) {
+      continue;
     }
+    if (data) taken.insert(parsed.count);
+    if (aside) continue;
+    if (auto file = look_at(fs, save.directory, entry)) save.replaces.push_back(std::move(*file));
   }
-  while (taken.count(save.num_files)) ++save.num_files;
+  while (!save.hdf5 && taken.count(save.num_files)) ++save.num_files;
+  save.looked = true;
 }
 
 void begin(io::FileSystem& fs, const Transaction& save) {
@@ -143,12 +200,19 @@ void join(io::FileSystem& fs, const Transaction& save) {
   fs.sync_directory(save.directory);
 }
 
+void keep(io::FileSystem& fs, const Transaction& save) {
+  auto after = save;
+  after.kept = true;
+  fs.rename(save.temp(), after.temp());
+  fs.sync_directory(save.directory);
+}
+
 void seal(io::FileSystem& fs, const Transaction& save) {
   if (save.direct) fs.sync_directory(save.directory);
   fs.sync_directory(save.temp());
 }
 
-void abandon(io::FileSystem& fs, const Transaction& save) {
+void abandon(io::FileSystem& fs, const Transaction& save, const Ownership& owner) {
   std::optional<Error> first;
   if (!fs.status(save.temp())) return;
   if (save.direct) put_back(fs, save);
@@ -165,9 +229,11 @@ void abandon(io::FileSystem& fs, const Transaction& save) {
   // If no record could be removed, the data must stay: half of it gone would look like loss.
   if (records && !withdrawn) throw *first;
   first.reset();
-  // What stands where an HDF5 file goes is the older checkpoint.
-  for (int file = 0; file < save.num_files && !save.hdf5; ++file) {
-    attempt(first, [&] { io::remove_if_there(fs, save.data(file)); });
+  // What stands where an HDF5 file goes is the older checkpoint. And without a look at what is
+  // there, this save has come to no final name: any file of such a name is another's.
+  const Removal removal(fs, save.directory, owner);
+  for (int file = 0; file < save.num_files && !save.hdf5 && save.looked; ++file) {
+    attempt(first, [&] { removal.remove(SeenFile{save.data(file).filename().string()}); });
   }
   if (save.direct) attempt(first, [&] { fs.sync_directory(save.directory); });
   if (save.direct && first) throw *first;  // the evidence stays as long as the data may come back
@@ -176,15 +242,25 @@ void abandon(io::FileSystem& fs, const Transaction& save) {
   if (first) throw *first;
 }
 
-void publish(io::FileSystem& fs, const Transaction& save, const std::string& index_bytes,
-             const std::vector<OwnFile>& own_files) {
-  if (save.direct) return publish_direct(fs, save, index_bytes, own_files);
+std::optional<io::FileId> publish(io::FileSystem& fs, const Transaction& save,
+                                  const std::string& index_bytes,
+                                  const std::vector<OwnFile>& own_files,
+                                  const IsCommitted& is_committed) {
+  const auto id_of = [&](const io::Path& path) -> std::optional<io::FileId> {
+    const auto status = fs.status(path);
+    return status ? std::optional(status->id) : std::nullopt;
+  };
+  if (save.direct) {
+    publish_direct(fs, save, index_bytes, own_files);
+    return id_of(save.index());
+  }
   io::remove_if_there(fs, save.staged_index());  // of an attempt that died here
   for (const auto& own : own_files) {
     io::remove_if_there(fs, save.part(own.file));
     io::write_file(fs, save.part(own.file), own.bytes);
   }
   io::write_file(fs, save.staged_index(), index_bytes);
+  const auto id = id_of(save.staged_index());
   fs.sync_directory(save.temp());
 
   for (int file = 0; file < save.num_files; ++file) {
@@ -195,26 +271,30 @@ void publish(io::FileSystem& fs, const Transaction& save, const std::string& ind
 
   try {
     fs.rename(save.staged_index(), save.index());
-  } catch (const Error&) {
-    // Servers may carry out a rename and yet report an error: then it is committed.
-    if (io::exists(fs, save.staged_index())) throw;
+  } catch (const Error& error) {
+    require_committed(save, is_committed, error);
   }
   sync_commit(fs, save);
+  return id;
 }
 
-void publish_hdf5(io::FileSystem& fs, const Transaction& save, const std::vector<Patch>& patches) {
+std::optional<io::FileId> publish_hdf5(io::FileSystem& fs, const Transaction& save,
+                                       const std::vector<Patch>& patches,
+                                       const IsCommitted& is_committed) {
   const auto file = fs.open_write(save.part(0));
   for (const auto& [offset, bytes] : patches) {
     file->write_at(offset, std::as_bytes(std::span(bytes)));
   }
   file->sync();
   file->close();
+  const auto status = fs.status(save.part(0));
   try {
     fs.rename(save.part(0), save.data(0));
-  } catch (const Error&) {
-    if (io::exists(fs, save.part(0))) throw;
+  } catch (const Error& error) {
+    require_committed(save, is_committed, error);
   }
   sync_commit(fs, save);
+  return status ? std::optional(status->id) : std::nullopt;
 }
 
 void sync_commit(io::FileSystem& fs, const Transaction& save) {
@@ -228,36 +308,54 @@ void sync_commit(io::FileSystem& fs, const Transaction& save) {
   }
 }
 
-void clean_up(io::FileSystem& fs, const Transaction& save, bool other_format) {
+void clean_up(io::FileSystem& fs, const Transaction& save, const Ownership& owner,
+              bool other_format) {
+  using Kind = ParsedName::Kind;
+  const Removal removal(fs, save.directory, owner);
   if (other_format) {
-    const auto name = prefix_name(save.name, save.step);
-    io::remove_if_there(fs, save.directory / (save.hdf5 ? index_name(name) : hdf5_name(name)));
+    const auto old = save.hdf5 ? Kind::index : Kind::hdf5;
+    removal.remove(
+        of_kind(save.replaces, save.name, [&](const auto& name) { return name.kind == old; }));
     fs.sync_directory(save.directory);
   }
-  for (const auto& file : fs.list(save.directory)) {
-    const auto parsed = parse_name(file, save.name);
-    const bool old = save.hdf5 ? other_format : parsed.count != save.num_files;
-    if (parsed.kind == ParsedName::Kind::data && parsed.step == save.step && old) {
-      drop(fs, save.directory, save.name, parsed.number, file, save.recycle);
-    }
-  }
+  removal.remove(of_kind(save.replaces, save.name,
+                         [&](const auto& name) {
+                           const bool old = save.hdf5 ? other_format : name.count != save.num_files;
+                           return name.kind == Kind::data && old;
+                         }),
+                 dispose_of_data(fs, save.directory, save.name, save.recycle));
   if (fs.status(save.temp())) remove_temp(fs, save.temp());
   fs.sync_directory(save.directory);
 }
 
-void remove_checkpoint(io::FileSystem& fs, const io::Path& directory, const Naming& name,
-                       std::int64_t step, bool recycle) {
+bool remove_checkpoint(io::FileSystem& fs, const io::Path& directory, const Naming& name,
+                       const Retired& retired, const Ownership& owner) {
+  using Kind = ParsedName::Kind;
+  const Removal removal(fs, directory, owner);
+  owner.check();
   // What a clean-up has left could bring an older index back.
-  remove_stale(fs, {directory, name, step, "", 0, true});
-  io::remove_if_there(fs, directory / index_name(prefix_name(name, step)));
-  fs.sync_directory(directory);
-  for (const auto& file : fs.list(directory)) {
-    const auto parsed = parse_name(file, name);
-    if (parsed.kind == ParsedName::Kind::data && parsed.step == step) {
-      drop(fs, directory, name, parsed.number, file, recycle);
+  remove_stale(fs, {directory, name, retired.step, "", 0, true});
+  auto seen = look_at_step(fs, directory, name, retired.step);
+  const auto of = [&](Kind kind) {
+    return of_kind(seen, name, [&](const auto& parsed) { return parsed.kind == kind; });
+  };
+  const auto kind = retired.hdf5 ? Kind::hdf5 : Kind::index;
+  auto index = of(kind);
+  if (retired.index) {
+    for (auto& file : index) {
+      if (file.id != retired.index) return false;
     }
   }
+  // The older one first, where a step is there in both formats: it must not come back.
+  if (retired.other_format) {
+    removal.remove(of(retired.hdf5 ? Kind::index : Kind::hdf5));
+    fs.sync_directory(directory);
+  }
+  if (!removal.remove(index)) return false;
   fs.sync_directory(directory);
+  removal.remove(of(Kind::data), dispose_of_data(fs, directory, name, retired.recycle));
+  fs.sync_directory(directory);
+  return true;
 }
 
 void remove_temp(io::FileSystem& fs, const io::Path& temp) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "commit/names.hpp"
+#include "commit/removal.hpp"
 #include "io/file_system.hpp"
 
 namespace cairn::commit {
@@ -27,6 +28,9 @@ struct Transaction {
   bool recycle = false;  ///< data files of checkpoints that are gone are overwritten (recycled.hpp)
   DirectIo direct_io = DirectIo::automatic;  ///< of data files
   FileCounts* counts = nullptr;  ///< of this rank, for whoever wants to know; outlives the writing
+  std::vector<SeenFile> replaces = {};  ///< rank 0: what was there of this step, in any format
+  bool looked = false;                  ///< rank 0: whether that has been found out
+  bool kept = false;                    ///< its temp directory has another name by now: see keep
 
   io::Path prefix() const;
   io::Path temp() const;
@@ -39,8 +43,9 @@ struct Transaction {
   io::Path index() const;
 };
 
-/// Raises num_files until no data file of this checkpoint has that count, so that the index alone
-/// switches from an old checkpoint to the new one.
+/// Looks at what is there of this step, for clean_up. Raises num_files until no data file of this
+/// checkpoint has that count, so that the index alone switches from an old checkpoint to the new
+/// one; but not of an HDF5 file.
 void avoid_counts_in_use(io::FileSystem&, Transaction&);
 
 /// Step 1, rank 0. Leaves nothing behind if it fails. A direct save removes what earlier ones of
@@ -56,35 +61,51 @@ void seal(io::FileSystem&, const Transaction&);
 
 /// Step 3 of a save that failed, rank 0: nobody will ever roll it forward, and its files are gone.
 /// Goes on over errors and reports the first one by throwing at the end.
-void abandon(io::FileSystem&, const Transaction&);
+void abandon(io::FileSystem&, const Transaction&, const Ownership&);
+
+/// Whether the checkpoint that is there now is the one of this save: its index holds the save's
+/// UUID. Throws if that cannot be found out.
+using IsCommitted = std::function<bool(const Transaction&)>;
 
 /// Steps 4–6, rank 0: the staged index and the files in `own_files` are written, data gets its
 /// final names, the index switches. Data files that are at their final names already are left
-/// there. Throws durability_unknown if only the last fsync failed: the checkpoint is visible, and
-/// nothing may be removed.
+/// there. Throws durability_unknown, and then nothing may be removed, if only the last fsync failed
+/// (the checkpoint is visible), or if the last rename reported an error and it cannot be found out
+/// whether it was carried out. Returns which file the index is now.
 struct OwnFile {
   int file;  ///< data file number
   std::string bytes;
 };
-void publish(io::FileSystem&, const Transaction&, const std::string& index_bytes,
-             const std::vector<OwnFile>& own_files);
+std::optional<io::FileId> publish(io::FileSystem&, const Transaction&,
+                                  const std::string& index_bytes,
+                                  const std::vector<OwnFile>& own_files, const IsCommitted&);
 
 /// The same for an HDF5 file: these bytes complete it, then it gets its final name.
 struct Patch {
   std::int64_t offset;
   std::string bytes;
 };
-void publish_hdf5(io::FileSystem&, const Transaction&, const std::vector<Patch>&);
+std::optional<io::FileId> publish_hdf5(io::FileSystem&, const Transaction&,
+                                       const std::vector<Patch>&, const IsCommitted&);
 
-/// Step 8, rank 0, after the commit: removes the temp directory and the files that an overwritten
-/// checkpoint of the same step left behind, or recycles them; with `other_format`, also those of
-/// the other format.
-void clean_up(io::FileSystem&, const Transaction&, bool other_format = false);
+/// Step 8, rank 0, after the commit: removes the temp directory and those files of the overwritten
+/// checkpoint of the same step that were there when the save began, or recycles them; with
+/// `other_format`, also those of the other format. Throws busy if the directory is no longer ours.
+void clean_up(io::FileSystem&, const Transaction&, const Ownership&, bool other_format = false);
 
-/// Removes one committed checkpoint: index, directory fsync, then its data files, which the next
-/// save may get to overwrite.
-void remove_checkpoint(io::FileSystem&, const io::Path& directory, const Naming& name,
-                       std::int64_t step, bool recycle = false);
+/// Which of a step's checkpoints is to go, and how.
+struct Retired {
+  std::int64_t step = 0;
+  std::optional<io::FileId> index = {};  ///< of the file that makes it a checkpoint, if known
+  bool hdf5 = false;                     ///< which of the two is that file
+  bool other_format = false;             ///< the step is there in the other format too: that goes first
+  bool recycle = false;                  ///< the next save may get to overwrite its data files
+};
+/// Removes one committed checkpoint: index, directory fsync, then its data files. False, and
+/// nothing of it removed, if another one stands there now. Throws busy if the directory is no
+/// longer ours.
+bool remove_checkpoint(io::FileSystem&, const io::Path& directory, const Naming& name,
+                       const Retired&, const Ownership&);
 
 /// A direct save that nobody can complete, rank 0: if it was replacing the index when it died, what
 /// stood there before comes back. For an index that is missing or damaged only.
@@ -95,6 +116,10 @@ struct OldIndex {
   std::optional<std::string> bytes;
 };
 std::optional<OldIndex> read_old_index(io::FileSystem&, const Transaction&);
+
+/// A save of an earlier owner that cannot be read now, and is not direct: its temp directory gets
+/// another name, durably, so that its job, should it live, cannot complete it any more. Recovery can.
+void keep(io::FileSystem&, const Transaction&);
 
 /// What a dead process left of a direct save (its records, and the index of its step) may be
 /// visible and not durable. It is, on return.

@@ -53,10 +53,20 @@ class Lock {
   virtual ~Lock() = default;
 };
 
+/// Which file it is: another one that came to have the same name has another identity. Renames keep
+/// it. Where the file system does not tell when a file was made, numbers may be used again.
+struct FileId {
+  std::uint64_t inode = 0;
+  std::int64_t size = 0;
+  std::int64_t made_nanoseconds = 0;  ///< since 1970; 0: unknown
+  bool operator==(const FileId&) const = default;
+};
+
 struct Status {
   bool is_directory = false;
   std::int64_t size = 0;
   double modified_seconds = 0;  ///< since 1970
+  FileId id = {};
 };
 
 /// Thread-safe. Errors throw cairn::Error with the path; not_found where something must exist and
@@ -73,6 +83,9 @@ class FileSystem {
   /// An existing file, read and write: several processes may write disjoint parts of one.
   virtual std::unique_ptr<File> open_write(const Path&) = 0;
   virtual void rename(const Path& from, const Path& to) = 0;  ///< replaces atomically
+  /// Replaces nothing: already_exists where `to` is there. The default looks, then renames, which
+  /// is no single step.
+  virtual void rename_new(const Path& from, const Path& to);
   /// A second name for a file's bytes. False where that cannot be, here or between these two.
   virtual bool try_link(const Path& from, const Path& to);
   /// Whether it is a regular file whose bytes no other name leads to. False where that cannot be

@@ -87,6 +87,11 @@ void link_or_copy(FileSystem& files, const Path& from, const Path& to) {
 
 bool FileSystem::try_link(const Path&, const Path&) { return false; }
 
+void FileSystem::rename_new(const Path& from, const Path& to) {
+  if (status(to)) throw system_error(EEXIST, "rename to " + to.string(), from);
+  rename(from, to);
+}
+
 void replace_file(FileSystem& files, const Path& path, std::string_view bytes, Path temporary) {
   if (temporary.empty()) temporary = Path(path) += ".tmp";
   remove_if_there(files, temporary);  // of a process that died

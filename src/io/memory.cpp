@@ -273,7 +273,10 @@ std::unique_ptr<File> MemoryFileSystem::open(const Path& path, bool writable) {
   return std::make_unique<MemoryFile>(disk_, inode, path, writable);
 }
 
-void MemoryFileSystem::rename(const Path& from, const Path& to) {
+void MemoryFileSystem::rename(const Path& from, const Path& to) { rename(from, to, true); }
+void MemoryFileSystem::rename_new(const Path& from, const Path& to) { rename(from, to, false); }
+
+void MemoryFileSystem::rename(const Path& from, const Path& to, bool replaces) {
   const std::string text = cat("rename ", Disk::text_of(from), " to ", Disk::text_of(to));
   const std::string action = "rename to " + to.string();
   disk_->observe(text);
@@ -283,6 +286,7 @@ void MemoryFileSystem::rename(const Path& from, const Path& to) {
   const auto source = disk_->place(from, action);
   if (source.inode == 0) throw system_error(ENOENT, action, from);
   const auto target = disk_->place(to, action);
+  if (target.inode != 0 && !replaces) throw system_error(EEXIST, action, from);
   if (target.inode == source.inode) return;
   const auto* moved = disk_->tree.find(source.inode);
   if (target.inode != 0) {
@@ -377,9 +381,11 @@ std::optional<Status> MemoryFileSystem::status(const Path& path) {
   }
   if (inode == 0) return std::nullopt;
   const auto* node = disk_->tree.find(inode);
+  const auto size = node->directory ? 0 : static_cast<std::int64_t>(node->bytes->size());
   return Status{node->directory,
-                node->directory ? 0 : static_cast<std::int64_t>(node->bytes->size()),
-                node->modified_seconds};
+                size,
+                node->modified_seconds,
+                {inode, size, 0}};
 }
 
 void MemoryFileSystem::sync_directory(const Path& path) {

@@ -57,6 +57,7 @@ class MemoryFileSystem : public FileSystem {
   std::unique_ptr<File> open_read(const Path&) override;
   std::unique_ptr<File> open_write(const Path&) override;
   void rename(const Path& from, const Path& to) override;
+  void rename_new(const Path& from, const Path& to) override;
   bool has_one_name(const Path&) override;  ///< there are no links
   void remove(const Path&) override;
   void create_directory(const Path&) override;
@@ -100,6 +101,7 @@ class MemoryFileSystem : public FileSystem {
 
  private:
   std::unique_ptr<File> open(const Path&, bool writable);
+  void rename(const Path& from, const Path& to, bool replaces);
 
   struct Disk;
   class MemoryFile;

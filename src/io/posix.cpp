@@ -1,4 +1,6 @@
 #include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>  // renameat2
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
@@ -30,6 +32,20 @@ struct stat status_of(const Descriptor& descriptor, const Path& path) {
   if (::fstat(descriptor.get(), &status) != 0) throw system_error(errno, "examine", path);
   return status;
 }
+
+#ifdef STATX_BTIME
+Status status_from(const struct statx& status) {
+  constexpr std::int64_t second = 1'000'000'000;
+  const auto size = static_cast<std::int64_t>(status.stx_size);
+  const bool tells_birth = (status.stx_mask & STATX_BTIME) != 0;
+  return {S_ISDIR(status.stx_mode),
+          size,
+          static_cast<double>(status.stx_mtime.tv_sec) +
+              1e-9 * static_cast<double>(status.stx_mtime.tv_nsec),
+          {status.stx_ino, size,
+           tells_birth ? status.stx_btime.tv_sec * second + status.stx_btime.tv_nsec : 0}};
+}
+#endif
 
 class PosixFile : public File {
  public:
@@ -229,6 +245,18 @@ class PosixFileSystem : public FileSystem {
     }
   }
 
+  void rename_new(const Path& from, const Path& to) override {
+#ifdef RENAME_NOREPLACE
+    if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return;
+    if (errno != EINVAL && errno != ENOSYS) {
+      throw system_error(errno, "rename to " + to.string(), from);
+    }
+#endif
+    // A link replaces nothing either. What dies between the two leaves the file under both names.
+    if (try_link(from, to)) return remove(from);
+    FileSystem::rename_new(from, to);
+  }
+
   bool try_link(const Path& from, const Path& to) override {
     if (::link(from.c_str(), to.c_str()) == 0) return true;
     if (errno == EXDEV || errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS ||
@@ -273,14 +301,26 @@ class PosixFileSystem : public FileSystem {
   }
 
   std::optional<Status> status(const Path& path) override {
+#ifdef STATX_BTIME
+    struct statx more;
+    if (::statx(AT_FDCWD, path.c_str(), 0, STATX_BASIC_STATS | STATX_BTIME, &more) == 0) {
+      return status_from(more);
+    }
+    if (errno != ENOSYS && errno != EPERM) {  // neither: a kernel, or a sandbox, without statx
+      if (errno == ENOENT || errno == ENOTDIR) return std::nullopt;
+      throw system_error(errno, "examine", path);
+    }
+#endif
     struct stat status;
     if (::stat(path.c_str(), &status) != 0) {
       if (errno == ENOENT || errno == ENOTDIR) return std::nullopt;
       throw system_error(errno, "examine", path);
     }
-    return Status{S_ISDIR(status.st_mode), status.st_size,
+    return Status{S_ISDIR(status.st_mode),
+                  status.st_size,
                   static_cast<double>(status.st_mtim.tv_sec) +
-                      1e-9 * static_cast<double>(status.st_mtim.tv_nsec)};
+                      1e-9 * static_cast<double>(status.st_mtim.tv_nsec),
+                  {status.st_ino, status.st_size, 0}};
   }
 
   void sync_directory(const Path& path) override {

@@ -30,7 +30,7 @@ TEST_F(Direct, LeavesAnOrdinaryCheckpoint) {
                                      "ckpt-10.data-00001-of-00002", "ckpt-10.index",
                                      "ckpt-20.data-00000-of-00002", "ckpt-20.data-00001-of-00002",
                                      "ckpt-20.index"));
-  EXPECT_THAT(disk_->list("/run/.cairn"), ElementsAre("lock", "no-atomic-rename"));
+  EXPECT_THAT(disk_->list("/run/.cairn"), ElementsAre("lock", "no-atomic-rename", "sequences.2097152"));
   for (const auto* prefix : {"/run/ckpt-10", "/run/ckpt-20"}) {
     EXPECT_TRUE(verify_checkpoint(*disk_, prefix).verdict() == Verdict::whole);
   }
@@ -350,7 +350,10 @@ TEST_F(Direct, EveryCrashOfAMergeLeavesTheOldOrTheNewOne) {
       const auto after = disk_->crash(stop, choice);
       Job job{serial_group(), after, "/run", commit::Naming("out", false), {}};
       job.atomic_rename = false;
-      recover(job);
+      {
+        const auto owner = commit::Ownership::take(after, "/run", 0);
+        recover(job, &owner);
+      }
       const auto value = BundleReader("/run/out", after).read("value");
       EXPECT_TRUE(value == std::string("\1\0\0\0", 4) || value == std::string("\2\0\0\0", 4))
           << disk_->describe(stop, choice);

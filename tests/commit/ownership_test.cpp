@@ -92,7 +92,10 @@ TEST_P(OwnershipOn, MovesWithItsObject) {
 
 TEST_P(OwnershipOn, DeadOwnersLeftoversAreReused) {
   io::create_directories(*files, directory / ".cairn");
-  const auto dead = stranger();
+  auto dead = stranger();
+  dead.host = take().record().host;  // on another one, the lock would prove nothing
+  dead.kernel = "";
+  files->remove(directory / ".cairn/lock");
   io::write_file(*files, directory / ".cairn/owner", print_owner(dead));
   io::write_file(*files, directory / ".cairn/lock", "");
   io::write_file(*files, directory / ".cairn/owner.tmp-0123456789abcdef0123456789abcdef", "half");
@@ -116,7 +119,7 @@ TEST_P(OwnershipOn, CheckTellsWhoTookOver) {
       owner.check(), Code::busy,
       cat("the checkpoint directory is no longer owned by this job: ", directory.string(),
           " (its owner is process 4242 on host elsewhere, job 77, since 2025-11-05 "
-          "10:00:00 UTC) Nothing was committed."));
+          "10:00:00 UTC) This job commits and removes nothing here any more;"));
   files->remove(directory / ".cairn/owner");
   EXPECT_CAIRN_ERROR(owner.check(), Code::busy, "(the owner record is gone)");
 }
@@ -384,7 +387,7 @@ TEST_F(WithoutLocks, TheHeartBeats) {
   std::condition_variable changed;
   int beats = 0;
   files->set_observer([&](const std::string& operation) {
-    if (operation != "sync_directory /run/.cairn") return;
+    if (operation != "sync /run/.cairn/owner") return;
     std::lock_guard guard(mutex);
     ++beats;
     changed.notify_all();
@@ -416,19 +419,8 @@ TEST_F(WithoutLocks, TheHeartBeats) {
     EXPECT_THAT(logged, HasSubstr("the owner's heartbeat failed: cannot write"));
   }
 
-  // After a takeover it ends by itself and says so. Stopped here: the beat may write once more.
-  files->inject({.code = Code::io,
-                 .kind = "rename",
-                 .path_part = "owner.tmp",
-                 .skip = 0,
-                 .times = static_cast<std::size_t>(-1)});
-  {
-    std::unique_lock guard(mutex);
-    ASSERT_TRUE(changed.wait_for(guard, std::chrono::seconds(120),
-                                 [&] { return logged.find("rename") != std::string::npos; }));
-  }
-  files->remove("/run/.cairn/owner");
-  leave(stranger());
+  // After a takeover it ends by itself and says so.
+  io::replace_file(*files, "/run/.cairn/owner", print_owner(stranger()));
   {
     std::unique_lock guard(mutex);
     ASSERT_TRUE(changed.wait_for(guard, std::chrono::seconds(120),
@@ -438,6 +430,97 @@ TEST_F(WithoutLocks, TheHeartBeats) {
   owner.reset();
   set_log_sink({});
   EXPECT_EQ(read_owner(*files, "/run")->host, "elsewhere");
+}
+
+// The record is replaced between the beat's look at it and its writing.
+TEST_F(WithoutLocks, ALateBeatDoesNotTakeTheDirectoryBack) {
+  options.heartbeat_seconds = 0.001;
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool replaced = false, told = false;
+  set_log_sink([&](LogLevel, std::string_view message) {
+    std::lock_guard guard(mutex);
+    told = told || message.find("taken over") != std::string::npos;
+    changed.notify_all();
+  });
+  auto owner = std::make_unique<Ownership>(take());
+  files->set_observer([&](const std::string& operation) {
+    if (!operation.starts_with("write /run/.cairn/owner [") || std::exchange(replaced, true)) return;
+    io::replace_file(*files, "/run/.cairn/owner", print_owner(stranger()));
+  });
+  {
+    std::unique_lock guard(mutex);
+    ASSERT_TRUE(changed.wait_for(guard, std::chrono::seconds(120), [&] { return told; }));
+  }
+  EXPECT_EQ(read_owner(*files, "/run")->host, "elsewhere");
+  EXPECT_CAIRN_ERROR(owner->check(), Code::busy, "host elsewhere");
+  owner.reset();
+  set_log_sink({});
+  EXPECT_EQ(read_owner(*files, "/run")->host, "elsewhere");
+}
+
+// A lock that was granted here: it may be one of this host only.
+class LockFromElsewhere : public testing::Test {
+ protected:
+  LockFromElsewhere() : files(std::make_shared<io::MemoryFileSystem>()) {
+    files->set_clock([this] { return clock.load(); });
+    io::create_directories(*files, "/run/.cairn");
+    leave();
+    set_log_sink([this](LogLevel, std::string_view message) { logged = message; });
+  }
+  ~LockFromElsewhere() override { set_log_sink({}); }
+  void leave() { io::replace_file(*files, "/run/.cairn/owner", print_owner(stranger())); }
+  // At each attempt, before it looks at the record's age.
+  void at_each_attempt(std::function<void(int)> call) {
+    files->set_observer([this, call](const std::string& operation) {
+      if (operation.starts_with("create /run/.cairn/owner.tmp-")) call(++attempts);
+    });
+  }
+
+  std::atomic<double> clock = 1000;
+  int attempts = 0;
+  std::string logged;
+  std::shared_ptr<io::MemoryFileSystem> files;
+  OwnershipOptions options{
+      .lock_stale_seconds = 60, .heartbeat_seconds = 0.01, .settle_seconds = 0};
+};
+
+TEST_F(LockFromElsewhere, IsTakenWhenTheOwnerGaveNoSignOfLife) {
+  at_each_attempt([&](int attempt) { clock = 1000 + 25 * attempt; });
+  const auto owner = Ownership::take(files, "/run", 0, options);
+  owner.check();
+  EXPECT_EQ(attempts, 3);
+  EXPECT_THAT(logged, HasSubstr("process 4242 on host elsewhere"));
+  EXPECT_THAT(logged, HasSubstr("waiting for up to 60 seconds for a sign of life"));
+}
+
+TEST_F(LockFromElsewhere, IsGivenBackWhenTheOwnerLives) {
+  at_each_attempt([&](int attempt) {
+    clock = 1000 + 25 * attempt;
+    if (attempt == 2) leave();
+  });
+  EXPECT_CAIRN_ERROR(Ownership::take(files, "/run", 0, options), Code::busy, "host elsewhere");
+  EXPECT_EQ(attempts, 2);
+  EXPECT_TRUE(files->try_lock("/run/.cairn/lock")) << "it must not stay locked";
+}
+
+// Many hosts are called localhost.
+TEST_F(LockFromElsewhere, HostsAreToldApartByTheirKernel) {
+  auto record = [&] {
+    clock = 1100;
+    const auto owner = Ownership::take(files, "/run", 0, options);
+    return owner.record();
+  }();
+  if (record.kernel.empty()) GTEST_SKIP() << "no boot identity here";
+  record.token = new_uuid();
+  record.pid = dead_process();
+  record.kernel = new_uuid();
+  io::write_file(*files, "/run/.cairn/owner", print_owner(record));
+  at_each_attempt([&](int attempt) {
+    if (attempt == 2) io::replace_file(*files, "/run/.cairn/owner", print_owner(record));
+    clock = 1100 + attempt;
+  });
+  EXPECT_CAIRN_ERROR(Ownership::take(files, "/run", 0, options), Code::busy, "in use");
 }
 
 // An owner from when locks did not work is respected when they do.

@@ -41,11 +41,13 @@ CatalogEntry look_at(io::FileSystem& files, const io::Path& directory, const com
   entry.step = step;
   const auto prefix = directory / commit::prefix_name(name, step);
   const io::Path names[] = {prefix.string() + ".index", hdf5_path(prefix)};
+  std::optional<io::FileId> ids[2];
   for (const auto& file : names) {
     const auto status = files.status(file);
     if (!status) continue;
     entry.wall_time_seconds = std::max(entry.wall_time_seconds, status->modified_seconds);
     entry.format = &file == &names[0] ? Format::bundle : Format::hdf5;  // until it is read
+    ids[&file - names] = status->id;
   }
   try {
     auto loaded = load_index(files, prefix);
@@ -74,6 +76,7 @@ CatalogEntry look_at(io::FileSystem& files, const io::Path& directory, const com
     entry.ours |= entry.format == Format::hdf5;  // else it would not be looked at
     remember_lineage(files, directory, name, entry);
   }
+  entry.file = ids[entry.format == Format::hdf5];
   return entry;
 }
 

@@ -5,181 +5,41 @@
 #include <map>
 #include <set>
 
-#include "base/checksum.hpp"
 #include "base/text.hpp"
 #include "cairn/log.hpp"
-#include "checkpoint/messages.hpp"
+#include "checkpoint/directory/candidates.hpp"
 #include "checkpoint/save/hdf5_file.hpp"
 #include "checkpoint/tools/contents_reader.hpp"
 #include "checkpoint/tools/hdf5_reader.hpp"
 #include "commit/names.hpp"
 #include "commit/recycled.hpp"
+#include "commit/removal.hpp"
 #include "format/bundle/index.hpp"
-#include "format/bundle/part_record.hpp"
-#include "format/bundle/strings.hpp"
 #include "group/collectives.hpp"
 
 namespace cairn {
 namespace {
-constexpr std::int64_t record_limit_bytes = std::int64_t{4} << 30;
-
-// A save that died after its parts were written, as its records tell.
-struct Candidate {
-  commit::Transaction save;
-  CheckpointMeta meta;
-  std::vector<StoredTensor> entries;  // as the writers left them: what is checked
-  std::vector<StoredTensor> tensors;  // of the index
-  std::vector<std::string> paths;     // of the data files, where they are now
-};
-
-std::uint64_t fingerprint(const commit::Transaction& save, const CheckpointMeta& meta,
-                          const FileLayout& layout) {
-  const auto text = cat(save.name.name, '\n', save.step, '\n', save.num_files, '\n', meta.sequence,
-                        '\n', meta.policy, '\n', layout.data_files, '\n', layout.writers);
-  return std::uint64_t{crc32c(text)} << 32 | crc32c(save.uuid);
-}
-
-// Throws data_loss with the reason if the records do not make a whole save.
-Candidate read_candidate(io::FileSystem& files, commit::Transaction save) {
-  Candidate candidate;
-  std::vector<bundle::PartRecord> records;
-  for (const auto& file : files.list(save.temp())) {
-    if (commit::parse_temp_name(file).kind != commit::ParsedName::Kind::record) continue;
-    records.push_back(
-        bundle::decode_part_record(io::read_file(files, save.temp() / file, record_limit_bytes)));
-  }
-  const auto refuse = [&](std::string why) { throw Error(Code::data_loss, std::move(why)); };
-  if (records.empty()) refuse("no part record");
-  const auto& first = records.front();
-  if (records.size() != static_cast<std::size_t>(first.parts)) {
-    refuse(cat(records.size(), " of ", first.parts, " part records"));
-  }
-  std::vector<bool> seen(records.size());
-  std::vector<StoredTensor> entries;
-  int data_files = 0;
-  for (const auto& record : records) {
-    if (record.uuid != save.uuid || record.fingerprint != first.fingerprint ||
-        record.parts != first.parts || record.num_files != first.num_files || record.part < 0 ||
-        record.part >= first.parts || seen[static_cast<std::size_t>(record.part)]) {
-      refuse("part records of different saves");
-    }
-    seen[static_cast<std::size_t>(record.part)] = true;
-    for (const auto& tensor : record.tensors) {
-      for (const auto& slice : tensor.slices) data_files = std::max(data_files, slice.file + 1);
-      entries.push_back(tensor);
-    }
-  }
-  save.num_files = first.num_files;
-  save.hdf5 = io::exists(files, save.temp() / commit::hdf5_part_name);
-  candidate.save = save;
-  candidate.meta = first.meta;
-  candidate.tensors = join_entries(entries);
-  candidate.entries = std::move(entries);
-  if (save.hdf5 && data_files > 1) refuse("more data files than one");
-  if (!save.hdf5 && data_files >= save.num_files) refuse("more data files than the save has");
-  for (int file = 0; file < data_files; ++file) {
-    const auto path = io::exists(files, save.part(file)) ? save.part(file) : save.data(file);
-    if (!io::exists(files, path)) refuse(cat("data file ", file, " is missing"));
-    candidate.paths.push_back(path.string());
-  }
-  return candidate;
-}
-
-// Every io rank reads its share; what is wrong, or nothing.
-std::optional<Error> check_share(const Job& job, const std::vector<std::string>& paths,
-                                 const std::vector<StoredTensor>& tensors) {
-  constexpr std::int64_t piece = std::int64_t{4} << 20;
-  std::size_t turn = 0;
-  const auto readers = job.io_ranks();
-  std::string bytes;
-  try {
-    for (const auto& tensor : tensors) {
-      for (const auto& slice : tensor.slices) {
-        if (readers[turn++ % readers.size()] != job.rank() || slice.size == 0) continue;
-        const auto file = job.files->open_read(paths.at(static_cast<std::size_t>(slice.file)));
-        if (tensor.dtype == DType::string) {
-          bytes.resize(static_cast<std::size_t>(slice.size));
-          file->read_at(slice.offset, std::as_writable_bytes(std::span(bytes)));
-          bundle::decode_strings(bytes, slice.box.count(), slice.crc32c, false);
-          continue;
-        }
-        std::uint32_t crc = 0;
-        for (std::int64_t at = 0; at < slice.size; at += piece) {
-          bytes.resize(static_cast<std::size_t>(std::min(piece, slice.size - at)));
-          file->read_at(slice.offset + at, std::as_writable_bytes(std::span(bytes)));
-          crc = crc32c(bytes, crc);
-        }
-        if (crc != slice.crc32c) {
-          throw Error(Code::data_loss, cat("bytes of tensor '", tensor.key, "' are damaged"));
-        }
-      }
-    }
-  } catch (...) {
-    return error_in_flight();
-  }
-  return std::nullopt;
-}
-
-// Saves that could not be read now: neither completed nor removed.
-struct Undecided {
-  std::set<std::string> temps;
-  std::set<std::int64_t> steps;
-};
-
-enum class Soundness { whole, damaged, unreadable };
-
-// Collective. Whether every byte of the candidate, which rank 0 knows, is what was written.
-Soundness examine(const Job& job, const Candidate& candidate, std::string& why) {
-  std::string message;
-  if (job.root()) {
-    WireWriter writer;
-    writer.put(candidate.paths);
-    put(writer, candidate.entries);
-    message = writer.take();
-  }
-  job.group->broadcast(message, 0);
-  WireReader reader(message);
-  const auto paths = reader.get_all<std::string>();
-  const auto problem = check_share(job, paths, get_stored(reader));
-  try {
-    agree(*job.group, problem);
-  } catch (const Error& error) {
-    if (error.code() == Code::communication) throw;
-    why = error.what();
-    return error.code() == Code::data_loss ? Soundness::damaged : Soundness::unreadable;
-  }
-  return Soundness::whole;
-}
-
-// The contents of a committed checkpoint, or nothing where that cannot be told: then its files are
-// left alone.
-std::optional<CheckpointContents> try_contents(const Job& job, std::int64_t step,
-                                               std::optional<Format> format = std::nullopt) {
-  try {
-    const auto prefix = job.prefix(step);
-    return format ? read_contents_as(*format, *job.files, prefix)
-                  : read_contents(*job.files, prefix);
-  } catch (const Error& error) {
-    if (error.code() != Code::data_loss && error.code() != Code::not_found) {
-      log(LogLevel::warning, cat("step ", step, " cannot be read now: ", error.what()));
-    }
-    return std::nullopt;
-  }
-}
+io::Path index_path(const io::Path& prefix) { return io::Path(prefix) += ".index"; }
 
 // The format in which a step is there only because a save that replaced it in the other one died
 // before it was done. Two formats of one save, or another program's bundle, are not that.
 std::optional<Format> find_replaced(const Job& job, std::int64_t step) {
   const auto prefix = job.prefix(step);
   if (!is_own_hdf5(*job.files, hdf5_path(prefix)) ||
-      !job.files->status(prefix.string() + ".index")) {
+      !job.files->status(index_path(prefix))) {
     return std::nullopt;
   }
   const auto bundle = try_contents(job, step, Format::bundle);
   const auto hdf5 = try_contents(job, step, Format::hdf5);
   if (!bundle || !hdf5 || !bundle->meta || !hdf5->meta) return std::nullopt;
-  if (bundle->meta->sequence == hdf5->meta->sequence) return std::nullopt;
-  return bundle->meta->sequence < hdf5->meta->sequence ? Format::bundle : Format::hdf5;
+  if (bundle->meta->sequence != hdf5->meta->sequence) {
+    return bundle->meta->sequence < hdf5->meta->sequence ? Format::bundle : Format::hdf5;
+  }
+  // A conversion takes the place of what it replaces. It is the later one, and whole.
+  auto& files = *job.files;
+  const auto of_bundle = files.status(index_path(prefix)), of_hdf5 = files.status(hdf5_path(prefix));
+  if (!of_bundle || !of_hdf5) return std::nullopt;
+  return of_bundle->modified_seconds <= of_hdf5->modified_seconds ? Format::bundle : Format::hdf5;
 }
 
 // How many data files an index is of; -1 if it does not say.
@@ -191,61 +51,17 @@ int try_count_files(const std::string& index) {
   }
 }
 
-std::vector<Candidate> find_candidates(const Job& job, Undecided& undecided) {
-  std::vector<Candidate> candidates;
-  auto& files = *job.files;
-  const auto names = files.list(job.directory);
-  // A save that something was committed after has been given up, or was committed and is replaced.
-  std::int64_t committed = 0;
-  for (const auto& name : names) {
-    const auto parsed = commit::parse_name(name, job.naming);
-    if (parsed.kind != commit::ParsedName::Kind::index &&
-        parsed.kind != commit::ParsedName::Kind::hdf5) {
-      continue;
-    }
-    const auto there = try_contents(job, parsed.step);
-    if (there && there->meta) committed = std::max(committed, there->meta->sequence);
-  }
-  for (const auto& name : names) {
-    const auto parsed = commit::parse_name(name, job.naming);
-    if (parsed.kind != commit::ParsedName::Kind::temp_directory) continue;
-    const commit::Transaction save{job.directory, job.naming, parsed.step,
-                                   parsed.uuid,   0,          parsed.direct};
-    try {
-      if (save.direct) commit::settle(files, save);
-      const auto there = try_contents(job, save.step);
-      if (there && there->meta && there->meta->uuid == save.uuid) continue;  // but for the tidying
-      if (!save.direct && !job.atomic_rename) {
-        log(LogLevel::info, cat("save ", name, " did not finish, which takes renames"));
-        continue;
-      }
-      auto candidate = read_candidate(files, save);
-      if (candidate.meta.sequence <= committed) {
-        log(LogLevel::info, cat("save ", name, " is behind what was committed after it"));
-        continue;
-      }
-      candidates.push_back(std::move(candidate));
-    } catch (const Error& error) {
-      log(LogLevel::info, cat("save ", name, " did not finish: ", error.what()));
-      if (error.code() == Code::data_loss || error.code() == Code::internal) continue;
-      undecided.temps.insert(name);
-      undecided.steps.insert(parsed.step);
-    }
-  }
-  std::sort(candidates.begin(), candidates.end(),
-            [](const auto& a, const auto& b) { return a.meta.sequence < b.meta.sequence; });
-  return candidates;
-}
-
-void roll_forward(const Job& job, const Candidate& candidate) {
+void roll_forward(const Job& job, const Candidate& candidate, const commit::Ownership& owner) {
+  const auto is_committed = [&](const auto& save) { return holds(*job.files, save); };
+  owner.check();
   if (candidate.save.hdf5) {
     const auto patches = seal_hdf5(*job.files, candidate.save, candidate.tensors);
-    commit::publish_hdf5(*job.files, candidate.save, patches);
+    commit::publish_hdf5(*job.files, candidate.save, patches, is_committed);
   } else {
     const auto data_files = static_cast<int>(candidate.paths.size());
     const auto sealed =
         seal_index(candidate.tensors, candidate.meta, data_files, candidate.save.num_files);
-    commit::publish(*job.files, candidate.save, sealed.index, sealed.own_files);
+    commit::publish(*job.files, candidate.save, sealed.index, sealed.own_files, is_committed);
   }
   log(LogLevel::info, cat("completed the save of step ", candidate.save.step,
                           ", whose job died before its commit"));
@@ -344,6 +160,9 @@ std::vector<RecoveryStep> find_debris(const Job& job, const std::vector<Candidat
       debris.push_back({name, false, "data that no index refers to"});
     }
   }
+  for (auto& step : debris) {
+    if (const auto status = files.status(job.directory / step.entry)) step.id = status->id;
+  }
   for (const char* kind : {commit::damaged_directory_name, commit::pinned_directory_name}) {
     const auto marks = io::Path(commit::private_directory_name) / kind;
     if (!files.status(job.directory / marks)) continue;
@@ -365,10 +184,12 @@ std::vector<RecoveryStep> find_debris(const Job& job, const std::vector<Candidat
   return debris;
 }
 
-// What cannot be removed stays: a job must not fail for that.
-void collect_debris(const Job& job, const Undecided& undecided) {
+// What cannot be removed stays: a job must not fail for that. But for one that is no longer the
+// owner: it must not go on.
+void collect_debris(const Job& job, const Undecided& undecided, const commit::Ownership& owner) {
   auto& files = *job.files;
   const auto debris = find_debris(job, {}, {}, undecided);
+  const commit::Removal removal(files, job.directory, owner);
   bool synced = false, replaced = false;
   for (const auto& step : debris) try {
       const auto path = job.directory / step.entry;
@@ -382,33 +203,55 @@ void collect_debris(const Job& job, const Undecided& undecided) {
         if (parsed.direct && !synced) files.sync_directory(job.directory);
         synced |= parsed.direct;
         commit::remove_temp(files, path);
+      } else if (is_replaced || parsed.kind == commit::ParsedName::Kind::data) {
+        removal.remove({step.entry, step.id});
       } else {
         files.remove(path);
       }
     } catch (const Error& error) {
+      if (error.code() == Code::busy) throw;
       log(LogLevel::warning, cat("debris stays: ", error.what()));
     }
   if (!debris.empty()) files.sync_directory(job.directory);
 }
 
-}  // namespace
-
-void leave_record(const Job& job, const commit::Transaction& save, const CheckpointMeta& meta,
-                  const FileLayout& layout, const std::vector<StoredTensor>& entries) {
-  if (layout.writer < 0) return;
-  bundle::PartRecord record;
-  record.uuid = save.uuid;
-  record.fingerprint = fingerprint(save, meta, layout);
-  record.part = layout.writer;
-  record.parts = layout.writers;
-  record.num_files = save.num_files;
-  record.meta = meta;
-  io::write_file(*job.files, save.record(layout.writer, layout.writers),
-                 bundle::encode_part_record(record, entries));
-  commit::seal(*job.files, save);
+// What cannot be decided about is out of reach for the job that left it, which may still live: as a
+// rule. Where it is not, its step is not saved by us.
+std::set<std::int64_t> keep_undecided(const Job& job, const Undecided& undecided) {
+  std::set<std::int64_t> within;
+  for (const auto& name : undecided.temps) {
+    const auto parsed = commit::parse_name(name, job.naming);
+    bool out_of_reach = parsed.kept;
+    if (!parsed.kept && !parsed.direct) try {
+        commit::keep(*job.files, {job.directory, job.naming, parsed.step, parsed.uuid, 0, false});
+        out_of_reach = true;
+      } catch (const Error& error) {
+        log(LogLevel::warning, cat("save ", name, " stays within reach of its job: ", error.what()));
+      }
+    // A direct save has no such fence; before its step is saved, it is looked at once more.
+    if (!out_of_reach && !parsed.direct) within.insert(parsed.step);
+  }
+  return within;
 }
 
-bool recover(const Job& job) {
+}  // namespace
+
+bool holds(io::FileSystem& files, const commit::Transaction& save) {
+  try {
+    const auto there =
+        read_contents_as(save.hdf5 ? Format::hdf5 : Format::bundle, files, save.prefix());
+    if (!there.meta && !there.own.empty()) {
+      throw Error(Code::data_loss, "the metadata of the checkpoint cannot be read")
+          .at(save.prefix().string());
+    }
+    return there.meta && there.meta->uuid == save.uuid;
+  } catch (const Error& error) {
+    if (error.code() == Code::not_found) return false;
+    throw;
+  }
+}
+
+Recovered recover(const Job& job, const commit::Ownership* owner) {
   Group& group = *job.group;
   std::vector<Candidate> candidates;
   Undecided undecided;
@@ -417,11 +260,13 @@ bool recover(const Job& job) {
     if (!job.root()) return;
     // What the last process saw renamed may not be durable yet; nothing is built on it before.
     job.files->sync_directory(job.directory);
+    commit::put_back_aside(*job.files, job.directory, job.naming);
     candidates = find_candidates(job, undecided);
     count = static_cast<std::int64_t>(candidates.size());
   });
   group.all_reduce({&count, 1}, Group::Op::max);
-  bool any = false;
+  Recovered found;
+  auto& any = found.any;
   for (std::int64_t i = 0; i < count; ++i) {
     static const Candidate none;
     const auto& candidate = job.root() ? candidates[static_cast<std::size_t>(i)] : none;
@@ -430,7 +275,7 @@ bool recover(const Job& job) {
     together(group, [&] {
       if (!job.root()) return;
       if (finding == Soundness::whole) {
-        roll_forward(job, candidate);
+        roll_forward(job, candidate, *owner);
         any = true;
         return;
       }
@@ -451,9 +296,11 @@ bool recover(const Job& job) {
         undecided.temps.insert(save.temp().filename().string());
         undecided.steps.insert(save.step);
       }
-    collect_debris(job, undecided);
+    collect_debris(job, undecided, *owner);
+    found.undecided = {undecided.temps.begin(), undecided.temps.end()};
+    found.within_reach = keep_undecided(job, undecided);
   });
-  return any;
+  return found;
 }
 
 void put_back_undecided(const Job& job, std::int64_t step) {
@@ -473,6 +320,10 @@ std::vector<RecoveryStep> plan_recovery(const Job& job) {
   std::vector<RecoveryStep> steps;
   std::vector<Candidate> completed;
   Undecided undecided;
+  for (const auto& name : job.files->list(job.directory)) {
+    if (!commit::parse_aside_name(name, job.naming)) continue;
+    steps.push_back({name, true, "it gets its name back: who removed it did not finish"});
+  }
   for (auto& candidate : find_candidates(job, undecided)) {
     std::string why;
     if (examine(job, candidate, why) != Soundness::whole) continue;

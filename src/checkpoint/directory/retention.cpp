@@ -122,7 +122,8 @@ std::vector<CatalogEntry> after_retention(io::FileSystem& files, const io::Path&
 std::vector<std::int64_t> apply_retention(io::FileSystem& files, const io::Path& directory,
                                           const commit::Naming& name,
                                           std::vector<CatalogEntry>& catalog, int max_to_keep,
-                                          const Retention& keep, bool recycle) {
+                                          const Retention& keep, const commit::Ownership& owner,
+                                          bool recycle) {
   if (max_to_keep == 0) return {};
   const auto victims = [&] {
     refresh_pins(files, directory, name, catalog);
@@ -139,6 +140,7 @@ std::vector<std::int64_t> apply_retention(io::FileSystem& files, const io::Path&
     return {};
   }
   const auto steps = victims();  // with the pins that were made before the lock was taken
+  owner.check();
   auto kept = catalog;
   const auto goes = [&](const CatalogEntry& entry) {
     return std::find(steps.begin(), steps.end(), entry.step) != steps.end();
@@ -153,23 +155,24 @@ std::vector<std::int64_t> apply_retention(io::FileSystem& files, const io::Path&
     if (error.code() != Code::no_space) throw;
     afterwards = true;
   }
+  std::vector<std::int64_t> gone;
   for (const auto step : steps) {
     const auto at = std::find_if(catalog.begin(), catalog.end(),
                                  [&](const auto& entry) { return entry.step == step; });
-    // The older one first, where a step is there in both formats: it must not come back.
-    const auto hdf5 = hdf5_path(directory / commit::prefix_name(name, step));
-    const auto remove_hdf5 = [&] {
-      if (!is_own_hdf5(files, hdf5)) return;
-      files.remove(hdf5);
-      files.sync_directory(directory);
-    };
-    if (at->format == Format::bundle) remove_hdf5();
-    commit::remove_checkpoint(files, directory, name, step, recycle);
-    if (at->format == Format::hdf5) remove_hdf5();
+    const bool hdf5 = at->format == Format::hdf5;
+    const auto prefix = directory / commit::prefix_name(name, step);
+    // A foreign PREFIX.h5 beside a bundle is none of our business.
+    const bool both = hdf5 || is_own_hdf5(files, hdf5_path(prefix));
+    if (commit::remove_checkpoint(files, directory, name, {step, at->file, hdf5, both, recycle},
+                                  owner)) {
+      gone.push_back(step);
+    } else {
+      log(LogLevel::warning, cat("step ", step, " stays: another save of it is there by now"));
+    }
     std::erase_if(catalog, [&](const auto& entry) { return entry.step == step; });
   }
   if (afterwards) update_state_file(files, directory, name, catalog);
-  return steps;
+  return gone;
 }
 
 }  // namespace cairn

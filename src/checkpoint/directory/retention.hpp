@@ -4,6 +4,7 @@
 
 #include "cairn/retention.hpp"
 #include "checkpoint/directory/catalog.hpp"
+#include "commit/ownership.hpp"
 
 namespace cairn {
 
@@ -22,9 +23,11 @@ std::vector<CatalogEntry> after_retention(io::FileSystem&, const io::Path& direc
 /// Removes what is not to stay, from the disk and from the catalog. The state file goes first, so
 /// that it never names what is half removed. Pins that others made in the meantime are respected;
 /// while somebody is making one, nothing is removed: the next time will do. Bundles' data files are
-/// kept for the next save if `recycle`. Returns what went.
+/// kept for the next save if `recycle`. What another owner has saved under the same step stays.
+/// Throws busy if the directory is no longer this owner's. Returns what went.
 std::vector<std::int64_t> apply_retention(io::FileSystem&, const io::Path& directory,
                                           const commit::Naming& name, std::vector<CatalogEntry>&,
-                                          int max_to_keep, const Retention&, bool recycle = false);
+                                          int max_to_keep, const Retention&,
+                                          const commit::Ownership&, bool recycle = false);
 
 }  // namespace cairn

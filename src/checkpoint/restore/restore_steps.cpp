@@ -47,7 +47,12 @@ RestoreReport Series::restore_step(std::int64_t step, State& state, const Restor
   report.step = step;
   restored_step = step;
   if (turns) turns->restored(step);
-  if (const auto* entry = find(step)) head = entry->sequence;
+  // What it says of itself: it may not have been readable when the directory was opened.
+  if (contents.meta) {
+    head = contents.meta->sequence;
+  } else if (const auto* entry = find(step)) {
+    head = entry->sequence;
+  }
   return report;
 }
 

@@ -59,6 +59,7 @@ struct Flight {
   std::vector<CapturedRun> runs;      ///< of dense tensors, there
   std::vector<StoredTensor> entries;  ///< at first of what was written before the capture
   std::optional<CatalogEntry> there;  ///< rank 0: of the same step
+  std::optional<io::FileId> index;    ///< rank 0: of the committed checkpoint
   std::shared_ptr<SaveHandle::Shared> handle;
   SaveTime called = {};
   SaveStatistics figures;

@@ -128,7 +128,7 @@ void Series::write_captured(Flight& flight) const {
 // Rank 0.
 void Series::publish_flight(Flight& flight) const {
   const Laps laps(flight.figures, trace.get(), Trace::Thread::writer, &StageSeconds::commit);
-  publish(flight.prepared, flight.layout, std::move(flight.entries), flight.there);
+  flight.index = publish(flight.prepared, flight.layout, std::move(flight.entries), flight.there);
 }
 
 // Rank 0. On a copy of the catalog: the caller's thread goes on with its own.
@@ -265,7 +265,6 @@ void Series::land(Flight& flight) {
   auto mine = error_of(std::exchange(flight.failure, nullptr));
   if (!flight.begun) try {
       name(flight);
-      if (job.root()) commit::avoid_counts_in_use(*job.files, flight.prepared.save);
     } catch (...) {
       mine = error_in_flight();
     }
@@ -294,7 +293,7 @@ void Series::land(Flight& flight) {
   const bool volatile_commit = mine && mine->code() == Code::durability_unknown;
   if (job.root() && (!mine || volatile_commit)) {
     apply_tidied();
-    after_commit(prepared, volatile_commit);
+    after_commit(prepared, volatile_commit, flight.index);
     // The file of dense tensors is never a recycled one: it is the last.
     const auto& layout = flight.layout;
     begin_tidying(prepared, layout.dense_file < 0 ? layout.data_files : layout.dense_file,

@@ -99,10 +99,11 @@ bool Series::can_reuse(std::int64_t step, const State& state, bool async) {
   }
   const auto same_step = [&](const auto& flight) { return flight->step == step; };
   if (std::any_of(flights.begin(), flights.end(), same_step)) return false;
-  // What a save of a step that was never seen does not need to look at.
-  // And its record is the last word: without one the others' alone would make the save whole.
-  return !job.root() ||
-         (!find(step) && !unwithdrawn && job.atomic_rename && plan.layout.writer >= 0);
+  // The quick way is only for a new step: nothing to replace, no failed save to withdraw. Rank 0
+  // must leave a part record, or recovery could complete a save that rank 0 did not finish.
+  return !job.root() || (!find(step) && !unwithdrawn && job.atomic_rename &&
+                         plan.layout.writer >= 0 && has_next_sequence() && knows_all() &&
+                         !within_reach.contains(step));
 }
 
 // One sum over ranks.
@@ -130,7 +131,6 @@ bool Series::reuse_plan(std::int64_t step, const State& state, const SaveOptions
     sum[PlanSum::replicas] = static_cast<std::int64_t>(replicas);
   }
   if (job.root() && may && async) {
-    for (const auto& entry : catalog) last_sequence = std::max(last_sequence, entry.sequence);
     const auto uuid = commit::random_uuid();
     const auto now = std::chrono::system_clock::now().time_since_epoch();
     sum[PlanSum::sequence] = last_sequence + 1;

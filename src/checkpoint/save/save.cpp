@@ -69,9 +69,11 @@ void Series::require_free(std::int64_t step, std::int64_t bytes) const {
       .at(job.directory.string());
 }
 
-// Rank 0: whether this step may be saved, and under which number of files.
-commit::Transaction Series::new_transaction(std::int64_t step, const FileLayout& layout) {
+// Rank 0: whether this step may be saved, under which number of files, and as which commit.
+Series::Begun Series::begin(std::int64_t step, const FileLayout& layout) {
   const auto& options = job.options;
+  look_again();
+  require_sequence(step);
   const auto* there = find(step);
   require_not_pinned(there);
   const bool hdf5 = options.format == Format::hdf5;
@@ -100,19 +102,19 @@ commit::Transaction Series::new_transaction(std::int64_t step, const FileLayout&
   commit::Transaction save{job.directory,         job.naming,        step, commit::new_uuid(),
                            layout.data_files + 1, !job.atomic_rename};
   save.hdf5 = hdf5;
-  if (hdf5) {
-    save.num_files = 1;
-  } else {
-    commit::avoid_counts_in_use(*job.files, save);
-  }
+  if (hdf5) save.num_files = 1;
+  commit::avoid_counts_in_use(*job.files, save);
+  // Before the question whether the directory is ours: a number that was taken after another owner
+  // had come would be higher than all of that owner's.
+  const auto sequence = next_sequence();
   ownership->check();
   if (unwithdrawn) {
-    commit::abandon(*job.files, *unwithdrawn);
+    commit::abandon(*job.files, *unwithdrawn, ownership->ownership());
     unwithdrawn.reset();
   }
   if (save.direct) put_back_undecided(job, step);
   commit::begin(*job.files, save);
-  return save;
+  return {std::move(save), sequence};
 }
 
 // A tool that stores a checkpoint again makes no progress: nothing that is there may be superseded
@@ -139,10 +141,10 @@ void Series::stand_for_origin(CheckpointMeta& meta) const {
 
 // Collective.
 Prepared Series::prepare(std::int64_t step, const FileLayout& layout) {
+  Begun begun;  // rank 0
   const auto message = from_root(*job.group, [&] {
-    const auto save = new_transaction(step, layout);
-    for (const auto& entry : catalog) last_sequence = std::max(last_sequence, entry.sequence);
-    const auto sequence = ++last_sequence;
+    begun = begin(step, layout);
+    const auto& [save, sequence] = begun;
     return WireWriter()
         .put(save.uuid)
         .put(save.num_files)
@@ -156,7 +158,11 @@ Prepared Series::prepare(std::int64_t step, const FileLayout& layout) {
   const auto num_files = reader.get<int>();
   const auto sequence = reader.get<std::int64_t>();
   const auto parent = reader.get<std::int64_t>();
-  return prepared_of(step, std::move(uuid), num_files, sequence, parent, reader.get<double>());
+  auto prepared =
+      prepared_of(step, std::move(uuid), num_files, sequence, parent, reader.get<double>());
+  prepared.save.replaces = std::move(begun.save.replaces);
+  prepared.save.looked = begun.save.looked;
+  return prepared;
 }
 
 Prepared Series::prepared_of(std::int64_t step, std::string uuid, int num_files,
@@ -179,8 +185,8 @@ Prepared Series::prepared_of(std::int64_t step, std::string uuid, int num_files,
 }
 
 // Collective, after all ranks have failed alike. Whether nobody will ever roll the save forward.
-bool Series::withdraw(const commit::Transaction& save, bool committed) {
-  std::int64_t done = 1;
+Series::Withdrawn Series::withdraw(const commit::Transaction& save, bool committed) {
+  auto done = static_cast<std::int64_t>(Withdrawn::gone);
   if (job.root() && !committed) {
     bool ours = true;
     try {
@@ -191,19 +197,21 @@ bool Series::withdraw(const commit::Transaction& save, bool committed) {
         if (error.code() != Code::busy) throw;
         ours = false;
       }
-      if (ours) commit::abandon(*job.files, save);
+      if (ours) commit::abandon(*job.files, save, ownership->ownership());
+      if (!ours) done = static_cast<std::int64_t>(Withdrawn::not_ours);
     } catch (const Error& error) {
       log(LogLevel::warning, cat("while removing what a failed save left: ", error.what()));
       unwithdrawn = save;
-      done = 0;
+      done = static_cast<std::int64_t>(Withdrawn::stays);
     }
   }
-  job.group->all_reduce({&done, 1}, Group::Op::min);
-  return done != 0;
+  job.group->all_reduce({&done, 1}, Group::Op::max);
+  return static_cast<Withdrawn>(done);
 }
 
 // Rank 0, when the checkpoint counts.
-void Series::after_commit(const Prepared& prepared, bool volatile_commit) {
+void Series::after_commit(const Prepared& prepared, bool volatile_commit,
+                          const std::optional<io::FileId>& index) {
   std::erase_if(catalog, [&](const auto& entry) { return entry.step == prepared.save.step; });
   CatalogEntry entry;
   entry.step = prepared.save.step;
@@ -214,6 +222,7 @@ void Series::after_commit(const Prepared& prepared, bool volatile_commit) {
   entry.ranks = prepared.meta.ranks;
   entry.parent = prepared.meta.parent;
   entry.identity = prepared.meta.uuid;
+  entry.file = index;
   entry.metric = prepared.meta.metric;
   entry.ours = true;
   entry.volatile_commit = volatile_commit;
@@ -227,6 +236,7 @@ void Series::after_commit(const Prepared& prepared, bool volatile_commit) {
 // Rank 0, step 7; any thread. The checkpoint counts already: what fails here is said, not thrown.
 void Series::tell_state_file(std::int64_t step, const std::vector<CatalogEntry>& entries) const {
   try {
+    ownership->check();
     // As it will be after step 8, which has no need to write it again.
     write_state_file(after_retention(*job.files, job.directory, job.naming, entries,
                                      job.options.max_to_keep, job.options.keep));
@@ -241,13 +251,13 @@ void Series::tidy(const commit::Transaction& save, std::vector<CatalogEntry>& en
   try {
     // A foreign PREFIX.h5 beside a bundle is none of our business.
     const bool other_format = save.hdf5 || is_own_hdf5(*job.files, hdf5_path(save.prefix()));
-    commit::clean_up(*job.files, save, other_format);
+    commit::clean_up(*job.files, save, ownership->ownership(), other_format);
   } catch (const Error& error) {
     log(LogLevel::warning, cat("while tidying up after a save: ", error.what()));
   }
   try {
     apply_retention(*job.files, job.directory, job.naming, entries, job.options.max_to_keep,
-                    job.options.keep, job.recycles());
+                    job.options.keep, ownership->ownership(), job.recycles());
   } catch (const Error& error) {
     log(LogLevel::warning, cat("while removing old checkpoints: ", error.what()));
   }
@@ -289,9 +299,9 @@ void Series::compare(const State& state, const ReplicaPlan& plan,
 }
 
 // Rank 0, steps 4 to 6; any thread. `there` is what the catalog has of this step.
-void Series::publish(const Prepared& prepared, const FileLayout& layout,
-                     std::vector<StoredTensor> tensors,
-                     const std::optional<CatalogEntry>& there) const {
+std::optional<io::FileId> Series::publish(const Prepared& prepared, const FileLayout& layout,
+                                          std::vector<StoredTensor> tensors,
+                                          const std::optional<CatalogEntry>& there) const {
   Sealed sealed;
   std::vector<commit::Patch> patches;
   if (prepared.save.hdf5) {
@@ -307,18 +317,25 @@ void Series::publish(const Prepared& prepared, const FileLayout& layout,
     pins = PinLock::take(*job.files, job.directory, job.options.owner_wait_seconds);
     require_not_pinned(&*there);
   }
+  const auto is_committed = [&](const auto& save) { return holds(*job.files, save); };
   if (prepared.save.hdf5) {
-    commit::publish_hdf5(*job.files, prepared.save, patches);
-  } else {
-    commit::publish(*job.files, prepared.save, sealed.index, sealed.own_files);
+    return commit::publish_hdf5(*job.files, prepared.save, patches, is_committed);
   }
+  return commit::publish(*job.files, prepared.save, sealed.index, sealed.own_files, is_committed);
 }
 
 // Collective, after all ranks have failed alike: nothing of the save stays, if that can be.
 void Series::give_up(const Error& error, const commit::Transaction& save, bool committed) {
-  if (error.code() == Code::communication || error.code() == Code::durability_unknown ||
-      withdraw(save, committed)) {
+  if (error.code() == Code::communication || error.code() == Code::durability_unknown) {
     throw Error(error);
+  }
+  const auto withdrawn = withdraw(save, committed);
+  if (withdrawn == Withdrawn::gone || error.code() == Code::busy) throw Error(error);
+  if (withdrawn == Withdrawn::not_ours) {
+    throw Error(Code::busy, "the checkpoint directory is no longer owned by this job", error.what(),
+                "This job commits and removes nothing here any more; whether its last save counts is "
+                "for the present owner to say (cairn ls). Let one job at a time save here.")
+        .at(job.directory.string());
   }
   throw Error(error.code(), error.problem(), error.reason(),
               cat(error.way_out(), error.way_out().empty() ? "" : " ",
@@ -413,16 +430,17 @@ std::string Series::save(std::int64_t step, const State& given, const SaveOption
       figures.files = layout.data_files;
       figures.total_seconds = figures.blocked_seconds = seconds_since(call.at);
       prepared.meta.statistics = figures;
+      std::optional<io::FileId> index;
       try {
-        publish(prepared, layout, std::move(tensors), copy_of(step));
+        index = publish(prepared, layout, std::move(tensors), copy_of(step));
         committed = true;
       } catch (const Error& error) {
         committed = error.code() == Code::durability_unknown;
-        if (committed) after_commit(prepared, true);
+        if (committed) after_commit(prepared, true, std::nullopt);
         if (committed) tell_state_file(step, catalog);
         throw;
       }
-      after_commit(prepared, false);
+      after_commit(prepared, false, index);
       tell_state_file(step, catalog);
     });
   } catch (const Error& error) {

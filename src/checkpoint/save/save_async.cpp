@@ -69,7 +69,8 @@ bool Series::make_way() {
     return true;
   }
   // Whether it can be removed or not: what was cancelled must never land.
-  const bool gone = withdraw(flight.prepared.save, false);
+  const auto withdrawn = withdraw(flight.prepared.save, false);
+  const bool gone = withdrawn == Withdrawn::gone;
   const auto step = flight.step;
   if (gone) ledger.replaced();
   if (!gone) ledger.failed();
@@ -108,6 +109,7 @@ std::unique_ptr<Flight> Series::new_flight(std::int64_t step, const SaveCall& ca
     flight->failure = nullptr;
     flight->prepared = {};
     flight->there.reset();
+    flight->index.reset();
   }
   if (!flight->handle || flight->handle.use_count() > 1) {
     flight->handle = std::make_shared<SaveHandle::Shared>(step);

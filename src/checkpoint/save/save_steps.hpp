@@ -67,6 +67,11 @@ std::vector<StoredTensor> forward_shards(const Job&, const State&, const LocalSh
 std::vector<StoredTensor> share_files(const Job&, const State&, const LocalShards&,
                                       const FileLayout&, const commit::Transaction&);
 
+/// Record (local): leaves this rank's part record in the temp directory, durable (step 2 of the
+/// protocol). After the last writer's, the save counts: recovery completes it.
+void leave_record(const Job&, const commit::Transaction&, const CheckpointMeta&, const FileLayout&,
+                  const std::vector<StoredTensor>& entries);
+
 /// Merge (collective): the entries of all ranks on rank 0, checked once more to cover each tensor;
 /// nothing on other ranks. With them goes what ranks measured: rank 0's becomes that of all.
 std::vector<StoredTensor> merge_entries(Group&, std::vector<StoredTensor> mine,

@@ -206,9 +206,12 @@ void remove_part(io::FileSystem& files, const io::Path& prefix, int num_files,
   } else if (is_private(files, directory)) {
     throw Error(Code::busy, cat("a job has begun to save in ", directory.string()));
   }
-  if (commit::says_no_rename(files, directory)) {
-    // What an overwrite may have left would bring it back.
-    return commit::remove_checkpoint(files, directory, {prefix.filename().string(), false}, 0);
+  if (owned) {
+    if (!commit::remove_checkpoint(files, directory, {prefix.filename().string(), false}, {},
+                                   owned->ownership())) {
+      throw Error(Code::busy, cat("another save of ", prefix.string(), " is there by now"));
+    }
+    return;
   }
   files.remove(io::Path(prefix) += ".index");
   files.sync_directory(directory);
@@ -263,7 +266,7 @@ void merge_checkpoints(const std::vector<std::filesystem::path>& prefixes,
     io::create_directories(files, job.directory);
     owned.emplace(commit::OwnedName::take(job.files, job.directory, naming, owner_wait_seconds));
     job.atomic_rename = owned->atomic_rename();
-    recover(job);
+    recover(job, &owned->ownership());
   };
   // Before parts are read that lie there; else as late as can be, as a merge may be refused.
   if (std::any_of(parts.begin(), parts.end(), [&](const auto& prefix) {
@@ -309,13 +312,14 @@ void merge_checkpoints(const std::vector<std::filesystem::path>& prefixes,
       pins = PinLock::take(files, job.directory, owner_wait_seconds);
       require_not_pinned(files, to, "replaced");
     }
-    commit::publish(files, merge, sealed.index, sealed.own_files);
+    commit::publish(files, merge, sealed.index, sealed.own_files,
+                    [&](const auto& save) { return holds(files, save); });
     committed = true;
   } catch (const Error& error) {
-    if (!committed && error.code() != Code::durability_unknown) commit::abandon(files, merge);
+    if (!committed && error.code() != Code::durability_unknown) commit::abandon(files, merge, owned->ownership());
     throw;
   }
-  commit::clean_up(files, merge, is_own_hdf5(files, hdf5_path(to)));
+  commit::clean_up(files, merge, owned->ownership(), is_own_hdf5(files, hdf5_path(to)));
   remove_parts(job, inputs, removals);
 }
 

@@ -1,0 +1,106 @@
+#include "commit/removal.hpp"
+
+#include "base/text.hpp"
+#include "cairn/error.hpp"
+#include "cairn/log.hpp"
+
+namespace cairn::commit {
+namespace {
+
+// Gives a file its name back, or removes it where that is taken.
+void give_back(io::FileSystem& files, const io::Path& aside, const io::Path& path) {
+  try {
+    files.rename_new(aside, path);
+  } catch (const Error& error) {
+    if (error.code() == Code::not_found) return;  // it has its name, or is gone
+    if (error.code() != Code::already_exists) throw;
+    files.remove(aside);
+  }
+}
+
+bool is_meant(const SeenFile& file, const std::optional<SeenFile>& there) {
+  return there && (!file.id || file.id == there->id);
+}
+
+}  // namespace
+
+std::optional<SeenFile> look_at(io::FileSystem& files, const io::Path& directory,
+                                const std::string& entry) {
+  const auto status = files.status(directory / entry);
+  if (!status) return std::nullopt;
+  return SeenFile{entry, status->id};
+}
+
+bool Removal::remove(const std::vector<SeenFile>& meant, const Dispose& dispose) const {
+  const auto finish = [&](const SeenFile& file, const io::Path& path) {
+    dispose ? dispose(file, path) : files_.remove(path);
+  };
+  const bool renames = owner_.atomic_rename();
+  const auto& token = owner_.record().token;
+  if (!renames) owner_.check();
+  bool all = true;
+  std::vector<SeenFile> aside;
+  try {
+    for (const auto& file : meant) {
+      const auto there = look_at(files_, directory_, file.entry);
+      if (!there) continue;
+      if (!is_meant(file, there)) {
+        all = false;
+      } else if (!renames) {
+        finish(file, directory_ / file.entry);
+      } else {
+        aside.push_back(file);
+        files_.rename(directory_ / file.entry, directory_ / aside_name(file.entry, token));
+      }
+    }
+    std::erase_if(aside, [&](const SeenFile& file) {
+      if (is_meant(file, look_at(files_, directory_, aside_name(file.entry, token)))) return false;
+      put_back({file});
+      all = false;
+      return true;
+    });
+    if (!aside.empty()) owner_.check();
+    while (!aside.empty()) {
+      finish(aside.back(), directory_ / aside_name(aside.back().entry, token));
+      aside.pop_back();
+    }
+  } catch (...) {
+    put_back(aside);
+    throw;
+  }
+  return all;
+}
+
+void Removal::put_back(const std::vector<SeenFile>& aside) const noexcept {
+  for (const auto& file : aside) try {
+      give_back(files_, directory_ / aside_name(file.entry, owner_.record().token),
+                directory_ / file.entry);
+    } catch (const std::exception& error) {
+      try {
+        log(LogLevel::warning,
+            cat(file.entry, " is set aside until the next owner: ", error.what()));
+      } catch (...) {  // no more than a message is lost
+      }
+    } catch (...) {  // a file system that throws other things: as if the process had died
+      return;
+    }
+}
+
+std::vector<std::string> put_back_aside(io::FileSystem& files, const io::Path& directory,
+                                        const Naming& name) {
+  std::vector<std::string> back;
+  for (const auto& entry : files.list(directory)) {
+    const auto before = parse_aside_name(entry, name);
+    if (!before) continue;
+    try {
+      give_back(files, directory / entry, directory / *before);
+      back.push_back(*before);
+    } catch (const Error& error) {
+      log(LogLevel::warning, cat(entry, " cannot get its name back now: ", error.what()));
+    }
+  }
+  if (!back.empty()) files.sync_directory(directory);
+  return back;
+}
+
+}  // namespace cairn::commit
