@@ -25,6 +25,8 @@ struct Play {
   int max_to_keep = 0;
   bool async = false;
   Format first = Format::bundle, second = Format::bundle;
+  bool second_keeps_all = false;
+  bool unreadable = false;  // the second owner cannot read what the first one's save has left
 };
 void PrintTo(const Play& play, std::ostream* out) { *out << play.name; }
 
@@ -77,6 +79,7 @@ class TwoOwners : public testing::TestWithParam<std::tuple<Play, OtherHost::Lock
   // One stop. False when the first owner came to its end before.
   bool round(std::size_t stop) {
     disk_ = std::make_shared<io::MemoryFileSystem>();
+    listed_.clear();
     clock_ = 1000;
     disk_->set_clock([this] { return clock_.load(); });
     {
@@ -119,12 +122,19 @@ class TwoOwners : public testing::TestWithParam<std::tuple<Play, OtherHost::Lock
     if (was_stopped) {
       clock_ = 2000;  // the first owner's record is stale
       Job second;
-      second.open(options(play().second));
+      auto its_options = options(play().second);
+      if (play().second_keeps_all) its_options.max_to_keep = 0;
+      if (play().unreadable) {
+        disk_->inject({.code = Code::io, .kind = "open", .path_part = "record-", .times = 99});
+      }
+      second.open(its_options);
+      disk_->clear_faults();
       const auto found = second.story->manager.restore_latest(second.story->state);
       EXPECT_TRUE(found && (second.story->stamp == 1 || second.story->stamp == 2));
       second_saved = second.save(play().second_step, 3);
       EXPECT_TRUE(second_saved) << second.problem;
       if (second_saved) last_stamp = 3;
+      for (const auto& info : second.story->manager.steps()) listed_.insert(info.step);
       if (!goes_on()) second.story.reset();
       go_on.release();
       first.join();
@@ -139,6 +149,7 @@ class TwoOwners : public testing::TestWithParam<std::tuple<Play, OtherHost::Lock
     // An owner that came later has the last word, even though it was stopped while it came.
     if (first_saved && (!was_stopped || (!was_open && last_stamp != 4))) last_stamp = 2;
     clock_ = 3000;
+    if (last_stamp == 2) listed_.clear();  // the first owner may have removed some
     const auto wrong = look(last_stamp, first_saved);
     EXPECT_EQ(wrong, "") << "stopped before operation " << stop << " (" << last_operation_
                          << "); the first owner " << (first_saved ? "saved" : first_problem);
@@ -169,6 +180,8 @@ class TwoOwners : public testing::TestWithParam<std::tuple<Play, OtherHost::Lock
         if (!whole()) wrong += cat(" torn step ", info.step);
         stamps.insert(job.stamp);
       }
+      for (const auto& info : steps) listed_.erase(info.step);
+      for (const auto step : listed_) wrong += cat(" step ", step, " was listed, and is gone");
       const bool kept = play().max_to_keep == 0;
       const bool replaced = play().second_step == play().first_step;
       if (kept && first_saved && !replaced && !stamps.contains(2)) wrong += " lost stamp 2";
@@ -187,6 +200,7 @@ class TwoOwners : public testing::TestWithParam<std::tuple<Play, OtherHost::Lock
   std::shared_ptr<io::MemoryFileSystem> disk_;
   std::atomic<double> clock_ = 1000;
   std::string last_operation_;
+  std::set<std::int64_t> listed_;  // by the second owner
   std::function<void(const std::string&)> observer_;
 };
 
@@ -216,6 +230,15 @@ INSTANTIATE_TEST_SUITE_P(
                         Play{"the_first_ones_new_step", 20, 20},
                         Play{"retired_step", 20, 10, 1}, Play{"one_is_kept", 20, 30, 1},
                         Play{"async_same_step", 20, 20, 1, true},
+                        Play{.name = "the_second_keeps_all",
+                             .first_step = 20,
+                             .second_step = 30,
+                             .max_to_keep = 1,
+                             .second_keeps_all = true},
+                        Play{.name = "unreadable", .first_step = 20, .second_step = 30,
+                             .unreadable = true},
+                        Play{.name = "unreadable_same_step", .first_step = 20, .second_step = 20,
+                             .unreadable = true},
                         Play{"as_hdf5", 10, 10, 0, false, Format::bundle, Format::hdf5},
                         Play{"from_hdf5", 10, 10, 1, false, Format::hdf5, Format::bundle},
                         Play{"both_hdf5", 20, 20, 1, true, Format::hdf5, Format::hdf5}),
