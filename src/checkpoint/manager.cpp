@@ -145,7 +145,8 @@ void Series::open_directory() {
     catalog = scan_catalog(*job.files, job.directory, job.naming);
     for (const auto& entry : catalog) {
       // Each opening begins a block of sequences: it counts as one turn, as each save does.
-      const auto turns = entry.sequence / commit::sequence_block + entry.sequence % commit::sequence_block;
+      const auto turns =
+          entry.sequence / commit::sequence_block + entry.sequence % commit::sequence_block;
       replica_turn = std::max(replica_turn, turns);
     }
     if (options.read_only) return;

@@ -1,5 +1,5 @@
-// Which number a save gets: one that no earlier owner has given away (commit/sequences.hpp). And what
-// is to be looked at once more before anything is built on it.
+// Which number a save gets: one that no earlier owner has given away (commit/sequences.hpp). And
+// what is to be looked at once more before anything is built on it.
 #include "commit/sequences.hpp"
 
 #include <algorithm>
@@ -32,10 +32,10 @@ void Series::begin_sequences(const std::vector<std::string>& undecided) {
 // Whether a save of this step may be numbered.
 void Series::require_sequence(std::int64_t step) const {
   if (!unknown_sequences.empty()) {
-    throw Error(Code::io, cat("nothing can be saved in ", job.directory.string(), " now"),
-                cat("what could not be read there may be newer than all that could: ",
-                    unknown_sequences),
-                "Open the directory again when the storage answers, or use another directory.")
+    throw Error(
+        Code::io, cat("nothing can be saved in ", job.directory.string(), " now"),
+        cat("what could not be read there may be newer than all that could: ", unknown_sequences),
+        "Open the directory again when the storage answers, or use another directory.")
         .at(job.directory.string());
   }
   if (within_reach.contains(step)) {

@@ -53,10 +53,10 @@ struct Series {
   std::optional<Recycling> recycling;  // ends before the ownership
   std::vector<CatalogEntry> catalog;
   std::optional<std::int64_t> restored_step;
-  std::int64_t head = -1;              // sequence of the checkpoint that the state descends from
-  std::int64_t last_sequence = 0;      // failed saves use theirs up
-  std::int64_t reserved_sequence = 0;  // up to here they are this owner's (commit/sequences.hpp)
-  std::string unknown_sequences;       // what could not be read, so that none is safe to give
+  std::int64_t head = -1;               // sequence of the checkpoint that the state descends from
+  std::int64_t last_sequence = 0;       // failed saves use theirs up
+  std::int64_t reserved_sequence = 0;   // up to here they are this owner's (commit/sequences.hpp)
+  std::string unknown_sequences;        // what could not be read, so that none is safe to give
   std::set<std::int64_t> within_reach;  // steps that an earlier owner, should it live, may commit
   std::optional<commit::Transaction> unwithdrawn;  // failed, but recovery could still complete it
   std::optional<CheckpointMeta> origin;            // of a conversion: the save that is stored again

@@ -15,8 +15,10 @@
 ///       index                                    the index in preparation
 ///       saver-00000…                             what a registered saver wrote
 ///       part.h5                                  the one file of a save that makes one
-///   DIRECTORY/NAME-STEP_kept_UUID/               the same, of a save that could not be read when the
-///                                                next owner came: its job can no longer go on with it
+///   DIRECTORY/NAME-STEP_kept_UUID/               the same, of a save that could not be read when
+///   the
+///                                                next owner came: its job can no longer go on with
+///                                                it
 ///   DIRECTORY/NAME-STEP.part_UUID/               the same where no rename is relied on: records,
 ///                                                savers' files, and
 ///       old-index                                what stood where the index goes

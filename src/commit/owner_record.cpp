@@ -39,10 +39,10 @@ std::string print_owner(const OwnerRecord& record) {
   std::ostringstream out;
   out << std::fixed << std::setprecision(3);
   out << "token " << record.token << "\nhost " << one_line(record.host) << "\nkernel "
-      << one_line(record.kernel) << "\npid " << record.pid
-      << "\nprocesses " << one_line(record.processes) << "\njob " << one_line(record.job)
-      << "\nstart " << record.start_seconds << "\nheartbeat " << record.heartbeat_seconds
-      << "\nguard " << (record.by_heartbeat ? "heartbeat" : "lock") << "\n";
+      << one_line(record.kernel) << "\npid " << record.pid << "\nprocesses "
+      << one_line(record.processes) << "\njob " << one_line(record.job) << "\nstart "
+      << record.start_seconds << "\nheartbeat " << record.heartbeat_seconds << "\nguard "
+      << (record.by_heartbeat ? "heartbeat" : "lock") << "\n";
   return std::move(out).str();
 }
 

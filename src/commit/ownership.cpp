@@ -131,7 +131,8 @@ struct Ownership::Impl {
   // place: only digits of the time change, so whoever reads it now sees a record that parses.
   bool renew_record() {
     const auto file = files->open_write(private_directory / owner_name);
-    std::string there(static_cast<std::size_t>(std::min(file->size(), largest_owner_record_bytes)), ' ');
+    std::string there(static_cast<std::size_t>(std::min(file->size(), largest_owner_record_bytes)),
+                      ' ');
     file->read_at(0, std::as_writable_bytes(std::span(there)));
     const auto owner = parse_owner(there);
     if (!owner || owner->token != record.token) return false;
@@ -278,7 +279,8 @@ struct Ownership::Impl {
     const auto owner = private_directory / owner_name;
     if (!renames) return files->remove(owner);
     files->rename(owner, temporary);
-    const auto taken_away = parse_owner(io::read_file(*files, temporary, largest_owner_record_bytes));
+    const auto taken_away =
+        parse_owner(io::read_file(*files, temporary, largest_owner_record_bytes));
     if (taken_away && taken_away->token != record.token) return files->rename_new(temporary, owner);
     files->remove(temporary);
   }

@@ -46,7 +46,7 @@ std::string describe(const OwnerRecord&);
 bool says_no_rename(io::FileSystem&, const io::Path& directory);
 
 struct OwnershipOptions {
-  bool atomic_rename = true;      ///< false: rely on no rename, and make the directory say so
+  bool atomic_rename = true;       ///< false: rely on no rename, and make the directory say so
   double stale_seconds = 120;      ///< without locks: a record this old may be taken over
   double lock_stale_seconds = 60;  ///< the same with the lock, of an owner on another host
   double heartbeat_seconds = 10;   ///< how often the record is renewed

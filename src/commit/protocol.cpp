@@ -97,8 +97,8 @@ std::vector<SeenFile> look_at_step(io::FileSystem& fs, const io::Path& directory
   std::vector<SeenFile> seen;
   for (const auto& entry : fs.list(directory)) {
     const auto parsed = parse_name(entry, name);
-    const bool of_checkpoint = parsed.kind == Kind::index || parsed.kind == Kind::hdf5 ||
-                               parsed.kind == Kind::data;
+    const bool of_checkpoint =
+        parsed.kind == Kind::index || parsed.kind == Kind::hdf5 || parsed.kind == Kind::data;
     if (!of_checkpoint || parsed.step != step) continue;
     if (auto file = look_at(fs, directory, entry)) seen.push_back(std::move(*file));
   }
@@ -122,11 +122,11 @@ void require_committed(const Transaction& save, const IsCommitted& is_committed,
   try {
     committed = is_committed(save);
   } catch (const Error& second) {
-    throw Error(Code::durability_unknown,
-                "it cannot be told whether the checkpoint was committed",
-                cat(error.what(), "; then ", second.what()),
-                "Nothing of it was removed. Look again when the storage answers (cairn ls), or save "
-                "again.")
+    throw Error(
+        Code::durability_unknown, "it cannot be told whether the checkpoint was committed",
+        cat(error.what(), "; then ", second.what()),
+        "Nothing of it was removed. Look again when the storage answers (cairn ls), or save "
+        "again.")
         .at(save.prefix().string());
   }
   if (!committed) throw error;
@@ -169,7 +169,8 @@ void avoid_counts_in_use(io::FileSystem& fs, Transaction& save) {
     const auto aside = parse_aside_name(entry, save.name);  // it may come back
     const auto parsed = parse_name(aside.value_or(entry), save.name);
     const bool data = parsed.kind == Kind::data;
-    if (parsed.step != save.step || (!data && parsed.kind != Kind::index && parsed.kind != Kind::hdf5)) {
+    if (parsed.step != save.step ||
+        (!data && parsed.kind != Kind::index && parsed.kind != Kind::hdf5)) {
       continue;
     }
     if (data) taken.insert(parsed.count);

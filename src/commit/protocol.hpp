@@ -98,8 +98,8 @@ struct Retired {
   std::int64_t step = 0;
   std::optional<io::FileId> index = {};  ///< of the file that makes it a checkpoint, if known
   bool hdf5 = false;                     ///< which of the two is that file
-  bool other_format = false;             ///< the step is there in the other format too: that goes first
-  bool recycle = false;                  ///< the next save may get to overwrite its data files
+  bool other_format = false;  ///< the step is there in the other format too: that goes first
+  bool recycle = false;       ///< the next save may get to overwrite its data files
 };
 /// Removes one committed checkpoint: index, directory fsync, then its data files. False, and
 /// nothing of it removed, if another one stands there now. Throws busy if the directory is no
@@ -118,7 +118,8 @@ struct OldIndex {
 std::optional<OldIndex> read_old_index(io::FileSystem&, const Transaction&);
 
 /// A save of an earlier owner that cannot be read now, and is not direct: its temp directory gets
-/// another name, durably, so that its job, should it live, cannot complete it any more. Recovery can.
+/// another name, durably, so that its job, should it live, cannot complete it any more. Recovery
+/// can.
 void keep(io::FileSystem&, const Transaction&);
 
 /// What a dead process left of a direct save (its records, and the index of its step) may be

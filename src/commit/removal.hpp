@@ -2,18 +2,18 @@
 /// The rule by which an owner removes files of its directory.
 ///
 /// An owner may be stopped at any instant, for any time, and another may own the directory when it
-/// goes on: then a file that was looked at before may be gone, and another one, of a checkpoint that
-/// the other owner has told its application of, may have its name. So a removal
+/// goes on: then a file that was looked at before may be gone, and another one, of a checkpoint
+/// that the other owner has told its application of, may have its name. So a removal
 ///
 ///  1. looks at the file: one that is not the file that was meant stays untouched;
 ///  2. renames it to a name of this owner's own (names.hpp, aside_name);
 ///  3. looks at it there once more, and asks whether the directory is still this owner's;
 ///  4. removes it, or else gives its name back, replacing nothing.
 ///
-/// A new owner first gives back the names of all that is set aside (put_back_aside), before it looks
-/// at anything else. So either 4 comes before a new owner's first look, or 3 sees the new owner, or
-/// 4 fails because the file has its name again. After a crash between 2 and 4 the file is back, too:
-/// that is as if its removal had not begun.
+/// A new owner first gives back the names of all that is set aside (put_back_aside), before it
+/// looks at anything else. So either 4 comes before a new owner's first look, or 3 sees the new
+/// owner, or 4 fails because the file has its name again. After a crash between 2 and 4 the file is
+/// back, too: that is as if its removal had not begun.
 ///
 /// Without atomic renames there are 1 and the question of 3 only: two owners of such a directory,
 /// one of which is stopped between these and the removal, are not kept apart.

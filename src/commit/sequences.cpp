@@ -14,7 +14,8 @@ std::optional<std::int64_t> reserved_sequences(io::FileSystem& files, const io::
   if (!files.status(own)) return last;
   for (const auto& entry : files.list(own)) {
     const auto parsed = parse_private_name(entry);
-    if (parsed.kind == ParsedName::Kind::sequences) last = std::max(last.value_or(0), parsed.number);
+    if (parsed.kind == ParsedName::Kind::sequences)
+      last = std::max(last.value_or(0), parsed.number);
   }
   return last;
 }

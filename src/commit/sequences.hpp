@@ -1,11 +1,11 @@
 #pragma once
 /// Numbers of commits that no earlier owner has given, or may still give, to a save.
 ///
-/// Which checkpoint is newer is told by sequences alone. An owner that dies may leave a save that is
-/// completed much later, and what a new owner cannot read at the moment has a sequence all the same.
-/// So each owner durably reserves numbers before it uses one: then whatever earlier owners have left
-/// is older. A reservation is an empty file in the directory's private one, whose name says up to
-/// where; there is nothing in it that could be torn or unreadable.
+/// Which checkpoint is newer is told by sequences alone. An owner that dies may leave a save that
+/// is completed much later, and what a new owner cannot read at the moment has a sequence all the
+/// same. So each owner durably reserves numbers before it uses one: then whatever earlier owners
+/// have left is older. A reservation is an empty file in the directory's private one, whose name
+/// says up to where; there is nothing in it that could be torn or unreadable.
 #include <cstdint>
 #include <optional>
 

@@ -382,10 +382,7 @@ std::optional<Status> MemoryFileSystem::status(const Path& path) {
   if (inode == 0) return std::nullopt;
   const auto* node = disk_->tree.find(inode);
   const auto size = node->directory ? 0 : static_cast<std::int64_t>(node->bytes->size());
-  return Status{node->directory,
-                size,
-                node->modified_seconds,
-                {inode, size, 0}};
+  return Status{node->directory, size, node->modified_seconds, {inode, size, 0}};
 }
 
 void MemoryFileSystem::sync_directory(const Path& path) {

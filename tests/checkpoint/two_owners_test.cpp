@@ -1,5 +1,6 @@
-// An owner is stopped after each of its operations; another takes the directory over, saves, and ends
-// or goes on; then the first one continues. Nothing that either was told to be saved is ever lost.
+// An owner is stopped after each of its operations; another takes the directory over, saves, and
+// ends or goes on; then the first one continues. Nothing that either was told to be saved is ever
+// lost.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -164,9 +165,8 @@ class TwoOwners : public testing::TestWithParam<std::tuple<Play, OtherHost::Lock
       const auto report = job.manager.restore_latest(job.state);
       if (!report) return "nothing is there";
       const auto whole = [&] {
-        return std::all_of(job.row.begin(), job.row.end(), [&](double value) {
-          return value == static_cast<double>(job.stamp);
-        });
+        return std::all_of(job.row.begin(), job.row.end(),
+                           [&](double value) { return value == static_cast<double>(job.stamp); });
       };
       if (!report->skipped.empty()) wrong += " passed over: " + report->skipped.front();
       if (!whole()) wrong += " torn";
@@ -211,7 +211,8 @@ TEST_P(TwoOwners, AtEveryFileOperation) {
   // Each variant looks at other stops; together they look at all.
   const std::size_t stride = std::getenv("CAIRN_EVERY_STOP") ? 1 : test::sanitized ? 28 : 4;
   auto stop = static_cast<std::size_t>(2 * (std::get<1>(GetParam()) == OtherHost::Locks::none) +
-                                       goes_on()) % stride;
+                                       goes_on()) %
+              stride;
   std::size_t stops = 0;
   for (; round(stop) && !HasFailure(); stop += stride) ++stops;
   std::cout << "[ STATES   ] " << stops << " stops of " << stop << "\n";
@@ -226,22 +227,23 @@ std::string name_of(const testing::TestParamInfo<TwoOwners::ParamType>& info) {
 INSTANTIATE_TEST_SUITE_P(
     All, TwoOwners,
     testing::Combine(
-        testing::Values(Play{"same_step", 10, 10}, Play{"other_step", 20, 30},
-                        Play{"the_first_ones_new_step", 20, 20},
-                        Play{"retired_step", 20, 10, 1}, Play{"one_is_kept", 20, 30, 1},
-                        Play{"async_same_step", 20, 20, 1, true},
-                        Play{.name = "the_second_keeps_all",
-                             .first_step = 20,
-                             .second_step = 30,
-                             .max_to_keep = 1,
-                             .second_keeps_all = true},
-                        Play{.name = "unreadable", .first_step = 20, .second_step = 30,
-                             .unreadable = true},
-                        Play{.name = "unreadable_same_step", .first_step = 20, .second_step = 20,
-                             .unreadable = true},
-                        Play{"as_hdf5", 10, 10, 0, false, Format::bundle, Format::hdf5},
-                        Play{"from_hdf5", 10, 10, 1, false, Format::hdf5, Format::bundle},
-                        Play{"both_hdf5", 20, 20, 1, true, Format::hdf5, Format::hdf5}),
+        testing::Values(
+            Play{"same_step", 10, 10}, Play{"other_step", 20, 30},
+            Play{"the_first_ones_new_step", 20, 20}, Play{"retired_step", 20, 10, 1},
+            Play{"one_is_kept", 20, 30, 1}, Play{"async_same_step", 20, 20, 1, true},
+            Play{.name = "the_second_keeps_all",
+                 .first_step = 20,
+                 .second_step = 30,
+                 .max_to_keep = 1,
+                 .second_keeps_all = true},
+            Play{.name = "unreadable", .first_step = 20, .second_step = 30, .unreadable = true},
+            Play{.name = "unreadable_same_step",
+                 .first_step = 20,
+                 .second_step = 20,
+                 .unreadable = true},
+            Play{"as_hdf5", 10, 10, 0, false, Format::bundle, Format::hdf5},
+            Play{"from_hdf5", 10, 10, 1, false, Format::hdf5, Format::bundle},
+            Play{"both_hdf5", 20, 20, 1, true, Format::hdf5, Format::hdf5}),
         testing::Values(OtherHost::Locks::none, OtherHost::Locks::granted), testing::Bool()),
     name_of);
 

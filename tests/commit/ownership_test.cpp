@@ -445,7 +445,8 @@ TEST_F(WithoutLocks, ALateBeatDoesNotTakeTheDirectoryBack) {
   });
   auto owner = std::make_unique<Ownership>(take());
   files->set_observer([&](const std::string& operation) {
-    if (!operation.starts_with("write /run/.cairn/owner [") || std::exchange(replaced, true)) return;
+    if (!operation.starts_with("write /run/.cairn/owner [") || std::exchange(replaced, true))
+      return;
     io::replace_file(*files, "/run/.cairn/owner", print_owner(stranger()));
   });
   {

@@ -154,8 +154,7 @@ std::vector<Candidate> find_candidates(const Job& job, Undecided& undecided) {
   for (const auto& name : names) {
     const auto parsed = commit::parse_name(name, job.naming);
     if (parsed.kind != commit::ParsedName::Kind::temp_directory) continue;
-    commit::Transaction save{job.directory, job.naming, parsed.step,
-                             parsed.uuid,   0,          parsed.direct};
+    commit::Transaction save{job.directory, job.naming, parsed.step, parsed.uuid, 0, parsed.direct};
     save.kept = parsed.kept;
     try {
       if (save.direct) commit::settle(files, save);

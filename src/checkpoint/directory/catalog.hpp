@@ -18,9 +18,10 @@ struct CatalogEntry {
   double wall_time_seconds = 0;  ///< of the save; of the index file where that is unknown
   int num_files = 0;
   int ranks = 0;
-  std::int64_t parent = -1;      ///< sequence of the checkpoint it went on from; -1: unknown
-  std::string identity;          ///< of this very save: its UUID, or the checksum of its index
-  std::optional<io::FileId> file = std::nullopt;  ///< the index, or the HDF5 file, as it was looked at
+  std::int64_t parent = -1;  ///< sequence of the checkpoint it went on from; -1: unknown
+  std::string identity;      ///< of this very save: its UUID, or the checksum of its index
+  std::optional<io::FileId> file =
+      std::nullopt;              ///< the index, or the HDF5 file, as it was looked at
   std::string damage;            ///< why it cannot be trusted; empty: not known to be damaged
   bool unreadable = false;       ///< the damage is only that it could not be read now
   bool ours = false;             ///< Cairn wrote it; others' checkpoints are never removed

@@ -25,8 +25,7 @@ io::Path index_path(const io::Path& prefix) { return io::Path(prefix) += ".index
 // before it was done. Two formats of one save, or another program's bundle, are not that.
 std::optional<Format> find_replaced(const Job& job, std::int64_t step) {
   const auto prefix = job.prefix(step);
-  if (!is_own_hdf5(*job.files, hdf5_path(prefix)) ||
-      !job.files->status(index_path(prefix))) {
+  if (!is_own_hdf5(*job.files, hdf5_path(prefix)) || !job.files->status(index_path(prefix))) {
     return std::nullopt;
   }
   const auto bundle = try_contents(job, step, Format::bundle);
@@ -37,7 +36,8 @@ std::optional<Format> find_replaced(const Job& job, std::int64_t step) {
   }
   // A conversion takes the place of what it replaces. It is the later one, and whole.
   auto& files = *job.files;
-  const auto of_bundle = files.status(index_path(prefix)), of_hdf5 = files.status(hdf5_path(prefix));
+  const auto of_bundle = files.status(index_path(prefix)),
+             of_hdf5 = files.status(hdf5_path(prefix));
   if (!of_bundle || !of_hdf5) return std::nullopt;
   return of_bundle->modified_seconds <= of_hdf5->modified_seconds ? Format::bundle : Format::hdf5;
 }
@@ -226,7 +226,8 @@ std::set<std::int64_t> keep_undecided(const Job& job, const Undecided& undecided
         commit::keep(*job.files, {job.directory, job.naming, parsed.step, parsed.uuid, 0, false});
         out_of_reach = true;
       } catch (const Error& error) {
-        log(LogLevel::warning, cat("save ", name, " stays within reach of its job: ", error.what()));
+        log(LogLevel::warning,
+            cat("save ", name, " stays within reach of its job: ", error.what()));
       }
     // A direct save has no such fence; before its step is saved, it is looked at once more.
     if (!out_of_reach && !parsed.direct) within.insert(parsed.step);

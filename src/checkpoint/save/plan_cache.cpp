@@ -101,9 +101,9 @@ bool Series::can_reuse(std::int64_t step, const State& state, bool async) {
   if (std::any_of(flights.begin(), flights.end(), same_step)) return false;
   // The quick way is only for a new step: nothing to replace, no failed save to withdraw. Rank 0
   // must leave a part record, or recovery could complete a save that rank 0 did not finish.
-  return !job.root() || (!find(step) && !unwithdrawn && job.atomic_rename &&
-                         plan.layout.writer >= 0 && has_next_sequence() && knows_all() &&
-                         !within_reach.contains(step));
+  return !job.root() ||
+         (!find(step) && !unwithdrawn && job.atomic_rename && plan.layout.writer >= 0 &&
+          has_next_sequence() && knows_all() && !within_reach.contains(step));
 }
 
 // One sum over ranks.

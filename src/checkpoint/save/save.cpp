@@ -332,9 +332,10 @@ void Series::give_up(const Error& error, const commit::Transaction& save, bool c
   const auto withdrawn = withdraw(save, committed);
   if (withdrawn == Withdrawn::gone || error.code() == Code::busy) throw Error(error);
   if (withdrawn == Withdrawn::not_ours) {
-    throw Error(Code::busy, "the checkpoint directory is no longer owned by this job", error.what(),
-                "This job commits and removes nothing here any more; whether its last save counts is "
-                "for the present owner to say (cairn ls). Let one job at a time save here.")
+    throw Error(
+        Code::busy, "the checkpoint directory is no longer owned by this job", error.what(),
+        "This job commits and removes nothing here any more; whether its last save counts is "
+        "for the present owner to say (cairn ls). Let one job at a time save here.")
         .at(job.directory.string());
   }
   throw Error(error.code(), error.problem(), error.reason(),

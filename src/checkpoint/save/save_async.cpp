@@ -229,7 +229,8 @@ SaveHandle Series::save_async(std::int64_t step, const State& given, const SaveO
   if (!again) resolved = resolve(group, given);
   const State& state = resolved ? *resolved : given;
   // A copy: where things lie is this file's own.
-  const auto plan = again ? std::make_shared<SavePlan>(*cached.value().plan) : new_plan(given, state);
+  const auto plan =
+      again ? std::make_shared<SavePlan>(*cached.value().plan) : new_plan(given, state);
   auto made = new_flight(step, call);
   auto& flight = *made;
   Laps laps(flight.figures, trace.get(), Trace::Thread::caller, &StageSeconds::plan, call.way);
@@ -251,9 +252,8 @@ SaveHandle Series::save_async(std::int64_t step, const State& given, const SaveO
   try {
     std::vector<commit::Patch> structure;
     flight.entries =
-        hdf5
-            ? make_hdf5(job, prepared.save, prepared.meta, plan->gathered, plan->dense, structure)
-            : run_savers(job, state, prepared.save, flight.layout, prepared.meta);
+        hdf5 ? make_hdf5(job, prepared.save, prepared.meta, plan->gathered, plan->dense, structure)
+             : run_savers(job, state, prepared.save, flight.layout, prepared.meta);
     laps.next(&StageSeconds::capture);
     together(group, [&] { plan->capture.copy(state, plan->local.strings, flight.memory); });
     capture_runs(flight, state);

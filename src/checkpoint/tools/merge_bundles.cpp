@@ -316,7 +316,8 @@ void merge_checkpoints(const std::vector<std::filesystem::path>& prefixes,
                     [&](const auto& save) { return holds(files, save); });
     committed = true;
   } catch (const Error& error) {
-    if (!committed && error.code() != Code::durability_unknown) commit::abandon(files, merge, owned->ownership());
+    if (!committed && error.code() != Code::durability_unknown)
+      commit::abandon(files, merge, owned->ownership());
     throw;
   }
   commit::clean_up(files, merge, owned->ownership(), is_own_hdf5(files, hdf5_path(to)));
