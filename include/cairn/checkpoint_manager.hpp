@@ -102,6 +102,13 @@ struct ManagerOptions {
   /// TRACE.RANK.json, for chrome://tracing and the like. Empty: nowhere.
   std::filesystem::path trace = {};
   double owner_wait_seconds = 10;  ///< how long a directory's dying previous owner is waited for
+  /// For storage that may stop answering; 0: no limit. A save that has waited for its files for so
+  /// long on some rank fails on all of them (Code::io), as do single file operations of other calls
+  /// (but not the reading of tensors); older checkpoints stay whole, and the process can end. What
+  /// has not come back goes on without us, and touches no memory of the application. Until it has,
+  /// each further operation fails at once; then the manager works again. It costs a second copy of
+  /// what is written. Writer::posix only.
+  double storage_limit_seconds = 0;
   std::shared_ptr<const ShardingCallback> policy = nullptr;  ///< none: ShardByTaskPolicy
   /// The device of a slice on this rank; none: task = rank, device as the memory says, numbered
   /// within the node.

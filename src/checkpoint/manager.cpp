@@ -16,6 +16,7 @@
 #include "commit/sequences.hpp"
 #include "format/hdf5/lay_out.hpp"
 #include "group/collectives.hpp"
+#include "io/limited.hpp"
 
 namespace cairn {
 
@@ -39,6 +40,26 @@ void require_format(const ManagerOptions& options) {
               "Save in the format of bundles.");
 }
 
+// The files that these options ask for.
+std::shared_ptr<io::FileSystem> files_of(const ManagerOptions& options) {
+  auto files = options.file_system ? options.file_system : io::posix_file_system();
+  if (!(options.storage_limit_seconds > 0)) return files;
+  return io::limited(std::move(files), options.storage_limit_seconds);
+}
+
+// MPI-IO and parallel HDF5 wait for the storage by themselves.
+void require_limit(const ManagerOptions& options) {
+  if (!(options.storage_limit_seconds >= 0)) {
+    throw Error(Code::invalid_argument,
+                cat("ManagerOptions::storage_limit_seconds is ", options.storage_limit_seconds), "",
+                "Give seconds, or 0 for no limit.");
+  }
+  if (options.storage_limit_seconds == 0 || options.writer == Writer::posix) return;
+  throw Error(Code::unsupported, "a limit on how long storage is waited for takes Writer::posix",
+              "MPI-IO and parallel HDF5 wait for the storage by themselves",
+              "Leave storage_limit_seconds at 0, or write with Writer::posix.");
+}
+
 // Parameters that are not stated differ from stated ones, but not from each other.
 std::string policy_parameters(const ManagerOptions& options) {
   const auto stated =
@@ -50,7 +71,7 @@ std::string policy_parameters(const ManagerOptions& options) {
 
 Series::Series(std::shared_ptr<Group> group, io::Path directory, commit::Naming naming,
                ManagerOptions options)
-    : job{std::move(group), options.file_system ? options.file_system : io::posix_file_system(),
+    : job{std::move(group), files_of(options),
           checked_directory(directory), std::move(naming), std::move(options)},
       pool(job.options.async.memory ? job.options.async.memory : page_memory()) {
   if (!job.group) throw Error(Code::invalid_argument, "the group of a CheckpointManager is null");
@@ -84,6 +105,7 @@ void Series::open_directory() {
                   "0 means none.");
     }
     check_interval();
+    require_limit(options);
     require_format(options);
     policy = policy_description(options);
     parameters = policy_parameters(options);

@@ -60,7 +60,7 @@ OwnedName OwnedName::take(std::shared_ptr<io::FileSystem> files, const io::Path&
                           const Naming& name, double wait_seconds,
                           const OwnershipOptions& options) {
   auto& all = table();
-  const auto key = std::make_pair(static_cast<const io::FileSystem*>(files.get()), directory);
+  const auto key = std::make_pair(files->identity(), directory);
   const auto self = ::getpid();
   const auto start = Clock::now();
   const auto rest = [&] { return Seconds(wait_seconds) - Seconds(Clock::now() - start); };

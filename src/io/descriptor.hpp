@@ -1,6 +1,8 @@
 #pragma once
 /// What the parts of the POSIX file system share.
 #include <fcntl.h>
+#include <signal.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -16,13 +18,43 @@ inline constexpr std::size_t largest_call = std::size_t{1} << 30;
 // What is written in a row is handed to the disk in portions of at least this.
 inline constexpr std::int64_t write_back_bytes = std::int64_t{8} << 20;
 
+/// Calls again when a signal has interrupted the call; but not for ever, where a timer interrupts
+/// it each time: then EINTR is the error.
 template <class Call>
 auto retried(Call call) {
-  for (;;) {
+  constexpr int most = 10000;
+  for (int i = 1;; ++i) {
     const auto result = call();
-    if (result != -1 || errno != EINTR) return result;
+    if (result != -1 || errno != EINTR || i == most) return result;
   }
 }
+
+/// While it lives, a write beyond the limit of a file's size (RLIMIT_FSIZE) fails with EFBIG, as the
+/// caller expects, and does not end the process by SIGXFSZ. Of this thread.
+class NoFileSizeSignal {
+ public:
+  NoFileSizeSignal() {
+    sigemptyset(&one_);
+    sigaddset(&one_, SIGXFSZ);
+    blocked_ = ::pthread_sigmask(SIG_BLOCK, &one_, &before_) == 0;
+  }
+  ~NoFileSizeSignal() {
+    if (!blocked_ || sigismember(&before_, SIGXFSZ) == 1) return;
+    const int error = errno;
+    // It would come as soon as it may.
+    const timespec at_once = {0, 0};
+    while (::sigtimedwait(&one_, nullptr, &at_once) == -1 && errno == EINTR) {
+    }
+    ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+    errno = error;
+  }
+  NoFileSizeSignal(const NoFileSizeSignal&) = delete;
+  NoFileSizeSignal& operator=(const NoFileSizeSignal&) = delete;
+
+ private:
+  sigset_t one_, before_;
+  bool blocked_ = false;
+};
 
 class Descriptor {
  public:

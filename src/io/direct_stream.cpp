@@ -217,6 +217,7 @@ void DirectStream::work(Request& flying) {
 }
 
 void DirectStream::put(const Request& request) {
+  const NoFileSizeSignal no_signal;
   auto offset = request.offset;
   auto rest = std::span(request.bytes, request.size);
   while (!rest.empty()) {

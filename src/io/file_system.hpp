@@ -74,6 +74,8 @@ struct Status {
 class FileSystem {
  public:
   virtual ~FileSystem() = default;
+  /// The one whose files these are, of several that differ in their ways only.
+  virtual const FileSystem* identity() const { return this; }
   virtual std::unique_ptr<File> create(const Path&) = 0;  ///< exclusive, read and write
   virtual std::unique_ptr<File> open_read(const Path&) = 0;
   /// For what is read in this order. The default reads when asked; options say whether files on a

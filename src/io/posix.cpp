@@ -86,6 +86,7 @@ class PosixFile : public File {
   void resize(std::int64_t bytes) override {
     require_open("resize");
     if (stream_) stream_->flush();
+    const NoFileSizeSignal no_signal;
     if (retried([&] { return ::ftruncate(descriptor_.get(), off_t{bytes}); }) != 0) {
       throw system_error(errno, cat("make ", bytes, " bytes long"), path_);
     }
@@ -94,6 +95,7 @@ class PosixFile : public File {
   void reserve(std::int64_t bytes) override {
     require_open("reserve");
 #ifdef __linux__
+    const NoFileSizeSignal no_signal;
     // Not posix_fallocate, which would write where the file system cannot reserve.
     if (bytes == 0 || retried([&] { return ::fallocate(descriptor_.get(), 0, 0, bytes); }) == 0) {
       return;
@@ -148,6 +150,7 @@ class PosixFile : public File {
       if (!stream_) mode_ = DirectIo::off;
     }
     if (stream_) return stream_->write(offset, bytes, stay);
+    const NoFileSizeSignal no_signal;
     while (!bytes.empty()) {
       const auto count = std::min(bytes.size(), largest_call);
       const auto done =

@@ -10,6 +10,7 @@
 #include "base/text.hpp"
 #include "cairn/log.hpp"
 #include "commit/names.hpp"
+#include "commit/owner_kit.hpp"
 #include "io/expect_error.hpp"
 #include "io/memory.hpp"
 #include "io/temporary_directory.hpp"
@@ -19,25 +20,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-// A number that no process has any more.
-std::int64_t dead_process() {
-  const pid_t child = ::fork();
-  if (child == 0) ::_exit(0);
-  ::waitpid(child, nullptr, 0);
-  return child;
-}
-
-OwnerRecord stranger(const std::string& host = "elsewhere") {
-  OwnerRecord record;
-  record.token = new_uuid();
-  record.host = host;
-  record.pid = 4242;
-  record.job = "77";
-  record.start_seconds = 1762336800;
-  record.heartbeat_seconds = 1762336900;
-  return record;
-}
 
 class OwnershipOn : public ::testing::TestWithParam<const char*> {
  protected:
@@ -458,70 +440,6 @@ TEST_F(WithoutLocks, ALateBeatDoesNotTakeTheDirectoryBack) {
   owner.reset();
   set_log_sink({});
   EXPECT_EQ(read_owner(*files, "/run")->host, "elsewhere");
-}
-
-// A lock that was granted here: it may be one of this host only.
-class LockFromElsewhere : public testing::Test {
- protected:
-  LockFromElsewhere() : files(std::make_shared<io::MemoryFileSystem>()) {
-    files->set_clock([this] { return clock.load(); });
-    io::create_directories(*files, "/run/.cairn");
-    leave();
-    set_log_sink([this](LogLevel, std::string_view message) { logged = message; });
-  }
-  ~LockFromElsewhere() override { set_log_sink({}); }
-  void leave() { io::replace_file(*files, "/run/.cairn/owner", print_owner(stranger())); }
-  // At each attempt, before it looks at the record's age.
-  void at_each_attempt(std::function<void(int)> call) {
-    files->set_observer([this, call](const std::string& operation) {
-      if (operation.starts_with("create /run/.cairn/owner.tmp-")) call(++attempts);
-    });
-  }
-
-  std::atomic<double> clock = 1000;
-  int attempts = 0;
-  std::string logged;
-  std::shared_ptr<io::MemoryFileSystem> files;
-  OwnershipOptions options{
-      .lock_stale_seconds = 60, .heartbeat_seconds = 0.01, .settle_seconds = 0};
-};
-
-TEST_F(LockFromElsewhere, IsTakenWhenTheOwnerGaveNoSignOfLife) {
-  at_each_attempt([&](int attempt) { clock = 1000 + 25 * attempt; });
-  const auto owner = Ownership::take(files, "/run", 0, options);
-  owner.check();
-  EXPECT_EQ(attempts, 3);
-  EXPECT_THAT(logged, HasSubstr("process 4242 on host elsewhere"));
-  EXPECT_THAT(logged, HasSubstr("waiting for up to 60 seconds for a sign of life"));
-}
-
-TEST_F(LockFromElsewhere, IsGivenBackWhenTheOwnerLives) {
-  at_each_attempt([&](int attempt) {
-    clock = 1000 + 25 * attempt;
-    if (attempt == 2) leave();
-  });
-  EXPECT_CAIRN_ERROR(Ownership::take(files, "/run", 0, options), Code::busy, "host elsewhere");
-  EXPECT_EQ(attempts, 2);
-  EXPECT_TRUE(files->try_lock("/run/.cairn/lock")) << "it must not stay locked";
-}
-
-// Many hosts are called localhost.
-TEST_F(LockFromElsewhere, HostsAreToldApartByTheirKernel) {
-  auto record = [&] {
-    clock = 1100;
-    const auto owner = Ownership::take(files, "/run", 0, options);
-    return owner.record();
-  }();
-  if (record.kernel.empty()) GTEST_SKIP() << "no boot identity here";
-  record.token = new_uuid();
-  record.pid = dead_process();
-  record.kernel = new_uuid();
-  io::write_file(*files, "/run/.cairn/owner", print_owner(record));
-  at_each_attempt([&](int attempt) {
-    if (attempt == 2) io::replace_file(*files, "/run/.cairn/owner", print_owner(record));
-    clock = 1100 + attempt;
-  });
-  EXPECT_CAIRN_ERROR(Ownership::take(files, "/run", 0, options), Code::busy, "in use");
 }
 
 // An owner from when locks did not work is respected when they do.

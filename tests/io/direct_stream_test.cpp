@@ -164,7 +164,6 @@ TEST_P(DirectStream, AFailedWriteIsToldByTheSyncAtTheLatest) {
   const test::TemporaryDirectory directory(std::filesystem::current_path());
   const pid_t child = ::fork();
   if (child == 0) {
-    std::signal(SIGXFSZ, SIG_IGN);
     const rlimit limit{std::size_t{3} << 20, std::size_t{3} << 20};
     ::setrlimit(RLIMIT_FSIZE, &limit);
     int result = 1;
@@ -207,7 +206,6 @@ TEST_P(DirectStream, OneFailedWriteAmongSeveralIsToldAndEndsTheFile) {
       write_file(*posix_file_system(), path, std::string(size, 'o'));
       const pid_t child = ::fork();
       if (child == 0) {
-        std::signal(SIGXFSZ, SIG_IGN);
         const rlimit limit{limit_of_files, limit_of_files};
         ::setrlimit(RLIMIT_FSIZE, &limit);
         const Aligned memory(size + page);

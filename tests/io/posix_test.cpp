@@ -9,6 +9,7 @@
 #include <csignal>
 
 #include "base/text.hpp"
+#include "io/descriptor.hpp"
 #include "io/expect_error.hpp"
 #include "io/file_system.hpp"
 #include "io/system_error.hpp"
@@ -31,6 +32,20 @@ TEST(Posix, ErrorsByNumber) {
                "cannot create file: /d/x (Read-only file system) The file system is mounted "
                "read-only: use another directory.");
   EXPECT_EQ(error.path(), "/d/x");
+}
+
+TEST(Posix, ACallThatIsInterruptedForEverFails) {
+  int calls = 0;
+  const auto result = retried([&] {
+    ++calls;
+    errno = EINTR;
+    return -1;
+  });
+  EXPECT_EQ(result, -1);
+  EXPECT_EQ(errno, EINTR);
+  EXPECT_GT(calls, 1000);
+  calls = 0;
+  EXPECT_EQ(retried([&] { return errno = EINTR, ++calls < 100 ? -1 : calls; }), 100);
 }
 
 TEST(Posix, LinksToDevicesAreRefused) {
@@ -80,7 +95,6 @@ TEST(Posix, WriteBeyondTheFileSizeLimitIsReportedAfterWhatFits) {
   const auto path = directory.path() / "a";
   const pid_t child = ::fork();
   if (child == 0) {
-    std::signal(SIGXFSZ, SIG_IGN);
     const rlimit limit{1000, 1000};
     ::setrlimit(RLIMIT_FSIZE, &limit);
     int result = 1;

@@ -17,6 +17,7 @@
 #include "commit/recycled.hpp"
 #include "group/collectives.hpp"
 #include "group/crash.hpp"
+#include "io/limited.hpp"
 
 namespace cairn {
 namespace {
@@ -53,6 +54,7 @@ void Series::begin_task(Flight& flight, void (Series::*task)(Flight&) const) {
   flight.handle->idle = false;
   // No more than a std::function holds without an allocation.
   queue->run([this, &flight] {
+    const io::Deadline deadline(job.options.storage_limit_seconds);
     const auto handle = flight.handle;
     try {
       (this->*flight.task)(flight);

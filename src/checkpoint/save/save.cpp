@@ -19,6 +19,7 @@
 #include "commit/names.hpp"
 #include "commit/recycled.hpp"
 #include "group/collectives.hpp"
+#include "io/limited.hpp"
 
 namespace cairn {
 
@@ -350,6 +351,7 @@ void Series::give_up(const Error& error, const commit::Transaction& save, bool c
 std::string Series::save(std::int64_t step, const State& given, const SaveOptions& options,
                          const SaveCall& call) {
   Group& group = *job.group;
+  const io::Deadline deadline(job.options.storage_limit_seconds);
   require_writable("save");
   SaveStatistics figures;
   figures.step = step;

@@ -9,6 +9,7 @@
 #include "checkpoint/save/savers.hpp"
 #include "checkpoint/series.hpp"
 #include "group/collectives.hpp"
+#include "io/limited.hpp"
 
 namespace cairn {
 namespace {
@@ -185,6 +186,7 @@ void Series::capture_runs(Flight& flight, const State& state) {
 
 SaveHandle Series::save_async(std::int64_t step, const State& given, const SaveOptions& options) {
   Group& group = *job.group;
+  const io::Deadline deadline(job.options.storage_limit_seconds);
   require_writable("save");
   SaveCall call;
   throw_earlier_failure();

@@ -1,0 +1,317 @@
+#include "io/limited.hpp"
+
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <type_traits>
+
+#include "base/text.hpp"
+#include "cairn/error.hpp"
+
+namespace cairn::io {
+namespace {
+
+using Clock = Deadline::Clock;
+using Seconds = std::chrono::duration<double>;
+
+thread_local Clock::time_point this_threads_deadline = Clock::time_point::max();
+
+Clock::time_point after(double seconds) {
+  return Clock::now() + std::chrono::duration_cast<Clock::duration>(Seconds(seconds));
+}
+
+// Runs what callers hand over, each on a thread that nothing else needs meanwhile. Shared with
+// these threads, which outlive whoever stopped waiting for them.
+class Pool : public std::enable_shared_from_this<Pool> {
+ public:
+  explicit Pool(double seconds) : seconds_(seconds) {}
+
+  void run(const char* action, const Path& path, std::function<void()> work) {
+    const auto operation = std::make_shared<Operation>();
+    operation->work = std::move(work);
+    operation->began = Clock::now();
+    std::unique_lock lock(mutex_);
+    if (stuck_ && !stuck_->done) throw not_answering(*stuck_, action, path);
+    stuck_.reset();
+    // Too late even to begin: what is begun and not waited for would happen behind its caller's
+    // back.
+    if (Clock::now() >= this_threads_deadline) throw not_answering(*operation, action, path);
+    hand_over(operation);
+    if (!wait_for(lock, *operation)) {
+      std::erase(waiting_, operation);
+      if (operation->begun) stuck_ = operation;
+      throw not_answering(*operation, action, path);
+    }
+    if (operation->failure) std::rethrow_exception(operation->failure);
+  }
+
+  // What ends something, and whose failure nobody wants to hear of: it is waited for, but not
+  // longer than other operations, and not at all behind one that has not come back.
+  void finish(std::function<void()> work) noexcept {
+    try {
+      const auto operation = std::make_shared<Operation>();
+      operation->work = std::move(work);
+      operation->began = Clock::now();
+      std::unique_lock lock(mutex_);
+      hand_over(operation);
+      if (stuck_ && !stuck_->done) return;
+      if (!wait_for(lock, *operation)) stuck_ = operation;
+    } catch (...) {  // no thread for it: what it holds went with it
+    }
+  }
+
+  void give_up() {
+    const std::lock_guard guard(mutex_);
+    for (const auto& operation : running_) operation->given_up = true;
+    changed_.notify_all();
+  }
+  void wait_until_back() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return !stuck_ || stuck_->done; });
+  }
+
+  // The last caller is gone.
+  void end() {
+    const std::lock_guard guard(mutex_);
+    ending_ = true;
+    changed_.notify_all();
+  }
+
+ private:
+  struct Operation {
+    std::function<void()> work;
+    std::exception_ptr failure;
+    Clock::time_point began;
+    bool begun = false, done = false, given_up = false;
+  };
+
+  // With the mutex held.
+  void hand_over(const std::shared_ptr<Operation>& operation) {
+    waiting_.push_back(operation);
+    if (idle_ < waiting_.size()) {
+      std::thread([self = shared_from_this()] { self->serve(); }).detach();
+    } else {
+      changed_.notify_all();
+    }
+  }
+  bool wait_for(std::unique_lock<std::mutex>& lock, const Operation& operation) {
+    const auto until = std::min(this_threads_deadline, after(seconds_));
+    changed_.wait_until(lock, until, [&] { return operation.done || operation.given_up; });
+    return operation.done;
+  }
+
+  static Error not_answering(const Operation& operation, const char* action, const Path& path) {
+    const Seconds so_long = Clock::now() - operation.began;
+    return Error(Code::io, cat("cannot ", action),
+                 cat("the storage has not answered for ", so_long.count(), " seconds"),
+                 "Until it does, every file operation of this rank fails. Try again later; "
+                 "checkpoints that are there stay as they are.")
+        .at(path.string());
+  }
+
+  void serve() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      ++idle_;
+      changed_.wait(lock, [&] { return ending_ || !waiting_.empty(); });
+      --idle_;
+      if (waiting_.empty()) return;
+      const auto operation = std::move(waiting_.front());
+      waiting_.pop_front();
+      operation->begun = true;
+      running_.push_back(operation);
+      lock.unlock();
+      try {
+        operation->work();
+      } catch (...) {
+        operation->failure = std::current_exception();
+      }
+      operation->work = nullptr;  // what it holds goes before anybody hears that it is done
+      lock.lock();
+      std::erase(running_, operation);
+      operation->done = true;
+      changed_.notify_all();
+    }
+  }
+
+  const double seconds_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::shared_ptr<Operation>> waiting_;
+  std::vector<std::shared_ptr<Operation>> running_;
+  std::shared_ptr<Operation> stuck_;  // nobody waits for it any more
+  std::size_t idle_ = 0;
+  bool ending_ = false;
+};
+
+// What an operation returns. It owns all that it touches: `work` holds copies only.
+template <class F>
+auto call(Pool& pool, const char* action, const Path& path, F work) {
+  using Result = std::invoke_result_t<F>;
+  if constexpr (std::is_void_v<Result>) {
+    pool.run(action, path, std::move(work));
+  } else {
+    const auto result = std::make_shared<std::optional<Result>>();
+    pool.run(action, path, [result, work = std::move(work)]() mutable { result->emplace(work()); });
+    return std::move(**result);
+  }
+}
+
+class LimitedFile : public File {
+ public:
+  LimitedFile(std::shared_ptr<Pool> pool, std::unique_ptr<File> file, Path path)
+      : pool_(std::move(pool)), file_(std::move(file)), path_(std::move(path)) {}
+  ~LimitedFile() override {
+    // Closing may wait for the storage, too. close() is for those who want to hear of errors.
+    pool_->finish([file = std::move(file_)]() mutable { file.reset(); });
+  }
+
+  void write_at(std::int64_t offset, std::span<const std::byte> bytes) override {
+    constexpr std::size_t piece = std::size_t{8} << 20;
+    for (std::size_t at = 0; at < bytes.size(); at += piece) {
+      const auto part = bytes.subspan(at, std::min(piece, bytes.size() - at));
+      const auto from = offset + static_cast<std::int64_t>(at);
+      call(*pool_, "write", path_,
+           [file = file_, from, copy = std::vector(part.begin(), part.end())] {
+             file->write_at(from, copy);
+           });
+    }
+  }
+  void stream(DirectIo mode) override {
+    call(*pool_, "write", path_, [file = file_, mode] { file->stream(mode); });
+  }
+  void read_at(std::int64_t offset, std::span<std::byte> bytes) const override {
+    const auto copy = call(*pool_, "read", path_, [file = file_, offset, count = bytes.size()] {
+      std::vector<std::byte> read(count);
+      file->read_at(offset, read);
+      return read;
+    });
+    std::copy(copy.begin(), copy.end(), bytes.begin());
+  }
+  std::int64_t size() const override {
+    return call(*pool_, "examine", path_, [file = file_] { return file->size(); });
+  }
+  void resize(std::int64_t bytes) override {
+    call(*pool_, "resize", path_, [file = file_, bytes] { file->resize(bytes); });
+  }
+  void reserve(std::int64_t bytes) override {
+    call(*pool_, "reserve", path_, [file = file_, bytes] { file->reserve(bytes); });
+  }
+  std::int64_t next_hole(std::int64_t from) const override {
+    return call(*pool_, "examine", path_, [file = file_, from] { return file->next_hole(from); });
+  }
+  void sync() override {
+    call(*pool_, "sync", path_, [file = file_] { file->sync(); });
+  }
+  void close() override {
+    call(*pool_, "close", path_, [file = file_] { file->close(); });
+  }
+
+ private:
+  std::shared_ptr<Pool> pool_;
+  std::shared_ptr<File> file_;
+  Path path_;
+};
+
+class LimitedLock : public Lock {
+ public:
+  LimitedLock(std::shared_ptr<Pool> pool, std::unique_ptr<Lock> lock)
+      : pool_(std::move(pool)), lock_(std::move(lock)) {}
+  ~LimitedLock() override {
+    pool_->finish([lock = std::move(lock_)]() mutable { lock.reset(); });
+  }
+
+ private:
+  std::shared_ptr<Pool> pool_;
+  std::shared_ptr<Lock> lock_;
+};
+
+class OneOnThreads : public LimitedFileSystem {
+ public:
+  OneOnThreads(std::shared_ptr<FileSystem> files, double seconds)
+      : files_(std::move(files)), pool_(std::make_shared<Pool>(seconds)) {}
+  ~OneOnThreads() override { pool_->end(); }
+
+  void give_up() override { pool_->give_up(); }
+  void wait_until_back() override { pool_->wait_until_back(); }
+
+  const FileSystem* identity() const override { return files_->identity(); }
+  std::unique_ptr<File> create(const Path& path) override {
+    return file(path,
+                call(*pool_, "create file", path, [f = files_, path] { return f->create(path); }));
+  }
+  std::unique_ptr<File> open_read(const Path& path) override {
+    return file(path,
+                call(*pool_, "open file", path, [f = files_, path] { return f->open_read(path); }));
+  }
+  std::unique_ptr<File> open_write(const Path& path) override {
+    return file(
+        path, call(*pool_, "open file", path, [f = files_, path] { return f->open_write(path); }));
+  }
+  std::unique_ptr<Reader> read_ahead(std::vector<Path> paths, std::vector<Extent> extents,
+                                     DirectIo mode) override {
+    return files_->read_ahead(std::move(paths), std::move(extents), mode);
+  }
+  void rename(const Path& from, const Path& to) override {
+    call(*pool_, "rename", from, [f = files_, from, to] { f->rename(from, to); });
+  }
+  void rename_new(const Path& from, const Path& to) override {
+    call(*pool_, "rename", from, [f = files_, from, to] { f->rename_new(from, to); });
+  }
+  bool try_link(const Path& from, const Path& to) override {
+    return call(*pool_, "link", from, [f = files_, from, to] { return f->try_link(from, to); });
+  }
+  bool has_one_name(const Path& path) override {
+    return call(*pool_, "examine", path, [f = files_, path] { return f->has_one_name(path); });
+  }
+  void remove(const Path& path) override {
+    call(*pool_, "remove file", path, [f = files_, path] { f->remove(path); });
+  }
+  void create_directory(const Path& path) override {
+    call(*pool_, "create directory", path, [f = files_, path] { f->create_directory(path); });
+  }
+  void remove_directory(const Path& path) override {
+    call(*pool_, "remove directory", path, [f = files_, path] { f->remove_directory(path); });
+  }
+  std::vector<std::string> list(const Path& path) override {
+    return call(*pool_, "list directory", path, [f = files_, path] { return f->list(path); });
+  }
+  std::optional<Status> status(const Path& path) override {
+    return call(*pool_, "examine", path, [f = files_, path] { return f->status(path); });
+  }
+  void sync_directory(const Path& path) override {
+    call(*pool_, "sync directory", path, [f = files_, path] { f->sync_directory(path); });
+  }
+  std::int64_t free_bytes(const Path& path) override {
+    return call(*pool_, "ask for free space at", path,
+                [f = files_, path] { return f->free_bytes(path); });
+  }
+  std::unique_ptr<Lock> try_lock(const Path& path) override {
+    auto lock = call(*pool_, "lock", path, [f = files_, path] { return f->try_lock(path); });
+    return lock ? std::make_unique<LimitedLock>(pool_, std::move(lock)) : nullptr;
+  }
+
+ private:
+  std::unique_ptr<File> file(const Path& path, std::unique_ptr<File> opened) {
+    return std::make_unique<LimitedFile>(pool_, std::move(opened), path);
+  }
+
+  std::shared_ptr<FileSystem> files_;
+  std::shared_ptr<Pool> pool_;
+};
+
+}  // namespace
+
+Deadline::Deadline(double seconds) : before_(this_threads_deadline) {
+  if (seconds > 0) this_threads_deadline = std::min(before_, after(seconds));
+}
+Deadline::~Deadline() { this_threads_deadline = before_; }
+
+std::shared_ptr<LimitedFileSystem> limited(std::shared_ptr<FileSystem> files, double seconds) {
+  return std::make_shared<OneOnThreads>(std::move(files), seconds);
+}
+
+}  // namespace cairn::io

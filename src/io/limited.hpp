@@ -1,0 +1,42 @@
+#pragma once
+/// File operations whose callers stop waiting when the storage does not answer.
+///
+/// Each operation runs on a thread of its own making. One that has not come back in time fails for
+/// its caller, and goes on alone: it owns all that it touches (the file, the names, a copy of the
+/// bytes), so that nothing of the caller is touched when it wakes; what comes after it, a record or
+/// a removal, was its caller's to do, and is not done. Until it has come back, all other operations
+/// fail at once. The process can end meanwhile.
+#include <chrono>
+#include <memory>
+
+#include "io/file_system.hpp"
+
+namespace cairn::io {
+
+class LimitedFileSystem : public FileSystem {
+ public:
+  /// Any thread: the limit of what callers wait for now has passed. For tests, which have no time.
+  virtual void give_up() = 0;
+  /// Returns when what was given up has come back.
+  virtual void wait_until_back() = 0;
+};
+
+/// Every operation fails with io when it has not come back after so many seconds. Reading ahead
+/// (FileSystem::read_ahead) is as it was.
+std::shared_ptr<LimitedFileSystem> limited(std::shared_ptr<FileSystem>, double seconds);
+
+/// While it lives, this thread's operations on limited file systems fail from so many seconds after
+/// its making on. With several, the earliest counts. 0: no limit.
+class Deadline {
+ public:
+  using Clock = std::chrono::steady_clock;
+  explicit Deadline(double seconds);
+  ~Deadline();
+  Deadline(const Deadline&) = delete;
+  Deadline& operator=(const Deadline&) = delete;
+
+ private:
+  Clock::time_point before_;
+};
+
+}  // namespace cairn::io
