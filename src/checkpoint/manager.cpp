@@ -5,6 +5,7 @@
 #include "base/text.hpp"
 #include "base/wire.hpp"
 #include "cairn/log.hpp"
+#include "checkpoint/directory/notes.hpp"
 #include "checkpoint/directory/pins.hpp"
 #include "checkpoint/directory/prefix.hpp"
 #include "checkpoint/directory/recovery.hpp"
@@ -142,6 +143,7 @@ void Series::open_directory() {
     catalog = scan_catalog(*job.files, job.directory, job.naming);
     for (const auto& entry : catalog) replica_turn = std::max(replica_turn, entry.sequence);
     if (options.read_only) return;
+    refresh_notes(*job.files, job.directory, job.naming, catalog);
     try {
       write_state_file(catalog);
     } catch (const Error& error) {

@@ -6,6 +6,8 @@
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "cairn/log.hpp"
+#include "checkpoint/directory/lost.hpp"
+#include "checkpoint/directory/notes.hpp"
 #include "checkpoint/directory/pins.hpp"
 #include "checkpoint/tools/hdf5_reader.hpp"
 #include "commit/protocol.hpp"
@@ -153,19 +155,25 @@ std::vector<std::int64_t> apply_retention(io::FileSystem& files, const io::Path&
     if (error.code() != Code::no_space) throw;
     afterwards = true;
   }
+  // Also where it could not be, or none that is left can be restored: what is listed and has data,
+  // but no index, would be taken for lost, not for removed.
+  std::vector<io::Path> prefixes;
+  for (const auto step : steps) prefixes.push_back(directory / commit::prefix_name(name, step));
+  retire(files, directory, name, prefixes);
   for (const auto step : steps) {
     const auto at = std::find_if(catalog.begin(), catalog.end(),
                                  [&](const auto& entry) { return entry.step == step; });
     // The older one first, where a step is there in both formats: it must not come back.
-    const auto hdf5 = hdf5_path(directory / commit::prefix_name(name, step));
+    const auto prefix = directory / commit::prefix_name(name, step);
     const auto remove_hdf5 = [&] {
-      if (!is_own_hdf5(files, hdf5)) return;
-      files.remove(hdf5);
+      if (!was_own_hdf5(files, prefix)) return;
+      files.remove(hdf5_path(prefix));
       files.sync_directory(directory);
     };
     if (at->format == Format::bundle) remove_hdf5();
     commit::remove_checkpoint(files, directory, name, step, recycle);
     if (at->format == Format::hdf5) remove_hdf5();
+    forget_saved(files, prefix);
     std::erase_if(catalog, [&](const auto& entry) { return entry.step == step; });
   }
   if (afterwards) update_state_file(files, directory, name, catalog);
