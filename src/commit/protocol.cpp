@@ -169,7 +169,8 @@ void abandon(io::FileSystem& fs, const Transaction& save) {
   for (int file = 0; file < save.num_files && !save.hdf5; ++file) {
     attempt(first, [&] { io::remove_if_there(fs, save.data(file)); });
   }
-  if (save.direct) attempt(first, [&] { fs.sync_directory(save.directory); });
+  // Data that came back without the directory beside it would be of nobody knows which save.
+  attempt(first, [&] { fs.sync_directory(save.directory); });
   if (save.direct && first) throw *first;  // the evidence stays as long as the data may come back
   attempt(first, [&] { remove_temp(fs, save.temp()); });
   attempt(first, [&] { fs.sync_directory(save.directory); });

@@ -4,6 +4,7 @@
 
 #include <mutex>
 
+#include "cairn/bundle.hpp"
 #include "cairn/checkpoint.hpp"
 #include "checkpoint/directory/retention.hpp"
 #include "checkpoint/manager_kit.hpp"
@@ -312,6 +313,31 @@ TEST_F(Lost, WhatRetentionRemovesNeverComesBack) {
   }
 }
 
+// Nor what a merge has put elsewhere: one part is in the state file, of the other a note tells.
+TEST_F(Lost, WhatAMergeRemovesNeverComesBack) {
+  auto disk = std::make_shared<io::MemoryFileSystem>();
+  job(disk).save(1, 1);
+  double v = 2;
+  State state;
+  state.add("v", v);
+  CheckpointOptions options;
+  options.file_system = disk;
+  Checkpoint(serial_group(), state, options).write("/run/part");
+  disk->mark();
+  MergeOptions merge;
+  merge.remove_inputs = true;
+  merge.file_system = disk;
+  merge_checkpoints({"/run/ckpt-1", "/run/part"}, "/run/all", merge);
+  for (std::size_t stop = 0; stop <= disk->operation_count(); ++stop) {
+    for (const auto& choice : disk->crash_choices(stop)) {
+      const auto after = disk->crash(stop, choice);
+      for (const auto& lost : find_lost(*after, "/run")) {
+        ADD_FAILURE() << lost.why << disk->describe(stop, choice);
+      }
+    }
+  }
+}
+
 TEST_F(Lost, RetentionOfLostOnesLeavesNoTraceOfThem) {
   if (!hdf5::available()) GTEST_SKIP() << "this build has no HDF5";
   options_.format = Format::hdf5;
@@ -324,45 +350,63 @@ TEST_F(Lost, RetentionOfLostOnesLeavesNoTraceOfThem) {
   EXPECT_THAT(commit::read_state_file(*files_, "/run")->all_paths, ElementsAre("ckpt-3"));
 }
 
-// A save over a lost step that dies: the old data stays for a repair, and what was not committed
-// does not come back by one.
+// A save over a lost step that dies or fails: the old data stays for a repair, and what was not
+// committed does not come back by one. Some also die while the next job recovers the directory.
 TEST_F(Lost, ASaveOverALostStepMayDie) {
   options_.overwrite = true;
-  for (const bool renames : {true, false}) {
-    auto disk = std::make_shared<io::MemoryFileSystem>();
-    if (!renames) disk->refuse_renames();
-    {
-      options_.atomic_rename = renames;
-      auto one = job(disk);
-      one.save(1, 1);
-      one.save(2, 2);
-    }
-    disk->remove("/run/ckpt-2.index");
-    disk->sync_directory("/run");
-    std::size_t began = 0, states = 0;
-    {
-      auto one = job(disk);
-      disk->mark();
-      one.save(2, 3);
-    }
-    for (std::size_t stop = 0; stop <= disk->operation_count(); ++stop) {
-      for (const auto& choice : disk->crash_choices(stop)) {
-        auto after = disk->crash(stop, choice);
-        SCOPED_TRACE(disk->describe(stop, choice));
-        auto found = job(after).latest();
-        EXPECT_TRUE(found == 1 || found == 3);
-        if (found == 1) {
-          ++began;
-          const auto repaired = repair(after, "/run/ckpt-2");
-          found = job(after).latest();
-          EXPECT_EQ(found, repaired.done.empty() ? 1 : 2);
-        }
-        ++states;
+  std::size_t states = 0, repaired = 0;
+  const auto survives = [&](const Disk& disk, std::size_t stop, const io::CrashChoice& choice,
+                            bool again) {
+    auto after = disk->crash(stop, choice);
+    SCOPED_TRACE(disk->describe(stop, choice));
+    const auto found = job(after).latest();
+    EXPECT_TRUE(found == 1 || found == 3);
+    ++states;
+    const auto end = after->operation_count();
+    for (std::size_t second = 0; again && second <= end; ++second) {
+      for (const auto& lost : after->crash_choices(second)) {
+        SCOPED_TRACE(after->describe(second, lost));
+        auto last = after->crash(second, lost);
+        EXPECT_EQ(job(last).latest(), found);
+        if (found == 1) EXPECT_EQ(repair(last, "/run/ckpt-2").after.verdict(), Verdict::whole);
+        EXPECT_EQ(job(last).latest(), found == 1 ? 2 : 3);
       }
     }
-    EXPECT_GT(began, 10u);
-    EXPECT_GT(states, 2 * began);
+    if (found == 3) return;
+    ++repaired;
+    EXPECT_EQ(repair(after, "/run/ckpt-2").after.verdict(), Verdict::whole);
+    EXPECT_EQ(job(after).latest(), 2);
+  };
+  for (const bool fails : {false, true}) {
+    for (const bool renames : {true, false}) {
+      SCOPED_TRACE(cat(fails ? "fails" : "dies", renames ? "" : ", no renames"));
+      auto disk = std::make_shared<io::MemoryFileSystem>();
+      if (!renames) disk->refuse_renames();
+      options_.atomic_rename = renames;
+      {
+        auto one = job(disk);
+        one.save(1, 1);
+        one.save(2, 2);
+      }
+      disk->remove("/run/ckpt-2.index");
+      {
+        auto one = job(disk);
+        disk->mark();
+        if (fails) disk->inject({Code::io, renames ? "rename" : "create", ".index", 0, 1});
+        if (fails) EXPECT_THROW(one.save(2, 3), Error);
+        if (!fails) one.save(2, 3);
+      }
+      disk->clear_faults();
+      for (std::size_t stop = 0; stop <= disk->operation_count(); ++stop) {
+        const auto choices = disk->crash_choices(stop);
+        for (std::size_t c = 0; c < choices.size(); ++c) {
+          survives(disk, stop, choices[c], fails && c < 1 && stop % 5 == 0);
+        }
+      }
+    }
   }
+  EXPECT_GT(repaired, 100u);
+  EXPECT_GT(states, repaired + 50);
 }
 
 // A repair that dies leaves what was there, or what it made.

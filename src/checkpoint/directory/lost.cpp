@@ -116,6 +116,9 @@ std::optional<LostCheckpoint> lost_bundle(io::FileSystem& files, const io::Path&
     lost.why = cat(missing, "; none of them holds a sound copy of it");
   } else if (spares.size() > 1 || found.counts.size() > 1 || beside_hdf5) {
     lost.why = cat(missing, "; what is there is of several saves");
+    // Of one that did not finish the rest is: then it is known what belongs to this.
+    const bool known = spares.size() == 1 && !beside_hdf5 && !found.unfinished.empty();
+    if (known) lost.num_files = spares.front().num_files;
   } else {
     lost.why = missing;
     lost.num_files = spares.front().num_files;

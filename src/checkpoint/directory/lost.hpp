@@ -23,7 +23,7 @@ namespace cairn {
 struct LostCheckpoint {
   io::Path prefix;
   Format format = Format::bundle;
-  int num_files = -1;      ///< of a bundle of which only the index is missing; -1: not known
+  int num_files = -1;  ///< of a bundle: other data files of its name are no part of it; -1: unknown
   std::string spare = {};  ///< bytes of that index; empty: no copy, or no telling which is right
   double wall_time_seconds = 0;  ///< of a file of it
   std::string why = {};
