@@ -105,7 +105,11 @@ io::Path resolve_checkpoint(io::FileSystem& files, const std::string& text) {
 
 std::vector<io::Path> resolve_checkpoints(io::FileSystem& files, const std::string& text) {
   if (const auto prefix = named_prefix(files, text)) return {*prefix};
-  if (find_lost_at(files, text)) return {io::Path(text)};
+  for (const auto suffix : {std::string_view(), index_suffix, hdf5_suffix}) {
+    if (!text.ends_with(suffix)) continue;
+    const auto lost = find_lost_at(files, text.substr(0, text.size() - suffix.size()));
+    if (lost) return {lost->prefix};
+  }
   if (!is_directory(files, text)) nothing_there(text);
   std::vector<io::Path> found;
   for (const auto& prefix : list_prefixes(files, text)) found.push_back(io::Path(text) / prefix);

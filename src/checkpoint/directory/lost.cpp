@@ -188,10 +188,10 @@ std::map<std::int64_t, LostCheckpoint> find_lost_steps(io::FileSystem& files,
 }
 
 std::optional<LostCheckpoint> find_lost_at(io::FileSystem& files, const io::Path& prefix) {
-  const auto directory = prefix.parent_path();
-  if (!files.status(directory)) return std::nullopt;
-  const auto listing = files.list(directory);
+  const auto directory = prefix.has_parent_path() ? prefix.parent_path() : io::Path(".");
+  if (!prefix.has_filename() || !files.status(directory)) return std::nullopt;
   try {
+    const auto listing = files.list(directory);
     return look_at(files, directory, prefix.filename().string(), listing,
                    read_evidence(files, directory));
   } catch (const Error& error) {
