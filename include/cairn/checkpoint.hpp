@@ -114,7 +114,8 @@ class Checkpoint {
 
 /// Collective. The newest checkpoint by the directory's `checkpoint` state file, as
 /// tf.train.latest_checkpoint finds it: an absolute path, or nothing. Looks at no data;
-/// CheckpointManager::restore_latest does.
+/// CheckpointManager::restore_latest does. One whose index somebody has removed is said all the
+/// same, for its restore to say what is missing, rather than that there is nothing.
 std::optional<std::string> latest_checkpoint(const std::shared_ptr<Group>& group,
                                              const std::filesystem::path& directory,
                                              std::shared_ptr<io::FileSystem> file_system = nullptr);

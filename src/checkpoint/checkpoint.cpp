@@ -8,6 +8,7 @@
 #include "base/wire.hpp"
 #include "cairn/log.hpp"
 #include "cairn/ragged.hpp"
+#include "checkpoint/directory/lost.hpp"
 #include "checkpoint/directory/prefix.hpp"
 #include "checkpoint/directory/set_aside.hpp"
 #include "checkpoint/objects.hpp"
@@ -405,7 +406,9 @@ std::optional<std::string> latest_checkpoint(const std::shared_ptr<Group>& group
       const auto state = commit::read_state_file(*files, whole);
       if (!state || state->model_checkpoint_path.empty()) return "";
       const auto path = (whole / state->model_checkpoint_path).lexically_normal();
-      const bool is_there = has_checkpoint(*files, path) || index_set_aside(*files, path);
+      // One that is lost must not look like none: its restore says what is missing.
+      const bool is_there = has_checkpoint(*files, path) || index_set_aside(*files, path) ||
+                            find_lost_at(*files, path);
       return is_there ? path.string() : "";
     });
     if (found.empty()) return std::nullopt;

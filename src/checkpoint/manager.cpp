@@ -5,6 +5,7 @@
 #include "base/text.hpp"
 #include "base/wire.hpp"
 #include "cairn/log.hpp"
+#include "checkpoint/directory/notes.hpp"
 #include "checkpoint/directory/pins.hpp"
 #include "checkpoint/directory/prefix.hpp"
 #include "checkpoint/directory/recovery.hpp"
@@ -71,8 +72,8 @@ std::string policy_parameters(const ManagerOptions& options) {
 
 Series::Series(std::shared_ptr<Group> group, io::Path directory, commit::Naming naming,
                ManagerOptions options)
-    : job{std::move(group), files_of(options),
-          checked_directory(directory), std::move(naming), std::move(options)},
+    : job{std::move(group), files_of(options), checked_directory(directory), std::move(naming),
+          std::move(options)},
       pool(job.options.async.memory ? job.options.async.memory : page_memory()) {
   if (!job.group) throw Error(Code::invalid_argument, "the group of a CheckpointManager is null");
   if (!job.options.trace.empty()) trace = std::make_unique<Trace>(job.rank());
@@ -173,6 +174,7 @@ void Series::open_directory() {
     }
     if (options.read_only) return;
     begin_sequences(found.undecided);
+    refresh_notes(*job.files, job.directory, job.naming, catalog);
     try {
       write_state_file(catalog);
     } catch (const Error& error) {

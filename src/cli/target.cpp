@@ -6,6 +6,7 @@
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
+#include "checkpoint/directory/lost.hpp"
 #include "checkpoint/restore/find_tensor.hpp"
 #include "checkpoint/tools/hdf5_reader.hpp"
 #include "cli/print.hpp"
@@ -83,6 +84,8 @@ std::vector<std::string> list_prefixes(io::FileSystem& files, const io::Path& di
       if (counts) found.insert(entry.substr(0, entry.size() - suffix.size()));
     }
   }
+  for (const auto& lost : find_lost(files, directory))
+    found.insert(lost.prefix.filename().string());
   std::vector<std::string> prefixes(found.begin(), found.end());
   const auto order = [](const std::string& prefix) {
     const auto split = commit::split_step(prefix);
@@ -102,6 +105,11 @@ io::Path resolve_checkpoint(io::FileSystem& files, const std::string& text) {
 
 std::vector<io::Path> resolve_checkpoints(io::FileSystem& files, const std::string& text) {
   if (const auto prefix = named_prefix(files, text)) return {*prefix};
+  for (const auto suffix : {std::string_view(), index_suffix, hdf5_suffix}) {
+    if (!text.ends_with(suffix)) continue;
+    const auto lost = find_lost_at(files, text.substr(0, text.size() - suffix.size()));
+    if (lost) return {lost->prefix};
+  }
   if (!is_directory(files, text)) nothing_there(text);
   std::vector<io::Path> found;
   for (const auto& prefix : list_prefixes(files, text)) found.push_back(io::Path(text) / prefix);

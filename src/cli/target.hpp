@@ -11,7 +11,8 @@
 namespace cairn::cli {
 
 /// Names of all checkpoints in a directory: "X" of each "X.index", of whatever origin, and of each
-/// "X.h5" of Cairn's; ascending, those that end in -STEP by name, then step.
+/// "X.h5" of Cairn's, and of those that were lost; ascending, those that end in -STEP by name, then
+/// step.
 std::vector<std::string> list_prefixes(io::FileSystem&, const io::Path& directory);
 
 /// The checkpoint that PREFIX, PREFIX.index or a directory (its newest, by the state file) names.

@@ -2,31 +2,41 @@
 #include "checkpoint/tools/verify.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <iostream>
+#include <optional>
 
 #include "base/text.hpp"
+#include "checkpoint/tools/repair.hpp"
 #include "cli/command.hpp"
 #include "cli/print.hpp"
 #include "cli/progress_bar.hpp"
 #include "cli/target.hpp"
+#include "commit/ownership.hpp"
 
 namespace cairn::cli {
 namespace {
 
 const char* word(Verdict verdict) {
   switch (verdict) {
-    case Verdict::whole: return "whole";
-    case Verdict::damaged: return "damaged";
-    case Verdict::unknown: return "cannot tell";
+    case Verdict::whole:
+      return "whole";
+    case Verdict::damaged:
+      return "damaged";
+    case Verdict::unknown:
+      return "cannot tell";
   }
   return "";
 }
 
 const char* word(Finding::Kind kind) {
   switch (kind) {
-    case Finding::Kind::damage: return "damage";
-    case Finding::Kind::unknown: return "unknown";
-    case Finding::Kind::note: return "note";
+    case Finding::Kind::damage:
+      return "damage";
+    case Finding::Kind::unknown:
+      return "unknown";
+    case Finding::Kind::note:
+      return "note";
   }
   return "";
 }
@@ -45,6 +55,11 @@ void print(const Verification& checked) {
     if (finding.offset >= 0) std::cout << " at byte " << finding.offset;
     std::cout << '\n';
   }
+}
+
+void print(const Repair& repair) {
+  for (const auto& one : repair.done) std::cout << "  repaired: " << one << '\n';
+  for (const auto& one : repair.left) std::cout << "  not repaired: " << one << '\n';
 }
 
 Json json_of(const Verification& checked) {
@@ -71,6 +86,16 @@ Json json_of(const Verification& checked) {
   return out;
 }
 
+// What is damaged, by the owner of its directory.
+std::optional<Repair> repair(Tool& tool, const io::Path& given) {
+  constexpr double wait_seconds = 2;  // a dying process holds its lock for a moment
+  const auto prefix = std::filesystem::absolute(given).lexically_normal();
+  if (!may_be_repaired(*tool.files, prefix)) return std::nullopt;
+  const commit::Naming name(prefix.filename().string(), false);
+  const auto owned = commit::OwnedName::take(tool.files, prefix.parent_path(), name, wait_seconds);
+  return repair_checkpoint(*tool.files, prefix, owned);
+}
+
 // Damage counts more than what is unknown.
 int worse(int a, int b) { return a == 1 || b == 1 ? 1 : std::max(a, b); }
 
@@ -79,7 +104,7 @@ int worse(int a, int b) { return a == 1 || b == 1 ? 1 : std::max(a, b); }
 void add_verify(Tool& tool) {
   struct Options {
     std::string target;
-    bool json = false;
+    bool json = false, repair = false;
   };
   auto options = std::make_shared<Options>();
   auto* command = tool.app.add_subcommand("verify", "Read every byte and say what is damaged");
@@ -87,27 +112,44 @@ void add_verify(Tool& tool) {
       ->add_option("PREFIX", options->target, "Checkpoint, or a directory for all that are in it")
       ->required();
   command->add_flag("--json", options->json, "Print JSON: an array, one object a checkpoint");
+  command->add_flag("--repair", options->repair,
+                    "Put back what is damaged, where the same bytes are elsewhere");
   command->footer(
       "Exit status: 0 whole, 1 damaged, 2 cannot tell (not there, not readable, or it holds\n"
       "variants, whose bytes are not decoded). Of a directory: 1 if any is damaged, else 2 if any\n"
       "cannot be told. In checkpoints of Cairn every byte is accounted for, gaps and the spare\n"
       "copy of the index too; in others', bytes that belong to no tensor and tensors that are\n"
-      "stored in part are told as notes. Nothing is changed.\n\n"
+      "stored in part are told as notes. Nothing is changed.\n"
+      "With --repair, of damaged checkpoints of Cairn: an index comes back from its spare copy, a\n"
+      "data file from another checkpoint in the directory that has the same slices with the same\n"
+      "checksums. The directory is owned meanwhile: while a job saves into it, this refuses. What\n"
+      "retention removed, or a save replaced or gave up, does not come back. The exit status is\n"
+      "that of what is there then.\n\n"
       "Examples:\n"
       "  cairn verify run/ckpt/ckpt-100\n"
       "  cairn verify run/ckpt && echo all whole\n"
+      "  cairn verify run/ckpt --repair\n"
       "  cairn verify run/ckpt --json | jq '.[].findings[]'");
   command->callback([&tool, options] {
     Json all = Json::array();
     for (const auto& prefix : resolve_checkpoints(*tool.files, options->target)) {
-      const auto checked = [&] {
+      auto checked = [&] {
         ProgressBar bar(cat("verify ", prefix.filename().string()));
         return verify_checkpoint(*tool.files, prefix, bar.callback());
       }();
+      std::optional<Repair> repaired;
+      if (options->repair && checked.verdict() == Verdict::damaged) {
+        repaired = repair(tool, prefix);
+      }
+      if (repaired && !options->json) print(checked);
+      if (repaired) checked = repaired->after;
       tool.exit_code = worse(tool.exit_code, static_cast<int>(checked.verdict()));
       if (options->json) {
         all.push_back(json_of(checked));
+        if (repaired) all.back()["repaired"] = repaired->done;
+        if (repaired) all.back()["not_repaired"] = repaired->left;
       } else {
+        if (repaired) print(*repaired);
         print(checked);
         std::cout.flush();
       }

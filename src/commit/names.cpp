@@ -286,6 +286,8 @@ ParsedName parse_private_name(std::string_view entry) {
   if (entry == pinned_directory_name) return of_kind(Kind::pinned_directory);
   if (entry == pin_lock_name) return of_kind(Kind::pin_lock);
   if (entry == recycled_directory_name) return of_kind(Kind::recycled_directory);
+  if (entry == saved_directory_name) return of_kind(Kind::saved_directory);
+  if (entry == repair_directory_name) return of_kind(Kind::repair_directory);
   for (const bool is_new : {false, true}) {
     auto name = entry;
     if (!take(name, is_new ? "new-runs." : "runs.")) continue;

@@ -28,6 +28,8 @@
 ///       sequences.NUMBER                         sequences up to this one may be in use,
 ///       recycled/steps.NAME.00000                data files of checkpoints that are gone, for the
 ///       recycled/single.NAME.00000               next save to overwrite: one for each number
+///       saved/NAME-STEP.h5, saved/NAME.index     notes: a save of ours made the file of this name
+///       repair/…                                 what a repair is about to put in place
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -99,6 +101,8 @@ inline constexpr const char* no_rename_name = "no-atomic-rename";
 inline constexpr const char* pinned_directory_name = "pinned";
 inline constexpr const char* pin_lock_name = "pinned.lock";
 inline constexpr const char* recycled_directory_name = "recycled";
+inline constexpr const char* saved_directory_name = "saved";
+inline constexpr const char* repair_directory_name = "repair";
 std::string owner_temporary_name(std::string_view token);  ///< "owner.tmp-UUID"
 std::string runs_name(const Naming&);                      ///< "runs.NAME"
 std::string runs_temporary_name(const Naming&);            ///< "new-runs.NAME"
@@ -133,6 +137,8 @@ struct ParsedName {
     pinned_directory,
     pin_lock,
     recycled_directory,
+    saved_directory,
+    repair_directory,
     runs,
     runs_temporary,
     sequences,
@@ -161,7 +167,7 @@ struct RecycledName {
   std::int64_t number;
 };
 std::optional<RecycledName> parse_recycled_name(std::string_view entry);
-/// The step of "NAME-STEP": a damage mark, or the last part of a path in the state file.
+/// The step of "NAME-STEP": a damage mark, a note, or the last part of a path in the state file.
 std::optional<std::int64_t> parse_prefix(std::string_view prefix, const Naming&);
 
 }  // namespace cairn::commit

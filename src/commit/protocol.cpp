@@ -236,7 +236,8 @@ void abandon(io::FileSystem& fs, const Transaction& save, const Ownership& owner
   for (int file = 0; file < save.num_files && !save.hdf5 && save.looked; ++file) {
     attempt(first, [&] { removal.remove(SeenFile{save.data(file).filename().string()}); });
   }
-  if (save.direct) attempt(first, [&] { fs.sync_directory(save.directory); });
+  // Data that came back without the directory beside it would be of nobody knows which save.
+  attempt(first, [&] { fs.sync_directory(save.directory); });
   if (save.direct && first) throw *first;  // the evidence stays as long as the data may come back
   attempt(first, [&] { remove_temp(fs, save.temp()); });
   attempt(first, [&] { fs.sync_directory(save.directory); });

@@ -306,7 +306,9 @@ TEST_P(Manager, AMarkOfDamageGoesWithItsCheckpoint) {
   flip(cat("/run/ckpt-100.data-00000-of-0000", GetParam() + 1), 3);
   job([&](Rank& rank) { EXPECT_EQ(rank.latest(), 90); });
   EXPECT_TRUE(io::exists(*files_, "/run/.cairn/damaged/ckpt-100"));
-  files_->remove("/run/ckpt-100.index");
+  for (const auto& name : files_->list("/run")) {
+    if (name.starts_with("ckpt-100.")) files_->remove("/run/" + name);
+  }
   job([](Rank&) {});
   EXPECT_FALSE(io::exists(*files_, "/run/.cairn/damaged/ckpt-100"));
 }

@@ -4,7 +4,8 @@
 #include <thread>
 
 #include "base/text.hpp"
-#include "checkpoint/crash_kit.hpp"
+#include "checkpoint/crash_story.hpp"
+#include "checkpoint/debris.hpp"
 #include "io/limited.hpp"
 #include "support/other_host.hpp"
 #include "support/rounds.hpp"

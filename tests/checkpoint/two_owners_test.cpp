@@ -9,7 +9,8 @@
 #include <thread>
 
 #include "base/text.hpp"
-#include "checkpoint/crash_kit.hpp"
+#include "checkpoint/crash_story.hpp"
+#include "checkpoint/debris.hpp"
 #include "commit/ownership.hpp"
 #include "format/hdf5/lay_out.hpp"
 #include "support/other_host.hpp"

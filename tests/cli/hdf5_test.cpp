@@ -5,6 +5,7 @@
 
 #include "base/text.hpp"
 #include "cairn/checkpoint_manager.hpp"
+#include "cairn/log.hpp"
 #include "cli/tool.hpp"
 #include "group/threads.hpp"
 
@@ -56,6 +57,32 @@ TEST_P(Hdf5Tool, ThereAndBackIsTheSame) {
   EXPECT_EQ(run_tool({"convert", "--overwrite", golden(), at("x")}).status, 0);
   EXPECT_FALSE(std::filesystem::exists(at("x.h5")));
   EXPECT_EQ(run_tool({"diff", golden(), at("x")}).status, 0);
+}
+
+TEST(Hdf5Lost, AnEmptiedFileIsNamed) {
+  const ScratchDirectory scratch;
+  const auto directory = scratch.path().string();
+  double u = 1;
+  State state;
+  state.add("u", u);
+  ManagerOptions options;
+  options.format = Format::hdf5;
+  set_log_sink({});
+  CheckpointManager(serial_group(), directory, options).save(6, state);
+  write_bytes(directory + "/ckpt-6.h5", "");
+  for (const auto& target : {directory, directory + "/ckpt-6", directory + "/ckpt-6.h5"}) {
+    const auto ran = run_tool({"verify", target});
+    EXPECT_EQ(ran.status, 1) << ran.err;
+    EXPECT_THAT(ran.out, HasSubstr("what Cairn saved in ckpt-6.h5 is not there any more"));
+  }
+  EXPECT_THAT(run_tool({"ls", directory}).out, HasSubstr("damaged: "));
+  const auto repaired = run_tool({"verify", directory, "--repair"});
+  EXPECT_EQ(repaired.status, 1);
+  EXPECT_THAT(repaired.out, HasSubstr("not repaired: "));
+  CheckpointManager manager(serial_group(), directory, options);
+  EXPECT_THROW(manager.restore_latest(state), Error);
+  manager.save(6, state);
+  EXPECT_EQ(run_tool({"verify", directory}).status, 0);
 }
 
 // A file of an older Cairn, which does not say who held the slices.

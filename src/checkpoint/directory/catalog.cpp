@@ -8,6 +8,7 @@
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "cairn/log.hpp"
+#include "checkpoint/directory/lost.hpp"
 #include "checkpoint/directory/pins.hpp"
 #include "checkpoint/directory/spare.hpp"
 #include "checkpoint/tools/contents_reader.hpp"
@@ -36,7 +37,7 @@ void remember_lineage(io::FileSystem& files, const io::Path& directory, const co
 }
 
 CatalogEntry look_at(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
-                     std::int64_t step) {
+                     std::int64_t step, const LostCheckpoint* lost = nullptr) {
   CatalogEntry entry;
   entry.step = step;
   const auto prefix = directory / commit::prefix_name(name, step);
@@ -73,6 +74,8 @@ CatalogEntry look_at(io::FileSystem& files, const io::Path& directory, const com
   } catch (const Error& error) {
     entry.damage = error.what();
     entry.unreadable = error.code() != Code::data_loss;
+    if (lost) entry.format = lost->format;
+    if (lost) entry.wall_time_seconds = lost->wall_time_seconds;
     entry.ours |= entry.format == Format::hdf5;  // else it would not be looked at
     remember_lineage(files, directory, name, entry);
   }
@@ -103,28 +106,45 @@ std::vector<CatalogEntry> scan_catalog(io::FileSystem& files, const io::Path& di
   std::vector<CatalogEntry> entries;
   if (!files.status(directory)) return entries;
   std::set<std::int64_t> seen;  // a step may be there in both formats
+  const auto add = [&](std::int64_t step, const LostCheckpoint* lost) {
+    if (!seen.insert(step).second) return;
+    auto entry = look_at(files, directory, name, step, lost);
+    const auto mark = damage_mark(files, directory, name, entry);
+    if (!mark.empty()) entry.damage = mark;
+    entry.pinned = is_pinned(files, directory, name, entry);
+    entries.push_back(std::move(entry));
+  };
   for (const auto& file : files.list(directory)) {
     const auto parsed = commit::parse_name(file, name);
     const bool hdf5 = parsed.kind == commit::ParsedName::Kind::hdf5;
     if (!hdf5 && parsed.kind != commit::ParsedName::Kind::index) continue;
     if (hdf5 && !is_own_hdf5(files, directory / file)) continue;
-    if (!seen.insert(parsed.step).second) continue;
-    auto entry = look_at(files, directory, name, parsed.step);
-    const auto mark = damage_mark(files, directory, name, entry);
-    if (!mark.empty()) entry.damage = mark;
-    entry.pinned = is_pinned(files, directory, name, entry);
-    entries.push_back(std::move(entry));
+    add(parsed.step, nullptr);
   }
+  for (const auto& [step, lost] : find_lost_steps(files, directory, name)) add(step, &lost);
   // Where the state file lists an entry. Absolute and relative paths end alike.
   std::map<std::string, int> listed;
+  int newest = 0;
   if (const auto state = commit::read_state_file(files, directory)) {
     for (const auto& path : state->all_paths) {
-      listed[io::Path(path).filename().string()] = static_cast<int>(listed.size()) + 1;
+      listed[io::Path(path).filename().string()] = ++newest;
+    }
+    // When it was saved is known from here only.
+    for (auto& entry : entries) {
+      const auto at = listed.find(commit::prefix_name(name, entry.step));
+      if (entry.sequence > 0 || entry.damage.empty() || at == listed.end()) continue;
+      const auto i = static_cast<std::size_t>(at->second) - 1;
+      if (i < state->timestamps.size()) entry.wall_time_seconds = state->timestamps[i];
     }
   }
   const auto place = [&](const CatalogEntry& entry) {
     const auto at = listed.find(commit::prefix_name(name, entry.step));
     return at == listed.end() ? 0 : at->second;
+  };
+  // The newest that can be restored is the last in the state file, whatever is behind it.
+  const auto is_before = [&](const CatalogEntry& a, const CatalogEntry& b) {
+    if (place(a) == 0 || place(b) == 0) return a.step < b.step;
+    return place(a) == newest ? a.wall_time_seconds < b.wall_time_seconds : place(a) < place(b);
   };
   // Readable ones of ours order by sequence. One that is not goes behind its predecessor: by the
   // state file, else by step.
@@ -133,10 +153,7 @@ std::vector<CatalogEntry> scan_catalog(io::FileSystem& files, const io::Path& di
   for (const auto& entry : entries) {
     if (entry.sequence > 0 || entry.damage.empty()) continue;
     for (const auto& other : entries) {
-      if (other.sequence == 0) continue;
-      const bool before =
-          place(entry) && place(other) ? place(other) < place(entry) : other.step < entry.step;
-      if (before)
+      if (other.sequence > 0 && is_before(other, entry))
         order[entry.step] = std::max(order[entry.step], static_cast<double>(other.sequence) + 0.5);
     }
   }

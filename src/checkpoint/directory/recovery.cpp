@@ -8,6 +8,8 @@
 #include "base/text.hpp"
 #include "cairn/log.hpp"
 #include "checkpoint/directory/candidates.hpp"
+#include "checkpoint/directory/lost.hpp"
+#include "checkpoint/directory/notes.hpp"
 #include "checkpoint/save/hdf5_file.hpp"
 #include "checkpoint/tools/contents_reader.hpp"
 #include "checkpoint/tools/hdf5_reader.hpp"
@@ -143,6 +145,10 @@ std::vector<RecoveryStep> find_debris(const Job& job, const std::vector<Candidat
     files_of_step.erase(save.step);
     if (old.bytes) files_of_step[save.step] = try_count_files(*old.bytes);
   }
+  // Data of a checkpoint that has lost its index is all that is left of it.
+  for (const auto& [step, lost] : find_lost_steps(files, job.directory, job.naming)) {
+    files_of_step.emplace(step, lost.num_files);
+  }
   for (const auto step : undecided.steps) files_of_step[step] = -1;
   std::vector<RecoveryStep> debris;
   for (const auto& name : names) {
@@ -163,14 +169,9 @@ std::vector<RecoveryStep> find_debris(const Job& job, const std::vector<Candidat
   for (auto& step : debris) {
     if (const auto status = files.status(job.directory / step.entry)) step.id = status->id;
   }
-  for (const char* kind : {commit::damaged_directory_name, commit::pinned_directory_name}) {
-    const auto marks = io::Path(commit::private_directory_name) / kind;
-    if (!files.status(job.directory / marks)) continue;
-    for (const auto& mark : files.list(job.directory / marks)) {
-      const auto step = commit::parse_prefix(mark, job.naming);
-      if (!step || files_of_step.count(*step)) continue;
-      debris.push_back({(marks / mark).string(), false, "a mark of a checkpoint that is gone"});
-    }
+  for (const auto& mark : list_marks(files, job.directory, job.naming)) {
+    const bool goes = mark.worthless || !files_of_step.count(mark.step);
+    if (goes) debris.push_back({mark.entry, false, mark.why});
   }
   for (const auto& file : commit::list_recycled(files, job.directory, job.naming))
     debris.push_back({file.string(), false, "kept for a next save to overwrite"});
@@ -200,8 +201,8 @@ void collect_debris(const Job& job, const Undecided& undecided, const commit::Ow
       replaced = is_replaced;
       if (parsed.kind == commit::ParsedName::Kind::temp_directory) {
         // The evidence goes when the data is gone for good.
-        if (parsed.direct && !synced) files.sync_directory(job.directory);
-        synced |= parsed.direct;
+        if (!synced) files.sync_directory(job.directory);
+        synced = true;
         commit::remove_temp(files, path);
       } else if (is_replaced || parsed.kind == commit::ParsedName::Kind::data) {
         removal.remove({step.entry, step.id});

@@ -6,6 +6,8 @@
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "cairn/log.hpp"
+#include "checkpoint/directory/lost.hpp"
+#include "checkpoint/directory/notes.hpp"
 #include "checkpoint/directory/pins.hpp"
 #include "checkpoint/tools/hdf5_reader.hpp"
 #include "commit/protocol.hpp"
@@ -155,6 +157,11 @@ std::vector<std::int64_t> apply_retention(io::FileSystem& files, const io::Path&
     if (error.code() != Code::no_space) throw;
     afterwards = true;
   }
+  // Also where it could not be, or none that is left can be restored: what is listed and has data,
+  // but no index, would be taken for lost, not for removed.
+  std::vector<io::Path> prefixes;
+  for (const auto step : steps) prefixes.push_back(directory / commit::prefix_name(name, step));
+  retire(files, directory, name, prefixes);
   std::vector<std::int64_t> gone;
   for (const auto step : steps) {
     const auto at = std::find_if(catalog.begin(), catalog.end(),
@@ -162,9 +169,10 @@ std::vector<std::int64_t> apply_retention(io::FileSystem& files, const io::Path&
     const bool hdf5 = at->format == Format::hdf5;
     const auto prefix = directory / commit::prefix_name(name, step);
     // A foreign PREFIX.h5 beside a bundle is none of our business.
-    const bool both = hdf5 || is_own_hdf5(files, hdf5_path(prefix));
+    const bool both = hdf5 || was_own_hdf5(files, prefix);
     if (commit::remove_checkpoint(files, directory, name, {step, at->file, hdf5, both, recycle},
                                   owner)) {
+      forget_saved(files, prefix);
       gone.push_back(step);
     } else {
       log(LogLevel::warning, cat("step ", step, " stays: another save of it is there by now"));

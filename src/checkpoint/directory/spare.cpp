@@ -24,9 +24,9 @@ std::string read_range(const io::File& file, std::int64_t at, std::int64_t size)
   return bytes;
 }
 
-// The metadata that this data file begins with, if it does.
-std::optional<CheckpointMeta> try_meta_file(io::FileSystem& files, const io::Path& path,
-                                            std::int64_t number, std::int64_t count) {
+// What this data file holds if it begins with the metadata.
+std::optional<Spare> try_meta_file(io::FileSystem& files, const io::Path& path, std::int64_t number,
+                                   std::int64_t count) {
   const auto file = files.open_read(path);
   const auto size = file->size();
   if (size < length_bytes || size > longest_copy_bytes) return std::nullopt;
@@ -42,13 +42,18 @@ std::optional<CheckpointMeta> try_meta_file(io::FileSystem& files, const io::Pat
   const auto json = text.substr(text.size() - static_cast<std::size_t>(*length));
   if (bundle::encode_strings({&json, 1}).bytes != text) return std::nullopt;
   try {
-    auto index = bundle::parse_index(read_range(*file, end, size - end));
+    Spare spare;
+    spare.file = path.filename().string();
+    spare.index = read_range(*file, end, size - end);
+    auto index = bundle::parse_index(spare.index);
+    spare.num_files = index.num_files;
     if (index.num_files != count) return std::nullopt;
     const auto entry = bundle::take_meta_entry(index);
     if (!entry || entry->slices.size() != 1) return std::nullopt;
     const auto& slice = entry->slices.front();
     if (slice.file != number || slice.offset != 0 || slice.size != end) return std::nullopt;
-    return bundle::decode_meta(bundle::decode_strings(text, 1, slice.crc32c).front());
+    spare.meta = bundle::decode_meta(bundle::decode_strings(text, 1, slice.crc32c).front());
+    return spare;
   } catch (const Error& error) {
     if (error.code() != Code::data_loss) throw;
     return std::nullopt;
@@ -74,22 +79,33 @@ std::optional<CheckpointMeta> try_hdf5_file(io::FileSystem& files, const io::Pat
 
 }  // namespace
 
+std::vector<Spare> find_spares(io::FileSystem& files, const io::Path& directory,
+                               const commit::Naming& name, std::int64_t step) {
+  std::vector<Spare> found;
+  for (const auto& entry : files.list(directory)) {
+    const auto parsed = commit::parse_name(entry, name);
+    if (parsed.step != step || parsed.kind != commit::ParsedName::Kind::data) continue;
+    auto spare = try_meta_file(files, directory / entry, parsed.number, parsed.count);
+    if (spare) found.push_back(*std::move(spare));
+  }
+  return found;
+}
+
 std::optional<CheckpointMeta> find_meta_without_index(io::FileSystem& files,
                                                       const io::Path& directory,
                                                       const commit::Naming& name,
                                                       std::int64_t step) {
-  std::optional<CheckpointMeta> found;
-  for (const auto& entry : files.list(directory)) {
-    const auto parsed = commit::parse_name(entry, name);
-    const bool hdf5 = parsed.kind == commit::ParsedName::Kind::hdf5;
-    if (parsed.step != step || (!hdf5 && parsed.kind != commit::ParsedName::Kind::data)) continue;
-    auto meta = hdf5 ? try_hdf5_file(files, directory / entry)
-                     : try_meta_file(files, directory / entry, parsed.number, parsed.count);
-    if (!meta || meta->step != step) continue;
-    if (found) return std::nullopt;
-    found = std::move(meta);
+  std::vector<CheckpointMeta> found;
+  for (auto& spare : find_spares(files, directory, name, step)) {
+    if (spare.meta.step == step) found.push_back(std::move(spare.meta));
   }
-  return found;
+  const auto hdf5 = directory / commit::hdf5_name(commit::prefix_name(name, step));
+  if (files.status(hdf5)) {
+    auto meta = try_hdf5_file(files, hdf5);
+    if (meta && meta->step == step) found.push_back(*std::move(meta));
+  }
+  if (found.size() != 1) return std::nullopt;
+  return found.front();
 }
 
 }  // namespace cairn

@@ -2,12 +2,25 @@
 /// What is known of a checkpoint whose index is damaged.
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "cairn/contents.hpp"
 #include "commit/names.hpp"
 #include "io/file_system.hpp"
 
 namespace cairn {
+
+/// A data file with the metadata and a copy of the index, each proved by the other's checksums.
+struct Spare {
+  std::string file;   ///< in the directory
+  int num_files = 0;  ///< of the save
+  std::string index;
+  CheckpointMeta meta;
+};
+/// Those of this step: of one save each. Throws only what reading throws.
+std::vector<Spare> find_spares(io::FileSystem&, const io::Path& directory, const commit::Naming&,
+                               std::int64_t step);
 
 /// The metadata of a checkpoint of ours without its index: the data file that has the metadata has
 /// a copy of the index too, and each is proved by the other's checksums; an HDF5 file says near its

@@ -108,6 +108,9 @@ Series::Choices Series::choose() {
   Choices choices;
   choices.steps = reader.get_all<std::int64_t>();
   choices.passed = reader.get_all<std::string>();
+  for (const auto& one : choices.passed) {
+    if (job.root()) log(LogLevel::warning, cat("passed over: ", one));
+  }
   return choices;
 }
 

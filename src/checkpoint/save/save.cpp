@@ -7,6 +7,8 @@
 #include "base/text.hpp"
 #include "base/wire.hpp"
 #include "cairn/log.hpp"
+#include "checkpoint/directory/lost.hpp"
+#include "checkpoint/directory/notes.hpp"
 #include "checkpoint/directory/pins.hpp"
 #include "checkpoint/directory/recovery.hpp"
 #include "checkpoint/directory/retention.hpp"
@@ -79,7 +81,7 @@ Series::Begun Series::begin(std::int64_t step, const FileLayout& layout) {
   require_not_pinned(there);
   const bool hdf5 = options.format == Format::hdf5;
   const auto one_file = hdf5_path(job.prefix(step));
-  if (hdf5 && job.files->status(one_file) && !is_own_hdf5(*job.files, one_file)) {
+  if (hdf5 && job.files->status(one_file) && !was_own_hdf5(*job.files, job.prefix(step))) {
     throw Error(Code::already_exists, cat(one_file.string(), " is there"),
                 "Cairn did not write it, and does not replace it",
                 "Move it away, or save another step.")
@@ -251,8 +253,9 @@ void Series::tell_state_file(std::int64_t step, const std::vector<CatalogEntry>&
 void Series::tidy(const commit::Transaction& save, std::vector<CatalogEntry>& entries) const {
   try {
     // A foreign PREFIX.h5 beside a bundle is none of our business.
-    const bool other_format = save.hdf5 || is_own_hdf5(*job.files, hdf5_path(save.prefix()));
+    const bool other_format = save.hdf5 || was_own_hdf5(*job.files, save.prefix());
     commit::clean_up(*job.files, save, ownership->ownership(), other_format);
+    note_saved(*job.files, save.prefix(), job.naming.numbered, job.options.format, save.uuid);
   } catch (const Error& error) {
     log(LogLevel::warning, cat("while tidying up after a save: ", error.what()));
   }

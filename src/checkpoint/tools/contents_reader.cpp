@@ -8,6 +8,7 @@
 #include "base/text.hpp"
 #include "base/wire.hpp"
 #include "cairn/error.hpp"
+#include "checkpoint/directory/lost.hpp"
 #include "checkpoint/tools/hdf5_reader.hpp"
 #include "commit/names.hpp"
 #include "format/bundle/index.hpp"
@@ -164,6 +165,7 @@ IndexFile load_index(io::FileSystem& files, const io::Path& prefix, Graph graph)
                   cat("Give its prefix: ", io::Path(prefix).replace_extension().string()))
           .at(prefix.string());
     }
+    if (const auto lost = find_lost_at(files, prefix)) throw lost_error(*lost);
     throw Error(Code::not_found, cat("there is no checkpoint ", prefix.string()),
                 foreign ? cat(hdf5_path(prefix).string(), " is none that Cairn wrote")
                         : cat(index_path(prefix).string(), " does not exist"),

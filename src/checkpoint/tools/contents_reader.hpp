@@ -36,7 +36,8 @@ enum class Graph { skip, read };
 /// Whether there is a PREFIX.index, or a PREFIX.h5 that Cairn wrote.
 bool has_checkpoint(io::FileSystem&, const io::Path& prefix);
 
-/// Throws not_found if there is no checkpoint, data_loss if its index is damaged as a whole. Where
+/// Throws not_found if there is no checkpoint, data_loss if it is lost or its index is damaged as a
+/// whole. Where
 /// the prefix has both formats, because a save is replacing one by the other, it is the newer one
 /// of those that can be read.
 IndexFile load_index(io::FileSystem&, const io::Path& prefix, Graph = Graph::skip);

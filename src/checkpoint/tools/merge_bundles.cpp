@@ -7,6 +7,8 @@
 #include "cairn/bundle.hpp"
 #include "cairn/error.hpp"
 #include "cairn/log.hpp"
+#include "checkpoint/directory/lost.hpp"
+#include "checkpoint/directory/notes.hpp"
 #include "checkpoint/directory/pins.hpp"
 #include "checkpoint/directory/recovery.hpp"
 #include "checkpoint/tools/contents_reader.hpp"
@@ -206,6 +208,7 @@ void remove_part(io::FileSystem& files, const io::Path& prefix, int num_files,
   } else if (is_private(files, directory)) {
     throw Error(Code::busy, cat("a job has begun to save in ", directory.string()));
   }
+  retire(files, directory, {prefix.filename().string(), false}, {prefix});
   if (owned) {
     if (!commit::remove_checkpoint(files, directory, {prefix.filename().string(), false}, {},
                                    owned->ownership())) {
@@ -320,7 +323,8 @@ void merge_checkpoints(const std::vector<std::filesystem::path>& prefixes,
       commit::abandon(files, merge, owned->ownership());
     throw;
   }
-  commit::clean_up(files, merge, owned->ownership(), is_own_hdf5(files, hdf5_path(to)));
+  commit::clean_up(files, merge, owned->ownership(), was_own_hdf5(files, to));
+  note_saved(files, to, false, Format::bundle, merge.uuid);
   remove_parts(job, inputs, removals);
 }
 

@@ -1,6 +1,8 @@
 #include "format/hdf5/seal.hpp"
 
+#include <algorithm>
 #include <cstdio>
+#include <iterator>
 
 #include "base/checksum.hpp"
 #include "base/text.hpp"
@@ -110,6 +112,29 @@ std::optional<MetaPlace> find_meta_place(std::string_view first_bytes) {
     return std::nullopt;
   }
   return MetaPlace{offset, bytes, crc};
+}
+
+bool may_be_whole(std::string_view first_bytes, std::int64_t file_bytes) {
+  constexpr std::string_view signature("\211HDF\r\n\032\n", 8);
+  // A user block may come first, of 512 bytes or that doubled.
+  std::size_t at = 0;
+  while (first_bytes.substr(std::min(at, first_bytes.size())).substr(0, 8) != signature) {
+    at = at == 0 ? 512 : 2 * at;
+    if (at >= first_bytes.size()) return false;
+  }
+  const auto block = first_bytes.substr(at);
+  // Where the size of an address and the address of the end stand, in each version.
+  struct Places {
+    std::size_t size_at, end_at;
+  };
+  constexpr Places places[] = {{13, 40}, {13, 44}, {9, 28}, {9, 28}};
+  if (block.size() <= 8) return false;
+  const auto layout = static_cast<unsigned char>(block[8]);
+  if (layout >= std::size(places)) return true;  // of a version to come, perhaps
+  const auto& [size_at, end_at] = places[layout];
+  if (block.size() < end_at + 8) return false;
+  if (block[size_at] != 8) return true;
+  return load<8>(block, end_at) <= static_cast<std::uint64_t>(file_bytes);
 }
 
 bool looks_sealed(std::string_view last_bytes) {

@@ -35,6 +35,10 @@ Seal decode_seal(std::string_view bytes, std::int64_t file_bytes);
 /// Whether bytes from the end of a file look like a seal, perhaps a damaged one.
 bool looks_sealed(std::string_view last_bytes);
 
+/// Whether a file of this length that begins so may be a whole HDF5 file, of whatever program: by
+/// the signature, and by the end that its superblock states.
+bool may_be_whole(std::string_view first_bytes, std::int64_t file_bytes);
+
 /// Where the metadata of the save lies, also if the checksum table that says so is damaged: an
 /// attribute of the group /_cairn, within the first marker_reach bytes.
 struct MetaPlace {
