@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <iostream>
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
@@ -132,7 +131,9 @@ void MpiGroup::check(int code, const char* function) const { check_mpi(code, fun
 
 void MpiGroup::begin() const {
   if (mpi_is_usable()) return;
-  throw Error(Code::communication, "MPI is finalised already", "ranks can no longer be reached",
+  // No failure of communication, which would end the job: MPI_Finalize is collective, so this is
+  // what all ranks find.
+  throw Error(Code::invalid_argument, "MPI is finalised already", "ranks can no longer be reached",
               "Finish checkpoints before MPI_Finalize.")
       .on_rank(rank_);
 }
@@ -262,7 +263,7 @@ std::unique_ptr<Group::Reduction> MpiGroup::reduction(std::size_t count, Op op) 
 }
 
 void MpiGroup::abort(std::string_view message) {
-  std::cerr << "cairn: rank " << rank_ << ": " << message << std::endl;
+  tell_fatal(cat("rank ", rank_, ": ", message));
   if (mpi_is_usable()) MPI_Abort(communicator_->get(), EXIT_FAILURE);
   std::abort();
 }

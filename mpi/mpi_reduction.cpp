@@ -116,7 +116,9 @@ MpiReduction::~MpiReduction() {
 
 void MpiReduction::require_usable() const {
   if (mpi_is_usable()) return;
-  throw Error(Code::communication, "MPI is finalised already", "ranks can no longer be reached",
+  // No failure of communication, which would end the job: MPI_Finalize is collective, so this is
+  // what all ranks find.
+  throw Error(Code::invalid_argument, "MPI is finalised already", "ranks can no longer be reached",
               "Finish checkpoints before MPI_Finalize.")
       .on_rank(rank_);
 }

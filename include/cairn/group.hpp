@@ -78,7 +78,8 @@ class Group {
   /// shared files have them.
   virtual DatasetFiles* dataset_files() { return nullptr; }
 
-  /// Ends the whole job with a message. For failures after which no verdict is possible.
+  /// Ends the whole job with a message, which it hands to tell_fatal (cairn/log.hpp) first. For
+  /// failures after which no verdict is possible.
   [[noreturn]] virtual void abort(std::string_view message) = 0;
 
  protected:

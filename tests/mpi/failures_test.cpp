@@ -217,12 +217,21 @@ TEST(Failures, AMessageOfAnotherLengthIsAnError) {
   }
 }
 
-TEST(Failures, AbortEndsTheJobAfterAMessage) {
+TEST(Failures, AbortEndsTheJobAfterAMessageToLogAndHandler) {
   const auto group = mpi(MPI_COMM_WORLD);
-  ::testing::internal::CaptureStderr();
+  std::string told;
+  set_log_sink([&](LogLevel level, std::string_view message) {
+    if (level == LogLevel::error) told += cat("log: ", message, "\n");
+  });
+  set_fatal_handler([&](std::string_view message) {
+    told += cat("handler: ", message);
+    throw std::runtime_error("is ignored");
+  });
   EXPECT_THROW(group->abort("the index could not be agreed on"), test::Aborted);
-  EXPECT_EQ(::testing::internal::GetCapturedStderr(),
-            cat("cairn: rank ", group->rank(), ": the index could not be agreed on\n"));
+  set_fatal_handler({});
+  set_log_sink([](LogLevel, std::string_view) {});
+  const auto expected = cat("rank ", group->rank(), ": the index could not be agreed on");
+  EXPECT_EQ(told, cat("log: ", expected, "\nhandler: ", expected));
 }
 
 TEST(Nodes, AreNumberedByTheirLowestRank) {

@@ -54,13 +54,6 @@ bool StateForm::fits(const State& state) const {
   return true;
 }
 
-std::uint64_t rank_weight(int rank, int ranks) {
-  if (rank > 0) return mixed_bits(static_cast<std::uint64_t>(rank)) | 1;
-  std::uint64_t sum = 0;
-  for (int other = 1; other < ranks; ++other) sum -= rank_weight(other, ranks);
-  return sum;
-}
-
 std::shared_ptr<SavePlan> Series::new_plan(const State& given, const State& resolved) {
   cached.reset();
   const auto now = turn();

@@ -254,8 +254,15 @@ void Series::tidy(const commit::Transaction& save, std::vector<CatalogEntry>& en
 }
 
 void Series::call_before_save(std::int64_t step) const {
-  for (const auto& call : job.options.before_save) {
-    together(*job.group, [&] { call(step); });
+  const auto& callbacks = job.options.before_save;
+  for (std::size_t i = 0; i < callbacks.size(); ++i) {
+    together(*job.group, [&] {
+      try {
+        callbacks[i](step);
+      } catch (...) {
+        throw application_error(cat("before-save callback ", i + 1, " of ", callbacks.size()));
+      }
+    });
   }
 }
 
