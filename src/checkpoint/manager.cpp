@@ -49,7 +49,8 @@ std::string policy_parameters(const ManagerOptions& options) {
 
 Series::Series(std::shared_ptr<Group> group, io::Path directory, commit::Naming naming,
                ManagerOptions options)
-    : job{std::move(group), options.file_system ? options.file_system : io::posix_file_system(),
+    : job{group ? CallGroup::of(std::move(group)) : nullptr,
+          options.file_system ? options.file_system : io::posix_file_system(),
           checked_directory(directory), std::move(naming), std::move(options)},
       pool(job.options.async.memory ? job.options.async.memory : page_memory()) {
   if (!job.group) throw Error(Code::invalid_argument, "the group of a CheckpointManager is null");
@@ -165,13 +166,15 @@ CheckpointManager::CheckpointManager(std::shared_ptr<Group> group, std::filesyst
                                      ManagerOptions options)
     : impl_(std::make_unique<Impl>(std::move(group), std::move(directory), options.name, options)) {
   auto& self = *impl_;
-  guarded(*self.job.group, [&] {
+  guarded(*self.job.group, "CheckpointManager::CheckpointManager", [&] {
+    self.meet();
     self.open_directory();
     together(*self.job.group, [&] {
       self.turns = std::make_unique<Turns>(self.job, self.catalog, [&self] {
         if (self.ownership) self.ownership->check();
       });
     });
+    self.calls().describe(cat(" of '", self.job.naming.name, "' in ", self.job.directory.string()));
   });
 }
 
@@ -184,7 +187,8 @@ const std::filesystem::path& CheckpointManager::directory() const { return impl_
 CheckpointContents CheckpointManager::open(std::int64_t step) {
   auto& self = *impl_;
   Group& group = *self.job.group;
-  return guarded(group, [&] {
+  return guarded(group, "CheckpointManager::open", [&] {
+    self.meet();
     self.settle();
     require_same(group, "the step", cat(step));
     return tell_contents(self.job, self.job.prefix(step));
@@ -194,7 +198,8 @@ CheckpointContents CheckpointManager::open(std::int64_t step) {
 std::vector<StepInfo> CheckpointManager::steps() {
   auto& self = *impl_;
   const Job& job = self.job;
-  return guarded(*job.group, [&] {
+  return guarded(*job.group, "CheckpointManager::steps", [&] {
+    self.meet();
     self.settle();
     const auto message = from_root(*job.group, [&] {
       if (job.options.read_only) {

@@ -7,6 +7,7 @@
 
 #include "cairn/checkpoint_manager.hpp"
 #include "cairn/mpi.hpp"
+#include "cairn/together.hpp"
 #include "support/group_kit.hpp"
 
 namespace cairn {
@@ -20,7 +21,9 @@ class OwnDirectory {
  public:
   explicit OwnDirectory(Group& group) : is_mine_(group.rank() == 0) {
     std::string name = (std::filesystem::temp_directory_path() / "cairn-mpi-XXXXXX").string();
-    if (is_mine_) EXPECT_TRUE(mkdtemp(name.data()));
+    if (is_mine_) {
+      EXPECT_TRUE(mkdtemp(name.data()));
+    }
     group.broadcast(name, 0);
     path_ = name;
   }
@@ -80,6 +83,7 @@ TEST(Lifetime, FromBeforeInitToAfterFinalize) {
   refused([&] { manager->steps(); });
   refused([&] { manager->restore_latest(state); });
   refused([&] { CheckpointManager(group, directory.path()); });
+  refused([&] { together(group, [] {}); });
   EXPECT_NO_THROW(manager.reset());
   EXPECT_EQ(group->rank(), rank);
   EXPECT_NO_THROW(group.reset());
