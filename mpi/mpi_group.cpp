@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <iostream>
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
@@ -63,6 +62,7 @@ OwnCommunicator::OwnCommunicator(MPI_Comm original) {
 OwnCommunicator::~OwnCommunicator() {
   try {
     if (communicator_ == MPI_COMM_NULL || !mpi_is_usable()) return;
+    roll_call.close(communicator_);
     check_mpi(MPI_Comm_free(&communicator_), "MPI_Comm_free");
   } catch (const Error& error) {
     log(LogLevel::error, error.what());
@@ -132,7 +132,9 @@ void MpiGroup::check(int code, const char* function) const { check_mpi(code, fun
 
 void MpiGroup::begin() const {
   if (mpi_is_usable()) return;
-  throw Error(Code::communication, "MPI is finalised already", "ranks can no longer be reached",
+  // No failure of communication, which would end the job: MPI_Finalize is collective, so this is
+  // what all ranks find.
+  throw Error(Code::invalid_argument, "MPI is finalised already", "ranks can no longer be reached",
               "Finish checkpoints before MPI_Finalize.")
       .on_rank(rank_);
 }
@@ -250,9 +252,14 @@ void MpiGroup::all_reduce(std::span<std::int64_t> values, Op op) {
   if (values.empty()) return;
   const MPI_Op operation = op == Op::min ? MPI_MIN : op == Op::max ? MPI_MAX : MPI_SUM;
   for_each_piece(values.size(), piece_, [&](std::size_t offset, int count) {
-    check(MPI_Allreduce(MPI_IN_PLACE, values.data() + offset, count, MPI_INT64_T, operation,
-                        communicator_->get()),
-          "MPI_Allreduce");
+    // Not MPI_Allreduce: most waits of a save are verdicts, where it is to be known for whom.
+    MPI_Request request = MPI_REQUEST_NULL;
+    check(MPI_Iallreduce(MPI_IN_PLACE, values.data() + offset, count, MPI_INT64_T, operation,
+                         communicator_->get(), &request),
+          "MPI_Iallreduce");
+    auto& roll_call = communicator_->roll_call;
+    const auto number = roll_call.begin(communicator_->get());
+    check(roll_call.wait(communicator_->get(), request, number), "MPI_Test");
   });
 }
 
@@ -262,7 +269,7 @@ std::unique_ptr<Group::Reduction> MpiGroup::reduction(std::size_t count, Op op) 
 }
 
 void MpiGroup::abort(std::string_view message) {
-  std::cerr << "cairn: rank " << rank_ << ": " << message << std::endl;
+  tell_fatal(cat("rank ", rank_, ": ", message));
   if (mpi_is_usable()) MPI_Abort(communicator_->get(), EXIT_FAILURE);
   std::abort();
 }

@@ -10,6 +10,7 @@
 #include "cairn/group.hpp"
 #include "mpi/mpi_datasets.hpp"
 #include "mpi/mpi_files.hpp"
+#include "mpi/roll_call.hpp"
 
 namespace cairn {
 
@@ -21,6 +22,7 @@ class OwnCommunicator {
   OwnCommunicator(const OwnCommunicator&) = delete;
   OwnCommunicator& operator=(const OwnCommunicator&) = delete;
   MPI_Comm get() const { return communicator_; }
+  RollCall roll_call;  ///< of its reductions
 
  private:
   MPI_Comm communicator_ = MPI_COMM_NULL;
@@ -47,6 +49,7 @@ class MpiGroup final : public Group {
   std::unique_ptr<Reduction> reduction(std::size_t count, Op op) override;
   SharedFiles* shared_files() override { return &files_; }
   DatasetFiles* dataset_files() override { return &datasets_; }
+  std::vector<int> awaited() const override { return communicator_->roll_call.awaited(); }
   [[noreturn]] void abort(std::string_view message) override;
 
  private:

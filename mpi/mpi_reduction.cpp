@@ -116,7 +116,9 @@ MpiReduction::~MpiReduction() {
 
 void MpiReduction::require_usable() const {
   if (mpi_is_usable()) return;
-  throw Error(Code::communication, "MPI is finalised already", "ranks can no longer be reached",
+  // No failure of communication, which would end the job: MPI_Finalize is collective, so this is
+  // what all ranks find.
+  throw Error(Code::invalid_argument, "MPI is finalised already", "ranks can no longer be reached",
               "Finish checkpoints before MPI_Finalize.")
       .on_rank(rank_);
 }
@@ -131,13 +133,16 @@ void MpiReduction::begin(std::span<const std::int64_t> values) {
       MPI_Iallreduce(work.given.data(), work.result.data(), static_cast<int>(work.given.size()),
                      MPI_INT64_T, op_, work.communicator->get(), &work.request),
       "MPI_Iallreduce", rank_);
+  work.number = work.communicator->roll_call.begin(work.communicator->get());
 }
 
 void MpiReduction::end(std::span<std::int64_t> values) {
   require_usable();
   auto& work = *work_;
   check_reduction(values.size(), work.given.size(), under_way(), true, rank_);
-  check_mpi(MPI_Wait(&work.request, MPI_STATUS_IGNORE), "MPI_Wait", rank_);
+  auto& communicator = *work.communicator;
+  check_mpi(communicator.roll_call.wait(communicator.get(), work.request, work.number), "MPI_Test",
+            rank_);
   std::copy(work.result.begin(), work.result.end(), values.begin());
 }
 

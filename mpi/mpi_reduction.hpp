@@ -29,6 +29,7 @@ class MpiReduction final : public Group::Reduction {
     std::shared_ptr<OwnCommunicator> communicator;
     std::vector<std::int64_t> given, result;
     MPI_Request request = MPI_REQUEST_NULL;
+    std::int64_t number = 0;  // among the communicator's
   };
 
  private:

@@ -28,4 +28,6 @@
 #include "cairn/state.hpp"
 #include "cairn/statistics.hpp"
 #include "cairn/stop.hpp"
+#include "cairn/together.hpp"
+#include "cairn/waiting.hpp"
 #include "cairn/writer.hpp"

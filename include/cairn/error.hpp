@@ -21,7 +21,8 @@ enum class Code {
   unsupported,           ///< a valid request that this build or format cannot serve
   communication,         ///< a collective or message itself failed; no verdict is possible
   durability_unknown,    ///< committed and visible, but the last directory fsync failed
-  internal               ///< a defect of this library
+  internal,              ///< a defect of this library
+  application            ///< code of the application failed: a callback, a saver, together()
 };
 
 /// Short stable name of a code, such as "data_loss".

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace cairn {
 
@@ -78,7 +79,13 @@ class Group {
   /// shared files have them.
   virtual DatasetFiles* dataset_files() { return nullptr; }
 
-  /// Ends the whole job with a message. For failures after which no verdict is possible.
+  /// The ranks that a wait of this rank lacks just now, ascending, as far as that is known; empty:
+  /// it is not known, or nothing is waited for. Unlike all else here it may be called from any
+  /// thread, at any time.
+  virtual std::vector<int> awaited() const { return {}; }
+
+  /// Ends the whole job with a message, which it hands to tell_fatal (cairn/log.hpp) first. For
+  /// failures after which no verdict is possible.
   [[noreturn]] virtual void abort(std::string_view message) = 0;
 
  protected:

@@ -1,5 +1,6 @@
 #pragma once
-/// Where the library's few messages go. Rank 0 speaks; other ranks only on errors of their own.
+/// Where the library's few messages go, and what is done before it ends a job. Rank 0 speaks; other
+/// ranks only on errors of their own.
 #include <functional>
 #include <string_view>
 
@@ -16,5 +17,20 @@ void set_log_sink(LogSink sink);
 
 /// Sends one message, without trailing newline, to the sink. Thread-safe.
 void log(LogLevel level, std::string_view message);
+
+/// What the application wants to do before the library ends the job (MPI_Abort, or the end of the
+/// process): tell its own log, say. It must return, and must make no collective call, since other
+/// ranks know nothing of this. The job ends because a message between ranks failed, or because a
+/// rank has waited for too long (cairn/waiting.hpp); then it is called from a thread of the library
+/// and may not use MPI.
+using FatalHandler = std::function<void(std::string_view message)>;
+
+/// Replaces the handler of this process (default: none). What it throws is ignored. Thread-safe.
+void set_fatal_handler(FatalHandler handler);
+
+/// What the library does just before it ends a job, and implementations of Group::abort before they
+/// do: sends the message to the log as an error, then calls the handler; with neither, it goes to
+/// standard error, since no job should end without a word. Thread-safe; returns.
+void tell_fatal(std::string_view message);
 
 }  // namespace cairn

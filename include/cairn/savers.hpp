@@ -9,8 +9,10 @@ namespace cairn {
 
 /// Called before a save looks at the state, in the order given, on all ranks, with the step (of
 /// Checkpoint::save its number, of write() 0). It may change values. What it throws on any rank
-/// stops the save, as one error on all ranks: so one that calls collective operations of its own
-/// must fail on all ranks alike.
+/// stops the save, as one error on all ranks, which says which callback it was: so one that calls
+/// collective operations of its own must fail on all ranks alike. What is no Error has
+/// Code::application then; busy, which would speak of the checkpoint's directory, becomes that too,
+/// and durability_unknown becomes io.
 using BeforeSave = std::function<void(std::int64_t step)>;
 
 /// Data that the application writes by itself, as part of a checkpoint.
@@ -23,8 +25,8 @@ struct RegisteredSaver {
   /// together must cover it (else invalid_argument, naming the saver). Errors as of BeforeSave.
   std::function<std::vector<std::string>(const std::string& prefix)> save;
   /// Called on all ranks with the checkpoint's prefix (BundleReader reads it), after the state was
-  /// restored, if a saver of this name took part in the save. Errors as of BeforeSave; data_loss
-  /// counts as damage of the checkpoint.
+  /// restored, if a saver of this name took part in the save. Errors as of BeforeSave, but all with
+  /// Code::application except data_loss, which counts as damage of the checkpoint.
   std::function<void(const std::string& prefix)> restore;
 };
 

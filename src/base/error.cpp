@@ -32,6 +32,8 @@ const char* code_name(Code code) {
       return "durability_unknown";
     case Code::internal:
       return "internal";
+    case Code::application:
+      return "application";
   }
   return "unknown";
 }

@@ -21,6 +21,11 @@ LogSink& sink() {
   return instance;
 }
 
+FatalHandler& fatal_handler() {
+  static FatalHandler instance;
+  return instance;
+}
+
 }  // namespace
 
 void set_log_sink(LogSink replacement) {
@@ -38,6 +43,26 @@ void log(LogLevel level, std::string_view message) {
   try {
     if (current) current(level, message);
   } catch (const std::exception&) {
+  }
+}
+
+void set_fatal_handler(FatalHandler replacement) {
+  std::lock_guard lock(mutex);
+  fatal_handler() = std::move(replacement);
+}
+
+void tell_fatal(std::string_view message) {
+  bool silent = false;
+  const auto current = [&] {
+    std::lock_guard lock(mutex);
+    silent = !sink() && !fatal_handler();
+    return fatal_handler();
+  }();
+  if (silent) to_standard_error(LogLevel::error, message);  // no job ends without a word
+  log(LogLevel::error, message);
+  try {
+    if (current) current(message);
+  } catch (...) {  // the job ends all the same
   }
 }
 

@@ -83,6 +83,7 @@ io::Path checkpoint_in(io::FileSystem& files, const io::Path& path) {
 
 struct LoadStatus::Impl {
   Job job;
+  std::shared_ptr<CallGroup> calls;
   State* state;
   CheckpointContents contents;
   RestoreOptions options;
@@ -214,7 +215,10 @@ const std::shared_ptr<const ObjectGraph>& LoadStatus::graph() const {
 }
 
 const LoadStatus& LoadStatus::fill() const {
-  guarded(*impl_->job.group, [&] { impl_->fill(false); });
+  guarded(*impl_->job.group, "LoadStatus::fill", [&] {
+    impl_->calls->meet();
+    impl_->fill(false);
+  });
   return *this;
 }
 
@@ -253,7 +257,7 @@ const LoadStatus& LoadStatus::expect_partial() const {
 }
 
 struct Checkpoint::Impl {
-  std::shared_ptr<Group> group;
+  std::shared_ptr<CallGroup> group;
   State* state;
   ManagerOptions options;
   std::int64_t counter = 0;
@@ -302,7 +306,8 @@ struct Checkpoint::Impl {
   }
 
   LoadStatus load(const io::Path& path, const RestoreOptions& restore, bool with_counter) {
-    return guarded(*group, [&] {
+    return guarded(*group, with_counter ? "Checkpoint::restore" : "Checkpoint::read", [&] {
+      group->meet();
       const auto whole = checked_prefix(*group, path.has_filename() ? path : path.parent_path());
       require_same_options(*group, restore);
       require_same(
@@ -312,6 +317,7 @@ struct Checkpoint::Impl {
       auto status = std::make_shared<LoadStatus::Impl>();
       status->job = Job{group, options.file_system ? options.file_system : io::posix_file_system(),
                         whole.parent_path(), whole.filename().string(), options};
+      status->calls = group;
       settle_nodes(status->job);
       settle_io_ranks(status->job);
       status->state = state;
@@ -335,7 +341,7 @@ struct Checkpoint::Impl {
 Checkpoint::Checkpoint(std::shared_ptr<Group> group, State& state, CheckpointOptions options)
     : impl_(std::make_unique<Impl>()) {
   if (!group) throw Error(Code::invalid_argument, "the group of a Checkpoint is null");
-  impl_->group = std::move(group);
+  impl_->group = CallGroup::of(std::move(group));
   impl_->state = &state;
   impl_->options = engine_options(options);
 }
@@ -343,7 +349,10 @@ Checkpoint::Checkpoint(std::shared_ptr<Group> group, State& state, CheckpointOpt
 Checkpoint::Checkpoint(std::shared_ptr<Group> group, const Mesh& mesh, State& state,
                        CheckpointOptions options)
     : Checkpoint(std::move(group), state, std::move(options)) {
-  guarded(*impl_->group, [&] { require_mesh(*impl_->group, mesh); });
+  guarded(*impl_->group, "Checkpoint::Checkpoint", [&] {
+    impl_->group->meet();
+    require_mesh(*impl_->group, mesh);
+  });
 }
 
 Checkpoint::~Checkpoint() = default;
@@ -352,7 +361,8 @@ Checkpoint& Checkpoint::operator=(Checkpoint&&) noexcept = default;
 
 std::string Checkpoint::save(const std::filesystem::path& prefix) {
   auto& self = *impl_;
-  return guarded(*self.group, [&] {
+  return guarded(*self.group, "Checkpoint::save", [&] {
+    self.group->meet();
     const auto whole = checked_prefix(*self.group, prefix);
     auto& series = self.series(self.numbered, whole, true);
     require_same(*self.group, "the save counter", cat(self.counter));
@@ -375,7 +385,8 @@ std::string Checkpoint::save(const std::filesystem::path& prefix) {
 
 std::string Checkpoint::write(const std::filesystem::path& prefix) {
   auto& self = *impl_;
-  return guarded(*self.group, [&] {
+  return guarded(*self.group, "Checkpoint::write", [&] {
+    self.group->meet();
     const auto whole = checked_prefix(*self.group, prefix);
     auto& series = self.series(self.single, whole, false);
     series.call_before_save(0);
@@ -398,10 +409,12 @@ std::optional<std::string> latest_checkpoint(const std::shared_ptr<Group>& group
                                              std::shared_ptr<io::FileSystem> file_system) {
   if (!group) throw Error(Code::invalid_argument, "the group of latest_checkpoint is null");
   const auto files = file_system ? std::move(file_system) : io::posix_file_system();
-  return guarded(*group, [&]() -> std::optional<std::string> {
-    const auto whole = together(*group, [&] { return checked_directory(directory); });
-    require_same(*group, "the directory", whole.string());
-    const auto found = from_root(*group, [&]() -> std::string {
+  const auto calls = CallGroup::of(group);
+  return guarded(*calls, "latest_checkpoint", [&]() -> std::optional<std::string> {
+    calls->meet();
+    const auto whole = together(*calls, [&] { return checked_directory(directory); });
+    require_same(*calls, "the directory", whole.string());
+    const auto found = from_root(*calls, [&]() -> std::string {
       if (!files->status(whole)) return "";
       const auto state = commit::read_state_file(*files, whole);
       if (!state || state->model_checkpoint_path.empty()) return "";

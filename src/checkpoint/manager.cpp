@@ -72,8 +72,8 @@ std::string policy_parameters(const ManagerOptions& options) {
 
 Series::Series(std::shared_ptr<Group> group, io::Path directory, commit::Naming naming,
                ManagerOptions options)
-    : job{std::move(group), files_of(options), checked_directory(directory), std::move(naming),
-          std::move(options)},
+    : job{group ? CallGroup::of(std::move(group)) : nullptr, files_of(options),
+          checked_directory(directory), std::move(naming), std::move(options)},
       pool(job.options.async.memory ? job.options.async.memory : page_memory()) {
   if (!job.group) throw Error(Code::invalid_argument, "the group of a CheckpointManager is null");
   if (!job.options.trace.empty()) trace = std::make_unique<Trace>(job.rank());
@@ -198,13 +198,15 @@ CheckpointManager::CheckpointManager(std::shared_ptr<Group> group, std::filesyst
                                      ManagerOptions options)
     : impl_(std::make_unique<Impl>(std::move(group), std::move(directory), options.name, options)) {
   auto& self = *impl_;
-  guarded(*self.job.group, [&] {
+  guarded(*self.job.group, "CheckpointManager::CheckpointManager", [&] {
+    self.meet();
     self.open_directory();
     together(*self.job.group, [&] {
       self.turns = std::make_unique<Turns>(self.job, self.catalog, [&self] {
         if (self.ownership) self.ownership->check();
       });
     });
+    self.calls().describe(cat(" of '", self.job.naming.name, "' in ", self.job.directory.string()));
   });
 }
 
@@ -217,7 +219,8 @@ const std::filesystem::path& CheckpointManager::directory() const { return impl_
 CheckpointContents CheckpointManager::open(std::int64_t step) {
   auto& self = *impl_;
   Group& group = *self.job.group;
-  return guarded(group, [&] {
+  return guarded(group, "CheckpointManager::open", [&] {
+    self.meet();
     self.settle();
     require_same(group, "the step", cat(step));
     return tell_contents(self.job, self.job.prefix(step));
@@ -227,7 +230,8 @@ CheckpointContents CheckpointManager::open(std::int64_t step) {
 std::vector<StepInfo> CheckpointManager::steps() {
   auto& self = *impl_;
   const Job& job = self.job;
-  return guarded(*job.group, [&] {
+  return guarded(*job.group, "CheckpointManager::steps", [&] {
+    self.meet();
     self.settle();
     const auto message = from_root(*job.group, [&] {
       if (job.options.read_only) {

@@ -20,23 +20,10 @@
 #include "checkpoint/save/save_steps.hpp"
 #include "checkpoint/turn/turns.hpp"
 #include "commit/ownership.hpp"
+#include "group/call_group.hpp"
 #include "io/staging_pool.hpp"
 
 namespace cairn {
-
-// After a failed collective the ranks cannot agree on anything: end the job rather than hang.
-template <class F>
-auto guarded(Group& group, F&& function) {
-  try {
-    return function();
-  } catch (const Error& error) {
-    if (error.code() == Code::communication) group.abort(error.what());
-    throw;
-  } catch (const std::exception& error) {
-    group.abort(error.what());  // whatever ranks agreed on is an Error: this one is alone
-    throw;
-  }
-}
 
 /// Members marked collective are to be called under guarded(). What is said of the members of
 /// CheckpointManager holds for those of the same name here.
@@ -64,6 +51,14 @@ struct Series {
   Series(std::shared_ptr<Group> group, io::Path directory, commit::Naming naming,
          ManagerOptions options);
   ~Series();
+
+  CallGroup& calls() const { return static_cast<CallGroup&>(*job.group); }
+  // Collective, at the beginning of a call: saves in flight have a meeting of their own (advance),
+  // and a save's sum for the plan is one.
+  void meet() const {
+    if (flights.empty()) calls().meet();
+  }
+  void meet_for_save() const;
 
   void open_directory();  // collective
   // collective

@@ -106,13 +106,15 @@ void require_group(const std::shared_ptr<Group>& group) {
 
 }  // namespace
 
-std::string sharded_save(const std::shared_ptr<Group>& group, const Mesh& mesh,
+std::string sharded_save(const std::shared_ptr<Group>& given, const Mesh& mesh,
                          const std::filesystem::path& file_prefix,
                          const std::vector<std::string>& tensor_names,
                          const std::vector<std::string>& shape_and_slices,
                          const std::vector<LocalTensor>& tensors, const ShardedOptions& options) {
-  require_group(group);
-  return guarded(*group, [&] {
+  require_group(given);
+  const auto group = CallGroup::of(given);
+  return guarded(*group, "sharded_save", [&] {
+    group->meet();
     require_mesh(*group, mesh);
     const auto prefix = checked_prefix(*group, file_prefix);
     const auto state =
@@ -131,14 +133,16 @@ std::string sharded_save(const std::shared_ptr<Group>& group, const Mesh& mesh,
   });
 }
 
-RestoreReport sharded_restore(const std::shared_ptr<Group>& group, const Mesh& mesh,
+RestoreReport sharded_restore(const std::shared_ptr<Group>& given, const Mesh& mesh,
                               const std::filesystem::path& file_prefix,
                               const std::vector<std::string>& tensor_names,
                               const std::vector<std::string>& shape_and_slices,
                               const std::vector<LocalTensor>& tensors,
                               const ShardedOptions& options) {
-  require_group(group);
-  return guarded(*group, [&] {
+  require_group(given);
+  const auto group = CallGroup::of(given);
+  return guarded(*group, "sharded_restore", [&] {
+    group->meet();
     require_mesh(*group, mesh);
     const auto prefix = checked_prefix(*group, file_prefix);
     auto state =

@@ -101,6 +101,29 @@ Error error_in_flight() {
   }
 }
 
+Error application_error(std::string_view who) {
+  try {
+    throw;
+  } catch (const Error& error) {
+    if (error.code() == Code::communication) throw;
+    if (who.empty()) return error;
+    const auto code = error.code() == Code::busy                 ? Code::application
+                      : error.code() == Code::durability_unknown ? Code::io
+                                                                 : error.code();
+    Error named(code, cat(who, ": ", error.problem()), error.reason(), error.way_out());
+    named.at(error.path()).of_tensor(error.tensor()).on_rank(error.rank());
+    return named;
+  } catch (const std::exception& exception) {
+    if (who.empty()) return Error(Code::application, exception.what());
+    return Error(Code::application, cat(who, " threw: ", exception.what()));
+  } catch (const Crashed&) {
+    throw;
+  } catch (...) {
+    return Error(Code::application,
+                 cat(who.empty() ? "the application" : who, " threw what is no std::exception"));
+  }
+}
+
 std::string reduce_to_root(Group& group, std::string mine,
                            const std::function<std::string(std::string, std::string)>& combine) {
   // The last byte of a message tells whether a rank below has failed: it must go up nevertheless,
@@ -194,6 +217,13 @@ std::string from_root(Group& group, const std::function<std::string()>& function
 std::string broadcast_text(Group& group, std::string text, int root) {
   group.broadcast(text, root);
   return text;
+}
+
+std::uint64_t rank_weight(int rank, int ranks) {
+  if (rank > 0) return mixed_bits(static_cast<std::uint64_t>(rank)) | 1;
+  std::uint64_t sum = 0;
+  for (int other = 1; other < ranks; ++other) sum -= rank_weight(other, ranks);
+  return sum;
 }
 
 std::int64_t all_reduce(Group& group, std::int64_t value, Group::Op op) {

@@ -24,6 +24,22 @@ void agree(Group& group, const std::optional<Error>& mine);
 /// Code::internal with their text. Rethrows communication errors and Crashed.
 Error error_in_flight();
 
+/// The same of an exception that the application's code threw: foreign ones become
+/// Code::application, and `who` ("saver 'x'"; "": not named) goes before the text. Codes that say
+/// something of a checkpoint's own directory (busy, durability_unknown) say it of other files here,
+/// so that they become application and io.
+Error application_error(std::string_view who);
+
+/// Calls code of the application, and names it in whatever it throws.
+template <class F>
+auto calling(std::string_view who, F&& function) {
+  try {
+    return function();
+  } catch (...) {
+    throw application_error(who);
+  }
+}
+
 /// Runs a local part on each rank, then agrees; gives back what the function returned. The function
 /// may itself be collective as long as it fails on all ranks alike.
 template <class F>
@@ -95,6 +111,10 @@ requires std::is_trivially_copyable_v<T> T broadcast_value(Group& group, T value
   return value;
 }
 std::string broadcast_text(Group& group, std::string text, int root = 0);
+
+/// Weights of ranks add up to 0, and no other numbers times these are likely to: so one sum tells
+/// whether all ranks have the same number.
+std::uint64_t rank_weight(int rank, int ranks);
 
 std::int64_t all_reduce(Group& group, std::int64_t value, Group::Op op);
 bool all_of(Group& group, bool mine);

@@ -1,10 +1,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
-#include <iostream>
 
 #include "cairn/error.hpp"
 #include "cairn/group.hpp"
+#include "cairn/log.hpp"
 
 namespace cairn {
 namespace {
@@ -44,7 +44,7 @@ class SerialGroup final : public Group {
   void all_reduce(std::span<std::int64_t>, Op) override {}
 
   void abort(std::string_view message) override {
-    std::cerr << "cairn: " << message << std::endl;
+    tell_fatal(message);
     std::abort();
   }
 

@@ -161,7 +161,7 @@ void ThreadWorld::barrier(int rank) {
   Lock lock = begin(rank);
   std::uint64_t number;
   const Round& round = arrive(rank, {"barrier"}, number);
-  wait_for_all(lock, rank, round);
+  wait_for_all(lock, rank, round, number);
   finish(number);
 }
 
@@ -170,7 +170,7 @@ void ThreadWorld::all_reduce(int rank, std::span<std::int64_t> values, Group::Op
   std::uint64_t number;
   Round& round = arrive(rank, {"all_reduce", 0, op, values.size()}, number);
   add(round, values, op);
-  wait_for_all(lock, rank, round);
+  wait_for_all(lock, rank, round, number);
   std::copy(round.values.begin(), round.values.end(), values.begin());
   finish(number);
 }
@@ -196,7 +196,7 @@ std::uint64_t ThreadWorld::begin_reduction(int rank, std::span<const std::int64_
 void ThreadWorld::end_reduction(int rank, std::uint64_t number, std::span<std::int64_t> values) {
   Lock lock = begin(rank);
   const Round& round = rounds_.at(number);
-  wait_for_all(lock, rank, round);
+  wait_for_all(lock, rank, round, number);
   std::copy(round.values.begin(), round.values.end(), values.begin());
   finish(number);
 }
@@ -247,7 +247,8 @@ ThreadWorld::Round& ThreadWorld::arrive(int rank, const Call& call, std::uint64_
   return round;
 }
 
-void ThreadWorld::wait_for_all(Lock& lock, int rank, const Round& round) {
+void ThreadWorld::wait_for_all(Lock& lock, int rank, const Round& round, std::uint64_t number) {
+  ranks_[rank].round = number;
   if (round.arrived == size()) wake_all();
   wait(lock, rank, round.call.operation.data(), -1,
        [&] { return round.arrived == size() || round.lost >= 0; });

@@ -95,6 +95,18 @@ void ThreadWorld::wait(Lock& lock, int rank, const char* operation, int peer,
   throw_if_stopped();
 }
 
+std::vector<int> ThreadWorld::awaited(int rank) const {
+  const Lock lock(mutex_);
+  const Rank& me = ranks_[rank];
+  if (!me.wait || (*me.wait->ready)()) return {};
+  if (me.wait->peer >= 0) return {me.wait->peer};
+  std::vector<int> missing;
+  for (int other = 0; other < size(); ++other) {
+    if (ranks_[other].rounds <= me.round) missing.push_back(other);
+  }
+  return missing;
+}
+
 void ThreadWorld::pass_turn(Lock& lock, int rank) {
   choose_next();
   ranks_[rank].changed.wait(lock, [&] { return turn_ == rank; });

@@ -56,6 +56,8 @@ class ThreadWorld {
   std::uint64_t begin_reduction(int rank, std::span<const std::int64_t> values, Group::Op op);
   void end_reduction(int rank, std::uint64_t number, std::span<std::int64_t> values);
   void give_up_reduction(std::uint64_t number) noexcept;
+  /// Whom the rank waits for just now. Any thread.
+  std::vector<int> awaited(int rank) const;
 
  private:
   using Lock = std::unique_lock<std::mutex>;
@@ -76,6 +78,7 @@ class ThreadWorld {
   struct Rank {
     std::condition_variable changed;
     const Wait* wait = nullptr;  ///< what it waits for; null while it can go on
+    std::uint64_t round = 0;     ///< that it waits for, where it waits for everybody
     bool ended = false;
     std::uint64_t rounds = 0;  ///< collectives that it has taken part in
     std::map<std::pair<int, Channel>, std::deque<Message*>> inbox;
@@ -111,7 +114,7 @@ class ThreadWorld {
 
   Round& arrive(int rank, const Call& call, std::uint64_t& number);
   void add(Round& round, std::span<const std::int64_t> values, Group::Op op);
-  void wait_for_all(Lock& lock, int rank, const Round& round);
+  void wait_for_all(Lock& lock, int rank, const Round& round, std::uint64_t number);
   void finish(std::uint64_t number);
 
   mutable std::mutex mutex_;

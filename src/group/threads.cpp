@@ -58,6 +58,7 @@ class ThreadGroup final : public Group {
     check_thread();
     return std::make_unique<ThreadReduction>(*this, count, op);
   }
+  std::vector<int> awaited() const override { return world_->awaited(rank_); }
   void abort(std::string_view message) override {
     const Error why =
         Error(Code::communication, cat("rank ", rank_, " has aborted the job: ", message))

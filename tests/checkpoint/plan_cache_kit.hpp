@@ -35,6 +35,23 @@ class CountingGroup : public test::GroupAround {
     ++reductions;
     GroupAround::all_reduce(values, op);
   }
+  std::unique_ptr<Reduction> reduction(std::size_t count, Op op) override {
+    return std::make_unique<Counting>(*this, GroupAround::reduction(count, op));
+  }
+
+ private:
+  struct Counting final : Reduction {
+    Counting(CountingGroup& group, std::unique_ptr<Reduction> inner)
+        : group_(group), inner_(std::move(inner)) {}
+    void begin(std::span<const std::int64_t> values) override {
+      ++group_.reductions;
+      inner_->begin(values);
+    }
+    void end(std::span<std::int64_t> values) override { inner_->end(values); }
+    bool under_way() const override { return inner_->under_way(); }
+    CountingGroup& group_;
+    std::unique_ptr<Reduction> inner_;
+  };
 };
 
 class PlanCache : public Manager {

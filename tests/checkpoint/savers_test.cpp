@@ -102,7 +102,8 @@ TEST_P(Savers, ACallbackThatThrowsOnOneRankStopsTheSaveOnAll) {
     CheckpointManager manager(group, "/run", options);
     manager.save(1, state);
     throws = true;
-    EXPECT_CAIRN_ERROR(manager.save(2, state), Code::internal, "not now");
+    EXPECT_CAIRN_ERROR(manager.save(2, state), Code::application,
+                       "before-save callback 1 of 1 threw: not now");
     EXPECT_EQ(manager.steps().size(), 1u);
     throws = false;
     manager.save(2, state);
@@ -215,7 +216,17 @@ TEST_P(Savers, WhatIsNoBundleOfTheirsIsAnErrorThatNamesThem) {
       {[](const std::string& p) { return std::vector<std::string>{p + "/../../other"}; },
        Code::invalid_argument, "saver 'bad': it returned"},
       {[](const std::string&) -> std::vector<std::string> { throw std::runtime_error("broken"); },
-       Code::internal, "broken"},
+       Code::application, "saver 'bad' threw: broken"},
+      {[](const std::string&) -> std::vector<std::string> { throw 3; }, Code::application,
+       "saver 'bad' threw what is no std::exception"},
+      {[](const std::string& p) -> std::vector<std::string> {
+         throw Error(Code::durability_unknown, "not synced").at(p);
+       },
+       Code::io, "saver 'bad': not synced"},
+      {[](const std::string&) -> std::vector<std::string> {
+         throw Error(Code::no_space, "no room for the table");
+       },
+       Code::no_space, "saver 'bad': no room for the table"},
   };
   for (const auto& one : cases) {
     SCOPED_TRACE(one.text);
@@ -305,11 +316,38 @@ TEST_P(Savers, ADirectoryOfASaverIsNoReasonToRefuseLaterSaves) {
     State state;
     state.add("value", value);
     CheckpointManager manager(group, "/run", options);
-    EXPECT_CAIRN_ERROR(manager.save(1, state), Code::invalid_argument,
+    EXPECT_CAIRN_ERROR(manager.save(1, state), Code::application,
                        "saver 'folder': a nested manager is busy");
     bad = false;
     manager.save(1, state);
     manager.restore(1, state);
+  });
+}
+
+TEST_P(Savers, ARestoreThatThrowsIsNamedAndIsNoDamageOfTheCheckpoint) {
+  on_ranks([&](std::shared_ptr<Group> group) {
+    std::function<void()> fails = [] {};
+    auto options = options_;
+    options.savers.push_back({"table",
+                              [](const std::string&) { return std::vector<std::string>{}; },
+                              [&](const std::string&) {
+                                if (group->rank() == group->size() - 1) fails();
+                              }});
+    std::int64_t value = 1;
+    State state;
+    state.add("value", value);
+    CheckpointManager manager(group, "/run", options);
+    manager.save(1, state);
+    fails = [] { throw std::runtime_error("no table"); };
+    EXPECT_CAIRN_ERROR(manager.restore_latest(state), Code::application,
+                       "saver 'table' threw: no table");
+    fails = [] { throw Error(Code::io, "cannot be read").at("/elsewhere"); };
+    EXPECT_CAIRN_ERROR(manager.restore_latest(state), Code::application,
+                       "saver 'table': cannot be read: /elsewhere");
+    EXPECT_EQ(manager.steps().back().damage, "");
+    fails = [] { throw Error(Code::data_loss, "table is cut"); };
+    EXPECT_CAIRN_ERROR(manager.restore(1, state), Code::data_loss, "saver 'table': table is cut");
+    EXPECT_NE(manager.steps().back().damage, "");
   });
 }
 

@@ -452,10 +452,10 @@ TEST(TurnTimeLimit, LeavesRoomForTwoSaves) {
 TEST(TurnVote, SaysWhatItWasMadeOf) {
   Vote vote;
   for (const int rank : {0, 1, 77, 5'000'000}) {
-    vote.values[Vote::stop] = Vote::stop_code(StopKind::signal, rank, SIGUSR1);
-    EXPECT_EQ(vote.reason().kind, StopKind::signal);
-    EXPECT_EQ(vote.reason().rank, rank);
-    EXPECT_EQ(vote.reason().signal, SIGUSR1);
+    const auto reason = vote.reason(Vote::stop_code(StopKind::signal, rank, SIGUSR1));
+    EXPECT_EQ(reason.kind, StopKind::signal);
+    EXPECT_EQ(reason.rank, rank);
+    EXPECT_EQ(reason.signal, SIGUSR1);
   }
   // Lower ranks, and what somebody wanted, count more.
   EXPECT_GT(Vote::stop_code(StopKind::signal, 1, 0), Vote::stop_code(StopKind::signal, 2, 60));

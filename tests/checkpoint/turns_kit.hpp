@@ -70,7 +70,7 @@ class TurnQuestions : public Manager {
       options.clock = [time = worker.time] { return *time; };
       if (group->rank() != 0) *worker.time = 5;
       worker.rank = std::make_unique<Rank>(worker.group, options);
-      worker.group->collectives = 0;
+      worker.group->collectives = worker.group->begun = worker.group->ended = 0;
       body(worker);
     });
   }

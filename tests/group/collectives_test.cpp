@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "base/text.hpp"
+#include "cairn/together.hpp"
 #include "group/crash.hpp"
 #include "support/group_kit.hpp"
 
@@ -90,6 +91,49 @@ TEST_P(Collectives, TogetherTurnsForeignExceptionsIntoInternalOnes) {
         },
         Code::internal, "an exception of unknown type");
   });
+}
+
+// The application's own: include/cairn/together.hpp.
+TEST_P(Collectives, WhatTheApplicationThrowsOnOneRankAllThrow) {
+  on_ranks([&](std::shared_ptr<Group> group) {
+    const int me = group->rank(), last = group->size() - 1;
+    EXPECT_EQ(together(group, [&] { return cat("mine is ", me); }), cat("mine is ", me));
+    std::string kept = "by reference";
+    const std::string& given = kept;
+    EXPECT_EQ(together(group, [&]() -> const std::string& { return given; }), kept);
+    const auto one = error_of([&] {
+      together(group, [&] {
+        if (me == last) throw std::runtime_error("no such mesh");
+      });
+    });
+    ASSERT_TRUE(one);
+    EXPECT_EQ(one->code(), Code::application);
+    EXPECT_STREQ(one->what(), "no such mesh");
+    EXPECT_EQ(one->rank(), last);
+    const auto other = error_of([&] {
+      together(group, [&]() -> std::unique_ptr<int> {  // what cannot be copied, too
+        if (me == last) {
+          throw Error(Code::not_found, "no mesh", "why", "Way out.").at("/x").of_tensor("t");
+        }
+        return nullptr;
+      });
+    });
+    ASSERT_TRUE(other);
+    EXPECT_EQ(other->code(), Code::not_found);
+    EXPECT_STREQ(other->what(), "no mesh: /x (why) Way out.");
+    EXPECT_EQ(other->tensor(), "t");
+    expect_error(
+        [&] {
+          together(group, [&]() -> int {
+            if (me == last) throw 17;
+            return 1;
+          });
+        },
+        Code::application, "the application threw what is no std::exception");
+    EXPECT_EQ(together(group, [] { return 4; }), 4);
+  });
+  expect_error([] { together(std::shared_ptr<Group>(), [] {}); }, Code::invalid_argument,
+               HasSubstr("group of together is null"));
 }
 
 TEST_P(Collectives, TogetherWithinTogether) {

@@ -29,12 +29,12 @@ ALLOWED = {
 }
 LAYER_OF_PUBLIC_HEADER = {
     "error": "base", "log": "base", "task_queue": "base", "staging": "io",
-    "optimal_interval": "base", "stop": "base",
+    "optimal_interval": "base", "stop": "base", "waiting": "base",
     "box": "model", "conversion": "model", "dims": "model", "dtype": "model", "device": "model",
     "state": "model", "contents": "model", "mesh": "model", "object_graph": "model",
     "ragged": "model", "statistics": "model", "io_ranks": "plan", "direct_io": "io",
     "sharding": "sharding",
-    "group": "group", "dataset_files": "group", "shared_files": "group",
+    "group": "group", "together": "group", "dataset_files": "group", "shared_files": "group",
     "async": "checkpoint", "bundle": "checkpoint", "checkpoint": "checkpoint",
     "checkpoint_manager": "checkpoint", "hdf5": "checkpoint", "save_interval": "checkpoint",
     "restore_options": "checkpoint", "retention": "checkpoint",

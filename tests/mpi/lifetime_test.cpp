@@ -1,5 +1,13 @@
 // A group before MPI_Init and after MPI_Finalize. Has a main of its own.
+#include <stdlib.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "cairn/checkpoint_manager.hpp"
 #include "cairn/mpi.hpp"
+#include "cairn/together.hpp"
 #include "support/group_kit.hpp"
 
 namespace cairn {
@@ -7,6 +15,28 @@ namespace {
 
 using test::expect_error;
 using ::testing::HasSubstr;
+
+// Rank 0 makes it and removes it, the latter without asking anybody.
+class OwnDirectory {
+ public:
+  explicit OwnDirectory(Group& group) : is_mine_(group.rank() == 0) {
+    std::string name = (std::filesystem::temp_directory_path() / "cairn-mpi-XXXXXX").string();
+    if (is_mine_) {
+      EXPECT_TRUE(mkdtemp(name.data()));
+    }
+    group.broadcast(name, 0);
+    path_ = name;
+  }
+  ~OwnDirectory() {
+    std::error_code ignored;
+    if (is_mine_) std::filesystem::remove_all(path_, ignored);
+  }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  bool is_mine_;
+  std::filesystem::path path_;
+};
 
 TEST(Lifetime, FromBeforeInitToAfterFinalize) {
   const auto make = [] { mpi(MPI_COMM_WORLD); };
@@ -17,6 +47,7 @@ TEST(Lifetime, FromBeforeInitToAfterFinalize) {
   ASSERT_EQ(MPI_Init(nullptr, nullptr), MPI_SUCCESS);
   auto group = mpi(MPI_COMM_WORLD);
   const int rank = group->rank();
+  const OwnDirectory directory(*group);
   group->barrier();
   // Begun by all, ended by none: one is given up before MPI ends, one is there after it.
   std::int64_t value = rank;
@@ -24,10 +55,16 @@ TEST(Lifetime, FromBeforeInitToAfterFinalize) {
   given_up->begin({&value, 1});
   kept->begin({&value, 1});
   given_up.reset();
+  auto manager = std::make_unique<CheckpointManager>(group, directory.path());
+  double stored = 1;
+  State state;
+  state.add("value", stored);
+  manager->save_async(1, state);
+  manager->save_async(2, state);
   ASSERT_EQ(MPI_Finalize(), MPI_SUCCESS);
 
   const auto refused = [&](auto operation) {
-    expect_error(operation, Code::communication, HasSubstr("MPI is finalised already"));
+    expect_error(operation, Code::invalid_argument, HasSubstr("MPI is finalised already"));
   };
   std::string text;
   refused([&] { group->barrier(); });
@@ -38,6 +75,16 @@ TEST(Lifetime, FromBeforeInitToAfterFinalize) {
   refused([&] { group->receive(0); });
   refused([&] { kept->end({&value, 1}); });
   EXPECT_NO_THROW(kept.reset());
+  // The job is not ended for it: what is on disk stays, and the program can say so.
+  refused([&] { manager->save(3, state); });
+  refused([&] { manager->save_async(3, state); });
+  refused([&] { manager->wait(); });
+  refused([&] { manager->poll(); });
+  refused([&] { manager->steps(); });
+  refused([&] { manager->restore_latest(state); });
+  refused([&] { CheckpointManager(group, directory.path()); });
+  refused([&] { together(group, [] {}); });
+  EXPECT_NO_THROW(manager.reset());
   EXPECT_EQ(group->rank(), rank);
   EXPECT_NO_THROW(group.reset());
   expect_error(make, Code::invalid_argument, HasSubstr("MPI cannot be used now"));

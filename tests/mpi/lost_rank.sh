@@ -11,7 +11,7 @@ if CAIRN_TEST_DIRECTORY=$work/run "$@" "$program" > "$work/output" 2>&1; then
   exit 1
 fi
 cat "$work/output"
-grep -q "cairn: rank 2: dataset 'u' cannot be written to .*the other ranks wait for this one in libhdf5" \
+grep -q "cairn: error: rank 2: dataset 'u' cannot be written to .*the other ranks wait for this one in libhdf5" \
   "$work/output" || exit 1
 test ! -e "$work/run/ckpt-2.h5" || exit 1
 "$cairn" verify "$work/run/ckpt-1"

@@ -23,7 +23,8 @@ Error no_such_step(const Job& job, std::int64_t step) {
 void CheckpointManager::pin(std::int64_t step) {
   auto& self = *impl_;
   const Job& job = self.job;
-  guarded(*job.group, [&] {
+  guarded(*job.group, "CheckpointManager::pin", [&] {
+    self.meet();
     self.settle();
     self.require_writable("pin");
     require_same(*job.group, "the step", cat(step));
@@ -42,7 +43,8 @@ void CheckpointManager::pin(std::int64_t step) {
 void CheckpointManager::unpin(std::int64_t step) {
   auto& self = *impl_;
   const Job& job = self.job;
-  guarded(*job.group, [&] {
+  guarded(*job.group, "CheckpointManager::unpin", [&] {
+    self.meet();
     self.settle();
     self.require_writable("unpin");
     require_same(*job.group, "the step", cat(step));
@@ -61,7 +63,8 @@ std::vector<RetentionDecision> CheckpointManager::preview_retention(
     std::optional<std::int64_t> next_step, const SaveOptions& next) {
   auto& self = *impl_;
   const Job& job = self.job;
-  return guarded(*job.group, [&] {
+  return guarded(*job.group, "CheckpointManager::preview_retention", [&] {
+    self.meet();
     self.settle();
     require_same(*job.group, "the step", next_step ? cat(*next_step) : "none");
     const auto message = from_root(*job.group, [&] {

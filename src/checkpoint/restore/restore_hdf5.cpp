@@ -102,9 +102,11 @@ RestoreReport restore_hdf5(const std::shared_ptr<Group>& shared, const std::file
                            State& state, const RestoreOptions& options,
                            std::shared_ptr<io::FileSystem> file_system) {
   if (!shared) throw Error(Code::invalid_argument, "the group of restore_hdf5 is null");
-  Group& group = *shared;
+  const auto calls = CallGroup::of(shared);
+  Group& group = *calls;
   const auto files = file_system ? std::move(file_system) : io::posix_file_system();
-  return guarded(group, [&] {
+  return guarded(group, "restore_hdf5", [&] {
+    calls->meet();
     require_same(group, "the HDF5 file", path.string());
     const auto file = together(group, [&] {
       return at_file(path, [&] {

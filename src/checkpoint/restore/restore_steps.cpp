@@ -118,7 +118,9 @@ std::optional<RestoreReport> CheckpointManager::restore_latest(State& state,
                                                                const RestoreOptions& options) {
   auto& self = *impl_;
   const Job& job = self.job;
-  return guarded(*job.group, [&]() -> std::optional<RestoreReport> {
+  const char* const call = "CheckpointManager::restore_latest";
+  return guarded(*job.group, call, [&]() -> std::optional<RestoreReport> {
+    self.meet();
     self.settle();
     auto choices = self.choose();
     if (choices.steps.empty() && choices.passed.empty()) return std::nullopt;
@@ -164,7 +166,8 @@ RestoreReport CheckpointManager::restore(std::int64_t step, State& state,
                                          const RestoreOptions& options) {
   auto& self = *impl_;
   Group& group = *self.job.group;
-  return guarded(group, [&] {
+  return guarded(group, "CheckpointManager::restore", [&] {
+    self.meet();
     self.settle();
     require_same(group, "the step", cat(step));
     try {

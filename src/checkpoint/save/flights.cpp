@@ -226,7 +226,9 @@ void Series::advance(bool wait) {
   while (!flights.empty()) {
     auto& flight = *flights.front();
     if (wait) flight.handle->idle.wait(false);
-    if (!all_of(*job.group, flight.handle->idle)) return;
+    std::int64_t busy = !flight.handle->idle;
+    calls().meet({&busy, 1});
+    if (busy > 0) return;
     std::optional<Error> failed;
     try {
       land(flight);

@@ -54,13 +54,6 @@ bool StateForm::fits(const State& state) const {
   return true;
 }
 
-std::uint64_t rank_weight(int rank, int ranks) {
-  if (rank > 0) return mixed_bits(static_cast<std::uint64_t>(rank)) | 1;
-  std::uint64_t sum = 0;
-  for (int other = 1; other < ranks; ++other) sum -= rank_weight(other, ranks);
-  return sum;
-}
-
 std::shared_ptr<SavePlan> Series::new_plan(const State& given, const State& resolved) {
   cached.reset();
   const auto now = turn();
@@ -141,7 +134,8 @@ bool Series::reuse_plan(std::int64_t step, const State& state, const SaveOptions
     const std::lock_guard guard(tidied_mutex);
     sum[PlanSum::recycled_bytes] = std::exchange(recycled_bytes, -1);
   }
-  job.group->all_reduce(sum.values, Group::Op::sum);
+  static_assert(PlanSum::slots <= CallGroup::room);
+  calls().meet(sum.values);
   return sum.agreed();
 }
 

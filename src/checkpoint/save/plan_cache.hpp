@@ -60,7 +60,4 @@ struct PlanSum {
   }
 };
 
-/// Those of all ranks add up to 0, and no other numbers times these are likely to.
-std::uint64_t rank_weight(int rank, int ranks);
-
 }  // namespace cairn

@@ -267,9 +267,21 @@ void Series::tidy(const commit::Transaction& save, std::vector<CatalogEntry>& en
   }
 }
 
+// Callbacks may do what ranks do together: before them ranks must know that they are in one call.
+void Series::meet_for_save() const {
+  if (!job.options.before_save.empty() || job.options.object_graph) meet();
+}
+
 void Series::call_before_save(std::int64_t step) const {
-  for (const auto& call : job.options.before_save) {
-    together(*job.group, [&] { call(step); });
+  const auto& callbacks = job.options.before_save;
+  for (std::size_t i = 0; i < callbacks.size(); ++i) {
+    together(*job.group, [&] {
+      try {
+        callbacks[i](step);
+      } catch (...) {
+        throw application_error(cat("before-save callback ", i + 1, " of ", callbacks.size()));
+      }
+    });
   }
 }
 
@@ -465,7 +477,8 @@ std::string Series::save(std::int64_t step, const State& given, const SaveOption
 std::string CheckpointManager::save(std::int64_t step, const State& state,
                                     const SaveOptions& options) {
   const Job& job = impl_->job;
-  return guarded(*job.group, [&] {
+  return guarded(*job.group, "CheckpointManager::save", [&] {
+    impl_->meet_for_save();
     impl_->clear_way_for_last_save();
     impl_->call_before_save(step);
     auto prefix = job.options.object_graph

@@ -324,7 +324,8 @@ SaveHandle Series::save_again(std::int64_t step, const State& state, const SaveO
 SaveHandle CheckpointManager::save_async(std::int64_t step, const State& state,
                                          const SaveOptions& options) {
   const Job& job = impl_->job;
-  return guarded(*job.group, [&] {
+  return guarded(*job.group, "CheckpointManager::save_async", [&] {
+    impl_->meet_for_save();
     impl_->clear_way_for_last_save();
     impl_->call_before_save(step);
     auto handle = job.options.object_graph
@@ -339,7 +340,7 @@ SaveHandle CheckpointManager::save_async(std::int64_t step, const State& state,
 }
 
 bool CheckpointManager::poll() {
-  return guarded(*impl_->job.group, [&] {
+  return guarded(*impl_->job.group, "CheckpointManager::poll", [&] {
     impl_->advance(false);
     impl_->throw_earlier_failure();
     return impl_->flights.empty();
@@ -347,7 +348,7 @@ bool CheckpointManager::poll() {
 }
 
 void CheckpointManager::wait() {
-  guarded(*impl_->job.group, [&] {
+  guarded(*impl_->job.group, "CheckpointManager::wait", [&] {
     impl_->settle();
     impl_->throw_earlier_failure();
   });

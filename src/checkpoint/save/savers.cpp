@@ -26,12 +26,7 @@ Error of_saver(const RegisteredSaver& saver, std::string problem, std::string re
                "it was given.");
 }
 
-// The code of an error is for the caller of the save or restore: what an application meets in files
-// of its own says nothing of this checkpoint or its directory.
-Error as_its_own(const RegisteredSaver& saver, const Error& error) {
-  return Error(Code::invalid_argument, cat("saver '", saver.name, "': ", error.problem()),
-               error.reason(), error.way_out());
-}
+std::string whose(const RegisteredSaver& saver) { return cat("saver '", saver.name, "'"); }
 
 Bundle open_bundle(const Job& job, std::size_t number, const std::string& given,
                    const std::string& returned) {
@@ -209,14 +204,8 @@ std::vector<StoredTensor> run_savers(const Job& job, const State& state, commit:
   std::vector<Bundle> mine;
   for (std::size_t i = 0; i < savers.size(); ++i) {
     const auto prefix = save.saver_prefix(static_cast<int>(i)).string();
-    const auto returned = together(group, [&] {
-      try {
-        return savers[i].save(prefix);
-      } catch (const Error& error) {
-        if (error.code() != Code::busy && error.code() != Code::durability_unknown) throw;
-        throw as_its_own(savers[i], error);
-      }
-    });
+    const auto returned = together(
+        group, [&] { return calling(whose(savers[i]), [&] { return savers[i].save(prefix); }); });
     // Only now: every rank's bundles are written.
     together(group, [&] {
       for (const auto& one : returned) mine.push_back(open_bundle(job, i, prefix, one));
@@ -258,10 +247,12 @@ void restore_savers(const Job& job, const CheckpointContents& contents, Touched*
     if (touched) touched->savers.insert(saver.name);
     together(*job.group, [&] {
       try {
-        saver.restore(contents.prefix);
+        calling(whose(saver), [&] { saver.restore(contents.prefix); });
       } catch (const Error& error) {
         if (error.code() == Code::data_loss || error.code() == Code::communication) throw;
-        throw as_its_own(saver, error);
+        // What it meets in other files is no damage of this checkpoint.
+        throw Error(Code::application, error.problem(), error.reason(), error.way_out())
+            .at(error.path());
       }
     });
   }

@@ -41,7 +41,7 @@ void Series::take_turn(bool of_save) {
 
 bool CheckpointManager::should_save(std::int64_t step) {
   auto& self = *impl_;
-  return guarded(*self.job.group, [&] {
+  return guarded(*self.job.group, turn_call, [&] {
     if (self.turns->turn_is_over_for_save()) self.take_turn(true);
     return self.turns->should_save(step);
   });
@@ -49,7 +49,7 @@ bool CheckpointManager::should_save(std::int64_t step) {
 
 std::optional<StopReason> CheckpointManager::should_stop() {
   auto& self = *impl_;
-  return guarded(*self.job.group, [&] {
+  return guarded(*self.job.group, turn_call, [&] {
     if (self.turns->turn_is_over_for_stop()) self.take_turn(false);
     return self.turns->stop();
   });

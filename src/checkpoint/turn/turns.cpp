@@ -8,6 +8,7 @@
 #include "base/text.hpp"
 #include "cairn/log.hpp"
 #include "checkpoint/tools/contents_reader.hpp"
+#include "group/collectives.hpp"
 #include "group/crash.hpp"
 
 namespace cairn {
@@ -56,8 +57,7 @@ std::int64_t Vote::stop_code(StopKind kind, int rank, int signal) {
   return (static_cast<std::int64_t>(kind) << 40) | ((last_rank - rank) << 8) | signal;
 }
 
-StopReason Vote::reason() const {
-  const auto code = values[stop];
+StopReason Vote::reason(std::int64_t code) const {
   StopReason reason;
   reason.kind = static_cast<StopKind>(code >> 40);
   reason.rank = static_cast<int>(0x7fffffff - ((code >> 8) & 0xffffffff));
@@ -73,9 +73,13 @@ double StepTimes::longest() const { return *std::max_element(last_.begin(), last
 
 Turns::Turns(const Job& job, const std::vector<CatalogEntry>& catalog,
              std::function<void()> check_owner)
-    : job_(job), schedule_({}, 1), exceptions_(std::uncaught_exceptions()) {
+    : job_(job),
+      schedule_({}, 1),
+      calls_(CallGroup::of(job.group)),
+      reduction_(*calls_, turn_call),
+      exceptions_(std::uncaught_exceptions()) {
+  static_assert(Vote::size <= CallGroup::room);
   const auto& options = job.options;
-  reduction_ = job.group->reduction(Vote::size, Group::Op::max);
   if (job.root()) {
     const auto& wanted = options.interval.optimal_for;
     if (wanted && wanted->of == Mtbf::Of::learnt && !options.read_only) {
@@ -108,13 +112,13 @@ double Turns::steady() const {
 }
 
 bool Turns::hear(bool in_flight) {
-  if (!reduction_->under_way()) return false;
+  if (!reduction_.under_way()) return false;
   Vote sum;
-  reduction_->end(sum.values);
+  reduction_.end(sum.values);
   // A yes stays until someone has heard it: should_save may be asked in every other turn only.
   if (sum.values[Vote::save] != 0 && !saved_since_asked_) answer_save_ = true;
   if (!stop_ && sum.values[Vote::stop] != 0) {
-    stop_ = sum.reason();
+    stop_ = sum.reason(all_reduce(*calls_, asked_stop_code_, Group::Op::max));
     if (stop_->kind == StopKind::file) {
       stop_->file = (job_.directory / job_.options.stop->options().file).string();
       if (job_.root()) remove_file();
@@ -155,7 +159,8 @@ void Turns::ask(bool in_flight, bool busy) {
     if (careful([&] { look(seen, in_flight); })) mine = seen;
   }
   saved_since_asked_ = false;
-  reduction_->begin(mine.values);
+  asked_stop_code_ = std::exchange(mine.values[Vote::stop], mine.values[Vote::stop] != 0);
+  reduction_.begin(mine.values);
 }
 
 // Rank 0, which must not be alone with an error: others wait in the reduction. Whether all went

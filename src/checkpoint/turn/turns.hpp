@@ -11,20 +11,23 @@
 #include <memory>
 #include <optional>
 
-#include "cairn/group.hpp"
 #include "cairn/stop.hpp"
 #include "checkpoint/directory/catalog.hpp"
 #include "checkpoint/job.hpp"
 #include "checkpoint/turn/job_end.hpp"
 #include "checkpoint/turn/run_history.hpp"
 #include "checkpoint/turn/save_schedule.hpp"
+#include "group/call_group.hpp"
 
 namespace cairn {
 
-/// The most of all ranks counts, value by value; 0 says nothing.
+/// A turn is begun by either question: they are one call.
+inline constexpr const char* turn_call = "CheckpointManager::should_save or should_stop";
+
+/// Added up over ranks; 0 says nothing.
 struct Vote {
   enum Index : std::size_t {
-    stop,     ///< stop_code
+    stop,     ///< 1: this rank has a reason; what its stop_code is, is asked when any rank has
     save,     ///< 1: one is due by rank 0's clock
     busy,     ///< 1: this rank's part of a save in flight is not done
     end_ms,   ///< rank 0, with a time limit: since 1970
@@ -37,7 +40,8 @@ struct Vote {
 
   /// Higher kinds count more, then lower ranks.
   static std::int64_t stop_code(StopKind kind, int rank, int signal);
-  StopReason reason() const;  ///< of the sum, where stop is not 0; but for the file's path
+  /// Of the sum, where stop is not 0, and the highest stop_code; but for the file's path.
+  StopReason reason(std::int64_t code) const;
 };
 
 /// The duration of the last steps.
@@ -94,7 +98,9 @@ class Turns {
 
   const Job& job_;
   SaveSchedule schedule_;
-  std::unique_ptr<Group::Reduction> reduction_;
+  const std::shared_ptr<CallGroup> calls_;
+  CallGroup::Meeting reduction_;
+  std::int64_t asked_stop_code_ = 0;            // this rank's, in the turn that goes on
   bool asked_save_ = true, asked_stop_ = true;  // in this turn; before the first, as if
   bool answer_save_ = false, saved_since_asked_ = false;
   std::optional<std::int64_t> last_step_, last_saved_;

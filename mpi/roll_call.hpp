@@ -1,0 +1,47 @@
+#pragma once
+/// Who has come to a reduction that takes long, by what the ranks tell each other while they wait.
+#include <mpi.h>
+
+#include <cstdint>
+#include <list>
+#include <mutex>
+#include <vector>
+
+namespace cairn {
+
+/// Reductions of a communicator are numbered in the order that all ranks agree on. A rank that has
+/// waited for one for a while sends its number, once, to the ranks that speak of their waits; these
+/// count who has not. So a wait that is short costs nothing, and the thread that says who is
+/// missing calls no MPI. What is received by nobody is taken off at a later reduction.
+class RollCall {
+ public:
+  /// The number of the reduction that begins now.
+  std::int64_t begin(MPI_Comm communicator);
+  /// MPI_Wait, with a roll call when it takes long. The code is MPI's of the wait; what goes wrong
+  /// with a roll call only leaves it unanswered.
+  int wait(MPI_Comm communicator, MPI_Request& request, std::int64_t number);
+  /// Ascending; empty where nothing is waited for, or it is not known yet. Any thread.
+  std::vector<int> awaited() const;
+  /// Before the communicator is freed.
+  void close(MPI_Comm communicator);
+
+ private:
+  struct Sent {
+    std::int64_t number;
+    MPI_Request request;
+  };
+  bool know_ranks(MPI_Comm communicator);
+  void send(MPI_Comm communicator, std::int64_t number);
+  bool receive(MPI_Comm communicator);  // whether there was anything
+  void forget_sent();
+  void tell(std::int64_t number);
+
+  std::int64_t begun_ = 0;
+  int rank_ = 0;
+  std::vector<std::int64_t> come_;  // by rank: the last number that it waited for; empty at first
+  std::list<Sent> sent_;
+  mutable std::mutex mutex_;
+  std::vector<int> awaited_;  // guarded
+};
+
+}  // namespace cairn

@@ -1,0 +1,224 @@
+#include "base/watch.hpp"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <condition_variable>
+#include <cstdlib>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "base/text.hpp"
+#include "cairn/error.hpp"
+#include "cairn/log.hpp"
+
+namespace cairn {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::int64_t nanoseconds(Clock::time_point time) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
+}
+
+/// The ranks of this process, and the thread that looks at them. Never destroyed: the thread may
+/// look after the statics of this file are gone.
+class Watch {
+ public:
+  static Watch& instance() {
+    static auto* const watch = new Watch;
+    return *watch;
+  }
+
+  void add(WatchedRank* rank) {
+    const std::lock_guard guard(mutex);
+    ranks_.push_back(rank);
+    start();
+  }
+  void remove(WatchedRank* rank) {
+    const std::lock_guard guard(mutex);
+    std::erase(ranks_, rank);
+  }
+  void set(const WaitLimits& limits) {
+    const std::lock_guard guard(mutex);
+    limits_ = limits;
+    ++changes_;
+    start();
+    changed_.notify_all();
+  }
+  WaitLimits limits() {
+    const std::lock_guard guard(mutex);
+    return limits_;
+  }
+
+  std::mutex mutex;
+
+ private:
+  // A forked child has the memory, but not the thread.
+  void start() {
+    if (runs_in_ == getpid() || ranks_.empty()) return;
+    if (limits_.log_seconds <= 0 && limits_.end_seconds <= 0) return;
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are for the application's threads
+    try {
+      std::thread([this] { run(); }).detach();
+      runs_in_ = getpid();
+    } catch (const std::exception&) {  // nobody watches; the next one to come tries again
+    }
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  }
+
+  // How often to look: a wait is told of at most a quarter later than it might.
+  std::chrono::nanoseconds period() const {
+    double shortest = 20;
+    for (const double limit : {limits_.log_seconds, limits_.end_seconds}) {
+      if (limit > 0) shortest = std::min(shortest, limit);
+    }
+    return std::chrono::nanoseconds(static_cast<std::int64_t>(std::max(shortest / 4, 0.002) * 1e9));
+  }
+
+  [[noreturn]] void run() {
+    for (std::unique_lock lock(mutex);;) {
+      const auto before = changes_;
+      changed_.wait_for(lock, period(), [&] { return changes_ != before; });
+      std::vector<std::string> told;
+      std::optional<std::string> end;
+      const auto now = Clock::now();
+      for (auto* rank : ranks_) {
+        auto verdict = Patience::Verdict::none;
+        const auto wait = rank->look(now, verdict, limits_);
+        if (!wait) continue;
+        if (verdict == Patience::Verdict::tell) told.push_back(wait_text(*wait));
+        if (verdict == Patience::Verdict::end && !end) end = wait_text(*wait);
+      }
+      lock.unlock();  // a sink may use the library
+      for (const auto& text : told) log(LogLevel::warning, text);
+      if (end) {
+        tell_fatal(cat("the job ends: ", *end, " (WaitLimits::end_seconds is ",
+                       limits().end_seconds, ")"));
+        std::_Exit(EXIT_FAILURE);
+      }
+      lock.lock();
+    }
+  }
+
+  std::vector<WatchedRank*> ranks_;
+  WaitLimits limits_;
+  std::uint64_t changes_ = 0;
+  std::condition_variable changed_;
+  pid_t runs_in_ = 0;
+};
+
+}  // namespace
+
+std::string ranks_text(const std::vector<int>& ranks) {
+  constexpr int most = 8;
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  int pieces = 0;
+  for (std::size_t i = 0; i < ranks.size();) {
+    std::size_t last = i;
+    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
+    if (pieces++ == most) return text + ", …";
+    if (pieces > 1) text += ", ";
+    text += cat(ranks[i]);
+    if (last > i) text += cat(last == i + 1 ? ", " : "-", ranks[last]);
+    i = last + 1;
+  }
+  return text;
+}
+
+std::string wait_text(const WaitTold& wait) {
+  const bool known = wait.peer >= 0 || !wait.awaited.empty();
+  const auto whom = wait.peer >= 0 ? cat("rank ", wait.peer)
+                    : known        ? ranks_text(wait.awaited)
+                                   : "other ranks";
+  auto text = cat("rank ", wait.rank, " of ", wait.ranks, " has waited ",
+                  std::llround(wait.seconds * 10) / 10.0, " s in ",
+                  wait.call ? wait.call : "a collective call", wait.object);
+  if (!wait.stage) {
+    return cat(text, " for ", whom, " to make the same call",
+               known ? "" : ": they are at something else, or have ended");
+  }
+  const bool one = wait.peer >= 0 || wait.awaited.size() == 1;
+  return cat(text, ", ", wait.stage, ", for ", whom,
+             !wait.call ? ""
+             : one      ? ", which is in this call too, at its part of it"
+                        : ", which are in this call too, at their part of it");
+}
+
+bool speaks_of_waits(int rank) { return (rank & (rank - 1)) == 0; }
+
+Patience::Verdict Patience::look(double seconds, const WaitLimits& limits, bool speaks) {
+  // Those who do not speak leave the message to those who do; yet somebody has to end the job.
+  const double end = limits.end_seconds + (speaks ? 0 : std::min(limits.end_seconds / 10, 10.0));
+  if (limits.end_seconds > 0 && seconds >= end) return Verdict::end;
+  if (!speaks || limits.log_seconds <= 0) return Verdict::none;
+  if (seconds < std::max(limits.log_seconds, 2 * told_)) return Verdict::none;
+  told_ = seconds;
+  return Verdict::tell;
+}
+
+WatchedRank::WatchedRank(int rank, int ranks, std::function<std::vector<int>()> awaited)
+    : rank_(rank), ranks_(ranks), awaited_(std::move(awaited)) {
+  if (ranks > 1) Watch::instance().add(this);  // one alone waits for nobody
+}
+
+WatchedRank::~WatchedRank() { Watch::instance().remove(this); }
+
+void WatchedRank::describe(std::string object) {
+  const std::lock_guard guard(Watch::instance().mutex);
+  object_ = std::move(object);
+}
+
+void WatchedRank::begin(const char* stage, int peer) noexcept {
+  stage_.store(stage, std::memory_order_relaxed);
+  peer_.store(peer, std::memory_order_relaxed);
+  since_.store(nanoseconds(Clock::now()), std::memory_order_release);
+}
+
+void WatchedRank::end() {
+  const auto since = since_.exchange(0, std::memory_order_acq_rel);
+  if (since == 0 || told_.load(std::memory_order_relaxed) != since) return;
+  const auto* call = this->call();
+  const auto seconds = static_cast<double>(nanoseconds(Clock::now()) - since) / 1e9;
+  log(LogLevel::warning, cat("rank ", rank_, " goes on in ", call ? call : "a collective call",
+                             " after ", std::llround(seconds * 10) / 10.0, " s"));
+}
+
+// A wait that ends while this looks may be told of with the next one's stage: no more than a
+// message.
+std::optional<WaitTold> WatchedRank::look(Clock::time_point now, Patience::Verdict& verdict,
+                                          const WaitLimits& limits) {
+  const auto since = since_.load(std::memory_order_acquire);
+  if (since == 0) return std::nullopt;
+  if (std::exchange(seen_, since) != since) patience_.begin_anew();
+  const auto seconds = static_cast<double>(nanoseconds(now) - since) / 1e9;
+  verdict = patience_.look(seconds, limits, speaks_of_waits(rank_));
+  if (verdict == Patience::Verdict::none) return std::nullopt;
+  told_.store(since, std::memory_order_relaxed);
+  return WaitTold{rank_,
+                  ranks_,
+                  seconds,
+                  call(),
+                  object_,
+                  stage_.load(std::memory_order_relaxed),
+                  peer_.load(std::memory_order_relaxed),
+                  awaited_ ? awaited_() : std::vector<int>()};
+}
+
+void set_wait_limits(const WaitLimits& limits) {
+  if (!(limits.log_seconds >= 0) || !(limits.end_seconds >= 0)) {
+    throw Error(Code::invalid_argument, "a number in WaitLimits is negative, or none",
+                cat("log_seconds ", limits.log_seconds, ", end_seconds ", limits.end_seconds),
+                "0 means never.");
+  }
+  Watch::instance().set(limits);
+}
+
+WaitLimits wait_limits() { return Watch::instance().limits(); }
+
+}  // namespace cairn

@@ -1,0 +1,92 @@
+#pragma once
+/// Watches the waits of ranks: says who waits for too long, and ends the job in the end.
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cairn/waiting.hpp"
+
+namespace cairn {
+
+/// "rank 3", "ranks 0-4, 7", and at most eight such pieces. Ranks ascend.
+std::string ranks_text(const std::vector<int>& ranks);
+
+/// A wait, as its message tells of it.
+struct WaitTold {
+  int rank = 0, ranks = 1;
+  double seconds = 0;
+  const char* call = nullptr;   ///< of the public interface; null: not known
+  std::string object = "";      ///< that it is a member of
+  const char* stage = nullptr;  ///< null: the ranks have not met in this call yet
+  int peer = -1;                ///< the only rank that is waited for; -1: not known
+  std::vector<int> awaited = {};
+};
+std::string wait_text(const WaitTold&);
+
+/// Whether ranks of this number speak of their waits.
+bool speaks_of_waits(int rank);
+
+/// What becomes of a wait that has lasted so long. Pure, but for what it remembers of the wait.
+class Patience {
+ public:
+  enum class Verdict { none, tell, end };
+  Verdict look(double seconds, const WaitLimits&, bool speaks);
+  void begin_anew() { told_ = 0; }
+
+ private:
+  double told_ = 0;  // how long the wait had lasted when it was last told
+};
+
+/// A rank whose waits are watched while this lives. begin and end are for the rank's own thread;
+/// they allocate nothing and wait for nobody.
+class WatchedRank {
+ public:
+  /// `awaited` may be called from another thread at any time.
+  WatchedRank(int rank, int ranks, std::function<std::vector<int>()> awaited);
+  ~WatchedRank();
+  WatchedRank(const WatchedRank&) = delete;
+  WatchedRank& operator=(const WatchedRank&) = delete;
+
+  void describe(std::string object);
+  const char* call() const { return call_.load(std::memory_order_relaxed); }
+  void call(const char* name) { call_.store(name, std::memory_order_relaxed); }
+
+  /// Literals. A null stage: for the other ranks to make this call.
+  void begin(const char* stage, int peer = -1) noexcept;
+  void end();
+
+  /// For the watch: the wait that goes on; nothing where none does.
+  std::optional<WaitTold> look(std::chrono::steady_clock::time_point now, Patience::Verdict&,
+                               const WaitLimits&);
+
+ private:
+  const int rank_, ranks_;
+  const std::function<std::vector<int>()> awaited_;
+  std::string object_;  // guarded by the watch's mutex
+  std::atomic<const char*> call_ = nullptr, stage_ = nullptr;
+  std::atomic<int> peer_ = -1;
+  std::atomic<std::int64_t> since_ = 0;  // steady nanoseconds; 0: no wait
+  std::atomic<std::int64_t> told_ = 0;   // the `since_` of the wait that was told of
+  std::int64_t seen_ = 0;                // the watch's
+  Patience patience_;                    // the watch's
+};
+
+/// While it lives, the rank waits.
+class Waiting {
+ public:
+  Waiting(WatchedRank& rank, const char* stage, int peer = -1) : rank_(rank) {
+    rank_.begin(stage, peer);
+  }
+  ~Waiting() { rank_.end(); }
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+
+ private:
+  WatchedRank& rank_;
+};
+
+}  // namespace cairn

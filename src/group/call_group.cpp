@@ -1,0 +1,141 @@
+#include "group/call_group.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "base/checksum.hpp"
+#include "base/text.hpp"
+#include "group/collectives.hpp"
+
+namespace cairn {
+
+std::shared_ptr<CallGroup> CallGroup::of(std::shared_ptr<Group> group) {
+  if (auto already = std::dynamic_pointer_cast<CallGroup>(group)) return already;
+  return std::make_shared<CallGroup>(std::move(group));
+}
+
+CallGroup::CallGroup(std::shared_ptr<Group> group)
+    : inner_(std::move(group)),
+      rank_(inner_->rank()),
+      size_(inner_->size()),
+      weight_(rank_weight(rank_, size_)),
+      watched_(rank_, size_, [inner = inner_.get()] { return inner->awaited(); }) {}
+
+void CallGroup::describe(std::string object) {
+  watched_.describe(object);
+  object_ = std::move(object);
+}
+
+std::string CallGroup::text_of(const char* call) const {
+  return cat(call ? call : "a collective call", object_);
+}
+
+void CallGroup::meet(std::span<std::int64_t> values) {
+  if (!meeting_) meeting_ = std::make_unique<Meeting>(*this, nullptr);
+  meeting_->begin(values);
+  meeting_->end(values);
+}
+
+CallGroup::Meeting::Meeting(CallGroup& group, const char* name)
+    : group_(group),
+      call_(name),
+      reduction_(group.inner_->reduction(Values().size(), Group::Op::sum)) {}
+
+void CallGroup::Meeting::begin(std::span<const std::int64_t> values) {
+  Values mine = {};
+  const char* const name = call_ ? call_ : group_.watched_.call();
+  const std::uint64_t code = std::uint64_t{crc32c(name ? name : "")} << 32 | crc32c(group_.object_);
+  mine[call] = static_cast<std::int64_t>(group_.weight_ * mixed_bits(code));
+  if (call_) {
+    mine[turns] = 1;
+    mine[turn_ranks] = group_.rank_;
+  }
+  std::copy_n(values.begin(), std::min(values.size(), room), mine.begin() + payload);
+  reduction_->begin(mine);
+}
+
+void CallGroup::Meeting::end(std::span<std::int64_t> values) {
+  Values sum;
+  {
+    const Waiting waiting(group_.watched_, nullptr);
+    reduction_->end(sum);
+  }
+  const auto size = group_.size_;
+  if (sum[call] != 0 || (sum[turns] != 0 && sum[turns] != size)) {
+    differ(sum, call_ ? call_ : group_.watched_.call());
+  }
+  std::copy_n(sum.begin() + payload, std::min(values.size(), room), values.begin());
+}
+
+// All ranks of the meeting come here, but those in a turn only when they end it. So with these
+// nobody can be asked any more, and the sum must do.
+void CallGroup::Meeting::differ(const Values& sum, const char* mine) const {
+  const std::int64_t size = group_.size_, in_turn = sum[turns], in_call = size - in_turn;
+  std::string who;
+  if (in_turn == 0) {
+    std::map<std::string, std::vector<int>> ranks;
+    const auto calls = all_gather(*group_.inner_, group_.text_of(mine));
+    for (int rank = 0; rank < group_.size_; ++rank) {
+      ranks[calls[static_cast<std::size_t>(rank)]].push_back(rank);
+    }
+    std::vector<std::pair<std::vector<int>, std::string>> order;
+    for (auto& [call, of] : ranks) order.emplace_back(std::move(of), call);
+    std::sort(order.begin(), order.end());
+    for (const auto& [of, call] : order) {
+      who += cat(who.empty() ? "" : "; ", ranks_text(of), ": ", call);
+    }
+  } else if (in_call == 0) {
+    who = cat("all in ", mine, ", but of different objects; rank ", group_.rank_, ": ",
+              group_.text_of(mine));
+  } else {
+    const auto all_ranks = size * (size - 1) / 2;
+    const auto some = [&](std::int64_t count, std::int64_t ranks) {
+      return count == 1 ? cat("rank ", ranks) : cat(count, " ranks");
+    };
+    who = cat(some(in_turn, sum[turn_ranks]), ": should_save or should_stop; ",
+              some(in_call, all_ranks - sum[turn_ranks]), ": ",
+              call_ ? "another call" : group_.text_of(mine));
+  }
+  throw Error(Code::disagreement, cat("ranks are in different calls: ", who),
+              "each rank must make the same collective calls in the same order",
+              "Look for a condition around one of them that is not the same on all ranks.");
+}
+
+void CallGroup::exchange(std::span<const Send> sends, std::span<const Receive> receives) {
+  const Waiting waiting(watched_, "in an exchange",
+                        receives.size() == 1 && sends.empty() ? receives[0].from : -1);
+  inner_->exchange(sends, receives);
+}
+
+void CallGroup::send(int to, std::string_view bytes) {
+  const Waiting waiting(watched_, "sending a message", to);
+  inner_->send(to, bytes);
+}
+
+std::string CallGroup::receive(int from) {
+  const Waiting waiting(watched_, "at a message", from);
+  return inner_->receive(from);
+}
+
+void CallGroup::barrier() {
+  const Waiting waiting(watched_, "in a barrier");
+  inner_->barrier();
+}
+
+void CallGroup::broadcast(std::string& bytes, int root) {
+  const Waiting waiting(watched_, "in a broadcast", root == rank_ ? -1 : root);
+  inner_->broadcast(bytes, root);
+}
+
+void CallGroup::all_reduce(std::span<std::int64_t> values, Op op) {
+  const Waiting waiting(watched_, "in a reduction");
+  inner_->all_reduce(values, op);
+}
+
+std::unique_ptr<Group::Reduction> CallGroup::reduction(std::size_t count, Op op) {
+  return inner_->reduction(count, op);
+}
+
+void CallGroup::abort(std::string_view message) { inner_->abort(message); }
+
+}  // namespace cairn

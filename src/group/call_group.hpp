@@ -1,0 +1,121 @@
+#pragma once
+/// What ranks call of the public interface: that it is the same, and that it does not wait for
+/// ever.
+///
+/// Every collective call begins with a *meeting*: a sum over ranks of one form, which says in which
+/// call each rank is. The form must be the same for all calls, since MPI says nothing of what
+/// becomes of a reduction that meets a broadcast, or one of another length: so ranks in different
+/// calls find out instead of waiting for each other. What a call has to add up anyhow goes with it.
+/// The turns of should_save and should_stop are meetings too, begun in one call and ended in a
+/// later one: MPI takes blocking and non-blocking reductions for different operations, hence all
+/// meetings are of the second kind.
+#include <array>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/watch.hpp"
+#include "cairn/error.hpp"
+#include "cairn/group.hpp"
+
+namespace cairn {
+
+/// A group whose ranks are known to be in the same call, and are watched when they wait.
+class CallGroup final : public Group {
+ public:
+  static constexpr std::size_t room = 10;  ///< values that a call may add to its meeting
+
+  /// The group itself where it is one already.
+  static std::shared_ptr<CallGroup> of(std::shared_ptr<Group>);
+  explicit CallGroup(std::shared_ptr<Group>);
+
+  /// What the calls are members of, such as " of 'ckpt' in /run": a call of another one's is a
+  /// different call. Not collective, the same on all ranks.
+  void describe(std::string object);
+
+  /// Collective. Adds up the values (at most `room`) over ranks. Throws disagreement, on all ranks,
+  /// where they are in different calls.
+  void meet(std::span<std::int64_t> values = {});
+
+  /// In two halves, between which there may be other calls; for turns.
+  class Meeting {
+   public:
+    /// A literal, of the call whatever the caller's is; null: the call that goes on.
+    Meeting(CallGroup& group, const char* call);
+    void begin(std::span<const std::int64_t> values);
+    void end(std::span<std::int64_t> values);
+    bool under_way() const { return reduction_->under_way(); }
+
+   private:
+    enum Slot { call, turns, turn_ranks, payload };
+    using Values = std::array<std::int64_t, payload + room>;
+    [[noreturn]] void differ(const Values& sum, const char* mine) const;
+
+    CallGroup& group_;
+    const char* const call_;
+    std::unique_ptr<Reduction> reduction_;
+  };
+
+  /// While it lives, this rank is in that call (a literal).
+  class Call {
+   public:
+    Call(Group& group, const char* name)
+        : group_(dynamic_cast<CallGroup*>(&group)), before_(group_ ? group_->watched_.call() : "") {
+      if (group_) group_->watched_.call(name);
+    }
+    ~Call() {
+      if (group_) group_->watched_.call(before_);
+    }
+    Call(const Call&) = delete;
+    Call& operator=(const Call&) = delete;
+
+   private:
+    CallGroup* const group_;
+    const char* const before_;
+  };
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  int node() const override { return inner_->node(); }
+  void exchange(std::span<const Send> sends, std::span<const Receive> receives) override;
+  void send(int to, std::string_view bytes) override;
+  std::string receive(int from) override;
+  void barrier() override;
+  void broadcast(std::string& bytes, int root) override;
+  void all_reduce(std::span<std::int64_t> values, Op op) override;
+  std::unique_ptr<Reduction> reduction(std::size_t count, Op op) override;
+  SharedFiles* shared_files() override { return inner_->shared_files(); }
+  DatasetFiles* dataset_files() override { return inner_->dataset_files(); }
+  std::vector<int> awaited() const override { return inner_->awaited(); }
+  void abort(std::string_view message) override;
+
+ private:
+  std::string text_of(const char* call) const;
+
+  const std::shared_ptr<Group> inner_;
+  const int rank_, size_;
+  const std::uint64_t weight_;
+  std::string object_;
+  WatchedRank watched_;
+  std::unique_ptr<Meeting> meeting_;
+};
+
+/// Runs a collective call of the public interface, whose name is a literal. After a failed
+/// collective the ranks cannot agree on anything: ends the job then, rather than hang.
+template <class F>
+auto guarded(Group& group, const char* call, F&& function) {
+  const CallGroup::Call named(group, call);
+  try {
+    return function();
+  } catch (const Error& error) {
+    if (error.code() == Code::communication) group.abort(error.what());
+    throw;
+  } catch (const std::exception& error) {
+    group.abort(error.what());  // whatever ranks agreed on is an Error: this one is alone
+    throw;
+  }
+}
+
+}  // namespace cairn
