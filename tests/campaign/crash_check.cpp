@@ -49,7 +49,8 @@ std::string debris(io::MemoryFileSystem& disk, const std::vector<CheckpointConte
   static const std::set<std::string> own{"lock",   "owner",       "no-atomic-rename", "damaged",
                                          "pinned", "pinned.lock", "recycled"};
   for (const auto& name : disk.list("/run/.cairn")) {
-    if (!own.count(name)) wrong += cat(" left over: .cairn/", name, ";");
+    if (!own.count(name) && !name.starts_with("sequences."))
+      wrong += cat(" left over: .cairn/", name, ";");
   }
   for (const auto* folder : {"/run/.cairn/recycled", "/run/.cairn/damaged"}) {
     if (!disk.status(folder)) continue;

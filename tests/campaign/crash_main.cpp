@@ -22,6 +22,7 @@
 #include "base/text.hpp"
 #include "cairn/log.hpp"
 #include "campaign/crash_story.hpp"
+#include "commit/ownership.hpp"
 
 namespace cairn::campaign {
 namespace {
@@ -114,6 +115,9 @@ class Watchdog {
 
 int run(const Options& options) {
   const auto without = parse_without(options.without);
+  auto& ownership = commit::default_ownership();
+  ownership.heartbeat_seconds = 1e6;  // nothing happens by itself
+  ownership.settle_seconds = 0;
   if (options.verbose) {
     set_log_sink(
         [](LogLevel, std::string_view message) { std::cout << cat("  log: ", message, "\n"); });

@@ -172,8 +172,7 @@ Plan make_plan(std::uint64_t seed, const Without& without) {
   auto& second = *plan.successor;
   if (random.one_in(2)) stop_somewhere(random, second);
   if (random.one_in(2)) second.actions.insert(second.actions.begin(), {Kind::save_again});
-  // What waits two seconds at each opening is tried now and then.
-  const bool none = random.one_in(25);
+  const bool none = random.one_in(3);
   first.locks = second.locks = none ? test::Locks::none : test::Locks::granted;
   return plan;
 }

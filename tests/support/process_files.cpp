@@ -198,6 +198,9 @@ std::unique_ptr<io::File> ProcessFiles::open_write(const io::Path& path) {
 void ProcessFiles::rename(const io::Path& from, const io::Path& to) {
   act("rename", to, true, [&] { disk_->rename(from, to); });
 }
+void ProcessFiles::rename_new(const io::Path& from, const io::Path& to) {
+  act("rename", to, true, [&] { disk_->rename_new(from, to); });
+}
 bool ProcessFiles::has_one_name(const io::Path& path) { return disk_->has_one_name(path); }
 void ProcessFiles::remove(const io::Path& path) {
   act("remove", path, true, [&] { disk_->remove(path); });

@@ -69,6 +69,7 @@ class ProcessFiles : public io::FileSystem, public std::enable_shared_from_this<
   std::unique_ptr<io::File> open_read(const io::Path&) override;
   std::unique_ptr<io::File> open_write(const io::Path&) override;
   void rename(const io::Path& from, const io::Path& to) override;
+  void rename_new(const io::Path& from, const io::Path& to) override;
   bool has_one_name(const io::Path&) override;
   void remove(const io::Path&) override;
   void create_directory(const io::Path&) override;
