@@ -157,7 +157,8 @@ Plan make_plan(std::uint64_t seed, const Without& without) {
     plan.processes.push_back(std::move(process));
   }
   plan.read_errors = random.one_in(3) && !without.read_errors;
-  if (!random.one_in(3) || without.two_owners) {
+  // Without renames two owners are not kept apart.
+  if (!random.one_in(3) || without.two_owners || plan.direct) {
     if (plan.processes.back().stop_action < 0 || random.one_in(3)) return plan;
     // One that recovers, on a disk that has kept its power.
     auto last = choose_process(random, plan, without);
