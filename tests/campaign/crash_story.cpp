@@ -72,6 +72,7 @@ class Story {
     std::thread a([&] { run_process(both, first, number, true, one); });
     if (one->wait_paused()) {
       clock_ += 1000;
+      ledger_.taken_over(number);
       std::thread b([&] { run_process(both, second, number + 1, true, two); });
       two->wait_paused();
       one->resume();

@@ -47,7 +47,8 @@ void Ledger::committed(std::int64_t stamp, std::size_t now) {
 void Ledger::written(std::int64_t stamp, int rank, int ranks, std::size_t now) {
   const std::lock_guard guard(mutex_);
   auto* save = find(stamp);
-  if (!save || save->ended != never || save->lingers || !save->written_on.insert(rank).second) {
+  if (!save || former_.count(save->process) || save->ended != never || save->lingers ||
+      !save->written_on.insert(rank).second) {
     return;
   }
   if (save->written_on.size() == static_cast<std::size_t>(ranks)) save->written = now;
@@ -85,6 +86,11 @@ void Ledger::restored(int process, std::int64_t stamp, std::size_t now) {
   heads_.push_back({process, place_of(stamp)});
   auto* save = find(stamp);
   if (save) save->committed = std::min(save->committed, now);
+}
+
+void Ledger::taken_over(int process) {
+  const std::lock_guard guard(mutex_);
+  former_.insert(process);
 }
 
 void Ledger::forgive(std::optional<int> process) {

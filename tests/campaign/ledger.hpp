@@ -43,6 +43,8 @@ class Ledger {
   void replaced(std::int64_t stamp, std::size_t now);
   /// The program goes on from this one; 0: from none.
   void restored(int process, std::int64_t stamp, std::size_t now);
+  /// Another owner takes this one's place. Bytes that become durable afterwards are no promise.
+  void taken_over(int process);
   /// Saves that nobody has been told of need not be completed any more: their process met errors
   /// which it had no time to report, or (without a process) a restart could not read everything.
   void forgive(std::optional<int> process = {});
@@ -86,6 +88,7 @@ class Ledger {
   mutable std::mutex mutex_;
   std::vector<Save> saves_;
   std::vector<Head> heads_;
+  std::set<int> former_;  // owners
 };
 
 }  // namespace cairn::campaign
