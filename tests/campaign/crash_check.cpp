@@ -70,7 +70,12 @@ Found look_at_all(const Plan& plan, const std::shared_ptr<io::MemoryFileSystem>&
     std::string seen;
     const auto all = look(manager, mine, *group, seen);
     std::vector<CheckpointContents> contents;
-    for (const auto& one : all.steps) contents.push_back(manager.open(one.step));
+    for (const auto& one : all.steps) try {
+        contents.push_back(manager.open(one.step));
+      } catch (const Error& error) {
+        if (error.code() == Code::communication) throw;
+        seen += cat(" step ", one.step, " cannot be opened: ", error.what(), ";");
+      }
     if (group->rank() == 0) {
       found = all;
       wrong += seen + debris(*disk, contents);
