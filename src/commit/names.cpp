@@ -21,7 +21,7 @@ constexpr std::size_t uuid_digits = 32;
 // the file is being removed.
 constexpr std::size_t longest_name = 180;
 constexpr std::string_view aside_mark = ".aside_", sequences_mark = "sequences.";
-constexpr std::size_t aside_digits = 16;
+constexpr std::size_t token_digits = 16;
 
 void require(bool good, std::string_view what) {
   if (!good) throw Error(Code::internal, cat("a file name cannot be built: ", what));
@@ -157,9 +157,11 @@ std::string temp_directory_name(std::string_view prefix, std::string_view uuid) 
   return cat(prefix, "_temp_", uuid);
 }
 
-std::string kept_directory_name(std::string_view prefix, std::string_view uuid) {
+std::string kept_directory_name(std::string_view prefix, std::string_view uuid,
+                                std::string_view token) {
   require(is_uuid(uuid), cat("uuid '", uuid, "'"));
-  return cat(prefix, "_kept_", uuid);
+  require(token.size() >= token_digits && is_hexadecimal(token), cat("token '", token, "'"));
+  return cat(prefix, "_kept_", uuid, "_", token.substr(0, token_digits));
 }
 
 std::string part_directory_name(std::string_view prefix, std::string_view uuid) {
@@ -169,7 +171,7 @@ std::string part_directory_name(std::string_view prefix, std::string_view uuid) 
 
 std::string aside_name(std::string_view entry, std::string_view token) {
   require(is_uuid(token), cat("token '", token, "'"));
-  return cat(entry, aside_mark, token.substr(0, aside_digits));
+  return cat(entry, aside_mark, token.substr(0, token_digits));
 }
 
 std::string sequences_name(std::int64_t last) {
@@ -220,10 +222,12 @@ ParsedName parse_name(std::string_view entry, const Naming& naming) {
   } else if (take(entry, "_temp_") && is_uuid(entry)) {
     parsed.kind = Kind::temp_directory;
     parsed.uuid = entry;
-  } else if (take(entry, "_kept_") && is_uuid(entry)) {
+  } else if (take(entry, "_kept_") && entry.size() == uuid_digits + 1 + token_digits &&
+             is_uuid(entry.substr(0, uuid_digits)) && entry[uuid_digits] == '_' &&
+             is_hexadecimal(entry.substr(uuid_digits + 1))) {
     parsed.kind = Kind::temp_directory;
-    parsed.uuid = entry;
-    parsed.kept = true;
+    parsed.uuid = entry.substr(0, uuid_digits);
+    parsed.keeper = entry.substr(uuid_digits + 1);
   } else if (take(entry, ".part_") && is_uuid(entry)) {
     parsed.kind = Kind::temp_directory;
     parsed.uuid = entry;
@@ -237,7 +241,7 @@ std::optional<std::string> parse_aside_name(std::string_view entry, const Naming
   const auto mark = entry.rfind(aside_mark);
   if (mark == entry.npos) return std::nullopt;
   const auto digits = entry.substr(mark + aside_mark.size());
-  if (digits.size() != aside_digits || !is_hexadecimal(digits)) return std::nullopt;
+  if (digits.size() != token_digits || !is_hexadecimal(digits)) return std::nullopt;
   entry = entry.substr(0, mark);
   const auto kind = parse_name(entry, naming).kind;
   if (kind != Kind::index && kind != Kind::hdf5 && kind != Kind::data) return std::nullopt;
@@ -247,7 +251,7 @@ std::optional<std::string> parse_aside_name(std::string_view entry, const Naming
 ParsedName parse_temp_name(std::string_view entry) {
   if (entry == prepared_index_name) return of_kind(Kind::prepared_index);
   if (entry == old_index_name) return of_kind(Kind::old_index);
-  if (entry == hdf5_part_name) return of_kind(Kind::hdf5_part);
+  if (entry == hdf5_part_name || entry == hdf5_copy_name) return of_kind(Kind::hdf5_part);
   if (take(entry, "part-")) return parse_numbers(Kind::part, entry);
   if (take(entry, "record-")) return parse_numbers(Kind::record, entry);
   if (take(entry, "saver-")) {

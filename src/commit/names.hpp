@@ -15,10 +15,9 @@
 ///       index                                    the index in preparation
 ///       saver-00000…                             what a registered saver wrote
 ///       part.h5                                  the one file of a save that makes one
-///   DIRECTORY/NAME-STEP_kept_UUID/               the same, of a save that could not be read when
-///   the
-///                                                next owner came: its job can no longer go on with
-///                                                it
+///       copy.h5                                  a copy of that, which takes its place
+///   DIRECTORY/NAME-STEP_kept_UUID_TOKEN/         the same, in the hands of a later owner: the job
+///                                                that began the save can go on with it no longer
 ///   DIRECTORY/NAME-STEP.part_UUID/               the same where no rename is relied on: records,
 ///                                                savers' files, and
 ///       old-index                                what stood where the index goes
@@ -83,12 +82,15 @@ std::string data_name(std::string_view prefix, std::int64_t number, std::int64_t
 /// What an owner calls a file that it removes: 16 of the digits of its token follow the name.
 std::string aside_name(std::string_view entry, std::string_view token);
 std::string temp_directory_name(std::string_view prefix, std::string_view uuid);
-std::string kept_directory_name(std::string_view prefix, std::string_view uuid);
+/// The owner's token: 16 of its digits follow.
+std::string kept_directory_name(std::string_view prefix, std::string_view uuid,
+                                std::string_view token);
 std::string part_directory_name(std::string_view prefix, std::string_view uuid);
 
 inline constexpr const char* prepared_index_name = "index";
 inline constexpr const char* old_index_name = "old-index";
 inline constexpr const char* hdf5_part_name = "part.h5";
+inline constexpr const char* hdf5_copy_name = "copy.h5";  ///< it takes the place of part.h5
 std::string part_name(std::int64_t number, std::int64_t count);
 std::string record_name(std::int64_t number, std::int64_t count);
 std::string saver_name(std::int64_t number);  ///< "saver-00000": what a saver writes begins so
@@ -149,7 +151,7 @@ struct ParsedName {
   std::int64_t count = -1;
   std::string uuid;     ///< of temp_directory and owner_temporary
   bool direct = false;  ///< of temp_directory: NAME-STEP.part_UUID
-  bool kept = false;    ///< of temp_directory: NAME-STEP_kept_UUID
+  std::string keeper;   ///< of temp_directory: the digits of NAME-STEP_kept_UUID_TOKEN
   bool operator==(const ParsedName&) const = default;
 };
 

@@ -94,6 +94,7 @@ struct Ownership::Impl {
   std::unique_ptr<io::Lock> lock;
   bool locks_work = true;
   bool taken = false;
+  bool alone = true;
   bool may_be_dead = false;           // the owner elsewhere that was met at the last attempt
   std::optional<double> beat_before;  // when its record had been renewed, as first seen
   std::atomic<bool> renames = true;
@@ -208,6 +209,7 @@ struct Ownership::Impl {
       files->remove(temporary);
       return false;
     }
+    alone = !owner || proves_it(*owner) || is_dead(*owner, record);
     publish_record();
     if (locks_work && (!owner || proves_it(*owner))) return true;
     // Another may take over at the same time, and a little later.
@@ -363,6 +365,7 @@ void Ownership::check() const {
 }
 
 const OwnerRecord& Ownership::record() const { return impl_->record; }
+bool Ownership::alone() const { return impl_->alone; }
 bool Ownership::atomic_rename() const { return impl_->renames; }
 void Ownership::forgo_renames() { impl_->forgo_renames(); }
 

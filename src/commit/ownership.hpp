@@ -75,6 +75,10 @@ class Ownership {
 
   const OwnerRecord& record() const;
 
+  /// Whether whoever owned the directory before has given it up, or is known to be dead. Else it was
+  /// only not heard of for long, and may go on.
+  bool alone() const;
+
   /// False if the options or the directory say so, or if a rename was refused as unsupported.
   bool atomic_rename() const;
   /// Makes it false, durably, for all owners to come.

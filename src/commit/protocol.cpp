@@ -18,8 +18,9 @@
 //     removed, the index goes first, then the directory is fsynced, then the data goes. clean_up
 //
 // Two owners: one that was stopped, and taken for dead, goes on. Until it has made its temp
-// directory it has changed nothing; its successor removes that directory (or completes the save),
-// and then neither renames in 5 nor 6 find what they are to rename. Ownership is asked for between
+// directory it has changed nothing; its successor gives that directory a name of its own before it
+// completes the save or removes it, and then no operation in 4 to 6 finds what it needs. Of an HDF5
+// save, whose only file may be open, a copy is published. Ownership is asked for between
 // 1 and 5, for a directory that was made after the successor had looked. Before 7, and for each
 // removal in 3 and 8, it is asked for again; removals follow the rule of removal.hpp.
 //
@@ -141,7 +142,7 @@ bool is_record(const std::string& file) {
 io::Path Transaction::prefix() const { return directory / prefix_name(name, step); }
 io::Path Transaction::temp() const {
   const auto checkpoint = prefix_name(name, step);
-  if (kept) return directory / kept_directory_name(checkpoint, uuid);
+  if (!keeper.empty()) return directory / kept_directory_name(checkpoint, uuid, keeper);
   return directory /
          (direct ? part_directory_name(checkpoint, uuid) : temp_directory_name(checkpoint, uuid));
 }
@@ -201,11 +202,20 @@ void join(io::FileSystem& fs, const Transaction& save) {
   fs.sync_directory(save.directory);
 }
 
-void keep(io::FileSystem& fs, const Transaction& save) {
+void keep(io::FileSystem& fs, Transaction& save, const Ownership& owner) {
   auto after = save;
-  after.kept = true;
+  after.keeper = owner.record().token;
+  if (after.temp() == save.temp()) return;
   fs.rename(save.temp(), after.temp());
-  fs.sync_directory(save.directory);
+  save = std::move(after);
+}
+
+void copy_hdf5_part(io::FileSystem& fs, const Transaction& save) {
+  const auto copy = save.temp() / hdf5_copy_name;
+  io::remove_if_there(fs, copy);  // of an attempt that died here
+  io::copy(fs, save.part(0), copy);
+  fs.rename(copy, save.part(0));
+  fs.sync_directory(save.temp());
 }
 
 void seal(io::FileSystem& fs, const Transaction& save) {
@@ -266,8 +276,11 @@ std::optional<io::FileId> publish(io::FileSystem& fs, const Transaction& save,
   fs.sync_directory(save.temp());
 
   for (int file = 0; file < save.num_files; ++file) {
-    // Rolled forward after a crash in this loop, some are there already.
-    if (io::exists(fs, save.part(file))) fs.rename(save.part(file), save.data(file));
+    // Rolled forward after a crash in this loop, some are there already. Whoever has begun the save
+    // knows that all of them are still to be renamed: what is missing was taken away.
+    if (save.keeper.empty() || io::exists(fs, save.part(file))) {
+      fs.rename(save.part(file), save.data(file));
+    }
   }
   fs.sync_directory(save.directory);
 

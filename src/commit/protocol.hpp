@@ -30,7 +30,7 @@ struct Transaction {
   FileCounts* counts = nullptr;  ///< of this rank, for whoever wants to know; outlives the writing
   std::vector<SeenFile> replaces = {};  ///< rank 0: what was there of this step, in any format
   bool looked = false;                  ///< rank 0: whether that has been found out
-  bool kept = false;                    ///< its temp directory has another name by now: see keep
+  std::string keeper = {};              ///< not the owner that began it: see keep
 
   io::Path prefix() const;
   io::Path temp() const;
@@ -117,10 +117,14 @@ struct OldIndex {
 };
 std::optional<OldIndex> read_old_index(io::FileSystem&, const Transaction&);
 
-/// A save of an earlier owner that cannot be read now, and is not direct: its temp directory gets
-/// another name, durably, so that its job, should it live, cannot complete it any more. Recovery
-/// can.
-void keep(io::FileSystem&, const Transaction&);
+/// A save of an earlier owner, which is not direct: its temp directory gets a name of this owner's,
+/// so that its job, should it live, finds nothing there any more. Before anything in it is relied
+/// on, the directory is to be synced.
+void keep(io::FileSystem&, Transaction&, const Ownership&);
+
+/// The same for the one file of an HDF5 save, which that job may still hold open: a copy takes its
+/// place.
+void copy_hdf5_part(io::FileSystem&, const Transaction&);
 
 /// What a dead process left of a direct save (its records, and the index of its step) may be
 /// visible and not durable. It is, on return.

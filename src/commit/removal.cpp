@@ -87,7 +87,7 @@ void Removal::put_back(const std::vector<SeenFile>& aside) const noexcept {
 }
 
 std::vector<std::string> put_back_aside(io::FileSystem& files, const io::Path& directory,
-                                        const Naming& name) {
+                                        const Naming& name, bool strict) {
   std::vector<std::string> back;
   for (const auto& entry : files.list(directory)) {
     const auto before = parse_aside_name(entry, name);
@@ -96,6 +96,7 @@ std::vector<std::string> put_back_aside(io::FileSystem& files, const io::Path& d
       give_back(files, directory / entry, directory / *before);
       back.push_back(*before);
     } catch (const Error& error) {
+      if (strict) throw;
       log(LogLevel::warning, cat(entry, " cannot get its name back now: ", error.what()));
     }
   }

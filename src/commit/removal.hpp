@@ -65,6 +65,11 @@ class Removal {
 /// A new owner, first of all: whatever former ones have set aside and not removed has its name
 /// again; where another file has that name, it goes. Durable on return. What cannot be done now is
 /// logged. Returns the names.
-std::vector<std::string> put_back_aside(io::FileSystem&, const io::Path& directory, const Naming&);
+///
+/// An owner, before it decides what else goes: an error may have left a file of its own aside. Then
+/// what cannot be done is thrown with `strict`, since the file would come back when what belonged to
+/// it is gone.
+std::vector<std::string> put_back_aside(io::FileSystem&, const io::Path& directory, const Naming&,
+                                        bool strict = false);
 
 }  // namespace cairn::commit

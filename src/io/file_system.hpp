@@ -114,6 +114,8 @@ void remove_if_there(FileSystem&, const Path&);
 std::string read_file(FileSystem&, const Path&, std::int64_t limit_bytes);
 /// Creates (exclusively), writes, syncs, closes. The directory is left to the caller.
 void write_file(FileSystem&, const Path&, std::string_view bytes);
+/// The bytes of one file in a new one, durable on return; its name is not.
+void copy(FileSystem&, const Path& from, const Path& to);
 /// The bytes of one file under another name, which must be free: linked, or else copied. The bytes
 /// are durable on return, the name is not.
 void link_or_copy(FileSystem&, const Path& from, const Path& to);

@@ -65,12 +65,7 @@ void write_file(FileSystem& files, const Path& path, std::string_view bytes) {
   file->close();
 }
 
-void link_or_copy(FileSystem& files, const Path& from, const Path& to) {
-  if (files.try_link(from, to)) {
-    // Whoever wrote it may not have synced it; any descriptor of the file will do.
-    files.open_read(to)->sync();
-    return;
-  }
+void copy(FileSystem& files, const Path& from, const Path& to) {
   constexpr std::int64_t piece = std::int64_t{4} << 20;
   const auto source = files.open_read(from);
   const auto target = files.create(to);
@@ -83,6 +78,12 @@ void link_or_copy(FileSystem& files, const Path& from, const Path& to) {
   }
   target->sync();
   target->close();
+}
+
+void link_or_copy(FileSystem& files, const Path& from, const Path& to) {
+  if (!files.try_link(from, to)) return copy(files, from, to);
+  // Whoever wrote it may not have synced it; any descriptor of the file will do.
+  files.open_read(to)->sync();
 }
 
 bool FileSystem::try_link(const Path&, const Path&) { return false; }

@@ -20,7 +20,13 @@ constexpr std::int64_t largest = std::numeric_limits<std::int64_t>::max();
 
 ParsedName expected(Kind kind, std::int64_t step = -1, std::int64_t number = -1,
                     std::int64_t count = -1, std::string id = "") {
-  return {kind, step, number, count, std::move(id)};
+  ParsedName parsed;
+  parsed.kind = kind;
+  parsed.step = step;
+  parsed.number = number;
+  parsed.count = count;
+  parsed.uuid = std::move(id);
+  return parsed;
 }
 
 ParsedName direct(std::int64_t step, std::string id) {
@@ -74,6 +80,32 @@ TEST(Names, ParseFixedOnes) {
   EXPECT_EQ(parse_private_name("repair"), expected(Kind::repair_directory));
   EXPECT_EQ(parse_private_name("owner.tmp-" + uuid),
             expected(Kind::owner_temporary, -1, -1, -1, uuid));
+}
+
+TEST(Names, OfWhatAnOwnerHasInItsHands) {
+  const auto token = uuid.substr(0, 16);
+  const auto kept = kept_directory_name("a-17", uuid, uuid);
+  EXPECT_EQ(kept, "a-17_kept_" + uuid + "_" + token);
+  auto parsed = expected(Kind::temp_directory, 17, -1, -1, uuid);
+  parsed.keeper = token;
+  EXPECT_EQ(parse_name(kept, "a"), parsed);
+  EXPECT_EQ(parse_name(kept + "0", "a"), ParsedName());
+  EXPECT_EQ(parse_name("a-17_kept_" + uuid, "a"), ParsedName());
+  EXPECT_CAIRN_ERROR(kept_directory_name("a-17", uuid, "0123"), Code::internal, "token '0123'");
+  for (const std::string entry : {"a-17.index", "a-17.h5", "a-17.data-00000-of-00002"}) {
+    const auto aside = aside_name(entry, uuid);
+    EXPECT_EQ(aside, entry + ".aside_" + token);
+    EXPECT_EQ(parse_aside_name(aside, "a"), entry);
+    EXPECT_EQ(parse_name(aside, "a"), ParsedName());
+    for (const auto& other : {aside + "0", "b" + aside, entry, aside.substr(0, aside.size() - 1)}) {
+      EXPECT_FALSE(parse_aside_name(other, "a")) << other;
+    }
+  }
+  EXPECT_FALSE(parse_aside_name("checkpoint.aside_" + token, "a"));
+  EXPECT_EQ(sequences_name(1048576), "sequences.1048576");
+  EXPECT_EQ(parse_private_name("sequences.1048576"), expected(Kind::sequences, -1, 1048576));
+  EXPECT_EQ(parse_private_name("sequences.0012"), ParsedName());
+  EXPECT_EQ(parse_private_name("sequences."), ParsedName());
 }
 
 TEST(Names, RecycledFiles) {

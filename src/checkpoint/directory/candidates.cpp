@@ -136,10 +136,12 @@ std::optional<CheckpointContents> try_contents(const Job& job, std::int64_t step
   }
 }
 
-std::vector<Candidate> find_candidates(const Job& job, Undecided& undecided) {
+std::vector<Candidate> find_candidates(const Job& job, const commit::Ownership* owner,
+                                       Undecided& undecided) {
   std::vector<Candidate> candidates;
   auto& files = *job.files;
   const auto names = files.list(job.directory);
+  bool kept = false;
   // A save that something was committed after has been given up, or was committed and is replaced.
   std::int64_t committed = 0;
   for (const auto& name : names) {
@@ -155,7 +157,8 @@ std::vector<Candidate> find_candidates(const Job& job, Undecided& undecided) {
     const auto parsed = commit::parse_name(name, job.naming);
     if (parsed.kind != commit::ParsedName::Kind::temp_directory) continue;
     commit::Transaction save{job.directory, job.naming, parsed.step, parsed.uuid, 0, parsed.direct};
-    save.kept = parsed.kept;
+    save.keeper = parsed.keeper;
+    bool reached = parsed.keeper.empty() && !save.direct;
     try {
       if (save.direct) commit::settle(files, save);
       const auto there = try_contents(job, save.step);
@@ -164,6 +167,11 @@ std::vector<Candidate> find_candidates(const Job& job, Undecided& undecided) {
         log(LogLevel::info, cat("save ", name, " did not finish, which takes renames"));
         continue;
       }
+      if (owner && !save.direct) {
+        commit::keep(files, save, *owner);
+        kept = true;
+      }
+      reached = false;
       auto candidate = read_candidate(files, save);
       if (candidate.meta.sequence <= committed) {
         log(LogLevel::info, cat("save ", name, " is behind what was committed after it"));
@@ -173,10 +181,13 @@ std::vector<Candidate> find_candidates(const Job& job, Undecided& undecided) {
     } catch (const Error& error) {
       log(LogLevel::info, cat("save ", name, " did not finish: ", error.what()));
       if (error.code() == Code::data_loss || error.code() == Code::internal) continue;
-      undecided.temps.insert(name);
+      undecided.temps.insert(save.temp().filename().string());
       undecided.steps.insert(parsed.step);
+      // A direct save has no such fence; before its step is saved, it is looked at once more.
+      if (reached) undecided.within_reach.insert(parsed.step);
     }
   }
+  if (kept) files.sync_directory(job.directory);
   std::sort(candidates.begin(), candidates.end(),
             [](const auto& a, const auto& b) { return a.meta.sequence < b.meta.sequence; });
   return candidates;

@@ -23,11 +23,14 @@ struct Candidate {
 struct Undecided {
   std::set<std::string> temps;
   std::set<std::int64_t> steps;
+  /// Steps of those that their own job, should it live, may still complete.
+  std::set<std::int64_t> within_reach;
 };
 
 /// Rank 0. What may be completed, in the order in which it was to be committed: nothing has been
-/// committed after it.
-std::vector<Candidate> find_candidates(const Job&, Undecided&);
+/// committed after it. An owner takes unfinished saves out of the hands of their jobs first (keep);
+/// null: who only looks.
+std::vector<Candidate> find_candidates(const Job&, const commit::Ownership*, Undecided&);
 
 enum class Soundness { whole, damaged, unreadable };
 

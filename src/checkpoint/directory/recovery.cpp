@@ -57,6 +57,7 @@ void roll_forward(const Job& job, const Candidate& candidate, const commit::Owne
   const auto is_committed = [&](const auto& save) { return holds(*job.files, save); };
   owner.check();
   if (candidate.save.hdf5) {
+    if (!owner.alone()) commit::copy_hdf5_part(*job.files, candidate.save);
     const auto patches = seal_hdf5(*job.files, candidate.save, candidate.tensors);
     commit::publish_hdf5(*job.files, candidate.save, patches, is_committed);
   } else {
@@ -113,7 +114,7 @@ std::vector<Reversal> find_reversals(const Job& job, const std::vector<Candidate
 // Whatever of ours no checkpoint refers to, when these saves have been completed.
 std::vector<RecoveryStep> find_debris(const Job& job, const std::vector<Candidate>& completed,
                                       const std::vector<Reversal>& reversals,
-                                      const Undecided& undecided) {
+                                      const Undecided& undecided, bool ours = false) {
   using Kind = commit::ParsedName::Kind;
   auto& files = *job.files;
   std::map<std::int64_t, int> files_of_step;  // -1: an index that cannot be read; leave its data
@@ -121,7 +122,7 @@ std::vector<RecoveryStep> find_debris(const Job& job, const std::vector<Candidat
   const auto names = files.list(job.directory);
   // Another program may be saving under this name, data first: orphans are ours only where we have
   // saved.
-  bool ours = !completed.empty();
+  ours |= !completed.empty();
   for (const auto& name : names) {
     const auto parsed = commit::parse_name(name, job.naming);
     ours |= parsed.kind == Kind::temp_directory;
@@ -187,11 +188,12 @@ std::vector<RecoveryStep> find_debris(const Job& job, const std::vector<Candidat
 
 // What cannot be removed stays: a job must not fail for that. But for one that is no longer the
 // owner: it must not go on.
-void collect_debris(const Job& job, const Undecided& undecided, const commit::Ownership& owner) {
+void collect_debris(const Job& job, const Undecided& undecided, bool ours,
+                    const commit::Ownership& owner) {
   auto& files = *job.files;
-  const auto debris = find_debris(job, {}, {}, undecided);
+  const auto debris = find_debris(job, {}, {}, undecided, ours);
   const commit::Removal removal(files, job.directory, owner);
-  bool synced = false, replaced = false;
+  bool synced = false, replaced = false, failed = false;
   for (const auto& step : debris) try {
       const auto path = job.directory / step.entry;
       const auto parsed = commit::parse_name(step.entry, job.naming);
@@ -201,6 +203,7 @@ void collect_debris(const Job& job, const Undecided& undecided, const commit::Ow
       replaced = is_replaced;
       if (parsed.kind == commit::ParsedName::Kind::temp_directory) {
         // The evidence goes when the data is gone for good.
+        if (failed) continue;
         if (!synced) files.sync_directory(job.directory);
         synced = true;
         commit::remove_temp(files, path);
@@ -212,28 +215,9 @@ void collect_debris(const Job& job, const Undecided& undecided, const commit::Ow
     } catch (const Error& error) {
       if (error.code() == Code::busy) throw;
       log(LogLevel::warning, cat("debris stays: ", error.what()));
+      failed = true;
     }
   if (!debris.empty()) files.sync_directory(job.directory);
-}
-
-// What cannot be decided about is out of reach for the job that left it, which may still live: as a
-// rule. Where it is not, its step is not saved by us.
-std::set<std::int64_t> keep_undecided(const Job& job, const Undecided& undecided) {
-  std::set<std::int64_t> within;
-  for (const auto& name : undecided.temps) {
-    const auto parsed = commit::parse_name(name, job.naming);
-    bool out_of_reach = parsed.kept;
-    if (!parsed.kept && !parsed.direct) try {
-        commit::keep(*job.files, {job.directory, job.naming, parsed.step, parsed.uuid, 0, false});
-        out_of_reach = true;
-      } catch (const Error& error) {
-        log(LogLevel::warning,
-            cat("save ", name, " stays within reach of its job: ", error.what()));
-      }
-    // A direct save has no such fence; before its step is saved, it is looked at once more.
-    if (!out_of_reach && !parsed.direct) within.insert(parsed.step);
-  }
-  return within;
 }
 
 }  // namespace
@@ -258,12 +242,13 @@ Recovered recover(const Job& job, const commit::Ownership* owner) {
   std::vector<Candidate> candidates;
   Undecided undecided;
   std::int64_t count = 0;
+  bool any_aside = false;
   together(group, [&] {
     if (!job.root()) return;
     // What the last process saw renamed may not be durable yet; nothing is built on it before.
     job.files->sync_directory(job.directory);
-    commit::put_back_aside(*job.files, job.directory, job.naming);
-    candidates = find_candidates(job, undecided);
+    any_aside = !commit::put_back_aside(*job.files, job.directory, job.naming).empty();
+    candidates = find_candidates(job, owner, undecided);
     count = static_cast<std::int64_t>(candidates.size());
   });
   group.all_reduce({&count, 1}, Group::Op::max);
@@ -298,9 +283,9 @@ Recovered recover(const Job& job, const commit::Ownership* owner) {
         undecided.temps.insert(save.temp().filename().string());
         undecided.steps.insert(save.step);
       }
-    collect_debris(job, undecided, *owner);
+    collect_debris(job, undecided, any_aside, *owner);
     found.undecided = {undecided.temps.begin(), undecided.temps.end()};
-    found.within_reach = keep_undecided(job, undecided);
+    found.within_reach = undecided.within_reach;
   });
   return found;
 }
@@ -326,7 +311,7 @@ std::vector<RecoveryStep> plan_recovery(const Job& job) {
     if (!commit::parse_aside_name(name, job.naming)) continue;
     steps.push_back({name, true, "it gets its name back: who removed it did not finish"});
   }
-  for (auto& candidate : find_candidates(job, undecided)) {
+  for (auto& candidate : find_candidates(job, nullptr, undecided)) {
     std::string why;
     if (examine(job, candidate, why) != Soundness::whole) continue;
     steps.push_back({candidate.save.temp().filename().string(), true,

@@ -143,6 +143,7 @@ std::vector<std::int64_t> apply_retention(io::FileSystem& files, const io::Path&
   }
   const auto steps = victims();  // with the pins that were made before the lock was taken
   owner.check();
+  commit::put_back_aside(files, directory, name, true);
   auto kept = catalog;
   const auto goes = [&](const CatalogEntry& entry) {
     return std::find(steps.begin(), steps.end(), entry.step) != steps.end();
