@@ -103,8 +103,9 @@ struct ManagerOptions {
   std::filesystem::path trace = {};
   double owner_wait_seconds = 10;  ///< how long a directory's dying previous owner is waited for
   std::shared_ptr<const ShardingCallback> policy = nullptr;  ///< none: ShardByTaskPolicy
-  /// The device of a slice on this rank; none: task = rank, device as the memory says, numbered
-  /// within the node.
+  /// The device of a slice on this rank; none: task = rank, device as the memory says, and where
+  /// that gives no number (LocalTensor::device_index) the rank's within the node. It gets a slice
+  /// on another device than its tensor's as a tensor of that slice alone.
   std::function<DeviceTask(int rank, const LocalTensor&)> device_of = nullptr;
   std::vector<BeforeSave> before_save = {};
   std::vector<RegisteredSaver> savers = {};

@@ -45,7 +45,9 @@ bool StateForm::fits(const State& state) const {
       return false;
     }
     for (std::size_t s = 0; s < then.slices.size(); ++s) {
-      if (now.slices[s].box != then.slices[s].box || now.slices[s].dash != then.slices[s].dash) {
+      const auto &one = now.slices[s], &like = then.slices[s];
+      if (one.box != like.box || one.dash != like.dash || one.device_type != like.device_type ||
+          one.device_index != like.device_index) {
         return false;
       }
     }

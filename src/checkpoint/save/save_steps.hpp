@@ -29,8 +29,8 @@ struct Covered {
 };
 Covered cover(const Job&, const State&, const ReplicaTurn&);  ///< the turn of rank 0 counts
 
-/// The device task of a tensor's slices on this rank.
-DeviceTask device_of(const Job&, const LocalTensor&);
+/// Where a slice of a tensor of this rank lives; -1: a tensor that has none.
+DeviceTask device_of(const Job&, const LocalTensor&, int slice);
 
 /// Shard (local): the policy, once for each device task, and its validation.
 struct LocalShards {

@@ -1,5 +1,6 @@
 // Shard: each device task's tensors through the policy; then files are numbered over all ranks.
 #include <map>
+#include <utility>
 
 #include "base/text.hpp"
 #include "base/wire.hpp"
@@ -34,14 +35,22 @@ std::vector<Shard> call(const ShardingCallback& policy, const std::string& descr
 
 }  // namespace
 
-DeviceTask device_of(const Job& job, const LocalTensor& tensor) {
+DeviceTask device_of(const Job& job, const LocalTensor& tensor, int slice) {
+  if (slice >= 0 && !tensor.slices[static_cast<std::size_t>(slice)].device_type.empty()) {
+    auto one = nothing(tensor.dtype, tensor.shape);
+    one.storage = tensor.storage;
+    auto& only = one.slices.emplace_back(tensor.slices[static_cast<std::size_t>(slice)]);
+    one.device_type = std::exchange(only.device_type, "");
+    one.device_index = std::exchange(only.device_index, std::nullopt);
+    return device_of(job, one, 0);
+  }
   if (job.options.device_of) return job.options.device_of(job.rank(), tensor);
   DeviceTask task;
   task.task = job.rank();
   task.device_type = tensor.device_type;
   // A rank's own device, unless the memory names one: ranks of a node share its devices in turn.
-  task.device_index = tensor.device_type == "CPU" || tensor.device_index != 0 ? tensor.device_index
-                                                                              : job.rank_in_node;
+  task.device_index =
+      tensor.device_index.value_or(tensor.device_type == "CPU" ? 0 : job.rank_in_node);
   return task;
 }
 
@@ -65,7 +74,7 @@ LocalShards shard(const Job& job, const State& state, const std::vector<Task>& t
       one.bytes = one.slice.count() * static_cast<std::int64_t>(dtype_size(one.dtype));
     }
     local.bytes += one.bytes;
-    one.task = device_of(job, tensor);
+    one.task = device_of(job, tensor, task.slice);
     by_task[one.task].push_back(std::move(one));
   }
   static const ShardByTaskPolicy by_default;
