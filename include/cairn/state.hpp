@@ -80,6 +80,7 @@ struct LocalTensor {
   Storage storage = Storage::automatic;  ///< ranks that say something else than automatic agree
   /// Ragged or rank-private (cairn/ragged.hpp): key, shape and slices follow when all ranks meet.
   std::shared_ptr<const Unresolved> unresolved = nullptr;
+  bool made_by_save = false;  ///< the library's own: an object graph, TensorFlow's save_counter
 };
 
 /// Host memory with strides in elements (empty: row-major contiguous). The caller keeps it alive

@@ -1,3 +1,5 @@
+#include <map>
+
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "cairn/sharding.hpp"
@@ -53,6 +55,25 @@ std::vector<Shard> ShardByTaskPolicy::operator()(
   if (tensors.empty()) return {};
   std::vector<Shard> shards(1);
   for (const auto& tensor : tensors) add_to(shards[0], tensor);
+  return shards;
+}
+
+PerDevicePolicy::PerDevicePolicy(std::shared_ptr<const ShardingCallback> policy)
+    : policy_(policy ? std::move(policy) : std::make_shared<ShardByTaskPolicy>()) {}
+
+std::string PerDevicePolicy::description() const {
+  return cat("each device apart: ", policy_->description());
+}
+
+std::optional<std::string> PerDevicePolicy::parameters() const { return policy_->parameters(); }
+
+std::vector<Shard> PerDevicePolicy::operator()(const std::vector<ShardableTensor>& tensors) const {
+  std::map<DeviceTask, std::vector<ShardableTensor>> by_device;
+  for (const auto& tensor : tensors) by_device[tensor.task].push_back(tensor);
+  std::vector<Shard> shards;
+  for (const auto& [device, its] : by_device) {
+    for (auto& shard : (*policy_)(its)) shards.push_back(std::move(shard));
+  }
   return shards;
 }
 

@@ -32,7 +32,7 @@ Covered cover(const Job&, const State&, const ReplicaTurn&);  ///< the turn of r
 /// Where a slice of a tensor of this rank lives; -1: a tensor that has none.
 DeviceTask device_of(const Job&, const LocalTensor&, int slice);
 
-/// Shard (local): the policy, once for each device task, and its validation.
+/// Shard (local): the policy, once for each task of the rank, and its validation.
 struct LocalShards {
   std::vector<Shard> shards;
   StringStore strings;
