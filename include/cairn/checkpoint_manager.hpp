@@ -62,8 +62,9 @@ struct ManagerOptions {
   int max_to_keep = 5;        ///< newest ones that stay; 0: all
   Retention keep = {};        ///< what stays besides them
   /// Of what is saved; both are restored, also out of one directory. HDF5 holds each tensor whole
-  /// in one dataset, so that policies and Storage have no say; it takes no registered savers, and
-  /// relies on renames. Throws unsupported where this build has no libhdf5.
+  /// in one dataset of one file, so that policies (a warning says so) and Storage have no say; it
+  /// takes no registered savers, and relies on renames. Throws unsupported where this build has no
+  /// libhdf5.
   Format format = Format::bundle;
   bool overwrite = false;     ///< allow save(step) over a live step
   bool read_only = false;     ///< never own, recover, collect or save

@@ -42,8 +42,7 @@ void add_to(Shard& shard, ShardableTensor tensor);
 /// A sharding policy. It is called once for each task that has slices to write (job, replica,
 /// task: a rank is one, unless device_of says otherwise), on its rank, with the tensors of all the
 /// task's devices, in state order; ranks' calls know nothing of each other. PerDevicePolicy makes
-/// it one call a device. What is stored dense (see Storage) shares a data file of its own that no
-/// policy sees.
+/// it one call a device. What is stored dense (see Storage) is no task's: dense_files is asked.
 ///
 /// It may group, order and re-slice; it may not drop, add or change one: validate_shards holds it
 /// to that after each call. Each shard becomes a data file, in the order returned; empty ones are
@@ -57,6 +56,13 @@ class ShardingCallback {
   /// Nothing (the default): it is not known, and the callback is called for every save.
   virtual std::optional<std::string> parameters() const { return std::nullopt; }
   virtual std::vector<Shard> operator()(const std::vector<ShardableTensor>& tensors) const = 0;
+
+  /// Which data file each of the job's dense tensors goes to: a number (≥ 0) for each of them. The
+  /// files come behind those of the shards, in ascending order of the numbers, and hold nothing
+  /// else; an entry has one data file, so dense tensors are not cut. Called on rank 0, for a
+  /// bundle, with one tensor or more, ascending by key, each whole; `task` and `owner` say nothing.
+  /// What it throws is one error on all ranks. By default all go to one file.
+  virtual std::vector<int> dense_files(const std::vector<ShardableTensor>& tensors) const;
 
   /// Made of description and parameters: callbacks with the same one treat the same tensors alike.
   /// Nothing when the parameters are not stated. Ranks must agree on it when a manager is made.
@@ -80,6 +86,7 @@ class PerDevicePolicy : public ShardingCallback {
   std::string description() const override;
   std::optional<std::string> parameters() const override;
   std::vector<Shard> operator()(const std::vector<ShardableTensor>& tensors) const override;
+  std::vector<int> dense_files(const std::vector<ShardableTensor>& tensors) const override;
 
  private:
   std::shared_ptr<const ShardingCallback> policy_;
@@ -100,6 +107,10 @@ class PerDevicePolicy : public ShardingCallback {
 /// warning in the log, once a key. Smaller ones, and tensors without elements, are packed whole and
 /// share shards with the rest. They come on top of the bound, whose total leaves them out: one
 /// shard for each that is too large, and for the others fewer than 2 · (their bytes) / maximum + 1.
+///
+/// Dense tensors of the job are packed whole in the same way, with the same warning, into data
+/// files of their own. Where ranks share data files (Writer::mpi_io) only these are limited, and an
+/// HDF5 checkpoint is one file: a warning says so when a manager is made.
 class MaxShardSizePolicy : public ShardingCallback {
  public:
   /// Throws invalid_argument unless the limit is positive.
@@ -107,6 +118,7 @@ class MaxShardSizePolicy : public ShardingCallback {
   std::string description() const override;
   std::optional<std::string> parameters() const override;
   std::vector<Shard> operator()(const std::vector<ShardableTensor>& tensors) const override;
+  std::vector<int> dense_files(const std::vector<ShardableTensor>& tensors) const override;
 
  private:
   struct Warned;

@@ -62,7 +62,9 @@ enum class Storage {
   /// that several ranks hold may be cut, for them to share the work of writing it.
   automatic,
   sliced,  ///< each slice an entry of its own, written by a rank that holds it
-  dense    ///< one plain row-major entry in one data file, of which each rank writes a part
+  /// One plain row-major entry in one data file, of which each rank writes a part. Such tensors
+  /// share a data file, unless the sharding policy deals them to several (dense_files).
+  dense
 };
 
 struct Unresolved;

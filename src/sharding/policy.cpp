@@ -46,6 +46,10 @@ std::optional<std::string> ShardingCallback::fingerprint() const {
   return cat(text.size(), ' ', text, *mine);  // the length keeps the two apart
 }
 
+std::vector<int> ShardingCallback::dense_files(const std::vector<ShardableTensor>& tensors) const {
+  return std::vector<int>(tensors.size(), 0);
+}
+
 std::string ShardByTaskPolicy::description() const { return "all tensors of a task in one shard"; }
 
 std::optional<std::string> ShardByTaskPolicy::parameters() const { return ""; }
@@ -75,6 +79,10 @@ std::vector<Shard> PerDevicePolicy::operator()(const std::vector<ShardableTensor
     for (auto& shard : (*policy_)(its)) shards.push_back(std::move(shard));
   }
   return shards;
+}
+
+std::vector<int> PerDevicePolicy::dense_files(const std::vector<ShardableTensor>& tensors) const {
+  return policy_->dense_files(tensors);
 }
 
 }  // namespace cairn

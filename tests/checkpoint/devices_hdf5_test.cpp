@@ -1,8 +1,9 @@
-// Devices of ranks, where all is one HDF5 file.
+// Devices of ranks, and policies, where all is one HDF5 file.
 #include <gmock/gmock.h>
 
 #include "base/text.hpp"
 #include "cairn/checkpoint_manager.hpp"
+#include "cairn/log.hpp"
 #include "checkpoint/tools/contents_reader.hpp"
 #include "checkpoint/tools/read_holders.hpp"
 #include "group/threads.hpp"
@@ -10,6 +11,8 @@
 
 namespace cairn {
 namespace {
+
+using testing::HasSubstr;
 
 class DevicesHdf5 : public testing::Test {
  protected:
@@ -20,6 +23,17 @@ class DevicesHdf5 : public testing::Test {
   std::shared_ptr<io::MemoryFileSystem> files_ = std::make_shared<io::MemoryFileSystem>();
   ManagerOptions options_;
 };
+
+TEST_F(DevicesHdf5, APolicyIsNotCalledAndThatIsSaid) {
+  std::vector<std::string> warnings;
+  set_log_sink([&](LogLevel, std::string_view text) { warnings.emplace_back(text); });
+  options_.policy = std::make_shared<MaxShardSizePolicy>(100);
+  CheckpointManager(serial_group(), "/run", options_);
+  set_log_sink({});
+  EXPECT_THAT(warnings, testing::ElementsAre(HasSubstr(
+                            "the sharding policy 'shards of at most 100 bytes' is never called: a "
+                            "checkpoint as HDF5 is one file")));
+}
 
 // A device whose number is 0 is not one without a number, and each slice has its own.
 TEST_F(DevicesHdf5, SaysWhichOfARanksDevicesHeldEachSlice) {

@@ -136,7 +136,8 @@ FileLayout lay_out(const Job& job, const LocalShards& local, const DensePlan& de
     layout.writers += leaves_record;
   }
   if (dense.bytes > 0) {
-    layout.dense_file = layout.data_files++;
+    layout.dense_file = layout.data_files;
+    layout.data_files += static_cast<int>(dense.file_bytes.size());
     layout.total_bytes += dense.bytes;
   }
   return layout;
