@@ -278,7 +278,7 @@ Spread over_ranks(const Layout& layout, const Writers& writers) {
 
 /// Data files as the policy makes them of each task's slices.
 Spread over_files(const Layout& layout, const Writers& writers, const ShardingCallback& policy) {
-  std::map<DeviceTask, std::vector<ShardableTensor>> tasks;
+  std::map<int, std::vector<ShardableTensor>> tasks;  // by rank
   each_slice(layout, writers, [&](auto t, auto s, int rank) {
     const auto& tensor = layout.tensors()[t];
     ShardableTensor one;
@@ -289,7 +289,7 @@ Spread over_files(const Layout& layout, const Writers& writers, const ShardingCa
     one.bytes = layout.bytes(t, s);
     one.task.task = rank;
     if (layout.on_device(t)) one.task.device_type = "CUDA";
-    tasks[one.task].push_back(std::move(one));
+    tasks[rank].push_back(std::move(one));
   });
   std::vector<double> files;
   for (const auto& [task, tensors] : tasks) {

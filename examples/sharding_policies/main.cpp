@@ -64,8 +64,10 @@ void save_all(const std::filesystem::path& directory) {
   save_under("MaxShardSizePolicy(100'000)", directory / "max", options);
 
   options.policy = std::make_shared<AllInOne>();
-  options.device_of = one_task_a_rank;
-  save_under("AllInOne, one task a rank", directory / "all_in_one", options);
+  save_under("AllInOne", directory / "all_in_one", options);
+
+  options.policy = std::make_shared<cairn::PerDevicePolicy>();
+  save_under("PerDevicePolicy", directory / "devices", options);
 
   options.policy = std::make_shared<ParameterPolicy>(3);
   save_under("ParameterPolicy(3)", directory / "stripes", options);

@@ -19,13 +19,6 @@ class AllInOne : public cairn::ShardingCallback {
   }
 };
 
-/// For ManagerOptions::device_of: a rank is one task, wherever its memory is.
-inline cairn::DeviceTask one_task_a_rank(int rank, const cairn::LocalTensor&) {
-  cairn::DeviceTask task;
-  task.task = rank;
-  return task;
-}
-
 /// Deals each tensor over `param` shards in stripes along its first dimension; what cannot be cut
 /// goes, whole, to the shard that holds least.
 class ParameterPolicy : public cairn::ShardingCallback {

@@ -62,8 +62,9 @@ struct ManagerOptions {
   int max_to_keep = 5;        ///< newest ones that stay; 0: all
   Retention keep = {};        ///< what stays besides them
   /// Of what is saved; both are restored, also out of one directory. HDF5 holds each tensor whole
-  /// in one dataset, so that policies and Storage have no say; it takes no registered savers, and
-  /// relies on renames. Throws unsupported where this build has no libhdf5.
+  /// in one dataset of one file, so that policies (a warning says so) and Storage have no say; it
+  /// takes no registered savers, and relies on renames. Throws unsupported where this build has no
+  /// libhdf5.
   Format format = Format::bundle;
   bool overwrite = false;     ///< allow save(step) over a live step
   bool read_only = false;     ///< never own, recover, collect or save
@@ -110,8 +111,9 @@ struct ManagerOptions {
   /// what is written. Writer::posix only.
   double storage_limit_seconds = 0;
   std::shared_ptr<const ShardingCallback> policy = nullptr;  ///< none: ShardByTaskPolicy
-  /// The device of a slice on this rank; none: task = rank, device as the memory says, numbered
-  /// within the node.
+  /// The device of a slice on this rank; none: task = rank, device as the memory says, and where
+  /// that gives no number (LocalTensor::device_index) the rank's within the node. It gets a slice
+  /// on another device than its tensor's as a tensor of that slice alone.
   std::function<DeviceTask(int rank, const LocalTensor&)> device_of = nullptr;
   std::vector<BeforeSave> before_save = {};
   std::vector<RegisteredSaver> savers = {};

@@ -6,7 +6,8 @@
 
 namespace cairn {
 
-/// "/job:NAME/replica:0/task:RANK/device:CUDA:0". One MPI rank is one task.
+/// A device of a task: "/job:NAME/replica:0/task:RANK/device:CUDA:0". One MPI rank is one task,
+/// which may have memory on several devices.
 struct DeviceTask {
   std::string job = "worker";
   int replica = 0;
@@ -15,6 +16,10 @@ struct DeviceTask {
   int device_index = 0;
   bool operator==(const DeviceTask&) const = default;
   auto operator<=>(const DeviceTask&) const = default;
+  /// Whether both are of one task: job, replica and task are the same, whatever the devices are.
+  bool same_task(const DeviceTask& other) const {
+    return job == other.job && replica == other.replica && task == other.task;
+  }
 };
 
 /// Accepts also "cpu:0" and "gpu:0" as TensorFlow's older spelling of the device. Throws

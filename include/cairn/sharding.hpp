@@ -16,13 +16,16 @@ namespace cairn {
 /// One slice of a tensor on one task, as a sharding callback sees it. No data: `owner` and
 /// `owner_slice` lead back to the state.
 struct ShardableTensor {
-  std::string name;  ///< for people; the key unless the caller gave another
+  std::string name;  ///< for people: what State::name gave, else the key
   std::string key;   ///< checkpoint key
   DType dtype{};
   Dims shape;  ///< global shape
   Box slice;   ///< the part of it, in global coordinates
-  DeviceTask task;
-  std::size_t owner = 0;        ///< index of the tensor in the rank's State
+  DeviceTask task;  ///< and the device in it whose memory the slice is in
+  /// Index of the tensor in the State that the rank gave to the save (of sharded_save: among its
+  /// distinct names). Nothing for what a save adds of its own: an object graph, TensorFlow's
+  /// save_counter.
+  std::optional<std::size_t> owner = std::nullopt;
   std::size_t owner_slice = 0;  ///< index of the slice in it; a re-sliced tensor keeps its parent's
   std::int64_t bytes = 0;       ///< of the slice (of string tensors: as stored)
 };
@@ -36,9 +39,10 @@ ShardableTensor piece_of(const ShardableTensor& tensor, Box slice);
 /// Files a tensor under its key and slice. Throws sharding when they are there already.
 void add_to(Shard& shard, ShardableTensor tensor);
 
-/// A sharding policy. It is called once for each device task of a rank whose slices are to be
-/// written, on that rank, with the tensors in state order; ranks' calls know nothing of each other.
-/// What is stored dense (see Storage) shares a data file of its own that no policy sees.
+/// A sharding policy. It is called once for each task that has slices to write (job, replica,
+/// task: a rank is one, unless device_of says otherwise), on its rank, with the tensors of all the
+/// task's devices, in state order; ranks' calls know nothing of each other. PerDevicePolicy makes
+/// it one call a device. What is stored dense (see Storage) is no task's: dense_files is asked.
 ///
 /// It may group, order and re-slice; it may not drop, add or change one: validate_shards holds it
 /// to that after each call. Each shard becomes a data file, in the order returned; empty ones are
@@ -53,17 +57,39 @@ class ShardingCallback {
   virtual std::optional<std::string> parameters() const { return std::nullopt; }
   virtual std::vector<Shard> operator()(const std::vector<ShardableTensor>& tensors) const = 0;
 
+  /// Which data file each of the job's dense tensors goes to: a number (≥ 0) for each of them. The
+  /// files come behind those of the shards, in ascending order of the numbers, and hold nothing
+  /// else; an entry has one data file, so dense tensors are not cut. Called on rank 0, for a
+  /// bundle, with one tensor or more, ascending by key, each whole; `task` and `owner` say nothing.
+  /// What it throws is one error on all ranks. By default all go to one file.
+  virtual std::vector<int> dense_files(const std::vector<ShardableTensor>& tensors) const;
+
   /// Made of description and parameters: callbacks with the same one treat the same tensors alike.
   /// Nothing when the parameters are not stated. Ranks must agree on it when a manager is made.
   std::optional<std::string> fingerprint() const;
 };
 
-/// All tensors of a task in one shard: the default.
+/// All tensors of a task in one shard, whatever devices they are on: the default.
 class ShardByTaskPolicy : public ShardingCallback {
  public:
   std::string description() const override;
   std::optional<std::string> parameters() const override;
   std::vector<Shard> operator()(const std::vector<ShardableTensor>& tensors) const override;
+};
+
+/// Calls another policy once for each device of a task instead of once for the task, so that no
+/// shard, and no data file, has tensors of two devices. Devices come in ascending order.
+class PerDevicePolicy : public ShardingCallback {
+ public:
+  /// Nothing given: ShardByTaskPolicy, which makes one shard a device.
+  explicit PerDevicePolicy(std::shared_ptr<const ShardingCallback> policy = nullptr);
+  std::string description() const override;
+  std::optional<std::string> parameters() const override;
+  std::vector<Shard> operator()(const std::vector<ShardableTensor>& tensors) const override;
+  std::vector<int> dense_files(const std::vector<ShardableTensor>& tensors) const override;
+
+ private:
+  std::shared_ptr<const ShardingCallback> policy_;
 };
 
 /// Shards of at most so many bytes of tensors (a data file may have gaps of less than a page
@@ -81,6 +107,10 @@ class ShardByTaskPolicy : public ShardingCallback {
 /// warning in the log, once a key. Smaller ones, and tensors without elements, are packed whole and
 /// share shards with the rest. They come on top of the bound, whose total leaves them out: one
 /// shard for each that is too large, and for the others fewer than 2 · (their bytes) / maximum + 1.
+///
+/// Dense tensors of the job are packed whole in the same way, with the same warning, into data
+/// files of their own. Where ranks share data files (Writer::mpi_io) only these are limited, and an
+/// HDF5 checkpoint is one file: a warning says so when a manager is made.
 class MaxShardSizePolicy : public ShardingCallback {
  public:
   /// Throws invalid_argument unless the limit is positive.
@@ -88,6 +118,7 @@ class MaxShardSizePolicy : public ShardingCallback {
   std::string description() const override;
   std::optional<std::string> parameters() const override;
   std::vector<Shard> operator()(const std::vector<ShardableTensor>& tensors) const override;
+  std::vector<int> dense_files(const std::vector<ShardableTensor>& tensors) const override;
 
  private:
   struct Warned;
@@ -101,8 +132,8 @@ class MaxShardSizePolicy : public ShardingCallback {
 ///  2. a key was not among the tensors given,
 ///  3. a shape was altered, or a piece leaves the slices that were given,
 ///  4. a dtype was altered,
-///  5. a task was altered,
-///  6. one shard holds tensors of different tasks,
+///  5. a task was altered (another device of the same task is none),
+///  6. one shard holds tensors of different tasks (different devices of one task may share one),
 ///  7. a tensor, or part of a slice, is missing from the shards.
 /// Re-sliced tensors are compared as sets of elements: same union, nothing twice. Each piece is cut
 /// from one given slice and keeps its owner; slices given apart are not joined. String tensors and

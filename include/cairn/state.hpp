@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -49,6 +50,9 @@ struct LocalSlice {
   /// Dimensions that the stored slice spells "-", all of which it must hold; empty: none. Only
   /// DTensor asks for them: see Layout.
   std::vector<bool> dash = {};
+  /// The slice's own device, where it is another than its tensor's (patches() sets it): as there.
+  std::string device_type = {};  ///< empty: the slice is where its tensor says
+  std::optional<int> device_index = std::nullopt;
 };
 
 /// How a tensor is stored that several slices make up. Every reader gets the same elements.
@@ -58,7 +62,9 @@ enum class Storage {
   /// that several ranks hold may be cut, for them to share the work of writing it.
   automatic,
   sliced,  ///< each slice an entry of its own, written by a rank that holds it
-  dense    ///< one plain row-major entry in one data file, of which each rank writes a part
+  /// One plain row-major entry in one data file, of which each rank writes a part. Such tensors
+  /// share a data file, unless the sharding policy deals them to several (dense_files).
+  dense
 };
 
 struct Unresolved;
@@ -70,10 +76,13 @@ struct LocalTensor {
   std::vector<LocalSlice> slices;         ///< disjoint
   std::shared_ptr<StringMemory> strings;  ///< for DType::string, in place of slices
   std::string device_type = "CPU";        ///< "CUDA", "HIP", … of the memory
-  int device_index = 0;
+  /// The device's number. Not given: 0 for "CPU", else that of the rank among those of its node,
+  /// since ranks of a node mostly share its devices in turn. A number that is given counts, also 0.
+  std::optional<int> device_index = std::nullopt;
   Storage storage = Storage::automatic;  ///< ranks that say something else than automatic agree
   /// Ragged or rank-private (cairn/ragged.hpp): key, shape and slices follow when all ranks meet.
   std::shared_ptr<const Unresolved> unresolved = nullptr;
+  bool made_by_save = false;  ///< the library's own: an object graph, TensorFlow's save_counter
 };
 
 /// Host memory with strides in elements (empty: row-major contiguous). The caller keeps it alive
@@ -114,7 +123,8 @@ LocalTensor whole(T* data, Dims shape, Dims strides = {}) {
   return slice(data, shape, Dims(shape.size(), 0), shape, std::move(strides));
 }
 
-/// Several slices of one tensor. All must have the same dtype and global shape.
+/// Several slices of one tensor. All must have the same dtype and global shape; each keeps its
+/// device.
 LocalTensor patches(std::vector<LocalTensor> slices);
 
 /// No part of this tensor on this rank. Leaving the key out of the state means the same.

@@ -17,9 +17,10 @@ enum class Writer {
 /// Of Writer::mpi_io and hdf5_collective; the same on all ranks. What is restored never depends on
 /// it.
 struct MpiIoOptions {
-  /// Data files of a save, besides one for dense tensors: 1 is one for all ranks, 0 one a node, and
-  /// no more than ranks. Ranks of a node stay together, in rank order. Each rank's shards are one
-  /// range of bytes there; a policy still cuts tensors, but has no say in files.
+  /// Data files of a save, besides those of dense tensors: 1 is one for all ranks, 0 one a node,
+  /// and no more than ranks. Ranks of a node stay together, in rank order. Each rank's shards are
+  /// one range of bytes there: a policy still cuts tensors, but has no say in these files, only in
+  /// those of dense tensors. A warning says so when a manager with a policy is made.
   int files = 0;
   /// Given to the MPI library as they are. None is ever added: some make Open MPI lose bytes.
   std::map<std::string, std::string> hints = {};

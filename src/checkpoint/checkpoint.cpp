@@ -372,7 +372,9 @@ std::string Checkpoint::save(const std::filesystem::path& prefix) {
     try {
       auto state = together(*self.group, [&] {
         auto with_counter = *self.state;
-        with_counter.add(counter_key, self.counter);
+        auto counter = cairn::whole(&self.counter, {});
+        counter.made_by_save = true;
+        with_counter.add(counter_key, std::move(counter));
         return with_counter;
       });
       return self.save(series, self.counter, state);

@@ -88,7 +88,7 @@ std::vector<StoredTensor> get_stored(WireReader& in) {
 void put(WireWriter& out, const std::vector<DenseTensor>& tensors) {
   for (const auto& tensor : tensors) {
     put(out.put(tensor.key).put(tensor.dtype), tensor.shape);
-    out.put(std::uint64_t{tensor.parts.size()});
+    out.put(tensor.file).put(std::uint64_t{tensor.parts.size()});
     for (const auto& part : tensor.parts) {
       put(out, part.box);
       out.put(part.rank).put(part.slice);
@@ -103,6 +103,7 @@ std::vector<DenseTensor> get_dense(WireReader& in) {
     tensor.key = in.get<std::string>();
     tensor.dtype = in.get<DType>();
     tensor.shape = get_dims(in);
+    tensor.file = in.get<int>();
     for (auto left = in.get<std::uint64_t>(); left > 0; --left) {
       auto& part = tensor.parts.emplace_back();
       part.box = get_box(in);

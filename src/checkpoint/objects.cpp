@@ -229,18 +229,24 @@ State with_object_graph(Group& group, const State& given,
   const auto all = reduce_to_root(group, std::move(keys.message), join_messages);
   return together(group, [&] {
     State stored;
+    const auto& names = state.objects().names;
     stored.store(state.storage());
     for (std::size_t i = 0; i < keys.stored.size(); ++i) {
+      const auto& key = state.tensors()[i].first;
       stored.add(keys.stored[i], state.tensors()[i].second);
+      const auto named = names.find(key);
+      if (named != names.end()) stored.name(keys.stored[i], named->second);
     }
     if (group.rank() != 0) return stored;
     auto made = make(state, read_messages(all), save_counter.has_value());
     if (!made.counter_key.empty()) {
       LocalTensor counter = nothing(DType::int64, {});
+      counter.made_by_save = true;
       counter.slices.push_back({Box::whole({}), std::make_shared<OwnCounter>(*save_counter)});
       stored.add(made.counter_key, std::move(counter));
     }
     LocalTensor graph = nothing(DType::string, {});
+    graph.made_by_save = true;
     graph.strings = std::make_shared<OwnString>(std::move(made.graph));
     stored.add(std::string(object_graph_key), std::move(graph));
     return stored;

@@ -101,7 +101,15 @@ LocalTensor patches(std::vector<LocalTensor> slices) {
     if (next.storage != Storage::automatic && next.storage != all.storage) {
       throw Error(Code::invalid_argument, "patches of one tensor are to be stored in two ways");
     }
-    for (auto& one : next.slices) all.slices.push_back(std::move(one));
+    const bool elsewhere =
+        next.device_type != all.device_type || next.device_index != all.device_index;
+    for (auto& one : next.slices) {
+      if (elsewhere && one.device_type.empty()) {
+        one.device_type = next.device_type;
+        one.device_index = next.device_index;
+      }
+      all.slices.push_back(std::move(one));
+    }
   }
   return all;
 }

@@ -176,6 +176,8 @@ class Planner {
     for (const auto c : unwanted) give(c, by_load.begin()->second);
   }
 
+  int group_of(const Chunk& chunk) const { return sources_[at(chunk.source)].group; }
+
   void deal_rounds(Packing packing) {
     struct Open {
       std::size_t round = 0;
@@ -184,6 +186,9 @@ class Planner {
     std::vector<Open> open(at(ranks_));
     for (std::size_t c = 0; c < plan_.chunks.size(); ++c) {
       const auto& chunk = plan_.chunks[c];
+      if (c > 0 && group_of(chunk) != group_of(plan_.chunks[c - 1])) {
+        open.assign(at(ranks_), Open{plan_.rounds.size(), 0});
+      }
       auto& [round, bytes] = open[at(chunk.rank)];
       const bool full = packing == Packing::one_chunk || bytes > limit_ - chunk.bytes;
       if (bytes > 0 && full) ++round, bytes = 0;

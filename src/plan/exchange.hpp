@@ -15,6 +15,7 @@ struct Source {
   Box box;
   std::int64_t element_bytes = 1;
   int rank = -1;  ///< who must hold it; -1: whoever suits best (any rank can read it)
+  int group = 0;  ///< no round has chunks of two groups; ascending over the sources
 };
 
 /// A box that a rank wants. `id` leads that rank back to its memory.

@@ -139,7 +139,7 @@ struct MaxShardSizePolicy::Warned {
   std::mutex mutex;
   std::set<std::string> keys;
 
-  void of(const Tensors& oversize, std::int64_t max_bytes) {
+  void of(const Tensors& oversize, std::int64_t max_bytes, std::string_view what_follows) {
     constexpr std::size_t most_named = 3;
     Tensors news;
     {
@@ -159,9 +159,7 @@ struct MaxShardSizePolicy::Warned {
     log(LogLevel::warning,
         cat(one ? cat("tensor ", names, " is") : cat(news.size(), " tensors are"),
             " larger than a shard's limit of ", max_bytes, " bytes", one ? "" : cat(": ", names),
-            ". ", one ? "It gets" : "Each gets",
-            " a shard of its own and is not cut: TensorFlow cannot assemble its dtype from "
-            "slices."));
+            ". ", one ? "It gets " : "Each gets ", what_follows));
   }
 };
 
@@ -213,8 +211,33 @@ std::vector<Shard> MaxShardSizePolicy::operator()(
   filling.pack(whole);
   for (const auto* tensor : cut) filling.fill(*tensor);
   for (const auto* tensor : oversize) filling.alone(*tensor);
-  warned_->of(oversize, max_bytes_);
+  warned_->of(oversize, max_bytes_,
+              "a shard of its own and is not cut: TensorFlow cannot assemble its dtype from "
+              "slices.");
   return filling.take();
+}
+
+// As Filling::pack does it.
+std::vector<int> MaxShardSizePolicy::dense_files(
+    const std::vector<ShardableTensor>& tensors) const {
+  Tensors largest_first, oversize;
+  for (const auto& tensor : tensors) largest_first.push_back(&tensor);
+  std::stable_sort(largest_first.begin(), largest_first.end(),
+                   [](const auto* a, const auto* b) { return bytes_of(*a) > bytes_of(*b); });
+  std::vector<int> files(tensors.size());
+  int file = -1;
+  std::int64_t room = 0;
+  for (const auto* tensor : largest_first) {
+    const auto bytes = bytes_of(*tensor);
+    if (bytes > max_bytes_) oversize.push_back(tensor);
+    if (file < 0 || bytes > room) ++file, room = max_bytes_;
+    room -= bytes;  // of what is larger than the maximum nothing is left
+    files[static_cast<std::size_t>(tensor - tensors.data())] = file;
+  }
+  warned_->of(oversize, max_bytes_,
+              "a data file of its own: it is stored dense, which is one entry, and an entry is in "
+              "one file. Storage::sliced would store its slices apart.");
+  return files;
 }
 
 }  // namespace cairn

@@ -1,3 +1,5 @@
+#include <map>
+
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "cairn/sharding.hpp"
@@ -44,6 +46,10 @@ std::optional<std::string> ShardingCallback::fingerprint() const {
   return cat(text.size(), ' ', text, *mine);  // the length keeps the two apart
 }
 
+std::vector<int> ShardingCallback::dense_files(const std::vector<ShardableTensor>& tensors) const {
+  return std::vector<int>(tensors.size(), 0);
+}
+
 std::string ShardByTaskPolicy::description() const { return "all tensors of a task in one shard"; }
 
 std::optional<std::string> ShardByTaskPolicy::parameters() const { return ""; }
@@ -54,6 +60,29 @@ std::vector<Shard> ShardByTaskPolicy::operator()(
   std::vector<Shard> shards(1);
   for (const auto& tensor : tensors) add_to(shards[0], tensor);
   return shards;
+}
+
+PerDevicePolicy::PerDevicePolicy(std::shared_ptr<const ShardingCallback> policy)
+    : policy_(policy ? std::move(policy) : std::make_shared<ShardByTaskPolicy>()) {}
+
+std::string PerDevicePolicy::description() const {
+  return cat("each device apart: ", policy_->description());
+}
+
+std::optional<std::string> PerDevicePolicy::parameters() const { return policy_->parameters(); }
+
+std::vector<Shard> PerDevicePolicy::operator()(const std::vector<ShardableTensor>& tensors) const {
+  std::map<DeviceTask, std::vector<ShardableTensor>> by_device;
+  for (const auto& tensor : tensors) by_device[tensor.task].push_back(tensor);
+  std::vector<Shard> shards;
+  for (const auto& [device, its] : by_device) {
+    for (auto& shard : (*policy_)(its)) shards.push_back(std::move(shard));
+  }
+  return shards;
+}
+
+std::vector<int> PerDevicePolicy::dense_files(const std::vector<ShardableTensor>& tensors) const {
+  return policy_->dense_files(tensors);
 }
 
 }  // namespace cairn

@@ -48,7 +48,7 @@ class Validation {
         for (const auto& [box, tensor] : slices) {
           check(number, key, box, tensor);
           if (!first) first = &tensor;
-          if (tensor.task != first->task) {
+          if (!tensor.task.same_task(first->task)) {
             fail(tensor, "tensors of different tasks are in one shard",
                  cat("shard ", number, " begins with '", first->key, "' of ",
                      to_string(first->task), "; this one is of ", to_string(tensor.task)));
@@ -86,7 +86,8 @@ class Validation {
       }
       if (!known.boxes.empty() && known.boxes.back() == tensor->slice) {
         fail(*tensor, "a slice turns out to have been given twice",
-             cat("owners ", known.given[known.boxes.size() - 1]->owner, " and ", tensor->owner));
+             cat("owners: ", owner_text(*known.given[known.boxes.size() - 1]), "; and ",
+                 owner_text(*tensor)));
       }
       known.boxes.push_back(tensor->slice);
     }
@@ -136,16 +137,13 @@ class Validation {
            cat("given: ", spec_text(shape, given.slice),
                "; returned: ", spec_text(shape, tensor.slice), "; strings are stored whole"));
     }
-    if (tensor.task != given.task) {
+    if (!tensor.task.same_task(given.task)) {
       fail(tensor, "a tensor was found with an altered task",
            cat("given: ", to_string(given.task), "; returned: ", to_string(tensor.task)));
     }
     if (tensor.owner != given.owner || tensor.owner_slice != given.owner_slice) {
       fail(tensor, "a tensor was found with an altered owner",
-           cat("given: tensor ", given.owner, ", slice ", given.owner_slice,
-               " of the state; returned: "
-               "tensor ",
-               tensor.owner, ", slice ", tensor.owner_slice));
+           cat("given: ", owner_text(given), "; returned: ", owner_text(tensor)));
     }
     known.pieces[number_given].push_back(tensor.slice);
   }
@@ -174,6 +172,11 @@ class Validation {
     fail(piece, "a slice was found that joins slices given apart",
          cat("given: ", spec_text(shape, boxes[0]), " and ", spec_text(shape, boxes[1]),
              "; returned: ", spec_text(shape, piece.slice)));
+  }
+
+  static std::string owner_text(const ShardableTensor& tensor) {
+    if (!tensor.owner) return "none, as of what a save adds of its own";
+    return cat("tensor ", *tensor.owner, ", slice ", tensor.owner_slice, " of the state");
   }
 
   static std::string given_text(const Known& known) {
@@ -218,7 +221,9 @@ bool are_as_given(const std::vector<Shard>& shards, const std::vector<ShardableT
   std::vector<const ShardableTensor*> expected, found;
   expected.reserve(given.size());
   for (const auto& tensor : given) {
-    if (tensor.task != given.front().task || !lies_inside(tensor.slice, tensor.shape)) return false;
+    if (!tensor.task.same_task(given.front().task) || !lies_inside(tensor.slice, tensor.shape)) {
+      return false;
+    }
     expected.push_back(&tensor);
   }
   found.reserve(given.size());
@@ -240,7 +245,7 @@ bool are_as_given(const std::vector<Shard>& shards, const std::vector<ShardableT
     const auto &a = *expected[i], &b = *found[i];
     if (i > 0 && a.key == expected[i - 1]->key) return false;
     if (a.key != b.key || a.slice != b.slice || a.shape != b.shape || a.dtype != b.dtype ||
-        a.task != b.task || a.owner != b.owner || a.owner_slice != b.owner_slice) {
+        !a.task.same_task(b.task) || a.owner != b.owner || a.owner_slice != b.owner_slice) {
       return false;
     }
   }

@@ -121,6 +121,10 @@ inline ManagerOptions options_of(const Story& story, std::shared_ptr<io::MemoryF
   options.writer = story.shares ? Writer::mpi_io : story.writer;
   options.mpi_io.files = 2;
   options.format = story.format;
+  // The two tensors in a file each, the larger one with a warning.
+  if (story.name == "Dense" && story.format == Format::bundle) {
+    options.policy = std::make_shared<MaxShardSizePolicy>(8);
+  }
   // On the thread of the rank, so that the scheduler orders what it does too.
   options.async.queue = inline_queue();
   return options;

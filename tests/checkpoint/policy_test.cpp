@@ -136,11 +136,12 @@ std::vector<Attack> attacks() {
       {"two tasks in one shard",
        [](Shards& shards) {
          const auto key = key_starting(shards[0], "words");
-         shards[0].at(key).begin()->second.task.device_type = "CUDA";
+         shards[0].at(key).begin()->second.task.replica = 1;
        },
        [](int rank, int) {
-         return std::vector<std::string>{cat("an altered task: key 'words", rank, "'"),
-                                         "/device:CPU:0; returned: ", "/device:CUDA:0"};
+         return std::vector<std::string>{
+             cat("an altered task: key 'words", rank, "'"),
+             "/replica:0/task:", "; returned: /job:worker/replica:1/task:"};
        }},
       {"a tensor that is missing", [](Shards& shards) { shards[0].erase("u"); },
        [](int rank, int) {
@@ -178,7 +179,7 @@ std::vector<Attack> attacks() {
          return std::vector<std::string>{cat("a string tensor was found cut: key 'words", rank),
                                          "given: \"5 0,5\"; returned: \"5 0,2\""};
        }},
-      {"an altered owner", changed([](auto& t) { t.owner += 1; }),
+      {"an altered owner", changed([](auto& t) { t.owner = *t.owner + 1; }),
        [](int, int) {
          return std::vector<std::string>{"an altered owner: key 'u'", "given: tensor ",
                                          "; returned: tensor "};

@@ -22,7 +22,7 @@ def data_files(prefix):
 def check_sizes(prefix, expected, limit):
     """Files above the limit are one tensor that is not cut; the cut ones are many."""
     oversize = [t["key"] for t in expected["tensors"]
-                if not t["may_be_cut"] and t["key"].startswith(("matrix/", "strings/long"))
+                if not t["may_be_cut"] and t["key"].startswith(("matrix/", "dense/", "strings/long"))
                 and size_of(t) > limit]
     # The last file holds the metadata and a copy of the index.
     large = [f for f in data_files(prefix)[:-1] if os.path.getsize(f) > limit]
@@ -50,7 +50,8 @@ def check_variables(prefix, expected):
     """tf.train.Checkpoint restores variables by name, of the dtypes of the trap too."""
     chosen = [t for t in expected["tensors"]
               if t["key"] in ("matrix/float32", "matrix/float16", "matrix/uint64", "deep",
-                              "long row", "rows/float64", "matrix/bfloat16")]
+                              "long row", "rows/float64", "matrix/bfloat16", "dense/float16",
+                              "dense/uint64")]
     variables = {t["key"].replace("/", "_").replace(" ", "_"):
                  tf.Variable(tf.zeros(t["shape"], tf.as_dtype(t["dtype_number"])), name=t["key"])
                  for t in chosen}

@@ -39,8 +39,12 @@ std::vector<Held> samples(int ranks) {
     all.push_back({{cat("small/", name), *dtype, {3, 2}}, turn++ % ranks});
     all.push_back({{cat("scalar/", name), *dtype, {}}, -1});
     all.push_back({{cat("empty/", name), *dtype, {2, 0, 3}}, turn++ % ranks});
-    if (cairn::dtype_assembles_in_tensorflow(*dtype))
+    // Where there are several ranks the latter are stored dense.
+    if (cairn::dtype_assembles_in_tensorflow(*dtype)) {
       all.push_back({{cat("rows/", name), *dtype, {3 * ranks, 5, 7}}, -2});
+    } else {
+      all.push_back({{cat("dense/", name), *dtype, {9 * ranks, 5, 7}}, -2});
+    }
   }
   all.push_back({{"long row", DType::float64, {1, 1, 900}}, 0});
   all.push_back({{"deep", DType::complex128, {3, 2, 3, 2, 5}}, ranks - 1});

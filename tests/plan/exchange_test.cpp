@@ -72,12 +72,19 @@ Measured simulate(const Problem& problem, const ExchangePlan& plan, Packing pack
   for (std::size_t s = 0; s < stored.size(); ++s) {
     EXPECT_EQ(next[s], static_cast<std::int64_t>(stored[s].size())) << "a source is acquired whole";
   }
+  int group = 0;  // whoever writes a file is done with it when the next one begins
   for (const auto& round : plan.rounds) {
     std::map<int, std::int64_t> in_hand, chunks_of_rank;
     std::map<int, std::string> bytes_of_chunk;
     EXPECT_FALSE(round.chunks.empty());
+    const auto group_of = [&](int c) {
+      return problem.sources[at(plan.chunks[at(c)].source)].group;
+    };
+    EXPECT_GE(group_of(round.chunks.front()), group);
+    group = group_of(round.chunks.front());
     for (const auto c : round.chunks) {
       const auto& chunk = plan.chunks[at(c)];
+      EXPECT_EQ(group_of(c), group);
       ++acquired[at(c)];
       ++chunks_of_rank[chunk.rank];
       in_hand[chunk.rank] += chunk.bytes;
@@ -223,7 +230,10 @@ Problem random_problem(Random& random) {
 TEST(Exchange, RandomProblemsEndWithEachElementInPlace) {
   Random random(51);
   for (int round = 0; round < test::rounds(1500); ++round) {
-    const auto problem = random_problem(random);
+    auto problem = random_problem(random);
+    for (int group = 0; auto& source : problem.sources) {
+      source.group = group += round % 3 == 0 && boxes::chance(random, 30);
+    }
     for (const auto packing : {Packing::one_chunk, Packing::fill}) {
       plan_and_simulate(problem, packing);
       const auto copy = problem;

@@ -8,15 +8,16 @@ mkdir -p "$work"
 "$program" "$work/run" >"$work/printed"
 cat >"$work/expected" <<'END'
 the default, one shard a task
+  file 0:  bias  half  note  step  weights
+MaxShardSizePolicy(100'000)
+  file 0:  bias  half  note  step  weights[339 64]
+  file 1:  weights[390 64]
+  file 2:  weights[271 64]
+AllInOne
+  file 0:  bias  half  note  step  weights
+PerDevicePolicy
   file 0:  half  note  step  weights
   file 1:  bias
-MaxShardSizePolicy(100'000)
-  file 0:  half  note  step  weights[359 64]
-  file 1:  weights[390 64]
-  file 2:  weights[251 64]
-  file 3:  bias
-AllInOne, one task a rank
-  file 0:  bias  half  note  step  weights
 ParameterPolicy(3)
   file 0:  bias[213]  half  weights[333 64]
   file 1:  bias[214]  weights[334 64]

@@ -1,6 +1,7 @@
 // The promises of MaxShardSizePolicy: size, number, end, nothing lost, nothing cut that may not be.
 #include <gmock/gmock.h>
 
+#include <map>
 #include <mutex>
 
 #include "base/text.hpp"
@@ -217,6 +218,50 @@ TEST_F(MaxShardSize, SmallOnesThatAreNotCutShareShards) {
 }
 
 TEST_F(MaxShardSize, NothingGivesNoShard) { EXPECT_TRUE(MaxShardSizePolicy(1)({}).empty()); }
+
+TEST_F(MaxShardSize, DenseTensorsAreWholeAndOneThatIsTooLargeIsAloneWithAWarning) {
+  const std::vector given{make("a", DType::float16, {20}), make("b", DType::float32, {1000}),
+                          make("c", DType::uint8, {90}), make("d", DType::uint8, {60}),
+                          make("e", DType::uint8, {100})};
+  const MaxShardSizePolicy policy(100);
+  // Largest first: b alone, e, c, then d and a.
+  EXPECT_THAT(policy.dense_files(given), ElementsAre(3, 0, 2, 3, 1));
+  ASSERT_EQ(warnings_.size(), 1u);
+  EXPECT_THAT(warnings_[0],
+              AllOf(StartsWith("tensor 'b' (4000 bytes of float32) is larger than a shard's limit "
+                               "of 100 bytes. It gets a data file of its own: it is stored dense"),
+                    HasSubstr("Storage::sliced")));
+  policy.dense_files(given);
+  EXPECT_EQ(warnings_.size(), 1u) << "once a key";
+  EXPECT_THAT(PerDevicePolicy(std::make_shared<MaxShardSizePolicy>(100)).dense_files(given),
+              ElementsAre(3, 0, 2, 3, 1));
+  EXPECT_THAT(ShardByTaskPolicy().dense_files(given), ElementsAre(0, 0, 0, 0, 0));
+}
+
+TEST_F(MaxShardSize, FilesOfDenseTensorsAreFewAndWithinTheLimit) {
+  for (int seed = 0; seed < test::rounds(300); ++seed) {
+    SCOPED_TRACE(cat("seed ", seed));
+    Random random(static_cast<unsigned>(seed));
+    const auto limit = boxes::draw(random, 1, 300);
+    std::vector<ShardableTensor> given;
+    for (auto n = boxes::draw(random, 1, 40); n > 0; --n) {
+      given.push_back(make(cat("t", n), DType::uint16, {boxes::draw(random, 1, 100)}));
+    }
+    const auto files = MaxShardSizePolicy(limit).dense_files(given);
+    ASSERT_EQ(files.size(), given.size());
+    std::map<int, std::pair<std::int64_t, int>> held;  // bytes and tensors of a file
+    std::int64_t total = 0, oversize = 0;
+    for (std::size_t i = 0; i < files.size(); ++i) {
+      held[files[i]].first += given[i].bytes;
+      ++held[files[i]].second;
+      (given[i].bytes > limit ? oversize : total) += given[i].bytes > limit ? 1 : given[i].bytes;
+    }
+    for (const auto& [file, has] : held) {
+      ASSERT_TRUE(has.first <= limit || has.second == 1) << "file " << file << ": " << has.first;
+    }
+    ASSERT_LE(static_cast<std::int64_t>(held.size()), oversize + 2 * total / limit + 1);
+  }
+}
 
 /// Shapes that are hard on a cutter.
 Dims hard_shape(Random& random) {

@@ -267,9 +267,10 @@ TEST(ValidateShards, AnAlteredOwner) {
   expect_refused(
       changed("step", [](auto& t) { t.owner = 0; }),
       HasSubstr("an altered owner: key 'step', slice \"\" (given: tensor 1, slice 0 of the "
-                "state; returned: tensor 0, slice 0)"));
+                "state; returned: tensor 0, slice 0 of the state)"));
   expect_refused(changed("u", [](auto& t) { t.owner_slice = 1; }),
-                 HasSubstr("(given: tensor 0, slice 0 of the state; returned: tensor 0, slice 1)"));
+                 HasSubstr("(given: tensor 0, slice 0 of the state; returned: tensor 0, slice 1 of "
+                           "the state)"));
 }
 
 TEST(ValidateShards, TwoTasksInOneShard) {
@@ -285,6 +286,43 @@ TEST(ValidateShards, TwoTasksInOneShard) {
   shards.push_back({{"step", shards[0]["step"]}});
   shards[0].erase("step");
   EXPECT_NO_THROW(validate_shards(shards, given, "in two shards they are fine"));
+}
+
+// As TensorFlow's validation does: a task is a job's replica's, whatever its devices are.
+TEST(ValidateShards, DevicesOfATaskMayShareAShard) {
+  auto given = some_tensors();
+  given[2].task.device_type = "CUDA";
+  auto shards = ShardByTaskPolicy()(given);
+  EXPECT_NO_THROW(validate_shards(shards, given, "all in one"));
+  shards[0]["names"].begin()->second.task.device_index = 3;
+  EXPECT_NO_THROW(validate_shards(shards, given, "moved within the task"));
+  // Cut, so that it is looked at closely.
+  auto& slices = shards[0].at("u");
+  const auto whole = slices.begin()->second;
+  ASSERT_GT(whole.slice.extent[0], 1);
+  slices.erase(whole.slice);
+  auto piece = whole.slice;
+  piece.extent[0] = 1;
+  add_to(shards[0], piece_of(whole, piece));
+  piece = whole.slice;
+  piece.start[0] += 1;
+  piece.extent[0] -= 1;
+  add_to(shards[0], piece_of(whole, piece));
+  EXPECT_NO_THROW(validate_shards(shards, given, "cut"));
+  expect_refused([](auto& all) { all[0]["step"].begin()->second.task.job = "other"; },
+                 HasSubstr("an altered task: key 'step'"), given);
+  expect_refused([](auto& all) { all[0]["step"].begin()->second.task.replica = 1; },
+                 HasSubstr("an altered task: key 'step'"), given);
+}
+
+TEST(ValidateShards, TensorsWithoutAnOwner) {
+  auto given = some_tensors();
+  given[2].owner.reset();
+  EXPECT_NO_THROW(validate_shards(ShardByTaskPolicy()(given), given, "as they are"));
+  expect_refused([](auto& all) { all[0]["step"].begin()->second.owner = 0; },
+                 HasSubstr("(given: none, as of what a save adds of its own; returned: tensor 0, "
+                           "slice 0 of the state)"),
+                 given);
 }
 
 TEST(ValidateShards, Missing) {

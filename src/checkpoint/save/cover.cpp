@@ -135,6 +135,7 @@ Covered cover(const Job& job, const State& state, const ReplicaTurn& turn) {
     std::vector<DenseTensor> tensors;
     orders = assign(get_declarations(reader), group.size(), job.options.format, turn, tensors,
                     covered.replicas.all);
+    if (job.options.format == Format::bundle) choose_dense_files(job, state, tensors);
     WireWriter writer;
     put(writer, tensors);
     dense = writer.take();

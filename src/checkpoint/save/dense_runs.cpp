@@ -57,15 +57,15 @@ DenseMemory dense_memory(const DensePlan& plan, int rank, bool keeps_all) {
   return most;
 }
 
-void write_run(const DensePlan& plan, int number, const std::byte* bytes, int file_number,
+void write_run(const DensePlan& plan, int number, const std::byte* bytes, int first_file,
                io::File* file, std::vector<StoredTensor>& entries) {
   const auto& chunk = plan.exchange.chunks[static_cast<std::size_t>(number)];
   const auto& run = plan.runs[static_cast<std::size_t>(chunk.source)];
-  const auto& tensor = plan.tensors[static_cast<std::size_t>(run.tensor)];
+  const auto& tensor = plan.tensor_of(chunk);
   std::span rest(bytes, static_cast<std::size_t>(chunk.bytes));
   StoredSlice stored;
   stored.box = run.box;
-  stored.file = file_number;
+  stored.file = first_file + tensor.file;
   stored.offset = plan.offsets[static_cast<std::size_t>(chunk.source)];
   stored.size = chunk.bytes;
   for (auto at = stored.offset; !rest.empty();) {
@@ -86,31 +86,43 @@ std::int64_t capture_bytes(const DensePlan& plan, int rank) {
 }
 
 std::vector<StoredTensor> write_runs(io::FileSystem& files, const DensePlan& plan,
-                                     const std::vector<CapturedRun>& runs, int file_number,
+                                     const std::vector<CapturedRun>& runs, int first_file,
                                      const commit::Transaction& save) {
   std::vector<StoredTensor> entries;
-  if (runs.empty()) return entries;
-  const auto file = make_or_open(files, file_number, save);
+  std::unique_ptr<io::File> file;
+  int open = -1;
+  const auto close = [&] {
+    if (!file) return;
+    file->sync();
+    file->close();
+  };
   for (const auto& [chunk, bytes] : runs) {
-    write_run(plan, chunk, bytes, file_number, file.get(), entries);
+    const auto number = plan.tensor_of(plan.exchange.chunks[static_cast<std::size_t>(chunk)]).file;
+    if (number != open) {
+      close();
+      file = make_or_open(files, first_file + number, save);
+      open = number;
+    }
+    write_run(plan, chunk, bytes, first_file, file.get(), entries);
   }
-  file->sync();
-  file->close();
+  close();
   return entries;
 }
 
-std::unique_ptr<io::File> make_dense_file(io::FileSystem& files, const DensePlan& plan, int number,
-                                          const commit::Transaction& save) {
-  auto part = commit::make_part(files, save, number, plan.bytes);
+std::unique_ptr<io::File> make_dense_file(io::FileSystem& files, const DensePlan& plan, int file,
+                                          int first_file, const commit::Transaction& save) {
+  const auto bytes = plan.file_bytes[static_cast<std::size_t>(file)];
+  auto part = commit::make_part(files, save, first_file + file, bytes);
   if (!part.recycled) return std::move(part.file);
-  part.file->resize(plan.bytes);
+  part.file->resize(bytes);
   std::int64_t end = 0;
   for (std::size_t t = 0; t < plan.tensors.size(); ++t) {
+    if (plan.tensors[t].file != file) continue;
     const auto begin = plan.begins[t];
     const std::string gap(static_cast<std::size_t>(begin - end), '\0');
     if (!gap.empty()) part.file->write_at(end, std::as_bytes(std::span(gap)));
-    const auto& [key, dtype, shape, parts] = plan.tensors[t];
-    end = begin + element_count(shape) * static_cast<std::int64_t>(dtype_size(dtype));
+    const auto& tensor = plan.tensors[t];
+    end = begin + element_count(tensor.shape) * static_cast<std::int64_t>(dtype_size(tensor.dtype));
   }
   return std::move(part.file);
 }

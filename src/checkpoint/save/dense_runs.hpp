@@ -18,12 +18,12 @@ struct DenseMemory {
 DenseMemory dense_memory(const DensePlan&, int rank, bool keeps_all);
 
 /// Checksums a run, writes it if there is a file, and adds it to the entries.
-void write_run(const DensePlan&, int chunk, const std::byte* bytes, int file_number, io::File*,
+void write_run(const DensePlan&, int chunk, const std::byte* bytes, int first_file, io::File*,
                std::vector<StoredTensor>& entries);
 
-/// One rank. The data file of dense tensors, recycled or new, of the right size, and zeros between
-/// the tensors; before any other rank opens it.
-std::unique_ptr<io::File> make_dense_file(io::FileSystem&, const DensePlan&, int number,
-                                          const commit::Transaction&);
+/// One rank. A data file of dense tensors (`file` among these), recycled or new, of the right size,
+/// and zeros between the tensors; before any other rank opens it.
+std::unique_ptr<io::File> make_dense_file(io::FileSystem&, const DensePlan&, int file,
+                                          int first_file, const commit::Transaction&);
 
 }  // namespace cairn

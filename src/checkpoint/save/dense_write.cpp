@@ -20,34 +20,30 @@ namespace {
 
 class DenseWrite {
  public:
-  DenseWrite(const Job& job, const State& state, const DensePlan& plan, int file_number)
-      : job_(job), plan_(plan), file_number_(file_number) {
+  DenseWrite(const Job& job, const State& state, const DensePlan& plan, int first_file)
+      : job_(job), plan_(plan), first_file_(first_file) {
     std::unordered_map<std::string_view, const LocalTensor*> by_key;
     for (const auto& [key, tensor] : state.tensors()) by_key[key] = &tensor;
     for (const auto& tensor : plan.tensors) tensors_.push_back(by_key[tensor.key]);
   }
 
   std::vector<StoredTensor> run(const commit::Transaction& save) {
-    const bool make = !save.hdf5;
-    const auto path = save.part(file_number_);
-    const auto maker = plan_.exchange.chunks.front().rank;
     together(*job_.group, [&] {
       allocate();
-      if (make && job_.rank() == maker && !job_.shares_files()) {
-        make_dense_file(*job_.files, plan_, file_number_, save)->close();
+      look_at_files();
+      if (save.hdf5 || job_.shares_files()) return;
+      for (std::size_t f = 0; f < makers_.size(); ++f) {
+        if (makers_[f] != job_.rank()) continue;
+        make_dense_file(*job_.files, plan_, static_cast<int>(f), first_file_, save)->close();
       }
     });
-    if (job_.shares_files()) {
-      shared_ = open_shared(job_, path, 0, make && job_.rank() == maker, plan_.bytes);
-    } else if (job_.writes_datasets()) {
-      open_datasets(path);
-    } else if (plan_.writers[static_cast<std::size_t>(job_.rank())]) {
-      error_.guard([&] {
-        file_ = job_.files->open_write(path);
-        file_->stream(job_.options.direct_io);
-      });
-    }
+    int number = -1;
     for (const auto& round : plan_.exchange.rounds) {
+      const auto next = file_of(round.chunks.front());
+      if (next != number) {
+        if (number >= 0) close_file(false);
+        open_file(number = next, save);
+      }
       complete(round);
       if (datasets_) {
         write_datasets(round);
@@ -59,12 +55,8 @@ class DenseWrite {
       // All ranks take part in as many writes as the busiest has.
       if (shared_) write_none(most_chunks(round) - in_hand_.size());
     }
-    finish();
-    agree(*job_.group, error_.first());
-    if (job_.shares_files() || job_.writes_datasets()) {
-      together(*job_.group, [&] { read_back(job_, path, entries_, checksums()); });
-    }
-    return std::move(entries_);
+    close_file(true);
+    return std::move(written_);
   }
 
   // All runs of this rank, kept in this memory. Nothing is written.
@@ -89,6 +81,51 @@ class DenseWrite {
   }
 
  private:
+  int file_of(int chunk) const {
+    return plan_.tensor_of(plan_.exchange.chunks[static_cast<std::size_t>(chunk)]).file;
+  }
+
+  // Who makes each file, and which of them this rank writes to.
+  void look_at_files() {
+    makers_.assign(plan_.file_bytes.size(), -1);
+    mine_.assign(plan_.file_bytes.size(), false);
+    for (std::size_t c = 0; c < plan_.exchange.chunks.size(); ++c) {
+      const auto file = static_cast<std::size_t>(file_of(static_cast<int>(c)));
+      const auto rank = plan_.exchange.chunks[c].rank;
+      if (makers_[file] < 0) makers_[file] = rank;
+      if (rank == job_.rank()) mine_[file] = true;
+    }
+  }
+
+  // Collective where ranks write together.
+  void open_file(int number, const commit::Transaction& save) {
+    const auto file = static_cast<std::size_t>(number);
+    path_ = save.part(first_file_ + number);
+    if (job_.shares_files()) {
+      const bool makes_it = !save.hdf5 && job_.rank() == makers_[file];
+      shared_ = open_shared(job_, path_, 0, makes_it, plan_.file_bytes[file]);
+    } else if (job_.writes_datasets()) {
+      open_datasets(path_);
+    } else if (mine_[file]) {
+      error_.guard([&] {
+        file_ = job_.files->open_write(path_);
+        file_->stream(job_.options.direct_io);
+      });
+    }
+  }
+
+  // The last one's is collective in any case.
+  void close_file(bool last) {
+    finish();
+    const bool written_together = job_.shares_files() || job_.writes_datasets();
+    if (last || written_together) agree(*job_.group, error_.first());
+    if (written_together) {
+      together(*job_.group, [&] { read_back(job_, path_, entries_, checksums()); });
+    }
+    std::move(entries_.begin(), entries_.end(), std::back_inserter(written_));
+    entries_.clear();
+  }
+
   // The runs of a round, whole in this rank's memory.
   void complete(const plan::Round& round) {
     begin(round);
@@ -364,30 +401,33 @@ class DenseWrite {
       error_.guard([&] { shared_->write_at_all(offset, error_ ? all.first(0) : all); });
     }
     if (error_) return;
-    write_run(plan_, number, bytes, file_number_, datasets_ ? nullptr : file_.get(), entries_);
+    write_run(plan_, number, bytes, first_file_, datasets_ ? nullptr : file_.get(), entries_);
   }
 
   const Job& job_;
   const DensePlan& plan_;
-  const int file_number_;
+  const int first_file_;
   std::vector<const LocalTensor*> tensors_;           // of this rank; null where it has none
   std::vector<std::vector<const std::byte*>> bases_;  // of their slices; null: not one run of bytes
   std::unique_ptr<std::byte[]> own_;
   std::byte *hand_ = nullptr, *packed_ = nullptr, *arrived_ = nullptr;  // in it, or in a pool
   std::map<int, Hand> in_hand_;  // by chunk: those of this round
+  std::vector<int> makers_;      // of the files
+  std::vector<bool> mine_;       // files that this rank writes to
+  io::Path path_;                // of the open one
   std::unique_ptr<io::File> file_;
   std::unique_ptr<SharedFile> shared_;     // instead, where ranks share files
   std::unique_ptr<DatasetFile> datasets_;  // writes for file_, which is open on all ranks then
-  std::vector<StoredTensor> entries_;
+  std::vector<StoredTensor> entries_, written_;  // of the open file, of those before
   KeptError error_;
 };
 
 }  // namespace
 
 std::vector<StoredTensor> write_dense(const Job& job, const State& state, const DensePlan& plan,
-                                      int file_number, const commit::Transaction& save) {
+                                      int first_file, const commit::Transaction& save) {
   if (plan.bytes == 0) return {};
-  return DenseWrite(job, state, plan, file_number).run(save);
+  return DenseWrite(job, state, plan, first_file).run(save);
 }
 
 std::vector<CapturedRun> capture_dense(const Job& job, const State& state, const DensePlan& plan,

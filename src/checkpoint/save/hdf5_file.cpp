@@ -191,7 +191,7 @@ Gathered gather_for_hdf5(const Job& job, const State& state, const std::vector<T
     for (const auto& task : tasks) {
       const auto& [key, tensor] = state.tensors()[task.tensor];
       put(message.put(key).put(tensor.dtype), tensor.shape);
-      message.put(to_string(device_of(job, tensor)));
+      message.put(to_string(device_of(job, tensor, task.slice)));
       if (!tensor.strings) continue;
       const auto& encoded = mine[task.tensor] = bundle::encode_strings(string_values(key, tensor));
       message.put(encoded.bytes).put(encoded.crc32c);

@@ -24,7 +24,7 @@ class Holding {
   // Most ranks have one device task for all they hold.
   struct Rank {
     std::size_t task = 0;
-    std::map<int, std::size_t> others;  // by tensor
+    std::map<std::pair<int, int>, std::size_t> others;  // by tensor and slice; -1: its other ones
   };
   std::size_t number_of(const std::string& task);
 

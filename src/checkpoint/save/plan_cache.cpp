@@ -23,6 +23,7 @@ std::size_t bytes_of(const std::vector<std::string>& values) {
 std::optional<StateForm> StateForm::of(const State& state) {
   StateForm form;
   form.storage_ = state.storage();
+  form.names_ = state.objects().names;
   for (const auto& [key, tensor] : state.tensors()) {
     if (tensor.unresolved) return std::nullopt;
     auto& one = form.tensors_.emplace_back(Tensor{key, tensor, 0});
@@ -34,7 +35,10 @@ std::optional<StateForm> StateForm::of(const State& state) {
 }
 
 bool StateForm::fits(const State& state) const {
-  if (state.storage() != storage_ || state.tensors().size() != tensors_.size()) return false;
+  if (state.storage() != storage_ || state.tensors().size() != tensors_.size() ||
+      state.objects().names != names_) {
+    return false;
+  }
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     const auto& [key, now] = state.tensors()[i];
     const auto& then = tensors_[i].like;
@@ -45,7 +49,9 @@ bool StateForm::fits(const State& state) const {
       return false;
     }
     for (std::size_t s = 0; s < then.slices.size(); ++s) {
-      if (now.slices[s].box != then.slices[s].box || now.slices[s].dash != then.slices[s].dash) {
+      const auto &one = now.slices[s], &like = then.slices[s];
+      if (one.box != like.box || one.dash != like.dash || one.device_type != like.device_type ||
+          one.device_index != like.device_index) {
         return false;
       }
     }

@@ -2,6 +2,7 @@
 /// The plan of the last save, for the next one: as long as nothing in the structure changes on any
 /// rank, a save needs one sum over ranks instead of descriptions, coverage and layout.
 #include <array>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,6 +27,7 @@ class StateForm {
     std::size_t string_bytes = 0;
   };
   std::vector<Tensor> tensors_;
+  std::map<std::string, std::string> names_;  // which policies see
   Storage storage_ = Storage::automatic;
 };
 

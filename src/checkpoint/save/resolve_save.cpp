@@ -92,10 +92,9 @@ std::optional<State> resolve(Group& group, const State& state) {
     for (const auto& [path, target] : notes.aliases) plain.alias(path, target);
     for (const auto& [key, variable] : notes.names) {
       const auto* tensor = state.find(key);
-      // One name for the items of all ranks would be that of several variables.
       const bool is_private = tensor && tensor->unresolved &&
                               tensor->unresolved->kind == Unresolved::Kind::rank_private;
-      if (!is_private) plain.name(key, variable);
+      plain.name(is_private ? private_key(key, group.rank(), group.size()) : key, variable);
     }
     for (const auto& [key, given] : state.tensors()) {
       const auto what = given.unresolved;

@@ -29,10 +29,10 @@ struct Covered {
 };
 Covered cover(const Job&, const State&, const ReplicaTurn&);  ///< the turn of rank 0 counts
 
-/// The device task of a tensor's slices on this rank.
-DeviceTask device_of(const Job&, const LocalTensor&);
+/// Where a slice of a tensor of this rank lives; -1: a tensor that has none.
+DeviceTask device_of(const Job&, const LocalTensor&, int slice);
 
-/// Shard (local): the policy, once for each device task, and its validation.
+/// Shard (local): the policy, once for each task of the rank, and its validation.
 struct LocalShards {
   std::vector<Shard> shards;
   StringStore strings;
@@ -45,7 +45,7 @@ LocalShards shard(const Job&, const State&, const std::vector<Task>&);
 struct FileLayout {
   int first_file = 0;   ///< of this rank; the one that it shares, if ranks share files
   int data_files = 0;   ///< of all ranks
-  int dense_file = -1;  ///< the last of them, if there are dense tensors
+  int dense_file = -1;  ///< the first of dense tensors, if there are any: theirs are the last
   int writer = -1;      ///< this rank's number among those that leave a record, -1: it leaves none
   int writers = 0;
   std::int64_t total_bytes = 0;

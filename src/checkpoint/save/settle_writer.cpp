@@ -1,5 +1,6 @@
 #include "base/text.hpp"
 #include "cairn/dataset_files.hpp"
+#include "cairn/log.hpp"
 #include "cairn/shared_files.hpp"
 #include "checkpoint/job.hpp"
 #include "checkpoint/save/shared_write.hpp"
@@ -50,12 +51,26 @@ void require_datasets(const Job& job) {
   datasets->check(options.mpi_io.hints);
 }
 
+// Files are the writer's to choose: what a policy is promised of their sizes does not hold then.
+void warn_of_policy(const ManagerOptions& options) {
+  const bool hdf5 = options.format == Format::hdf5;
+  if (!hdf5 && options.writer != Writer::mpi_io) return;
+  if (!options.policy || dynamic_cast<const ShardByTaskPolicy*>(options.policy.get())) return;
+  log(LogLevel::warning,
+      cat("the sharding policy '", options.policy->description(), "' ",
+          hdf5 ? "is never called: a checkpoint as HDF5 is one file, which holds each tensor whole."
+               : "has no say in data files but those of dense tensors: with Writer::mpi_io all "
+                 "shards of a rank go to a file that ranks share, which may become larger than "
+                 "they are."));
+}
+
 }  // namespace
 
 void settle_writer(Job& job) {
   Group& group = *job.group;
   const auto& options = job.options;
   require_same(group, "the writer", text_of(options));
+  if (job.root() && !options.read_only) warn_of_policy(options);
   job.file_of.clear();
   if (options.writer == Writer::posix || options.read_only) return;
   if (job.writes_datasets()) return together(group, [&] { require_datasets(job); });

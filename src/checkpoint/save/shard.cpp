@@ -1,88 +1,103 @@
-// Shard: each device task's tensors through the policy; then files are numbered over all ranks.
+// Shard: each task's tensors through the policy; then files are numbered over all ranks.
 #include <map>
+#include <string_view>
+#include <tuple>
+#include <utility>
 
 #include "base/text.hpp"
 #include "base/wire.hpp"
-#include "cairn/error.hpp"
+#include "checkpoint/save/call_policy.hpp"
 #include "checkpoint/save/save_steps.hpp"
 #include "group/collectives.hpp"
-#include "group/crash.hpp"
 
 namespace cairn {
 namespace {
 
-// What a user's code throws is put in words that name it.
-std::vector<Shard> call(const ShardingCallback& policy, const std::string& description,
-                        const std::vector<ShardableTensor>& tensors) {
-  const auto failed = [&](const std::string& why) {
-    return Error(Code::sharding, cat("the checkpoint sharding callback '", description, "' failed"),
-                 cat("for the ", tensors.size(), " slices of ", to_string(tensors.front().task),
-                     " it threw: ", why));
-  };
-  try {
-    return policy(tensors);
-  } catch (const Error&) {
-    throw;
-  } catch (const Crashed&) {
-    throw;
-  } catch (const std::exception& exception) {
-    throw failed(exception.what());
-  } catch (...) {
-    throw failed("an exception of unknown type");
+// A task, whatever the device.
+struct TaskOrder {
+  bool operator()(const DeviceTask& a, const DeviceTask& b) const {
+    return std::tie(a.job, a.replica, a.task) < std::tie(b.job, b.replica, b.task);
   }
+};
+using ByTask = std::map<DeviceTask, std::vector<ShardableTensor>, TaskOrder>;
+
+// Where the tensors are in the state that a save has added to it: policies see them without.
+using OwnTensors = std::map<std::string_view, std::size_t>;
+
+ShardableTensor as_policies_see(const Job& job, const State& state, const Task& task) {
+  const auto& [key, tensor] = state.tensors()[task.tensor];
+  const auto& names = state.objects().names;
+  const auto named = names.empty() ? names.end() : names.find(key);
+  ShardableTensor one;
+  one.name = named == names.end() ? key : named->second;
+  one.key = key;
+  one.dtype = tensor.dtype;
+  one.shape = tensor.shape;
+  if (!tensor.made_by_save) one.owner = task.tensor;
+  if (task.slice >= 0) one.owner_slice = static_cast<std::size_t>(task.slice);
+  one.slice = task.box;
+  one.bytes = one.slice.count() * static_cast<std::int64_t>(dtype_size(one.dtype));
+  one.task = device_of(job, tensor, task.slice);
+  return one;
+}
+
+// As it is written: with the size of the box, which callbacks that cut need not keep count of, and
+// its place in the state.
+void complete(ShardableTensor& tensor, const OwnTensors& own) {
+  if (tensor.dtype != DType::string) {
+    tensor.bytes = tensor.slice.count() * static_cast<std::int64_t>(dtype_size(tensor.dtype));
+  }
+  if (!tensor.owner) tensor.owner = own.at(tensor.key);
 }
 
 }  // namespace
 
-DeviceTask device_of(const Job& job, const LocalTensor& tensor) {
+DeviceTask device_of(const Job& job, const LocalTensor& tensor, int slice) {
+  if (slice >= 0 && !tensor.slices[static_cast<std::size_t>(slice)].device_type.empty()) {
+    auto one = nothing(tensor.dtype, tensor.shape);
+    one.storage = tensor.storage;
+    auto& only = one.slices.emplace_back(tensor.slices[static_cast<std::size_t>(slice)]);
+    one.device_type = std::exchange(only.device_type, "");
+    one.device_index = std::exchange(only.device_index, std::nullopt);
+    return device_of(job, one, 0);
+  }
   if (job.options.device_of) return job.options.device_of(job.rank(), tensor);
   DeviceTask task;
   task.task = job.rank();
   task.device_type = tensor.device_type;
   // A rank's own device, unless the memory names one: ranks of a node share its devices in turn.
-  task.device_index = tensor.device_type == "CPU" || tensor.device_index != 0 ? tensor.device_index
-                                                                              : job.rank_in_node;
+  task.device_index =
+      tensor.device_index.value_or(tensor.device_type == "CPU" ? 0 : job.rank_in_node);
   return task;
 }
 
 LocalShards shard(const Job& job, const State& state, const std::vector<Task>& tasks) {
   LocalShards local;
-  std::map<DeviceTask, std::vector<ShardableTensor>> by_task;
+  ByTask by_task;
+  OwnTensors own;
   for (const auto& task : tasks) {
     const auto& [key, tensor] = state.tensors()[task.tensor];
-    ShardableTensor one;
-    one.name = one.key = key;
-    one.dtype = tensor.dtype;
-    one.shape = tensor.shape;
-    one.owner = task.tensor;
-    if (task.slice >= 0) one.owner_slice = static_cast<std::size_t>(task.slice);
-    one.slice = task.box;
+    auto one = as_policies_see(job, state, task);
     if (tensor.strings) {
       auto encoded = bundle::encode_strings(string_values(key, tensor));
       one.bytes = static_cast<std::int64_t>(encoded.bytes.size());
       local.strings[task.tensor] = std::move(encoded);
-    } else {
-      one.bytes = one.slice.count() * static_cast<std::int64_t>(dtype_size(one.dtype));
     }
     local.bytes += one.bytes;
-    one.task = device_of(job, tensor);
+    if (!one.owner) own.emplace(key, task.tensor);
     by_task[one.task].push_back(std::move(one));
   }
-  static const ShardByTaskPolicy by_default;
-  const ShardingCallback& policy = job.options.policy ? *job.options.policy : by_default;
+  const auto& policy = policy_of(job.options.policy);
   const auto description = by_task.empty() ? std::string() : policy.description();
   for (const auto& [task, tensors] : by_task) {
-    auto shards = call(policy, description, tensors);
+    const auto what = cat("the ", tensors.size(), " slices of ", to_string(tensors.front().task));
+    auto shards = call_policy(description, what, [&] { return policy(tensors); });
     validate_shards(shards, tensors, description);
     for (auto& one : shards) {
       std::erase_if(one, [](const auto& slices) { return slices.second.empty(); });
       if (one.empty()) continue;
       for (auto& [key, slices] : one) {
-        for (auto& [box, tensor] : slices) {
-          // Callbacks that cut need not keep count.
-          if (tensor.dtype != DType::string)
-            tensor.bytes = box.count() * static_cast<std::int64_t>(dtype_size(tensor.dtype));
-        }
+        for (auto& [box, tensor] : slices) complete(tensor, own);
       }
       local.shards.push_back(std::move(one));
     }
@@ -121,7 +136,8 @@ FileLayout lay_out(const Job& job, const LocalShards& local, const DensePlan& de
     layout.writers += leaves_record;
   }
   if (dense.bytes > 0) {
-    layout.dense_file = layout.data_files++;
+    layout.dense_file = layout.data_files;
+    layout.data_files += static_cast<int>(dense.file_bytes.size());
     layout.total_bytes += dense.bytes;
   }
   return layout;

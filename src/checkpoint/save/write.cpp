@@ -41,16 +41,17 @@ Outgoing outgoing(const State& state, const LocalShards& local, int first_file, 
   for (std::size_t i = 0; i < local.shards.size(); ++i) {
     for (const auto& [key, slices] : local.shards[i]) {
       for (const auto& [box, tensor] : slices) {
-        const auto& source = state.tensors()[tensor.owner].second;
+        const auto owner = tensor.owner.value();
+        const auto& source = state.tensors()[owner].second;
         StoredSlice stored;
         stored.box = box;
         stored.file = one_file ? first_file : first_file + static_cast<int>(i);
         stored.size = tensor.bytes;
         Outgoing::Bytes bytes;
-        bytes.tensor = tensor.owner;
+        bytes.tensor = owner;
         bytes.slice_index = tensor.owner_slice;
         if (source.strings) {
-          const auto& encoded = local.strings.at(tensor.owner);
+          const auto& encoded = local.strings.at(owner);
           bytes.run = std::as_bytes(std::span(encoded.bytes));
           stored.size = static_cast<std::int64_t>(encoded.bytes.size());
           stored.crc32c = encoded.crc32c;
