@@ -216,7 +216,8 @@ Made make(const State& state, Everything all, bool wants_counter) {
 
 State with_object_graph(Group& group, const State& given,
                         std::optional<std::int64_t> save_counter) {
-  const auto resolved = resolve(group, given);
+  const Look look(given);
+  const auto resolved = resolve(group, look);
   const State& state = resolved ? *resolved : given;
   Keys keys;
   const auto carried = together(group, [&] {
@@ -231,7 +232,9 @@ State with_object_graph(Group& group, const State& given,
     State stored;
     stored.store(state.storage());
     for (std::size_t i = 0; i < keys.stored.size(); ++i) {
-      stored.add(keys.stored[i], state.tensors()[i].second);
+      auto tensor = state.tensors()[i].second;
+      tensor.source = nullptr;
+      stored.add(keys.stored[i], std::move(tensor));
     }
     if (group.rank() != 0) return stored;
     auto made = make(state, read_messages(all), save_counter.has_value());

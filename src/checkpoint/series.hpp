@@ -12,6 +12,7 @@
 #include "checkpoint/directory/catalog.hpp"
 #include "checkpoint/directory/recycling.hpp"
 #include "checkpoint/job.hpp"
+#include "checkpoint/look.hpp"
 #include "checkpoint/restore/restore.hpp"
 #include "checkpoint/save/flight.hpp"
 #include "checkpoint/save/measure.hpp"
@@ -99,7 +100,7 @@ struct Series {
   // The last plan, for the next save (plan_cache.hpp). On all ranks, or where it cannot be.
   std::optional<CachedPlan> cached;
   std::shared_ptr<SavePlan> new_plan(const State& given, const State& resolved);  // collective
-  bool reuse_plan(std::int64_t step, const State&, const SaveOptions&, bool async,
+  bool reuse_plan(std::int64_t step, const Look&, const SaveOptions&, bool async,
                   PlanSum& sum);  // collective
   bool can_reuse(std::int64_t step, const State&, bool async);
 

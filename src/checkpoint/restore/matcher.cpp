@@ -43,6 +43,19 @@ void require_writable(const std::string& key, bool writable) {
       .of_tensor(key);
 }
 
+// Of a vector given by reference, whose length is the tensor's.
+[[noreturn]] void refuse_length(const std::string& key, const StoredTensor& stored,
+                                const LocalTensor& tensor) {
+  throw Error(Code::invalid_argument,
+              cat("tensor '", key, "' has ", stored.shape[0], " elements in the checkpoint and ",
+                  tensor.shape[0], " in the state"),
+              "a restore resizes ragged and rank-private vectors only",
+              cat("Resize it to ", stored.shape[0],
+                  " before the restore (CheckpointManager::open tells the shape), or set "
+                  "RestoreOptions::offset for a part."))
+      .of_tensor(key);
+}
+
 Dims row_shape(const Dims& shape) { return {shape.begin() + !shape.empty(), shape.end()}; }
 
 }  // namespace
@@ -88,6 +101,9 @@ WantedTensor Matcher::match(const std::string& key, const StoredTensor& stored,
   const auto offset = options_.offset.find(key);
   if ((stored.dtype != tensor.dtype && how == Conversion::refuse) ||
       (stored.shape != tensor.shape && offset == options_.offset.end())) {
+    const bool vector = stored.dtype == tensor.dtype && tensor.source && tensor.shape.size() == 1 &&
+                        stored.shape.size() == 1 && !tensor.unresolved;
+    if (vector) refuse_length(key, stored, tensor);
     throw Error(Code::invalid_argument,
                 cat("tensor '", key, "' is ", dtype_name(stored.dtype), " ",
                     shape_text(stored.shape), " in the checkpoint ", contents_.prefix, " and ",

@@ -224,12 +224,14 @@ void require_same_options(Group& group, const RestoreOptions& options) {
 }
 
 WantedState resolve(Group& group, const CheckpointContents& contents, const TensorFinder& finder,
-                    const State& state, const RestoreOptions& options) {
+                    const Look& look, const RestoreOptions& options) {
+  const State& state = look.state;
   require_same_options(group, options);
   require_known(group, state, options);
   const Matcher matcher(contents, finder, options);
   std::vector<RaggedWant> ragged;
   auto wanted = together(group, [&] {
+    if (look.error()) throw Error(*look.error());
     WantedState mine;
     const auto& names = state.objects().names;
     for (const auto& [key, tensor] : state.tensors()) {

@@ -115,7 +115,8 @@ RestoreReport restore_hdf5(const std::shared_ptr<Group>& shared, const std::file
     });
     const auto contents = find_datasets(group, path, *file, state, options);
     const TensorFinder finder(contents);
-    auto mine = resolve(group, contents, finder, state, options);
+    const Look look(state);
+    auto mine = resolve(group, contents, finder, look, options);
     RestoreReport report;
     report.prefix = path.string();
     report.unchecked = true;

@@ -79,10 +79,16 @@ std::string private_key(const std::string& key, int rank, int ranks) {
   return key + text;
 }
 
-std::optional<State> resolve(Group& group, const State& state) {
-  bool any = false;
-  for (const auto& [key, tensor] : state.tensors()) any = any || tensor.unresolved;
-  if (!any_of(group, any)) return std::nullopt;
+std::optional<State> resolve(Group& group, const Look& look) {
+  const State& state = look.state;
+  enum : std::int64_t { plain, unresolved, failed };
+  std::int64_t most = look.error() ? failed : plain;
+  for (const auto& [key, tensor] : state.tensors()) {
+    if (tensor.unresolved && most == plain) most = unresolved;
+  }
+  most = all_reduce(group, most, Group::Op::max);
+  if (most == failed) agree(group, look.error());
+  if (most == plain) return std::nullopt;
   const auto gathered = gather_rows(group, state);
   return together(group, [&] {
     State plain;
@@ -101,6 +107,7 @@ std::optional<State> resolve(Group& group, const State& state) {
       const auto what = given.unresolved;
       auto tensor = given;
       tensor.unresolved = nullptr;
+      tensor.source = nullptr;
       if (!what) {
         plain.add(key, std::move(tensor));
       } else if (what->kind == Unresolved::Kind::ragged) {

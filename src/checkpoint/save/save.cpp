@@ -342,11 +342,12 @@ std::string Series::save(std::int64_t step, const State& given, const SaveOption
   Attempt attempt(ledger);
   laps.next(&StageSeconds::plan);
   PlanSum sum;
-  const bool again = reuse_plan(step, given, options, false, sum);
+  const Look look(given);
+  const bool again = reuse_plan(step, look, options, false, sum);
   std::optional<State> resolved;
   if (!again) {
     require_step(step, options);
-    resolved = resolve(group, given);
+    resolved = resolve(group, look);
   }
   const State& state = resolved ? *resolved : given;
   const auto plan = again ? cached->plan : new_plan(given, state);
