@@ -11,14 +11,15 @@
 namespace cairn {
 namespace {
 
-// The vector's length is part of the tensor's shape.
+// The vector's length is the tensor's shape, unless somebody gave it one of more or fewer
+// dimensions.
 class StringVector : public StringMemory, public TensorSource {
  public:
   explicit StringVector(std::vector<std::string>& values) : values_(values) {}
   std::vector<std::string> get() const override { return values_; }
   void set(std::vector<std::string> values) override { values_ = std::move(values); }
   void look(LocalTensor& tensor) override {
-    tensor.shape = {static_cast<std::int64_t>(values_.size())};
+    if (tensor.shape.size() == 1) tensor.shape[0] = static_cast<std::int64_t>(values_.size());
   }
 
  private:

@@ -62,6 +62,11 @@ TEST(Followed, AVectorOfStringsMayGrow) {
   words.insert(words.end(), 4, "b");
   state.look();
   EXPECT_EQ(state.find("words")->shape, Dims{5});
+  words.push_back("c");
+  auto table = strings(words);
+  table.shape = {2, 3};
+  state.add("table", table).look();
+  EXPECT_EQ(state.find("table")->shape, (Dims{2, 3}));
 }
 
 TEST(Followed, ASliceOfAVectorFitsAtEachLook) {
