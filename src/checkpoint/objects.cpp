@@ -83,7 +83,7 @@ Keys choose_keys(const State& state, const std::set<std::string>& outside) {
     }
     if (key == object_graph_key) {
       throw Error(Code::invalid_argument, cat("the state has a tensor '", key, "'"),
-                  "saves make it themselves with ManagerOptions::object_graph",
+                  "saves make it themselves when object_graph is set",
                   "Use State::carry() for a graph of your own.")
           .of_tensor(key);
     }

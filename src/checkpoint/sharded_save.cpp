@@ -126,6 +126,7 @@ std::string sharded_save(const std::shared_ptr<Group>& group, const Mesh& mesh,
       Series series(group, prefix.parent_path(), commit::Naming(prefix.filename().string(), false),
                     all);
       series.keeps_state_file = false;
+      series.options_name = "ShardedOptions";
       series.open_directory();
       saved = series.save(0, state);
     }

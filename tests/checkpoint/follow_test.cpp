@@ -95,7 +95,7 @@ TEST_P(Follow, WhatGrewIsSavedAsItIs) {
     for (std::int64_t step = 1; step <= 6; ++step) {
       const auto before = table.size();
       test::expect_error(Code::invalid_argument,
-                         AllOf(HasSubstr(cat("tensor '", step == 6 ? "words" : "table", "' has ")),
+                         AllOf(HasSubstr(cat("tensor '", step == 6 ? "words" : "table", "' is ")),
                                HasSubstr("before the restore")),
                          [&] {
                            if (step == 6) words.resize(5);

@@ -168,7 +168,10 @@ TEST_P(Manager, AnotherJobOwnsTheDirectory) {
   run_threads(GetParam(), [&](std::shared_ptr<Group> group) {
     Rank first(group, options_);
     first.save(1);
-    expect_error(first, Code::busy, "/run", [&] { CheckpointManager(group, "/run", options_); });
+    expect_error(first, Code::busy, "in use by this very process: /run",
+                 [&] { CheckpointManager(group, "/run", options_); });
+    expect_error(first, Code::busy, "saves under the name 'ckpt' there",
+                 [&] { CheckpointManager(group, "/run", options_); });
     auto reading = options_;
     reading.read_only = true;
     Rank reader(group, reading);
