@@ -118,6 +118,16 @@ TEST_P(Faces, OneNameNumberedAndNot) {
   });
 }
 
+TEST_P(Faces, AddressesThatAreNoPathsAreRefused) {
+  on_ranks([&](std::shared_ptr<Group> group) {
+    SavedRows rows(*group, 1, 1);
+    Checkpoint checkpoint(group, rows.state, options_);
+    EXPECT_CAIRN_ERROR(checkpoint.save("gs://bucket/ckpt"), Code::unsupported, "gcsfuse");
+    EXPECT_EQ(checkpoint.write("file:///run/x"), "/run/x");
+    checkpoint.read("file:///run/x").assert_consumed();
+  });
+}
+
 TEST_P(Faces, OptionsThatDifferBetweenRanksAreOneError) {
   on_ranks([&](std::shared_ptr<Group> group) {
     if (group->size() == 1) return;
