@@ -70,20 +70,15 @@ int run(const Options& o) {
   GrayScott gs(grid);
   std::int64_t step = 0;
 
-  const auto fields = [&] {
-    const cairn::Dims shape{grid.n, grid.n}, start{grid.start[0], grid.start[1]};
-    cairn::State state;
-    state.add("u", cairn::slice(grid.owned(gs.u), shape, start));
-    state.add("v", cairn::slice(grid.owned(gs.v), shape, start));
-    return state;
-  };
+  // advance() swaps the Views of old and new fields: a save or restore asks which they are now.
+  const cairn::Dims shape{grid.n, grid.n}, start{grid.start[0], grid.start[1]};
+  cairn::State fields;
+  fields.add("u", [&] { return cairn::slice(grid.owned(gs.u), shape, start); });
+  fields.add("v", [&] { return cairn::slice(grid.owned(gs.v), shape, start); });
   // What a checkpoint holds, for saving and for restoring alike.
-  const auto state = [&] {
-    auto state = fields();
-    state.add("step", step).add("dt", gs.dt);
-    state.add("F", gs.F).add("k", gs.k).add("Du", gs.Du).add("Dv", gs.Dv);
-    return state;
-  };
+  cairn::State state = fields;
+  state.add("step", step).add("dt", gs.dt);
+  state.add("F", gs.F).add("k", gs.k).add("Du", gs.Du).add("Dv", gs.Dv);
 
   const bool speaks = grid.rank == 0;
   const auto say = [&](const std::string& line) {
@@ -102,9 +97,8 @@ int run(const Options& o) {
       if (save.committed()) say("saved step " + std::to_string(save.step()));
     };
     manager.emplace(cairn::mpi(MPI_COMM_WORLD), o.checkpoint_dir, keep);
-    auto target = state();
-    if (o.restart == "auto") restored = manager->restore_latest(target);
-    if (!std::isalpha(o.restart[0])) restored = manager->restore(std::stoll(o.restart), target);
+    if (o.restart == "auto") restored = manager->restore_latest(state);
+    if (!std::isalpha(o.restart[0])) restored = manager->restore(std::stoll(o.restart), state);
   }
 
   if (restored) {
@@ -114,8 +108,7 @@ int run(const Options& o) {
     const auto colon = o.initial.rfind(':');
     if (colon == std::string::npos) throw std::runtime_error("--initial wants FILE.h5:/GROUP");
     const auto group = o.initial.substr(colon + 1);
-    auto target = fields();
-    cairn::restore_hdf5(cairn::mpi(MPI_COMM_WORLD), o.initial.substr(0, colon), target,
+    cairn::restore_hdf5(cairn::mpi(MPI_COMM_WORLD), o.initial.substr(0, colon), fields,
                         {.rename = {{"u", group + "/u"}, {"v", group + "/v"}}});
     say("began with the fields of " + o.initial);
   } else {
@@ -133,9 +126,9 @@ int run(const Options& o) {
     if (!manager) continue;
     if (manager->should_save(step)) {
       if (o.async) {
-        manager->save_async(step, state());
+        manager->save_async(step, state);
       } else {
-        manager->save(step, state());
+        manager->save(step, state);
         say("saved step " + std::to_string(step));
       }
     }

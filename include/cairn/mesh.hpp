@@ -96,7 +96,7 @@ LocalTensor slice(T* data, Dims global_shape, const Layout& layout, int rank, Di
 }
 
 /// A tensor whose slices were made in another way (a View's, say), marked as this rank's part under
-/// the layout. Throws invalid_argument unless it has exactly that slice.
+/// the layout. State::add refuses it unless it has exactly that slice.
 LocalTensor laid_out(LocalTensor tensor, const Layout& layout, int rank);
 
 }  // namespace cairn

@@ -1,7 +1,9 @@
 #pragma once
 /// What a rank gives to a checkpoint and gets back from it.
 #include <array>
+#include <concepts>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -16,6 +18,7 @@
 
 namespace cairn {
 
+class Error;
 class StagingMemory;
 
 /// The elements of one slice, wherever they live. Implementations need not be thread-safe; the
@@ -67,7 +70,19 @@ enum class Storage {
   dense
 };
 
+struct LocalTensor;
 struct Unresolved;
+
+/// Where a tensor comes from that the application moves, resizes or cuts anew between saves.
+class TensorSource {
+ public:
+  virtual ~TensorSource() = default;
+  /// Makes of `tensor` what the application has now: shape, boxes, memory. Called as a save or a
+  /// restore begins, by the thread that called it. What it throws, that call throws on all ranks.
+  virtual void look(LocalTensor& tensor) = 0;
+  /// That call is over: memory that look() took a share of (a View's) is given up.
+  virtual void let_go(LocalTensor&) {}
+};
 
 /// This rank's part of one tensor of the job: no slice, one, several (patches), or all of it.
 struct LocalTensor {
@@ -83,6 +98,9 @@ struct LocalTensor {
   /// Ragged or rank-private (cairn/ragged.hpp): key, shape and slices follow when all ranks meet.
   std::shared_ptr<const Unresolved> unresolved = nullptr;
   bool made_by_save = false;  ///< the library's own: an object graph, TensorFlow's save_counter
+  std::shared_ptr<TensorSource> source = nullptr;  ///< null: it stays as it was given
+  /// Why it cannot be used: State::add, which knows the key, throws it.
+  std::shared_ptr<const Error> refused = nullptr;
 };
 
 /// Host memory with strides in elements (empty: row-major contiguous). The caller keeps it alive
@@ -90,7 +108,8 @@ struct LocalTensor {
 std::shared_ptr<SliceMemory> host_memory(DType dtype, const void* data, void* writable, Dims extent,
                                          Dims strides);
 
-/// A slice of a global tensor, of any dtype: `data` is the slice's first element.
+/// A slice of a global tensor, of any dtype: `data` is the slice's first element. What is wrong
+/// with a slice is thrown by State::add, with the key.
 LocalTensor slice(DType dtype, void* data, Dims global_shape, Dims start, Dims extent,
                   Dims strides = {});
 LocalTensor slice(DType dtype, const void* data, Dims global_shape, Dims start, Dims extent,
@@ -105,16 +124,23 @@ LocalTensor slice(T* data, Dims global_shape, Dims start, Dims extent, Dims stri
                std::move(global_shape), std::move(start), std::move(extent), std::move(strides));
 }
 
-/// Throws invalid_argument if the last element lies beyond `size` elements.
-void check_span_holds(std::size_t size, const Dims& extent, const Dims& strides);
+/// Throws invalid_argument if the last element lies beyond `size` elements, of a span or the like.
+void check_span_holds(std::size_t size, const Dims& extent, const Dims& strides,
+                      const char* holder = "span");
+
+namespace detail {
+/// Throws invalid_argument unless all three have as many dimensions.
+void require_dimensions(const Dims& shape, const Dims& start, const Dims& extent);
+LocalTensor if_held(std::size_t size, const Dims& extent, const Dims& strides, LocalTensor tensor);
+}  // namespace detail
 
 /// The same for a span, whose size is checked.
 template <Element T, std::size_t N>
 LocalTensor slice(std::span<T, N> data, Dims global_shape, Dims start, Dims extent,
                   Dims strides = {}) {
-  check_span_holds(data.size(), extent, strides);
-  return slice(data.data(), std::move(global_shape), std::move(start), std::move(extent),
-               std::move(strides));
+  return detail::if_held(
+      data.size(), extent, strides,
+      slice(data.data(), std::move(global_shape), std::move(start), extent, strides));
 }
 
 /// The whole tensor on this rank. On several ranks: replicas, of which one is written.
@@ -122,6 +148,49 @@ template <Element T>
 LocalTensor whole(T* data, Dims shape, Dims strides = {}) {
   return slice(data, shape, Dims(shape.size(), 0), shape, std::move(strides));
 }
+
+namespace detail {
+template <class Vector>
+concept VectorOfNumbers =
+    Element<typename Vector::value_type> && !std::is_same_v<typename Vector::value_type, bool> &&
+    std::is_same_v<std::remove_const_t<Vector>, std::vector<typename Vector::value_type>>;
+
+using AskBytes = std::function<std::span<const std::byte>()>;
+LocalTensor whole_vector(DType dtype, AskBytes ask, bool writable);
+LocalTensor slice_of_vector(DType dtype, AskBytes ask, bool writable, Dims global_shape, Dims start,
+                            Dims extent, Dims strides);
+template <class Vector>
+AskBytes bytes_of(Vector* values) {
+  return [values] { return std::as_bytes(std::span(*values)); };
+}
+}  // namespace detail
+
+/// A vector by reference: where its elements lie and how many there are is asked at each save and
+/// restore, so it may grow, shrink and be swapped, but must stay at its address as long as the
+/// State is used. No restore resizes it (see ragged). A vector too short for its slice is an error
+/// of that save or restore, on all ranks. A const one is for saving only.
+template <detail::VectorOfNumbers Vector>
+LocalTensor slice(Vector* values, Dims global_shape, Dims start, Dims extent, Dims strides = {}) {
+  return detail::slice_of_vector(dtype_of<typename Vector::value_type>::value,
+                                 detail::bytes_of(values), !std::is_const_v<Vector>,
+                                 std::move(global_shape), std::move(start), std::move(extent),
+                                 std::move(strides));
+}
+/// The whole tensor, of this fixed shape; without one it has as many elements as the vector.
+template <detail::VectorOfNumbers Vector>
+LocalTensor whole(Vector* values, Dims shape, Dims strides = {}) {
+  return slice(values, shape, Dims(shape.size(), 0), shape, std::move(strides));
+}
+template <detail::VectorOfNumbers Vector>
+LocalTensor whole(Vector* values) {
+  return detail::whole_vector(dtype_of<typename Vector::value_type>::value,
+                              detail::bytes_of(values), !std::is_const_v<Vector>);
+}
+
+/// What a function gives, which is called at once and then at each save and restore: for buffers
+/// that take turns, subviews, patches that come and go. It gives neither ragged nor rank-private
+/// data. The state keeps what it gave only while a save or restore runs.
+LocalTensor each_time(std::function<LocalTensor()> give);
 
 /// Several slices of one tensor. All must have the same dtype and global shape; each keeps its
 /// device.
@@ -144,7 +213,8 @@ struct ObjectNotes {
 };
 
 /// The tensors of one rank, in the order in which they were added. It refers to the application's
-/// memory and owns none of it. Not thread-safe.
+/// memory and owns none of it: a pointer must stay valid, an object given by reference must stay at
+/// its address as long as the state is used. Not thread-safe, saves change what tensors() says.
 class State {
  public:
   /// Throws invalid_argument for a key that is empty, not UTF-8, begins with a zero byte or with
@@ -156,10 +226,10 @@ class State {
   State& add(std::string key, T& value) {
     return add(std::move(key), whole(&value, {}));
   }
-  /// A small replicated array, of the length it has now.
+  /// A small replicated array, of the length it has at each save and restore.
   template <Element T>
   State& add(std::string key, std::vector<T>& values) {
-    return add(std::move(key), whole(values.data(), {static_cast<std::int64_t>(values.size())}));
+    return add(std::move(key), whole(&values));
   }
   template <Element T, std::size_t N>
   State& add(std::string key, std::array<T, N>& values) {
@@ -168,6 +238,12 @@ class State {
   State& add(std::string key, std::string& value) { return add(std::move(key), strings(value)); }
   State& add(std::string key, std::vector<std::string>& values) {
     return add(std::move(key), strings(values));
+  }
+  /// What a function gives at each save and restore: see each_time.
+  template <std::invocable Give>
+  requires std::convertible_to<std::invoke_result_t<Give&>, LocalTensor> State& add(std::string key,
+                                                                                    Give give) {
+    return add(std::move(key), each_time(std::move(give)));
   }
 
   /// The tensors of another state, as KEY/its key, with its aliases and names: states make a tree,
@@ -186,6 +262,7 @@ class State {
   /// The object graph that saves shall carry, such as that of a checkpoint which was restored.
   State& carry(std::shared_ptr<const ObjectGraph> graph);
 
+  /// As the last look found them; what each_time gave has no slices between saves.
   const std::vector<std::pair<std::string, LocalTensor>>& tensors() const { return tensors_; }
   const LocalTensor* find(std::string_view key) const;
   const ObjectNotes& objects() const { return objects_; }
@@ -194,12 +271,21 @@ class State {
   State& store(Storage storage) { return storage_ = storage, *this; }
   Storage storage() const { return storage_; }
 
+  /// Looks at everything that was given by reference, as each save and restore does first. Throws
+  /// what is wrong with it now, with the key.
+  void look() const;
+  /// Gives up what look() took a share of, as each save and restore does last.
+  void let_go() const;
+
  private:
   void require_new(const std::string& key) const;
   State& take(State part);
 
+  void append(std::string key, LocalTensor tensor);
+
   Storage storage_ = Storage::automatic;
-  std::vector<std::pair<std::string, LocalTensor>> tensors_;
+  mutable std::vector<std::pair<std::string, LocalTensor>> tensors_;
+  std::vector<std::size_t> followed_;  // those with a source
   std::map<std::string, std::size_t, std::less<>> position_;
   ObjectNotes objects_;
 };

@@ -199,9 +199,20 @@ struct LoadStatus::Impl {
     auto lacking = missing;
     std::erase_if(lacking, [&](const auto& key) { return options.may_be_missing.count(key) != 0; });
     if (lacking.empty()) return;
+    std::string meant;
+    for (std::size_t i = 0; i < lacking.size() && meant.empty(); ++i) {
+      Nearest nearest(lacking[i]);
+      offer_keys(contents, nearest);
+      meant = nearest.word();
+      if (!meant.empty()) {
+        meant = cat("For '", lacking[i], "' there may be '", meant, "'. ");
+      }
+    }
     refuse(cat(lacking.size(), " keys of the state are not in ", contents.prefix), lacking,
-           "They keep what is in memory; allow it in RestoreOptions::may_be_missing, or by not "
-           "asserting.");
+           cat(meant,
+               "They keep what is in memory; fill them from other keys with "
+               "RestoreOptions::rename, or allow it in RestoreOptions::may_be_missing, or by not "
+               "asserting."));
   }
 };
 
@@ -279,6 +290,7 @@ struct Checkpoint::Impl {
     auto next = std::make_unique<Series>(group, directory, commit::Naming(name, is_numbered),
                                          std::move(engine));
     next->keeps_state_file = is_numbered;
+    next->options_name = "CheckpointOptions";
     next->open_directory();
     next->replica_turn = std::max(next->replica_turn, turn);
     next->replicas_suspect = suspect;
@@ -310,9 +322,9 @@ struct Checkpoint::Impl {
       group->meet();
       const auto whole = checked_prefix(*group, path.has_filename() ? path : path.parent_path());
       require_same_options(*group, restore);
-      require_same(
-          *group, "the checkpoint's options",
-          cat("chunk_bytes=", options.chunk_bytes, " verify_first=", options.verify_first));
+      require_same(*group, "CheckpointOptions",
+                   {{"chunk_bytes", cat(options.chunk_bytes)},
+                    {"verify_first", options.verify_first ? "true" : "false"}});
       require_savers(*group, options.savers);
       auto status = std::make_shared<LoadStatus::Impl>();
       status->job = Job{group, options.file_system ? options.file_system : io::posix_file_system(),

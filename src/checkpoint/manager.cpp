@@ -1,5 +1,7 @@
 // Opening a directory, and looking into it. The save is in save.cpp, the choice of what is restored
 // in restore_steps.cpp.
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "base/text.hpp"
@@ -61,6 +63,68 @@ void require_limit(const ManagerOptions& options) {
               "Leave storage_limit_seconds at 0, or write with Writer::posix.");
 }
 
+const char* yes(bool value) { return value ? "true" : "false"; }
+
+const char* word(ReplicaCheck check) {
+  return check == ReplicaCheck::none ? "none" : check == ReplicaCheck::all ? "all" : "sample";
+}
+
+const char* word(WhenBusy when) {
+  return when == WhenBusy::wait ? "wait" : when == WhenBusy::skip ? "skip" : "replace";
+}
+
+const char* word(DirectIo how) {
+  return how == DirectIo::automatic ? "automatic" : how == DirectIo::on ? "on" : "off";
+}
+
+// What ranks must agree on, under the names that programs give it.
+std::vector<Setting> settings_of(const ManagerOptions& options, const std::string& name) {
+  const auto& keep = options.keep;
+  const auto& replicas = options.replicas;
+  const auto& interval = options.interval;
+  const auto& mtbf = interval.optimal_for;
+  return {{"name", name},
+          {"max_to_keep", cat(options.max_to_keep)},
+          {"format", options.format == Format::hdf5 ? "hdf5" : "bundle"},
+          {"overwrite", yes(options.overwrite)},
+          {"read_only", yes(options.read_only)},
+          {"fall_back", yes(options.fall_back)},
+          {"verify_first", yes(options.verify_first)},
+          {"keep.every_steps", cat(keep.every_steps)},
+          {"keep.every_hours", cat(keep.every_hours)},
+          {"keep.best", cat(keep.best)},
+          {"keep.larger_is_better", yes(keep.larger_is_better)},
+          {"chunk_bytes", cat(options.chunk_bytes)},
+          {"object_graph", yes(options.object_graph)},
+          {"async.when_busy", word(options.async.when_busy)},
+          {"async.throw_failures", yes(options.async.throw_failures)},
+          {"atomic_rename", yes(options.atomic_rename)},
+          {"recycle", yes(options.recycle)},
+          {"direct_io", word(options.direct_io)},
+          {"replicas.check", word(replicas.check)},
+          {"replicas.sample_of", cat(replicas.sample_of)},
+          {"replicas.divergence_is_error", yes(replicas.divergence_is_error)},
+          {"interval.steps", cat(interval.steps)},
+          {"interval.seconds", cat(interval.seconds)},
+          {"interval.optimal_for",
+           mtbf ? cat(mtbf->seconds, " s of kind ", static_cast<int>(mtbf->of)) : "none"},
+          {"stop", options.stop ? "given" : "none"},
+          {"the number of before_save callbacks", cat(options.before_save.size())}};
+}
+
+// The same error in words for a program that stands in its own way.
+Error of_this_process(const Job& job, const Error& busy) {
+  const auto owner = commit::read_owner(*job.files, job.directory);
+  char host[256] = {};
+  ::gethostname(host, sizeof host - 1);
+  if (!owner || owner->pid != ::getpid() || owner->host != host) return busy;
+  return Error(Code::busy, "the checkpoint directory is in use by this very process",
+               cat("another CheckpointManager or Checkpoint of it saves under the name '",
+                   job.naming.name, "' there"),
+               "Use that one, let it go before, save under another name, or open read-only.")
+      .at(busy.path());
+}
+
 // Parameters that are not stated differ from stated ones, but not from each other.
 std::string policy_parameters(const ManagerOptions& options) {
   const auto stated =
@@ -88,7 +152,7 @@ void Series::open_directory() {
     commit::check_checkpoint_name(job.naming.name);
     if (options.chunk_bytes < 4096 || options.chunk_bytes > (std::int64_t{64} << 20)) {
       throw Error(Code::invalid_argument,
-                  cat("ManagerOptions::chunk_bytes is ", options.chunk_bytes),
+                  cat(options_name, "::chunk_bytes is ", options.chunk_bytes),
                   "it must lie between 4096 and 64 MiB");
     }
     if (options.max_to_keep < 0) {
@@ -115,21 +179,8 @@ void Series::open_directory() {
   });
   settle_nodes(job);
   require_same(group, "the directory", job.directory.string());
-  require_same(
-      group, "the manager's options",
-      cat("name=", job.naming.name, " max_to_keep=", options.max_to_keep,
-          " format=", static_cast<int>(options.format), " overwrite=", options.overwrite,
-          " read_only=", options.read_only, " fall_back=", options.fall_back,
-          " verify_first=", options.verify_first, " keep=", options.keep.every_steps, "/",
-          options.keep.every_hours, "/", options.keep.best, "/", options.keep.larger_is_better,
-          " chunk_bytes=", options.chunk_bytes, " object_graph=", options.object_graph,
-          " when_busy=", static_cast<int>(options.async.when_busy), " throw_failures=",
-          options.async.throw_failures, " atomic_rename=", options.atomic_rename,
-          " recycle=", options.recycle, " direct_io=", static_cast<int>(options.direct_io),
-          " replicas=", static_cast<int>(options.replicas.check), "/", options.replicas.sample_of,
-          "/", options.replicas.divergence_is_error, " interval=", interval_text()));
+  require_same(group, options_name, settings_of(options, job.naming.name));
   require_same(group, "the sharding policy", policy);
-  require_same(group, "the number of before-save callbacks", cat(options.before_save.size()));
   require_savers(group, options.savers);
   require_same(group, "the parameters of the sharding policy", parameters);
   settle_io_ranks(job);
@@ -147,8 +198,13 @@ void Series::open_directory() {
     io::create_directories(*job.files, job.directory);
     auto taking = commit::default_ownership();
     taking.atomic_rename = options.atomic_rename;
-    ownership.emplace(commit::OwnedName::take(job.files, job.directory, job.naming,
-                                              options.owner_wait_seconds, taking));
+    try {
+      ownership.emplace(commit::OwnedName::take(job.files, job.directory, job.naming,
+                                                options.owner_wait_seconds, taking));
+    } catch (const Error& error) {
+      if (error.code() == Code::busy) throw of_this_process(job, error);
+      throw;
+    }
   });
   std::int64_t renames = ownership ? ownership->atomic_rename() : 1;
   group.all_reduce({&renames, 1}, Group::Op::min);

@@ -83,7 +83,7 @@ Keys choose_keys(const State& state, const std::set<std::string>& outside) {
     }
     if (key == object_graph_key) {
       throw Error(Code::invalid_argument, cat("the state has a tensor '", key, "'"),
-                  "saves make it themselves with ManagerOptions::object_graph",
+                  "saves make it themselves when object_graph is set",
                   "Use State::carry() for a graph of your own.")
           .of_tensor(key);
     }
@@ -216,7 +216,8 @@ Made make(const State& state, Everything all, bool wants_counter) {
 
 State with_object_graph(Group& group, const State& given,
                         std::optional<std::int64_t> save_counter) {
-  const auto resolved = resolve(group, given);
+  const Look look(given);
+  const auto resolved = resolve(group, look);
   const State& state = resolved ? *resolved : given;
   Keys keys;
   const auto carried = together(group, [&] {
@@ -232,8 +233,9 @@ State with_object_graph(Group& group, const State& given,
     const auto& names = state.objects().names;
     stored.store(state.storage());
     for (std::size_t i = 0; i < keys.stored.size(); ++i) {
-      const auto& key = state.tensors()[i].first;
-      stored.add(keys.stored[i], state.tensors()[i].second);
+      auto [key, tensor] = state.tensors()[i];
+      tensor.source = nullptr;
+      stored.add(keys.stored[i], std::move(tensor));
       const auto named = names.find(key);
       if (named != names.end()) stored.name(keys.stored[i], named->second);
     }

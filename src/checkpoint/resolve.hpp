@@ -9,6 +9,7 @@
 #include "cairn/group.hpp"
 #include "cairn/restore_options.hpp"
 #include "cairn/state.hpp"
+#include "checkpoint/look.hpp"
 #include "checkpoint/restore/find_tensor.hpp"
 
 namespace cairn {
@@ -31,13 +32,14 @@ void require_same_options(Group&, const RestoreOptions&);
 
 /// Collective. Every check that needs no data; nothing is touched. Throws disagreement if options
 /// differ between ranks, not_found for a key that is not there and must be, invalid_argument for
-/// dtypes, shapes and offsets that do not fit, and for const memory.
-WantedState resolve(Group&, const CheckpointContents&, const TensorFinder&, const State&,
+/// dtypes, shapes and offsets that do not fit, for const memory, and what the look met with.
+WantedState resolve(Group&, const CheckpointContents&, const TensorFinder&, const Look&,
                     const RestoreOptions&);
 
 /// Collective. The state of a save as plain tensors; nothing if it is one of plain tensors on all
-/// ranks already. Throws disagreement where ranks have rows of different dtypes or shapes.
-std::optional<State> resolve(Group&, const State&);
+/// ranks already. Throws disagreement where ranks have rows of different dtypes or shapes, and what
+/// the look met with.
+std::optional<State> resolve(Group&, const Look&);
 
 /// Where a rank-private item is stored: "KEY/rank-00003-of-00008".
 std::string private_key(const std::string& key, int rank, int ranks);

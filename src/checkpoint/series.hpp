@@ -13,6 +13,7 @@
 #include "checkpoint/directory/catalog.hpp"
 #include "checkpoint/directory/recycling.hpp"
 #include "checkpoint/job.hpp"
+#include "checkpoint/look.hpp"
 #include "checkpoint/restore/restore.hpp"
 #include "checkpoint/save/flight.hpp"
 #include "checkpoint/save/measure.hpp"
@@ -30,6 +31,7 @@ namespace cairn {
 struct Series {
   Job job;
   bool keeps_state_file = true;
+  const char* options_name = "ManagerOptions";  // what the caller calls them, for errors
   std::string policy;             // description
   std::uint64_t weight = 0;       // of this rank, in sums that tell whether ranks agree
   bool policy_is_known = true;    // by its parameters: the same ones shard alike
@@ -111,7 +113,7 @@ struct Series {
   // The last plan, for the next save (plan_cache.hpp). On all ranks, or where it cannot be.
   std::optional<CachedPlan> cached;
   std::shared_ptr<SavePlan> new_plan(const State& given, const State& resolved);  // collective
-  bool reuse_plan(std::int64_t step, const State&, const SaveOptions&, bool async,
+  bool reuse_plan(std::int64_t step, const Look&, const SaveOptions&, bool async,
                   PlanSum& sum);  // collective
   bool can_reuse(std::int64_t step, const State&, bool async);
 

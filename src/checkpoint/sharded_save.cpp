@@ -8,6 +8,7 @@
 #include "checkpoint/restore/restore.hpp"
 #include "checkpoint/series.hpp"
 #include "group/collectives.hpp"
+#include "model/follow.hpp"
 
 namespace cairn {
 
@@ -24,6 +25,8 @@ namespace {
 
 // The tensor as the slice of a larger one that the spec says.
 LocalTensor placed(LocalTensor tensor, const std::string& name, const std::string& text) {
+  if (tensor.refused) throw named(*tensor.refused, name);
+  tensor = looked_at(std::move(tensor));
   if (text.empty()) return tensor;
   const auto spec = parse_slice_spec(text);
   if (tensor.strings && !spec.box.is_whole(spec.shape)) {
@@ -125,6 +128,7 @@ std::string sharded_save(const std::shared_ptr<Group>& given, const Mesh& mesh,
       Series series(group, prefix.parent_path(), commit::Naming(prefix.filename().string(), false),
                     all);
       series.keeps_state_file = false;
+      series.options_name = "ShardedOptions";
       series.open_directory();
       saved = series.save(0, state);
     }

@@ -16,10 +16,10 @@ struct ConvertArguments {
 };
 
 void run(Tool& tool, const ConvertArguments& options) {
+  const auto destination = require_parent(*tool.files, options.destination);
   const auto source = read_contents(*tool.files, resolve_checkpoint(*tool.files, options.source));
   ProgressBar bar("convert");
-  std::cout << convert_checkpoint(tool.files, source, options.destination, options.convert,
-                                  bar.callback())
+  std::cout << convert_checkpoint(tool.files, source, destination, options.convert, bar.callback())
             << '\n';
 }
 

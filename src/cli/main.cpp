@@ -5,6 +5,7 @@
 #include <exception>
 #include <iostream>
 
+#include "base/nearest.hpp"
 #include "cairn/error.hpp"
 #include "cli/command.hpp"
 
@@ -14,6 +15,23 @@ int complain(const char* text, int exit_code) {
   std::cout.flush();
   std::fprintf(stderr, "cairn: %s\n", text);
   return exit_code;
+}
+
+// What is wrong with the first word, where it is no command; CLI11 would only say that it wants
+// one.
+std::string unknown_command(const CLI::App& app, int argc, char** argv) {
+  const std::string word = argc > 1 ? argv[1] : "-";
+  if (word.starts_with('-')) return "";
+  cairn::Nearest nearest(word);
+  std::string all;
+  for (const auto* command : app.get_subcommands(nullptr)) {
+    if (command->get_name() == word) return "";
+    nearest.offer(command->get_name());
+    all += (all.empty() ? "" : ", ") + command->get_name();
+  }
+  const auto meant = cairn::did_you_mean(nearest);
+  return "there is no command '" + word + "'. " + (meant.empty() ? "" : meant + " ") +
+         "The commands are " + all + ".";
 }
 
 // Newer versions of CLI11 would make one paragraph of the examples.
@@ -47,6 +65,9 @@ int main(int argc, char** argv) {
     cli::add_diff(tool);
     cli::add_map(tool);
     cli::add_stats(tool);
+    if (const auto unknown = unknown_command(tool.app, argc, argv); !unknown.empty()) {
+      return complain(unknown.c_str(), 2);
+    }
     try {
       tool.app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {

@@ -3,6 +3,7 @@
 
 #include "cairn/bundle.hpp"
 #include "cli/command.hpp"
+#include "cli/target.hpp"
 
 namespace cairn::cli {
 namespace {
@@ -15,8 +16,8 @@ struct MergeArguments {
 
 void run(Tool& tool, MergeArguments& options) {
   options.merge.file_system = tool.files;
-  merge_checkpoints({options.parts.begin(), options.parts.end()}, options.destination,
-                    options.merge);
+  const auto destination = require_parent(*tool.files, options.destination);
+  merge_checkpoints({options.parts.begin(), options.parts.end()}, destination, options.merge);
   std::cout << options.destination << '\n';
 }
 

@@ -1,5 +1,8 @@
 #include "cli/print.hpp"
 
+#include <sys/ioctl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cmath>
 #include <ctime>
@@ -19,6 +22,12 @@ std::size_t width(const std::string& text) {
   return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
     return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
   }));
+}
+
+// Of the terminal that standard output is; 0: it is none.
+std::size_t terminal_columns() {
+  winsize size{};
+  return ::isatty(1) && ::ioctl(1, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
 // Nothing for times that no calendar holds.
@@ -95,16 +104,32 @@ void print_table(const std::vector<std::vector<std::string>>& rows, const std::s
       if (cell <= widest_column) widths[i] = std::max(widths[i], cell);
     }
   }
-  for (const auto& row : rows) {
-    std::string line = indent;
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      const auto cell = width(row[i]);
-      const std::string pad(widths[i] > cell ? widths[i] - cell : 0, ' ');
-      const bool flush_right = std::find(right.begin(), right.end(), i) != right.end();
-      line += (i ? "  " : "") + (flush_right ? pad + row[i] : row[i] + pad);
-    }
+  const auto columns = terminal_columns();
+  const auto end_line = [](std::string& line) {
     line.erase(line.find_last_not_of(' ') + 1);
     std::cout << line << '\n';
+  };
+  for (const auto& row : rows) {
+    std::string line = indent;
+    auto used = width(indent);
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const auto cell = width(row[i]);
+      const auto wide = std::max(cell, widths[i]);
+      const std::string pad(wide - cell, ' ');
+      // Cells that a narrow terminal has no room for stand in lines of their own below.
+      if (i > 0 && columns > 0 && cell > 0 && used + 2 + wide > columns) {
+        end_line(line);
+        line = indent + "    ";
+        used = width(line);
+        line += row[i] + pad;
+        used += wide;
+        continue;
+      }
+      const bool flush_right = std::find(right.begin(), right.end(), i) != right.end();
+      line += (i ? "  " : "") + (flush_right ? pad + row[i] : row[i] + pad);
+      used += (i ? 2 : 0) + wide;
+    }
+    end_line(line);
   }
 }
 

@@ -33,7 +33,8 @@ std::string local_time(double seconds);
 std::string utc_time(double seconds);
 
 /// Columns as wide as their widest cell, two blanks between, no blanks at line ends. Widths count
-/// UTF-8 characters; a cell of more than 60 sticks out. `right`: columns that are set flush right.
+/// UTF-8 characters; a cell of more than 60 sticks out. On a terminal that is too narrow a row goes
+/// on in further lines, indented. `right`: columns that are set flush right.
 void print_table(const std::vector<std::vector<std::string>>& rows, const std::string& indent,
                  const std::vector<std::size_t>& right = {});
 

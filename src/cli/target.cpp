@@ -12,6 +12,7 @@
 #include "cli/print.hpp"
 #include "commit/names.hpp"
 #include "commit/state_file.hpp"
+#include "io/local_path.hpp"
 
 namespace cairn::cli {
 namespace {
@@ -97,13 +98,15 @@ std::vector<std::string> list_prefixes(io::FileSystem& files, const io::Path& di
   return prefixes;
 }
 
-io::Path resolve_checkpoint(io::FileSystem& files, const std::string& text) {
+io::Path resolve_checkpoint(io::FileSystem& files, const std::string& given) {
+  const auto text = io::local_path(given).string();
   if (const auto prefix = named_prefix(files, text)) return *prefix;
   if (is_directory(files, text)) return newest_in(files, text);
   nothing_there(text);
 }
 
-std::vector<io::Path> resolve_checkpoints(io::FileSystem& files, const std::string& text) {
+std::vector<io::Path> resolve_checkpoints(io::FileSystem& files, const std::string& given) {
+  const auto text = io::local_path(given).string();
   if (const auto prefix = named_prefix(files, text)) return {*prefix};
   for (const auto suffix : {std::string_view(), index_suffix, hdf5_suffix}) {
     if (!text.ends_with(suffix)) continue;
@@ -124,13 +127,27 @@ const StoredTensor& require_tensor(const CheckpointContents& contents, const std
   for (const auto& tensor : contents.own) {
     if (tensor.key == key) return tensor;
   }
+  Nearest nearest(key);
+  offer_keys(contents, nearest);
+  const auto meant = did_you_mean(nearest);
   throw Error(Code::not_found, cat("there is no tensor ", shown_key(key), " in ", contents.prefix),
               cat("it holds ", contents.tensors.size(), " tensors under other keys"),
-              "cairn show lists their keys.")
+              cat(meant, meant.empty() ? "" : " ", "cairn show lists their keys."))
       .of_tensor(key);
 }
 
-io::Path require_directory(io::FileSystem& files, const std::string& text) {
+io::Path require_parent(io::FileSystem& files, const std::string& text) {
+  const auto path = io::local_path(text);
+  const auto parent = path.parent_path();
+  if (parent.empty() || is_directory(files, parent)) return path;
+  throw Error(Code::not_found, cat("there is no directory ", parent.string()),
+              cat("the new checkpoint would be ", path.string()),
+              "Check the name, or make the directory first (mkdir -p).")
+      .at(parent.string());
+}
+
+io::Path require_directory(io::FileSystem& files, const std::string& given) {
+  const auto text = io::local_path(given).string();
   const auto status = files.status(text);
   if (!status) throw Error(Code::not_found, cat("there is no directory ", text)).at(text);
   if (!status->is_directory) {

@@ -25,6 +25,10 @@ std::vector<io::Path> resolve_checkpoints(io::FileSystem&, const std::string& te
 /// The tensor of this key, path or variable's name, or Cairn's own of this key. Throws not_found.
 const StoredTensor& require_tensor(const CheckpointContents&, const std::string& key);
 
+/// The prefix of a checkpoint that is to be made. Throws not_found where its directory is missing:
+/// a mistyped one would be made without a word.
+io::Path require_parent(io::FileSystem&, const std::string& text);
+
 /// Throws not_found, or invalid_argument for a file.
 io::Path require_directory(io::FileSystem&, const std::string& text);
 

@@ -1,7 +1,9 @@
 #include "group/collectives.hpp"
 
+#include <algorithm>
 #include <array>
 #include <limits>
+#include <map>
 
 #include "base/checksum.hpp"
 #include "base/text.hpp"
@@ -62,11 +64,65 @@ std::uint64_t fnv1a(std::string_view text) {
   return hash;
 }
 
-std::string shortened(std::string_view text) {
-  constexpr std::size_t longest = 200;
+/// The part of a text in which it differs from another one, with a little of what is around it.
+std::string shortened(std::string_view text, std::string_view other) {
+  constexpr std::size_t longest = 200, before = 60;
   if (text.empty()) return "\"\"";
   if (text.size() <= longest) return std::string(text);
-  return cat(text.substr(0, longest), "… (", text.size(), " bytes)");
+  const auto [at, unused] = std::mismatch(text.begin(), text.end(), other.begin(), other.end());
+  const auto differs = static_cast<std::size_t>(at - text.begin());
+  auto begin = std::min(differs - std::min(differs, before), text.size() - longest);
+  auto end = begin + longest;
+  const auto inside = [&](std::size_t i) {  // of a character of several bytes
+    return i < text.size() && (static_cast<unsigned char>(text[i]) & 0xc0) == 0x80;
+  };
+  while (inside(begin)) ++begin;
+  while (inside(end)) --end;
+  return cat(begin > 0 ? "…" : "", text.substr(begin, end - begin), end < text.size() ? "…" : "",
+             " (", text.size(), " bytes)");
+}
+
+/// Nothing where all ranks have the same text. Else rank 0's bytes, those of the lowest rank that
+/// differs, its number, and how many do.
+struct Difference {
+  std::string first, second;
+  int rank = 0;
+  std::int64_t count = 0;
+};
+
+std::optional<Difference> find_difference(Group& group, std::string_view text) {
+  // The least of x and of ~x tell whether all x are equal. The rest is two fingerprints of the
+  // text.
+  const auto hash = static_cast<std::int64_t>(fnv1a(text));
+  const auto check = static_cast<std::int64_t>((std::uint64_t{text.size()} << 32) ^ crc32c(text));
+  std::array<std::int64_t, 4> least{hash, ~hash, check, ~check};
+  group.all_reduce(least, Group::Op::min);
+  if (least[0] == ~least[1] && least[2] == ~least[3]) return std::nullopt;
+  Difference found;
+  found.first = broadcast_text(group, std::string(text));
+  const bool differs = found.first != text;
+  found.count = all_reduce(group, differs, Group::Op::sum);
+  found.rank =
+      static_cast<int>(all_reduce(group, differs ? group.rank() : no_rank, Group::Op::min));
+  found.second = broadcast_text(group, std::string(text), found.rank);
+  return found;
+}
+
+[[noreturn]] void throw_disagreement(const Group& group, const Difference& found,
+                                     std::string problem, std::string way_out) {
+  throw Error(
+      Code::disagreement, std::move(problem),
+      found.count > 1 ? cat(found.count, " of ", group.size(), " ranks differ from rank 0") : "",
+      std::move(way_out));
+}
+
+std::map<std::string, std::string> read_settings(std::string_view bytes) {
+  std::map<std::string, std::string> settings;
+  for (WireReader in(bytes); !in.empty();) {
+    auto name = in.get<std::string>();
+    settings[std::move(name)] = in.get<std::string>();
+  }
+  return settings;
 }
 
 }  // namespace
@@ -235,24 +291,34 @@ bool all_of(Group& group, bool mine) { return all_reduce(group, mine, Group::Op:
 bool any_of(Group& group, bool mine) { return all_reduce(group, mine, Group::Op::max) != 0; }
 
 void require_same(Group& group, std::string_view what, std::string_view text) {
-  // The least of x and of ~x tell whether all x are equal. The rest is two fingerprints of the
-  // text.
-  const auto hash = static_cast<std::int64_t>(fnv1a(text));
-  const auto check = static_cast<std::int64_t>((std::uint64_t{text.size()} << 32) ^ crc32c(text));
-  std::array<std::int64_t, 4> least{hash, ~hash, check, ~check};
-  group.all_reduce(least, Group::Op::min);
-  if (least[0] == ~least[1] && least[2] == ~least[3]) return;
+  const auto found = find_difference(group, text);
+  if (!found) return;
+  throw_disagreement(
+      group, *found,
+      cat("ranks disagree on ", what, ": rank 0 says ", shortened(found->first, found->second),
+          ", rank ", found->rank, " says ", shortened(found->second, found->first)),
+      "Give the same on all ranks.");
+}
 
-  const std::string first = broadcast_text(group, std::string(text));
-  const bool differs = first != text;
-  const auto count = all_reduce(group, differs, Group::Op::sum);
-  const auto other = all_reduce(group, differs ? group.rank() : no_rank, Group::Op::min);
-  const int root = static_cast<int>(other);
-  const std::string second = broadcast_text(group, std::string(text), root);
-  throw Error(Code::disagreement,
-              cat("ranks disagree on ", what, ": rank 0 says ", shortened(first), ", rank ", root,
-                  " says ", shortened(second)),
-              count > 1 ? cat(count, " of ", group.size(), " ranks differ from rank 0") : "");
+void require_same(Group& group, std::string_view what, const std::vector<Setting>& settings) {
+  WireWriter mine;
+  for (const auto& [name, value] : settings) mine.put(name).put(value);
+  const auto found = find_difference(group, mine.take());
+  if (!found) return;
+  constexpr int most_told = 8;
+  auto first = read_settings(found->first), second = read_settings(found->second);
+  for (const auto& [name, value] : second) first.try_emplace(name, "none");
+  std::string list;
+  int told = 0;
+  for (const auto& [name, value] : first) {
+    const auto at = second.find(name);
+    const auto& other = at == second.end() ? "none" : at->second;
+    if (other == value || told == most_told) continue;
+    list += cat(told++ > 0 ? "; " : "", name, " is ", shortened(value, other), " on rank 0 and ",
+                shortened(other, value), " on rank ", found->rank);
+  }
+  throw_disagreement(group, *found, cat("ranks disagree on ", what, ": ", list),
+                     cat("Give the same ", what, " on all ranks."));
 }
 
 }  // namespace cairn

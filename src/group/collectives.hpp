@@ -121,7 +121,17 @@ bool all_of(Group& group, bool mine);
 bool any_of(Group& group, bool mine);
 
 /// Throws Code::disagreement, such as "ranks disagree on the step: rank 0 says 10, rank 2 says 11",
-/// unless all ranks have the same text. One all_reduce of a fingerprint when they do.
+/// unless all ranks have the same text. One all_reduce of a fingerprint when they do. Of long texts
+/// the part is shown in which they differ.
 void require_same(Group& group, std::string_view what, std::string_view text);
+
+struct Setting {
+  std::string name, value;
+};
+
+/// The same of many settings: the error names those that differ, with both values, such as "ranks
+/// disagree on ManagerOptions: max_to_keep is 5 on rank 0 and 3 on rank 2". `what` is what to give
+/// alike on all ranks. One that a rank does not have counts as "none".
+void require_same(Group& group, std::string_view what, const std::vector<Setting>& settings);
 
 }  // namespace cairn

@@ -5,6 +5,7 @@
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
+#include "model/follow.hpp"
 
 namespace cairn {
 namespace {
@@ -158,33 +159,48 @@ std::string to_string(const Layout& layout) {
 }
 
 LocalTensor laid_out(LocalTensor tensor, const Layout& layout, int rank) {
-  const auto box = layout.slice(tensor.shape, rank);
-  if (tensor.slices.size() != 1 || tensor.slices.front().box != box) {
-    refuse(cat("rank ", rank, " holds ",
-               tensor.slices.size() == 1 ? box_text(tensor.slices.front().box)
-                                         : cat(tensor.slices.size(), " slices"),
-               " of a tensor of shape ", shape_text(tensor.shape)),
-           cat("the layout ", to_string(layout), " gives it ", box_text(box)));
+  if (tensor.refused) return tensor;
+  if (tensor.source) {
+    return each_time([=] { return laid_out(looked_at(tensor), layout, rank); });
   }
-  tensor.slices.front().dash = layout.dash();
-  tensor.storage = Storage::sliced;
-  return tensor;
+  return or_refused([&] {
+    const auto box = layout.slice(tensor.shape, rank);
+    if (tensor.slices.size() != 1 || tensor.slices.front().box != box) {
+      refuse(cat("rank ", rank, " holds ",
+                 tensor.slices.size() == 1 ? box_text(tensor.slices.front().box)
+                                           : cat(tensor.slices.size(), " slices"),
+                 " of a tensor of shape ", shape_text(tensor.shape)),
+             cat("the layout ", to_string(layout), " gives it ", box_text(box)));
+    }
+    tensor.slices.front().dash = layout.dash();
+    tensor.storage = Storage::sliced;
+    return std::move(tensor);
+  });
 }
+
+namespace {
+
+template <class Data>
+LocalTensor slice_of(DType dtype, Data* data, Dims shape, const Layout& layout, int rank,
+                     Dims strides) {
+  return or_refused([&] {
+    auto box = layout.slice(shape, rank);
+    return laid_out(slice(dtype, data, std::move(shape), std::move(box.start),
+                          std::move(box.extent), std::move(strides)),
+                    layout, rank);
+  });
+}
+
+}  // namespace
 
 LocalTensor slice(DType dtype, void* data, Dims shape, const Layout& layout, int rank,
                   Dims strides) {
-  auto box = layout.slice(shape, rank);
-  return laid_out(slice(dtype, data, std::move(shape), std::move(box.start), std::move(box.extent),
-                        std::move(strides)),
-                  layout, rank);
+  return slice_of(dtype, data, std::move(shape), layout, rank, std::move(strides));
 }
 
 LocalTensor slice(DType dtype, const void* data, Dims shape, const Layout& layout, int rank,
                   Dims strides) {
-  auto box = layout.slice(shape, rank);
-  return laid_out(slice(dtype, data, std::move(shape), std::move(box.start), std::move(box.extent),
-                        std::move(strides)),
-                  layout, rank);
+  return slice_of(dtype, data, std::move(shape), layout, rank, std::move(strides));
 }
 
 }  // namespace cairn

@@ -34,6 +34,7 @@ LocalTensor rank_private(std::shared_ptr<Rows> rows, DType dtype, Dims row_shape
 }
 
 LocalTensor rank_private(LocalTensor tensor, PrivateOptions options) {
+  if (tensor.refused) return tensor;
   const bool is_whole =
       tensor.strings || (tensor.slices.size() == 1 && tensor.slices[0].box.is_whole(tensor.shape));
   if (!is_whole || tensor.unresolved) {

@@ -63,7 +63,10 @@ SliceSpec parse_slice_spec(std::string_view text) {
     spec.box.extent.push_back(number(pair[1]));
     if (spec.box.start[d] > spec.shape[d] ||
         spec.box.extent[d] > spec.shape[d] - spec.box.start[d]) {
-      malformed(text, cat("dimension ", d, " reaches beyond its extent ", spec.shape[d]));
+      throw Error(Code::invalid_argument,
+                  cat("slice \"", text, "\" is out of range in dimension ", d),
+                  cat("it begins at ", spec.box.start[d], " and has ", spec.box.extent[d],
+                      " of the ", spec.shape[d], " indices there are"));
     }
   }
   element_count(spec.shape);

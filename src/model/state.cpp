@@ -3,18 +3,24 @@
 #include <iterator>
 
 #include "base/text.hpp"
-#include "cairn/error.hpp"
+#include "cairn/ragged.hpp"
 #include "model/box_index.hpp"
+#include "model/follow.hpp"
 #include "model/keys.hpp"
 
 namespace cairn {
 namespace {
 
-class StringVector : public StringMemory {
+// The vector's length is the tensor's shape, unless somebody gave it one of more or fewer
+// dimensions.
+class StringVector : public StringMemory, public TensorSource {
  public:
   explicit StringVector(std::vector<std::string>& values) : values_(values) {}
   std::vector<std::string> get() const override { return values_; }
   void set(std::vector<std::string> values) override { values_ = std::move(values); }
+  void look(LocalTensor& tensor) override {
+    if (tensor.shape.size() == 1) tensor.shape[0] = static_cast<std::int64_t>(values_.size());
+  }
 
  private:
   std::vector<std::string>& values_;
@@ -32,18 +38,67 @@ class OneString : public StringMemory {
 
 LocalTensor slice_of(DType dtype, const void* data, void* writable, Dims shape, Dims start,
                      Dims extent, Dims strides) {
-  if (start.size() != shape.size() || extent.size() != shape.size()) {
-    throw Error(Code::invalid_argument,
-                cat("a slice with start ", shape_text(start), " and extent ", shape_text(extent),
-                    " is given for a tensor of shape ", shape_text(shape)),
-                "all three need the same number of dimensions");
+  return or_refused([&] {
+    detail::require_dimensions(shape, start, extent);
+    auto tensor = nothing(dtype, std::move(shape));
+    auto memory = host_memory(dtype, data, writable, extent, std::move(strides));
+    tensor.slices.push_back({Box{std::move(start), std::move(extent)}, std::move(memory)});
+    return tensor;
+  });
+}
+
+bool is_private(const LocalTensor& tensor) {
+  return tensor.unresolved && tensor.unresolved->kind == Unresolved::Kind::rank_private &&
+         !tensor.unresolved->rows;
+}
+
+// Throws what State::add and State::look say is wrong with a tensor.
+void check_tensor(const std::string& key, const LocalTensor& tensor) {
+  if (tensor.refused) throw named(*tensor.refused, key);
+  const auto refuse = [&](std::string problem, std::string reason, std::string way_out = "") {
+    throw Error(Code::invalid_argument, cat("tensor '", key, "' ", problem), std::move(reason),
+                std::move(way_out))
+        .of_tensor(key);
+  };
+  if (tensor.strings && tensor.dtype != DType::string) {
+    refuse(cat("has strings but dtype ", dtype_name(tensor.dtype)), "");
   }
-  LocalTensor tensor;
-  tensor.dtype = dtype;
-  tensor.shape = std::move(shape);
-  auto memory = host_memory(dtype, data, writable, extent, std::move(strides));
-  tensor.slices.push_back({Box{std::move(start), std::move(extent)}, std::move(memory)});
-  return tensor;
+  if (tensor.dtype == DType::variant) refuse("is a variant", "");
+  element_count(tensor.shape);
+  const auto here = [&] { return cat(shape_text(tensor.shape), ": "); };
+  for (const auto& [box, memory, dash] : tensor.slices) {
+    if (!memory) refuse("has a slice without memory", "");
+    element_count(box.extent);
+    bool inside = box.rank() == tensor.shape.size();
+    for (std::size_t d = 0; inside && d < box.rank(); ++d) {
+      inside = box.start[d] >= 0 && box.extent[d] <= tensor.shape[d] &&
+               box.start[d] <= tensor.shape[d] - box.extent[d];
+    }
+    if (!inside) {
+      refuse(cat(here(), box_text(box), " is outside of it"),
+             "a slice is given in global coordinates");
+    }
+    bool whole = dash.empty() || dash.size() == box.rank();
+    for (std::size_t d = 0; whole && d < dash.size(); ++d) {
+      whole = !dash[d] || box.extent[d] == tensor.shape[d];
+    }
+    if (!whole) {
+      refuse(cat(here(), box_text(box), " is called whole in a dimension where it is not"),
+             "a slice may be spelled - only where it has all indices");
+    }
+  }
+  if (is_private(tensor) && !tensor.slices.empty() &&
+      (tensor.slices.size() > 1 || !tensor.slices[0].box.is_whole(tensor.shape))) {
+    refuse(cat(shape_text(tensor.shape), " is rank-private and not whole on its rank"), "");
+  }
+  if (tensor.slices.size() < 2) return;
+  std::vector<Box> boxes;
+  for (const auto& slice : tensor.slices) boxes.push_back(slice.box);
+  if (const auto pair = first_overlap(boxes)) {
+    refuse(cat(here(), "slices ", pair->first, " and ", pair->second, " overlap in ",
+               box_text(*intersect(boxes[pair->first], boxes[pair->second]))),
+           "an element would be stored twice", "Leave halos out of the slices.");
+  }
 }
 
 }  // namespace
@@ -59,7 +114,27 @@ LocalTensor slice(DType dtype, const void* data, Dims shape, Dims start, Dims ex
                   std::move(strides));
 }
 
-void check_span_holds(std::size_t size, const Dims& extent, const Dims& strides) {
+namespace detail {
+
+void require_dimensions(const Dims& shape, const Dims& start, const Dims& extent) {
+  if (start.size() == shape.size() && extent.size() == shape.size()) return;
+  throw Error(Code::invalid_argument,
+              cat("a slice with start ", shape_text(start), " and extent ", shape_text(extent),
+                  " is given for a tensor of shape ", shape_text(shape)),
+              "all three need the same number of dimensions");
+}
+
+LocalTensor if_held(std::size_t size, const Dims& extent, const Dims& strides, LocalTensor tensor) {
+  return or_refused([&] {
+    if (!tensor.refused) check_span_holds(size, extent, strides);
+    return std::move(tensor);
+  });
+}
+
+}  // namespace detail
+
+void check_span_holds(std::size_t size, const Dims& extent, const Dims& strides,
+                      const char* holder) {
   if (element_count(extent) == 0) return;
   const Dims steps = strides.empty() ? row_major_strides(extent) : strides;
   std::int64_t last = 0;
@@ -69,8 +144,8 @@ void check_span_holds(std::size_t size, const Dims& extent, const Dims& strides)
   }
   if (last < 0 || static_cast<std::uint64_t>(last) >= size) {
     throw Error(Code::invalid_argument,
-                cat("a slice of extent ", shape_text(extent), " does not fit its span of ", size,
-                    " elements"),
+                cat("a slice of extent ", shape_text(extent), " does not fit its ", holder, " of ",
+                    size, " elements"),
                 cat("its last element would be number ", last));
   }
 }
@@ -80,7 +155,10 @@ LocalTensor patches(std::vector<LocalTensor> slices) {
     throw Error(Code::invalid_argument, "patches() was given no slice", "",
                 "Use nothing(dtype, shape) for a rank that holds none.");
   }
+  bool follow = false;
   for (const auto& one : slices) {
+    if (one.refused) return one;
+    follow = follow || one.source;
     if (one.unresolved) {
       throw Error(Code::invalid_argument, "patches() was given ragged or rank-private data",
                   "it has no slices before ranks meet");
@@ -88,6 +166,13 @@ LocalTensor patches(std::vector<LocalTensor> slices) {
     if (!one.strings) continue;
     throw Error(Code::invalid_argument, "patches() was given strings",
                 "a string tensor is whole on each rank that has it");
+  }
+  if (follow) {
+    return each_time([slices = std::move(slices)] {
+      auto now = slices;
+      for (auto& one : now) one = looked_at(std::move(one));
+      return patches(std::move(now));
+    });
   }
   LocalTensor all = std::move(slices.front());
   for (std::size_t i = 1; i < slices.size(); ++i) {
@@ -128,7 +213,9 @@ LocalTensor nothing(DType dtype, Dims shape) {
 
 LocalTensor strings(std::vector<std::string>& values) {
   auto tensor = nothing(DType::string, {static_cast<std::int64_t>(values.size())});
-  tensor.strings = std::make_shared<StringVector>(values);
+  const auto vector = std::make_shared<StringVector>(values);
+  tensor.strings = vector;
+  tensor.source = vector;
   return tensor;
 }
 
@@ -146,55 +233,44 @@ void State::require_new(const std::string& key) const {
 }
 
 State& State::add(std::string key, LocalTensor tensor) {
-  const auto refuse = [&](std::string problem, std::string reason, std::string way_out = "") {
-    throw Error(Code::invalid_argument, std::move(problem), std::move(reason), std::move(way_out))
-        .of_tensor(key);
-  };
   check_key(key);
-  if (tensor.strings && tensor.dtype != DType::string) {
-    refuse(cat("tensor '", key, "' has strings but dtype ", dtype_name(tensor.dtype)), "");
-  }
-  for (const auto& slice : tensor.slices) {
-    if (!slice.memory) refuse(cat("a slice of tensor '", key, "' has no memory"), "");
-  }
   require_new(key);
-  if (tensor.dtype == DType::variant) refuse(cat("tensor '", key, "' is a variant"), "");
-  element_count(tensor.shape);
-  for (std::size_t i = 0; i < tensor.slices.size(); ++i) {
-    const auto& box = tensor.slices[i].box;
-    element_count(box.extent);
-    bool inside = box.rank() == tensor.shape.size();
-    for (std::size_t d = 0; inside && d < box.rank(); ++d) {
-      inside = box.start[d] >= 0 && box.extent[d] <= tensor.shape[d] &&
-               box.start[d] <= tensor.shape[d] - box.extent[d];
-    }
-    if (!inside) {
-      refuse(cat("tensor '", key, "' ", shape_text(tensor.shape), ": ", box_text(box),
-                 " is outside of it"),
-             "a slice is given in global coordinates");
-    }
-    const auto& dash = tensor.slices[i].dash;
-    bool whole = dash.empty() || dash.size() == box.rank();
-    for (std::size_t d = 0; whole && d < dash.size(); ++d) {
-      whole = !dash[d] || box.extent[d] == tensor.shape[d];
-    }
-    if (!whole) {
-      refuse(cat("tensor '", key, "' ", shape_text(tensor.shape), ": ", box_text(box),
-                 " is called whole in a dimension where it is not"),
-             "a slice may be spelled - only where it has all indices");
-    }
-  }
-  std::vector<Box> boxes;
-  for (const auto& slice : tensor.slices) boxes.push_back(slice.box);
-  if (const auto pair = first_overlap(boxes)) {
-    refuse(cat("tensor '", key, "' ", shape_text(tensor.shape), ": slices ", pair->first, " and ",
-               pair->second, " overlap in ",
-               box_text(*intersect(boxes[pair->first], boxes[pair->second]))),
-           "an element would be stored twice", "Leave halos out of the slices.");
-  }
-  position_.emplace(key, tensors_.size());
-  tensors_.emplace_back(std::move(key), std::move(tensor));
+  check_tensor(key, tensor);
+  append(std::move(key), std::move(tensor));
   return *this;
+}
+
+void State::append(std::string key, LocalTensor tensor) {
+  position_.emplace(key, tensors_.size());
+  if (tensor.source) {
+    tensor.source->let_go(tensor);
+    followed_.push_back(tensors_.size());
+  }
+  tensors_.emplace_back(std::move(key), std::move(tensor));
+}
+
+void State::look() const {
+  for (const auto i : followed_) {
+    auto& [key, tensor] = tensors_[i];
+    try {
+      tensor.source->look(tensor);
+    } catch (const Error& error) {
+      throw named(error, key);
+    } catch (const std::exception& error) {
+      throw Error(Code::invalid_argument,
+                  cat("what tensor '", key, "' is now cannot be told: ", error.what()),
+                  "the function that gives it threw this")
+          .of_tensor(key);
+    }
+    check_tensor(key, tensor);
+  }
+}
+
+void State::let_go() const {
+  for (const auto i : followed_) {
+    auto& tensor = tensors_[i].second;
+    tensor.source->let_go(tensor);
+  }
 }
 
 State& State::add(const std::string& key, const State& part) {
@@ -226,10 +302,7 @@ State& State::add(const std::string& key, const std::vector<State>& parts) {
 // All of it or nothing.
 State& State::take(State part) {
   for (const auto& [key, tensor] : part.tensors_) require_new(key);
-  for (auto& [key, tensor] : part.tensors_) {
-    position_.emplace(key, tensors_.size());
-    tensors_.emplace_back(std::move(key), std::move(tensor));
-  }
+  for (auto& [key, tensor] : part.tensors_) append(std::move(key), std::move(tensor));
   auto& aliases = part.objects_.aliases;
   std::move(aliases.begin(), aliases.end(), std::back_inserter(objects_.aliases));
   for (auto& [key, variable] : part.objects_.names) objects_.names[key] = std::move(variable);

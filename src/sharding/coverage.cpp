@@ -12,6 +12,11 @@ namespace {
 constexpr const char* disjoint_advice =
     "Leave halos out of the slices; a slice that several ranks hold must be the same box on each.";
 
+/// As tensors of rows do, of which each rank has as many as it likes.
+bool differs_in_rows(const Dims& a, const Dims& b) {
+  return !a.empty() && a.size() == b.size() && std::equal(a.begin() + 1, a.end(), b.begin() + 1);
+}
+
 /// A box as one rank gave it.
 struct Given {
   Box box;
@@ -82,7 +87,11 @@ class TensorCheck {
                first_.rank, ", ", dtype_name(other->dtype), " ", shape_text(other->shape),
                " on rank ", other->rank),
            "a tensor has one dtype and one global shape in the whole job",
-           "The shape to give is that of the whole tensor, not of a rank's slice.");
+           cat("The shape to give is that of the whole tensor, not of a rank's slice.",
+               shape && !dtype && differs_in_rows(first_.shape, other->shape)
+                   ? " Rows whose number differs from rank to rank are given with cairn::ragged, "
+                     "what is each rank's own with cairn::rank_private."
+                   : ""));
     }
   }
 

@@ -4,6 +4,7 @@
 
 #include "base/checksum.hpp"
 #include "base/copy.hpp"
+#include "base/nearest.hpp"
 #include "base/text.hpp"
 #include "base/wire.hpp"
 #include "cairn/error.hpp"
@@ -23,6 +24,23 @@ TEST(Copy, PastCachesCopiesEveryByteAndNoOther) {
       EXPECT_EQ(to, expected) << bytes << " bytes to " << shift;
     }
   }
+}
+
+TEST(Nearest, FindsWhatSomebodyMayHaveMeant) {
+  const auto nearest = [](std::string_view wanted, std::vector<std::string> words) {
+    Nearest found(wanted);
+    for (const auto& word : words) found.offer(word);
+    return found.word();
+  };
+  EXPECT_EQ(nearest("presure", {"velocity", "pressure", "step"}), "pressure");
+  EXPECT_EQ(nearest("PRESSURE", {"pressures", "pressure"}), "pressure");
+  EXPECT_EQ(nearest("u", {"model/v", "model/u"}), "model/u");
+  EXPECT_EQ(nearest("model/u", {"v", "u"}), "u");
+  EXPECT_EQ(nearest("setp", {"stop", "step"}), "step") << "neighbours that were swapped";
+  EXPECT_EQ(nearest("u", {"v", "w"}), "");
+  EXPECT_EQ(nearest("temperature", {"position", "id", ""}), "");
+  EXPECT_EQ(nearest(std::string(5000, 'k'), {std::string(5001, 'k')}), "");
+  EXPECT_EQ(did_you_mean(Nearest("x")), "");
 }
 
 TEST(Checksum, KnownVectors) {

@@ -81,7 +81,8 @@ TEST_P(Faces, ANewRunGoesOnNumberingAndDoesNotOverwriteBlindly) {
     std::optional<Checkpoint> checkpoint(std::in_place, group, rows.state, options_);
     checkpoint->save("/run/ckpt");
     checkpoint.emplace(group, rows.state, options_);
-    EXPECT_CAIRN_ERROR(checkpoint->save("/run/ckpt"), Code::already_exists, "step 1 exists");
+    EXPECT_CAIRN_ERROR(checkpoint->save("/run/ckpt"), Code::already_exists,
+                       "or set CheckpointOptions::overwrite");
     EXPECT_EQ(checkpoint->save_counter(), 0) << "a failed save uses no number up";
     checkpoint->restore("/run/ckpt-1").assert_consumed();
     EXPECT_EQ(checkpoint->save("/run/ckpt"), "/run/ckpt-2");
@@ -117,6 +118,16 @@ TEST_P(Faces, OneNameNumberedAndNot) {
   });
 }
 
+TEST_P(Faces, AddressesThatAreNoPathsAreRefused) {
+  on_ranks([&](std::shared_ptr<Group> group) {
+    SavedRows rows(*group, 1, 1);
+    Checkpoint checkpoint(group, rows.state, options_);
+    EXPECT_CAIRN_ERROR(checkpoint.save("gs://bucket/ckpt"), Code::unsupported, "gcsfuse");
+    EXPECT_EQ(checkpoint.write("file:///run/x"), "/run/x");
+    checkpoint.read("file:///run/x").assert_consumed();
+  });
+}
+
 TEST_P(Faces, OptionsThatDifferBetweenRanksAreOneError) {
   on_ranks([&](std::shared_ptr<Group> group) {
     if (group->size() == 1) return;
@@ -125,7 +136,8 @@ TEST_P(Faces, OptionsThatDifferBetweenRanksAreOneError) {
     checkpoint.write("/run/x");
     RestoreOptions restore;
     if (group->rank() == 1) restore.rename["epoch"] = "u";
-    EXPECT_CAIRN_ERROR(checkpoint.read("/run/x", restore), Code::disagreement, "options");
+    EXPECT_CAIRN_ERROR(checkpoint.read("/run/x", restore), Code::disagreement,
+                       "rename['epoch'] is none on rank 0 and 'u' on rank 1");
   });
 }
 

@@ -164,11 +164,29 @@ TEST_P(Manager, KeepsTheNewest) {
   }
 }
 
+TEST_P(Manager, AddressesThatAreNoPathsAreRefused) {
+  run_threads(GetParam(), [&](std::shared_ptr<Group> group) {
+    {
+      Rank rank(group, options_);
+      rank.save(1);
+      expect_error(rank, Code::unsupported, "'s3://bucket/run' is no path",
+                   [&] { CheckpointManager(group, "s3://bucket/run", options_); });
+    }
+    group->barrier();
+    CheckpointManager same(group, "file:///run", options_);
+    EXPECT_EQ(same.directory(), "/run");
+    EXPECT_EQ(same.steps().size(), 1u);
+  });
+}
+
 TEST_P(Manager, AnotherJobOwnsTheDirectory) {
   run_threads(GetParam(), [&](std::shared_ptr<Group> group) {
     Rank first(group, options_);
     first.save(1);
-    expect_error(first, Code::busy, "/run", [&] { CheckpointManager(group, "/run", options_); });
+    expect_error(first, Code::busy, "in use by this very process: /run",
+                 [&] { CheckpointManager(group, "/run", options_); });
+    expect_error(first, Code::busy, "saves under the name 'ckpt' there",
+                 [&] { CheckpointManager(group, "/run", options_); });
     auto reading = options_;
     reading.read_only = true;
     Rank reader(group, reading);

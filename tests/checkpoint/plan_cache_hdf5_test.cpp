@@ -37,6 +37,31 @@ TEST_P(PlanCacheHdf5, ServesBothKindsOfSaves) {
   });
 }
 
+TEST_P(PlanCacheHdf5, BuffersMayTakeTurns) {
+  job([&](Rank& rank) {
+    const auto ranks = rank.group->size(), me = rank.group->rank();
+    std::vector<double> u(2), next(2);
+    State state;
+    state.add("u", slice(&u, {2 * ranks}, {2 * me}, {2}));
+    for (int step = 1; step <= 4; ++step) {
+      next = {step * 100.0 + me, step * 100.5 + me};
+      std::swap(u, next);
+      const auto expected = u;
+      if (step % 2) {
+        rank.manager.save_async(step, state);
+      } else {
+        rank.manager.save(step, state);
+      }
+      u = next = {-1, -1};
+      rank.manager.wait();
+      EXPECT_EQ(rank.manager.statistics().last.back().plan_reused, step > 1);
+      rank.manager.restore(step, state);
+      EXPECT_EQ(u, expected);
+      EXPECT_EQ(next[0], -1);
+    }
+  });
+}
+
 TEST_P(PlanCacheHdf5, FilesHaveTheStringsOfTheirStep) {
   job([&](Rank& rank) {
     for (const int step : {10, 20, 30}) {

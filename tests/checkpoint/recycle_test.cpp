@@ -18,11 +18,13 @@
 #include "group/threads.hpp"
 #include "io/memory.hpp"
 #include "io/temporary_directory.hpp"
+#include "support/memory_run.hpp"
 
 namespace cairn {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::AllOf;
 using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -242,7 +244,10 @@ TEST_F(Recycle, SpaceThatWillBeOverwrittenCountsAsFree) {
   constexpr std::int64_t total = std::int64_t{1} << 40;
   disk_->set_capacity(total - free_bytes + (std::int64_t{5} << 20));  // 5 MiB are free
   EXPECT_NO_THROW(save(manager, *group, 3, length));
-  EXPECT_THROW(save(manager, *group, 4, length * 3), Error);
+  test::expect_error(Code::no_space,
+                     AllOf(HasSubstr("step 4 needs "),
+                           HasSubstr("and 4.00 MiB for its index, records and metadata")),
+                     [&] { save(manager, *group, 4, length * 3); });
 }
 
 TEST_F(Recycle, AnOwnerRemovesWhatAnotherLeft) {

@@ -308,8 +308,10 @@ TEST_F(Replicas, OptionsAreCheckedAndTheSameOnAllRanks) {
   run_threads(2, [&](std::shared_ptr<Group> group) {
     auto mine = options_;
     if (group->rank() == 1) mine.replicas.divergence_is_error = false;
-    expect_thrown([&] { CheckpointManager(group, "/run", mine); },
-                  "ranks disagree on the manager's options");
+    expect_thrown(
+        [&] { CheckpointManager(group, "/run", mine); },
+        "ranks disagree on ManagerOptions: replicas.divergence_is_error is true on rank 0 "
+        "and false on rank 1");
   });
 }
 

@@ -308,8 +308,11 @@ TEST_P(TurnQuestions, RanksMustAgreeOnTheInterval) {
   run_threads(GetParam(), [&](std::shared_ptr<Group> group) {
     auto options = options_;
     options.interval = every_steps(group->rank() == 1 ? 5 : 6);
-    test::expect_error(Code::disagreement, HasSubstr("ranks disagree on the manager's options"),
-                       [&] { Rank rank(group, options); });
+    test::expect_error(
+        Code::disagreement,
+        HasSubstr("ranks disagree on ManagerOptions: interval.steps is 6 on rank 0 and 5 on "
+                  "rank 1"),
+        [&] { Rank rank(group, options); });
   });
 }
 

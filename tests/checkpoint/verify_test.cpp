@@ -9,8 +9,10 @@
 #include "cairn/checkpoint_manager.hpp"
 #include "cairn/log.hpp"
 #include "checkpoint/save/save_steps.hpp"
+#include "checkpoint/tools/contents_reader.hpp"
 #include "checkpoint/tools/verify.hpp"
 #include "format/bundle/index.hpp"
+#include "format/bundle/meta.hpp"
 #include "format/hdf5/seal.hpp"
 #include "group/threads.hpp"
 #include "io/memory.hpp"
@@ -173,6 +175,24 @@ TEST_F(Verify, GapsMustBeZero) {
   ASSERT_EQ(checked.findings.size(), 1u) << words(checked);
   EXPECT_THAT(checked.findings[0].what, HasSubstr("1 bytes at the end belong to no tensor"));
   EXPECT_EQ(checked.findings[0].offset, 74);
+}
+
+TEST_F(Verify, DamagedMetadataAreToldOnce) {
+  save();
+  const auto contents = read_contents(*files_, prefix_);
+  for (const auto& tensor : contents.own) {
+    if (tensor.key != bundle::meta_key) continue;
+    const auto& slice = tensor.slices.at(0);
+    const auto path = data_path(contents, slice.file);
+    auto bytes = read(path);
+    bytes[static_cast<std::size_t>(slice.offset + slice.size - 3)] ^= 1;
+    replace(path, bytes);
+    const auto checked = verify();
+    ASSERT_EQ(checked.findings.size(), 1u) << words(checked);
+    EXPECT_THAT(checked.findings[0].what, HasSubstr("the metadata of the save: "));
+    EXPECT_EQ(checked.findings[0].file, path.string());
+    EXPECT_EQ(checked.findings[0].offset, slice.offset);
+  }
 }
 
 TEST_F(Verify, PartsOfATensorAreDamageInOursAndANoteElsewhere) {

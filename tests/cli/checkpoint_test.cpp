@@ -1,8 +1,10 @@
 // Checkpoints of our own: what the tool says of whole ones and of damaged ones.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <array>
 #include <numeric>
+#include <sstream>
 
 #include "cairn/checkpoint_manager.hpp"
 #include "cairn/log.hpp"
@@ -188,9 +190,11 @@ TEST_F(Checkpoint, CatSaysWhatIsWrongWithTheQuestion) {
   const auto prefix = save(7);
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
       {{"nothing"}, "there is no tensor nothing"},
+      {{"feild"}, "Did you mean 'field'?"},
       {{"field", "--slice", "0,2"}, "2 extents but 1 slices"},
       {{"field", "--slice", "4 7 0,2:-"}, "--slice speaks of the shape [4 7]"},
-      {{"field", "--slice", "3,2:-"}, "reaches beyond its extent 4"},
+      {{"field", "--slice", "3,2:-"},
+       "is out of range in dimension 0 (it begins at 3 and has 2 of the 4"},
       {{"--key-hex", "7"}, "is no hexadecimal text"},
       {{"--key-hex", "zz"}, "is no hexadecimal text"},
       {{"field", "--format", "hdf5"}, "--format"},
@@ -206,6 +210,47 @@ TEST_F(Checkpoint, CatSaysWhatIsWrongWithTheQuestion) {
     EXPECT_EQ(ran.out, "") << message;
     EXPECT_THAT(ran.err, HasSubstr(message));
   }
+}
+
+TEST_F(Checkpoint, UnknownCommandsAndAddressesAreNamed) {
+  const auto prefix = save(7);
+  auto ran = run_tool({"verfy", prefix});
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_THAT(ran.err, AllOf(HasSubstr("there is no command 'verfy'"),
+                             HasSubstr("Did you mean 'verify'?"), HasSubstr("ls, show, cat")));
+  ran = run_tool({"show", "s3://bucket/ckpt-7"});
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_THAT(ran.err, HasSubstr("'s3://bucket/ckpt-7' is no path"));
+  EXPECT_EQ(run_tool({"show", "file://" + prefix}).out, run_tool({"show", prefix}).out);
+}
+
+TEST_F(Checkpoint, NoDirectoryIsMadeForAMistypedName) {
+  const auto prefix = save(7);
+  for (const char* command : {"convert", "merge"}) {
+    const auto to = directory() + "/no/such/x";
+    auto words = std::vector<std::string>{command, prefix, to};
+    if (words[0] == "merge") std::swap(words[1], words[2]);
+    const auto ran = run_tool(words);
+    EXPECT_EQ(ran.status, 2);
+    EXPECT_THAT(ran.err, HasSubstr("there is no directory " + directory() + "/no/such"));
+    EXPECT_FALSE(fs::exists(directory() + "/no"));
+  }
+}
+
+TEST_F(Checkpoint, TablesFitNarrowTerminals) {
+  save(7);
+  const auto wide = run_tool_on_terminal({"ls", directory()}, 200);
+  EXPECT_EQ(wide, run_tool({"ls", directory()}).out);
+  const auto narrow = run_tool_on_terminal({"ls", directory()}, 30);
+  std::size_t lines = 0;
+  std::string line, words, wide_words, word;
+  for (std::istringstream in(narrow); std::getline(in, line); ++lines) {
+    EXPECT_LE(line.size(), 30u) << line;
+  }
+  EXPECT_GT(lines, static_cast<std::size_t>(std::count(wide.begin(), wide.end(), '\n')));
+  for (std::istringstream in(narrow); in >> word;) words += word + ' ';
+  for (std::istringstream in(wide); in >> word;) wide_words += word + ' ';
+  EXPECT_EQ(words, wide_words) << "nothing is left out";
 }
 
 TEST_F(Checkpoint, ShowTellsOfTheSave) {

@@ -1,6 +1,7 @@
 #include "cli/tool.hpp"
 
 #include <fcntl.h>
+#include <pty.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -35,6 +36,34 @@ Ran run_tool(const std::vector<std::string>& arguments) {
   if (waitpid(child, &status, 0) != child) throw std::runtime_error("waitpid failed");
   return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), read_bytes(out),
           read_bytes(err)};
+}
+
+std::string run_tool_on_terminal(const std::vector<std::string>& arguments,
+                                 unsigned short columns) {
+  std::vector<std::string> words = {CAIRN_TOOL};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<char*> pointers;
+  for (auto& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  const winsize size{24, columns, 0, 0};
+  int terminal = -1;
+  const pid_t child = forkpty(&terminal, nullptr, nullptr, &size);
+  if (child < 0) throw std::runtime_error("there is no terminal");
+  if (child == 0) {
+    execv(pointers[0], pointers.data());
+    _exit(127);
+  }
+  std::string out;
+  char bytes[4096];
+  // The end of the other side is an error on Linux.
+  for (ssize_t got; (got = read(terminal, bytes, sizeof bytes)) > 0;) {
+    out.append(bytes, static_cast<std::size_t>(got));
+  }
+  close(terminal);
+  int status = 0;
+  if (waitpid(child, &status, 0) != child || status != 0) throw std::runtime_error("it failed");
+  std::erase(out, '\r');
+  return out;
 }
 
 std::string read_bytes(const fs::path& path) {

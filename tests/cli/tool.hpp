@@ -15,6 +15,8 @@ struct Ran {
 };
 
 Ran run_tool(const std::vector<std::string>& arguments);
+/// Its standard output, which is a terminal of so many columns.
+std::string run_tool_on_terminal(const std::vector<std::string>& arguments, unsigned short columns);
 
 std::string read_bytes(const std::filesystem::path&);
 void write_bytes(const std::filesystem::path&, std::string_view);

@@ -299,8 +299,8 @@ TEST_P(Collectives, RequireSameNamesBothValuesAndRanks) {
         error_of([&] { require_same(*group, "the step", me == last ? "11" : "10"); });
     ASSERT_TRUE(error);
     EXPECT_EQ(error->code(), Code::disagreement);
-    EXPECT_EQ(std::string(error->what()),
-              cat("ranks disagree on the step: rank 0 says 10, rank ", last, " says 11"));
+    EXPECT_EQ(std::string(error->what()), cat("ranks disagree on the step: rank 0 says 10, rank ",
+                                              last, " says 11. Give the same on all ranks."));
     expect_error([&] { require_same(*group, "the format", me == 0 ? "" : cat("f", me)); },
                  Code::disagreement,
                  HasSubstr("ranks disagree on the format: rank 0 says \"\", rank 1 says f1"));
@@ -312,7 +312,38 @@ TEST_P(Collectives, RequireSameNamesBothValuesAndRanks) {
     std::string text(100'000, 'k');
     text.back() = static_cast<char>('a' + me);
     expect_error([&] { require_same(*group, "the keys", text); }, Code::disagreement,
-                 HasSubstr("… (100000 bytes), rank 1 says kkk"));
+                 HasSubstr("ka (100000 bytes), rank 1 says …kkk"));
+    text = std::string(100'000, 'k');
+    text[50'000] = static_cast<char>('a' + me);
+    expect_error([&] { require_same(*group, "the keys", text); }, Code::disagreement,
+                 HasSubstr("kakk"));
+  });
+}
+
+TEST_P(Collectives, RequireSameNamesTheSettingsThatDiffer) {
+  on_ranks([&](auto group) {
+    const int me = group->rank(), last = group->size() - 1;
+    const auto settings = [&](bool other) {
+      std::vector<Setting> all{{"max_to_keep", other ? "3" : "5"}, {"name", "ckpt"}};
+      for (int i = 0; i < 100; ++i) all.push_back({cat("filler ", i), "the same everywhere"});
+      all.push_back({"overwrite", other ? "true" : "false"});
+      if (other) all.push_back({"rename['x']", "'y'"});
+      return all;
+    };
+    EXPECT_NO_THROW(require_same(*group, "ManagerOptions", settings(true)));
+    if (last == 0) return;
+    const auto error =
+        error_of([&] { require_same(*group, "ManagerOptions", settings(me == last)); });
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->code(), Code::disagreement);
+    const auto on = cat(" on rank ", last);
+    EXPECT_EQ(std::string(error->what()),
+              cat("ranks disagree on ManagerOptions: max_to_keep is 5 on rank 0 and 3", on,
+                  "; overwrite is false on rank 0 and true", on,
+                  "; rename['x'] is none on rank 0 and 'y'", on,
+                  ". Give the same ManagerOptions on all ranks."));
+    expect_error([&] { require_same(*group, "x", settings(me == 0)); }, Code::disagreement,
+                 HasSubstr("max_to_keep is 3 on rank 0 and 5 on rank 1"));
   });
 }
 

@@ -12,11 +12,25 @@
 #include "io/descriptor.hpp"
 #include "io/expect_error.hpp"
 #include "io/file_system.hpp"
+#include "io/local_path.hpp"
 #include "io/system_error.hpp"
 #include "io/temporary_directory.hpp"
 
 namespace cairn::io {
 namespace {
+
+TEST(LocalPath, TakesPathsAndFileAddressesOnly) {
+  for (const char* path : {"run/ckpt", "/run/ckpt", "./s3://x", "a:b", "C:/x", "/s3://x", ""}) {
+    EXPECT_EQ(local_path(path), Path(path));
+  }
+  EXPECT_EQ(local_path("file:///run/ckpt"), Path("/run/ckpt"));
+  EXPECT_EQ(local_path("file://localhost/run"), Path("/run"));
+  EXPECT_CAIRN_ERROR(local_path("file://host/run"), Code::invalid_argument,
+                     "names no file of this machine");
+  EXPECT_CAIRN_ERROR(local_path("s3://bucket/run"), Code::unsupported, "s3fs");
+  EXPECT_CAIRN_ERROR(local_path("gs://bucket/run"), Code::unsupported, "gcsfuse");
+  EXPECT_CAIRN_ERROR(local_path("hdfs://n/run"), Code::unsupported, "knows none for hdfs://");
+}
 
 TEST(Posix, ErrorsByNumber) {
   EXPECT_EQ(system_error(ENOSPC, "write", "/x").code(), Code::no_space);

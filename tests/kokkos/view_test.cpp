@@ -237,12 +237,12 @@ TEST(Slice, TakesTheBoxFromTheView) {
       ThrowsMessage<Error>(HasSubstr("is outside of it")));
   EXPECT_THAT(
       [&] {
-        slice(view, {10}, {0, 0});
+        state.add("v", slice(view, {10}, {0, 0}));
       },
-      ThrowsMessage<Error>(HasSubstr("View 'view' of extent [4 3]")));
+      ThrowsMessage<Error>(HasSubstr("tensor 'v': View 'view' of extent [4 3]")));
   EXPECT_THAT(
       [&] {
-        slice(view, {10, 20}, {0}, Exec());
+        state.add("v", slice(view, {10, 20}, {0}, Exec()));
       },
       ThrowsMessage<Error>(HasSubstr("same number of dimensions")));
 }

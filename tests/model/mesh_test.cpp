@@ -8,6 +8,7 @@
 namespace cairn {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
@@ -130,9 +131,15 @@ TEST(Layout, MakesTensorsInDTensorsSpelling) {
   EXPECT_THAT(by_hand.slices[0].dash, ElementsAre(false, true));
   EXPECT_THAT(
       [&] {
-        laid_out(slice(values.data(), {4, 6}, {2, 0}, {2, 6}), rows, 0);
+        State().add("u", laid_out(slice(values.data(), {4, 6}, {2, 0}, {2, 6}), rows, 0));
       },
-      ThrowsMessage<Error>(HasSubstr("the layout x,unsharded on x=2,y=3 gives it")));
+      ThrowsMessage<Error>(AllOf(HasSubstr("tensor 'u': rank 0 holds"),
+                                 HasSubstr("the layout x,unsharded on x=2,y=3 gives it"))));
+  EXPECT_THAT(
+      [&] {
+        State().add("u", slice(values.data(), {4, 6, 1}, rows, 0));
+      },
+      ThrowsMessage<Error>(HasSubstr("tensor 'u': ")));
 }
 
 TEST(State, RefusesDashesWhereASliceIsNotWhole) {

@@ -5,11 +5,14 @@
 #include <numeric>
 
 #include "cairn/error.hpp"
+#include "cairn/ragged.hpp"
 
 namespace cairn {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::StartsWith;
 using testing::ThrowsMessage;
 
 TEST(State, TakesValuesSlicesAndStrings) {
@@ -55,15 +58,19 @@ TEST(State, RefusesBadInputWithTheReason) {
   EXPECT_THAT(adding("y", patches({slice(&x, {4}, {3}, {1}), slice(&x, {4}, {0}, {1}),
                                    slice(&x, {4}, {0}, {2}, {0})})),
               ThrowsMessage<Error>(HasSubstr("slices 1 and 2 overlap in rows 0..0")));
+  // slice() itself does not know the key.
+  EXPECT_THAT(adding("y", slice(&x, {4}, {0, 0}, {1})),
+              ThrowsMessage<Error>(AllOf(StartsWith("tensor 'y': a slice with start [0 0]"),
+                                         HasSubstr("same number of dimensions"))));
   EXPECT_THAT(
-      [&] {
-        slice(&x, {4}, {0, 0}, {1});
-      },
-      ThrowsMessage<Error>(HasSubstr("same number of dimensions")));
-  EXPECT_THAT([&] { slice(std::span(&x, 1), {4}, {0}, {2}); },
-              ThrowsMessage<Error>(HasSubstr("does not fit its span")));
-  EXPECT_THAT([&] { slice(static_cast<double*>(nullptr), {4}, {0}, {2}); },
-              ThrowsMessage<Error>(HasSubstr("null pointer")));
+      adding("y", slice(std::span(&x, 1), {4}, {0}, {2})),
+      ThrowsMessage<Error>(StartsWith("tensor 'y': a slice of extent [2] does not fit its span")));
+  EXPECT_THAT(adding("y", slice(static_cast<double*>(nullptr), {4}, {0}, {2})),
+              ThrowsMessage<Error>(HasSubstr("'y': a slice of extent [2] has a null pointer")));
+  EXPECT_THAT(adding("y", patches({whole(&x, {1}), slice(&x, {4}, {0, 0}, {1})})),
+              ThrowsMessage<Error>(HasSubstr("'y': a slice with start")));
+  EXPECT_THAT(adding("y", rank_private(slice(&x, {4}, {0, 0}, {1}))),
+              ThrowsMessage<Error>(HasSubstr("'y': a slice with start")));
   EXPECT_THAT(
       [&] {
         patches({whole(&x, {}), slice(&x, {4}, {0}, {1})});

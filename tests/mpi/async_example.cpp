@@ -2,6 +2,7 @@
 #include <mpi.h>
 
 #include <cstdio>
+#include <utility>
 #include <vector>
 
 #include <cairn/cairn.hpp>
@@ -11,14 +12,16 @@ void run(const char* directory) {
   auto ranks = cairn::mpi(MPI_COMM_WORLD);
   const std::int64_t rows = 8;
   std::int64_t step = 0;
-  std::vector<double> u(static_cast<std::size_t>(rows * 64), 1.0);
+  std::vector<double> u(static_cast<std::size_t>(rows * 64), 1.0), next(u.size());
   cairn::State state;
   state.add("step", step);
-  state.add("u", cairn::slice(u.data(), {ranks->size() * rows, 64}, {ranks->rank() * rows, 0},
+  // &u, not u.data(): what u is at each save, since it takes turns with `next`.
+  state.add("u", cairn::slice(&u, {ranks->size() * rows, 64}, {ranks->rank() * rows, 0},
                               {rows, 64}));
   cairn::CheckpointManager manager(ranks, directory, {.max_to_keep = 3});
   for (; step < 100; ) {
-    for (auto& x : u) x = 0.5 * x + 1;
+    for (std::size_t i = 0; i < u.size(); ++i) next[i] = 0.5 * u[i] + 1;
+    std::swap(u, next);
     if (++step % 10 == 0) manager.save_async(step, state);
     manager.poll();  // may be left out: the next save does the same
   }

@@ -99,6 +99,9 @@ TEST(Coverage, NamesDisagreementsWithTheLowestRanks) {
   expect_refused({say(1, {}, {512}), say(0, {rows(0, 512)})}, Code::disagreement,
                  StartsWith("tensor 'u' has differing shapes: float64 [512 512] on rank 0, float64 "
                             "[512] on rank 1 ("));
+  expect_refused({say(1, {}, {3, 512}), say(0, {rows(0, 512)})}, Code::disagreement,
+                 HasSubstr("Rows whose number differs from rank to rank are given with "
+                           "cairn::ragged"));
   expect_refused({say(1, {}, {512}, DType::int8), say(0, {})}, Code::disagreement,
                  HasSubstr("differing dtypes and shapes"));
 }

@@ -3,6 +3,7 @@
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "group/collectives.hpp"
+#include "io/local_path.hpp"
 
 namespace cairn {
 
@@ -12,7 +13,7 @@ io::Path checked_directory(const io::Path& directory) {
                 "Write . for the current one.");
   }
   // Programs may change their current directory later.
-  const auto whole = std::filesystem::absolute(directory).lexically_normal();
+  const auto whole = std::filesystem::absolute(io::local_path(directory)).lexically_normal();
   return whole.has_filename() || !whole.has_relative_path() ? whole : whole.parent_path();
 }
 
@@ -22,7 +23,7 @@ io::Path checked_prefix(Group& group, const io::Path& prefix) {
       throw Error(Code::invalid_argument, cat("'", prefix.string(), "' is no prefix"),
                   "its last part is the name of the checkpoint's files");
     }
-    return std::filesystem::absolute(prefix).lexically_normal();
+    return std::filesystem::absolute(io::local_path(prefix)).lexically_normal();
   });
   require_same(group, "the prefix", whole.string());
   return whole;

@@ -46,13 +46,17 @@ class ConvertingMemory : public SliceMemory {
   [[noreturn]] void refuse(const Box& box, std::int64_t index, const std::byte* element) const {
     auto at = index_at(index, box.extent);
     for (std::size_t d = 0; d < at.size(); ++d) at[d] += origin_[d] + box.start[d];
+    std::vector<std::byte> rounded(dtype_size(to_));
+    const bool may_round = how_ == Conversion::exact &&
+                           convert(from_, element, to_, rounded.data(), 1, Conversion::round) == 1;
     throw Error(
         Code::invalid_argument,
         cat("tensor '", key_, "': the stored ", dtype_name(from_), " ", value_text(from_, element),
             at.empty() ? "" : cat(" at ", shape_text(at)), " has no place in ", dtype_name(to_)),
         how_ == Conversion::exact ? "only what is the same number there is converted"
                                   : "only floating-point values are rounded",
-        "Restore into a dtype that holds it.")
+        cat("Restore into a dtype that holds it",
+            may_round ? ", or take the nearest number there is: Conversion::round." : "."))
         .of_tensor(key_);
   }
 

@@ -54,4 +54,16 @@ bool TensorFinder::is_bookkeeping(const StoredTensor& tensor) const {
   return tensor.key == object_graph_key || (graph_ && tensor.key == save_counter_);
 }
 
+std::string shown_name(std::string_view key) {
+  static const std::string value = object_key("x").substr(1);
+  if (key.ends_with(value)) key.remove_suffix(value.size());
+  return std::string(key);
+}
+
+void offer_keys(const CheckpointContents& contents, Nearest& nearest) {
+  for (const auto& tensor : contents.tensors) {
+    if (tensor.key != object_graph_key) nearest.offer(shown_name(tensor.key));
+  }
+}
+
 }  // namespace cairn

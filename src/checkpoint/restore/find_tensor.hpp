@@ -1,8 +1,10 @@
 #pragma once
 /// Which stored tensor a state's key means.
 #include <optional>
+#include <string>
 #include <string_view>
 
+#include "base/nearest.hpp"
 #include "cairn/contents.hpp"
 #include "model/graph_index.hpp"
 
@@ -31,5 +33,11 @@ class TensorFinder {
   std::optional<GraphIndex> graph_;
   std::string_view save_counter_;
 };
+
+/// A stored key as a program would write it: of an object its path.
+std::string shown_name(std::string_view key);
+
+/// Offers all keys that there are, as programs would write them.
+void offer_keys(const CheckpointContents&, Nearest&);
 
 }  // namespace cairn

@@ -1,5 +1,8 @@
 #include "checkpoint/restore/matcher.hpp"
 
+#include <algorithm>
+
+#include "base/nearest.hpp"
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "cairn/ragged.hpp"
@@ -43,6 +46,22 @@ void require_writable(const std::string& key, bool writable) {
       .of_tensor(key);
 }
 
+// What is in the checkpoint and not in the state.
+std::string others_text(const CheckpointContents& contents, const State& state) {
+  constexpr std::size_t most_told = 8;
+  std::string list;
+  std::size_t count = 0;
+  for (const auto& tensor : contents.tensors) {
+    if (tensor.key == object_graph_key || state.find(tensor.key)) continue;
+    const auto name = shown_name(tensor.key);
+    if (state.find(name)) continue;
+    if (++count <= most_told) list += cat(list.empty() ? "'" : ", '", name, "'");
+  }
+  if (count == 0) return "";
+  if (count > most_told) list += cat(" and ", count - most_told, " more");
+  return cat("; it holds besides: ", list);
+}
+
 Dims row_shape(const Dims& shape) { return {shape.begin() + !shape.empty(), shape.end()}; }
 
 }  // namespace
@@ -63,15 +82,38 @@ const StoredTensor* Matcher::find(const std::string& key, const std::string& var
     require_sound(*stored);
     return stored;
   }
-  if (may_be_missing(key)) return nullptr;
-  throw Error(Code::not_found,
-              cat("tensor '", name, "' is not in the checkpoint ", contents_.prefix),
-              name != key       ? cat("RestoreOptions::rename fills '", key, "' from it")
-              : contents_.graph ? "the state wants it, and no key, path or variable's name is so"
-                                : "the state wants it",
-              "Leave it out of the state, allow it in RestoreOptions::may_be_missing, or restore a "
-              "checkpoint that has it.")
-      .of_tensor(name);
+  return nullptr;
+}
+
+void Matcher::refuse_missing(const std::vector<std::string>& keys, const State& state) const {
+  constexpr std::size_t most_told = 10;
+  std::string list, reason, meant;
+  for (std::size_t i = 0; i < std::min(keys.size(), most_told); ++i) {
+    const auto& name = stored_name(keys[i]);
+    Nearest nearest(name);
+    offer_keys(contents_, nearest);
+    list += cat(i > 0 ? ", '" : "'", name, "'");
+    if (name != keys[i]) list += cat(" for '", keys[i], "'");
+    if (keys.size() > 1 && !nearest.word().empty()) list += cat(" (", did_you_mean(nearest), ")");
+    if (keys.size() == 1) meant = did_you_mean(nearest);
+  }
+  if (keys.size() > most_told) list += cat(" and ", keys.size() - most_told, " more");
+  const auto& first = stored_name(keys.front());
+  reason = first != keys.front() ? cat("RestoreOptions::rename fills '", keys.front(), "' from it")
+           : contents_.graph     ? "the state wants it, and no key, path or variable's name is so"
+                                 : "the state wants it";
+  if (keys.size() > 1) reason = "the state wants them";
+  throw Error(
+      Code::not_found,
+      keys.size() == 1
+          ? cat("tensor '", first, "' is not in the checkpoint ", contents_.prefix)
+          : cat(keys.size(), " tensors are not in the checkpoint ", contents_.prefix, ": ", list),
+      cat(reason, others_text(contents_, state)),
+      cat(meant, meant.empty() ? "" : " ",
+          "Leave what is missing out of the state, fill it from another key "
+          "(RestoreOptions::rename), allow it in RestoreOptions::may_be_missing, or "
+          "restore a checkpoint that has it."))
+      .of_tensor(first);
 }
 
 void Matcher::require_sound(const StoredTensor& stored) const {
@@ -88,13 +130,18 @@ WantedTensor Matcher::match(const std::string& key, const StoredTensor& stored,
   const auto offset = options_.offset.find(key);
   if ((stored.dtype != tensor.dtype && how == Conversion::refuse) ||
       (stored.shape != tensor.shape && offset == options_.offset.end())) {
+    const bool is_vector = stored.dtype == tensor.dtype && tensor.source &&
+                           tensor.shape.size() == 1 && stored.shape.size() == 1;
     throw Error(Code::invalid_argument,
                 cat("tensor '", key, "' is ", dtype_name(stored.dtype), " ",
                     shape_text(stored.shape), " in the checkpoint ", contents_.prefix, " and ",
                     dtype_name(tensor.dtype), " ", shape_text(tensor.shape), " in the state"),
-                "a restore changes neither unless it is asked to",
-                "Give the state the checkpoint's dtype and shape, or set RestoreOptions::convert "
-                "for the dtype, offset for a part.")
+                is_vector ? "a restore resizes ragged and rank-private vectors only"
+                          : "a restore changes neither unless it is asked to",
+                is_vector ? cat("Resize it to ", stored.shape[0],
+                                " before the restore, or set RestoreOptions::offset for a part.")
+                          : "Give the state the checkpoint's dtype and shape, or set "
+                            "RestoreOptions::convert for the dtype, offset for a part.")
         .of_tensor(key);
   }
   check_dtypes(key, stored.dtype, tensor.dtype);

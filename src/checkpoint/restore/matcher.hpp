@@ -2,6 +2,7 @@
 /// Which stored tensor one of a state is filled from, and whether they fit: checks without data.
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "cairn/contents.hpp"
 #include "cairn/restore_options.hpp"
@@ -22,11 +23,13 @@ class Matcher {
   const std::string& stored_name(const std::string& key) const;
   bool may_be_missing(const std::string& key) const;
 
-  /// Null: it is not there, and need not be. `variable`: what the state calls it besides.
+  /// Null: it is not there. `variable`: what the state calls it besides.
   const StoredTensor* find(const std::string& key, const std::string& variable) const;
   /// Null: it is not there.
   const StoredTensor* look_up(const std::string& name) const { return finder_.find(name); }
   void require_sound(const StoredTensor&) const;
+  /// Of keys that are not there and must be: says what is, and what may have been meant.
+  [[noreturn]] void refuse_missing(const std::vector<std::string>& keys, const State&) const;
 
   /// A plain tensor.
   WantedTensor match(const std::string& key, const StoredTensor&, const LocalTensor&) const;
@@ -38,7 +41,6 @@ class Matcher {
  private:
   Conversion conversion_of(const std::string& key) const;
   void check_dtypes(const std::string& key, DType stored, DType wanted) const;
-  [[noreturn]] void refuse(const std::string& key, const StoredTensor&, const LocalTensor&) const;
   int number_of(const StoredTensor& stored) const;
 
   const CheckpointContents& contents_;

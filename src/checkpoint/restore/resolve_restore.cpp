@@ -14,18 +14,29 @@
 namespace cairn {
 namespace {
 
-std::string fingerprint(const RestoreOptions& options) {
-  std::string text = cat("convert=", static_cast<int>(options.convert),
-                         " all_may_be_missing=", options.all_may_be_missing);
+const char* word(Conversion how) {
+  return how == Conversion::refuse ? "refuse" : how == Conversion::exact ? "exact" : "round";
+}
+
+std::vector<Setting> settings_of(const RestoreOptions& options) {
+  std::vector<Setting> all{{"convert", word(options.convert)},
+                           {"all_may_be_missing", options.all_may_be_missing ? "true" : "false"}};
+  const auto of = [](const char* option, const std::string& key) {
+    return cat(option, "['", key, "']");
+  };
   for (const auto& [key, how] : options.convert_keys) {
-    text += cat(" convert '", key, "'=", static_cast<int>(how));
+    all.push_back({of("convert_keys", key), word(how)});
   }
-  for (const auto& [key, stored] : options.rename) text += cat(" '", key, "' from '", stored, "'");
+  for (const auto& [key, stored] : options.rename) {
+    all.push_back({of("rename", key), cat("'", stored, "'")});
+  }
   for (const auto& [key, offset] : options.offset) {
-    text += cat(" offset of '", key, "' ", shape_text(offset));
+    all.push_back({of("offset", key), shape_text(offset)});
   }
-  for (const auto& key : options.may_be_missing) text += cat(" may be missing: '", key, "'");
-  return text;
+  for (const auto& key : options.may_be_missing) {
+    all.push_back({of("may_be_missing", key), "named"});
+  }
+  return all;
 }
 
 // Collective. Each key that the options name is in the state of some rank.
@@ -220,16 +231,19 @@ const StoredTensor* find_private(Group& group, const Matcher& matcher, const std
 }  // namespace
 
 void require_same_options(Group& group, const RestoreOptions& options) {
-  require_same(group, "the options of the restore", fingerprint(options));
+  require_same(group, "RestoreOptions", settings_of(options));
 }
 
 WantedState resolve(Group& group, const CheckpointContents& contents, const TensorFinder& finder,
-                    const State& state, const RestoreOptions& options) {
+                    const Look& look, const RestoreOptions& options) {
+  const State& state = look.state;
   require_same_options(group, options);
   require_known(group, state, options);
   const Matcher matcher(contents, finder, options);
   std::vector<RaggedWant> ragged;
+  std::vector<std::string> missing;
   auto wanted = together(group, [&] {
+    if (look.error()) throw Error(*look.error());
     WantedState mine;
     const auto& names = state.objects().names;
     for (const auto& [key, tensor] : state.tensors()) {
@@ -239,7 +253,7 @@ WantedState resolve(Group& group, const CheckpointContents& contents, const Tens
       const auto* stored = is_private ? find_private(group, matcher, key, what->options)
                                       : matcher.find(key, name == names.end() ? "" : name->second);
       if (!stored) {
-        mine.kept.push_back(key);
+        (is_private || matcher.may_be_missing(key) ? mine.kept : missing).push_back(key);
         continue;
       }
       const bool has_rows = what && what->rows;
@@ -252,6 +266,7 @@ WantedState resolve(Group& group, const CheckpointContents& contents, const Tens
         ragged.push_back(want_rows(group, key, tensor, stored->shape, mine.tensors.size() - 1));
       }
     }
+    if (!missing.empty()) matcher.refuse_missing(missing, state);
     return mine;
   });
   deal_rows(group, matcher, wanted, ragged);

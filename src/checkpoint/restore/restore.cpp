@@ -103,7 +103,8 @@ CheckpointContents tell_contents(const Job& job, const io::Path& prefix) {
 RestoreReport restore_state(const Job& job, const CheckpointContents& contents, State& state,
                             const RestoreOptions& options, const RestoreExtras& extras) {
   const TensorFinder finder(contents);
-  auto mine = resolve(*job.group, contents, finder, state, options);
+  const Look look(state);
+  auto mine = resolve(*job.group, contents, finder, look, options);
   const auto wanted = gather_wants(job, contents, mine);
   RestoreReport report;
   report.prefix = contents.prefix;

@@ -14,6 +14,7 @@
 #include "format/hdf5/foreign.hpp"
 #include "format/hdf5/lay_out.hpp"
 #include "group/collectives.hpp"
+#include "io/local_path.hpp"
 #include "plan/exchange.hpp"
 
 namespace cairn {
@@ -98,7 +99,7 @@ std::int64_t read_slice(hdf5::ForeignFile& file, const StoredTensor& stored,
 
 }  // namespace
 
-RestoreReport restore_hdf5(const std::shared_ptr<Group>& shared, const std::filesystem::path& path,
+RestoreReport restore_hdf5(const std::shared_ptr<Group>& shared, const std::filesystem::path& given,
                            State& state, const RestoreOptions& options,
                            std::shared_ptr<io::FileSystem> file_system) {
   if (!shared) throw Error(Code::invalid_argument, "the group of restore_hdf5 is null");
@@ -107,7 +108,8 @@ RestoreReport restore_hdf5(const std::shared_ptr<Group>& shared, const std::file
   const auto files = file_system ? std::move(file_system) : io::posix_file_system();
   return guarded(group, "restore_hdf5", [&] {
     calls->meet();
-    require_same(group, "the HDF5 file", path.string());
+    require_same(group, "the HDF5 file", given.string());
+    const auto path = together(group, [&] { return io::local_path(given); });
     const auto file = together(group, [&] {
       return at_file(path, [&] {
         hdf5::require_available();
@@ -117,7 +119,8 @@ RestoreReport restore_hdf5(const std::shared_ptr<Group>& shared, const std::file
     });
     const auto contents = find_datasets(group, path, *file, state, options);
     const TensorFinder finder(contents);
-    auto mine = resolve(group, contents, finder, state, options);
+    const Look look(state);
+    auto mine = resolve(group, contents, finder, look, options);
     RestoreReport report;
     report.prefix = path.string();
     report.unchecked = true;

@@ -29,6 +29,7 @@ std::optional<StateForm> StateForm::of(const State& state) {
     auto& one = form.tensors_.emplace_back(Tensor{key, tensor, 0});
     for (auto& slice : one.like.slices) slice.memory = nullptr;
     one.like.strings = nullptr;
+    one.like.source = nullptr;
     if (tensor.strings) one.string_bytes = bytes_of(tensor.strings->get());
   }
   return form;
@@ -106,13 +107,14 @@ bool Series::can_reuse(std::int64_t step, const State& state, bool async) {
 }
 
 // One sum over ranks.
-bool Series::reuse_plan(std::int64_t step, const State& state, const SaveOptions& options,
+bool Series::reuse_plan(std::int64_t step, const Look& look, const SaveOptions& options,
                         bool async, PlanSum& sum) {
+  const State& state = look.state;
   sum = {};
   std::uint64_t replicas = 0;
   bool may = false;
   try {
-    may = can_reuse(step, state, async);
+    may = !look.error() && can_reuse(step, state, async);
     if (may) replicas = cached->watch.look(state, replica_turn);
   } catch (...) {
     error_in_flight();  // whatever it is, the long way meets it again, and says so on all ranks

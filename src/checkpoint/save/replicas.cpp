@@ -193,8 +193,8 @@ std::vector<std::string> string_values(const std::string& key, const LocalTensor
     throw Error(Code::invalid_argument,
                 cat("string tensor '", key, "' ", shape_text(tensor.shape), " now holds ",
                     values.size(), " strings"),
-                "its shape was taken when it was added to the state",
-                "Build the state again when a vector changes its length.")
+                "their number changed while they were being saved",
+                "Leave a vector as it is until the save returns.")
         .of_tensor(key);
   }
   return values;

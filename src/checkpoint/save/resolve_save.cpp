@@ -9,6 +9,7 @@
 #include "checkpoint/messages.hpp"
 #include "checkpoint/resolve.hpp"
 #include "group/collectives.hpp"
+#include "model/follow.hpp"
 
 namespace cairn {
 namespace {
@@ -21,13 +22,21 @@ struct Gathered {
   std::int64_t start = 0;  // of this rank's rows
 };
 
+std::int64_t rows_of(const std::string& key, const Rows& rows) {
+  try {
+    return rows.count();
+  } catch (const Error& error) {
+    throw named(error, key);
+  }
+}
+
 std::map<std::string, Gathered> gather_rows(Group& group, const State& state) {
   WireWriter mine;
   together(group, [&] {
     for (const auto& [key, tensor] : state.tensors()) {
       if (!tensor.unresolved || tensor.unresolved->kind != Unresolved::Kind::ragged) continue;
       Dims shape = tensor.shape;
-      shape[0] = tensor.unresolved->rows->count();
+      shape[0] = rows_of(key, *tensor.unresolved->rows);
       put(mine.put(key).put(tensor.dtype), shape);
     }
   });
@@ -79,10 +88,16 @@ std::string private_key(const std::string& key, int rank, int ranks) {
   return key + text;
 }
 
-std::optional<State> resolve(Group& group, const State& state) {
-  bool any = false;
-  for (const auto& [key, tensor] : state.tensors()) any = any || tensor.unresolved;
-  if (!any_of(group, any)) return std::nullopt;
+std::optional<State> resolve(Group& group, const Look& look) {
+  const State& state = look.state;
+  enum : std::int64_t { plain, unresolved, failed };
+  std::int64_t most = look.error() ? failed : plain;
+  for (const auto& [key, tensor] : state.tensors()) {
+    if (tensor.unresolved && most == plain) most = unresolved;
+  }
+  most = all_reduce(group, most, Group::Op::max);
+  if (most == failed) agree(group, look.error());
+  if (most == plain) return std::nullopt;
   const auto gathered = gather_rows(group, state);
   return together(group, [&] {
     State plain;
@@ -100,6 +115,7 @@ std::optional<State> resolve(Group& group, const State& state) {
       const auto what = given.unresolved;
       auto tensor = given;
       tensor.unresolved = nullptr;
+      tensor.source = nullptr;
       if (!what) {
         plain.add(key, std::move(tensor));
       } else if (what->kind == Unresolved::Kind::ragged) {
@@ -108,7 +124,7 @@ std::optional<State> resolve(Group& group, const State& state) {
       } else {
         if (what->rows) {
           auto shape = tensor.shape;
-          shape[0] = what->rows->count();
+          shape[0] = rows_of(key, *what->rows);
           tensor = with_rows(std::move(tensor), *what->rows, std::move(shape), 0);
         }
         plain.add(private_key(key, group.rank(), group.size()), std::move(tensor));

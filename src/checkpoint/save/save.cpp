@@ -64,11 +64,12 @@ void Series::require_free(std::int64_t step, std::int64_t bytes) const {
   constexpr std::int64_t slack_bytes = std::int64_t{4} << 20;  // index, records, metadata
   const auto free = job.files->free_bytes(job.directory);
   if (free >= bytes + slack_bytes) return;
-  throw Error(
-      Code::no_space,
-      cat("step ", step, " needs ", bytes_text(static_cast<double>(bytes)), " in ",
-          job.directory.string(), ", where ", bytes_text(static_cast<double>(free)), " are free"),
-      "nothing was written", "Free space, or keep fewer checkpoints (max_to_keep).")
+  const auto text = [](std::int64_t of) { return bytes_text(static_cast<double>(of)); };
+  throw Error(Code::no_space,
+              cat("step ", step, " needs ", text(bytes), ", and ", text(slack_bytes),
+                  " for its index, records and metadata, in ", job.directory.string(), ", where ",
+                  text(free), " are free"),
+              "nothing was written", "Free space, or keep fewer checkpoints (max_to_keep).")
       .at(job.directory.string());
 }
 
@@ -91,9 +92,10 @@ Series::Begun Series::begin(std::int64_t step, const FileLayout& layout) {
       there && ((!there->damage.empty() && !there->unreadable) || there->superseded ||
                 there->volatile_commit || (restored_step && step > *restored_step));
   if (there && !left_behind && !options.overwrite) {
-    throw Error(Code::already_exists, cat("step ", step, " exists in ", job.directory.string()),
-                "it is whole and nothing has superseded it",
-                "Save another step, use another directory, or set ManagerOptions::overwrite.")
+    throw Error(
+        Code::already_exists, cat("step ", step, " exists in ", job.directory.string()),
+        "it is whole and nothing has superseded it",
+        cat("Save another step, use another directory, or set ", options_name, "::overwrite."))
         .at(job.prefix(step).string());
   }
   if (queue) queue->drain();  // a tidying may still be filling what is looked at here
@@ -377,11 +379,12 @@ std::string Series::save(std::int64_t step, const State& given, const SaveOption
   Attempt attempt(ledger);
   laps.next(&StageSeconds::plan);
   PlanSum sum;
-  const bool again = reuse_plan(step, given, options, false, sum);
+  const Look look(given);
+  const bool again = reuse_plan(step, look, options, false, sum);
   std::optional<State> resolved;
   if (!again) {
     require_step(step, options);
-    resolved = resolve(group, given);
+    resolved = resolve(group, look);
   }
   const State& state = resolved ? *resolved : given;
   const auto plan = again ? cached->plan : new_plan(given, state);

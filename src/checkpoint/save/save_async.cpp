@@ -212,7 +212,8 @@ SaveHandle Series::save_async(std::int64_t step, const State& given, const SaveO
   PlanSum sum;
   // An HDF5 file is laid out anew each time, on rank 0.
   const bool hdf5 = job.options.format == Format::hdf5;
-  bool again = reuse_plan(step, given, options, !hdf5, sum);
+  const Look look(given);
+  bool again = reuse_plan(step, look, options, !hdf5, sum);
   if (again && !hdf5) {
     auto handle = save_again(step, given, options, sum, call);
     attempt.done();
@@ -228,7 +229,7 @@ SaveHandle Series::save_async(std::int64_t step, const State& given, const SaveO
     break;
   }
   std::optional<State> resolved;
-  if (!again) resolved = resolve(group, given);
+  if (!again) resolved = resolve(group, look);
   const State& state = resolved ? *resolved : given;
   // A copy: where things lie is this file's own.
   const auto plan =

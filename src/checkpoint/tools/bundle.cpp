@@ -8,12 +8,14 @@
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "cairn/log.hpp"
+#include "checkpoint/restore/find_tensor.hpp"
 #include "checkpoint/tools/contents_reader.hpp"
 #include "checkpoint/tools/read_tensor.hpp"
 #include "commit/names.hpp"
 #include "commit/ownership.hpp"
 #include "format/bundle/index.hpp"
 #include "format/bundle/strings.hpp"
+#include "io/local_path.hpp"
 #include "model/keys.hpp"
 
 namespace cairn {
@@ -35,8 +37,8 @@ struct BundleWriter::Impl {
   std::int64_t end = 0;
   std::vector<StoredTensor> tensors;
 
-  Impl(io::Path path, std::shared_ptr<io::FileSystem> file_system)
-      : files(or_posix(std::move(file_system))), prefix(std::move(path)) {
+  Impl(const io::Path& path, std::shared_ptr<io::FileSystem> file_system)
+      : files(or_posix(std::move(file_system))), prefix(io::local_path(path)) {
     const auto name = prefix.filename().string();
     commit::check_checkpoint_name(name);
     const auto directory = prefix.parent_path();
@@ -206,12 +208,16 @@ void BundleWriter::finish() {
 
 BundleReader::BundleReader(const std::filesystem::path& prefix,
                            std::shared_ptr<io::FileSystem> file_system)
-    : files_(or_posix(std::move(file_system))), contents_(read_contents(*files_, prefix)) {}
+    : files_(or_posix(std::move(file_system))),
+      contents_(read_contents(*files_, io::local_path(prefix))) {}
 
 const StoredTensor& BundleReader::tensor(const std::string& key) const {
   if (const auto* found = contents_.find(key)) return *found;
+  Nearest nearest(key);
+  offer_keys(contents_, nearest);
   throw Error(Code::not_found,
-              cat("tensor '", key, "' is not in the checkpoint ", contents_.prefix))
+              cat("tensor '", key, "' is not in the checkpoint ", contents_.prefix), "",
+              did_you_mean(nearest))
       .of_tensor(key);
 }
 

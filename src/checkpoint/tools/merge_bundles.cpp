@@ -14,6 +14,7 @@
 #include "checkpoint/tools/contents_reader.hpp"
 #include "checkpoint/tools/hdf5_reader.hpp"
 #include "commit/ownership.hpp"
+#include "io/local_path.hpp"
 #include "model/box_index.hpp"
 #include "model/keys.hpp"
 
@@ -23,7 +24,7 @@ namespace {
 constexpr double owner_wait_seconds = 2;  // a dying process holds its lock for a moment
 
 io::Path normal_prefix(const io::Path& prefix) {
-  return std::filesystem::absolute(prefix).lexically_normal();
+  return std::filesystem::absolute(io::local_path(prefix)).lexically_normal();
 }
 
 // In the order given.
@@ -252,8 +253,10 @@ void remove_parts(const Job& job, const std::vector<CheckpointContents>& inputs,
 
 }  // namespace
 
-void merge_checkpoints(const std::vector<std::filesystem::path>& prefixes,
+void merge_checkpoints(const std::vector<std::filesystem::path>& given,
                        const std::filesystem::path& destination, const MergeOptions& options) {
+  std::vector<std::filesystem::path> prefixes;
+  for (const auto& prefix : given) prefixes.push_back(io::local_path(prefix));
   const auto to = normal_prefix(destination);
   const commit::Naming naming(to.filename().string(), false);
   commit::check_checkpoint_name(naming.name);

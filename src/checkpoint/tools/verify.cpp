@@ -85,6 +85,7 @@ class Verifier {
   CheckpointContents contents_;
   std::map<std::int32_t, std::int64_t> sizes_;  // of the data files that are there
   std::optional<std::int32_t> meta_file_;
+  std::optional<std::size_t> meta_finding_;
   std::int64_t total_ = 0, unreferenced_ = 0;
   std::string buffer_;
 };
@@ -111,6 +112,7 @@ bool Verifier::load() {
     report_.ours = true;
     if (tensor.slices.size() == 1) meta_file_ = tensor.slices.front().file;
     if (tensor.problem.empty() && !loaded_.meta_problem.empty()) {
+      meta_finding_ = report_.findings.size();
       auto& finding = add(Kind::damage, cat("the metadata of the save: ", loaded_.meta_problem));
       finding.key = tensor.key;
       if (meta_file_) finding.file = data_path(contents_, *meta_file_).string();
@@ -195,8 +197,11 @@ void Verifier::check(OpenFile& in, std::span<const Range> same_bytes) {
   const auto begin = same_bytes.front().begin(), end = same_bytes.front().end();
   if (begin > in.size || end > in.size) return;  // the tensor has been reported
   const auto blame = [&](const Range& range, const std::string& why) {
+    // What is wrong with the metadata was met when they were read; here it is seen where.
+    const bool told = meta_finding_ && range.tensor->key == bundle::meta_key;
     auto& finding =
-        add(Kind::damage, cat(", ", box_text(range.slice->box), ": ", why), *range.tensor);
+        told ? report_.findings[*meta_finding_]
+             : add(Kind::damage, cat(", ", box_text(range.slice->box), ": ", why), *range.tensor);
     finding.slice = slice_spec_text(range.tensor->shape, range.slice->box);
     finding.file = in.path;
     finding.offset = begin;

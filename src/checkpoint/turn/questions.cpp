@@ -18,14 +18,6 @@ void Series::check_interval() const {
               "Steps and seconds are from 0 on, the mean time is more than 0.");
 }
 
-std::string Series::interval_text() const {
-  const auto& interval = job.options.interval;
-  const auto& mtbf = interval.optimal_for;
-  return cat(interval.steps, "/", interval.seconds, "/",
-             mtbf ? cat(static_cast<int>(mtbf->of), ":", mtbf->seconds) : "",
-             job.options.stop ? "/stop" : "");
-}
-
 // Collective.
 void Series::take_turn(bool of_save) {
   turns->begin_turn(of_save);

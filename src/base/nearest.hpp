@@ -1,0 +1,25 @@
+#pragma once
+/// Which of many words somebody may have meant.
+#include <string>
+#include <string_view>
+
+namespace cairn {
+
+/// The word that is most like the wanted one, of those that are offered. Like are words that differ
+/// in case, in what stands before their last '/', or in few letters.
+class Nearest {
+ public:
+  explicit Nearest(std::string_view wanted);
+  void offer(std::string_view word);
+  /// Empty: none is like it.
+  const std::string& word() const { return best_; }
+
+ private:
+  std::string wanted_, best_;
+  std::size_t distance_;
+};
+
+/// "Did you mean 'WORD'?", or nothing.
+std::string did_you_mean(const Nearest&);
+
+}  // namespace cairn

@@ -1,0 +1,29 @@
+#pragma once
+/// A state while a save or restore runs.
+#include <optional>
+
+#include "cairn/state.hpp"
+#include "group/collectives.hpp"
+
+namespace cairn {
+
+/// Looks at what the state was given by reference, and lets go of it in the end. Local: what went
+/// wrong is kept until ranks meet.
+class Look {
+ public:
+  explicit Look(const State& state) : state(state) {
+    kept_.guard([&] { state.look(); });
+  }
+  ~Look() { state.let_go(); }
+  Look(const Look&) = delete;
+  Look& operator=(const Look&) = delete;
+
+  const std::optional<Error>& error() const { return kept_.first(); }
+
+  const State& state;
+
+ private:
+  KeptError kept_;
+};
+
+}  // namespace cairn

@@ -1,0 +1,46 @@
+#include "io/local_path.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <string_view>
+
+#include "base/text.hpp"
+#include "cairn/error.hpp"
+
+namespace cairn::io {
+namespace {
+
+// "s3" of "s3://bucket"; empty: it is no address.
+std::string_view scheme_of(std::string_view text) {
+  const auto end = text.find("://");
+  if (end == text.npos || end < 2) return {};
+  const auto scheme = text.substr(0, end);
+  const auto letter = [](unsigned char c) { return std::isalnum(c) || c == '+' || c == '-'; };
+  return std::all_of(scheme.begin(), scheme.end(), letter) ? scheme : std::string_view();
+}
+
+}  // namespace
+
+Path local_path(const Path& path) {
+  const auto& text = path.native();
+  const auto scheme = scheme_of(text);
+  if (scheme.empty()) return path;
+  auto rest = std::string_view(text).substr(scheme.size() + 3);
+  if (scheme == "file") {
+    constexpr std::string_view here = "localhost";
+    if (rest.starts_with(here)) rest.remove_prefix(here.size());
+    if (rest.starts_with('/')) return Path(rest);
+    throw Error(Code::invalid_argument, cat("'", text, "' names no file of this machine"),
+                "what follows file:// begins with /", "Write file:///DIRECTORY, or the path.");
+  }
+  throw Error(Code::unsupported, cat("'", text, "' is no path"),
+              cat("Cairn saves in file systems, and knows none for ", scheme, "://"),
+              scheme == "s3" || scheme == "gs"
+                  ? cat("Save in a local or shared directory and copy what is committed, or mount "
+                        "the bucket (",
+                        scheme == "s3" ? "s3fs" : "gcsfuse",
+                        ") and set atomic_rename = false, since it has no atomic rename.")
+                  : "Give a path of a mounted file system.");
+}
+
+}  // namespace cairn::io
