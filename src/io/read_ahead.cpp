@@ -28,7 +28,7 @@ constexpr int readers = 2;
 constexpr int slots = 4;
 static_assert(slots <= ring_slots);
 // As copied to their place: the checksum's bytes are in the cache for the copy.
-constexpr std::int64_t checked_bytes = std::int64_t{1} << 17;
+constexpr std::int64_t bytes_in_cache = std::int64_t{1} << 17;
 
 constexpr std::int64_t down(std::int64_t offset) { return offset / page_bytes * page_bytes; }
 constexpr std::int64_t up(std::int64_t offset) { return down(offset + page_bytes - 1); }
@@ -271,8 +271,8 @@ std::uint32_t ReadAhead::take(const Block& block, std::int64_t begin, std::int64
   const auto* from = block.place ? block.place + (begin - block.begin)
                                  : ring_.get() + static_cast<std::size_t>(block.slot) * slot_bytes +
                                        (begin - down(block.begin));
-  for (std::int64_t at = 0; at < end - begin; at += checked_bytes) {
-    const auto size = static_cast<std::size_t>(std::min(checked_bytes, end - begin - at));
+  for (std::int64_t at = 0; at < end - begin; at += bytes_in_cache) {
+    const auto size = static_cast<std::size_t>(std::min(bytes_in_cache, end - begin - at));
     crc = crc32c(std::span(from + at, size), crc);
     if (to && !block.place) std::memcpy(to + at, from + at, size);
   }

@@ -66,7 +66,8 @@ void check_tensor(const std::string& key, const LocalTensor& tensor) {
   if (tensor.dtype == DType::variant) refuse("is a variant", "");
   element_count(tensor.shape);
   const auto here = [&] { return cat(shape_text(tensor.shape), ": "); };
-  for (const auto& [box, memory, dash] : tensor.slices) {
+  for (const auto& slice : tensor.slices) {
+    const auto& [box, memory, dash] = std::tie(slice.box, slice.memory, slice.dash);
     if (!memory) refuse("has a slice without memory", "");
     element_count(box.extent);
     bool inside = box.rank() == tensor.shape.size();
