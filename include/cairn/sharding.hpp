@@ -19,8 +19,8 @@ struct ShardableTensor {
   std::string name;  ///< for people: what State::name gave, else the key
   std::string key;   ///< checkpoint key
   DType dtype{};
-  Dims shape;  ///< global shape
-  Box slice;   ///< the part of it, in global coordinates
+  Dims shape;       ///< global shape
+  Box slice;        ///< the part of it, in global coordinates
   DeviceTask task;  ///< and the device in it whose memory the slice is in
   /// Index of the tensor in the State that the rank gave to the save (of sharded_save: among its
   /// distinct names). Nothing for what a save adds of its own: an object graph, TensorFlow's

@@ -32,7 +32,7 @@ struct Series {
   Job job;
   bool keeps_state_file = true;
   const char* options_name = "ManagerOptions";  // what the caller calls them, for errors
-  std::string policy;             // description
+  std::string policy;                           // description
   std::uint64_t weight = 0;       // of this rank, in sums that tell whether ranks agree
   bool policy_is_known = true;    // by its parameters: the same ones shard alike
   std::int64_t replica_turn = 0;  // which sample of replicas is the next; rank 0's counts

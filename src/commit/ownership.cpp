@@ -209,7 +209,7 @@ struct Ownership::Impl {
       files->remove(temporary);
       return false;
     }
-    alone = !owner || proves_it(*owner) || is_dead(*owner, record);
+    alone = !owner || is_dead(*owner, record);
     publish_record();
     if (locks_work && (!owner || proves_it(*owner))) return true;
     // Another may take over at the same time, and a little later.

@@ -67,8 +67,8 @@ class Removal {
 /// logged. Returns the names.
 ///
 /// An owner, before it decides what else goes: an error may have left a file of its own aside. Then
-/// what cannot be done is thrown with `strict`, since the file would come back when what belonged to
-/// it is gone.
+/// what cannot be done is thrown with `strict`, since the file would come back when what belonged
+/// to it is gone.
 std::vector<std::string> put_back_aside(io::FileSystem&, const io::Path& directory, const Naming&,
                                         bool strict = false);
 

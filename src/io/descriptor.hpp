@@ -29,8 +29,8 @@ auto retried(Call call) {
   }
 }
 
-/// While it lives, a write beyond the limit of a file's size (RLIMIT_FSIZE) fails with EFBIG, as the
-/// caller expects, and does not end the process by SIGXFSZ. Of this thread.
+/// While it lives, a write beyond the limit of a file's size (RLIMIT_FSIZE) fails with EFBIG, as
+/// the caller expects, and does not end the process by SIGXFSZ. Of this thread.
 class NoFileSizeSignal {
  public:
   NoFileSizeSignal() {

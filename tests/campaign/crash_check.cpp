@@ -47,7 +47,7 @@ std::string debris(io::MemoryFileSystem& disk, const std::vector<CheckpointConte
   expected.erase(".cairn");
   for (const auto& name : expected) wrong += cat(" missing: ", name, ";");
   static const std::set<std::string> own{"lock",   "owner",       "no-atomic-rename", "damaged",
-                                         "pinned", "pinned.lock", "recycled"};
+                                         "pinned", "pinned.lock", "recycled",         "saved"};
   for (const auto& name : disk.list("/run/.cairn")) {
     if (!own.count(name) && !name.starts_with("sequences."))
       wrong += cat(" left over: .cairn/", name, ";");

@@ -89,10 +89,10 @@ struct Story {
   Storage storage = Storage::automatic;
   bool saver = false;
   IoRanks io_ranks = {};
-  bool renames = true;  // false: on a disk that refuses each rename
+  bool renames = true;         // false: on a disk that refuses each rename
   unsigned interleavings = 3;  // of ranks, that are looked at
-  bool async = false;   // `act` saves in the background, and waits at its end
-  bool shares = false;  // ranks share two data files, and the dense one
+  bool async = false;          // `act` saves in the background, and waits at its end
+  bool shares = false;         // ranks share two data files, and the dense one
   Format format = Format::bundle;
   std::optional<Format> before_format = {};  // `before` is another job, of this format
   // For a writer that needs a group of its own.

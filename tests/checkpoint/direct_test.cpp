@@ -114,7 +114,7 @@ TEST_F(Direct, RanksMustAgree) {
       CheckpointManager manager(group, "/run", options);
       ADD_FAILURE() << "no error";
     } catch (const Error& error) {
-      EXPECT_THAT(error.what(), HasSubstr("atomic_rename="));
+      EXPECT_THAT(error.what(), HasSubstr("atomic_rename is true"));
     }
   });
 }

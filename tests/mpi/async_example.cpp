@@ -16,10 +16,10 @@ void run(const char* directory) {
   cairn::State state;
   state.add("step", step);
   // &u, not u.data(): what u is at each save, since it takes turns with `next`.
-  state.add("u", cairn::slice(&u, {ranks->size() * rows, 64}, {ranks->rank() * rows, 0},
-                              {rows, 64}));
+  state.add("u",
+            cairn::slice(&u, {ranks->size() * rows, 64}, {ranks->rank() * rows, 0}, {rows, 64}));
   cairn::CheckpointManager manager(ranks, directory, {.max_to_keep = 3});
-  for (; step < 100; ) {
+  for (; step < 100;) {
     for (std::size_t i = 0; i < u.size(); ++i) next[i] = 0.5 * u[i] + 1;
     std::swap(u, next);
     if (++step % 10 == 0) manager.save_async(step, state);

@@ -206,7 +206,13 @@ void collect_debris(const Job& job, const Undecided& undecided, bool ours,
         if (failed) continue;
         if (!synced) files.sync_directory(job.directory);
         synced = true;
-        commit::remove_temp(files, path);
+        // In our own hands first: a later owner may have taken it into its own, to complete it.
+        commit::Transaction save{job.directory, job.naming, parsed.step,
+                                 parsed.uuid,   0,          parsed.direct};
+        save.keeper = parsed.keeper;
+        if (!save.direct && owner.atomic_rename()) commit::keep(files, save, owner);
+        owner.check();
+        commit::remove_temp(files, save.temp());
       } else if (is_replaced || parsed.kind == commit::ParsedName::Kind::data) {
         removal.remove({step.entry, step.id});
       } else {

@@ -7,8 +7,8 @@
 #include "cairn/error.hpp"
 #include "cairn/object_graph.hpp"
 #include "cairn/ragged.hpp"
-#include "checkpoint/restore/matcher.hpp"
 #include "checkpoint/resolve.hpp"
+#include "checkpoint/restore/matcher.hpp"
 #include "group/collectives.hpp"
 
 namespace cairn {

@@ -44,7 +44,7 @@ struct DensePlan {
   std::vector<std::int64_t> begins;   ///< of the tensors, in their data file
   std::vector<plan::Target> slices;
   plan::ExchangePlan exchange;
-  std::vector<bool> writers;  ///< by rank: whether it has a run
+  std::vector<bool> writers;             ///< by rank: whether it has a run
   std::vector<std::int64_t> file_bytes;  ///< lengths of the data files
   std::int64_t bytes = 0;                ///< of them all; 0: there is no dense tensor
 

@@ -107,8 +107,8 @@ bool Series::can_reuse(std::int64_t step, const State& state, bool async) {
 }
 
 // One sum over ranks.
-bool Series::reuse_plan(std::int64_t step, const Look& look, const SaveOptions& options,
-                        bool async, PlanSum& sum) {
+bool Series::reuse_plan(std::int64_t step, const Look& look, const SaveOptions& options, bool async,
+                        PlanSum& sum) {
   const State& state = look.state;
   sum = {};
   std::uint64_t replicas = 0;

@@ -23,7 +23,7 @@ class StateForm {
  private:
   struct Tensor {
     std::string key;
-    LocalTensor like;               // without memory
+    LocalTensor like;  // without memory
     std::size_t string_bytes = 0;
   };
   std::vector<Tensor> tensors_;

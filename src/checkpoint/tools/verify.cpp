@@ -213,8 +213,8 @@ void Verifier::check(OpenFile& in, std::span<const Range> same_bytes) {
     for (const auto& range : same_bytes) {
       if (is_string(range) || range.tensor->dtype == DType::variant) continue;
       if (crc == range.slice->crc32c) continue;
-      blame(range, cat("the checksum of its ", end - begin, " bytes is ", hex(crc),
-                       ", stored is ", hex(range.slice->crc32c)));
+      blame(range, cat("the checksum of its ", end - begin, " bytes is ", hex(crc), ", stored is ",
+                       hex(range.slice->crc32c)));
     }
   }
   if (std::none_of(same_bytes.begin(), same_bytes.end(), is_string)) return;
