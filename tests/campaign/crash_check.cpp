@@ -226,7 +226,7 @@ std::shared_ptr<io::MemoryFileSystem> restart_and_crash(const Plan& plan,
   const auto process = choose_restart(plan, random);
   const auto files = std::make_shared<test::ProcessFiles>(disk);
   const auto killed = static_cast<std::size_t>(random.below(40));
-  files->kill_after(killed);
+  files->kill_after({killed});
   std::size_t told = 0;
   std::int64_t newest = 0;
   const auto job = [&](std::shared_ptr<Group> group) {

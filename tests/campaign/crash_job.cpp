@@ -59,9 +59,9 @@ class Rank {
       if (mishap) files_->arm(*mishap);
       if (number == process_.stop_action) {
         if (contended_) {
-          files_->pause_after(process_.stop_operations);
+          files_->pause_after(process_.stop);
         } else {
-          files_->kill_after(process_.stop_operations);
+          files_->kill_after(process_.stop);
         }
       }
     }
@@ -252,6 +252,7 @@ ManagerOptions options_of(const Plan& plan, const Process& process,
 
 void run_ranks(const Plan& plan, int ranks, unsigned salt,
                const std::function<void(std::shared_ptr<Group>)>& body) {
+  if (ranks == 1) return body(serial_group());
   ThreadOptions threads;
   if (!plan.threads) threads.seed = static_cast<unsigned>(plan.seed) * 31 + salt;
   run_threads(ranks, body, threads);

@@ -93,7 +93,12 @@ Process choose_process(Random& random, const Plan& plan, const Without& without)
 
 void stop_somewhere(Random& random, Process& process) {
   process.stop_action = random.between(0, static_cast<int>(process.actions.size()));
-  process.stop_operations = static_cast<std::size_t>(random.below(random.one_in(3) ? 12 : 70));
+  if (random.one_in(3)) {  // where names have just changed, and may not be durable yet
+    process.stop = {static_cast<std::size_t>(random.between(1, 5)),
+                    random.one_in(3) ? "remove" : "rename"};
+  } else {
+    process.stop = {static_cast<std::size_t>(random.below(random.one_in(3) ? 12 : 70))};
+  }
 }
 
 }  // namespace
@@ -175,8 +180,8 @@ std::string text_of(const Process& process) {
     text += cat(" ", kinds[static_cast<int>(action.kind)], mishap(action.mishap));
   }
   if (process.stop_action >= 0) {
-    text += cat("; stopped ", process.stop_operations, " operations after number ",
-                process.stop_action, " began");
+    text += cat("; stopped ", process.stop.operations, " ", process.stop.kind,
+                " operations after number ", process.stop_action, " began");
   }
   return text + (process.power_fails ? "; then the power fails" : "");
 }

@@ -45,10 +45,10 @@ struct Process {
   bool begins_anew = false;  ///< it restores nothing
   std::vector<Action> actions;
   std::optional<test::Mishap> at_opening = {};
-  /// It is killed, or stopped, so many operations after this action has begun; the opening is
-  /// number 0. Negative: it is not.
+  /// It is killed, or stopped, at this place after this action has begun; the opening is number 0.
+  /// Negative: it is not.
   int stop_action = -1;
-  std::size_t stop_operations = 0;
+  test::ProcessFiles::Place stop = {};
   bool power_fails = false;  ///< when it has come to its end
   test::Locks locks = test::Locks::kernel;
 };

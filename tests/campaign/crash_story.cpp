@@ -69,10 +69,17 @@ class Story {
 
   std::size_t choose_stop() {
     const auto end = static_cast<int>(disk_->operation_count());
-    const int kind = random_.below(4);
+    const int kind = random_.below(6);
     if (kind == 0) return static_cast<std::size_t>(end);
-    return static_cast<std::size_t>(kind == 1 ? std::max(0, end - random_.below(40))
-                                              : random_.below(end + 1));
+    if (kind == 1) return static_cast<std::size_t>(std::max(0, end - random_.below(40)));
+    auto stop = static_cast<std::size_t>(random_.below(end + 1));
+    if (kind > 3) return stop;
+    // Where a name has just changed.
+    const auto changes = [](const std::string& text) {
+      return text.starts_with("rename ") || text.starts_with("remove ");
+    };
+    while (stop < static_cast<std::size_t>(end) && !changes(disk_->operation_text(stop))) ++stop;
+    return std::min(stop + 1, static_cast<std::size_t>(end));
   }
 
   // The jobs after it begin with what this leaves.

@@ -74,14 +74,14 @@ class ProcessFiles::ProcessFile : public io::File {
 ProcessFiles::ProcessFiles(std::shared_ptr<io::MemoryFileSystem> disk, Locks locks)
     : disk_(std::move(disk)), locks_(locks) {}
 
-void ProcessFiles::kill_after(std::size_t operations) {
+void ProcessFiles::kill_after(Place place) {
   const std::lock_guard guard(mutex_);
-  kill_in_ = operations;
+  kill_at_ = std::move(place);
 }
 
-void ProcessFiles::pause_after(std::size_t operations) {
+void ProcessFiles::pause_after(Place place) {
   const std::lock_guard guard(mutex_);
-  pause_in_ = operations;
+  pause_at_ = std::move(place);
 }
 
 void ProcessFiles::resume() {
@@ -123,21 +123,29 @@ std::size_t ProcessFiles::mishaps() const {
   return mishaps_;
 }
 
-void ProcessFiles::stand_still(std::unique_lock<std::mutex>& guard, bool changes) {
-  if (changes && pause_in_ && !paused_ && (*pause_in_)-- == 0) {
-    pause_in_.reset();
+bool ProcessFiles::is_reached(std::optional<Place>& place, const char* kind) {
+  if (!place) return false;
+  if (place->operations == 0) return true;
+  if (place->kind.empty() || place->kind == kind) --place->operations;
+  return false;
+}
+
+void ProcessFiles::stand_still(std::unique_lock<std::mutex>& guard, const char* kind,
+                               bool changes) {
+  if (changes && !paused_ && is_reached(pause_at_, kind)) {
+    pause_at_.reset();
     paused_ = was_paused_ = true;
     changed_.notify_all();
   }
   changed_.wait(guard, [&] { return !paused_; });
-  if (changes && kill_in_ && !dead_ && (*kill_in_)-- == 0) dead_ = true;
+  if (changes && is_reached(kill_at_, kind)) dead_ = true;
   if (dead_) throw Crashed{};
 }
 
 bool ProcessFiles::before(const char* kind, const io::Path& path, bool changes) {
   if (changes) yield_point();
   std::unique_lock guard(mutex_);
-  stand_still(guard, changes);
+  stand_still(guard, kind, changes);
   if (any_left_ > 0) {
     --any_left_;
     ++mishaps_;

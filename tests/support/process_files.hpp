@@ -36,11 +36,16 @@ class ProcessFiles : public io::FileSystem, public std::enable_shared_from_this<
  public:
   explicit ProcessFiles(std::shared_ptr<io::MemoryFileSystem> disk, Locks locks = Locks::kernel);
 
-  /// The process dies before the operation that comes after so many: that and each later one
-  /// throws Crashed.
-  void kill_after(std::size_t operations);
-  /// The process stops there until resume(): each thread of it blocks in its next operation.
-  void pause_after(std::size_t operations);
+  /// Where a process comes to a stop: at the first operation after so many of this kind (of
+  /// io::Fault's kinds; empty: any that changes something).
+  struct Place {
+    std::size_t operations = 0;
+    std::string kind = {};
+  };
+  /// The process dies there: each operation throws Crashed.
+  void kill_after(Place);
+  /// The process stands still there until resume(): each thread of it blocks in its next operation.
+  void pause_after(Place);
   void resume();
   /// Tells wait_paused() that the process will come to no operation any more.
   void end();
@@ -70,7 +75,8 @@ class ProcessFiles : public io::FileSystem, public std::enable_shared_from_this<
   class ProcessFile;
   /// Whether the operation is to be carried out and reported as failed; throws for a plain mishap.
   bool before(const char* kind, const io::Path&, bool changes);
-  void stand_still(std::unique_lock<std::mutex>&, bool changes);
+  void stand_still(std::unique_lock<std::mutex>&, const char* kind, bool changes);
+  static bool is_reached(std::optional<Place>&, const char* kind);
   template <class F>
   auto act(const char* kind, const io::Path&, bool changes, F&& operation);
 
@@ -78,7 +84,7 @@ class ProcessFiles : public io::FileSystem, public std::enable_shared_from_this<
   Locks locks_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::optional<std::size_t> kill_in_, pause_in_;
+  std::optional<Place> kill_at_, pause_at_;
   bool dead_ = false, paused_ = false, was_paused_ = false, ended_ = false;
   std::vector<Mishap> armed_;
   std::size_t any_left_ = 0, mishaps_ = 0;
