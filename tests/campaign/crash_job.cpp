@@ -269,6 +269,7 @@ void run_process(const Scene& scene, const Process& process, int number, bool co
   } catch (const std::exception& error) {
     scene.findings->add(cat("process ", number, " ended by ", error.what()));
   }
+  if (files->mishaps() > 0) scene.ledger->forgive(number);
   files->end();
 }
 

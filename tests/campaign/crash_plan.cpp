@@ -143,7 +143,14 @@ Plan make_plan(std::uint64_t seed, const Without& without) {
     plan.processes.push_back(std::move(process));
   }
   plan.read_errors = random.one_in(3) && !without.read_errors;
-  if (!random.one_in(3) || without.two_owners) return plan;
+  if (!random.one_in(3) || without.two_owners) {
+    if (plan.processes.back().stop_action < 0 || random.one_in(3)) return plan;
+    // One that recovers, on a disk that has kept its power.
+    auto last = choose_process(random, plan, without);
+    last.actions.resize(static_cast<std::size_t>(random.below(2)));
+    plan.processes.push_back(std::move(last));
+    return plan;
+  }
   auto& first = plan.processes.back();
   stop_somewhere(random, first);
   first.at_opening.reset();

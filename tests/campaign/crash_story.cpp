@@ -17,6 +17,7 @@ class Story {
     for (std::size_t i = 0; i < plan_.processes.size() && findings_.empty(); ++i) {
       const auto& process = plan_.processes[i];
       const int number = static_cast<int>(i);
+      starts_.push_back(disk_->operation_count());
       if (plan_.successor && i + 1 == plan_.processes.size()) {
         run_two(process, number, *plan_.successor);
       } else {
@@ -69,11 +70,17 @@ class Story {
 
   std::size_t choose_stop() {
     const auto end = static_cast<int>(disk_->operation_count());
-    const int kind = random_.below(6);
+    const int kind = random_.below(7);
     if (kind == 0) return static_cast<std::size_t>(end);
     if (kind == 1) return static_cast<std::size_t>(std::max(0, end - random_.below(40)));
+    if (kind == 2) {  // while a job recovers
+      const auto start =
+          starts_[static_cast<std::size_t>(random_.below(static_cast<int>(starts_.size())))];
+      return std::min(start + static_cast<std::size_t>(random_.below(40)),
+                      static_cast<std::size_t>(end));
+    }
     auto stop = static_cast<std::size_t>(random_.below(end + 1));
-    if (kind > 3) return stop;
+    if (kind > 4) return stop;
     // Where a name has just changed.
     const auto changes = [](const std::string& text) {
       return text.starts_with("rename ") || text.starts_with("remove ");
@@ -100,6 +107,7 @@ class Story {
     ledger_ = then;
     disk_ = disk_->crash(stop, choice);
     set_clock(*disk_);
+    starts_ = {0};
   }
 
   // One state that a crash could leave now.
@@ -133,6 +141,7 @@ class Story {
   Random random_;
   std::atomic<std::int64_t> clock_ = 1'000'000, ticks_ = 0;
   std::shared_ptr<io::MemoryFileSystem> disk_;
+  std::vector<std::size_t> starts_;  // of jobs, in operations of the disk
   Ledger ledger_;
   Findings findings_;
 };

@@ -87,9 +87,11 @@ void Ledger::restored(int process, std::int64_t stamp, std::size_t now) {
   if (save) save->committed = std::min(save->committed, now);
 }
 
-void Ledger::forgive() {
+void Ledger::forgive(std::optional<int> process) {
   const std::lock_guard guard(mutex_);
-  for (auto& save : saves_) save.written = never;
+  for (auto& save : saves_) {
+    if (!process || save.process == *process) save.written = never;
+  }
 }
 
 bool Ledger::is_possible(std::size_t i, std::size_t stop) const {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <limits>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -42,9 +43,9 @@ class Ledger {
   void replaced(std::int64_t stamp, std::size_t now);
   /// The program goes on from this one; 0: from none.
   void restored(int process, std::int64_t stamp, std::size_t now);
-  /// A restart that could not read everything has a right to pass over saves that nobody has been
-  /// told of.
-  void forgive();
+  /// Saves that nobody has been told of need not be completed any more: their process met errors
+  /// which it had no time to report, or (without a process) a restart could not read everything.
+  void forgive(std::optional<int> process = {});
 
   /// As a power failure leaves it that struck after so many operations.
   Ledger at(std::size_t stop) const;
