@@ -56,6 +56,7 @@ class Rank {
     group_->barrier();
     if (root()) {
       files_->disarm();
+      quiet_ = files_->mishaps() == 0 && !contended_;
       if (mishap) files_->arm(*mishap);
       if (number == process_.stop_action) {
         if (contended_) {
@@ -65,7 +66,9 @@ class Rank {
         }
       }
     }
-    group_->barrier();
+    std::int64_t quiet = quiet_;
+    group_->all_reduce({&quiet, 1}, Group::Op::min);
+    quiet_ = quiet != 0;
   }
 
   // Whether it did what it should. All ranks must hear the same.
@@ -192,7 +195,7 @@ class Rank {
   }
 
   void look_around() {
-    if (files_->mishaps() > 0 || contended_) return restore_newest();
+    if (!quiet_) return restore_newest();
     std::string wrong;
     Found found;
     if (!attempt("a look", [&] { found = look(*manager_, mine_, *group_, wrong); })) return;
@@ -216,6 +219,7 @@ class Rank {
   std::optional<Error> error_;
   std::vector<std::pair<std::int64_t, SaveHandle>> handles_;
   std::int64_t stamp_ = 0, step_ = 0;
+  bool quiet_ = true;  // nothing has happened that a look would have to allow for
 };
 
 }  // namespace

@@ -58,6 +58,13 @@ test::Mishap choose_mishap(Random& random, const Without& without) {
   mishap.code = random.one_in(4) ? Code::no_space : Code::io;
   mishap.skip = static_cast<std::size_t>(mishap.kind.empty() ? random.below(60) : random.below(9));
   mishap.carried_out = random.one_in(3);
+  if (random.one_in(3)) {
+    static const std::vector<std::string> parts{
+        ".index",   ".index", "/index", ".h5",        "record-",   "part-", "part.h5",
+        "recycled", "owner",  ".data-", "checkpoint", "old-index", "_temp_"};
+    mishap.path_part = pick(random, parts);
+    mishap.skip = static_cast<std::size_t>(random.below(3));
+  }
   if (without.double_faults || !random.one_in(3)) return mishap;
   mishap.times = static_cast<std::size_t>(random.between(1, 3));
   mishap.then_any = static_cast<std::size_t>(random.below(3));
@@ -171,7 +178,8 @@ std::string text_of(const Process& process) {
   static const char* const locks[] = {"of the disk", "always granted", "none"};
   const auto mishap = [](const std::optional<test::Mishap>& one) {
     if (!one) return std::string();
-    return cat(" {", one->kind.empty() ? "any change" : one->kind, " fails with ",
+    return cat(" {", one->kind.empty() ? "any change" : one->kind,
+               one->path_part.empty() ? "" : cat(" of ", one->path_part), " fails with ",
                code_name(one->code), " after ", one->skip, one->carried_out ? ", carried out" : "",
                one->times > 1 ? cat(", ", one->times, " times") : "",
                one->then_any > 0 ? cat(", then any ", one->then_any) : "", "}");

@@ -153,6 +153,7 @@ bool ProcessFiles::before(const char* kind, const io::Path& path, bool changes) 
   }
   for (auto& mishap : armed_) {
     if (mishap.kind.empty() ? !changes : mishap.kind != kind) continue;
+    if (path.native().find(mishap.path_part) == std::string::npos) continue;
     if (mishap.skip > 0) {
       --mishap.skip;
     } else if (mishap.times > 0) {

@@ -22,7 +22,8 @@ enum class Locks {
 
 /// Errors to come.
 struct Mishap {
-  std::string kind;  ///< as of io::Fault, or "status"; empty: any that changes something
+  std::string kind;            ///< as of io::Fault, or "status"; empty: any that changes something
+  std::string path_part = {};  ///< of paths with this in them; empty: of all
   Code code = Code::io;
   std::size_t skip = 0;      ///< so many of this kind succeed first
   std::size_t times = 1;     ///< then so many fail
