@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <optional>
+#include <utility>
 
 #include "base/checksum.hpp"
 #include "base/text.hpp"

@@ -8,6 +8,8 @@
 //   --states COUNT  states a seed (default 40), besides those between jobs
 //   --without LIST  of two-owners, read-errors, double-faults, faults, threads, hdf5, direct
 //   --seconds S     begin no seed later than that
+//   --neglect KIND  a disk on which "sync" or "sync_directory" does nothing, to see that this is
+//   found
 //
 // The last line is "seeds N jobs N saves N states N findings N". Exit status 1: there are findings.
 #include <atomic>
@@ -27,7 +29,7 @@ namespace {
 struct Options {
   std::uint64_t first = 1, last = 1, part = 1, parts = 1;
   int states = 40;
-  std::string without;
+  std::string without, neglect;
   double seconds = 0;
   bool verbose = false;
 };
@@ -68,6 +70,8 @@ Options parse(const std::vector<std::string>& arguments) {
       options.states = static_cast<int>(number(value));
     } else if (name == "--without") {
       options.without = value;
+    } else if (name == "--neglect") {
+      options.neglect = value;
     } else if (name == "--seconds") {
       options.seconds = static_cast<double>(number(value));
     } else {
@@ -125,7 +129,8 @@ int run(const Options& options) {
   for (auto seed = options.first + options.part - 1; seed <= options.last; seed += options.parts) {
     if (options.seconds > 0 && Watchdog::seconds() - start > options.seconds) break;
     watchdog.look_at(seed);
-    const auto plan = make_plan(seed, without);
+    auto plan = make_plan(seed, without);
+    plan.neglect = options.neglect;
     if (options.verbose) std::cout << text_of(plan);
     const auto wrong = play(plan, options.states, tally);
     ++seeds;

@@ -63,6 +63,7 @@ struct Plan {
   /// Takes over from the last one of these while that is stopped, and may be stopped in its turn
   /// while the first one goes on.
   std::optional<Process> successor = {};
+  std::string neglect = {};  ///< what the disk only pretends to do: "sync", "sync_directory"
   bool read_errors = false;  ///< some of the last disks cannot be read well at the opening
 };
 

@@ -1,5 +1,7 @@
 #include "campaign/crash_story.hpp"
 
+#include <algorithm>
+#include <optional>
 #include <thread>
 
 #include "base/text.hpp"
@@ -22,7 +24,7 @@ class Story {
         run_two(process, number, *plan_.successor);
       } else {
         ++tally_.jobs;
-        const auto files = std::make_shared<test::ProcessFiles>(disk_, process.locks);
+        const auto files = new_process(process);
         run_process(scene(), process, number, false, files);
       }
       if (process.power_fails && findings_.empty()) fail_power();
@@ -45,14 +47,20 @@ class Story {
     disk.set_clock([this] { return static_cast<double>(clock_) + 1e-4 * ++ticks_; });
   }
 
+  std::shared_ptr<test::ProcessFiles> new_process(const Process& process) {
+    auto files = std::make_shared<test::ProcessFiles>(disk_, process.locks);
+    files->neglect(plan_.neglect);
+    return files;
+  }
+
   Scene scene() { return {&plan_, disk_, &ledger_, &findings_, &tally_.saves}; }
 
   // The second takes over while the first stands still, may be stopped itself, and then the first
   // goes on to its end before the second does.
   void run_two(const Process& first, int number, const Process& second) {
     tally_.jobs += 2;
-    const auto one = std::make_shared<test::ProcessFiles>(disk_, first.locks);
-    const auto two = std::make_shared<test::ProcessFiles>(disk_, second.locks);
+    const auto one = new_process(first);
+    const auto two = new_process(second);
     const auto both = scene();
     std::thread a([&] { run_process(both, first, number, true, one); });
     if (one->wait_paused()) {

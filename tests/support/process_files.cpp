@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <type_traits>
+#include <utility>
 
 #include "base/text.hpp"
 #include "group/crash.hpp"
@@ -54,6 +55,7 @@ class ProcessFiles::ProcessFile : public io::File {
     process_->act("resize", path_, true, [&] { file_->resize(bytes); });
   }
   void sync() override {
+    if (process_->neglects("sync")) return;
     if (sync_failed_) fail(Code::io, "sync", path_);
     try {
       process_->act("sync", path_, true, [&] { file_->sync(); });
@@ -105,6 +107,16 @@ bool ProcessFiles::wait_paused() {
 bool ProcessFiles::was_paused() const {
   const std::lock_guard guard(mutex_);
   return was_paused_;
+}
+
+void ProcessFiles::neglect(std::string kind) {
+  const std::lock_guard guard(mutex_);
+  neglected_ = std::move(kind);
+}
+
+bool ProcessFiles::neglects(const char* kind) const {
+  const std::lock_guard guard(mutex_);
+  return neglected_ == kind;
 }
 
 void ProcessFiles::arm(Mishap mishap) {
@@ -202,6 +214,7 @@ std::optional<io::Status> ProcessFiles::status(const io::Path& path) {
   return act("status", path, false, [&] { return disk_->status(path); });
 }
 void ProcessFiles::sync_directory(const io::Path& path) {
+  if (neglects("sync_directory")) return;
   act("sync_directory", path, true, [&] { disk_->sync_directory(path); });
 }
 std::int64_t ProcessFiles::free_bytes(const io::Path& directory) {

@@ -54,6 +54,8 @@ class ProcessFiles : public io::FileSystem, public std::enable_shared_from_this<
   bool wait_paused();
   bool was_paused() const;
 
+  /// From now on operations of this kind ("sync" or "sync_directory") do nothing and say nothing.
+  void neglect(std::string kind);
   void arm(Mishap);
   void disarm();
   std::size_t mishaps() const;  ///< that have happened
@@ -76,6 +78,7 @@ class ProcessFiles : public io::FileSystem, public std::enable_shared_from_this<
   class ProcessFile;
   /// Whether the operation is to be carried out and reported as failed; throws for a plain mishap.
   bool before(const char* kind, const io::Path&, bool changes);
+  bool neglects(const char* kind) const;
   void stand_still(std::unique_lock<std::mutex>&, const char* kind, bool changes);
   static bool is_reached(std::optional<Place>&, const char* kind);
   template <class F>
@@ -88,6 +91,7 @@ class ProcessFiles : public io::FileSystem, public std::enable_shared_from_this<
   std::optional<Place> kill_at_, pause_at_;
   bool dead_ = false, paused_ = false, was_paused_ = false, ended_ = false;
   std::vector<Mishap> armed_;
+  std::string neglected_;
   std::size_t any_left_ = 0, mishaps_ = 0;
 };
 
