@@ -131,6 +131,7 @@ int run(const Options& options) {
     watchdog.look_at(seed);
     auto plan = make_plan(seed, without);
     plan.neglect = options.neglect;
+    plan.tells = options.verbose;
     if (options.verbose) std::cout << text_of(plan);
     const auto wrong = play(plan, options.states, tally);
     ++seeds;

@@ -58,14 +58,21 @@ test::Mishap choose_mishap(Random& random, const Without& without) {
   mishap.code = random.one_in(4) ? Code::no_space : Code::io;
   mishap.skip = static_cast<std::size_t>(mishap.kind.empty() ? random.below(60) : random.below(9));
   mishap.carried_out = random.one_in(3);
-  if (random.one_in(3)) {
-    static const std::vector<std::string> parts{
-        ".index",   ".index", "/index", ".h5",        "record-",   "part-", "part.h5",
-        "recycled", "owner",  ".data-", "checkpoint", "old-index", "_temp_"};
+  const int where = random.below(4);
+  if (where == 0) {  // at the commit, or beside it
+    static const std::vector<std::string> parts{".index", ".index", ".h5", ".data-", "checkpoint"};
+    mishap.kind = "rename";
+    mishap.path_part = pick(random, parts);
+    mishap.skip = static_cast<std::size_t>(random.below(2));
+    mishap.carried_out = random.one_in(2);
+  } else if (where == 1) {
+    static const std::vector<std::string> parts{".index",    "/index",   ".h5",   "record-",
+                                                "part",      "recycled", "owner", "checkpoint",
+                                                "old-index", "_temp_"};
     mishap.path_part = pick(random, parts);
     mishap.skip = static_cast<std::size_t>(random.below(3));
   }
-  if (without.double_faults || !random.one_in(3)) return mishap;
+  if (without.double_faults || random.one_in(2)) return mishap;
   mishap.times = static_cast<std::size_t>(random.between(1, 3));
   mishap.then_any = static_cast<std::size_t>(random.below(3));
   return mishap;
@@ -91,7 +98,7 @@ Process choose_process(Random& random, const Plan& plan, const Without& without)
     process.actions.push_back({choose_kind(random), random.below(1000)});
   }
   if (random.one_in(2)) process.actions.push_back({Kind::wait});
-  if (without.faults || !random.one_in(3)) return process;
+  if (without.faults || random.below(5) > 1) return process;
   auto& unlucky = process.actions[static_cast<std::size_t>(
       random.below(static_cast<int>(process.actions.size())))];
   unlucky.mishap = choose_mishap(random, without);

@@ -64,6 +64,7 @@ struct Plan {
   /// while the first one goes on.
   std::optional<Process> successor = {};
   std::string neglect = {};  ///< what the disk only pretends to do: "sync", "sync_directory"
+  bool tells = false;        ///< jobs say on standard output what they do to the disk
   bool read_errors = false;  ///< some of the last disks cannot be read well at the opening
 };
 

@@ -1,6 +1,7 @@
 #include "campaign/crash_story.hpp"
 
 #include <algorithm>
+#include <iostream>
 #include <optional>
 #include <thread>
 
@@ -24,7 +25,7 @@ class Story {
         run_two(process, number, *plan_.successor);
       } else {
         ++tally_.jobs;
-        const auto files = new_process(process);
+        const auto files = new_process(process, number);
         run_process(scene(), process, number, false, files);
       }
       if (process.power_fails && findings_.empty()) fail_power();
@@ -47,9 +48,15 @@ class Story {
     disk.set_clock([this] { return static_cast<double>(clock_) + 1e-4 * ++ticks_; });
   }
 
-  std::shared_ptr<test::ProcessFiles> new_process(const Process& process) {
+  std::shared_ptr<test::ProcessFiles> new_process(const Process& process, int number) {
     auto files = std::make_shared<test::ProcessFiles>(disk_, process.locks);
     files->neglect(plan_.neglect);
+    if (plan_.tells) {
+      files->set_observer([this, number](const std::string& operation) {
+        std::cout << cat("  process ", number, ": #", disk_->operation_count(), " ", operation,
+                         "\n");
+      });
+    }
     return files;
   }
 
@@ -59,8 +66,8 @@ class Story {
   // goes on to its end before the second does.
   void run_two(const Process& first, int number, const Process& second) {
     tally_.jobs += 2;
-    const auto one = new_process(first);
-    const auto two = new_process(second);
+    const auto one = new_process(first, number);
+    const auto two = new_process(second, number + 1);
     const auto both = scene();
     std::thread a([&] { run_process(both, first, number, true, one); });
     if (one->wait_paused()) {

@@ -158,6 +158,7 @@ bool ProcessFiles::before(const char* kind, const io::Path& path, bool changes) 
   if (changes) yield_point();
   std::unique_lock guard(mutex_);
   stand_still(guard, kind, changes);
+  if (changes && observer_) observer_(cat(kind, " ", path.string()));
   if (any_left_ > 0) {
     --any_left_;
     ++mishaps_;

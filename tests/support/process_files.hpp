@@ -3,6 +3,7 @@
 /// its operations, have errors of its own, and another opinion of locks.
 #include <condition_variable>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -54,6 +55,10 @@ class ProcessFiles : public io::FileSystem, public std::enable_shared_from_this<
   bool wait_paused();
   bool was_paused() const;
 
+  /// Called before each operation that changes something, before the first of all.
+  void set_observer(std::function<void(const std::string& operation)> observer) {
+    observer_ = std::move(observer);
+  }
   /// From now on operations of this kind ("sync" or "sync_directory") do nothing and say nothing.
   void neglect(std::string kind);
   void arm(Mishap);
@@ -86,6 +91,7 @@ class ProcessFiles : public io::FileSystem, public std::enable_shared_from_this<
 
   std::shared_ptr<io::MemoryFileSystem> disk_;
   Locks locks_;
+  std::function<void(const std::string&)> observer_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::optional<Place> kill_at_, pause_at_;
