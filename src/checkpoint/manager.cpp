@@ -230,6 +230,8 @@ std::vector<StepInfo> CheckpointManager::steps() {
     const auto message = from_root(*job.group, [&] {
       if (job.options.read_only) {
         self.catalog = scan_catalog(*job.files, job.directory, job.naming);
+      } else {
+        self.read_again();
       }
       refresh_pins(*job.files, job.directory, job.naming, self.catalog);
       const auto live = restorable(self.catalog);

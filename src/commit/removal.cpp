@@ -86,6 +86,16 @@ void Removal::put_back(const std::vector<SeenFile>& aside) const noexcept {
     }
 }
 
+void put_back_own(io::FileSystem& files, const io::Path& directory, const Naming& name,
+                  std::int64_t step, const Ownership& owner) {
+  for (const auto& entry : files.list(directory)) {
+    const auto before = parse_aside_name(entry, name);
+    if (!before || parse_name(*before, name).step != step) continue;
+    if (entry != aside_name(*before, owner.record().token)) continue;
+    give_back(files, directory / entry, directory / *before);
+  }
+}
+
 std::vector<std::string> put_back_aside(io::FileSystem& files, const io::Path& directory,
                                         const Naming& name) {
   std::vector<std::string> back;

@@ -164,6 +164,28 @@ TEST_P(Manager, KeepsTheNewest) {
   }
 }
 
+// An index is set aside, and can neither be removed nor get its name back.
+TEST_P(Manager, ARemovalThatStoppedHalfwayIsBegunAgain) {
+  options_.max_to_keep = 1;
+  job([&](Rank& rank) {
+    rank.save(1);
+    if (rank.group->rank() == 0) {
+      files_->inject({Code::io, "remove", "ckpt-1.index.aside", 0, 1});
+      files_->inject({Code::io, "rename", "ckpt-1.index", 1, 1});
+    }
+    rank.group->barrier();
+    rank.save(2);
+    rank.group->barrier();
+    files_->clear_faults();
+    rank.save(3);
+    EXPECT_THAT(rank.steps(), ElementsAre(3));
+  });
+  job([&](Rank& rank) {
+    EXPECT_THAT(rank.steps(), ElementsAre(3));
+    EXPECT_EQ(rank.latest(), 3);
+  });
+}
+
 TEST_P(Manager, AnotherJobOwnsTheDirectory) {
   run_threads(GetParam(), [&](std::shared_ptr<Group> group) {
     Rank first(group, options_);
