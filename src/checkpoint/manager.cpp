@@ -161,7 +161,14 @@ void Series::open_directory() {
   Recovered found;
   if (!options.read_only) found = recover(job, ownership ? &ownership->ownership() : nullptr);
   within_reach = std::move(found.within_reach);
-  if (job.root() && job.recycles()) recycling.emplace(job);
+  if (job.root() && job.recycles()) {
+    try {
+      recycling.emplace(job);
+    } catch (const Error& error) {
+      log(LogLevel::warning, cat("data files are not kept for later saves: ", error.what()));
+      job.options.recycle = false;  // this rank alone decides what is kept
+    }
+  }
   together(group, [&] {
     if (!job.root()) return;
     catalog = scan_catalog(*job.files, job.directory, job.naming);
