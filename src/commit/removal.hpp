@@ -62,10 +62,10 @@ class Removal {
   const Ownership& owner_;
 };
 
-/// The owner, before it removes a checkpoint: what an attempt of its own to remove this step has set
-/// aside and could not give back has its name again. Else the rest of the checkpoint would go, and
-/// the next owner give the index its name back, with nothing behind it. Throws what keeps it from
-/// that.
+/// The owner, before it removes a checkpoint: what an attempt of its own to remove this step has
+/// set aside and could not give back has its name again. Else the rest of the checkpoint would go,
+/// and the next owner give the index its name back, with nothing behind it. Throws what keeps it
+/// from that.
 void put_back_own(io::FileSystem&, const io::Path& directory, const Naming&, std::int64_t step,
                   const Ownership&);
 

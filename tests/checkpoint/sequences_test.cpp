@@ -1,9 +1,9 @@
 // Numbers of commits are given once, whatever could not be read; and what cannot be known to be
 // committed is neither deleted nor believed.
-#include "commit/sequences.hpp"
 #include "base/text.hpp"
 #include "checkpoint/manager_kit.hpp"
 #include "commit/names.hpp"
+#include "commit/sequences.hpp"
 #include "format/hdf5/lay_out.hpp"
 #include "support/other_host.hpp"
 
@@ -33,8 +33,9 @@ TEST_P(Sequences, AreNotGivenTwiceAfterAReadErrorAtTheOpening) {
   job([&](Rank& rank) {
     for (const int step : {10, 20, 30, 40}) rank.save(step);
   });
-  for (const int step : {20, 30, 40})
+  for (const int step : {20, 30, 40}) {
     files_->inject({Code::io, "open", cat("ckpt-", step), 0, 999});
+  }
   job([&](Rank& rank) {
     EXPECT_EQ(rank.latest(), 10);
     files_->clear_faults();
@@ -104,8 +105,9 @@ TEST_P(Sequences, NothingIsSavedWhereTheyCannotBeKnown) {
     files_->clear_faults();
     expect_error(rank, Code::io, "may be newer than all that could: ckpt-20, ckpt-30",
                  [&] { rank.save(15); });
-    expect_error(rank, Code::io, "nothing can be saved in /run now",
-                 [&] { rank.manager.save_async(15, rank.state); });
+    expect_error(rank, Code::io, "nothing can be saved in /run now", [&] {
+      rank.manager.save_async(15, rank.state);
+    });
     EXPECT_EQ(rank.latest(), 10);
   });
   job([&](Rank& rank) {
@@ -137,8 +139,8 @@ TEST_P(Sequences, TwoFormatsOfOneStepWithEqualOnesDoNotStay) {
   for (const auto first : {Format::bundle, Format::hdf5}) {
     const auto kept = first == Format::bundle ? "/run/ckpt-10.h5" : "/run/ckpt-10.index";
     for (const auto& [directory, format] :
-         {std::pair("/run", first),
-          std::pair("/other", first == Format::bundle ? Format::hdf5 : Format::bundle)}) {
+         {std::pair("/run", first), std::pair("/other", first == Format::bundle ? Format::hdf5
+                                                                               : Format::bundle)}) {
       options_.format = format;
       double value = 3;
       State state;
