@@ -9,6 +9,8 @@
 //   --stride N/FROM  of all cases each Nth, from number FROM on
 //   --part K/N       of these each Nth, from the Kth on (1 ... N)
 //   --seconds S      begin no case later than that
+//   --neglect KIND   a disk on which "sync" or "sync_directory" does nothing, to see that this is
+//                    found
 //
 // The last line is "cases N faults N refused N findings N". Exit status 1: there are findings.
 #include <atomic>
@@ -35,7 +37,7 @@ namespace cairn::campaign {
 namespace {
 
 struct Options {
-  std::string lines, stories, ranks = "1,2,3", kinds, one;
+  std::string lines, stories, ranks = "1,2,3", kinds, one, neglect;
   std::uint64_t stride = 1, from = 0, part = 1, parts = 1, first_pair = 0, last_pair = 0;
   double seconds = 0;
   bool verbose = false;
@@ -90,6 +92,8 @@ Options parse(const std::vector<std::string>& arguments) {
       if (options.last_pair == 0) options.last_pair = options.first_pair;
     } else if (name == "--seconds") {
       options.seconds = static_cast<double>(number(value));
+    } else if (name == "--neglect") {
+      options.neglect = value;
     } else if (name == "--case") {
       options.one = value;
     } else {
@@ -103,7 +107,7 @@ Options parse(const std::vector<std::string>& arguments) {
 
 class Campaign {
  public:
-  explicit Campaign(const Options& options) : options_(options) {}
+  explicit Campaign(const Options& options) : options_(options), stage_(options.neglect) {}
 
   int run() {
     watch();

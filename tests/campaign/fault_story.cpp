@@ -167,6 +167,7 @@ FaultReport FaultStage::play(const FaultCase& which) {
   const auto& story = stories()[which.story];
   auto ledger = beginning.ledger;
   FaultJob job{which, beginning.disk->crash(beginning.disk->operation_count(), {})};
+  job.script = std::make_shared<FaultScript>(neglected_);
   job.ledger = &ledger;
   job.report = &report;
   struct Picture {

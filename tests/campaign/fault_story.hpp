@@ -61,6 +61,8 @@ struct FaultReport {
 /// Plays cases one after the other, and keeps what several of them begin with.
 class FaultStage {
  public:
+  /// With a disk that neglects such operations, there must be findings.
+  explicit FaultStage(std::string neglected = {}) : neglected_(std::move(neglected)) {}
   FaultReport play(const FaultCase&);
 
  private:
@@ -71,6 +73,7 @@ class FaultStage {
   const Scene& scene(const FaultCase&);
   static Scene set_up(const FaultCase&);
 
+  const std::string neglected_;
   std::map<std::tuple<std::size_t, Scenery, int>, std::unique_ptr<Scene>> scenes_;
 };
 

@@ -188,6 +188,7 @@ class FaultyFiles::FaultyFile : public io::File {
     carry_out(next("resize", true), "resize", path_, [&] { file_->resize(bytes); });
   }
   void sync() override {
+    if (script_->neglects("sync")) return;
     // What the first one has reported, a second one must not take for done.
     if (sync_failed_) fail(FaultKind::io, "sync", path_);
     try {
@@ -272,6 +273,7 @@ std::optional<io::Status> FaultyFiles::status(const io::Path& path) {
   return act("status", path, false, [&] { return disk_->status(path); });
 }
 void FaultyFiles::sync_directory(const io::Path& path) {
+  if (script_->neglects("sync_directory")) return;
   act("sync_directory", path, true, [&] { disk_->sync_directory(path); });
 }
 std::int64_t FaultyFiles::free_bytes(const io::Path& path) {

@@ -49,6 +49,10 @@ bool applies(FaultKind, const FileOperation&);
 /// Thread-safe.
 class FaultScript {
  public:
+  /// Operations of this kind ("sync" or "sync_directory"; empty: none) are never carried out, and
+  /// say that they were.
+  explicit FaultScript(std::string neglected = {}) : neglected_(std::move(neglected)) {}
+  bool neglects(const char* kind) const { return neglected_ == kind; }
   /// Operations are numbered from here on.
   void begin(std::vector<InjectedFault>);
   /// No more faults; what is stuck goes on.
@@ -61,6 +65,7 @@ class FaultScript {
   std::optional<FaultKind> next(FileOperation, io::LimitedFileSystem*);
 
  private:
+  const std::string neglected_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<InjectedFault> faults_;
