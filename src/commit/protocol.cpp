@@ -62,6 +62,7 @@
 #include <optional>
 #include <set>
 
+#include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "cairn/log.hpp"
 #include "commit/direct.hpp"
@@ -237,10 +238,15 @@ void abandon(io::FileSystem& fs, const Transaction& save, const Ownership& owner
     attempt(first, [&] { removal.remove(SeenFile{save.data(file).filename().string()}); });
   }
   if (save.direct) attempt(first, [&] { fs.sync_directory(save.directory); });
-  if (save.direct && first) throw *first;  // the evidence stays as long as the data may come back
-  attempt(first, [&] { remove_temp(fs, save.temp()); });
+  // The evidence stays as long as the data is there, or may come back.
+  if (first && (save.direct || first->code() == Code::busy)) throw *first;
+  if (!first) attempt(first, [&] { remove_temp(fs, save.temp()); });
   attempt(first, [&] { fs.sync_directory(save.directory); });
-  if (first) throw *first;
+  if (!first) return;
+  if (save.direct) throw *first;
+  log(LogLevel::warning, cat("a failed save will not come back, but the next owner has to remove "
+                             "what is left of it: ",
+                             first->what()));
 }
 
 std::optional<io::FileId> publish(io::FileSystem& fs, const Transaction& save,

@@ -40,7 +40,6 @@ ManagerOptions plain_options(std::shared_ptr<io::FileSystem> files) {
   options.chunk_bytes = 4096;
   options.overwrite = true;
   options.max_to_keep = 0;
-  options.async.queue = inline_queue();
   return options;
 }
 
@@ -111,7 +110,9 @@ Shape fault_shape() { return {24, 30, true, true, true, true}; }
 void run_fault_ranks(const FaultCase& which,
                      const std::function<void(std::shared_ptr<Group>)>& body) {
   if (which.ranks == 1) return body(serial_group());
-  run_threads(which.ranks, body, {.seed = which.schedule, .ranks_per_node = 2});
+  ThreadOptions threads{.ranks_per_node = 2};
+  if (which.schedule != 0) threads.seed = which.schedule;
+  run_threads(which.ranks, body, threads);
 }
 
 FaultRank::FaultRank(FaultJob& job, std::shared_ptr<Group> group)
@@ -130,6 +131,7 @@ ManagerOptions FaultRank::options(bool read_only) const {
   // What was stuck may still be letting go of the lock.
   if (limited_) options.owner_wait_seconds = 30;
   const auto& story = stories()[job_.which.story];
+  options.async.queue = job_.which.schedule == 0 ? thread_queue() : inline_queue();
   options.max_to_keep = story.max_to_keep;
   options.recycle = story.recycle;
   line_of(job_.which).choose(options);

@@ -40,7 +40,8 @@ struct FaultCase {
   std::size_t story = 0;
   int ranks = 1;
   std::vector<InjectedFault> faults;
-  unsigned schedule = 1;  ///< seed of the order in which thread ranks go on
+  /// Seed of the order in which thread ranks go on; 0: as they like, and with real writer threads.
+  unsigned schedule = 1;
 };
 /// "bundle_async/overwrite/3/stuck@17+io@40/1", and back. Throws invalid_argument.
 std::string text_of(const FaultCase&);
