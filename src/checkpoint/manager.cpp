@@ -218,7 +218,14 @@ void Series::open_directory() {
   Recovered found;
   if (!options.read_only) found = recover(job, ownership ? &ownership->ownership() : nullptr);
   within_reach = std::move(found.within_reach);
-  if (job.root() && job.recycles()) recycling.emplace(job);
+  if (job.root() && job.recycles()) {
+    try {
+      recycling.emplace(job);
+    } catch (const Error& error) {
+      log(LogLevel::warning, cat("data files are not kept for later saves: ", error.what()));
+      job.options.recycle = false;  // this rank alone decides what is kept
+    }
+  }
   together(group, [&] {
     if (!job.root()) return;
     catalog = scan_catalog(*job.files, job.directory, job.naming);
@@ -292,6 +299,8 @@ std::vector<StepInfo> CheckpointManager::steps() {
     const auto message = from_root(*job.group, [&] {
       if (job.options.read_only) {
         self.catalog = scan_catalog(*job.files, job.directory, job.naming);
+      } else {
+        self.read_again();
       }
       refresh_pins(*job.files, job.directory, job.naming, self.catalog);
       const auto live = restorable(self.catalog);

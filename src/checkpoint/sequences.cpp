@@ -78,4 +78,24 @@ void Series::look_again() {
   });
 }
 
+// Before anything is told or restored: what could not be read when the directory was opened may be
+// readable now, and what was said to be committed may not be there.
+void Series::read_again() {
+  look_again();
+  if (std::none_of(catalog.begin(), catalog.end(), [](const auto& one) { return one.unreadable; }))
+    return;
+  try {
+    auto now = scan_catalog(*job.files, job.directory, job.naming);
+    for (auto& entry : now) {
+      const auto* before = find(entry.step);
+      if (!before || before->identity != entry.identity) continue;
+      entry.volatile_commit = before->volatile_commit;
+      if (entry.damage.empty() && !before->unreadable) entry.damage = before->damage;
+    }
+    catalog = std::move(now);
+  } catch (const Error& error) {
+    log(LogLevel::warning, cat("what could not be read before cannot be now: ", error.what()));
+  }
+}
+
 }  // namespace cairn

@@ -96,6 +96,7 @@ struct Series {
   std::int64_t next_sequence();
   bool has_next_sequence() const { return last_sequence < reserved_sequence; }
   void look_again();
+  void read_again();
   bool knows_all() const;
   void tell_state_file(std::int64_t step, const std::vector<CatalogEntry>&) const;
   void tidy(const commit::Transaction&, std::vector<CatalogEntry>&) const;

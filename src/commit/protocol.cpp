@@ -63,6 +63,7 @@
 #include <optional>
 #include <set>
 
+#include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "cairn/log.hpp"
 #include "commit/direct.hpp"
@@ -248,10 +249,15 @@ void abandon(io::FileSystem& fs, const Transaction& save, const Ownership& owner
   }
   // Data that came back without the directory beside it would be of nobody knows which save.
   attempt(first, [&] { fs.sync_directory(save.directory); });
-  if (save.direct && first) throw *first;  // the evidence stays as long as the data may come back
-  attempt(first, [&] { remove_temp(fs, save.temp()); });
+  // The evidence stays as long as the data is there, or may come back.
+  if (first && (save.direct || first->code() == Code::busy)) throw *first;
+  if (!first) attempt(first, [&] { remove_temp(fs, save.temp()); });
   attempt(first, [&] { fs.sync_directory(save.directory); });
-  if (first) throw *first;
+  if (!first) return;
+  if (save.direct) throw *first;
+  log(LogLevel::warning, cat("a failed save will not come back, but the next owner has to remove "
+                             "what is left of it: ",
+                             first->what()));
 }
 
 std::optional<io::FileId> publish(io::FileSystem& fs, const Transaction& save,
@@ -350,6 +356,7 @@ bool remove_checkpoint(io::FileSystem& fs, const io::Path& directory, const Nami
   owner.check();
   // What a clean-up has left could bring an older index back.
   remove_stale(fs, {directory, name, retired.step, "", 0, true});
+  put_back_aside(fs, directory, name, true);
   auto seen = look_at_step(fs, directory, name, retired.step);
   const auto of = [&](Kind kind) {
     return of_kind(seen, name, [&](const auto& parsed) { return parsed.kind == kind; });

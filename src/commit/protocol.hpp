@@ -60,7 +60,8 @@ void join(io::FileSystem&, const Transaction&);
 void seal(io::FileSystem&, const Transaction&);
 
 /// Step 3 of a save that failed, rank 0: nobody will ever roll it forward, and its files are gone.
-/// Goes on over errors and reports the first one by throwing at the end.
+/// Throws if somebody could, or if the directory is another's now. What cannot be removed and does
+/// not count any more is logged and left to the next owner; but a direct save throws.
 void abandon(io::FileSystem&, const Transaction&, const Ownership&);
 
 /// Whether the checkpoint that is there now is the one of this save: its index holds the save's

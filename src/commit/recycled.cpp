@@ -61,14 +61,19 @@ std::unique_ptr<io::File> try_take(io::FileSystem& fs, const Transaction& save, 
 
 }  // namespace
 
+void prepare_recycling(io::FileSystem& fs, const io::Path& directory) {
+  // Whoever made it may have died before its name was durable.
+  if (!io::exists(fs, folder(directory))) fs.create_directory(folder(directory));
+  fs.sync_directory(directory / private_directory_name);
+}
+
 void recycle(io::FileSystem& fs, const io::Path& directory, const Naming& naming,
              std::int64_t number, const io::Path& data) {
   const auto slot = folder(directory) / recycled_name(naming, number);
   try {
     const auto status = fs.status(data);
     if (status && status->size >= recycled_from_bytes && fs.has_one_name(data) &&
-        !io::exists(fs, slot)) {
-      if (!io::exists(fs, folder(directory))) io::create_directories(fs, folder(directory));
+        io::exists(fs, folder(directory)) && !io::exists(fs, slot)) {
       return fs.rename(data, slot);
     }
   } catch (const Error& error) {

@@ -33,10 +33,12 @@ TEST_P(Sequences, AreNotGivenTwiceAfterAReadErrorAtTheOpening) {
   job([&](Rank& rank) {
     for (const int step : {10, 20, 30, 40}) rank.save(step);
   });
-  fail_once_to_read({20, 30, 40});
+  for (const int step : {20, 30, 40}) {
+    files_->inject({Code::io, "open", cat("ckpt-", step), 0, 999});
+  }
   job([&](Rank& rank) {
-    files_->clear_faults();
     EXPECT_EQ(rank.latest(), 10);
+    files_->clear_faults();
     rank.save(15);
     EXPECT_EQ(rank.manager.steps().back().step, 15);
   });
@@ -218,6 +220,40 @@ TEST_P(Sequences, ACommitThatCannotBeToldIsNotUndone) {
     });
     job([&](Rank& rank) { EXPECT_EQ(rank.latest(), 30); });
   }
+}
+
+TEST_P(Sequences, WhatCouldNotBeReadAtTheOpeningIsLookedAtAgain) {
+  job([&](Rank& rank) {
+    for (const int step : {10, 20, 30}) rank.save(step);
+  });
+  files_->inject({Code::io, "open", "ckpt-20", 0, 999});
+  files_->inject({Code::io, "open", "ckpt-30", 0, 999});
+  job([&](Rank& rank) {
+    EXPECT_EQ(rank.manager.steps().size(), 3u);
+    files_->clear_faults();
+    EXPECT_EQ(rank.latest(), 30);
+    for (const auto& info : rank.manager.steps()) EXPECT_EQ(info.damage, "") << info.step;
+  });
+}
+
+TEST_P(Sequences, ACommitThatCouldNotBeToldAndDidNotHappenIsForgotten) {
+  job([&](Rank& rank) {
+    rank.save(10);
+    if (rank.group->rank() == 0) {
+      files_->inject({Code::io, "rename", "/run/ckpt-20.index", 0, 1});
+      files_->inject({Code::io, "open", "/run/ckpt-20.index", 0, 1000});
+    }
+    rank.group->barrier();
+    expect_error(rank, Code::durability_unknown, "it cannot be told whether",
+                 [&] { rank.save(20); });
+    rank.group->barrier();
+    files_->clear_faults();
+    EXPECT_THAT(rank.steps(), ElementsAre(10));
+    const auto report = rank.manager.restore_latest(rank.state);
+    ASSERT_TRUE(report);
+    EXPECT_THAT(report->skipped, ElementsAre());
+    EXPECT_EQ(report->step, 10);
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, Sequences, testing::Values(1, 3));

@@ -10,8 +10,11 @@ namespace cairn {
 /// Of rank 0, which owns the directory.
 class Recycling {
  public:
+  /// Throws where nothing can be recycled.
   explicit Recycling(const Job& job)
-      : files_(job.files), directory_(job.directory), naming_(job.naming) {}
+      : files_(job.files), directory_(job.directory), naming_(job.naming) {
+    commit::prepare_recycling(*files_, directory_);
+  }
   Recycling(const Recycling&) = delete;
   Recycling& operator=(const Recycling&) = delete;
   ~Recycling() {

@@ -92,6 +92,8 @@ Series::Choices Series::choose() {
     // The owner knows its directory; others' contents change under a reader.
     if (job.options.read_only) {
       catalog = scan_catalog(*job.files, job.directory, job.naming);
+    } else {
+      read_again();
     }
     std::vector<std::int64_t> steps;
     std::vector<std::string> passed;

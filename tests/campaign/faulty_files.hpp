@@ -1,0 +1,114 @@
+#pragma once
+/// The files of one rank on a disk that all ranks share, of whose operations the k-th fails.
+#include <condition_variable>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "io/limited.hpp"
+#include "io/memory.hpp"
+
+namespace cairn::campaign {
+
+/// What becomes of an operation. Looks and reads are operations, too.
+enum class FaultKind {
+  io,              ///< EIO
+  no_space,        ///< ENOSPC, of what changes something
+  quota,           ///< EDQUOT, likewise
+  stale,           ///< ESTALE
+  read_only,       ///< EROFS, of what changes something
+  short_write,     ///< the first half of the bytes arrives, then ENOSPC
+  short_read,      ///< the first half of the bytes arrives, then EIO
+  done_but_fails,  ///< it is carried out, and EIO reported
+  stuck,           ///< it is carried out long after its caller has given up waiting
+  broken,          ///< EIO, and so do all that follow
+  full             ///< ENOSPC, and so do all that follow and change something
+};
+const std::vector<FaultKind>& fault_kinds();
+const char* name_of(FaultKind);
+/// Throws invalid_argument for an unknown name.
+FaultKind fault_kind(const std::string& name);
+
+struct InjectedFault {
+  FaultKind kind = FaultKind::io;
+  std::size_t at = 0;  ///< which operation, from 0 on
+};
+
+struct FileOperation {
+  std::string kind, path;
+  bool changes = false;
+};
+/// Whether an operation can end so.
+bool applies(FaultKind, const FileOperation&);
+
+/// The faults of all ranks' operations, which are numbered in the order in which they come.
+/// Thread-safe.
+class FaultScript {
+ public:
+  /// Operations of this kind ("sync" or "sync_directory"; empty: none) are never carried out, and
+  /// say that they were.
+  explicit FaultScript(std::string neglected = {}) : neglected_(std::move(neglected)) {}
+  bool neglects(const char* kind) const { return neglected_ == kind; }
+  /// Operations are numbered from here on.
+  void begin(std::vector<InjectedFault>);
+  /// No more faults; what is stuck goes on.
+  void end();
+  std::vector<FileOperation> operations() const;  ///< since begin()
+  std::vector<std::string> happened() const;      ///< faults, as "io of rename /run/a"
+
+  /// For FaultyFiles. The fault of this operation, if any; returns from a stuck one when it goes
+  /// on.
+  std::optional<FaultKind> next(FileOperation, io::LimitedFileSystem*);
+
+ private:
+  const std::string neglected_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<InjectedFault> faults_;
+  std::vector<FileOperation> operations_;
+  std::vector<std::string> happened_;
+  bool active_ = false;
+};
+
+/// Thread-safe.
+class FaultyFiles : public io::FileSystem {
+ public:
+  FaultyFiles(std::shared_ptr<io::MemoryFileSystem> disk, std::shared_ptr<FaultScript> script);
+  /// Who stops waiting for what is stuck. Without it, and where data is read ahead, which nobody
+  /// stops waiting for, nothing is.
+  void wait_through(std::weak_ptr<io::LimitedFileSystem> limited) { limited_ = std::move(limited); }
+
+  const io::FileSystem* identity() const override { return disk_->identity(); }
+  std::unique_ptr<io::File> create(const io::Path&) override;
+  std::unique_ptr<io::File> open_read(const io::Path&) override;
+  std::unique_ptr<io::File> open_write(const io::Path&) override;
+  std::unique_ptr<io::Reader> read_ahead(std::vector<io::Path> files, std::vector<io::Extent>,
+                                         DirectIo) override;
+  void rename(const io::Path& from, const io::Path& to) override;
+  void rename_new(const io::Path& from, const io::Path& to) override;
+  bool has_one_name(const io::Path&) override;
+  void remove(const io::Path&) override;
+  void create_directory(const io::Path&) override;
+  void remove_directory(const io::Path&) override;
+  std::vector<std::string> list(const io::Path&) override;
+  std::optional<io::Status> status(const io::Path&) override;
+  void sync_directory(const io::Path&) override;
+  std::int64_t free_bytes(const io::Path& directory) override;
+  std::unique_ptr<io::Lock> try_lock(const io::Path&) override;
+
+ private:
+  class FaultyFile;
+  template <class F>
+  auto act(const char* kind, const io::Path&, bool changes, F&& operation) const;
+
+  std::shared_ptr<io::MemoryFileSystem> disk_;
+  std::shared_ptr<FaultScript> script_;
+  std::weak_ptr<io::LimitedFileSystem> limited_;
+  std::unique_ptr<FaultyFiles> patient_;  // the same, for what nobody stops waiting for
+};
+
+}  // namespace cairn::campaign

@@ -1,0 +1,128 @@
+// A job for the fault campaign: restores the newest checkpoint, saves, and goes on whatever fails.
+//
+//   campaign_real DIRECTORY SAVES [--hdf5] [--async] [--limit SECONDS]
+//
+// Its lines: "restored STEP", "acknowledged STEP", "failed WHAT: TEXT", "wrong TEXT", "done".
+#include <mpi.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <iostream>
+#include <optional>
+#include <thread>
+
+#include "base/checksum.hpp"
+#include "base/text.hpp"
+#include "cairn/cairn.hpp"
+#include "cairn/mpi.hpp"
+#include "campaign/stamped_state.hpp"
+
+namespace cairn::campaign {
+namespace {
+
+class Job {
+ public:
+  Job(std::shared_ptr<Group> group, std::string directory)
+      : group_(std::move(group)), directory_(std::move(directory)), mine_(group_, shape) {}
+
+  void run(int saves) {
+    again("opening", [&] { manager_.emplace(group_, directory_, options); });
+    std::optional<RestoreReport> report;
+    again("restoring", [&] {
+      mine_.spoil();
+      report = manager_->restore_latest(mine_.state());
+    });
+    std::int64_t step = report ? report->step : 0;
+    const auto problem = report ? mine_.problem() : "";
+    if (!problem.empty() || (report && mine_.stamp() != step)) tell(cat("wrong ", problem));
+    tell(cat("restored ", step));
+    for (int i = 0; i < saves; ++i) {
+      ++step;
+      again("saving", [&] {
+        mine_.fill(step);
+        if (async) {
+          manager_->save_async(step, mine_.state());
+          mine_.spoil();
+          manager_->wait();
+        } else {
+          manager_->save(step, mine_.state());
+        }
+      });
+      tell(cat("acknowledged ", step));
+    }
+    manager_.reset();
+    group_->barrier();
+    tell("done");
+  }
+
+  static constexpr Shape shape{64, 600, true, true, true, true};
+  ManagerOptions options;
+  bool async = false;
+
+ private:
+  void tell(const std::string& line) const {
+    if (group_->rank() == 0) std::cout << line + "\n" << std::flush;
+  }
+
+  // Until it succeeds: one call fails at most, or those of a few seconds.
+  template <class F>
+  void again(const std::string& what, F&& call) {
+    for (int turn = 0; turn < 200; ++turn) {
+      std::optional<Error> error;
+      try {
+        call();
+      } catch (const Error& thrown) {
+        error = thrown;
+      }
+      const auto hash = error ? std::int64_t{crc32c(error->what())} + 1 : 0;
+      std::int64_t ends[] = {hash, -hash};
+      group_->all_reduce(ends, Group::Op::max);
+      if (ends[0] != -ends[1]) tell(cat("wrong ", what, " ended differently on ranks"));
+      if (ends[0] == 0) return;
+      if (error) tell(cat("failed ", what, ": [", code_name(error->code()), "] ", error->what()));
+      // A commit that is said to be there, or that may be, is not made again.
+      if (error && error->code() == Code::already_exists && turn > 0) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+    tell(cat("wrong ", what, " never succeeds"));
+    std::exit(3);
+  }
+
+  std::shared_ptr<Group> group_;
+  std::string directory_;
+  StampedState mine_;
+  std::optional<CheckpointManager> manager_;
+};
+
+int run(const std::vector<std::string>& arguments) {
+  if (arguments.size() < 2) {
+    std::cerr << "the head of real_main.cpp says how to use it\n";
+    return 2;
+  }
+  Job job(mpi(MPI_COMM_WORLD), arguments[0]);
+  job.options.max_to_keep = 2;
+  for (std::size_t i = 2; i < arguments.size(); ++i) {
+    if (arguments[i] == "--hdf5") job.options.format = Format::hdf5;
+    if (arguments[i] == "--async") job.async = true;
+    if (arguments[i] == "--limit")
+      job.options.storage_limit_seconds = atof(arguments.at(++i).c_str());
+  }
+  try {
+    job.run(std::atoi(arguments[1].c_str()));
+  } catch (const std::exception& error) {
+    std::cout << cat("wrong ", error.what(), "\n") << std::flush;
+    MPI_Abort(MPI_COMM_WORLD, 3);
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace cairn::campaign
+
+int main(int count, char** arguments) {
+  MPI_Init(&count, &arguments);
+  const auto status =
+      cairn::campaign::run(std::vector<std::string>(arguments + 1, arguments + count));
+  MPI_Finalize();
+  return status;
+}
