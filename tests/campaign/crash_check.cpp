@@ -222,7 +222,7 @@ std::shared_ptr<io::MemoryFileSystem> restart_and_crash(const Plan& plan,
                                                         std::shared_ptr<io::MemoryFileSystem> disk,
                                                         Random& random,
                                                         std::optional<std::int64_t>& seen,
-                                                        std::string& how) {
+                                                        std::string& how, std::string& wrong) {
   const auto process = choose_restart(plan, random);
   const auto files = std::make_shared<test::ProcessFiles>(disk);
   const auto killed = static_cast<std::size_t>(random.below(40));
@@ -241,6 +241,8 @@ std::shared_ptr<io::MemoryFileSystem> restart_and_crash(const Plan& plan,
   try {
     run_ranks(plan, process.ranks, 79, job);
   } catch (const Crashed&) {
+  } catch (const std::exception& error) {
+    wrong += cat(" a restart failed: ", error.what(), ";");
   }
   const auto stop =
       static_cast<std::size_t>(random.between(0, static_cast<int>(disk->operation_count())));

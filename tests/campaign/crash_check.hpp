@@ -25,6 +25,6 @@ std::string restart_badly(const Plan&, std::shared_ptr<io::MemoryFileSystem>, co
 std::shared_ptr<io::MemoryFileSystem> restart_and_crash(const Plan&,
                                                         std::shared_ptr<io::MemoryFileSystem>,
                                                         Random&, std::optional<std::int64_t>& seen,
-                                                        std::string& how);
+                                                        std::string& how, std::string& wrong);
 
 }  // namespace cairn::campaign

@@ -139,7 +139,7 @@ class Story {
       std::optional<std::int64_t> seen;
       if (kind == 1) {
         std::string more;
-        crashed = restart_and_crash(plan_, crashed, random_, seen, more);
+        crashed = restart_and_crash(plan_, crashed, random_, seen, more, wrong);
         how += more;
       }
       const auto found = restart(plan_, crashed, random_, random_.one_in(2), wrong);
