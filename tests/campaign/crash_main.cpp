@@ -1,0 +1,162 @@
+// The crash campaign: random jobs on a disk in memory, and random crashes. For each seed the jobs
+// are played, and then restarts look at states in which a crash could have left the disk.
+//
+//   campaign_crash --seeds A-B [--part K/N] [--states COUNT] [--without LIST] [--seconds S]
+//   campaign_crash --seed N [--verbose] ...
+//
+//   --part K/N      of these seeds each Nth, from the Kth on (1 ... N)
+//   --states COUNT  states a seed (default 40), besides those between jobs
+//   --without LIST  of two-owners, read-errors, double-faults, faults, threads, hdf5, direct
+//   --seconds S     begin no seed later than that
+//   --neglect KIND  a disk on which "sync" or "sync_directory" does nothing, to see that this is
+//   found
+//
+// The last line is "seeds N jobs N saves N states N findings N". Exit status 1: there are findings.
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+#include <thread>
+
+#include "base/text.hpp"
+#include "cairn/log.hpp"
+#include "campaign/crash_story.hpp"
+
+namespace cairn::campaign {
+namespace {
+
+struct Options {
+  std::uint64_t first = 1, last = 1, part = 1, parts = 1;
+  int states = 40;
+  std::string without, neglect;
+  double seconds = 0;
+  bool verbose = false;
+};
+
+[[noreturn]] void refuse(const std::string& what) {
+  throw Error(Code::invalid_argument, what, "", "The head of crash_main.cpp says how to use it.");
+}
+
+std::uint64_t number(const std::string& text) {
+  char* end = nullptr;
+  const auto value = std::strtoull(text.c_str(), &end, 10);
+  if (text.empty() || *end) refuse(cat("'", text, "' is no number"));
+  return value;
+}
+
+// "A-B" or "A/B".
+void two_numbers(const std::string& text, char between, std::uint64_t& a, std::uint64_t& b) {
+  const auto at = text.find(between);
+  a = number(text.substr(0, at));
+  b = at == text.npos ? a : number(text.substr(at + 1));
+}
+
+Options parse(const std::vector<std::string>& arguments) {
+  Options options;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const auto& name = arguments[i];
+    if (name == "--verbose") {
+      options.verbose = true;
+      continue;
+    }
+    if (++i == arguments.size()) refuse(cat("'", name, "' is not known or lacks its value"));
+    const auto& value = arguments[i];
+    if (name == "--seeds" || name == "--seed") {
+      two_numbers(value, '-', options.first, options.last);
+    } else if (name == "--part") {
+      two_numbers(value, '/', options.part, options.parts);
+    } else if (name == "--states") {
+      options.states = static_cast<int>(number(value));
+    } else if (name == "--without") {
+      options.without = value;
+    } else if (name == "--neglect") {
+      options.neglect = value;
+    } else if (name == "--seconds") {
+      options.seconds = static_cast<double>(number(value));
+    } else {
+      refuse(cat("'", name, "' is not known"));
+    }
+  }
+  if (options.part < 1 || options.part > options.parts) refuse("--part K/N wants 1 <= K <= N");
+  return options;
+}
+
+// Ends the process, with the seed, when one takes so long that something must wait for ever.
+class Watchdog {
+ public:
+  void look_at(std::uint64_t seed) {
+    seed_ = seed;
+    began_ = seconds();
+  }
+  void run() {
+    std::thread([this] {
+      for (;;) {
+        std::this_thread::sleep_for(std::chrono::seconds(1));
+        if (seconds() - began_ < limit_seconds) continue;
+        std::cout << cat("seed ", seed_.load(), ": it hangs\nseeds 0 jobs 0 saves 0 states 0 ",
+                         "findings 1\n")
+                  << std::flush;
+        std::_Exit(1);
+      }
+    }).detach();
+  }
+  static double seconds() {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+  }
+
+ private:
+  static constexpr double limit_seconds = 120;
+  std::atomic<std::uint64_t> seed_ = 0;
+  std::atomic<double> began_ = 0;
+};
+
+int run(const Options& options) {
+  const auto without = parse_without(options.without);
+  if (options.verbose) {
+    set_log_sink(
+        [](LogLevel, std::string_view message) { std::cout << cat("  log: ", message, "\n"); });
+  } else {
+    set_log_sink({});
+  }
+  static Watchdog watchdog;  // its thread outlives this
+  const auto start = Watchdog::seconds();
+  watchdog.look_at(0);
+  watchdog.run();
+  Tally tally;
+  std::uint64_t seeds = 0, findings = 0;
+  for (auto seed = options.first + options.part - 1; seed <= options.last; seed += options.parts) {
+    if (options.seconds > 0 && Watchdog::seconds() - start > options.seconds) break;
+    watchdog.look_at(seed);
+    auto plan = make_plan(seed, without);
+    plan.neglect = options.neglect;
+    plan.tells = options.verbose;
+    if (options.verbose) std::cout << text_of(plan);
+    const auto wrong = play(plan, options.states, tally);
+    ++seeds;
+    if (wrong.empty()) continue;
+    ++findings;
+    std::cout << cat(options.verbose ? "" : text_of(plan));
+    for (const auto& one : wrong) std::cout << cat("seed ", seed, ": ", one, "\n");
+    std::cout << cat("again: campaign_crash --seed ", seed, " --states ", options.states,
+                     options.without.empty() ? "" : cat(" --without ", options.without), "\n")
+              << std::flush;
+  }
+  std::cout << cat("seeds ", seeds, " jobs ", tally.jobs.load(), " saves ", tally.saves.load(),
+                   " states ", tally.states.load(), " findings ", findings, "\n");
+  return findings > 0;
+}
+
+}  // namespace
+}  // namespace cairn::campaign
+
+int main(int count, char** arguments) {
+  try {
+    return cairn::campaign::run(
+        cairn::campaign::parse(std::vector<std::string>(arguments + 1, arguments + count)));
+  } catch (const std::exception& error) {
+    std::cerr << error.what() << "\n";
+    return 2;
+  }
+}

@@ -1,0 +1,108 @@
+#include "campaign/stamped_state.hpp"
+
+#include <algorithm>
+
+#include "base/text.hpp"
+
+namespace cairn::campaign {
+namespace {
+
+// Of one element. Small enough for a double to hold it exactly.
+std::int64_t value_of(std::int64_t stamp, int tensor, std::int64_t element) {
+  return stamp * 65536 + (element * 31 + tensor * 7919) % 65521;
+}
+
+std::int64_t particles_of(std::int64_t stamp, std::int64_t rank) {
+  return (stamp * 7 + rank * 5) % 13;
+}
+
+std::string text_of(std::int64_t stamp) {
+  return cat("save ", stamp, std::string(static_cast<std::size_t>(stamp % 3), '.'));
+}
+
+template <class Values>
+void fill_all(Values& values, std::int64_t stamp, int tensor, std::int64_t first) {
+  for (auto& value : values) value = static_cast<double>(value_of(stamp, tensor, first++));
+}
+
+template <class Values>
+bool is_filled(const Values& values, std::int64_t stamp, int tensor, std::int64_t first) {
+  return std::all_of(values.begin(), values.end(), [&](double value) {
+    return value == static_cast<double>(value_of(stamp, tensor, first++));
+  });
+}
+
+}  // namespace
+
+StampedState::Piece StampedState::piece_of(std::int64_t total) const {
+  const auto rank = group_->rank(), ranks = group_->size();
+  const auto small = total / ranks, more = total % ranks;
+  return {rank * small + std::min<std::int64_t>(rank, more), small + (rank < more)};
+}
+
+StampedState::StampedState(std::shared_ptr<Group> group, const Shape& shape)
+    : group_(std::move(group)), shape_(shape) {
+  rows_ = piece_of(shape.rows);
+  const auto add = [&](const char* key, std::vector<double>& values, Storage storage) {
+    values.resize(static_cast<std::size_t>(rows_.count * shape.columns));
+    state_.add(key, stored(storage, slice(values.data(), {shape.rows, shape.columns},
+                                          {rows_.first, 0}, {rows_.count, shape.columns})));
+  };
+  state_.add("stamp", stamp_).add("writers", writers_).add("table", table_);
+  add("field", sliced_, shape.sliced ? Storage::sliced : Storage::automatic);
+  if (shape.dense) add("dense", dense_, Storage::dense);
+  if (shape.ragged) state_.add("particles", ragged(particles_));
+  if (shape.text) state_.add("text", text_);
+}
+
+void StampedState::fill(std::int64_t stamp) {
+  stamp_ = stamp;
+  writers_ = group_->size();
+  const auto first = rows_.first * shape_.columns;
+  fill_all(table_, stamp, 1, 0);
+  fill_all(sliced_, stamp, 2, first);
+  fill_all(dense_, stamp, 3, first);
+  text_ = text_of(stamp);
+  particles_.clear();
+  std::int64_t row = 0;
+  for (int rank = 0; rank < group_->rank(); ++rank) row += particles_of(stamp, rank);
+  for (auto left = particles_of(stamp, group_->rank()); left > 0; --left, ++row) {
+    particles_.push_back({stamp, row, value_of(stamp, 4, row)});
+  }
+}
+
+void StampedState::spoil() {
+  stamp_ = writers_ = -1;
+  std::fill(table_.begin(), table_.end(), -1);
+  std::fill(sliced_.begin(), sliced_.end(), -1);
+  std::fill(dense_.begin(), dense_.end(), -1);
+  text_ = "spoilt";
+  particles_.assign(2, {-1, -1, -1});
+}
+
+std::string StampedState::problem() const {
+  std::string wrong;
+  const auto first = rows_.first * shape_.columns;
+  if (!is_filled(table_, stamp_, 1, 0)) wrong += " 'table'";
+  if (!is_filled(sliced_, stamp_, 2, first)) wrong += " 'field'";
+  if (!is_filled(dense_, stamp_, 3, first)) wrong += " 'dense'";
+  if (shape_.text && text_ != text_of(stamp_)) wrong += " 'text'";
+  if (shape_.ragged) {
+    std::int64_t total = 0;
+    for (std::int64_t rank = 0; rank < writers_; ++rank) total += particles_of(stamp_, rank);
+    const auto mine = piece_of(total);
+    bool right = mine.count == static_cast<std::int64_t>(particles_.size());
+    auto row = mine.first;
+    for (const auto& one : particles_) {
+      right = right && one == std::array{stamp_, row, value_of(stamp_, 4, row)};
+      ++row;
+    }
+    if (!right) wrong += " 'particles'";
+  }
+  std::int64_t ranks = wrong.empty() ? 0 : 1;
+  group_->all_reduce({&ranks, 1}, Group::Op::sum);
+  if (ranks == 0) return "";
+  return cat("not of stamp ", stamp_, " alone, on ", ranks, " ranks:", wrong);
+}
+
+}  // namespace cairn::campaign

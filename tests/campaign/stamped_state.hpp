@@ -1,0 +1,54 @@
+#pragma once
+/// A state every element of which tells of which save it is.
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cairn/cairn.hpp"
+
+namespace cairn::campaign {
+
+/// What a state holds beside its stamp. The same in all jobs of a directory.
+struct Shape {
+  std::int64_t rows = 0, columns = 0;  ///< of a tensor whose rows are dealt over the ranks
+  bool sliced = false;                 ///< it is stored so; else as the library likes
+  bool dense = false;                  ///< one that all ranks write together
+  bool ragged = false;
+  bool text = false;
+};
+
+/// One rank's part. Not movable: the state refers to it.
+class StampedState {
+ public:
+  StampedState(std::shared_ptr<Group> group, const Shape& shape);
+  StampedState(const StampedState&) = delete;
+  StampedState& operator=(const StampedState&) = delete;
+
+  State& state() { return state_; }
+  void fill(std::int64_t stamp);
+  /// Nothing of a save stays in memory.
+  void spoil();
+  std::int64_t stamp() const { return stamp_; }
+  /// What is not as fill(stamp()) left it, on whichever ranks; empty: nothing.
+  std::string problem() const;
+
+ private:
+  struct Piece {
+    std::int64_t first = 0, count = 0;
+  };
+  Piece piece_of(std::int64_t total) const;
+
+  std::shared_ptr<Group> group_;
+  Shape shape_;
+  std::int64_t stamp_ = 0, writers_ = 0;
+  Piece rows_;
+  std::vector<double> sliced_, dense_;
+  std::array<double, 5> table_{};
+  std::vector<std::array<std::int64_t, 3>> particles_;
+  std::string text_;
+  State state_;
+};
+
+}  // namespace cairn::campaign

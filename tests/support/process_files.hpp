@@ -1,0 +1,104 @@
+#pragma once
+/// The files of one process, on a disk that several share: it can be killed or stopped at any of
+/// its operations, have errors of its own, and another opinion of locks.
+#include <condition_variable>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cairn/error.hpp"
+#include "io/memory.hpp"
+
+namespace cairn::test {
+
+enum class Locks {
+  kernel,   ///< the disk's own
+  granted,  ///< whoever asks gets one, as where locks are local to a node
+  none      ///< unsupported
+};
+
+/// Errors to come.
+struct Mishap {
+  std::string kind;            ///< as of io::Fault, or "status"; empty: any that changes something
+  std::string path_part = {};  ///< of paths with this in them; empty: of all
+  Code code = Code::io;
+  std::size_t skip = 0;      ///< so many of this kind succeed first
+  std::size_t times = 1;     ///< then so many fail
+  bool carried_out = false;  ///< they are done and reported as failed; of a write the first half
+  std::size_t then_any = 0;  ///< right after the first, so many of any kind fail
+};
+
+/// Thread-safe. Operations that change something are counted, and are yield points of the seeded
+/// scheduler.
+class ProcessFiles : public io::FileSystem, public std::enable_shared_from_this<ProcessFiles> {
+ public:
+  explicit ProcessFiles(std::shared_ptr<io::MemoryFileSystem> disk, Locks locks = Locks::kernel);
+
+  /// Where a process comes to a stop: at the first operation after so many of this kind (of
+  /// io::Fault's kinds; empty: any that changes something).
+  struct Place {
+    std::size_t operations = 0;
+    std::string kind = {};
+  };
+  /// The process dies there: each operation throws Crashed.
+  void kill_after(Place);
+  /// The process stands still there until resume(): each thread of it blocks in its next operation.
+  void pause_after(Place);
+  void resume();
+  /// Tells wait_paused() that the process will come to no operation any more.
+  void end();
+  /// Returns when the process stands still; false: it has come to its end instead.
+  bool wait_paused();
+  bool was_paused() const;
+
+  /// Called before each operation that changes something, before the first of all.
+  void set_observer(std::function<void(const std::string& operation)> observer) {
+    observer_ = std::move(observer);
+  }
+  /// From now on operations of this kind ("sync" or "sync_directory") do nothing and say nothing.
+  void neglect(std::string kind);
+  void arm(Mishap);
+  void disarm();
+  std::size_t mishaps() const;  ///< that have happened
+
+  std::unique_ptr<io::File> create(const io::Path&) override;
+  std::unique_ptr<io::File> open_read(const io::Path&) override;
+  std::unique_ptr<io::File> open_write(const io::Path&) override;
+  void rename(const io::Path& from, const io::Path& to) override;
+  bool has_one_name(const io::Path&) override;
+  void remove(const io::Path&) override;
+  void create_directory(const io::Path&) override;
+  void remove_directory(const io::Path&) override;
+  std::vector<std::string> list(const io::Path&) override;
+  std::optional<io::Status> status(const io::Path&) override;
+  void sync_directory(const io::Path&) override;
+  std::int64_t free_bytes(const io::Path& directory) override;
+  std::unique_ptr<io::Lock> try_lock(const io::Path&) override;
+
+ private:
+  class ProcessFile;
+  /// Whether the operation is to be carried out and reported as failed; throws for a plain mishap.
+  bool before(const char* kind, const io::Path&, bool changes);
+  bool neglects(const char* kind) const;
+  void stand_still(std::unique_lock<std::mutex>&, const char* kind, bool changes);
+  static bool is_reached(std::optional<Place>&, const char* kind);
+  template <class F>
+  auto act(const char* kind, const io::Path&, bool changes, F&& operation);
+
+  std::shared_ptr<io::MemoryFileSystem> disk_;
+  Locks locks_;
+  std::function<void(const std::string&)> observer_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::optional<Place> kill_at_, pause_at_;
+  bool dead_ = false, paused_ = false, was_paused_ = false, ended_ = false;
+  std::vector<Mishap> armed_;
+  std::string neglected_;
+  std::size_t any_left_ = 0, mishaps_ = 0;
+};
+
+}  // namespace cairn::test
