@@ -219,6 +219,17 @@ CheckpointContents read_contents_as(Format format, io::FileSystem& files, const 
   return parse_contents(loaded, prefix);
 }
 
+std::string misplaced(const CheckpointContents& contents) {
+  const auto named = commit::split_step(io::Path(contents.prefix).filename().string());
+  // A checkpoint that was saved without a number may have any name, and says step 0.
+  if (contents.format != Format::hdf5 || !named || !contents.meta || contents.meta->step == 0) {
+    return "";
+  }
+  if (contents.meta->step == named->step) return "";
+  return cat("the file holds step ", contents.meta->step,
+             ": it was renamed, or has changed places with another");
+}
+
 std::string encode(const IndexFile& loaded) {
   WireWriter writer;
   writer.put(loaded.format).put(loaded.table_offset).put(loaded.table_room);
