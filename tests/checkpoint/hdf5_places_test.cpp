@@ -31,7 +31,7 @@ TEST(Hdf5Places, FilesThatChangedPlacesAreDamagedAndNotRestored) {
     const auto checked = verify_checkpoint(*files, cat("/run/ckpt-", step));
     EXPECT_EQ(checked.verdict(), Verdict::damaged);
     ASSERT_FALSE(checked.findings.empty());
-    EXPECT_THAT(checked.findings[0].what, testing::HasSubstr(cat("holds step ", 13 - step)));
+    EXPECT_THAT(checked.findings[0].what, testing::HasSubstr(cat("holds ckpt-", 13 - step)));
   }
   CheckpointManager manager(serial_group(), "/run", options);
   const auto report = manager.restore_latest(state);
@@ -43,11 +43,14 @@ TEST(Hdf5Places, FilesThatChangedPlacesAreDamagedAndNotRestored) {
     ADD_FAILURE() << "restored " << u;
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Code::data_loss);
-    EXPECT_THAT(error.what(), testing::HasSubstr("the file holds step 6"));
+    EXPECT_THAT(error.what(), testing::HasSubstr("the file holds ckpt-6"));
   }
-  // Under a name without a number it is what it was.
-  files->rename("/run/ckpt-5.h5", "/run/final.h5");
-  EXPECT_EQ(verify_checkpoint(*files, "/run/final").verdict(), Verdict::whole);
+  // Under any other name it is what it was.
+  for (const auto* name : {"final", "best-1"}) {
+    files->rename("/run/ckpt-5.h5", cat("/run/", name, ".h5"));
+    EXPECT_EQ(verify_checkpoint(*files, cat("/run/", name)).verdict(), Verdict::whole) << name;
+    files->rename(cat("/run/", name, ".h5"), "/run/ckpt-5.h5");
+  }
 }
 
 }  // namespace

@@ -221,12 +221,10 @@ CheckpointContents read_contents_as(Format format, io::FileSystem& files, const 
 
 std::string misplaced(const CheckpointContents& contents) {
   const auto named = commit::split_step(io::Path(contents.prefix).filename().string());
-  // A checkpoint that was saved without a number may have any name, and says step 0.
-  if (contents.format != Format::hdf5 || !named || !contents.meta || contents.meta->step == 0) {
-    return "";
-  }
-  if (contents.meta->step == named->step) return "";
-  return cat("the file holds step ", contents.meta->step,
+  if (contents.format != Format::hdf5 || !named || !contents.meta) return "";
+  const auto& meta = *contents.meta;
+  if (meta.name != named->name || meta.step == named->step) return "";
+  return cat("the file holds ", meta.name, "-", meta.step,
              ": it was renamed, or has changed places with another");
 }
 

@@ -52,7 +52,8 @@ CheckpointContents read_contents(io::FileSystem&, const io::Path& prefix, Graph 
 CheckpointContents read_contents_as(Format, io::FileSystem&, const io::Path& prefix);
 
 /// Why this is not the checkpoint that its name says: an HDF5 file, which is whole in itself, of
-/// another step. Empty: nothing is known against it. A bundle's files do not fit another's.
+/// another step under the same name. Empty: nothing is known against it. A bundle's files do not fit
+/// another's.
 std::string misplaced(const CheckpointContents&);
 
 std::string encode(const IndexFile&);
