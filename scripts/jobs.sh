@@ -1,4 +1,4 @@
-# Sourced by demos and kill-campaign: MPI jobs of an example that get killed.
+# Sourced by demos and the kill campaign: MPI jobs of an example that get killed.
 # Needs lib.sh. $program is the example, $checkpoints the directory that it saves to.
 export OMPI_MCA_hwloc_base_binding_policy=none        # several jobs must not share one core
 export PRTE_MCA_bindto=none                           # the same for Open MPI 6

@@ -57,6 +57,8 @@ struct CheckpointMeta {
   /// As far as it was known when the index was sealed: total_seconds until then, and neither commit
   /// nor tidying. None where a recovery completed the save.
   std::optional<SaveStatistics> statistics = std::nullopt;
+  /// NAME, where it was saved as NAME-STEP; empty: without a number, or by an earlier version.
+  std::string name = {};
 };
 
 struct CheckpointContents {

@@ -143,6 +143,21 @@ TEST_P(Async, TheDestructorWaitsForTheBytesAndARestartCompletesThem) {
   job([&](Rank& rank) { EXPECT_EQ(rank.latest(), 20); });
 }
 
+TEST_P(Async, WhatWasWrittenAndIsDamagedIsDroppedAloud) {
+  job([&](Rank& rank) { rank.save(10); });
+  job([&](Rank& rank) { start(rank, 20); });
+  for (const auto& path : all_files()) {
+    if (path.find("/part-00000") != path.npos) files_->open_write(path)->resize(1);
+  }
+  std::string warnings;
+  set_log_sink([&](LogLevel level, std::string_view line) {
+    if (level == LogLevel::warning) warnings += line;
+  });
+  job([&](Rank& rank) { EXPECT_EQ(rank.latest(), 10); });
+  set_log_sink({});
+  EXPECT_THAT(warnings, testing::HasSubstr("step 20, which was written but not committed"));
+}
+
 TEST_P(Async, WhatWasNotWrittenIsNotCompleted) {
   job([&](Rank& rank) { rank.save(10); });
   files_->inject({Code::no_space, "write", "part-00000", 0, 1});

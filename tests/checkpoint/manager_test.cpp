@@ -179,48 +179,6 @@ TEST_P(Manager, AddressesThatAreNoPathsAreRefused) {
   });
 }
 
-// An index is set aside, and can neither be removed nor get its name back.
-TEST_P(Manager, ARemovalThatStoppedHalfwayIsBegunAgain) {
-  options_.max_to_keep = 1;
-  job([&](Rank& rank) {
-    rank.save(1);
-    if (rank.group->rank() == 0) {
-      files_->inject({Code::io, "remove", "ckpt-1.index.aside", 0, 1});
-      files_->inject({Code::io, "rename", "ckpt-1.index", 1, 1});
-    }
-    rank.group->barrier();
-    rank.save(2);
-    rank.group->barrier();
-    files_->clear_faults();
-    rank.save(3);
-    EXPECT_THAT(rank.steps(), ElementsAre(3));
-  });
-  job([&](Rank& rank) {
-    EXPECT_THAT(rank.steps(), ElementsAre(3));
-    EXPECT_EQ(rank.latest(), 3);
-  });
-}
-
-// The first save of all: nothing else tells that the data in the directory is ours.
-TEST_P(Manager, WhatAFailedSaveCouldNotRemoveGoesWithTheNextOwner) {
-  job([&](Rank& rank) {
-    if (rank.group->rank() == 0) {
-      files_->inject({Code::io, "rename", "/run/ckpt-10.index", 0, 1});
-      files_->inject({Code::io, "remove", "/run/ckpt-10.data-00000", 0, 1});
-    }
-    rank.group->barrier();
-    try {
-      rank.save(10);
-      ADD_FAILURE() << "no error";
-    } catch (const Error& error) {
-      EXPECT_THAT(error.what(), testing::Not(HasSubstr("may still complete it")));
-    }
-  });
-  files_->clear_faults();
-  job([&](Rank& rank) { EXPECT_EQ(rank.latest(), 0); });
-  EXPECT_THAT(files_->list("/run"), ElementsAre(".cairn"));
-}
-
 TEST_P(Manager, AnotherJobOwnsTheDirectory) {
   run_threads(GetParam(), [&](std::shared_ptr<Group> group) {
     Rank first(group, options_);

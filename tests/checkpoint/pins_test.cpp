@@ -56,6 +56,23 @@ TEST_P(Pins, APinnedCheckpointStaysOverJobsUntilItIsUnpinned) {
   });
 }
 
+TEST_P(Pins, ADamagedPinHoldsAndKeepsNobodyOut) {
+  options_.max_to_keep = 1;
+  job([](Rank& rank) {
+    rank.save(1);
+    rank.manager.pin(1);
+  });
+  files_->open_write("/run/.cairn/pinned/ckpt-1")->resize(5000);
+  job([](Rank& rank) {
+    EXPECT_EQ(rank.latest(), 1);
+    rank.save(2);
+    EXPECT_THAT(rank.steps(), ElementsAre(1, 2));
+    rank.manager.unpin(1);
+    rank.save(3);
+    EXPECT_THAT(rank.steps(), ElementsAre(3));
+  });
+}
+
 TEST_P(Pins, APinnedCheckpointIsNotReplaced) {
   options_.overwrite = true;
   job([](Rank& rank) {

@@ -43,6 +43,14 @@ TEST(Meta, comes_back) {
   expect_same(decode_meta(encode_meta({})), {});
 }
 
+TEST(Meta, the_name_is_left_out_where_there_is_none) {
+  auto meta = sample;
+  meta.name = "ckpt";
+  EXPECT_EQ(decode_meta(encode_meta(meta)).name, "ckpt");
+  EXPECT_EQ(encode_meta(sample).find("\"name\""), std::string::npos);
+  EXPECT_EQ(decode_meta(encode_meta(sample)).name, "");
+}
+
 TEST(Meta, metrics_come_back_also_those_that_are_no_numbers) {
   auto meta = sample;
   const double infinity = std::numeric_limits<double>::infinity();

@@ -57,7 +57,7 @@ CatalogEntry look_at(io::FileSystem& files, const io::Path& directory, const com
     entry.format = contents.format;
     entry.ours = contents.meta || !contents.own.empty();
     entry.identity = cat("index-", hex(crc32c(loaded.bytes)));
-    if (!loaded.meta_problem.empty()) entry.damage = loaded.meta_problem;
+    entry.damage = loaded.meta_problem.empty() ? misplaced(contents) : loaded.meta_problem;
     if (contents.meta) {
       entry.sequence = contents.meta->sequence;
       entry.wall_time_seconds = contents.meta->wall_time_seconds;

@@ -57,9 +57,11 @@ PinLock PinLock::take(io::FileSystem& files, const io::Path& directory, double w
 bool is_pinned(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
                const CatalogEntry& entry) {
   const auto path = pin_path(directory, name, entry.step);
-  if (!files.status(path)) return false;
-  // What cannot be read may be what is meant.
-  return !entry.damage.empty() || io::read_file(files, path, pin_limit_bytes) == entry.identity;
+  const auto there = files.status(path);
+  if (!there) return false;
+  // What cannot be read may be what is meant, and must not keep jobs from the directory.
+  if (!entry.damage.empty() || there->size > pin_limit_bytes) return true;
+  return io::read_file(files, path, pin_limit_bytes) == entry.identity;
 }
 
 bool is_pinned(io::FileSystem& files, const io::Path& prefix) {

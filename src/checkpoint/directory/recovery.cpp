@@ -272,8 +272,12 @@ Recovered recover(const Job& job, const commit::Ownership* owner) {
         any = true;
         return;
       }
-      log(LogLevel::info, cat("save of step ", candidate.save.step, " did not finish: ", why));
+      if (finding == Soundness::damaged) {  // its records say that all bytes were durable
+        log(LogLevel::warning, cat("a save of step ", candidate.save.step,
+                                   ", which was written but not committed, is damaged: ", why));
+      }
       if (finding == Soundness::unreadable) {
+        log(LogLevel::info, cat("save of step ", candidate.save.step, " did not finish: ", why));
         undecided.temps.insert(candidate.save.temp().filename().string());
         undecided.steps.insert(candidate.save.step);
       }

@@ -12,6 +12,7 @@
 #include "checkpoint/restore/find_tensor.hpp"
 #include "checkpoint/restore/restore_tensors.hpp"
 #include "checkpoint/save/savers.hpp"
+#include "checkpoint/tools/hdf5_reader.hpp"
 #include "group/collectives.hpp"
 
 namespace cairn {
@@ -96,7 +97,13 @@ CheckpointContents tell_contents(const Job& job, const io::Path& prefix) {
   });
   return together(*job.group, [&] {
     if (!job.root()) loaded = decode_index_file(message);
-    return parse_contents(loaded, prefix);
+    auto contents = parse_contents(loaded, prefix);
+    if (const auto why = misplaced(contents); !why.empty()) {
+      throw Error(Code::data_loss, cat("this is not the checkpoint ", prefix.string()), why,
+                  "Give the file the name back that it had, or another than those of the job.")
+          .at(hdf5_path(prefix).string());
+    }
+    return contents;
   });
 }
 

@@ -179,6 +179,7 @@ Prepared Series::prepared_of(std::int64_t step, std::string uuid, int num_files,
   prepared.save.recycle = job.recycles();
   prepared.save.direct_io = job.options.direct_io;
   prepared.meta.step = step;
+  if (job.naming.numbered) prepared.meta.name = job.naming.name;
   prepared.meta.sequence = sequence;
   prepared.meta.parent = parent;
   prepared.meta.wall_time_seconds = time;

@@ -221,6 +221,15 @@ CheckpointContents read_contents_as(Format format, io::FileSystem& files, const 
   return parse_contents(loaded, prefix);
 }
 
+std::string misplaced(const CheckpointContents& contents) {
+  const auto named = commit::split_step(io::Path(contents.prefix).filename().string());
+  if (contents.format != Format::hdf5 || !named || !contents.meta) return "";
+  const auto& meta = *contents.meta;
+  if (meta.name != named->name || meta.step == named->step) return "";
+  return cat("the file holds ", meta.name, "-", meta.step,
+             ": it was renamed, or has changed places with another");
+}
+
 std::string encode(const IndexFile& loaded) {
   WireWriter writer;
   writer.put(loaded.format).put(loaded.table_offset).put(loaded.table_room);

@@ -52,6 +52,11 @@ CheckpointContents read_contents(io::FileSystem&, const io::Path& prefix, Graph 
 /// The same, of one format.
 CheckpointContents read_contents_as(Format, io::FileSystem&, const io::Path& prefix);
 
+/// Why this is not the checkpoint that its name says: an HDF5 file, which is whole in itself, of
+/// another step under the same name. Empty: nothing is known against it. A bundle's files do not fit
+/// another's.
+std::string misplaced(const CheckpointContents&);
+
 std::string encode(const IndexFile&);
 IndexFile decode_index_file(std::string_view);
 

@@ -168,6 +168,7 @@ Joined join(const std::vector<CheckpointContents>& inputs) {
     }
     if (input.meta && (!joined.meta || joined.meta->sequence < input.meta->sequence)) {
       joined.meta = input.meta;
+      joined.meta->name.clear();  // it is saved under another
     }
   }
   for (const auto& key : in_several) require_disjoint(tensors.at(key), prefixes);

@@ -101,6 +101,9 @@ bool Verifier::load() {
     add(damage ? Kind::damage : Kind::unknown, error.what()).file = path;
     return false;
   }
+  if (const auto why = misplaced(contents_); !why.empty()) {
+    add(Kind::damage, why).file = hdf5_path(prefix_).string();
+  }
   sizes_ = loaded_.data_sizes;
   report_.tensors = static_cast<std::int64_t>(contents_.tensors.size());
   // What its bytes have wrong is found where they are read.

@@ -120,6 +120,7 @@ std::string encode_meta(const CheckpointMeta& meta) {
                  {"version", meta.version}, {"ranks", meta.ranks},
                  {"policy", meta.policy},   {"uuid", meta.uuid}};
   if (!meta.savers.empty()) object["savers"] = meta.savers;
+  if (!meta.name.empty()) object["name"] = meta.name;
   if (meta.metric) object["metric"] = number(*meta.metric);
   if (meta.statistics) object["statistics"] = json_of(*meta.statistics);
   return object.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -144,6 +145,7 @@ CheckpointMeta decode_meta(std::string_view json) {
       bad_meta("\"savers\" is no list of keys for each name");
     }
   }
+  if (object.contains("name")) meta.name = member<std::string>(object, "name");
   meta.metric = metric_of(object);
   if (object.contains("statistics")) {
     meta.statistics = statistics_of(object["statistics"], meta.step);

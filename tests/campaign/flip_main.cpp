@@ -1,0 +1,168 @@
+// The flip campaign: damage to any file of checkpoint directories on a disk in memory. Verify must
+// name it, or it must be harmless; no restore may give wrong values.
+//
+//   campaign_flip --seeds A-B [--part K/N] [--flips COUNT] [--without LIST] [--seconds S] [--blind]
+//   campaign_flip --seed N [--flip K] [--verbose] ...
+//
+//   --part K/N     of these seeds each Nth, from the Kth on (1 ... N)
+//   --flips COUNT  damages a seed (default 20), each to the same directory as it was; --flip K:
+//                  the Kth alone
+//   --without LIST of hdf5 and lost: HDF5 files of which so little is left that nobody sees them
+//   --seconds S    begin no seed later than that
+//   --blind        as if verify found nothing, to see that this is found
+//
+// The last line is "seeds N flips N named N harmless N restores N refused N findings N". Exit
+// status 1: there are findings.
+#include <array>
+#include <chrono>
+#include <cstdlib>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "base/text.hpp"
+#include "cairn/error.hpp"
+#include "cairn/log.hpp"
+#include "campaign/flip_case.hpp"
+#include "checkpoint/tools/hdf5_reader.hpp"
+
+namespace cairn::campaign {
+namespace {
+
+#ifdef CAIRN_CAMPAIGN_HDF5
+constexpr bool has_hdf5 = true;
+#else
+constexpr bool has_hdf5 = false;
+#endif
+
+struct Options {
+  std::uint64_t first = 1, last = 1, part = 1, parts = 1;
+  int flips = 20, flip = 0;
+  double seconds = 0;
+  bool hdf5 = has_hdf5, lost = true, verbose = false, blind = false;
+  std::string without;
+};
+
+[[noreturn]] void refuse(const std::string& what) {
+  throw Error(Code::invalid_argument, what, "", "The head of flip_main.cpp says how to use it.");
+}
+
+std::uint64_t number(const std::string& text) {
+  char* end = nullptr;
+  const auto value = std::strtoull(text.c_str(), &end, 10);
+  if (text.empty() || *end) refuse(cat("'", text, "' is no number"));
+  return value;
+}
+
+// "A-B" or "A/B".
+void two_numbers(const std::string& text, char between, std::uint64_t& a, std::uint64_t& b) {
+  const auto at = text.find(between);
+  a = number(text.substr(0, at));
+  b = at == text.npos ? a : number(text.substr(at + 1));
+}
+
+Options parse(const std::vector<std::string>& arguments) {
+  Options options;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const auto& name = arguments[i];
+    if (name == "--verbose" || name == "--blind") {
+      (name == "--blind" ? options.blind : options.verbose) = true;
+      continue;
+    }
+    if (++i == arguments.size()) refuse(cat("'", name, "' is not known or lacks its value"));
+    const auto& value = arguments[i];
+    if (name == "--seeds" || name == "--seed") {
+      two_numbers(value, '-', options.first, options.last);
+    } else if (name == "--part") {
+      two_numbers(value, '/', options.part, options.parts);
+    } else if (name == "--flips") {
+      options.flips = static_cast<int>(number(value));
+    } else if (name == "--flip") {
+      options.flip = static_cast<int>(number(value));
+    } else if (name == "--seconds") {
+      options.seconds = static_cast<double>(number(value));
+    } else if (name == "--without") {
+      options.without = value;
+      options.hdf5 = value.find("hdf5") == value.npos && has_hdf5;
+      options.lost = value.find("lost") == value.npos;
+    } else {
+      refuse(cat("'", name, "' or its value is not known"));
+    }
+  }
+  if (options.part < 1 || options.part > options.parts) refuse("--part K/N wants 1 <= K <= N");
+  if (options.flip > 0) options.flips = options.flip;
+  return options;
+}
+
+double now_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+struct Totals {
+  std::int64_t seeds = 0, flips = 0, named = 0, harmless = 0, restores = 0, refused = 0,
+               findings = 0;
+};
+
+bool hides_hdf5(io::MemoryFileSystem& disk, const Damage& damage) {
+  for (const auto& file : {damage.file, damage.other}) {
+    if (file.starts_with("/run/ckpt-") && file.ends_with(".h5") && !is_own_hdf5(disk, file)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void flip(const Home& home, const Options& options, int number, Totals& totals) {
+  Random random(home.seed * 100003 + static_cast<std::uint64_t>(number));
+  const auto disk = home.disk->crash(home.disk->operation_count(), {.keep = true});
+  const auto damage = do_damage(*disk, random);
+  if (!options.lost && hides_hdf5(*disk, damage)) return;
+  const auto found = look_at_damage(home, disk, damage, random, options.hdf5, options.blind);
+  ++totals.flips;
+  ++(found.named ? totals.named : totals.harmless);
+  totals.restores += found.restores;
+  totals.refused += found.refused;
+  if (options.verbose) {
+    std::cout << cat("  ", number, ": ", damage.text, found.named ? ": named" : ": harmless", ", ",
+                     found.restores, " restores, ", found.refused, " errors\n");
+  }
+  if (found.wrong.empty()) return;
+  ++totals.findings;
+  if (!found.named) --totals.harmless;
+  std::cout << cat(home.text, "\nseed ", home.seed, " flip ", number, ": ", damage.text,
+                   found.wrong, "\nagain: campaign_flip --seed ", home.seed, " --flip ", number,
+                   options.without.empty() ? "" : cat(" --without ", options.without), "\n")
+            << std::flush;
+}
+
+int run(const Options& options) {
+  set_log_sink({});
+  const auto start = now_seconds();
+  Totals totals;
+  for (auto seed = options.first + options.part - 1; seed <= options.last; seed += options.parts) {
+    if (options.seconds > 0 && now_seconds() - start > options.seconds) break;
+    const auto home = make_home(seed, options.hdf5);
+    if (options.verbose) std::cout << cat(home.text, "\n");
+    ++totals.seeds;
+    for (int i = options.flip > 0 ? options.flip : 1; i <= options.flips; ++i) {
+      flip(home, options, i, totals);
+    }
+  }
+  std::cout << cat("seeds ", totals.seeds, " flips ", totals.flips, " named ", totals.named,
+                   " harmless ", totals.harmless, " restores ", totals.restores, " refused ",
+                   totals.refused, " findings ", totals.findings, "\n");
+  return totals.findings > 0;
+}
+
+}  // namespace
+}  // namespace cairn::campaign
+
+int main(int count, char** arguments) {
+  try {
+    return cairn::campaign::run(
+        cairn::campaign::parse(std::vector<std::string>(arguments + 1, arguments + count)));
+  } catch (const std::exception& error) {
+    std::cerr << error.what() << "\n";
+    return 2;
+  }
+}
