@@ -15,7 +15,7 @@ namespace {
 constexpr std::int64_t later_stamp = 90000;  // of saves after the story
 
 // Of a restart: on any number of ranks, in either format.
-Process choose_restart(const Plan& plan, Random& random) {
+Process choose_restart([[maybe_unused]] const Plan& plan, Random& random) {
   Process process;
   process.ranks = random.one_in(2) ? 1 : random.between(1, 3);
 #ifdef CAIRN_CAMPAIGN_HDF5

@@ -89,7 +89,8 @@ LocalShards shard(const Job& job, const State& state, const std::vector<Task>& t
   }
   const auto& policy = policy_of(job.options.policy);
   const auto description = by_task.empty() ? std::string() : policy.description();
-  for (const auto& [task, tensors] : by_task) {
+  for (const auto& of_task : by_task) {
+    const auto& tensors = of_task.second;
     const auto what = cat("the ", tensors.size(), " slices of ", to_string(tensors.front().task));
     auto shards = call_policy(description, what, [&] { return policy(tensors); });
     validate_shards(shards, tensors, description);
