@@ -25,6 +25,7 @@
 #include "cairn/log.hpp"
 #include "campaign/flip_case.hpp"
 #include "checkpoint/tools/hdf5_reader.hpp"
+#include "commit/ownership.hpp"
 
 namespace cairn::campaign {
 namespace {
@@ -158,6 +159,9 @@ int run(const Options& options) {
 }  // namespace cairn::campaign
 
 int main(int count, char** arguments) {
+  // A damaged record of an owner may seem to be another host's, which is waited for.
+  cairn::commit::default_ownership().lock_stale_seconds = 0;
+  cairn::commit::default_ownership().settle_seconds = 0;
   try {
     return cairn::campaign::run(
         cairn::campaign::parse(std::vector<std::string>(arguments + 1, arguments + count)));
