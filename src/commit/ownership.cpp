@@ -97,6 +97,7 @@ struct Ownership::Impl {
   bool alone = true;
   bool may_be_dead = false;           // the owner elsewhere that was met at the last attempt
   std::optional<double> beat_before;  // when its record had been renewed, as first seen
+  std::chrono::steady_clock::time_point watched_since;  // then
   std::atomic<bool> renames = true;
   std::jthread heart;
 
@@ -174,9 +175,15 @@ struct Ownership::Impl {
         (by_lock ? options.lock_stale_seconds : options.stale_seconds)) {
       return false;
     }
-    if (!beat_before) beat_before = its->modified_seconds;
+    const auto now = std::chrono::steady_clock::now();
+    if (!beat_before) {
+      beat_before = its->modified_seconds;
+      watched_since = now;
+    }
     may_be_dead = by_lock && *beat_before == its->modified_seconds;
-    return true;
+    // A server's clock that was set back would make the record young for hours: who has watched it
+    // for so long knows better.
+    return !may_be_dead || now - watched_since < Seconds(options.lock_stale_seconds);
   }
 
   bool try_take() {

@@ -356,7 +356,6 @@ bool remove_checkpoint(io::FileSystem& fs, const io::Path& directory, const Nami
   owner.check();
   // What a clean-up has left could bring an older index back.
   remove_stale(fs, {directory, name, retired.step, "", 0, true});
-  put_back_aside(fs, directory, name, true);
   auto seen = look_at_step(fs, directory, name, retired.step);
   const auto of = [&](Kind kind) {
     return of_kind(seen, name, [&](const auto& parsed) { return parsed.kind == kind; });

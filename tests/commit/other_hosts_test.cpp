@@ -49,6 +49,13 @@ TEST_F(LockFromElsewhere, IsTakenWhenTheOwnerGaveNoSignOfLife) {
   EXPECT_THAT(logged, HasSubstr("waiting for up to 60 seconds for a sign of life"));
 }
 
+// The clock of the storage stands still, or was set back: what is watched long enough is dead.
+TEST_F(LockFromElsewhere, IsNotWaitedForForEver) {
+  clock = 500;
+  options.lock_stale_seconds = 0.01;
+  Ownership::take(files, "/run", 0, options).check();
+}
+
 TEST_F(LockFromElsewhere, IsGivenBackWhenTheOwnerLives) {
   at_each_attempt([&](int attempt) {
     clock = 1000 + 25 * attempt;

@@ -199,7 +199,10 @@ void mark_damaged(io::FileSystem& files, const io::Path& directory, const commit
 }
 
 void update_state_file(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
-                       const std::vector<CatalogEntry>& entries) {
+                       const std::vector<CatalogEntry>& given) {
+  // What may not survive a power failure is not told: listed and gone, it would be taken for lost.
+  auto entries = given;
+  std::erase_if(entries, [](const auto& entry) { return entry.volatile_commit; });
   const auto live = restorable(entries);
   if (live.empty()) return;
   commit::StateFile state;
