@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "cairn/checkpoint_manager.hpp"
-#include "group/threads.hpp"
+#include "testing/threads.hpp"
 
 namespace {
 

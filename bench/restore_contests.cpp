@@ -1,7 +1,7 @@
 #include <fstream>
 
 #include "arena.hpp"
-#include "group/threads.hpp"
+#include "testing/threads.hpp"
 
 namespace cairn::bench {
 namespace {

@@ -4,9 +4,9 @@
 // of rows; the lines are for 1,000 and 10,000 ranks.
 #include <benchmark/benchmark.h>
 
-#include "checkpoint/messages.hpp"
-#include "checkpoint/save/save_steps.hpp"
 #include "format/bundle/index.hpp"
+#include "job/messages.hpp"
+#include "save/save_steps.hpp"
 #include "sharding/coverage.hpp"
 
 namespace {

@@ -37,7 +37,7 @@ function(cairn_add_test_program name)
   add_executable(${name} ${arg_SOURCES})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src
                                              ${PROJECT_SOURCE_DIR}/tests)
-  target_link_libraries(${name} PRIVATE cairn ${arg_LIBRARIES})
+  target_link_libraries(${name} PRIVATE cairn_testing cairn ${arg_LIBRARIES})
   cairn_target_flags(${name})
   # What Kokkos has in its headers stays with the compiler that Kokkos was made for, and its flags
   # (-fopenmp) fit no precompiled header.

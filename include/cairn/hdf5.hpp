@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <memory>
 
-#include "cairn/checkpoint_manager.hpp"
 #include "cairn/group.hpp"
 #include "cairn/restore_options.hpp"
 #include "cairn/state.hpp"

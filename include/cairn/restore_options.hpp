@@ -1,8 +1,10 @@
 #pragma once
 /// How a state that is not like the checkpoint is filled from it.
+#include <cstdint>
 #include <map>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "cairn/box.hpp"
 #include "cairn/conversion.hpp"
@@ -27,6 +29,18 @@ struct RestoreOptions {
   /// How data files on a disk are read; not compared between ranks. `automatic`: what is in the
   /// page cache from there, else past it; `off` lets the system read ahead into the page cache.
   DirectIo direct_io = DirectIo::automatic;
+};
+
+/// What a restore did.
+struct RestoreReport {
+  std::int64_t step = 0;
+  std::string prefix;
+  /// In the checkpoint, wanted by no rank; but for an object graph and TensorFlow's save_counter.
+  std::vector<std::string> unused_keys;
+  std::vector<std::string> kept_keys;  ///< not in it, as allowed: they keep what is in memory
+  std::vector<std::string> skipped;    ///< newer checkpoints passed over as damaged: "step: why"
+  std::int64_t bytes_read = 0;         ///< by all ranks
+  bool unchecked = false;  ///< of another program's file: no checksum says that bytes are right
 };
 
 }  // namespace cairn

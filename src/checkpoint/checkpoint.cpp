@@ -8,17 +8,17 @@
 #include "base/wire.hpp"
 #include "cairn/log.hpp"
 #include "cairn/ragged.hpp"
-#include "checkpoint/directory/lost.hpp"
-#include "checkpoint/directory/prefix.hpp"
-#include "checkpoint/directory/set_aside.hpp"
 #include "checkpoint/objects.hpp"
 #include "checkpoint/on_mesh.hpp"
-#include "checkpoint/resolve.hpp"
-#include "checkpoint/restore/restore.hpp"
-#include "checkpoint/save/savers.hpp"
 #include "checkpoint/series.hpp"
 #include "commit/state_file.hpp"
+#include "contents/lost.hpp"
+#include "directory/prefix.hpp"
+#include "directory/set_aside.hpp"
 #include "group/collectives.hpp"
+#include "restore/resolve.hpp"
+#include "restore/restore.hpp"
+#include "save/savers.hpp"
 
 namespace cairn {
 namespace {

@@ -7,25 +7,21 @@
 #include "base/text.hpp"
 #include "base/wire.hpp"
 #include "cairn/log.hpp"
-#include "checkpoint/directory/notes.hpp"
-#include "checkpoint/directory/pins.hpp"
-#include "checkpoint/directory/prefix.hpp"
-#include "checkpoint/directory/recovery.hpp"
-#include "checkpoint/restore/restore.hpp"
-#include "checkpoint/save/savers.hpp"
 #include "checkpoint/series.hpp"
-#include "checkpoint/tools/contents_reader.hpp"
 #include "commit/names.hpp"
 #include "commit/sequences.hpp"
+#include "contents/contents_reader.hpp"
+#include "contents/notes.hpp"
+#include "directory/pins.hpp"
+#include "directory/prefix.hpp"
+#include "directory/recovery.hpp"
 #include "format/hdf5/lay_out.hpp"
 #include "group/collectives.hpp"
 #include "io/limited.hpp"
+#include "restore/restore.hpp"
+#include "save/savers.hpp"
 
 namespace cairn {
-
-io::Path Job::prefix(std::int64_t step) const {
-  return directory / commit::prefix_name(naming, step);
-}
 
 namespace {
 

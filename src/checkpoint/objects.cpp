@@ -9,12 +9,13 @@
 #include "base/wire.hpp"
 #include "cairn/error.hpp"
 #include "cairn/ragged.hpp"
-#include "checkpoint/resolve.hpp"
 #include "format/bundle/object_graph.hpp"
 #include "group/collectives.hpp"
 #include "model/graph_builder.hpp"
 #include "model/graph_index.hpp"
+#include "model/keys.hpp"
 #include "model/object_path.hpp"
+#include "save/resolve.hpp"
 
 namespace cairn {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "base/text.hpp"
 #include "cairn/log.hpp"
-#include "checkpoint/directory/recovery.hpp"
 #include "checkpoint/series.hpp"
+#include "directory/recovery.hpp"
 
 namespace cairn {
 

@@ -10,19 +10,19 @@
 #include <vector>
 
 #include "cairn/checkpoint_manager.hpp"
-#include "checkpoint/directory/catalog.hpp"
-#include "checkpoint/directory/recycling.hpp"
-#include "checkpoint/job.hpp"
-#include "checkpoint/look.hpp"
-#include "checkpoint/restore/restore.hpp"
-#include "checkpoint/save/flight.hpp"
-#include "checkpoint/save/measure.hpp"
-#include "checkpoint/save/plan_cache.hpp"
-#include "checkpoint/save/save_steps.hpp"
-#include "checkpoint/turn/turns.hpp"
 #include "commit/ownership.hpp"
+#include "directory/catalog.hpp"
+#include "directory/recycling.hpp"
 #include "group/call_group.hpp"
 #include "io/staging_pool.hpp"
+#include "job/job.hpp"
+#include "job/look.hpp"
+#include "restore/restore.hpp"
+#include "save/flight.hpp"
+#include "save/measure.hpp"
+#include "save/plan_cache.hpp"
+#include "save/save_steps.hpp"
+#include "schedule/turns.hpp"
 
 namespace cairn {
 

@@ -3,23 +3,14 @@
 #include <map>
 
 #include "base/text.hpp"
-#include "checkpoint/directory/prefix.hpp"
 #include "checkpoint/on_mesh.hpp"
-#include "checkpoint/restore/restore.hpp"
 #include "checkpoint/series.hpp"
+#include "directory/prefix.hpp"
 #include "group/collectives.hpp"
 #include "model/follow.hpp"
+#include "restore/restore.hpp"
 
 namespace cairn {
-
-void require_mesh(Group& group, const Mesh& mesh) {
-  require_same(group, "the mesh", to_string(mesh));
-  if (mesh.size() != group.size()) {
-    throw Error(Code::invalid_argument,
-                cat("the mesh ", to_string(mesh), " is used by ", group.size(), " ranks"),
-                cat("it has ", mesh.size()), "Make a mesh of as many ranks as the group has.");
-  }
-}
 
 namespace {
 

@@ -6,12 +6,12 @@
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
-#include "checkpoint/tools/read_tensor.hpp"
 #include "cli/command.hpp"
 #include "cli/elements.hpp"
 #include "cli/print.hpp"
 #include "cli/progress_bar.hpp"
 #include "cli/target.hpp"
+#include "tools/read_tensor.hpp"
 
 namespace cairn::cli {
 namespace {

@@ -2,10 +2,10 @@
 #include <iostream>
 
 #include "base/text.hpp"
-#include "checkpoint/tools/convert_checkpoint.hpp"
 #include "cli/command.hpp"
 #include "cli/progress_bar.hpp"
 #include "cli/target.hpp"
+#include "tools/convert_checkpoint.hpp"
 
 namespace cairn::cli {
 namespace {

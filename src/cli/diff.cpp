@@ -1,5 +1,5 @@
 // cairn diff: what differs between two checkpoints.
-#include "checkpoint/tools/diff.hpp"
+#include "tools/diff.hpp"
 
 #include <cmath>
 #include <iostream>

@@ -39,10 +39,10 @@ std::string complex_text(const char* from) {
 struct SmallFloat {
   int exponent_bits, mantissa_bits, bias;
   enum {
-    ieee,          // the highest exponent is for infinities and NaN
-    finite,        // NaN is all ones, no infinities
-    unsigned_zero, // NaN is what would be -0, no infinities
-    plain          // numbers only
+    ieee,           // the highest exponent is for infinities and NaN
+    finite,         // NaN is all ones, no infinities
+    unsigned_zero,  // NaN is what would be -0, no infinities
+    plain           // numbers only
   } kind;
 };
 
@@ -77,8 +77,8 @@ std::string small_text(std::uint32_t bits, const SmallFloat& format) {
   const double near = power ? above / 2 : above;
   for (int digits = 0; digits < 17; ++digits) {
     char text[64];
-    const auto end = std::to_chars(text, text + sizeof text, value, std::chars_format::scientific,
-                                   digits);
+    const auto end =
+        std::to_chars(text, text + sizeof text, value, std::chars_format::scientific, digits);
     double back = 0;
     std::from_chars(text, end.ptr, back);
     if (std::abs(back - value) < near) return number_text(back);
@@ -98,27 +98,42 @@ int sign_extend(std::uint8_t value, int bits) {
 
 const char* npy_type(DType dtype) {
   switch (dtype) {
-    case DType::boolean: return "|b1";
+    case DType::boolean:
+      return "|b1";
     case DType::int8:
-    case DType::qint8: return "|i1";
+    case DType::qint8:
+      return "|i1";
     case DType::int16:
-    case DType::qint16: return "<i2";
+    case DType::qint16:
+      return "<i2";
     case DType::int32:
-    case DType::qint32: return "<i4";
-    case DType::int64: return "<i8";
+    case DType::qint32:
+      return "<i4";
+    case DType::int64:
+      return "<i8";
     case DType::quint16:
     case DType::uint16:
-    case DType::bfloat16: return "<u2";
-    case DType::uint32: return "<u4";
-    case DType::uint64: return "<u8";
-    case DType::float16: return "<f2";
-    case DType::float32: return "<f4";
-    case DType::float64: return "<f8";
-    case DType::complex64: return "<c8";
-    case DType::complex128: return "<c16";
+    case DType::bfloat16:
+      return "<u2";
+    case DType::uint32:
+      return "<u4";
+    case DType::uint64:
+      return "<u8";
+    case DType::float16:
+      return "<f2";
+    case DType::float32:
+      return "<f4";
+    case DType::float64:
+      return "<f8";
+    case DType::complex64:
+      return "<c8";
+    case DType::complex128:
+      return "<c16";
     case DType::string:
-    case DType::variant: return nullptr;
-    default: return "|u1";
+    case DType::variant:
+      return nullptr;
+    default:
+      return "|u1";
   }
 }
 
@@ -127,38 +142,64 @@ const char* npy_type(DType dtype) {
 std::string element_text(DType dtype, const char* element) {
   const auto byte = load<std::uint8_t>(element);
   switch (dtype) {
-    case DType::boolean: return byte ? "true" : "false";
+    case DType::boolean:
+      return byte ? "true" : "false";
     case DType::int8:
-    case DType::qint8: return number_text(int{load<std::int8_t>(element)});
+    case DType::qint8:
+      return number_text(int{load<std::int8_t>(element)});
     case DType::uint8:
-    case DType::quint8: return number_text(unsigned{byte});
+    case DType::quint8:
+      return number_text(unsigned{byte});
     case DType::int16:
-    case DType::qint16: return number_text(load<std::int16_t>(element));
+    case DType::qint16:
+      return number_text(load<std::int16_t>(element));
     case DType::uint16:
-    case DType::quint16: return number_text(load<std::uint16_t>(element));
+    case DType::quint16:
+      return number_text(load<std::uint16_t>(element));
     case DType::int32:
-    case DType::qint32: return number_text(load<std::int32_t>(element));
-    case DType::uint32: return number_text(load<std::uint32_t>(element));
-    case DType::int64: return number_text(load<std::int64_t>(element));
-    case DType::uint64: return number_text(load<std::uint64_t>(element));
-    case DType::float32: return number_text(load<float>(element));
-    case DType::float64: return number_text(load<double>(element));
-    case DType::complex64: return complex_text<float>(element);
-    case DType::complex128: return complex_text<double>(element);
-    case DType::float16: return small_text(load<std::uint16_t>(element), half);
-    case DType::bfloat16: return small_text(load<std::uint16_t>(element), brain);
-    case DType::float8_e5m2: return small_text(byte, e5m2);
-    case DType::float8_e4m3fn: return small_text(byte, e4m3fn);
-    case DType::float8_e4m3fnuz: return small_text(byte, e4m3fnuz);
-    case DType::float8_e4m3b11fnuz: return small_text(byte, e4m3b11fnuz);
-    case DType::float8_e5m2fnuz: return small_text(byte, e5m2fnuz);
-    case DType::float4_e2m1fn: return small_text(byte & 15u, e2m1fn);
-    case DType::int4: return number_text(sign_extend(byte, 4));
-    case DType::int2: return number_text(sign_extend(byte, 2));
-    case DType::uint4: return number_text(byte & 15u);
-    case DType::uint2: return number_text(byte & 3u);
+    case DType::qint32:
+      return number_text(load<std::int32_t>(element));
+    case DType::uint32:
+      return number_text(load<std::uint32_t>(element));
+    case DType::int64:
+      return number_text(load<std::int64_t>(element));
+    case DType::uint64:
+      return number_text(load<std::uint64_t>(element));
+    case DType::float32:
+      return number_text(load<float>(element));
+    case DType::float64:
+      return number_text(load<double>(element));
+    case DType::complex64:
+      return complex_text<float>(element);
+    case DType::complex128:
+      return complex_text<double>(element);
+    case DType::float16:
+      return small_text(load<std::uint16_t>(element), half);
+    case DType::bfloat16:
+      return small_text(load<std::uint16_t>(element), brain);
+    case DType::float8_e5m2:
+      return small_text(byte, e5m2);
+    case DType::float8_e4m3fn:
+      return small_text(byte, e4m3fn);
+    case DType::float8_e4m3fnuz:
+      return small_text(byte, e4m3fnuz);
+    case DType::float8_e4m3b11fnuz:
+      return small_text(byte, e4m3b11fnuz);
+    case DType::float8_e5m2fnuz:
+      return small_text(byte, e5m2fnuz);
+    case DType::float4_e2m1fn:
+      return small_text(byte & 15u, e2m1fn);
+    case DType::int4:
+      return number_text(sign_extend(byte, 4));
+    case DType::int2:
+      return number_text(sign_extend(byte, 2));
+    case DType::uint4:
+      return number_text(byte & 15u);
+    case DType::uint2:
+      return number_text(byte & 3u);
     case DType::string:
-    case DType::variant: break;
+    case DType::variant:
+      break;
   }
   throw Error(Code::internal, cat("an element of dtype ", dtype_name(dtype), " is no number"));
 }

@@ -5,14 +5,14 @@
 
 #include "base/text.hpp"
 #include "cairn/group.hpp"
-#include "checkpoint/directory/catalog.hpp"
-#include "checkpoint/directory/recovery.hpp"
-#include "checkpoint/directory/retention.hpp"
-#include "checkpoint/tools/contents_reader.hpp"
 #include "cli/command.hpp"
 #include "cli/target.hpp"
 #include "commit/names.hpp"
 #include "commit/ownership.hpp"
+#include "contents/contents_reader.hpp"
+#include "directory/catalog.hpp"
+#include "directory/recovery.hpp"
+#include "directory/retention.hpp"
 
 namespace cairn::cli {
 namespace {

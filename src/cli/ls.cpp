@@ -4,14 +4,14 @@
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
-#include "checkpoint/directory/catalog.hpp"
-#include "checkpoint/tools/contents_reader.hpp"
-#include "checkpoint/tools/hdf5_reader.hpp"
 #include "cli/command.hpp"
 #include "cli/print.hpp"
 #include "cli/target.hpp"
 #include "commit/names.hpp"
 #include "commit/state_file.hpp"
+#include "contents/contents_reader.hpp"
+#include "contents/hdf5_reader.hpp"
+#include "directory/catalog.hpp"
 
 namespace cairn::cli {
 namespace {

@@ -3,12 +3,12 @@
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
-#include "checkpoint/tools/contents_reader.hpp"
-#include "checkpoint/tools/read_holders.hpp"
-#include "checkpoint/tools/slice_map.hpp"
 #include "cli/command.hpp"
 #include "cli/print.hpp"
 #include "cli/target.hpp"
+#include "contents/contents_reader.hpp"
+#include "contents/read_holders.hpp"
+#include "tools/slice_map.hpp"
 
 namespace cairn::cli {
 namespace {

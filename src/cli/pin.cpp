@@ -4,10 +4,10 @@
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
-#include "checkpoint/directory/pins.hpp"
 #include "cli/command.hpp"
 #include "cli/target.hpp"
 #include "commit/names.hpp"
+#include "directory/pins.hpp"
 
 namespace cairn::cli {
 namespace {

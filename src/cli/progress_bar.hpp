@@ -2,7 +2,7 @@
 #include <chrono>
 #include <string>
 
-#include "checkpoint/progress.hpp"
+#include "tools/progress.hpp"
 
 namespace cairn::cli {
 

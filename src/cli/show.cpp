@@ -4,12 +4,12 @@
 #include <map>
 
 #include "base/text.hpp"
-#include "checkpoint/tools/contents_reader.hpp"
-#include "checkpoint/tools/read_holders.hpp"
 #include "cli/command.hpp"
 #include "cli/graph.hpp"
 #include "cli/print.hpp"
 #include "cli/target.hpp"
+#include "contents/contents_reader.hpp"
+#include "contents/read_holders.hpp"
 
 namespace cairn::cli {
 namespace {

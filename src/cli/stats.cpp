@@ -7,10 +7,10 @@
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
-#include "checkpoint/tools/contents_reader.hpp"
 #include "cli/command.hpp"
 #include "cli/print.hpp"
 #include "cli/target.hpp"
+#include "contents/contents_reader.hpp"
 
 namespace cairn::cli {
 namespace {

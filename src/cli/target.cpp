@@ -6,13 +6,13 @@
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
-#include "checkpoint/directory/lost.hpp"
-#include "checkpoint/restore/find_tensor.hpp"
-#include "checkpoint/tools/hdf5_reader.hpp"
 #include "cli/print.hpp"
 #include "commit/names.hpp"
 #include "commit/state_file.hpp"
+#include "contents/hdf5_reader.hpp"
+#include "contents/lost.hpp"
 #include "io/local_path.hpp"
+#include "restore/find_tensor.hpp"
 
 namespace cairn::cli {
 namespace {

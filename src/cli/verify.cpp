@@ -1,5 +1,5 @@
 // cairn verify: every byte of a checkpoint, or of all in a directory.
-#include "checkpoint/tools/verify.hpp"
+#include "tools/verify.hpp"
 
 #include <algorithm>
 #include <filesystem>
@@ -7,12 +7,12 @@
 #include <optional>
 
 #include "base/text.hpp"
-#include "checkpoint/tools/repair.hpp"
 #include "cli/command.hpp"
 #include "cli/print.hpp"
 #include "cli/progress_bar.hpp"
 #include "cli/target.hpp"
 #include "commit/ownership.hpp"
+#include "tools/repair.hpp"
 
 namespace cairn::cli {
 namespace {

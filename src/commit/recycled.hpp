@@ -17,8 +17,8 @@
 namespace cairn::commit {
 
 /// Rank 0, before anything waits: a file that was in a directory whose name a crash takes back may
-/// go with it, under whatever name. So the directory is made here, durably, and nowhere else. Throws
-/// where that cannot be: then nothing may be recycled.
+/// go with it, under whatever name. So the directory is made here, durably, and nowhere else.
+/// Throws where that cannot be: then nothing may be recycled.
 void prepare_recycling(io::FileSystem&, const io::Path& directory);
 
 /// Rank 0. The data file of a checkpoint whose index is gone and durably so: it waits, if nothing

@@ -7,8 +7,8 @@
 
 #include "base/checksum.hpp"
 #include "base/text.hpp"
+#include "base/unwinding.hpp"
 #include "base/wire.hpp"
-#include "group/crash.hpp"
 
 namespace cairn {
 namespace {
@@ -150,7 +150,7 @@ Error error_in_flight() {
     return error;
   } catch (const std::exception& exception) {
     return Error(Code::internal, exception.what());
-  } catch (const Crashed&) {
+  } catch (const Unwinding&) {
     throw;
   } catch (...) {
     return Error(Code::internal, "an exception of unknown type");
@@ -172,7 +172,7 @@ Error application_error(std::string_view who) {
   } catch (const std::exception& exception) {
     if (who.empty()) return Error(Code::application, exception.what());
     return Error(Code::application, cat(who, " threw: ", exception.what()));
-  } catch (const Crashed&) {
+  } catch (const Unwinding&) {
     throw;
   } catch (...) {
     return Error(Code::application,

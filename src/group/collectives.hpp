@@ -21,7 +21,7 @@ namespace cairn {
 void agree(Group& group, const std::optional<Error>& mine);
 
 /// The exception that is being handled, as an Error that ranks can agree on: foreign ones become
-/// Code::internal with their text. Rethrows communication errors and Crashed.
+/// Code::internal with their text. Rethrows communication errors and Unwinding.
 Error error_in_flight();
 
 /// The same of an exception that the application's code threw: foreign ones become

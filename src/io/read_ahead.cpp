@@ -15,7 +15,7 @@ namespace {
 constexpr auto page_bytes = static_cast<std::int64_t>(page);
 constexpr auto block_bytes = static_cast<std::int64_t>(slot_bytes);
 // Straight into place: from here on, and at most so much in one block.
-constexpr std::int64_t straight_from = std::int64_t{256} << 10;
+constexpr std::int64_t read_straight_from = std::int64_t{256} << 10;
 constexpr std::int64_t straight_bytes = std::int64_t{8} << 20;
 // Bytes between two extents that nobody wants, and that are read rather than passed over.
 constexpr std::int64_t largest_gap = std::int64_t{64} << 10;
@@ -114,7 +114,7 @@ void ReadAhead::cut() {
     // pages direct reads were measured to be half as fast as into huge ones.
     auto straight = end, straight_end = end;
     if (mode_ == DirectIo::on && extent.early && extent.to && on_page(extent.to + (up(at) - at)) &&
-        down(end) - up(at) >= straight_from) {
+        down(end) - up(at) >= read_straight_from) {
       straight = up(at), straight_end = down(end);
     }
     const auto into_slots = [&](std::int64_t until) {

@@ -1,5 +1,7 @@
 #include "model/keys.hpp"
 
+#include <cstdio>
+
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 
@@ -19,6 +21,12 @@ void check_key(const std::string& key) {
   if (key.starts_with("_cairn/")) {
     refuse(cat("key '", key, "' is reserved"), "it begins with _cairn/");
   }
+}
+
+std::string private_key(const std::string& key, int rank, int ranks) {
+  char text[64];
+  std::snprintf(text, sizeof text, "/rank-%05d-of-%05d", rank, ranks);
+  return key + text;
 }
 
 }  // namespace cairn

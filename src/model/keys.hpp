@@ -7,4 +7,7 @@ namespace cairn {
 /// beginning with a zero byte or with "_cairn/".
 void check_key(const std::string& key);
 
+/// Where a rank-private item is stored: "KEY/rank-00003-of-00008".
+std::string private_key(const std::string& key, int rank, int ranks);
+
 }  // namespace cairn

@@ -7,7 +7,7 @@
 
 #include "base/text.hpp"
 #include "commit/names.hpp"
-#include "group/crash.hpp"
+#include "testing/crash.hpp"
 
 namespace cairn::campaign {
 namespace {

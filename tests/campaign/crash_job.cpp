@@ -6,8 +6,8 @@
 
 #include "base/checksum.hpp"
 #include "base/text.hpp"
-#include "group/crash.hpp"
-#include "group/threads.hpp"
+#include "testing/crash.hpp"
+#include "testing/threads.hpp"
 
 namespace cairn::campaign {
 namespace {

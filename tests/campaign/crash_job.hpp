@@ -8,7 +8,7 @@
 
 #include "campaign/crash_plan.hpp"
 #include "campaign/ledger.hpp"
-#include "io/memory.hpp"
+#include "testing/memory.hpp"
 
 namespace cairn::campaign {
 

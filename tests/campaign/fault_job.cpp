@@ -6,7 +6,7 @@
 #include "base/checksum.hpp"
 #include "base/text.hpp"
 #include "commit/names.hpp"
-#include "group/threads.hpp"
+#include "testing/threads.hpp"
 #ifdef CAIRN_CONFORMANCE_HDF5
 #include "support/dataset_group.hpp"
 #endif

@@ -6,8 +6,8 @@
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
-#include "group/threads.hpp"
 #include "io/system_error.hpp"
+#include "testing/threads.hpp"
 
 namespace cairn::campaign {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "io/limited.hpp"
-#include "io/memory.hpp"
+#include "testing/memory.hpp"
 
 namespace cairn::campaign {
 

@@ -8,7 +8,7 @@
 
 #include "campaign/random.hpp"
 #include "campaign/stamped_state.hpp"
-#include "io/memory.hpp"
+#include "testing/memory.hpp"
 
 namespace cairn::campaign {
 

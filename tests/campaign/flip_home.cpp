@@ -4,7 +4,7 @@
 
 #include "base/text.hpp"
 #include "campaign/flip_case.hpp"
-#include "group/threads.hpp"
+#include "testing/threads.hpp"
 
 namespace cairn::campaign {
 namespace {

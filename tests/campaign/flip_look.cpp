@@ -8,9 +8,9 @@
 #include "base/text.hpp"
 #include "cairn/log.hpp"
 #include "campaign/flip_case.hpp"
-#include "checkpoint/tools/verify.hpp"
 #include "cli/target.hpp"
-#include "group/threads.hpp"
+#include "testing/threads.hpp"
+#include "tools/verify.hpp"
 
 namespace cairn::campaign {
 namespace {

@@ -24,8 +24,8 @@
 #include "cairn/error.hpp"
 #include "cairn/log.hpp"
 #include "campaign/flip_case.hpp"
-#include "checkpoint/tools/hdf5_reader.hpp"
 #include "commit/ownership.hpp"
+#include "contents/hdf5_reader.hpp"
 
 namespace cairn::campaign {
 namespace {

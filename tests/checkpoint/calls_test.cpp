@@ -7,8 +7,8 @@
 #include "cairn/checkpoint.hpp"
 #include "cairn/sharded_save.hpp"
 #include "cairn/together.hpp"
-#include "checkpoint/manager_kit.hpp"
 #include "group/call_group.hpp"
+#include "support/manager_kit.hpp"
 
 namespace cairn {
 namespace {

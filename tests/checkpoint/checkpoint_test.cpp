@@ -10,9 +10,9 @@
 #include "cairn/bundle.hpp"
 #include "cairn/log.hpp"
 #include "commit/state_file.hpp"
-#include "group/threads.hpp"
 #include "io/expect_error.hpp"
-#include "io/memory.hpp"
+#include "testing/memory.hpp"
+#include "testing/threads.hpp"
 
 namespace cairn {
 namespace {

@@ -6,14 +6,14 @@
 #include "cairn/checkpoint.hpp"
 #include "cairn/checkpoint_manager.hpp"
 #include "cairn/log.hpp"
-#include "checkpoint/tools/contents_reader.hpp"
-#include "checkpoint/tools/read_holders.hpp"
-#include "checkpoint/tools/read_tensor.hpp"
-#include "checkpoint/tools/verify.hpp"
+#include "contents/contents_reader.hpp"
+#include "contents/read_holders.hpp"
 #include "format/hdf5/seal.hpp"
-#include "group/threads.hpp"
-#include "io/memory.hpp"
 #include "support/sample_state.hpp"
+#include "testing/memory.hpp"
+#include "testing/threads.hpp"
+#include "tools/read_tensor.hpp"
+#include "tools/verify.hpp"
 
 namespace cairn {
 namespace {

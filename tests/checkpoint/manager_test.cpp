@@ -2,8 +2,8 @@
 #include <gmock/gmock.h>
 
 #include "base/text.hpp"
-#include "checkpoint/manager_kit.hpp"
 #include "format/bundle/index.hpp"
+#include "support/manager_kit.hpp"
 #include "support/rounds.hpp"
 
 namespace cairn {

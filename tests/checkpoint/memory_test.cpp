@@ -8,9 +8,9 @@
 
 #include "base/text.hpp"
 #include "cairn/checkpoint_manager.hpp"
-#include "group/threads.hpp"
 #include "io/temporary_directory.hpp"
 #include "support/sample_state.hpp"
+#include "testing/threads.hpp"
 
 namespace {
 

@@ -8,10 +8,10 @@
 #include "base/text.hpp"
 #include "cairn/checkpoint_manager.hpp"
 #include "cairn/mesh.hpp"
-#include "checkpoint/tools/contents_reader.hpp"
-#include "group/threads.hpp"
-#include "io/memory.hpp"
+#include "contents/contents_reader.hpp"
 #include "support/sample_state.hpp"
+#include "testing/memory.hpp"
+#include "testing/threads.hpp"
 
 namespace cairn {
 namespace {

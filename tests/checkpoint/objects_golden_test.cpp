@@ -6,7 +6,7 @@
 #include "base/text.hpp"
 #include "cairn/checkpoint_manager.hpp"
 #include "cairn/log.hpp"
-#include "group/threads.hpp"
+#include "testing/threads.hpp"
 
 namespace cairn {
 namespace {

@@ -5,13 +5,13 @@
 #include "cairn/checkpoint.hpp"
 #include "cairn/log.hpp"
 #include "cairn/ragged.hpp"
-#include "checkpoint/tools/contents_reader.hpp"
-#include "checkpoint/tools/verify.hpp"
+#include "contents/contents_reader.hpp"
 #include "group/collectives.hpp"
-#include "group/threads.hpp"
-#include "io/memory.hpp"
 #include "model/graph_builder.hpp"
 #include "support/memory_run.hpp"
+#include "testing/memory.hpp"
+#include "testing/threads.hpp"
+#include "tools/verify.hpp"
 
 namespace cairn {
 namespace {

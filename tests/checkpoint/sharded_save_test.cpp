@@ -9,12 +9,12 @@
 
 #include "base/text.hpp"
 #include "cairn/sharded_save.hpp"
-#include "checkpoint/tools/contents_reader.hpp"
-#include "checkpoint/tools/read_tensor.hpp"
-#include "group/threads.hpp"
-#include "io/memory.hpp"
+#include "contents/contents_reader.hpp"
 #include "support/rounds.hpp"
 #include "support/sample_state.hpp"
+#include "testing/memory.hpp"
+#include "testing/threads.hpp"
+#include "tools/read_tensor.hpp"
 
 namespace cairn {
 namespace {

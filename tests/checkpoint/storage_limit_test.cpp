@@ -4,9 +4,9 @@
 #include <thread>
 
 #include "base/text.hpp"
-#include "checkpoint/crash_story.hpp"
-#include "checkpoint/debris.hpp"
 #include "io/limited.hpp"
+#include "support/crash_story.hpp"
+#include "support/debris.hpp"
 #include "support/other_host.hpp"
 #include "support/rounds.hpp"
 

@@ -5,7 +5,7 @@
 #include "cairn/log.hpp"
 #include "cli/tool.hpp"
 #include "commit/ownership.hpp"
-#include "group/crash.hpp"
+#include "testing/crash.hpp"
 
 namespace cairn::test {
 namespace {

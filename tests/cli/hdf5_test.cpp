@@ -7,7 +7,7 @@
 #include "cairn/checkpoint_manager.hpp"
 #include "cairn/log.hpp"
 #include "cli/tool.hpp"
-#include "group/threads.hpp"
+#include "testing/threads.hpp"
 
 namespace cairn::test {
 namespace {

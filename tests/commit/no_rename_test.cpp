@@ -9,7 +9,7 @@
 #include "commit/names.hpp"
 #include "commit/ownership.hpp"
 #include "io/expect_error.hpp"
-#include "io/memory.hpp"
+#include "testing/memory.hpp"
 
 namespace cairn::commit {
 namespace {

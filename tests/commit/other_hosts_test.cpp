@@ -7,7 +7,7 @@
 #include "cairn/log.hpp"
 #include "commit/owner_kit.hpp"
 #include "io/expect_error.hpp"
-#include "io/memory.hpp"
+#include "testing/memory.hpp"
 
 namespace cairn::commit {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "cairn/error.hpp"
 #include "commit/ownership.hpp"
-#include "io/memory.hpp"
+#include "testing/memory.hpp"
 
 namespace cairn::commit {
 namespace {

@@ -12,8 +12,8 @@
 #include "commit/names.hpp"
 #include "commit/owner_kit.hpp"
 #include "io/expect_error.hpp"
-#include "io/memory.hpp"
 #include "io/temporary_directory.hpp"
+#include "testing/memory.hpp"
 
 namespace cairn::commit {
 namespace {

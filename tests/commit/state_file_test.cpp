@@ -10,7 +10,7 @@
 
 #include "cairn/error.hpp"
 #include "io/expect_error.hpp"
-#include "io/memory.hpp"
+#include "testing/memory.hpp"
 
 namespace cairn::commit {
 namespace {

@@ -83,7 +83,7 @@ TEST_P(GoldenTest, keys_and_files) {
 
 TEST_P(GoldenTest, every_tensor_and_slice_to_the_bit) {
   const auto& tensors = golden["tensors"];
-  for (std::size_t n = 0; n < tensors.size(); n += tensors.size() > 200 ? test::stride(41) : 1) {
+  for (std::size_t n = 0; n<tensors.size(); n += tensors.size()> 200 ? test::stride(41) : 1) {
     const auto& expected = tensors[n];
     SCOPED_TRACE(expected.dump().substr(0, 200));
     const auto* tensor = contents.find(key_of(expected));

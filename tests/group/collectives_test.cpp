@@ -6,8 +6,8 @@
 
 #include "base/text.hpp"
 #include "cairn/together.hpp"
-#include "group/crash.hpp"
 #include "support/group_kit.hpp"
+#include "testing/crash.hpp"
 
 namespace cairn {
 namespace {

@@ -10,8 +10,8 @@
 #include "cairn/waiting.hpp"
 #include "group/call_group.hpp"
 #include "group/collectives.hpp"
-#include "group/threads.hpp"
 #include "support/group_kit.hpp"
+#include "testing/threads.hpp"
 
 namespace cairn {
 namespace {

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Holds the source tree to the rules of its design. usage: check_tree.py [ROOT]
 
-Reads every #include in include/, src/, mpi/ and kokkos/ and complains of an arrow between layers
-that is not allowed, of circles, of third-party headers outside their layer, of files that are too
+Reads every #include in include/, src/, mpi/ and kokkos/ and complains of an arrow between rooms
+that is not allowed, of circles, of third-party headers outside their room, of files that are too
 long and of paths that only one machine has. Prints one line a fault; exit status 1 if there is any.
 """
 import os
@@ -11,39 +11,53 @@ import subprocess
 import sys
 from pathlib import Path
 
-# What each layer may include directly, of the others. Public headers belong to layers too.
-BELOW_CHECKPOINT = {"base", "model", "sharding", "plan", "io", "commit", "group", "format"}
+# What each room may include directly, of the others. Public headers belong to rooms too. No room is
+# in a cycle: the order of this table is one in which they can be built.
+GROUND = {"base", "model", "sharding", "plan", "io", "group", "format", "commit"}
 ALLOWED = {
     "base": set(),
     "model": {"base"},
     "sharding": {"base", "model"},
     "plan": {"base", "model", "sharding"},
     "io": {"base"},
-    "commit": {"base", "io"},
     "group": {"base"},
     "format": {"base", "model"},
-    "checkpoint": BELOW_CHECKPOINT,
-    "cli": BELOW_CHECKPOINT | {"checkpoint"},
+    "commit": {"base", "io"},
+    "job": {"base", "model", "sharding", "plan", "io", "group", "commit"},
+    "contents": {"base", "model", "sharding", "io", "format", "commit"},
+    "directory": GROUND | {"job", "contents"},
+    "save": GROUND | {"job", "contents", "directory"},
+    "restore": GROUND | {"job", "contents", "directory"},
+    "schedule": {"base", "model", "io", "group", "commit", "job", "contents", "directory"},
+    "checkpoint": GROUND | {"job", "contents", "directory", "save", "restore", "schedule"},
+    "tools": GROUND | {"job", "contents", "directory", "restore", "checkpoint"},
+    "cli": GROUND | {"job", "contents", "directory", "restore", "tools"},
+    "testing": {"base", "io", "group"},  # linked by tests and benchmarks, not installed
+    "whole": GROUND | {"job", "restore", "schedule", "checkpoint", "tools"},  # cairn.hpp
     "mpi": {"base", "format"},  # libhdf5, held properly; and every public header
     "kokkos": set(),  # and every public header
 }
-LAYER_OF_PUBLIC_HEADER = {
-    "error": "base", "log": "base", "task_queue": "base", "staging": "io",
-    "optimal_interval": "base", "stop": "base", "waiting": "base",
-    "box": "model", "conversion": "model", "dims": "model", "dtype": "model", "device": "model",
-    "state": "model", "contents": "model", "mesh": "model", "object_graph": "model",
-    "ragged": "model", "statistics": "model", "io_ranks": "plan", "direct_io": "io",
+ROOM_OF_PUBLIC_HEADER = {
+    "error": "base", "log": "base", "task_queue": "base", "waiting": "base",
+    "box": "model", "contents": "model", "conversion": "model", "device": "model", "dims": "model",
+    "dtype": "model", "mesh": "model", "object_graph": "model", "ragged": "model", "state": "model",
+    "statistics": "model",
     "sharding": "sharding",
-    "group": "group", "together": "group", "dataset_files": "group", "shared_files": "group",
-    "async": "checkpoint", "bundle": "checkpoint", "checkpoint": "checkpoint",
-    "checkpoint_manager": "checkpoint", "hdf5": "checkpoint", "save_interval": "checkpoint",
-    "restore_options": "checkpoint", "retention": "checkpoint",
-    "writer": "checkpoint", "savers": "checkpoint", "sharded_save": "checkpoint", "cairn": "checkpoint",
+    "io_ranks": "plan",
+    "direct_io": "io", "staging": "io",
+    "dataset_files": "group", "group": "group", "shared_files": "group", "together": "group",
+    "async": "job", "options": "job", "restore_options": "job", "retention": "job",
+    "save_interval": "job", "savers": "job", "writer": "job",
+    "hdf5": "restore",
+    "optimal_interval": "schedule", "stop": "schedule",
+    "checkpoint": "checkpoint", "checkpoint_manager": "checkpoint", "sharded_save": "checkpoint",
+    "bundle": "tools",
+    "cairn": "whole",
     "mpi": "mpi",
     "kokkos": "kokkos",
 }
-FREE_OF_LAYERS = {"mpi", "kokkos"}  # see every public header, but never each other
-# Headers that make a file depend on a package: only these layers may name them.
+FREE_OF_ROOMS = {"mpi", "kokkos"}  # see every public header, but never each other
+# Headers that make a file depend on a package: only these rooms may name them.
 PACKAGES = {
     "MPI": (re.compile(r"mpi(-ext)?\.h|mpio\.h"), {"mpi"}),
     "Kokkos": (re.compile(r"(impl/)?Kokkos_.*"), {"kokkos"}),
@@ -53,7 +67,7 @@ PACKAGES = {
     "CLI11": (re.compile(r"CLI/.*"), {"cli"}),
 }
 CODE_FOLDERS = ("include", "src", "mpi", "kokkos", "tests", "examples", "bench")
-LAYERED_FOLDERS = ("include", "src", "mpi", "kokkos")
+FOLDERS_WITH_ROOMS = ("include", "src", "mpi", "kokkos")
 HEADERS, SOURCES = {".hpp", ".h"}, {".cpp", ".cc", ".cu"}
 LONGEST_HEADER, LONGEST_SOURCE = 300, 500
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)
@@ -64,15 +78,15 @@ SHARED_TOPS = {"bin", "dev", "etc", "home", "lib", "media", "mnt", "opt", "proc"
                "sbin", "srv", "sys", "tmp", "usr", "var", "src"}
 
 
-def layer_of(path):
-    """The layer of a file, given relative to the root. None: nobody's."""
+def room_of(path):
+    """The room of a file, given relative to the root. None: nobody's."""
     first, rest = path.parts[0], path.parts[1:]
     if first == "src":
         return rest[0] if len(rest) > 1 else None
     if first in ("mpi", "kokkos"):
         return first
     if first == "include" and len(rest) > 1 and rest[0] == "cairn":
-        return LAYER_OF_PUBLIC_HEADER.get(Path(rest[1]).stem)
+        return ROOM_OF_PUBLIC_HEADER.get(Path(rest[1]).stem)
     return None
 
 
@@ -96,7 +110,7 @@ def is_generated(root, name):
 
 
 def check_include(root, includer, quote, name):
-    layer = layer_of(includer)
+    room = room_of(includer)
     public = includer.parts[0] == "include"
     if name.endswith(tuple(SOURCES)):
         yield f"{includer}: includes the source file {name}"
@@ -104,27 +118,27 @@ def check_include(root, includer, quote, name):
     if ".." in Path(name).parts:
         yield f'{includer}: "{name}" climbs; write includes from src/ or include/'
         return
-    for package, (pattern, layers) in PACKAGES.items():
-        if pattern.fullmatch(name) and layer not in layers:
-            yield f"{includer}: <{name}> ties layer {layer} to {package}"
+    for package, (pattern, rooms) in PACKAGES.items():
+        if pattern.fullmatch(name) and room not in rooms:
+            yield f"{includer}: <{name}> ties room {room} to {package}"
     target = resolve(root, includer, name)
     if target is None:
         if quote == '"' and not is_generated(root, name):
             yield f'{includer}: "{name}" is no file of this tree'
-        elif public and re.search(r"[./]", name) and layer not in FREE_OF_LAYERS:
+        elif public and re.search(r"[./]", name) and room not in FREE_OF_ROOMS:
             yield f"{includer}: <{name}> is not of the standard library, in a public header"
         return
-    below = layer_of(target)
+    below = room_of(target)
     if public and target.parts[0] != "include":
         yield f"{includer}: a public header includes {target}, which is not installed"
     elif below is None:
-        yield f"{includer}: {target} belongs to no layer"
-    elif layer == below or below in ALLOWED[layer]:
+        yield f"{includer}: {target} belongs to no room"
+    elif room == below or below in ALLOWED[room]:
         return
-    elif layer in FREE_OF_LAYERS and target.parts[0] == "include" and below not in FREE_OF_LAYERS:
+    elif room in FREE_OF_ROOMS and target.parts[0] == "include" and below not in FREE_OF_ROOMS:
         return
     else:
-        yield f"{includer}: forbidden arrow {layer} -> {below} (includes {target})"
+        yield f"{includer}: forbidden arrow {room} -> {below} (includes {target})"
 
 
 def find_circles(edges):
@@ -148,11 +162,12 @@ def find_circles(edges):
 
 
 def check_includes(root):
+    yield from check_table()
     edges = {}
-    for path in code_files(root, LAYERED_FOLDERS):
+    for path in code_files(root, FOLDERS_WITH_ROOMS):
         text = (root / path).read_text(encoding="utf-8")
-        if layer_of(path) not in ALLOWED:
-            yield f"{path}: belongs to no layer"
+        if room_of(path) not in ALLOWED:
+            yield f"{path}: belongs to no room"
             continue
         if path.suffix in HEADERS and "#pragma once" not in text:
             yield f"{path}: #pragma once is missing"
@@ -162,6 +177,15 @@ def check_includes(root):
             if target is not None:
                 edges.setdefault(path, []).append(target)
     yield from find_circles(edges)
+
+
+def check_table():
+    """The table itself: whoever reads it from above meets each room before those that include it."""
+    above = set()
+    for room, allowed in ALLOWED.items():
+        for other in sorted(allowed - above):
+            yield f"the table of rooms: {room} -> {other} points down it, so that a cycle is possible"
+        above.add(room)
 
 
 def check_examples(root):

@@ -12,10 +12,10 @@
 
 #include "base/text.hpp"
 #include "cairn/cairn.hpp"
-#include "checkpoint/tools/contents_reader.hpp"
-#include "group/threads.hpp"
+#include "contents/contents_reader.hpp"
 #include "io/file_system.hpp"
 #include "support/sample_state.hpp"
+#include "testing/threads.hpp"
 
 namespace {
 

@@ -9,8 +9,8 @@
 #include "base/text.hpp"
 #include "io/expect_error.hpp"
 #include "io/file_system.hpp"
-#include "io/memory.hpp"
 #include "io/temporary_directory.hpp"
+#include "testing/memory.hpp"
 
 namespace cairn::io {
 namespace {

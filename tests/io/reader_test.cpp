@@ -16,10 +16,10 @@
 #include "io/direct.hpp"
 #include "io/expect_error.hpp"
 #include "io/file_system.hpp"
-#include "io/memory.hpp"
 #include "io/temporary_directory.hpp"
 #include "support/read_faults.hpp"
 #include "support/rounds.hpp"
+#include "testing/memory.hpp"
 
 namespace cairn::io {
 namespace {

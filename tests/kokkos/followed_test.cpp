@@ -2,8 +2,8 @@
 #include <optional>
 
 #include "cairn/checkpoint_manager.hpp"
-#include "io/memory.hpp"
 #include "kokkos/views.hpp"
+#include "testing/memory.hpp"
 
 namespace cairn::test {
 namespace {

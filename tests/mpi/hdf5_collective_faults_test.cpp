@@ -10,8 +10,8 @@ namespace cairn {
 namespace {
 
 using test::FailingFileCall;
-using ::testing::HasSubstr;
 using test::LosingWrites;
+using ::testing::HasSubstr;
 
 class Hdf5CollectiveFaults : public test::WriterFaults, public ::testing::Test {
  protected:

@@ -10,8 +10,7 @@
 #include "base/text.hpp"
 #include "cairn/cairn.hpp"
 #include "cairn/dataset_files.hpp"
-#include "checkpoint/tools/contents_reader.hpp"
-#include "checkpoint/tools/verify.hpp"
+#include "contents/contents_reader.hpp"
 #include "format/hdf5/lay_out.hpp"
 #include "format/hdf5/library.hpp"
 #include "io/file_system.hpp"
@@ -19,6 +18,7 @@
 #include "support/group_kit.hpp"
 #include "support/n_to_m.hpp"
 #include "support/ragged_case.hpp"
+#include "tools/verify.hpp"
 
 namespace cairn {
 namespace {
@@ -258,8 +258,8 @@ TEST(Hdf5Collective, WhatDoesNotGoTogetherIsRefusedBeforeAnythingIsMade) {
   const Directory directory(*world);
   const auto refused = [&](std::shared_ptr<Group> group, const ManagerOptions& options, Code code,
                            const std::string& text) {
-    test::expect_error([&] { CheckpointManager(group, directory.path() / "run", options); },
-                          code, HasSubstr(text));
+    test::expect_error([&] { CheckpointManager(group, directory.path() / "run", options); }, code,
+                       HasSubstr(text));
     EXPECT_FALSE(fs::exists(directory.path() / "run"));
   };
   refused(serial_group(), collective(), Code::unsupported,
@@ -394,7 +394,7 @@ TEST(Hdf5Collective, AFileThatIsNoneIsOneErrorOfAll) {
   if (world->rank() == 0) io::write_file(*io::posix_file_system(), path, "no HDF5 at all");
   world->barrier();
   test::expect_error([&] { world->dataset_files()->open(path, {}); }, Code::io,
-                        HasSubstr("HDF5 cannot open"));
+                     HasSubstr("HDF5 cannot open"));
   expect_nothing_open();
   world->barrier();
 }

@@ -1,6 +1,6 @@
-// last_byte DIRECTORY FORMAT [--kill]: with --kill, saves step 10, begins to save step 20 behind its
-// back, and every rank kills itself as soon as its own bytes are durable on all ranks: no call of
-// Cairn comes after that. Without, restores on any number of ranks and says what it found.
+// last_byte DIRECTORY FORMAT [--kill]: with --kill, saves step 10, begins to save step 20 behind
+// its back, and every rank kills itself as soon as its own bytes are durable on all ranks: no call
+// of Cairn comes after that. Without, restores on any number of ranks and says what it found.
 #include <mpi.h>
 
 #include <csignal>

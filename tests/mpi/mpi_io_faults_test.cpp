@@ -14,8 +14,8 @@ namespace cairn {
 namespace {
 
 using test::FailingFileCall;
-using ::testing::HasSubstr;
 using test::LosingWrites;
+using ::testing::HasSubstr;
 
 class MpiIoFaults : public test::WriterFaults, public ::testing::TestWithParam<Storage> {
  protected:

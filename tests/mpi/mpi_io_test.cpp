@@ -226,8 +226,8 @@ TEST(MpiIo, WhatDoesNotGoTogetherIsRefusedBeforeAnythingIsMade) {
   const Directory directory(*world);
   const auto refused = [&](std::shared_ptr<Group> group, const ManagerOptions& options, Code code,
                            const std::string& text) {
-    test::expect_error([&] { CheckpointManager(group, directory.path() / "run", options); },
-                          code, HasSubstr(text));
+    test::expect_error([&] { CheckpointManager(group, directory.path() / "run", options); }, code,
+                       HasSubstr(text));
     EXPECT_FALSE(fs::exists(directory.path() / "run"));
   };
   refused(serial_group(), sharing(1), Code::unsupported, "needs the ranks of an MPI communicator");

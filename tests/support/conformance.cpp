@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "cairn/log.hpp"
-#include "checkpoint/tools/verify.hpp"
+#include "tools/verify.hpp"
 #ifdef CAIRN_CONFORMANCE_HDF5
 #include "format/hdf5/library.hpp"
 #endif

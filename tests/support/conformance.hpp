@@ -18,9 +18,9 @@
 #include "base/text.hpp"
 #include "cairn/checkpoint_manager.hpp"
 #include "group/collectives.hpp"
-#include "io/memory.hpp"
 #include "support/group_kit.hpp"
 #include "support/sample_state.hpp"
+#include "testing/memory.hpp"
 
 namespace cairn::test {
 

@@ -2,8 +2,8 @@
 // files that begin with its prefix.
 #include <random>
 
-#include "checkpoint/tools/verify.hpp"
 #include "support/conformance.hpp"
+#include "tools/verify.hpp"
 
 namespace cairn::test {
 namespace {

@@ -43,7 +43,7 @@ inline std::string case_name(const ::testing::TestParamInfo<GroupCase>& info) {
   return info.param.name;
 }
 
-#define CAIRN_ON_GROUPS(Fixture)                                                                  \
+#define CAIRN_ON_GROUPS(Fixture)                                                               \
   INSTANTIATE_TEST_SUITE_P(Groups, Fixture, ::testing::ValuesIn(::cairn::test::group_cases()), \
                            ::cairn::test::case_name)
 

@@ -1,6 +1,6 @@
-#include "group/threads.hpp"
 #include "support/group_kit.hpp"
 #include "support/rounds.hpp"
+#include "testing/threads.hpp"
 
 namespace cairn::test {
 

@@ -10,11 +10,11 @@
 
 #include "cairn/checkpoint_manager.hpp"
 #include "cairn/log.hpp"
-#include "checkpoint/messages.hpp"
-#include "checkpoint/tools/contents_reader.hpp"
+#include "contents/contents_reader.hpp"
 #include "format/bundle/meta.hpp"
-#include "group/threads.hpp"
-#include "io/memory.hpp"
+#include "job/messages.hpp"
+#include "testing/memory.hpp"
+#include "testing/threads.hpp"
 
 namespace cairn::test {
 

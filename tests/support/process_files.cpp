@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "base/text.hpp"
-#include "group/crash.hpp"
-#include "group/threads.hpp"
 #include "io/system_error.hpp"
+#include "testing/crash.hpp"
+#include "testing/threads.hpp"
 
 namespace cairn::test {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "cairn/error.hpp"
-#include "io/memory.hpp"
+#include "testing/memory.hpp"
 
 namespace cairn::test {
 

@@ -15,7 +15,8 @@ struct Simulation {
   cairn::State state() {
     cairn::State state;
     state.add("step", step);
-    state.add("u", cairn::slice(&owned(0, 0), {rows, columns}, {0, 0}, {rows, columns}, {pitch, 1}));
+    state.add("u",
+              cairn::slice(&owned(0, 0), {rows, columns}, {0, 0}, {rows, columns}, {pitch, 1}));
     return state;
   }
 };

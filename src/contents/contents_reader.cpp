@@ -1,0 +1,360 @@
+#include "contents/contents_reader.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include "base/checksum.hpp"
+#include "base/text.hpp"
+#include "base/wire.hpp"
+#include "cairn/error.hpp"
+#include "commit/names.hpp"
+#include "contents/hdf5_reader.hpp"
+#include "contents/lost.hpp"
+#include "format/bundle/index.hpp"
+#include "format/bundle/meta.hpp"
+#include "format/bundle/object_graph.hpp"
+#include "format/bundle/strings.hpp"
+#include "model/box_index.hpp"
+#include "sharding/coverage.hpp"
+
+namespace cairn {
+namespace {
+
+io::Path index_path(const io::Path& prefix) { return prefix.string() + ".index"; }
+
+// Far above any index that was ever seen (10 million entries are about 1 GiB).
+constexpr std::int64_t index_limit_bytes = std::int64_t{4} << 30;
+
+void check_files(CheckpointContents& contents, const IndexFile& loaded) {
+  bundle::check_files(contents, [&](std::int32_t file) -> std::optional<std::int64_t> {
+    const auto at = loaded.data_sizes.find(file);
+    return at == loaded.data_sizes.end() ? std::nullopt : std::optional(at->second);
+  });
+}
+
+}  // namespace
+
+std::string filler_key(int file) {
+  char text[32];
+  std::snprintf(text, sizeof text, "_cairn/filler-%05d", file);
+  return text;
+}
+
+io::Path data_path(const io::Path& prefix, int file, int num_files) {
+  return prefix.parent_path() / commit::data_name(prefix.filename().string(), file, num_files);
+}
+
+io::Path data_path(const CheckpointContents& contents, int file) {
+  if (contents.format == Format::hdf5) return hdf5_path(contents.prefix);
+  return data_path(contents.prefix, file, contents.num_files);
+}
+
+bool has_checkpoint(io::FileSystem& files, const io::Path& prefix) {
+  return files.status(index_path(prefix)) || is_own_hdf5(files, hdf5_path(prefix));
+}
+
+namespace {
+
+// The rest of what is told, once the index is there.
+IndexFile load_values(io::FileSystem& files, const io::Path& prefix, Graph graph,
+                      IndexFile loaded) {
+  auto& contents = loaded.parsed.emplace(bundle::parse_index(loaded.bytes));
+  contents.prefix = prefix.string();
+  contents.format = loaded.format;
+  if (loaded.format == Format::hdf5 && contents.num_files != 1) {
+    throw Error(Code::data_loss, "the checksum table of the HDF5 file is none that Cairn makes",
+                cat("it speaks of ", contents.num_files, " data files"));
+  }
+  for (const auto file : bundle::files_used(contents)) {
+    const auto status = files.status(data_path(contents, file));
+    if (status && !status->is_directory) loaded.data_sizes[file] = status->size;
+  }
+  check_files(contents, loaded);
+  const auto read_scalar = [&](const StoredTensor& stored, std::string& value,
+                               std::string& problem) {
+    try {
+      if (!stored.problem.empty()) throw Error(Code::data_loss, stored.problem);
+      if (stored.dtype != DType::string || !stored.shape.empty()) {
+        throw Error(Code::data_loss, cat('\'', stored.key, "' is no string scalar"));
+      }
+      value = read_string_slice(files, contents, stored, stored.slices.at(0)).at(0);
+    } catch (const Error& error) {
+      if (error.code() != Code::data_loss) throw;  // not readable now: that says nothing of it
+      problem = error.what();
+    }
+  };
+  if (const auto* stored = contents.find(bundle::meta_key)) {
+    read_scalar(*stored, loaded.meta, loaded.meta_problem);
+    try {
+      if (loaded.meta_problem.empty()) bundle::decode_meta(loaded.meta);
+    } catch (const Error& error) {
+      loaded.meta.clear();
+      loaded.meta_problem = error.what();
+    }
+  }
+  const auto* measured = contents.find(bundle::statistics_key);
+  if (measured && !loaded.meta.empty()) {
+    std::string text, problem;  // which verify tells
+    read_scalar(*measured, text, problem);
+    auto meta = bundle::decode_meta(loaded.meta);
+    meta.statistics = bundle::decode_statistics(text, meta.step);
+    loaded.meta = bundle::encode_meta(meta);
+  }
+  if (graph == Graph::skip) return loaded;
+  if (const auto* stored = contents.find(object_graph_key)) {
+    read_scalar(*stored, loaded.graph, loaded.graph_problem);
+    if (loaded.graph_problem.empty() && loaded.graph.empty()) loaded.graph_problem = "it is empty";
+  }
+  return loaded;
+}
+
+IndexFile load_bundle(io::FileSystem& files, const io::Path& prefix, Graph graph) {
+  try {
+    return look_into(files, prefix, io::read_file(files, index_path(prefix), index_limit_bytes),
+                     graph);
+  } catch (Error& error) {
+    if (error.path().empty()) error.at(index_path(prefix).string());
+    throw;
+  }
+}
+
+IndexFile load_hdf5(io::FileSystem& files, const io::Path& prefix, Graph graph) {
+  try {
+    return load_values(files, prefix, graph, read_hdf5_table(files, hdf5_path(prefix)));
+  } catch (Error& error) {
+    if (error.path().empty()) error.at(hdf5_path(prefix).string());
+    throw;
+  }
+}
+
+// One of two formats; nothing if it is damaged or has gone, which `why` then says.
+template <class Load>
+std::optional<IndexFile> try_load(const Load& load, std::optional<Error>& why) {
+  try {
+    return load();
+  } catch (const Error& error) {
+    if (error.code() != Code::data_loss && error.code() != Code::not_found) throw;
+    why = error;
+    return std::nullopt;
+  }
+}
+
+std::int64_t sequence_of(const IndexFile& loaded) {
+  return loaded.meta.empty() ? 0 : bundle::decode_meta(loaded.meta).sequence;
+}
+
+}  // namespace
+
+IndexFile look_into(io::FileSystem& files, const io::Path& prefix, std::string index, Graph graph) {
+  IndexFile loaded;
+  loaded.bytes = std::move(index);
+  return load_values(files, prefix, graph, std::move(loaded));
+}
+
+IndexFile load_index(io::FileSystem& files, const io::Path& prefix, Graph graph) {
+  const bool has_bundle = files.status(index_path(prefix)).has_value();
+  const bool has_hdf5 = is_own_hdf5(files, hdf5_path(prefix));
+  if (!has_bundle && !has_hdf5) {
+    const bool foreign = files.status(hdf5_path(prefix)).has_value();
+    const auto ending = prefix.extension();
+    if ((ending == ".h5" || ending == ".index") &&
+        has_checkpoint(files, io::Path(prefix).replace_extension())) {
+      throw Error(Code::not_found, cat("there is no checkpoint ", prefix.string()),
+                  "that is a file of one",
+                  cat("Give its prefix: ", io::Path(prefix).replace_extension().string()))
+          .at(prefix.string());
+    }
+    if (const auto lost = find_lost_at(files, prefix)) throw lost_error(*lost);
+    throw Error(Code::not_found, cat("there is no checkpoint ", prefix.string()),
+                foreign ? cat(hdf5_path(prefix).string(), " is none that Cairn wrote")
+                        : cat(index_path(prefix).string(), " does not exist"),
+                foreign ? "restore_hdf5 reads datasets of other programs."
+                        : "List what is there with: cairn ls DIRECTORY.")
+        .at(prefix.string());
+  }
+  if (!has_hdf5) return load_bundle(files, prefix, graph);
+  if (!has_bundle) return load_hdf5(files, prefix, graph);
+  std::optional<Error> why;
+  auto bundle = try_load([&] { return load_bundle(files, prefix, graph); }, why);
+  auto hdf5 = try_load([&] { return load_hdf5(files, prefix, graph); }, why);
+  if (!bundle && !hdf5) throw *why;
+  if (bundle && (!hdf5 || sequence_of(*hdf5) <= sequence_of(*bundle))) return *std::move(bundle);
+  return *std::move(hdf5);
+}
+
+CheckpointContents parse_contents(IndexFile& loaded, const io::Path& prefix) {
+  if (!loaded.parsed) {
+    loaded.parsed = bundle::parse_index(loaded.bytes);
+    check_files(*loaded.parsed, loaded);
+  }
+  auto contents = *std::exchange(loaded.parsed, std::nullopt);
+  contents.prefix = prefix.string();
+  contents.format = loaded.format;
+  const auto own = std::stable_partition(
+      contents.tensors.begin(), contents.tensors.end(),
+      [](const auto& tensor) { return !tensor.key.starts_with(own_key_prefix); });
+  contents.own.assign(std::make_move_iterator(own),
+                      std::make_move_iterator(contents.tensors.end()));
+  contents.tensors.erase(own, contents.tensors.end());
+  if (!loaded.meta.empty()) contents.meta = bundle::decode_meta(loaded.meta);
+  contents.graph_problem = loaded.graph_problem;
+  try {
+    if (!loaded.graph.empty()) {
+      contents.graph =
+          std::make_shared<const ObjectGraph>(bundle::decode_object_graph(loaded.graph));
+    }
+  } catch (const Error& error) {
+    contents.graph_problem = error.what();
+  }
+  return contents;
+}
+
+CheckpointContents read_contents(io::FileSystem& files, const io::Path& prefix, Graph graph) {
+  auto loaded = load_index(files, prefix, graph);
+  return parse_contents(loaded, prefix);
+}
+
+CheckpointContents read_contents_as(Format format, io::FileSystem& files, const io::Path& prefix) {
+  auto loaded = format == Format::hdf5 ? load_hdf5(files, prefix, Graph::skip)
+                                       : load_bundle(files, prefix, Graph::skip);
+  return parse_contents(loaded, prefix);
+}
+
+std::string misplaced(const CheckpointContents& contents) {
+  const auto named = commit::split_step(io::Path(contents.prefix).filename().string());
+  if (contents.format != Format::hdf5 || !named || !contents.meta) return "";
+  const auto& meta = *contents.meta;
+  if (meta.name != named->name || meta.step == named->step) return "";
+  return cat("the file holds ", meta.name, "-", meta.step,
+             ": it was renamed, or has changed places with another");
+}
+
+std::string encode(const IndexFile& loaded) {
+  WireWriter writer;
+  writer.put(loaded.format).put(loaded.table_offset).put(loaded.table_room);
+  writer.put(loaded.bytes).put(loaded.meta).put(loaded.meta_problem);
+  writer.put(loaded.graph).put(loaded.graph_problem);
+  for (const auto& [file, size] : loaded.data_sizes) writer.put(file).put(size);
+  return writer.take();
+}
+
+IndexFile decode_index_file(std::string_view message) {
+  WireReader reader(message);
+  IndexFile loaded;
+  loaded.format = reader.get<Format>();
+  loaded.table_offset = reader.get<std::int64_t>();
+  loaded.table_room = reader.get<std::int64_t>();
+  loaded.bytes = reader.get<std::string>();
+  loaded.meta = reader.get<std::string>();
+  loaded.meta_problem = reader.get<std::string>();
+  loaded.graph = reader.get<std::string>();
+  loaded.graph_problem = reader.get<std::string>();
+  while (!reader.empty()) {
+    const auto file = reader.get<std::int32_t>();
+    loaded.data_sizes[file] = reader.get<std::int64_t>();
+  }
+  return loaded;
+}
+
+namespace {
+
+std::string read_bytes(io::FileSystem& files, const CheckpointContents& contents,
+                       const StoredTensor& tensor, const StoredSlice& slice) {
+  if (!tensor.problem.empty()) {
+    throw Error(Code::data_loss, cat("tensor '", tensor.key, "' cannot be read"), tensor.problem)
+        .at(contents.prefix)
+        .of_tensor(tensor.key);
+  }
+  std::string bytes(static_cast<std::size_t>(slice.size), '\0');
+  if (slice.size > 0) {
+    const auto file = files.open_read(data_path(contents, slice.file));
+    file->read_at(slice.offset, std::as_writable_bytes(std::span(bytes)));
+  }
+  return bytes;
+}
+
+}  // namespace
+
+std::string read_slice(io::FileSystem& files, const CheckpointContents& contents,
+                       const StoredTensor& tensor, const StoredSlice& slice) {
+  auto bytes = read_bytes(files, contents, tensor, slice);
+  if (tensor.dtype == DType::string) {
+    bundle::decode_strings(bytes, slice.box.count(), slice.crc32c, contents.big_endian);
+  } else if (crc32c(bytes) != slice.crc32c) {
+    throw checksum_error(contents, tensor, slice, crc32c(bytes));
+  }
+  return bytes;
+}
+
+std::vector<std::string> read_string_slice(io::FileSystem& files,
+                                           const CheckpointContents& contents,
+                                           const StoredTensor& tensor, const StoredSlice& slice) {
+  const auto bytes = read_bytes(files, contents, tensor, slice);
+  try {
+    return bundle::decode_strings(bytes, slice.box.count(), slice.crc32c, contents.big_endian);
+  } catch (Error& error) {
+    throw error.of_tensor(tensor.key).at(data_path(contents, slice.file).string());
+  }
+}
+
+std::vector<std::string> read_strings(io::FileSystem& files, const CheckpointContents& contents,
+                                      const StoredTensor& tensor) {
+  require_stored(tensor, {Box::whole(tensor.shape)});
+  if (!tensor.sliced && tensor.slices.size() == 1) {
+    return read_string_slice(files, contents, tensor, tensor.slices.front());
+  }
+  std::vector<std::string> whole(static_cast<std::size_t>(element_count(tensor.shape)));
+  const auto strides = row_major_strides(tensor.shape);
+  for (const auto& slice : tensor.slices) {
+    auto values = read_string_slice(files, contents, tensor, slice);
+    const auto inner = row_major_strides(slice.box.extent);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      auto rest = static_cast<std::int64_t>(i);
+      std::int64_t at = 0;
+      for (std::size_t d = 0; d < strides.size(); ++d) {
+        at += (slice.box.start[d] + rest / inner[d]) * strides[d];
+        rest %= inner[d];
+      }
+      whole[static_cast<std::size_t>(at)] = std::move(values[i]);
+    }
+  }
+  return whole;
+}
+
+Error checksum_error(const CheckpointContents& contents, const StoredTensor& tensor,
+                     const StoredSlice& slice, std::uint32_t found) {
+  return Error(Code::data_loss,
+               cat("tensor '", tensor.key, "' ", shape_text(tensor.shape), ", ",
+                   box_text(slice.box), ": the bytes in the file are not those that were written"),
+               cat("checksum of ", slice.size, " bytes at ", slice.offset, " is ", hex(found),
+                   ", stored is ", hex(slice.crc32c)),
+               "Restore an older checkpoint; cairn verify names everything that is damaged.")
+      .at(data_path(contents, slice.file).string())
+      .of_tensor(tensor.key);
+}
+
+void require_stored(const StoredTensor& tensor, const std::vector<Box>& wanted) {
+  std::vector<Box> boxes;
+  for (const auto& slice : tensor.slices) boxes.push_back(slice.box);
+  if (!tensor.sliced) return;
+  const BoxIndex index(boxes);
+  for (const auto& want : wanted) {
+    std::vector<Box> parts;
+    std::int64_t covered = 0;
+    index.query(want, [&](std::size_t i) {
+      parts.push_back(*intersect(want, boxes[i]));
+      covered += parts.back().count();
+      return true;
+    });
+    if (covered == want.count()) continue;  // the index reader has refused overlaps
+    const auto gap = find_gap(want, parts);
+    throw Error(Code::not_found,
+                cat("tensor '", tensor.key, "' ", shape_text(tensor.shape), ": ",
+                    box_text(gap.value_or(want)), " is in no stored slice"),
+                "the checkpoint holds a part of the tensor only", "Ask for what is there.")
+        .of_tensor(tensor.key);
+  }
+}
+
+}  // namespace cairn

@@ -1,0 +1,85 @@
+#pragma once
+/// Opening a checkpoint: its index, the lengths of its data files, its own metadata.
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cairn/contents.hpp"
+#include "cairn/error.hpp"
+#include "io/file_system.hpp"
+
+namespace cairn {
+
+/// Keys of Cairn's own entries; other readers ignore them.
+inline constexpr std::string_view own_key_prefix = "_cairn/";
+std::string filler_key(int file);
+
+/// What one rank reads and tells the others: they parse it for themselves.
+struct IndexFile {
+  Format format = Format::bundle;
+  std::string bytes;
+  std::int64_t table_offset = 0, table_room = 0;    ///< of an HDF5 file: where the bytes lie in it
+  std::map<std::int32_t, std::int64_t> data_sizes;  ///< of the data files that are there
+  std::string meta;  ///< JSON; empty: not a checkpoint of ours, or meta_problem says why not
+  std::string meta_problem;
+  std::string graph;  ///< bytes of the object graph; empty: none, not asked for, or graph_problem
+  std::string graph_problem;
+  /// The tensors, on the rank that read the bytes, which had to parse them: not told to others.
+  std::optional<CheckpointContents> parsed;
+};
+
+/// The object graph is larger than all else together: it is read for those who look into it.
+enum class Graph { skip, read };
+
+/// Whether there is a PREFIX.index, or a PREFIX.h5 that Cairn wrote.
+bool has_checkpoint(io::FileSystem&, const io::Path& prefix);
+
+/// Throws not_found if there is no checkpoint, data_loss if it is lost or its index is damaged as a
+/// whole. Where
+/// the prefix has both formats, because a save is replacing one by the other, it is the newer one
+/// of those that can be read.
+IndexFile load_index(io::FileSystem&, const io::Path& prefix, Graph = Graph::skip);
+/// The same of an index that is read already.
+IndexFile look_into(io::FileSystem&, const io::Path& prefix, std::string index, Graph);
+/// Takes what is parsed already.
+CheckpointContents parse_contents(IndexFile&, const io::Path& prefix);
+
+/// Both.
+CheckpointContents read_contents(io::FileSystem&, const io::Path& prefix, Graph = Graph::skip);
+
+/// The same, of one format.
+CheckpointContents read_contents_as(Format, io::FileSystem&, const io::Path& prefix);
+
+/// Why this is not the checkpoint that its name says: an HDF5 file, which is whole in itself, of
+/// another step under the same name. Empty: nothing is known against it. A bundle's files do not
+/// fit another's.
+std::string misplaced(const CheckpointContents&);
+
+std::string encode(const IndexFile&);
+IndexFile decode_index_file(std::string_view);
+
+/// PREFIX.h5, or PREFIX.data-?????-of-?????; the prefix's last part may be anything.
+io::Path data_path(const CheckpointContents&, int file);
+io::Path data_path(const io::Path& prefix, int file, int num_files);
+
+/// Reads one slice whole and checks it: numbers against the checksum, strings decoded. Numeric
+/// bytes come as in the file.
+std::string read_slice(io::FileSystem&, const CheckpointContents&, const StoredTensor&,
+                       const StoredSlice&);
+std::vector<std::string> read_string_slice(io::FileSystem&, const CheckpointContents&,
+                                           const StoredTensor&, const StoredSlice&);
+
+/// A string tensor whole, put together from its slices.
+std::vector<std::string> read_strings(io::FileSystem&, const CheckpointContents&,
+                                      const StoredTensor&);
+
+/// Throws not_found if the stored slices do not cover each of these boxes.
+void require_stored(const StoredTensor&, const std::vector<Box>& wanted);
+
+/// What is said when bytes of a slice do not have the stored checksum.
+Error checksum_error(const CheckpointContents&, const StoredTensor&, const StoredSlice&,
+                     std::uint32_t found);
+
+}  // namespace cairn

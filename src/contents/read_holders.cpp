@@ -1,0 +1,34 @@
+#include "contents/read_holders.hpp"
+
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "cairn/error.hpp"
+#include "contents/contents_reader.hpp"
+
+namespace cairn {
+
+std::optional<hdf5::Holders> read_holders(io::FileSystem& files,
+                                          const CheckpointContents& contents) {
+  if (contents.format != Format::hdf5) return std::nullopt;
+  const auto stored = std::find_if(contents.own.begin(), contents.own.end(),
+                                   [](const auto& one) { return one.key == slices_key; });
+  if (stored == contents.own.end()) return std::nullopt;
+  auto holders = hdf5::decode_holders(read_slice(files, contents, *stored, stored->slices.at(0)));
+  for (const auto& [key, slices] : holders.tensors) {
+    const auto* tensor = contents.find(key);
+    for (const auto& slice : slices) {
+      const auto whole = tensor ? Box::whole(tensor->shape) : Box();
+      if (tensor && slice.box.start.size() == whole.start.size() &&
+          (slice.box == whole || intersect(slice.box, whole) == slice.box)) {
+        continue;
+      }
+      throw Error(Code::data_loss, "what is stored of the holders of slices is damaged",
+                  cat(box_text(slice.box), " is no slice of a tensor '", key, '\''))
+          .at(data_path(contents, 0).string());
+    }
+  }
+  return holders;
+}
+
+}  // namespace cairn

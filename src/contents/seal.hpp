@@ -1,0 +1,42 @@
+#pragma once
+/// What makes a checkpoint of data that are written: the index of a bundle, the table and seal of
+/// an HDF5 file. A save's merge ends in it, and so does the recovery of a save that died.
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cairn/contents.hpp"
+#include "commit/protocol.hpp"
+
+namespace cairn {
+
+/// Joins entries of the same tensor and proves from them alone that they cover it; runs of a dense
+/// one (`sliced` is false, and there are several) become one entry. Ascending by key, slices
+/// ascending by box.
+std::vector<StoredTensor> join_entries(std::vector<StoredTensor> entries);
+
+/// The index of a checkpoint, and the data files that rank 0 writes itself: metadata with a spare
+/// copy of the index behind it, and as many empty files as make up num_files.
+struct Sealed {
+  std::string index;
+  std::vector<commit::OwnFile> own_files;
+};
+Sealed seal_index(std::vector<StoredTensor> tensors, const CheckpointMeta&, int data_files,
+                  int num_files);
+
+/// Where the seal of an unfinished HDF5 file is: a key of its table. It stays, and the last one
+/// comes behind it: so a crash while that is written leaves the place of the table known.
+inline constexpr std::string_view open_seal_key = "_cairn/seal";
+
+/// A tensor that is stored whole, in file 0.
+StoredTensor whole_entry(std::string key, DType, const Dims& shape, std::int64_t offset,
+                         std::int64_t size, std::uint32_t crc32c);
+
+/// Rank 0. What completes a file that is in the making: the table of these tensors, the statistics
+/// if there is room for them, and the seal. Without statistics nothing stays of an attempt that was
+/// broken off.
+std::vector<commit::Patch> seal_hdf5(io::FileSystem&, const commit::Transaction&,
+                                     std::vector<StoredTensor>,
+                                     const std::optional<SaveStatistics>& = std::nullopt);
+
+}  // namespace cairn

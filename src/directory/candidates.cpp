@@ -1,0 +1,196 @@
+#include "directory/candidates.hpp"
+
+#include <algorithm>
+
+#include "base/checksum.hpp"
+#include "base/text.hpp"
+#include "cairn/log.hpp"
+#include "contents/contents_reader.hpp"
+#include "contents/seal.hpp"
+#include "format/bundle/part_record.hpp"
+#include "format/bundle/strings.hpp"
+#include "group/collectives.hpp"
+#include "job/messages.hpp"
+
+namespace cairn {
+namespace {
+
+constexpr std::int64_t record_limit_bytes = std::int64_t{4} << 30;
+
+// Throws data_loss with the reason if the records do not make a whole save.
+Candidate read_candidate(io::FileSystem& files, commit::Transaction save) {
+  Candidate candidate;
+  std::vector<bundle::PartRecord> records;
+  for (const auto& file : files.list(save.temp())) {
+    if (commit::parse_temp_name(file).kind != commit::ParsedName::Kind::record) continue;
+    records.push_back(
+        bundle::decode_part_record(io::read_file(files, save.temp() / file, record_limit_bytes)));
+  }
+  const auto refuse = [&](std::string why) { throw Error(Code::data_loss, std::move(why)); };
+  if (records.empty()) refuse("no part record");
+  const auto& first = records.front();
+  if (records.size() != static_cast<std::size_t>(first.parts)) {
+    refuse(cat(records.size(), " of ", first.parts, " part records"));
+  }
+  std::vector<bool> seen(records.size());
+  std::vector<StoredTensor> entries;
+  int data_files = 0;
+  for (const auto& record : records) {
+    if (record.uuid != save.uuid || record.fingerprint != first.fingerprint ||
+        record.parts != first.parts || record.num_files != first.num_files || record.part < 0 ||
+        record.part >= first.parts || seen[static_cast<std::size_t>(record.part)]) {
+      refuse("part records of different saves");
+    }
+    seen[static_cast<std::size_t>(record.part)] = true;
+    for (const auto& tensor : record.tensors) {
+      for (const auto& slice : tensor.slices) data_files = std::max(data_files, slice.file + 1);
+      entries.push_back(tensor);
+    }
+  }
+  save.num_files = first.num_files;
+  save.hdf5 = io::exists(files, save.temp() / commit::hdf5_part_name);
+  candidate.save = save;
+  candidate.meta = first.meta;
+  candidate.tensors = join_entries(entries);
+  candidate.entries = std::move(entries);
+  if (save.hdf5 && data_files > 1) refuse("more data files than one");
+  if (!save.hdf5 && data_files >= save.num_files) refuse("more data files than the save has");
+  for (int file = 0; file < data_files; ++file) {
+    const auto path = io::exists(files, save.part(file)) ? save.part(file) : save.data(file);
+    if (!io::exists(files, path)) refuse(cat("data file ", file, " is missing"));
+    candidate.paths.push_back(path.string());
+  }
+  return candidate;
+}
+
+// Every io rank reads its share; what is wrong, or nothing.
+std::optional<Error> check_share(const Job& job, const std::vector<std::string>& paths,
+                                 const std::vector<StoredTensor>& tensors) {
+  constexpr std::int64_t piece = std::int64_t{4} << 20;
+  std::size_t turn = 0;
+  const auto readers = job.io_ranks();
+  std::string bytes;
+  try {
+    for (const auto& tensor : tensors) {
+      for (const auto& slice : tensor.slices) {
+        if (readers[turn++ % readers.size()] != job.rank() || slice.size == 0) continue;
+        const auto file = job.files->open_read(paths.at(static_cast<std::size_t>(slice.file)));
+        if (tensor.dtype == DType::string) {
+          bytes.resize(static_cast<std::size_t>(slice.size));
+          file->read_at(slice.offset, std::as_writable_bytes(std::span(bytes)));
+          bundle::decode_strings(bytes, slice.box.count(), slice.crc32c, false);
+          continue;
+        }
+        std::uint32_t crc = 0;
+        for (std::int64_t at = 0; at < slice.size; at += piece) {
+          bytes.resize(static_cast<std::size_t>(std::min(piece, slice.size - at)));
+          file->read_at(slice.offset + at, std::as_writable_bytes(std::span(bytes)));
+          crc = crc32c(bytes, crc);
+        }
+        if (crc != slice.crc32c) {
+          throw Error(Code::data_loss, cat("bytes of tensor '", tensor.key, "' are damaged"));
+        }
+      }
+    }
+  } catch (...) {
+    return error_in_flight();
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Soundness examine(const Job& job, const Candidate& candidate, std::string& why) {
+  std::string message;
+  if (job.root()) {
+    WireWriter writer;
+    writer.put(candidate.paths);
+    put(writer, candidate.entries);
+    message = writer.take();
+  }
+  job.group->broadcast(message, 0);
+  WireReader reader(message);
+  const auto paths = reader.get_all<std::string>();
+  const auto problem = check_share(job, paths, get_stored(reader));
+  try {
+    agree(*job.group, problem);
+  } catch (const Error& error) {
+    if (error.code() == Code::communication) throw;
+    why = error.what();
+    return error.code() == Code::data_loss ? Soundness::damaged : Soundness::unreadable;
+  }
+  return Soundness::whole;
+}
+
+std::optional<CheckpointContents> try_contents(const Job& job, std::int64_t step,
+                                               std::optional<Format> format) {
+  try {
+    const auto prefix = job.prefix(step);
+    return format ? read_contents_as(*format, *job.files, prefix)
+                  : read_contents(*job.files, prefix);
+  } catch (const Error& error) {
+    if (error.code() != Code::data_loss && error.code() != Code::not_found) {
+      log(LogLevel::warning, cat("step ", step, " cannot be read now: ", error.what()));
+    }
+    return std::nullopt;
+  }
+}
+
+std::vector<Candidate> find_candidates(const Job& job, const commit::Ownership* owner,
+                                       Undecided& undecided) {
+  std::vector<Candidate> candidates;
+  auto& files = *job.files;
+  const auto names = files.list(job.directory);
+  bool kept = false;
+  // A save that something was committed after has been given up, or was committed and is replaced.
+  std::int64_t committed = 0;
+  for (const auto& name : names) {
+    const auto parsed = commit::parse_name(name, job.naming);
+    if (parsed.kind != commit::ParsedName::Kind::index &&
+        parsed.kind != commit::ParsedName::Kind::hdf5) {
+      continue;
+    }
+    const auto there = try_contents(job, parsed.step);
+    if (there && there->meta) committed = std::max(committed, there->meta->sequence);
+  }
+  for (const auto& name : names) {
+    const auto parsed = commit::parse_name(name, job.naming);
+    if (parsed.kind != commit::ParsedName::Kind::temp_directory) continue;
+    commit::Transaction save{job.directory, job.naming, parsed.step, parsed.uuid, 0, parsed.direct};
+    save.keeper = parsed.keeper;
+    bool reached = parsed.keeper.empty() && !save.direct;
+    try {
+      if (save.direct) commit::settle(files, save);
+      const auto there = try_contents(job, save.step);
+      if (there && there->meta && there->meta->uuid == save.uuid) continue;  // but for the tidying
+      if (!save.direct && !job.atomic_rename) {
+        log(LogLevel::info, cat("save ", name, " did not finish, which takes renames"));
+        continue;
+      }
+      if (owner && !save.direct) {
+        commit::keep(files, save, *owner);
+        kept = true;
+      }
+      reached = false;
+      auto candidate = read_candidate(files, save);
+      if (candidate.meta.sequence <= committed) {
+        log(LogLevel::info, cat("save ", name, " is behind what was committed after it"));
+        continue;
+      }
+      candidates.push_back(std::move(candidate));
+    } catch (const Error& error) {
+      log(LogLevel::info, cat("save ", name, " did not finish: ", error.what()));
+      if (error.code() == Code::data_loss || error.code() == Code::internal) continue;
+      undecided.temps.insert(save.temp().filename().string());
+      undecided.steps.insert(parsed.step);
+      // A direct save has no such fence; before its step is saved, it is looked at once more.
+      if (reached) undecided.within_reach.insert(parsed.step);
+    }
+  }
+  if (kept) files.sync_directory(job.directory);
+  std::sort(candidates.begin(), candidates.end(),
+            [](const auto& a, const auto& b) { return a.meta.sequence < b.meta.sequence; });
+  return candidates;
+}
+
+}  // namespace cairn

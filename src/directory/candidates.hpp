@@ -1,0 +1,45 @@
+#pragma once
+/// Saves whose job died before their commit: which are whole.
+#include <set>
+#include <string>
+#include <vector>
+
+#include "cairn/contents.hpp"
+#include "commit/protocol.hpp"
+#include "job/job.hpp"
+
+namespace cairn {
+
+/// A save that died after its parts were written, as its records tell.
+struct Candidate {
+  commit::Transaction save;
+  CheckpointMeta meta;
+  std::vector<StoredTensor> entries;  ///< as the writers left them: what is checked
+  std::vector<StoredTensor> tensors;  ///< of the index
+  std::vector<std::string> paths;     ///< of the data files, where they are now
+};
+
+/// Saves that cannot be read now: neither completed nor removed.
+struct Undecided {
+  std::set<std::string> temps;
+  std::set<std::int64_t> steps;
+  /// Steps of those that their own job, should it live, may still complete.
+  std::set<std::int64_t> within_reach;
+};
+
+/// Rank 0. What may be completed, in the order in which it was to be committed: nothing has been
+/// committed after it. An owner takes unfinished saves out of the hands of their jobs first (keep);
+/// null: who only looks.
+std::vector<Candidate> find_candidates(const Job&, const commit::Ownership*, Undecided&);
+
+enum class Soundness { whole, damaged, unreadable };
+
+/// Collective. Whether every byte of the candidate, which rank 0 knows, is what was written.
+Soundness examine(const Job&, const Candidate&, std::string& why);
+
+/// Rank 0. The contents of a committed checkpoint, or nothing where that cannot be told: then its
+/// files are left alone.
+std::optional<CheckpointContents> try_contents(const Job&, std::int64_t step,
+                                               std::optional<Format> format = std::nullopt);
+
+}  // namespace cairn

@@ -1,0 +1,237 @@
+#include "directory/catalog.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/checksum.hpp"
+#include "base/text.hpp"
+#include "cairn/error.hpp"
+#include "cairn/log.hpp"
+#include "commit/names.hpp"
+#include "commit/state_file.hpp"
+#include "contents/contents_reader.hpp"
+#include "contents/hdf5_reader.hpp"
+#include "contents/lost.hpp"
+#include "contents/notes.hpp"
+#include "contents/spare.hpp"
+#include "directory/pins.hpp"
+
+namespace cairn {
+namespace {
+
+constexpr std::int64_t small_file_limit_bytes = std::int64_t{1} << 24;
+
+// What others are told by a checkpoint that cannot be restored: its place, and what its run left
+// behind.
+void remember_lineage(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
+                      CatalogEntry& entry) {
+  try {
+    const auto meta = find_meta_without_index(files, directory, name, entry.step);
+    if (!meta) return;
+    entry.sequence = meta->sequence;
+    entry.wall_time_seconds = meta->wall_time_seconds;
+    entry.parent = meta->parent;
+  } catch (const Error& error) {
+    log(LogLevel::warning, cat("step ", entry.step, " cannot be looked at: ", error.what()));
+  }
+}
+
+CatalogEntry look_at(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
+                     std::int64_t step, const LostCheckpoint* lost = nullptr) {
+  CatalogEntry entry;
+  entry.step = step;
+  const auto prefix = directory / commit::prefix_name(name, step);
+  const io::Path names[] = {prefix.string() + ".index", hdf5_path(prefix)};
+  std::optional<io::FileId> ids[2];
+  for (const auto& file : names) {
+    const auto status = files.status(file);
+    if (!status) continue;
+    entry.wall_time_seconds = std::max(entry.wall_time_seconds, status->modified_seconds);
+    entry.format = &file == &names[0] ? Format::bundle : Format::hdf5;  // until it is read
+    ids[&file - names] = status->id;
+  }
+  try {
+    auto loaded = load_index(files, prefix);
+    const auto contents = parse_contents(loaded, prefix);
+    entry.num_files = contents.num_files;
+    entry.format = contents.format;
+    entry.ours = contents.meta || !contents.own.empty();
+    entry.identity = cat("index-", hex(crc32c(loaded.bytes)));
+    entry.damage = loaded.meta_problem.empty() ? misplaced(contents) : loaded.meta_problem;
+    if (contents.meta) {
+      entry.sequence = contents.meta->sequence;
+      entry.wall_time_seconds = contents.meta->wall_time_seconds;
+      entry.ranks = contents.meta->ranks;
+      entry.parent = contents.meta->parent;
+      entry.metric = contents.meta->metric;
+      entry.identity = contents.meta->uuid;
+    }
+    for (const auto& tensor : contents.tensors) {
+      if (entry.damage.empty() && !tensor.problem.empty()) {
+        entry.damage = cat("tensor '", tensor.key, "': ", tensor.problem);
+      }
+    }
+  } catch (const Error& error) {
+    entry.damage = error.what();
+    entry.unreadable = error.code() != Code::data_loss;
+    if (lost) entry.format = lost->format;
+    if (lost) entry.wall_time_seconds = lost->wall_time_seconds;
+    entry.ours |= entry.format == Format::hdf5;  // else it would not be looked at
+    remember_lineage(files, directory, name, entry);
+  }
+  entry.file = ids[entry.format == Format::hdf5];
+  return entry;
+}
+
+io::Path mark_path(const io::Path& directory, const commit::Naming& name, std::int64_t step) {
+  return directory / commit::private_directory_name / commit::damaged_directory_name /
+         commit::prefix_name(name, step);
+}
+
+// The mark counts only for the very save that was found damaged, not for one that replaced it.
+std::string damage_mark(io::FileSystem& files, const io::Path& directory,
+                        const commit::Naming& name, const CatalogEntry& entry) {
+  const auto path = mark_path(directory, name, entry.step);
+  if (!files.status(path)) return "";
+  const auto text = io::read_file(files, path, small_file_limit_bytes);
+  const auto end = text.find('\n');
+  if (text.substr(0, end) != entry.identity) return "";
+  return end == text.npos ? "found damaged before" : text.substr(end + 1);
+}
+
+}  // namespace
+
+std::vector<CatalogEntry> scan_catalog(io::FileSystem& files, const io::Path& directory,
+                                       const commit::Naming& name) {
+  std::vector<CatalogEntry> entries;
+  if (!files.status(directory)) return entries;
+  std::set<std::int64_t> seen;  // a step may be there in both formats
+  const auto add = [&](std::int64_t step, const LostCheckpoint* lost) {
+    if (!seen.insert(step).second) return;
+    auto entry = look_at(files, directory, name, step, lost);
+    const auto mark = damage_mark(files, directory, name, entry);
+    if (!mark.empty()) entry.damage = mark;
+    entry.pinned = is_pinned(files, directory, name, entry);
+    entries.push_back(std::move(entry));
+  };
+  for (const auto& file : files.list(directory)) {
+    const auto parsed = commit::parse_name(file, name);
+    const bool hdf5 = parsed.kind == commit::ParsedName::Kind::hdf5;
+    if (!hdf5 && parsed.kind != commit::ParsedName::Kind::index) continue;
+    if (hdf5 && !is_own_hdf5(files, directory / file)) continue;
+    add(parsed.step, nullptr);
+  }
+  for (const auto& [step, lost] : find_lost_steps(files, directory, name)) add(step, &lost);
+  // Where the state file lists an entry. Absolute and relative paths end alike.
+  std::map<std::string, int> listed;
+  int newest = 0;
+  if (const auto state = commit::read_state_file(files, directory)) {
+    for (const auto& path : state->all_paths) {
+      listed[io::Path(path).filename().string()] = ++newest;
+    }
+    // When it was saved is known from here only.
+    for (auto& entry : entries) {
+      const auto at = listed.find(commit::prefix_name(name, entry.step));
+      if (entry.sequence > 0 || entry.damage.empty() || at == listed.end()) continue;
+      const auto i = static_cast<std::size_t>(at->second) - 1;
+      if (i < state->timestamps.size()) entry.wall_time_seconds = state->timestamps[i];
+    }
+  }
+  const auto place = [&](const CatalogEntry& entry) {
+    const auto at = listed.find(commit::prefix_name(name, entry.step));
+    return at == listed.end() ? 0 : at->second;
+  };
+  // The newest that can be restored is the last in the state file, whatever is behind it.
+  const auto is_before = [&](const CatalogEntry& a, const CatalogEntry& b) {
+    if (place(a) == 0 || place(b) == 0) return a.step < b.step;
+    return place(a) == newest ? a.wall_time_seconds < b.wall_time_seconds : place(a) < place(b);
+  };
+  // Readable ones of ours order by sequence. One that is not goes behind its predecessor: by the
+  // state file, else by step.
+  std::map<std::int64_t, double> order;
+  for (const auto& entry : entries) order[entry.step] = static_cast<double>(entry.sequence);
+  for (const auto& entry : entries) {
+    if (entry.sequence > 0 || entry.damage.empty()) continue;
+    for (const auto& other : entries) {
+      if (other.sequence > 0 && is_before(other, entry))
+        order[entry.step] = std::max(order[entry.step], static_cast<double>(other.sequence) + 0.5);
+    }
+  }
+  std::sort(entries.begin(), entries.end(), [&](const CatalogEntry& a, const CatalogEntry& b) {
+    return std::make_tuple(order[a.step], place(a), a.wall_time_seconds, a.step) <
+           std::make_tuple(order[b.step], place(b), b.wall_time_seconds, b.step);
+  });
+  mark_superseded(entries);
+  return entries;
+}
+
+void mark_superseded(std::vector<CatalogEntry>& entries) {
+  for (auto& entry : entries) entry.superseded = false;
+  for (std::size_t now = 0; now < entries.size(); ++now) {
+    const auto& entry = entries[now];
+    // The last of those that came no later than the parent. What could not be read has no sequence
+    // and goes by its place.
+    std::size_t behind = 0;
+    for (std::size_t i = 0; i < now && entry.parent >= 0; ++i) {
+      const auto& older = entries[i];
+      const bool of_others = !older.ours && older.damage.empty();
+      if (of_others || (older.sequence > 0 && older.sequence <= entry.parent)) behind = i + 1;
+    }
+    for (std::size_t i = behind; i < now; ++i) {
+      if (entry.parent >= 0 || entries[i].step >= entry.step) entries[i].superseded = true;
+    }
+  }
+}
+
+std::vector<const CatalogEntry*> restorable(const std::vector<CatalogEntry>& entries) {
+  std::vector<const CatalogEntry*> found;
+  for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
+    if (!entry->superseded && entry->damage.empty()) found.push_back(&*entry);
+  }
+  return found;
+}
+
+void mark_damaged(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
+                  const CatalogEntry& entry, const std::string& reason) {
+  const auto path = mark_path(directory, name, entry.step);
+  io::create_directories(files, path.parent_path());
+  commit::replace_file(files, directory, path, entry.identity + "\n" + reason);
+}
+
+void update_state_file(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
+                       const std::vector<CatalogEntry>& given) {
+  // What may not survive a power failure is not told: listed and gone, it would be taken for lost.
+  auto entries = given;
+  std::erase_if(entries, [](const auto& entry) { return entry.volatile_commit; });
+  const auto live = restorable(entries);
+  if (live.empty()) return;
+  commit::StateFile state;
+  const auto add = [&](const CatalogEntry& entry) {
+    state.all_paths.push_back(commit::prefix_name(name, entry.step));
+    state.timestamps.push_back(entry.wall_time_seconds);
+  };
+  for (const auto& entry : entries) {
+    if (&entry != live.front())
+      add(entry);  // damaged ones too: their place is known from here only
+  }
+  add(*live.front());
+  state.model_checkpoint_path = state.all_paths.back();
+  const auto old = commit::read_state_file(files, directory);
+  if (old) state.last_preserved = old->last_preserved;
+  if (old && *old == state) return;
+  commit::write_state_file(files, directory, name, state);
+}
+
+void refresh_notes(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
+                   const std::vector<CatalogEntry>& entries) {
+  for (const auto& entry : entries) {
+    const bool told =
+        name.numbered ? entry.format == Format::hdf5 : commit::is_uuid(entry.identity);
+    if (!entry.ours || !told) continue;
+    note_saved(files, directory / commit::prefix_name(name, entry.step), name.numbered,
+               entry.format, entry.identity);
+  }
+}
+
+}  // namespace cairn

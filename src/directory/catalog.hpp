@@ -1,0 +1,61 @@
+#pragma once
+/// What checkpoints a directory holds, in the order in which they were committed.
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cairn/contents.hpp"
+#include "commit/names.hpp"
+#include "io/file_system.hpp"
+
+namespace cairn {
+
+struct CatalogEntry {
+  std::int64_t step = 0;
+  Format format = Format::bundle;
+  std::int64_t sequence = 0;     ///< 0: another program's, or not to be found out
+  double wall_time_seconds = 0;  ///< of the save; of the index file where that is unknown
+  int num_files = 0;
+  int ranks = 0;
+  std::int64_t parent = -1;  ///< sequence of the checkpoint it went on from; -1: unknown
+  std::string identity;      ///< of this very save: its UUID, or the checksum of its index
+  std::optional<io::FileId> file =
+      std::nullopt;              ///< the index, or the HDF5 file, as it was looked at
+  std::string damage;            ///< why it cannot be trusted; empty: not known to be damaged
+  bool unreadable = false;       ///< the damage is only that it could not be read now
+  bool ours = false;             ///< Cairn wrote it; others' checkpoints are never removed
+  bool volatile_commit = false;  ///< visible, but its last fsync failed
+  bool superseded = false;       ///< an earlier step was committed after it
+  bool pinned = false;           ///< not to be removed
+  std::optional<double> metric = std::nullopt;  ///< as given at the save
+};
+
+/// Rank 0 only. Reads every index, of bundles and of HDF5 files that Cairn wrote; ascending by
+/// commit order. Checkpoints of other programs order by the state file, then by time, before ours.
+/// A damaged index keeps its place by the state file.
+std::vector<CatalogEntry> scan_catalog(io::FileSystem&, const io::Path& directory,
+                                       const commit::Naming& name);
+
+/// Marks what a return to an earlier checkpoint has left behind: whatever was committed between a
+/// checkpoint and the one that its run went on from. Where that is unknown: whatever has the same
+/// or a higher step than a later commit.
+void mark_superseded(std::vector<CatalogEntry>&);
+
+/// The entries that a restore tries, newest first: live and not known to be damaged.
+std::vector<const CatalogEntry*> restorable(const std::vector<CatalogEntry>&);
+
+/// A mark that outlives the process: this save was found damaged. Durable on return.
+void mark_damaged(io::FileSystem&, const io::Path& directory, const commit::Naming& name,
+                  const CatalogEntry&, const std::string& reason);
+
+/// Rewrites the `checkpoint` state file if it says anything else than the catalog.
+void update_state_file(io::FileSystem&, const io::Path& directory, const commit::Naming& name,
+                       const std::vector<CatalogEntry>&);
+
+/// The owner, notes (contents/notes.hpp): what an earlier version saved, or a power failure took
+/// the notes of.
+void refresh_notes(io::FileSystem&, const io::Path& directory, const commit::Naming& name,
+                   const std::vector<CatalogEntry>&);
+
+}  // namespace cairn

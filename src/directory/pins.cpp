@@ -1,0 +1,119 @@
+#include "directory/pins.hpp"
+
+#include <chrono>
+#include <set>
+#include <thread>
+
+#include "base/text.hpp"
+#include "cairn/error.hpp"
+#include "commit/names.hpp"
+#include "commit/state_file.hpp"
+
+namespace cairn {
+namespace {
+
+constexpr std::int64_t pin_limit_bytes = 4096;
+
+io::Path private_directory(const io::Path& directory) {
+  return directory / commit::private_directory_name;
+}
+
+io::Path pin_path(const io::Path& directory, const commit::Naming& name, std::int64_t step) {
+  return private_directory(directory) / commit::pinned_directory_name /
+         commit::prefix_name(name, step);
+}
+
+}  // namespace
+
+std::optional<PinLock> PinLock::try_take(io::FileSystem& files, const io::Path& directory) {
+  if (!io::exists(files, private_directory(directory))) {
+    io::create_directories(files, private_directory(directory));
+  }
+  PinLock held;
+  try {
+    held.lock_ = files.try_lock(private_directory(directory) / commit::pin_lock_name);
+  } catch (const Error& error) {
+    if (error.code() != Code::unsupported) throw;
+    return held;
+  }
+  if (!held.lock_) return std::nullopt;
+  return held;
+}
+
+PinLock PinLock::take(io::FileSystem& files, const io::Path& directory, double wait_seconds) {
+  using Clock = std::chrono::steady_clock;
+  const auto end = Clock::now() + std::chrono::duration<double>(wait_seconds);
+  for (;;) {
+    if (auto held = try_take(files, directory)) return std::move(*held);
+    if (Clock::now() >= end) {
+      throw Error(Code::busy, cat("the pins of ", directory.string(), " are in use"),
+                  "another process pins or removes checkpoints", "Try again.")
+          .at(directory.string());
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+}
+
+bool is_pinned(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
+               const CatalogEntry& entry) {
+  const auto path = pin_path(directory, name, entry.step);
+  const auto there = files.status(path);
+  if (!there) return false;
+  // What cannot be read may be what is meant, and must not keep jobs from the directory.
+  if (!entry.damage.empty() || there->size > pin_limit_bytes) return true;
+  return io::read_file(files, path, pin_limit_bytes) == entry.identity;
+}
+
+bool is_pinned(io::FileSystem& files, const io::Path& prefix) {
+  const commit::Naming name(prefix.filename().string(), false);
+  const auto directory = prefix.parent_path();
+  if (!files.status(pin_path(directory, name, 0))) return false;
+  const auto entries = scan_catalog(files, directory, name);
+  return !entries.empty() && entries.front().pinned;
+}
+
+void refresh_pins(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
+                  std::vector<CatalogEntry>& entries) {
+  const auto pins = private_directory(directory) / commit::pinned_directory_name;
+  std::set<std::string> there;
+  if (files.status(pins)) {
+    for (auto& pin : files.list(pins)) there.insert(std::move(pin));
+  }
+  for (auto& entry : entries) {
+    entry.pinned = there.count(commit::prefix_name(name, entry.step)) != 0 &&
+                   is_pinned(files, directory, name, entry);
+  }
+}
+
+void add_pin(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
+             const CatalogEntry& entry) {
+  if (!entry.ours && entry.damage.empty()) {
+    throw Error(Code::invalid_argument,
+                cat(commit::prefix_name(name, entry.step), " need not be pinned"),
+                "Cairn did not save it and never removes it")
+        .at((directory / commit::prefix_name(name, entry.step)).string());
+  }
+  const auto path = pin_path(directory, name, entry.step);
+  io::create_directories(files, path.parent_path());
+  const auto there = files.status(path);
+  if (there && there->size <= pin_limit_bytes &&
+      io::read_file(files, path, pin_limit_bytes) == entry.identity) {
+    // Not written anew, which may lose it where there are no renames. Whoever made it may have died
+    // before it was durable.
+    files.open_read(path)->sync();
+    files.sync_directory(path.parent_path());
+    return;
+  }
+  commit::replace_file(files, directory, path, entry.identity);
+}
+
+bool remove_pin(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
+                std::int64_t step) {
+  const auto path = pin_path(directory, name, step);
+  if (!files.status(path)) return false;
+  files.remove(path);
+  files.sync_directory(path.parent_path());
+  return true;
+}
+
+}  // namespace cairn

@@ -1,0 +1,40 @@
+#pragma once
+/// Pins: checkpoints that retention leaves alone. A file .cairn/pinned/NAME-STEP each, which names
+/// the very save that is meant.
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "directory/catalog.hpp"
+
+namespace cairn {
+
+/// Held while pins are changed, and while what is not pinned is removed: the two may be in
+/// different processes. Where the file system has no locks it protects nothing, and is always to be
+/// had.
+class PinLock {
+ public:
+  static std::optional<PinLock> try_take(io::FileSystem&, const io::Path& directory);
+  /// Throws busy if another holds it for longer than wait_seconds.
+  static PinLock take(io::FileSystem&, const io::Path& directory, double wait_seconds);
+
+ private:
+  std::unique_ptr<io::Lock> lock_;
+};
+
+bool is_pinned(io::FileSystem&, const io::Path& directory, const commit::Naming& name,
+               const CatalogEntry&);
+/// The same for the one checkpoint with this prefix, whatever it is counted among.
+bool is_pinned(io::FileSystem&, const io::Path& prefix);
+void refresh_pins(io::FileSystem&, const io::Path& directory, const commit::Naming& name,
+                  std::vector<CatalogEntry>&);
+
+/// Durable on return. To be called with the lock. Throws invalid_argument for others' checkpoints.
+void add_pin(io::FileSystem&, const io::Path& directory, const commit::Naming& name,
+             const CatalogEntry&);
+/// The same. False if there was none.
+bool remove_pin(io::FileSystem&, const io::Path& directory, const commit::Naming& name,
+                std::int64_t step);
+
+}  // namespace cairn

@@ -1,0 +1,347 @@
+#include "directory/recovery.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <set>
+
+#include "base/text.hpp"
+#include "cairn/log.hpp"
+#include "commit/names.hpp"
+#include "commit/recycled.hpp"
+#include "commit/removal.hpp"
+#include "contents/contents_reader.hpp"
+#include "contents/hdf5_reader.hpp"
+#include "contents/lost.hpp"
+#include "contents/notes.hpp"
+#include "contents/seal.hpp"
+#include "directory/candidates.hpp"
+#include "format/bundle/index.hpp"
+#include "group/collectives.hpp"
+
+namespace cairn {
+namespace {
+io::Path index_path(const io::Path& prefix) { return io::Path(prefix) += ".index"; }
+
+// The format in which a step is there only because a save that replaced it in the other one died
+// before it was done. Two formats of one save, or another program's bundle, are not that.
+std::optional<Format> find_replaced(const Job& job, std::int64_t step) {
+  const auto prefix = job.prefix(step);
+  if (!is_own_hdf5(*job.files, hdf5_path(prefix)) || !job.files->status(index_path(prefix))) {
+    return std::nullopt;
+  }
+  const auto bundle = try_contents(job, step, Format::bundle);
+  const auto hdf5 = try_contents(job, step, Format::hdf5);
+  if (!bundle || !hdf5 || !bundle->meta || !hdf5->meta) return std::nullopt;
+  if (bundle->meta->sequence != hdf5->meta->sequence) {
+    return bundle->meta->sequence < hdf5->meta->sequence ? Format::bundle : Format::hdf5;
+  }
+  // A conversion takes the place of what it replaces. It is the later one, and whole.
+  auto& files = *job.files;
+  const auto of_bundle = files.status(index_path(prefix)),
+             of_hdf5 = files.status(hdf5_path(prefix));
+  if (!of_bundle || !of_hdf5) return std::nullopt;
+  return of_bundle->modified_seconds <= of_hdf5->modified_seconds ? Format::bundle : Format::hdf5;
+}
+
+// How many data files an index is of; -1 if it does not say.
+int try_count_files(const std::string& index) {
+  try {
+    return bundle::parse_index(index).num_files;
+  } catch (const Error&) {
+    return -1;
+  }
+}
+
+void roll_forward(const Job& job, const Candidate& candidate, const commit::Ownership& owner) {
+  const auto is_committed = [&](const auto& save) { return holds(*job.files, save); };
+  owner.check();
+  if (candidate.save.hdf5) {
+    if (!owner.alone()) commit::copy_hdf5_part(*job.files, candidate.save);
+    const auto patches = seal_hdf5(*job.files, candidate.save, candidate.tensors);
+    commit::publish_hdf5(*job.files, candidate.save, patches, is_committed);
+  } else {
+    const auto data_files = static_cast<int>(candidate.paths.size());
+    const auto sealed =
+        seal_index(candidate.tensors, candidate.meta, data_files, candidate.save.num_files);
+    commit::publish(*job.files, candidate.save, sealed.index, sealed.own_files, is_committed);
+  }
+  log(LogLevel::info, cat("completed the save of step ", candidate.save.step,
+                          ", whose job died before its commit"));
+}
+
+// A direct save that was replacing an index when it died, and cannot be completed.
+struct Reversal {
+  commit::Transaction save;
+  commit::OldIndex old;
+};
+
+// What was there before, of the steps that have no whole index now.
+std::vector<Reversal> find_reversals(const Job& job, const std::vector<Candidate>& completed,
+                                     Undecided& undecided,
+                                     std::optional<std::int64_t> only_step = std::nullopt) {
+  std::vector<Reversal> reversals;
+  auto& files = *job.files;
+  for (const auto& name : files.list(job.directory)) {
+    const auto parsed = commit::parse_name(name, job.naming);
+    if (parsed.kind != commit::ParsedName::Kind::temp_directory || !parsed.direct) continue;
+    const bool becomes = std::any_of(completed.begin(), completed.end(), [&](const auto& other) {
+      return other.save.step == parsed.step;
+    });
+    if (becomes || undecided.steps.count(parsed.step)) continue;
+    if (only_step && parsed.step != *only_step) continue;
+    const commit::Transaction save{job.directory, job.naming, parsed.step, parsed.uuid, 0, true};
+    try {
+      const auto old = commit::read_old_index(files, save);
+      if (!old) continue;
+      if (io::exists(files, save.index())) try {
+          bundle::parse_index(
+              io::read_file(files, save.index(), std::numeric_limits<std::int64_t>::max()));
+          continue;
+        } catch (const Error& error) {
+          if (error.code() != Code::data_loss) throw;
+        }
+      reversals.push_back({save, *old});
+    } catch (const Error& error) {
+      log(LogLevel::warning, cat("save ", name, " cannot be looked at now: ", error.what()));
+      undecided.temps.insert(name);
+      undecided.steps.insert(parsed.step);
+    }
+  }
+  return reversals;
+}
+
+// Whatever of ours no checkpoint refers to, when these saves have been completed.
+std::vector<RecoveryStep> find_debris(const Job& job, const std::vector<Candidate>& completed,
+                                      const std::vector<Reversal>& reversals,
+                                      const Undecided& undecided, bool ours = false) {
+  using Kind = commit::ParsedName::Kind;
+  auto& files = *job.files;
+  std::map<std::int64_t, int> files_of_step;  // -1: an index that cannot be read; leave its data
+  std::set<std::string> replaced;
+  const auto names = files.list(job.directory);
+  // Another program may be saving under this name, data first: orphans are ours only where we have
+  // saved.
+  ours |= !completed.empty();
+  for (const auto& name : names) {
+    const auto parsed = commit::parse_name(name, job.naming);
+    ours |= parsed.kind == Kind::temp_directory;
+    if (parsed.kind == Kind::hdf5 && is_own_hdf5(files, job.directory / name)) {
+      ours = true;
+      files_of_step.emplace(parsed.step, 0);
+      if (find_replaced(job, parsed.step) == Format::hdf5) replaced.insert(name);
+    }
+    if (parsed.kind != Kind::index) continue;
+    const auto contents = try_contents(job, parsed.step, Format::bundle);
+    files_of_step[parsed.step] = contents ? contents->num_files : -1;
+    ours |= contents && contents->meta;
+    if (find_replaced(job, parsed.step) != Format::bundle) continue;
+    replaced.insert(name);
+    files_of_step[parsed.step] = 0;
+  }
+  for (const auto& candidate : completed) {
+    files_of_step[candidate.save.step] = candidate.save.hdf5 ? 0 : candidate.save.num_files;
+  }
+  for (const auto& [save, old] : reversals) {
+    files_of_step.erase(save.step);
+    if (old.bytes) files_of_step[save.step] = try_count_files(*old.bytes);
+  }
+  // Data of a checkpoint that has lost its index is all that is left of it.
+  for (const auto& [step, lost] : find_lost_steps(files, job.directory, job.naming)) {
+    files_of_step.emplace(step, lost.num_files);
+  }
+  for (const auto step : undecided.steps) files_of_step[step] = -1;
+  std::vector<RecoveryStep> debris;
+  for (const auto& name : names) {
+    const auto parsed = commit::parse_name(name, job.naming);
+    if (undecided.temps.count(name)) continue;
+    if (parsed.kind == Kind::temp_directory) {
+      debris.push_back({name, false, "a save that did not finish"});
+    } else if (replaced.count(name)) {
+      debris.push_back({name, false, "an older save of a step that is there in another format"});
+    } else if (parsed.kind == Kind::state_temporary) {
+      debris.push_back({name, false, "a state file that was not finished"});
+    } else if (parsed.kind == Kind::data && ours) {
+      const auto at = files_of_step.find(parsed.step);
+      if (at != files_of_step.end() && (at->second == -1 || at->second == parsed.count)) continue;
+      debris.push_back({name, false, "data that no index refers to"});
+    }
+  }
+  for (auto& step : debris) {
+    if (const auto status = files.status(job.directory / step.entry)) step.id = status->id;
+  }
+  for (const auto& mark : list_marks(files, job.directory, job.naming)) {
+    const bool goes = mark.worthless || !files_of_step.count(mark.step);
+    if (goes) debris.push_back({mark.entry, false, mark.why});
+  }
+  for (const auto& file : commit::list_recycled(files, job.directory, job.naming))
+    debris.push_back({file.string(), false, "kept for a next save to overwrite"});
+  // An index goes before its data. Temp directories last: they are the evidence that the rest is
+  // ours.
+  std::stable_partition(debris.begin(), debris.end(),
+                        [&](const auto& step) { return replaced.count(step.entry) > 0; });
+  std::stable_partition(debris.begin(), debris.end(), [&](const auto& step) {
+    return commit::parse_name(step.entry, job.naming).kind != Kind::temp_directory;
+  });
+  return debris;
+}
+
+// What cannot be removed stays: a job must not fail for that. But for one that is no longer the
+// owner: it must not go on.
+void collect_debris(const Job& job, const Undecided& undecided, bool ours,
+                    const commit::Ownership& owner) {
+  auto& files = *job.files;
+  const auto debris = find_debris(job, {}, {}, undecided, ours);
+  const commit::Removal removal(files, job.directory, owner);
+  bool synced = false, replaced = false, failed = false;
+  for (const auto& step : debris) try {
+      const auto path = job.directory / step.entry;
+      const auto parsed = commit::parse_name(step.entry, job.naming);
+      const bool is_replaced = parsed.kind == commit::ParsedName::Kind::index ||
+                               parsed.kind == commit::ParsedName::Kind::hdf5;
+      if (replaced && !is_replaced) files.sync_directory(job.directory);
+      replaced = is_replaced;
+      if (parsed.kind == commit::ParsedName::Kind::temp_directory) {
+        // The evidence goes when the data is gone for good.
+        if (failed) continue;
+        if (!synced) files.sync_directory(job.directory);
+        synced = true;
+        // In our own hands first: a later owner may have taken it into its own, to complete it.
+        commit::Transaction save{job.directory, job.naming, parsed.step,
+                                 parsed.uuid,   0,          parsed.direct};
+        save.keeper = parsed.keeper;
+        if (!save.direct && owner.atomic_rename()) commit::keep(files, save, owner);
+        owner.check();
+        commit::remove_temp(files, save.temp());
+      } else if (is_replaced || parsed.kind == commit::ParsedName::Kind::data) {
+        removal.remove({step.entry, step.id});
+      } else {
+        files.remove(path);
+      }
+    } catch (const Error& error) {
+      if (error.code() == Code::busy) throw;
+      log(LogLevel::warning, cat("debris stays: ", error.what()));
+      failed = true;
+    }
+  if (!debris.empty()) files.sync_directory(job.directory);
+}
+
+}  // namespace
+
+bool holds(io::FileSystem& files, const commit::Transaction& save) {
+  try {
+    const auto there =
+        read_contents_as(save.hdf5 ? Format::hdf5 : Format::bundle, files, save.prefix());
+    if (!there.meta && !there.own.empty()) {
+      throw Error(Code::data_loss, "the metadata of the checkpoint cannot be read")
+          .at(save.prefix().string());
+    }
+    return there.meta && there.meta->uuid == save.uuid;
+  } catch (const Error& error) {
+    if (error.code() == Code::not_found) return false;
+    throw;
+  }
+}
+
+Recovered recover(const Job& job, const commit::Ownership* owner) {
+  Group& group = *job.group;
+  std::vector<Candidate> candidates;
+  Undecided undecided;
+  std::int64_t count = 0;
+  bool any_aside = false;
+  together(group, [&] {
+    if (!job.root()) return;
+    // What the last process saw renamed may not be durable yet; nothing is built on it before.
+    job.files->sync_directory(job.directory);
+    any_aside = !commit::put_back_aside(*job.files, job.directory, job.naming).empty();
+    candidates = find_candidates(job, owner, undecided);
+    count = static_cast<std::int64_t>(candidates.size());
+  });
+  group.all_reduce({&count, 1}, Group::Op::max);
+  Recovered found;
+  auto& any = found.any;
+  for (std::int64_t i = 0; i < count; ++i) {
+    static const Candidate none;
+    const auto& candidate = job.root() ? candidates[static_cast<std::size_t>(i)] : none;
+    std::string why;
+    const auto finding = examine(job, candidate, why);
+    together(group, [&] {
+      if (!job.root()) return;
+      if (finding == Soundness::whole) {
+        roll_forward(job, candidate, *owner);
+        any = true;
+        return;
+      }
+      if (finding == Soundness::damaged) {  // its records say that all bytes were durable
+        log(LogLevel::warning, cat("a save of step ", candidate.save.step,
+                                   ", which was written but not committed, is damaged: ", why));
+      }
+      if (finding == Soundness::unreadable) {
+        log(LogLevel::info, cat("save of step ", candidate.save.step, " did not finish: ", why));
+        undecided.temps.insert(candidate.save.temp().filename().string());
+        undecided.steps.insert(candidate.save.step);
+      }
+    });
+  }
+  together(group, [&] {
+    if (!job.root()) return;
+    for (const auto& [save, old] : find_reversals(job, {}, undecided)) try {
+        commit::put_back(*job.files, save);
+        any |= old.bytes.has_value();
+      } catch (const Error& error) {
+        log(LogLevel::warning, cat("step ", save.step, " cannot be put back: ", error.what()));
+        undecided.temps.insert(save.temp().filename().string());
+        undecided.steps.insert(save.step);
+      }
+    collect_debris(job, undecided, any_aside, *owner);
+    found.undecided = {undecided.temps.begin(), undecided.temps.end()};
+    found.within_reach = undecided.within_reach;
+  });
+  return found;
+}
+
+void put_back_undecided(const Job& job, std::int64_t step) {
+  Undecided undecided;
+  for (const auto& [save, old] : find_reversals(job, {}, undecided, step)) {
+    commit::put_back(*job.files, save);
+  }
+  if (undecided.steps.empty()) return;
+  throw Error(Code::io, cat("step ", step, " cannot be saved now"),
+              "what an earlier save of it left behind cannot be read, and may be all that is left "
+              "of the step",
+              "Save another step, or try again.")
+      .at(job.prefix(step).string());
+}
+
+std::vector<RecoveryStep> plan_recovery(const Job& job) {
+  std::vector<RecoveryStep> steps;
+  std::vector<Candidate> completed;
+  Undecided undecided;
+  for (const auto& name : job.files->list(job.directory)) {
+    if (!commit::parse_aside_name(name, job.naming)) continue;
+    steps.push_back({name, true, "it gets its name back: who removed it did not finish"});
+  }
+  for (auto& candidate : find_candidates(job, nullptr, undecided)) {
+    std::string why;
+    if (examine(job, candidate, why) != Soundness::whole) continue;
+    steps.push_back({candidate.save.temp().filename().string(), true,
+                     cat("step ", candidate.save.step, ": all its bytes were durable")});
+    completed.push_back(std::move(candidate));
+  }
+  const auto reversals = find_reversals(job, completed, undecided);
+  for (const auto& [save, old] : reversals) {
+    const auto index = save.index().filename().string();
+    steps.push_back({index, old.bytes.has_value(),
+                     old.bytes ? "it comes back: the save that was replacing it did not finish"
+                               : "of a save that did not finish"});
+  }
+  for (auto& step : find_debris(job, completed, reversals, undecided)) {
+    const bool becomes = std::any_of(steps.begin(), steps.end(), [&](const auto& done) {
+      return done.completes && done.entry == step.entry;
+    });
+    if (!becomes) steps.push_back(std::move(step));
+  }
+  return steps;
+}
+
+}  // namespace cairn

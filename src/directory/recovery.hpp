@@ -1,0 +1,55 @@
+#pragma once
+/// What the owner of a directory does first: complete what counts, remove what does not.
+#include <set>
+#include <string>
+#include <vector>
+
+#include "commit/ownership.hpp"
+#include "commit/protocol.hpp"
+#include "io/file_system.hpp"
+#include "job/job.hpp"
+
+namespace cairn {
+
+/// On rank 0.
+struct Recovered {
+  bool any = false;  ///< a checkpoint came to be or came back
+  /// Entries of the directory that may be whole saves and cannot be read now: neither completed nor
+  /// removed.
+  std::vector<std::string> undecided;
+  /// Steps of those that their own job, should it live, may still complete: nobody else saves them.
+  std::set<std::int64_t> within_reach;
+};
+
+/// Collective. A temp directory whose parts are all there, agree, cover every tensor and have bytes
+/// with the right checksums is rolled forward to a committed checkpoint; the reading is shared by
+/// the ranks. Everything else of ours that no checkpoint refers to is removed; files that are not
+/// ours are never touched. A direct save is rolled forward without renames; one that was replacing
+/// an index and cannot be rolled forward gives the old index back. A save that needs renames is
+/// removed where there are none: its step is as it was before. What earlier owners had set aside to
+/// remove it has its name again, first of all.
+///
+/// `owner` is rank 0's, null on others.
+Recovered recover(const Job&, const commit::Ownership* owner);
+
+/// Whether the checkpoint that stands where this save's would is this save's. Throws if that cannot
+/// be read.
+bool holds(io::FileSystem&, const commit::Transaction&);
+
+/// Rank 0, before a direct save of this step begins, which removes what earlier ones left: recovery
+/// may have been unable to decide about one. If it had begun to replace the index, what stood there
+/// comes back. Throws io if that still cannot be told.
+void put_back_undecided(const Job&, std::int64_t step);
+
+/// What recover would do with the directory as it is now.
+struct RecoveryStep {
+  std::string entry;  ///< of the directory
+  bool completes;     ///< it becomes a whole checkpoint, or part of one; else it is removed
+  std::string why;
+  std::optional<io::FileId> id = std::nullopt;  ///< of a file that is removed
+};
+
+/// One process. Changes nothing and needs no ownership; reads all bytes of unfinished saves.
+std::vector<RecoveryStep> plan_recovery(const Job&);
+
+}  // namespace cairn

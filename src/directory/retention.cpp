@@ -1,0 +1,187 @@
+#include "directory/retention.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/text.hpp"
+#include "cairn/error.hpp"
+#include "cairn/log.hpp"
+#include "commit/protocol.hpp"
+#include "contents/hdf5_reader.hpp"
+#include "contents/lost.hpp"
+#include "contents/notes.hpp"
+#include "directory/pins.hpp"
+
+namespace cairn {
+namespace {
+
+constexpr double hour_seconds = 3600;
+
+bool is_counted(const CatalogEntry& entry) { return entry.ours && !entry.unreadable; }
+
+// Indices of those that are counted, the first to be kept first.
+std::vector<std::size_t> by_age(const std::vector<CatalogEntry>& entries) {
+  std::vector<std::size_t> order;
+  for (auto i = entries.size(); i-- > 0;) {
+    if (is_counted(entries[i])) order.push_back(i);
+  }
+  const auto worth = [&](std::size_t i) {
+    return !entries[i].damage.empty() ? 2 : entries[i].superseded ? 1 : 0;
+  };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return worth(a) < worth(b); });
+  return order;
+}
+
+// The first, and then each that is so much away from the one before. What is not one of them never
+// becomes one by the removal of others of its kind.
+std::vector<std::size_t> by_hours(const std::vector<CatalogEntry>& entries, double hours) {
+  std::vector<std::size_t> kept;
+  for (std::size_t i = 0; hours > 0 && i < entries.size(); ++i) {
+    if (!is_counted(entries[i]) || !entries[i].damage.empty()) continue;
+    const auto since =
+        kept.empty()
+            ? INFINITY
+            : std::abs(entries[i].wall_time_seconds - entries[kept.back()].wall_time_seconds);
+    if (since >= hours * hour_seconds) kept.push_back(i);
+  }
+  return kept;
+}
+
+std::vector<std::size_t> by_metric(const std::vector<CatalogEntry>& entries,
+                                   const Retention& keep) {
+  std::vector<std::size_t> order;
+  for (auto i = entries.size(); i-- > 0;) {  // among equals the newest
+    if (is_counted(entries[i]) && entries[i].damage.empty() && entries[i].metric)
+      order.push_back(i);
+  }
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    const double left = *entries[a].metric, right = *entries[b].metric;
+    if (std::isnan(left) || std::isnan(right)) return !std::isnan(left) && std::isnan(right);
+    return keep.larger_is_better ? left > right : left < right;
+  });
+  if (order.size() > static_cast<std::size_t>(keep.best)) {
+    order.resize(static_cast<std::size_t>(keep.best));
+  }
+  return order;
+}
+
+}  // namespace
+
+std::vector<RetentionDecision> decide_retention(const std::vector<CatalogEntry>& entries,
+                                                int max_to_keep, const Retention& keep) {
+  std::vector<RetentionDecision> decisions;
+  for (const auto& entry : entries) {
+    decisions.push_back({entry.step, false,
+                         !entry.damage.empty() ? "damaged"
+                         : entry.superseded
+                             ? cat("superseded, and not one of the last ", max_to_keep)
+                             : cat("not one of the last ", max_to_keep)});
+  }
+  const auto stays = [&](std::size_t i, std::string why) {
+    if (!decisions[i].stays) decisions[i] = {entries[i].step, true, std::move(why)};
+  };
+  const auto live = restorable(entries);
+  if (!live.empty()) stays(static_cast<std::size_t>(live.front() - entries.data()), "the newest");
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const auto& entry = entries[i];
+    if (entry.pinned) stays(i, "pinned");
+    if (!entry.ours) stays(i, "not saved by Cairn");
+    if (entry.unreadable) stays(i, "it cannot be read now");
+    if (max_to_keep == 0) stays(i, "all stay: max_to_keep is 0");
+  }
+  const auto last = by_age(entries);
+  for (std::size_t k = 0; k < last.size() && k < static_cast<std::size_t>(max_to_keep); ++k) {
+    stays(last[k], cat("one of the last ", max_to_keep));
+  }
+  for (std::size_t i = 0; keep.every_steps > 0 && i < entries.size(); ++i) {
+    if (entries[i].damage.empty() && entries[i].step % keep.every_steps == 0) {
+      stays(i, cat("a multiple of ", keep.every_steps, " steps"));
+    }
+  }
+  for (const auto i : by_hours(entries, keep.every_hours)) {
+    stays(i, cat("the one in ", keep.every_hours, " hours"));
+  }
+  for (const auto i : by_metric(entries, keep)) {
+    stays(i, cat("one of the best ", keep.best, ", metric ", *entries[i].metric));
+  }
+  return decisions;
+}
+
+std::vector<CatalogEntry> after_retention(io::FileSystem& files, const io::Path& directory,
+                                          const commit::Naming& name,
+                                          std::vector<CatalogEntry> catalog, int max_to_keep,
+                                          const Retention& keep) {
+  refresh_pins(files, directory, name, catalog);
+  const auto decisions = decide_retention(catalog, max_to_keep, keep);
+  std::erase_if(catalog, [&](const auto& entry) {
+    return std::any_of(decisions.begin(), decisions.end(),
+                       [&](const auto& one) { return one.step == entry.step && !one.stays; });
+  });
+  return catalog;
+}
+
+std::vector<std::int64_t> apply_retention(io::FileSystem& files, const io::Path& directory,
+                                          const commit::Naming& name,
+                                          std::vector<CatalogEntry>& catalog, int max_to_keep,
+                                          const Retention& keep, const commit::Ownership& owner,
+                                          bool recycle) {
+  if (max_to_keep == 0) return {};
+  const auto victims = [&] {
+    refresh_pins(files, directory, name, catalog);
+    std::vector<std::int64_t> steps;
+    for (const auto& one : decide_retention(catalog, max_to_keep, keep)) {
+      if (!one.stays) steps.push_back(one.step);
+    }
+    return steps;
+  };
+  if (victims().empty()) return {};
+  const auto lock = PinLock::try_take(files, directory);
+  if (!lock) {
+    log(LogLevel::info, "a checkpoint is being pinned: nothing is removed this time");
+    return {};
+  }
+  const auto steps = victims();  // with the pins that were made before the lock was taken
+  owner.check();
+  commit::put_back_aside(files, directory, name, true);
+  auto kept = catalog;
+  const auto goes = [&](const CatalogEntry& entry) {
+    return std::find(steps.begin(), steps.end(), entry.step) != steps.end();
+  };
+  std::erase_if(kept, goes);
+  // Before, so that it names nothing that is gone; but on a full disk there is room for it only
+  // afterwards, and nothing else would ever make some.
+  bool afterwards = false;
+  try {
+    if (name.numbered) update_state_file(files, directory, name, kept);
+  } catch (const Error& error) {
+    if (error.code() != Code::no_space) throw;
+    afterwards = true;
+  }
+  // Also where it could not be, or none that is left can be restored: what is listed and has data,
+  // but no index, would be taken for lost, not for removed.
+  std::vector<io::Path> prefixes;
+  for (const auto step : steps) prefixes.push_back(directory / commit::prefix_name(name, step));
+  retire(files, directory, name, prefixes);
+  std::vector<std::int64_t> gone;
+  for (const auto step : steps) {
+    const auto at = std::find_if(catalog.begin(), catalog.end(),
+                                 [&](const auto& entry) { return entry.step == step; });
+    const bool hdf5 = at->format == Format::hdf5;
+    const auto prefix = directory / commit::prefix_name(name, step);
+    // A foreign PREFIX.h5 beside a bundle is none of our business.
+    const bool both = hdf5 || was_own_hdf5(files, prefix);
+    if (commit::remove_checkpoint(files, directory, name, {step, at->file, hdf5, both, recycle},
+                                  owner)) {
+      forget_saved(files, prefix);
+      gone.push_back(step);
+    } else {
+      log(LogLevel::warning, cat("step ", step, " stays: another save of it is there by now"));
+    }
+    std::erase_if(catalog, [&](const auto& entry) { return entry.step == step; });
+  }
+  if (afterwards) update_state_file(files, directory, name, catalog);
+  return gone;
+}
+
+}  // namespace cairn

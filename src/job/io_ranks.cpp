@@ -1,0 +1,57 @@
+#include "plan/io_ranks.hpp"
+
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "base/wire.hpp"
+#include "group/collectives.hpp"
+#include "job/job.hpp"
+
+namespace cairn {
+namespace {
+
+std::string text_of(const IoRanks& io) {
+  const char* choice = io.choice == IoRanks::Choice::everyone     ? "everyone"
+                       : io.choice == IoRanks::Choice::one_a_node ? "one a node"
+                                                                  : "a count";
+  return cat(choice, " ", io.ranks, ", ", io.memory_bytes, " bytes");
+}
+
+}  // namespace
+
+std::vector<int> Job::io_ranks() const {
+  std::vector<int> all;
+  for (int r = 0; r < group->size(); ++r) {
+    if (io_rank_of(r) == r) all.push_back(r);
+  }
+  return all;
+}
+
+void settle_nodes(Job& job) {
+  Group& group = *job.group;
+  const auto nodes = all_gather(group, WireWriter().put(group.node()).take());
+  job.node_of.clear();
+  for (const auto& node : nodes) job.node_of.push_back(WireReader(node).get<int>());
+  const auto mine = job.node_of.begin() + group.rank();
+  job.rank_in_node = static_cast<int>(std::count(job.node_of.begin(), mine, *mine));
+}
+
+void settle_io_ranks(Job& job) {
+  Group& group = *job.group;
+  const auto& wish = job.options.io_ranks;
+  require_same(group, "the io ranks", text_of(wish));
+  job.served_by.clear();
+  if (wish.choice == IoRanks::Choice::everyone) return;
+  job.served_by = together(group, [&] {
+    if (wish.memory_bytes < job.options.chunk_bytes) {
+      throw Error(Code::invalid_argument,
+                  cat("IoRanks::memory_bytes is ", wish.memory_bytes, ", chunk_bytes is ",
+                      job.options.chunk_bytes),
+                  "an io rank holds at least one chunk of what others send it",
+                  "Allow more, or take smaller chunks.");
+    }
+    return plan::choose_io_ranks(job.node_of, wish);
+  });
+}
+
+}  // namespace cairn

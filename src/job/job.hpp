@@ -1,0 +1,57 @@
+#pragma once
+/// What every part of a save or restore needs to know.
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cairn/group.hpp"
+#include "cairn/options.hpp"
+#include "commit/names.hpp"
+#include "io/file_system.hpp"
+
+namespace cairn {
+
+struct Job {
+  std::shared_ptr<Group> group;
+  std::shared_ptr<io::FileSystem> files;
+  io::Path directory;
+  commit::Naming naming;
+  ManagerOptions options;
+  std::vector<int> node_of = {};    ///< by rank
+  int rank_in_node = 0;             ///< devices of a node are numbered by it
+  std::vector<int> served_by = {};  ///< by rank: its io rank; empty: every rank is one
+  std::vector<int> file_of = {};    ///< by rank: its shared data file; empty: ranks share none
+  bool atomic_rename = true;        ///< of the directory, as far as is known; the same on all ranks
+
+  int rank() const { return group->rank(); }
+  bool root() const { return group->rank() == 0; }
+  int io_rank_of(int a_rank) const {
+    return served_by.empty() ? a_rank : served_by[static_cast<std::size_t>(a_rank)];
+  }
+  bool is_io_rank() const { return io_rank_of(rank()) == rank(); }
+  std::vector<int> io_ranks() const;  ///< ascending
+  bool shares_files() const { return !file_of.empty(); }
+  bool writes_datasets() const {
+    return options.writer == Writer::hdf5_collective && !options.read_only;
+  }
+  /// Whether the data files of a checkpoint that goes are for the next save to overwrite. Files
+  /// that are written with holes, or whose holes tell what was lost, are always new.
+  bool recycles() const {
+    return options.recycle && !options.read_only && atomic_rename &&
+           options.format == Format::bundle && options.writer == Writer::posix;
+  }
+  io::Path prefix(std::int64_t step) const;
+};
+
+/// Collective. Who is on which node.
+void settle_nodes(Job&);
+/// Collective, after the nodes. Agrees on who the io ranks are, by the options.
+void settle_io_ranks(Job&);
+/// Collective, after the io ranks. Agrees on who shares which data file.
+void settle_writer(Job&);
+
+/// For messages: "the hints a=b c=d".
+std::string hints_text(const std::map<std::string, std::string>&);
+
+}  // namespace cairn

@@ -1,0 +1,24 @@
+#pragma once
+/// How descriptions travel between ranks.
+#include <string>
+#include <vector>
+
+#include "base/wire.hpp"
+#include "cairn/contents.hpp"
+#include "sharding/coverage.hpp"
+
+namespace cairn {
+
+void put(WireWriter&, const Dims&);
+Dims get_dims(WireReader&);
+
+void put(WireWriter&, const Box&);
+Box get_box(WireReader&);
+
+void put(WireWriter&, const std::vector<Declaration>&);
+std::vector<Declaration> get_declarations(WireReader&);
+
+void put(WireWriter&, const std::vector<StoredTensor>&);
+std::vector<StoredTensor> get_stored(WireReader&);
+
+}  // namespace cairn

@@ -1,0 +1,38 @@
+#pragma once
+/// From what a state wants to what the exchange knows: plain tensors of the stored dtype and shape.
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "cairn/contents.hpp"
+#include "cairn/group.hpp"
+#include "cairn/restore_options.hpp"
+#include "cairn/state.hpp"
+#include "job/look.hpp"
+#include "restore/find_tensor.hpp"
+
+namespace cairn {
+
+struct WantedTensor {
+  int stored = 0;      ///< index into contents.tensors
+  LocalTensor tensor;  ///< slices in coordinates of the stored tensor
+  /// Resizes the application's memory and gives it to the slices, which have none before.
+  std::function<void(LocalTensor&)> make_room = nullptr;
+};
+
+/// What this rank wants of a checkpoint.
+struct WantedState {
+  std::vector<WantedTensor> tensors;
+  std::vector<std::string> kept;  ///< keys that are not there and need not be
+};
+
+/// Collective. Throws disagreement if the options differ between ranks.
+void require_same_options(Group&, const RestoreOptions&);
+
+/// Collective. Every check that needs no data; nothing is touched. Throws disagreement if options
+/// differ between ranks, not_found for a key that is not there and must be, invalid_argument for
+/// dtypes, shapes and offsets that do not fit, for const memory, and what the look met with.
+WantedState resolve(Group&, const CheckpointContents&, const TensorFinder&, const Look&,
+                    const RestoreOptions&);
+
+}  // namespace cairn

@@ -1,0 +1,277 @@
+// What a state wants of a checkpoint, under the options of a restore.
+#include <charconv>
+#include <map>
+
+#include "base/text.hpp"
+#include "base/wire.hpp"
+#include "cairn/error.hpp"
+#include "cairn/object_graph.hpp"
+#include "cairn/ragged.hpp"
+#include "group/collectives.hpp"
+#include "model/keys.hpp"
+#include "restore/matcher.hpp"
+#include "restore/resolve.hpp"
+
+namespace cairn {
+namespace {
+
+const char* word(Conversion how) {
+  return how == Conversion::refuse ? "refuse" : how == Conversion::exact ? "exact" : "round";
+}
+
+std::vector<Setting> settings_of(const RestoreOptions& options) {
+  std::vector<Setting> all{{"convert", word(options.convert)},
+                           {"all_may_be_missing", options.all_may_be_missing ? "true" : "false"}};
+  const auto of = [](const char* option, const std::string& key) {
+    return cat(option, "['", key, "']");
+  };
+  for (const auto& [key, how] : options.convert_keys) {
+    all.push_back({of("convert_keys", key), word(how)});
+  }
+  for (const auto& [key, stored] : options.rename) {
+    all.push_back({of("rename", key), cat("'", stored, "'")});
+  }
+  for (const auto& [key, offset] : options.offset) {
+    all.push_back({of("offset", key), shape_text(offset)});
+  }
+  for (const auto& key : options.may_be_missing) {
+    all.push_back({of("may_be_missing", key), "named"});
+  }
+  return all;
+}
+
+// Collective. Each key that the options name is in the state of some rank.
+void require_known(Group& group, const State& state, const RestoreOptions& options) {
+  std::vector<std::pair<const char*, std::string_view>> named;
+  for (const auto& [key, stored] : options.rename) named.emplace_back("rename", key);
+  for (const auto& [key, offset] : options.offset) named.emplace_back("offset", key);
+  for (const auto& [key, how] : options.convert_keys) named.emplace_back("convert_keys", key);
+  for (const auto& key : options.may_be_missing) named.emplace_back("may_be_missing", key);
+  if (named.empty()) return;
+  std::vector<std::int64_t> known;
+  for (const auto& [option, key] : named) known.push_back(state.find(key) != nullptr);
+  group.all_reduce(known, Group::Op::max);
+  for (std::size_t i = 0; i < named.size(); ++i) {
+    if (known[i] != 0) continue;
+    throw Error(Code::invalid_argument,
+                cat("RestoreOptions::", named[i].first, " names '", named[i].second,
+                    "', which is in no rank's state"),
+                "a misspelt key would go unnoticed", "Name keys of the state.")
+        .of_tensor(std::string(named[i].second));
+  }
+}
+
+// Rows that this rank is to get of a ragged tensor; their place depends on what others get.
+struct RaggedWant {
+  std::size_t index;  // in WantedState::tensors
+  std::string key;
+  const LocalTensor* given;
+  std::int64_t rows;  // -1: its even share
+};
+constexpr std::int64_t even_share = -1;
+
+RaggedWant want_rows(Group& group, const std::string& key, const LocalTensor& given,
+                     const Dims& shape, std::size_t index) {
+  RaggedWant want{index, key, &given, even_share};
+  const auto& distribution = given.unresolved->distribution;
+  if (!distribution) return want;
+  want.rows = distribution(shape[0], group.rank(), group.size());
+  if (want.rows >= 0) return want;
+  throw Error(Code::invalid_argument, cat("the distribution of ragged tensor '", key,
+                                          "' gives rank ", group.rank(), " ", want.rows, " rows"))
+      .of_tensor(key);
+}
+
+// What all ranks that have one ragged tensor in their state want of it, in rank order.
+struct Deal {
+  std::int64_t total = 0, dealt = 0;
+  std::vector<std::pair<int, std::int64_t>> wanted;  // rank, rows
+
+  void share_evenly() {
+    const auto ranks = static_cast<std::int64_t>(wanted.size());
+    for (std::int64_t i = 0; i < ranks; ++i) {
+      wanted[static_cast<std::size_t>(i)].second = total / ranks + (i < total % ranks);
+    }
+  }
+  void check(const std::string& key) const {
+    bool even = false, own = false;
+    for (const auto& [rank, rows] : wanted) (rows == even_share ? even : own) = true;
+    if (even && own) {
+      throw Error(Code::disagreement,
+                  cat("some ranks give ragged tensor '", key, "' a distribution and others none"),
+                  "", "Give it on all ranks.")
+          .of_tensor(key);
+    }
+    if (own && dealt != total) {
+      throw Error(
+          Code::invalid_argument,
+          cat("the distribution of ragged tensor '", key, "' deals ", dealt, " rows of ", total),
+          "each row goes to one rank", "Make the ranks' numbers add up to the total.")
+          .of_tensor(key);
+    }
+  }
+};
+
+// Collective. Says where this rank's rows lie.
+void deal_rows(Group& group, const Matcher& matcher, WantedState& wanted,
+               const std::vector<RaggedWant>& mine) {
+  if (!any_of(group, !mine.empty())) return;
+  WireWriter message;
+  for (const auto& want : mine) {
+    message.put(want.key).put(wanted.tensors[want.index].tensor.shape[0]).put(want.rows);
+  }
+  const auto all = all_gather(group, message.take());
+  std::map<std::string, Deal> deals;
+  for (int rank = 0; rank < group.size(); ++rank) {
+    for (WireReader reader(all[static_cast<std::size_t>(rank)]); !reader.empty();) {
+      auto& deal = deals[reader.get<std::string>()];
+      deal.total = reader.get<std::int64_t>();
+      const auto rows = reader.get<std::int64_t>();
+      deal.wanted.emplace_back(rank, rows);
+      deal.dealt += rows;
+    }
+  }
+  for (auto& [key, deal] : deals) {
+    deal.check(key);  // the same on all ranks
+    if (deal.wanted.front().second == even_share) deal.share_evenly();
+  }
+  together(group, [&] {
+    for (const auto& want : mine) {
+      std::int64_t start = 0;
+      for (const auto& [rank, rows] : deals.at(want.key).wanted) {
+        if (rank == group.rank()) {
+          matcher.place_rows(want.key, wanted.tensors[want.index], *want.given, start, rows);
+        }
+        start += rows;
+      }
+    }
+  });
+}
+
+// Of the parts that are stored under this; 0: there are none.
+int ranks_of_parts(const CheckpointContents& contents, const std::string& base) {
+  const auto front = base + "/rank-";
+  const auto begin =
+      std::lower_bound(contents.tensors.begin(), contents.tensors.end(), front,
+                       [](const StoredTensor& a, const std::string& b) { return a.key < b; });
+  for (auto at = begin; at != contents.tensors.end() && at->key.starts_with(front); ++at) {
+    const auto number = [&](std::size_t from) {
+      int value = -1;
+      if (from < at->key.size()) {
+        std::from_chars(at->key.data() + from, at->key.data() + at->key.size(), value);
+      }
+      return value;
+    };
+    const int rank = number(front.size());
+    const auto of = at->key.find("-of-", front.size());
+    const int ranks = of == std::string::npos ? -1 : number(of + 4);
+    if (0 <= rank && rank < ranks && at->key.starts_with(private_key(base, rank, ranks))) {
+      return ranks;
+    }
+  }
+  return 0;
+}
+
+// On how many ranks a rank-private item was saved; 0: it is not there.
+int stored_ranks(const CheckpointContents& contents, const std::string& name) {
+  if (const int ranks = ranks_of_parts(contents, name)) return ranks;
+  try {  // as objects
+    const auto object = object_key(private_key(name, 0, 1));
+    return ranks_of_parts(contents, object.substr(0, object.rfind(private_key("", 0, 1))));
+  } catch (const Error&) {
+    return 0;  // it is no path of an object
+  }
+}
+
+// What this rank gets of a rank-private item; null: nothing, and that is allowed.
+const StoredTensor* find_private(Group& group, const Matcher& matcher, const std::string& key,
+                                 const PrivateOptions& options) {
+  const auto& name = matcher.stored_name(key);
+  const auto& contents = matcher.contents();
+  int rank = group.rank();
+  const int ranks = stored_ranks(contents, name);
+  if (ranks != 0 && ranks != group.size() && !options.deal && !options.optional) {
+    throw Error(Code::invalid_argument,
+                cat("rank-private '", key, "' was saved by ", ranks, " ranks and is wanted by ",
+                    group.size()),
+                "whose goes to which rank is not known",
+                cat("Restore on ", ranks,
+                    " ranks, give rank_private a deal, make it optional, or "
+                    "leave it out of the state."))
+        .of_tensor(key);
+  }
+  if (ranks != 0 && ranks != group.size()) {
+    if (!options.deal) return nullptr;
+    rank = options.deal(group.rank(), group.size(), ranks);
+    if (rank == -1) return nullptr;
+    if (rank < 0 || rank >= ranks) {
+      throw Error(Code::invalid_argument,
+                  cat("the deal of rank-private '", key, "' gives rank ", group.rank(),
+                      " the item of rank ", rank),
+                  cat("it was saved by ranks 0..", ranks - 1))
+          .of_tensor(key);
+    }
+  }
+  const auto* stored = ranks == 0 ? nullptr : matcher.look_up(private_key(name, rank, ranks));
+  if (!stored && (options.optional || matcher.may_be_missing(key))) return nullptr;
+  if (!stored) {
+    throw Error(Code::not_found,
+                ranks == 0
+                    ? cat("rank-private '", name, "' is not in the checkpoint ", contents.prefix)
+                    : cat("rank-private '", name, "' of rank ", rank, " is not in the checkpoint ",
+                          contents.prefix),
+                "the state wants it",
+                "Leave it out of the state, make it optional, or allow it in "
+                "RestoreOptions::may_be_missing.")
+        .of_tensor(name);
+  }
+  matcher.require_sound(*stored);
+  return stored;
+}
+
+}  // namespace
+
+void require_same_options(Group& group, const RestoreOptions& options) {
+  require_same(group, "RestoreOptions", settings_of(options));
+}
+
+WantedState resolve(Group& group, const CheckpointContents& contents, const TensorFinder& finder,
+                    const Look& look, const RestoreOptions& options) {
+  const State& state = look.state;
+  require_same_options(group, options);
+  require_known(group, state, options);
+  const Matcher matcher(contents, finder, options);
+  std::vector<RaggedWant> ragged;
+  std::vector<std::string> missing;
+  auto wanted = together(group, [&] {
+    if (look.error()) throw Error(*look.error());
+    WantedState mine;
+    const auto& names = state.objects().names;
+    for (const auto& [key, tensor] : state.tensors()) {
+      const auto* what = tensor.unresolved.get();
+      const bool is_private = what && what->kind == Unresolved::Kind::rank_private;
+      const auto name = names.find(key);
+      const auto* stored = is_private ? find_private(group, matcher, key, what->options)
+                                      : matcher.find(key, name == names.end() ? "" : name->second);
+      if (!stored) {
+        (is_private || matcher.may_be_missing(key) ? mine.kept : missing).push_back(key);
+        continue;
+      }
+      const bool has_rows = what && what->rows;
+      mine.tensors.push_back(has_rows ? matcher.match_rows(key, *stored, tensor)
+                                      : matcher.match(key, *stored, tensor));
+      if (!has_rows) continue;
+      if (is_private) {
+        matcher.place_rows(key, mine.tensors.back(), tensor, 0, stored->shape[0]);
+      } else {
+        ragged.push_back(want_rows(group, key, tensor, stored->shape, mine.tensors.size() - 1));
+      }
+    }
+    if (!missing.empty()) matcher.refuse_missing(missing, state);
+    return mine;
+  });
+  deal_rows(group, matcher, wanted, ragged);
+  return wanted;
+}
+
+}  // namespace cairn

@@ -1,0 +1,159 @@
+#include "restore/restore.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/text.hpp"
+#include "base/wire.hpp"
+#include "contents/hdf5_reader.hpp"
+#include "directory/set_aside.hpp"
+#include "group/collectives.hpp"
+#include "job/messages.hpp"
+#include "restore/find_tensor.hpp"
+#include "restore/resolve.hpp"
+#include "restore/restore_tensors.hpp"
+
+namespace cairn {
+namespace {
+
+// What all ranks want of the checkpoint.
+struct Wanted {
+  std::vector<Want> slices;
+  std::vector<const LocalSlice*> memories;  // of this rank
+  std::set<int> strings;                    // indices into contents.tensors, of all ranks
+  std::set<int> tensors;                    // all that anybody asked for
+  std::set<std::string> kept;               // of all ranks
+};
+
+// Collective. `mine` outlives the result.
+Wanted gather_wants(const Job& job, const CheckpointContents& contents, const WantedState& mine) {
+  Wanted wanted;
+  WireWriter message;
+  together(*job.group, [&] {
+    message.put(mine.kept);
+    for (const auto& one : mine.tensors) {
+      const auto& tensor = one.tensor;
+      std::vector<Box> boxes;
+      for (const auto& slice : tensor.slices) boxes.push_back(slice.box);
+      require_stored(contents.tensors[static_cast<std::size_t>(one.stored)], boxes);
+      message.put(one.stored).put(tensor.strings != nullptr).put(std::uint64_t{boxes.size()});
+      for (std::size_t i = 0; i < boxes.size(); ++i) {
+        put(message, boxes[i]);
+        wanted.memories.push_back(&tensor.slices[i]);
+      }
+    }
+  });
+  const auto all = all_gather(*job.group, message.take());
+  for (int rank = 0; rank < job.group->size(); ++rank) {
+    int id = 0;
+    WireReader reader(all[static_cast<std::size_t>(rank)]);
+    for (auto& key : reader.get_all<std::string>()) wanted.kept.insert(std::move(key));
+    while (!reader.empty()) {
+      const auto tensor = reader.get<int>();
+      wanted.tensors.insert(tensor);
+      if (reader.get<bool>()) wanted.strings.insert(tensor);
+      for (auto left = reader.get<std::uint64_t>(); left > 0; --left) {
+        wanted.slices.push_back({tensor, get_box(reader), rank, id++});
+      }
+    }
+  }
+  return wanted;
+}
+
+// Collective. Each string tensor is read and decoded by one io rank and told to all.
+std::int64_t read_all_strings(const Job& job, const CheckpointContents& contents,
+                              const std::set<int>& tensors, const WantedState& mine,
+                              std::map<int, std::string>& values) {
+  std::int64_t bytes_read = 0;
+  const auto readers = job.io_ranks();
+  std::size_t turn = 0;
+  for (const auto number : tensors) {
+    const auto& tensor = contents.tensors[static_cast<std::size_t>(number)];
+    const int reader = readers[turn++ % readers.size()];
+    std::string message;
+    together(*job.group, [&] {
+      if (job.rank() != reader) return;
+      message = WireWriter().put(read_strings(*job.files, contents, tensor)).take();
+      for (const auto& slice : tensor.slices) bytes_read += slice.size;
+    });
+    job.group->broadcast(message, reader);
+    const bool wanted = std::any_of(mine.tensors.begin(), mine.tensors.end(), [&](const auto& one) {
+      return one.stored == number && one.tensor.strings;
+    });
+    if (wanted) values[number] = std::move(message);
+  }
+  return bytes_read;
+}
+
+}  // namespace
+
+CheckpointContents tell_contents(const Job& job, const io::Path& prefix) {
+  IndexFile loaded;
+  const auto message = from_root(*job.group, [&] {
+    loaded = load_newest_index(*job.files, prefix);
+    return encode(loaded);
+  });
+  return together(*job.group, [&] {
+    if (!job.root()) loaded = decode_index_file(message);
+    auto contents = parse_contents(loaded, prefix);
+    if (const auto why = misplaced(contents); !why.empty()) {
+      throw Error(Code::data_loss, cat("this is not the checkpoint ", prefix.string()), why,
+                  "Give the file the name back that it had, or another than those of the job.")
+          .at(hdf5_path(prefix).string());
+    }
+    return contents;
+  });
+}
+
+RestoreReport restore_state(const Job& job, const CheckpointContents& contents, State& state,
+                            const RestoreOptions& options, const RestoreExtras& extras) {
+  const TensorFinder finder(contents);
+  const Look look(state);
+  auto mine = resolve(*job.group, contents, finder, look, options);
+  const auto wanted = gather_wants(job, contents, mine);
+  RestoreReport report;
+  report.prefix = contents.prefix;
+  if (contents.meta) report.step = contents.meta->step;
+  std::int64_t bytes = 0;
+  if (job.options.verify_first) {
+    bytes += restore_tensors(job, contents, wanted.slices, {}, false, options.direct_io);
+  }
+  std::map<int, std::string> strings;
+  bytes += read_all_strings(job, contents, wanted.strings, mine, strings);
+  // From here on the application's memory changes.
+  if (extras.touched) {
+    for (const auto& [key, tensor] : state.tensors()) {
+      if (!wanted.kept.count(key)) extras.touched->keys.insert(key);
+    }
+  }
+  together(*job.group, [&] {
+    for (auto& one : mine.tensors) {
+      if (one.make_room) one.make_room(one.tensor);
+    }
+    for (const auto& one : mine.tensors) {
+      if (!one.tensor.strings) continue;
+      one.tensor.strings->set(WireReader(strings.at(one.stored)).get_all<std::string>());
+    }
+  });
+  bytes += restore_tensors(job, contents, wanted.slices, wanted.memories, true, options.direct_io);
+  job.group->all_reduce({&bytes, 1}, Group::Op::sum);
+  report.bytes_read = bytes;
+  if (extras.savers) restore_savers(job, contents, extras.touched);
+  std::set<std::string> of_savers;
+  for (const auto& saver : job.options.savers) {
+    if (!contents.meta || !contents.meta->savers.count(saver.name)) continue;
+    const auto& keys = contents.meta->savers.at(saver.name);
+    of_savers.insert(keys.begin(), keys.end());
+  }
+  for (std::size_t t = 0; t < contents.tensors.size(); ++t) {
+    if (of_savers.count(contents.tensors[t].key)) continue;
+    if (!wanted.tensors.count(static_cast<int>(t)) && !finder.is_bookkeeping(contents.tensors[t])) {
+      report.unused_keys.push_back(contents.tensors[t].key);
+    }
+  }
+  report.kept_keys.assign(wanted.kept.begin(), wanted.kept.end());
+  return report;
+}
+
+}  // namespace cairn

@@ -1,0 +1,36 @@
+#pragma once
+/// N → M restore: any stored slices into any wanted ones, every byte read once and checked.
+#include <set>
+#include <string>
+
+#include "contents/contents_reader.hpp"
+#include "job/job.hpp"
+
+namespace cairn {
+
+/// Collective. What a checkpoint holds. Rank 0 reads the index, since other nodes may not see the
+/// directory as it is now. Throws not_found or data_loss.
+CheckpointContents tell_contents(const Job&, const io::Path& prefix);
+
+/// What a restore has begun to write to on this rank, whether or not it succeeds.
+struct Touched {
+  std::set<std::string> keys;    // of the state
+  std::set<std::string> savers;  // by name
+};
+
+struct RestoreExtras {
+  bool savers = true;          // call the registered ones
+  Touched* touched = nullptr;  // told, if not null
+};
+
+/// Collective. Calls the savers that took part in the checkpoint; those are told to `touched`.
+void restore_savers(const Job&, const CheckpointContents&, Touched* touched);
+
+/// Collective. Fills the state from the checkpoint. Throws, on all ranks alike: what resolve()
+/// throws, before anything is touched; invalid_argument for a value that its new dtype cannot hold
+/// and data_loss if bytes are damaged or missing,
+/// after which the arrays' contents are unspecified (unless options.verify_first).
+RestoreReport restore_state(const Job&, const CheckpointContents&, State&, const RestoreOptions&,
+                            const RestoreExtras& = {});
+
+}  // namespace cairn

@@ -1,0 +1,157 @@
+// Restoring from HDF5 files of other programs: what the state wants is resolved as in any restore,
+// then libhdf5 reads each rank's boxes.
+#include <algorithm>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "base/text.hpp"
+#include "base/wire.hpp"
+#include "cairn/hdf5.hpp"
+#include "format/hdf5/foreign.hpp"
+#include "format/hdf5/lay_out.hpp"
+#include "group/call_group.hpp"
+#include "group/collectives.hpp"
+#include "io/file_system.hpp"
+#include "io/local_path.hpp"
+#include "job/messages.hpp"
+#include "plan/exchange.hpp"
+#include "restore/resolve.hpp"
+
+namespace cairn {
+namespace {
+
+constexpr std::int64_t chunk_bytes = std::int64_t{16} << 20;
+
+class ReadOnly : public hdf5::ByteFile {
+ public:
+  explicit ReadOnly(std::unique_ptr<io::File> file) : file_(std::move(file)) {}
+  void read(std::int64_t offset, std::span<std::byte> bytes) const override {
+    file_->read_at(offset, bytes);
+  }
+  void write(std::int64_t, std::span<const std::byte>) override { refuse(); }
+  void truncate(std::int64_t) override { refuse(); }
+  void flush() override {}
+  std::int64_t size() const override { return file_->size(); }
+
+ private:
+  [[noreturn]] static void refuse() {
+    throw Error(Code::internal, "HDF5 writes to a file that is only read");
+  }
+  std::unique_ptr<io::File> file_;
+};
+
+// Errors name the file, whoever found them.
+template <class F>
+auto at_file(const io::Path& path, F&& function) {
+  try {
+    return function();
+  } catch (Error& error) {
+    throw error.at(path.string());
+  }
+}
+
+// Collective. The datasets that any rank's state may mean, as rank 0 finds them.
+CheckpointContents find_datasets(Group& group, const io::Path& path, hdf5::ForeignFile& file,
+                                 const State& state, const RestoreOptions& options) {
+  WireWriter mine;
+  for (const auto& [key, tensor] : state.tensors()) {
+    const auto renamed = options.rename.find(key);
+    mine.put(renamed == options.rename.end() ? key : renamed->second);
+  }
+  const auto all = gather(group, mine.take());
+  const auto message = from_root(group, [&] {
+    std::set<std::string> names;
+    for (const auto& one : all) {
+      for (WireReader reader(one); !reader.empty();) names.insert(reader.get<std::string>());
+    }
+    std::vector<StoredTensor> found;
+    for (const auto& name : names) {
+      const auto dataset = at_file(path, [&] { return file.find(name); });
+      if (!dataset) continue;
+      StoredSlice slice;
+      slice.box = Box::whole(dataset->shape);
+      found.push_back({name, dataset->dtype, dataset->shape, false, {std::move(slice)}, ""});
+    }
+    WireWriter writer;
+    put(writer, found);
+    return writer.take();
+  });
+  CheckpointContents contents;
+  contents.prefix = path.string();
+  contents.format = Format::hdf5;
+  WireReader reader(message);
+  contents.tensors = get_stored(reader);
+  return contents;
+}
+
+std::int64_t read_slice(hdf5::ForeignFile& file, const StoredTensor& stored,
+                        const LocalSlice& slice, std::vector<std::byte>& buffer) {
+  const auto item = static_cast<std::int64_t>(dtype_size(stored.dtype));
+  std::int64_t bytes = 0;
+  for (const auto& chunk : plan::cut_into_chunks(slice.box, item, chunk_bytes)) {
+    buffer.resize(static_cast<std::size_t>(chunk.bytes));
+    file.read(stored.key, {stored.dtype, stored.shape}, chunk.box, buffer.data());
+    slice.memory->write(chunk.box.relative_to(slice.box.start), buffer.data());
+    bytes += chunk.bytes;
+  }
+  return bytes;
+}
+
+}  // namespace
+
+RestoreReport restore_hdf5(const std::shared_ptr<Group>& shared, const std::filesystem::path& given,
+                           State& state, const RestoreOptions& options,
+                           std::shared_ptr<io::FileSystem> file_system) {
+  if (!shared) throw Error(Code::invalid_argument, "the group of restore_hdf5 is null");
+  const auto calls = CallGroup::of(shared);
+  Group& group = *calls;
+  const auto files = file_system ? std::move(file_system) : io::posix_file_system();
+  return guarded(group, "restore_hdf5", [&] {
+    calls->meet();
+    require_same(group, "the HDF5 file", given.string());
+    const auto path = together(group, [&] { return io::local_path(given); });
+    const auto file = together(group, [&] {
+      return at_file(path, [&] {
+        hdf5::require_available();
+        return std::make_shared<hdf5::ForeignFile>(
+            std::make_unique<ReadOnly>(files->open_read(path)));
+      });
+    });
+    const auto contents = find_datasets(group, path, *file, state, options);
+    const TensorFinder finder(contents);
+    const Look look(state);
+    auto mine = resolve(group, contents, finder, look, options);
+    RestoreReport report;
+    report.prefix = path.string();
+    report.unchecked = true;
+    report.bytes_read = together(group, [&] {
+      return at_file(path, [&] {
+        std::vector<std::byte> buffer;
+        std::int64_t bytes = 0;
+        for (auto& one : mine.tensors) {
+          const auto& stored = contents.tensors[static_cast<std::size_t>(one.stored)];
+          if (one.make_room) one.make_room(one.tensor);
+          if (one.tensor.strings) {
+            one.tensor.strings->set(file->read_strings(stored.key, {stored.dtype, stored.shape}));
+          }
+          for (const auto& slice : one.tensor.slices) {
+            bytes += read_slice(*file, stored, slice, buffer);
+          }
+        }
+        return bytes;
+      });
+    });
+    group.all_reduce({&report.bytes_read, 1}, Group::Op::sum);
+    WireWriter kept;
+    kept.put(mine.kept);
+    std::set<std::string> all_kept;
+    for (const auto& one : all_gather(group, kept.take())) {
+      for (auto& key : WireReader(one).get_all<std::string>()) all_kept.insert(std::move(key));
+    }
+    report.kept_keys.assign(all_kept.begin(), all_kept.end());
+    return report;
+  });
+}
+
+}  // namespace cairn

@@ -1,0 +1,29 @@
+#pragma once
+/// The runs of dense tensors on the rank that writes them.
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "io/file_system.hpp"
+#include "save/dense.hpp"
+
+namespace cairn {
+
+/// What a rank needs while the rounds go: for its runs (of one round, or of all, if it keeps them),
+/// for pieces on their way out, and for those that arrive.
+struct DenseMemory {
+  std::int64_t hand = 0, out = 0, in = 0;
+  std::int64_t bytes() const { return hand + out + in; }
+};
+DenseMemory dense_memory(const DensePlan&, int rank, bool keeps_all);
+
+/// Checksums a run, writes it if there is a file, and adds it to the entries.
+void write_run(const DensePlan&, int chunk, const std::byte* bytes, int first_file, io::File*,
+               std::vector<StoredTensor>& entries);
+
+/// One rank. A data file of dense tensors (`file` among these), recycled or new, of the right size,
+/// and zeros between the tensors; before any other rank opens it.
+std::unique_ptr<io::File> make_dense_file(io::FileSystem&, const DensePlan&, int file,
+                                          int first_file, const commit::Transaction&);
+
+}  // namespace cairn

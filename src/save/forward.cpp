@@ -1,0 +1,271 @@
+// The save of shards with io ranks: each of the others sends its bytes to the rank that serves it,
+// frame by frame; an io rank has one frame of several senders in hand at a time.
+#include <algorithm>
+#include <memory>
+#include <optional>
+
+#include "base/checksum.hpp"
+#include "base/text.hpp"
+#include "base/wire.hpp"
+#include "group/collectives.hpp"
+#include "job/messages.hpp"
+#include "plan/exchange.hpp"
+#include "save/shard_files.hpp"
+
+namespace cairn {
+namespace {
+
+using Buffer = std::unique_ptr<std::byte[]>;
+
+// Not initialised: what is never used is never touched.
+Buffer take(std::int64_t bytes) {
+  return std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(bytes));
+}
+
+// A part of an entry that is contiguous in it.
+struct Piece {
+  std::size_t entry;
+  Box box;  // of numbers, in global coordinates
+  std::int64_t offset, bytes;
+};
+
+// Consecutive pieces that travel in one message; none where they have no bytes.
+struct Frame {
+  std::size_t first, end;  // pieces
+  std::int64_t bytes;
+};
+
+// How entries are cut: the same on both sides, since it follows from the entries.
+struct Stream {
+  std::vector<Piece> pieces;
+  std::vector<Frame> frames;
+  std::int64_t largest = 0;
+
+  Stream() = default;
+  Stream(const std::vector<StoredTensor>& entries, std::int64_t limit) {
+    for (std::size_t e = 0; e < entries.size(); ++e) cut(entries[e], e, limit);
+    for (std::size_t p = 0; p < pieces.size(); ++p) {
+      const auto bytes = pieces[p].bytes;
+      if (frames.empty() || frames.back().bytes > limit - bytes) frames.push_back({p, p, 0});
+      frames.back().end = p + 1;
+      frames.back().bytes += bytes;
+      largest = std::max(largest, frames.back().bytes);
+    }
+  }
+
+ private:
+  void cut(const StoredTensor& entry, std::size_t e, std::int64_t limit) {
+    const auto& slice = entry.slices.front();
+    if (slice.size == 0) {
+      pieces.push_back({e, {}, 0, 0});
+    } else if (entry.dtype == DType::string) {
+      for (std::int64_t at = 0; at < slice.size; at += limit) {
+        pieces.push_back({e, {}, at, std::min(limit, slice.size - at)});
+      }
+    } else {
+      const auto item = static_cast<std::int64_t>(dtype_size(entry.dtype));
+      for (auto& chunk : plan::cut_into_chunks(slice.box, item, limit)) {
+        pieces.push_back({e, std::move(chunk.box), chunk.offset, chunk.bytes});
+      }
+    }
+  }
+};
+
+class Forward {
+ public:
+  Forward(const Job& job, const commit::Transaction& save, Outgoing out)
+      : job_(job), group_(*job.group), save_(save), out_(std::move(out)) {}
+
+  std::vector<StoredTensor> run() {
+    meet();
+    if (job_.is_io_rank()) {
+      error_.guard([&] { write_files(*job_.files, save_, out_); });
+      receive_all();
+    } else {
+      send_all();
+    }
+    agree(group_, error_.first());
+    if (!job_.is_io_rank()) return {};
+    auto entries = std::move(out_.entries);
+    for (auto& sender : senders_) {
+      std::move(sender.entries.begin(), sender.entries.end(), std::back_inserter(entries));
+    }
+    return entries;
+  }
+
+ private:
+  struct Sender {
+    int rank;
+    std::vector<StoredTensor> entries;
+    Stream stream;
+    std::optional<ShardFiles> file = std::nullopt;
+    std::size_t next = 0;                       // frame
+    std::vector<std::uint32_t> checksums = {};  // of the bytes of each entry, as they arrived
+  };
+
+  // Collective. Io ranks hear what will come, and all memory is taken: once frames move, a rank
+  // that threw would leave the others waiting for its messages, and errors are kept to the end.
+  void meet() {
+    const auto me = job_.rank();
+    std::vector<std::pair<int, std::string>> lists;
+    const auto list = together(group_, [&] {
+      WireWriter writer;
+      put(writer, out_.entries);
+      return writer.take();
+    });
+    if (!job_.is_io_rank()) {
+      group_.send(job_.io_rank_of(me), list);
+    } else {
+      for (int rank = 0; rank < group_.size(); ++rank) {
+        if (rank != me && job_.io_rank_of(rank) == me)
+          lists.emplace_back(rank, group_.receive(rank));
+      }
+    }
+    together(group_, [&] {
+      const auto limit = job_.options.chunk_bytes;
+      if (!job_.is_io_rank()) {
+        stream_ = Stream(out_.entries, limit);
+        checksums_.resize(out_.entries.size());
+        buffers_.push_back(take(stream_.largest));
+        return;
+      }
+      std::int64_t largest = 0;
+      for (const auto& [rank, bytes] : lists) {
+        WireReader reader(bytes);
+        auto entries = get_stored(reader);
+        Stream stream(entries, limit);
+        largest = std::max(largest, stream.largest);
+        senders_.push_back({rank, std::move(entries), std::move(stream)});
+        senders_.back().file.emplace(*job_.files, save_, senders_.back().entries,
+                                     std::min(limit, ShardFiles::gathered_bytes));
+        senders_.back().checksums.resize(senders_.back().entries.size());
+      }
+      const auto at_once = static_cast<std::size_t>(job_.options.io_ranks.memory_bytes / limit);
+      for (std::size_t i = 0; i < std::min(at_once, senders_.size()); ++i) {
+        buffers_.push_back(take(largest));
+      }
+    });
+  }
+
+  void send_all() {
+    const auto io_rank = job_.io_rank_of(job_.rank());
+    for (const auto& frame : stream_.frames) {
+      std::span<const std::byte> bytes(buffers_.front().get(),
+                                       static_cast<std::size_t>(frame.bytes));
+      error_.guard([&] {
+        auto* packing = buffers_.front().get();
+        for (auto p = frame.first; p < frame.end; ++p) {
+          const auto& piece = stream_.pieces[p];
+          const auto found = fetch(piece, packing, frame.end - frame.first == 1);
+          checksums_[piece.entry] = crc32c(found, checksums_[piece.entry]);
+          if (frame.end - frame.first == 1) bytes = found;
+          packing += piece.bytes;
+        }
+      });
+      if (!bytes.empty()) {
+        const Group::Send send{io_rank, bytes};
+        group_.exchange({&send, 1}, {});
+      }
+    }
+    if (error_) checksums_.clear();  // what was sent is not to be compared
+    group_.send(io_rank, WireWriter().put(checksums_).take());
+  }
+
+  // The bytes of a piece: packed, or where they lie if they may stay there.
+  std::span<const std::byte> fetch(const Piece& piece, std::byte* packing, bool may_stay) const {
+    const auto& run = out_.bytes[piece.entry].run;
+    const auto* slice = out_.bytes[piece.entry].slice;
+    const auto size = static_cast<std::size_t>(piece.bytes);
+    if (!run.empty()) {
+      const auto bytes = run.subspan(static_cast<std::size_t>(piece.offset), size);
+      if (may_stay) return bytes;
+      std::copy(bytes.begin(), bytes.end(), packing);
+    } else if (size > 0) {
+      slice->memory->read(piece.box.relative_to(slice->box.start), packing);
+    }
+    return {packing, size};
+  }
+
+  // As many senders at a time as there are buffers, in rank order.
+  void receive_all() {
+    std::vector<Sender*> active(buffers_.size(), nullptr);
+    std::size_t coming = 0;
+    for (;;) {
+      std::vector<Group::Receive> receives;
+      for (std::size_t i = 0; i < active.size(); ++i) {
+        auto*& sender = active[i];
+        while (!sender || sender->next == sender->stream.frames.size()) {
+          if (sender) finish(*sender);
+          sender = coming < senders_.size() ? &senders_[coming++] : nullptr;
+          if (!sender) break;
+        }
+        if (!sender) continue;
+        const auto bytes = sender->stream.frames[sender->next].bytes;
+        if (bytes > 0) {
+          receives.push_back({sender->rank, {buffers_[i].get(), static_cast<std::size_t>(bytes)}});
+        }
+      }
+      if (std::all_of(active.begin(), active.end(), [](auto* sender) { return !sender; })) return;
+      if (!receives.empty()) group_.exchange({}, receives);
+      for (std::size_t i = 0; i < active.size(); ++i) {
+        if (!active[i]) continue;
+        error_.guard([&] { write_frame(*active[i], buffers_[i].get()); });
+        ++active[i]->next;
+      }
+    }
+  }
+
+  void write_frame(Sender& sender, const std::byte* bytes) {
+    if (error_) return;
+    const auto& frame = sender.stream.frames[sender.next];
+    for (auto p = frame.first; p < frame.end; ++p) {
+      const auto& piece = sender.stream.pieces[p];
+      auto& entry = sender.entries[piece.entry];
+      if (piece.offset == 0) sender.file->begin(entry);
+      sender.file->append({bytes, static_cast<std::size_t>(piece.bytes)});
+      bytes += piece.bytes;
+      if (piece.offset + piece.bytes == entry.slices.front().size) {
+        sender.checksums[piece.entry] = sender.file->end(entry);
+      }
+    }
+  }
+
+  void finish(Sender& sender) {
+    const auto message = group_.receive(sender.rank);
+    error_.guard([&] {
+      if (error_) return;
+      sender.file->finish();
+      const auto sent = WireReader(message).get_all<std::uint32_t>();
+      for (std::size_t e = 0; e < sent.size(); ++e) {
+        if (sent[e] == sender.checksums.at(e)) continue;
+        throw Error(Code::data_loss,
+                    cat("bytes of tensor '", sender.entries[e].key, "' changed on their way from ",
+                        "rank ", sender.rank, " to its io rank ", job_.rank()),
+                    cat("the checksum of what was sent is ", sent[e], ", of what arrived ",
+                        sender.checksums[e]))
+            .of_tensor(sender.entries[e].key);
+      }
+    });
+  }
+
+  const Job& job_;
+  Group& group_;
+  const commit::Transaction& save_;
+  Outgoing out_;
+  std::vector<Sender> senders_;           // of an io rank
+  Stream stream_;                         // of the others
+  std::vector<std::uint32_t> checksums_;  // of the others: by entry
+  std::vector<Buffer> buffers_;
+  KeptError error_;
+};
+
+}  // namespace
+
+std::vector<StoredTensor> forward_shards(const Job& job, const State& state,
+                                         const LocalShards& local, const FileLayout& layout,
+                                         const commit::Transaction& save) {
+  auto out = together(*job.group, [&] { return outgoing(state, local, layout.first_file); });
+  return Forward(job, save, std::move(out)).run();
+}
+
+}  // namespace cairn

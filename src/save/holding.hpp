@@ -1,0 +1,36 @@
+#pragma once
+/// Which device task holds which slices of the tensors that a save stores: from all ranks to one.
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/wire.hpp"
+#include "format/hdf5/holders.hpp"
+#include "save/save_steps.hpp"
+
+namespace cairn {
+
+/// A rank's part of a message: its number, and where its slices of these tensors live.
+void put_holding(WireWriter&, const Job&, const State&, const std::vector<DenseTensor>&);
+
+/// What comes of the messages of all ranks.
+class Holding {
+ public:
+  void take_rank(WireReader&);
+  void add(const std::string& key, Box box, const std::string& task);  ///< of a tensor not dense
+  hdf5::Holders finish(const std::vector<DenseTensor>&);
+
+ private:
+  // Most ranks have one device task for all they hold.
+  struct Rank {
+    std::size_t task = 0;
+    std::map<std::pair<int, int>, std::size_t> others;  // by tensor and slice; -1: its other ones
+  };
+  std::size_t number_of(const std::string& task);
+
+  std::map<int, Rank> ranks_;
+  std::map<std::string, std::size_t> numbers_;
+  hdf5::Holders holders_;
+};
+
+}  // namespace cairn

@@ -1,0 +1,133 @@
+#include "save/measure.hpp"
+
+#include <algorithm>
+#include <iomanip>
+#include <sstream>
+
+#include "base/text.hpp"
+
+namespace cairn {
+namespace {
+
+const char* name_of(Laps::Stage stage) {
+  if (stage == &StageSeconds::wait) return "wait";
+  if (stage == &StageSeconds::plan) return "plan";
+  if (stage == &StageSeconds::capture) return "capture";
+  if (stage == &StageSeconds::write) return "write";
+  if (stage == &StageSeconds::merge) return "merge";
+  return stage == &StageSeconds::commit ? "commit" : "tidy";
+}
+
+}  // namespace
+
+void Laps::end() {
+  if (!stage_) return;
+  const auto now = std::chrono::steady_clock::now();
+  figures_.seconds.*stage_ += std::chrono::duration<double>(now - begin_).count();
+  if (trace_) trace_->add(name_of(stage_), figures_.step, thread_, begin_, now);
+  begin_ = now;
+  stage_ = nullptr;
+}
+
+RankFigures RankFigures::of(const SaveStatistics& mine, int rank) {
+  const auto& s = mine.seconds;
+  return {mine.bytes,
+          mine.replica_bytes,
+          mine.recycled_files,
+          s.wait,
+          s.plan,
+          s.capture,
+          s.write,
+          mine.blocked_seconds,
+          s.write,
+          rank};
+}
+
+void RankFigures::fold(const RankFigures& other) {
+  bytes += other.bytes;
+  replica_bytes += other.replica_bytes;
+  recycled_files += other.recycled_files;
+  wait = std::max(wait, other.wait);
+  plan = std::max(plan, other.plan);
+  capture = std::max(capture, other.capture);
+  blocked = std::max(blocked, other.blocked);
+  least_write = std::min(least_write, other.least_write);
+  if (other.write > write) slowest_rank = other.slowest_rank;
+  write = std::max(write, other.write);
+}
+
+void RankFigures::give(SaveStatistics& to) const {
+  to.bytes = bytes;
+  to.replica_bytes = replica_bytes;
+  to.recycled_files = recycled_files;
+  to.seconds.wait = wait;
+  to.seconds.plan = plan;
+  to.seconds.capture = capture;
+  to.seconds.write = write;
+  to.blocked_seconds = blocked;
+  to.slowest_rank = slowest_rank;
+  to.waiting_seconds = write - least_write;
+}
+
+std::int64_t bytes_of(const std::vector<StoredTensor>& entries) {
+  std::int64_t bytes = 0;
+  for (const auto& entry : entries) {
+    for (const auto& slice : entry.slices) bytes += slice.size;
+  }
+  return bytes;
+}
+
+std::string line_of(const SaveStatistics& save) {
+  std::ostringstream out;
+  out << std::fixed << std::setprecision(3);
+  out << "saved step " << save.step << ": " << bytes_text(static_cast<double>(save.bytes)) << " in "
+      << save.total_seconds << " s (" << save.gigabytes_per_second() << " GB/s), ";
+  out << (save.asynchronous ? "asynchronous" : "blocking");
+  if (!save.blocking_because.empty()) out << " because " << save.blocking_because;
+  out << ", blocked " << save.blocked_seconds << " s;";
+  const auto& s = save.seconds;
+  out << " wait " << s.wait << ", plan " << s.plan << (save.plan_reused ? " (reused)" : "")
+      << ", capture " << s.capture << ", write " << s.write << ", merge " << s.merge << ", commit "
+      << s.commit;
+  if (s.tidy > 0) out << ", tidy " << s.tidy;
+  out << " s; " << save.recycled_files << " of " << save.files << " data files recycled, "
+      << bytes_text(static_cast<double>(save.replica_bytes)) << " of replicas skipped";
+  if (save.slowest_rank >= 0) {
+    out << "; waited " << save.waiting_seconds << " s for rank " << save.slowest_rank;
+  }
+  return std::move(out).str();
+}
+
+void Ledger::committed(std::int64_t sequence, const SaveStatistics& save) {
+  const std::lock_guard guard(mutex_);
+  auto& entry = ring_[static_cast<std::size_t>(counts_.committed) % ring_.size()];
+  entry.sequence = sequence;
+  entry.figures = save;
+  if (tidied_ == sequence) entry.figures.seconds.tidy = tidy_seconds_;
+  ++counts_.committed;
+  counts_.asynchronous += save.asynchronous;
+  counts_.plans_reused += save.plan_reused;
+  counts_.bytes += save.bytes;
+  counts_.blocked_seconds += save.blocked_seconds;
+}
+
+void Ledger::tidied(std::int64_t sequence, double seconds) {
+  const std::lock_guard guard(mutex_);
+  tidied_ = sequence;
+  tidy_seconds_ = seconds;
+  for (auto& entry : ring_) {
+    if (entry.sequence == sequence) entry.figures.seconds.tidy = seconds;
+  }
+}
+
+Statistics Ledger::statistics() const {
+  const std::lock_guard guard(mutex_);
+  auto all = counts_;
+  const auto size = static_cast<std::int64_t>(ring_.size());
+  for (auto i = std::max<std::int64_t>(0, all.committed - size); i < all.committed; ++i) {
+    all.last.push_back(ring_[static_cast<std::size_t>(i % size)].figures);
+  }
+  return all;
+}
+
+}  // namespace cairn

@@ -1,0 +1,109 @@
+#pragma once
+/// Where the time of a save goes. Nothing here allocates while a save is measured.
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "cairn/contents.hpp"
+#include "cairn/statistics.hpp"
+#include "save/trace.hpp"
+
+namespace cairn {
+
+using SaveTime = std::chrono::steady_clock::time_point;
+inline double seconds_since(SaveTime begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+/// When the application called, and why a save_async blocks.
+struct SaveCall {
+  SaveTime at = std::chrono::steady_clock::now();
+  std::string why_blocking = "";
+  SaveTime way = {};  ///< nothing was in the way any more
+};
+
+/// Stages of a save, one after the other on one thread: each adds its seconds to its member.
+class Laps {
+ public:
+  using Stage = double StageSeconds::*;
+  Laps(SaveStatistics& figures, Trace* trace, Trace::Thread thread, Stage first,
+       SaveTime begin = std::chrono::steady_clock::now())
+      : figures_(figures), trace_(trace), thread_(thread), stage_(first), begin_(begin) {}
+  Laps(const Laps&) = delete;
+  Laps& operator=(const Laps&) = delete;
+  ~Laps() { end(); }
+  void next(Stage stage) {
+    end();
+    stage_ = stage;
+  }
+  void end();
+
+ private:
+  SaveStatistics& figures_;
+  Trace* trace_;
+  Trace::Thread thread_;
+  Stage stage_;
+  SaveTime begin_;
+};
+
+/// What ranks tell of a save at the merge, beside their entries.
+struct RankFigures {
+  std::int64_t bytes = 0, replica_bytes = 0, recycled_files = 0;
+  double wait = 0, plan = 0, capture = 0, write = 0, blocked = 0;
+  double least_write = 0;
+  int slowest_rank = 0;
+
+  static RankFigures of(const SaveStatistics&, int rank);
+  void fold(const RankFigures& of_higher_ranks);
+  void give(SaveStatistics& of_rank_0) const;
+};
+
+std::int64_t bytes_of(const std::vector<StoredTensor>&);
+
+/// The line for the log.
+std::string line_of(const SaveStatistics&);
+
+/// Keeps the figures of a manager's saves.
+class Ledger {
+ public:
+  void committed(std::int64_t sequence, const SaveStatistics&);
+  /// Any thread, before or after committed().
+  void tidied(std::int64_t sequence, double seconds);
+  void failed() { ++counts_.failed; }
+  void skipped() { ++counts_.skipped; }
+  void replaced() { ++counts_.replaced; }
+  Statistics statistics() const;
+  std::int64_t count() const { return counts_.committed; }  ///< of the committed ones
+
+ private:
+  struct Entry {
+    std::int64_t sequence = -1;
+    SaveStatistics figures;
+  };
+  Statistics counts_;         // `last` stays empty
+  mutable std::mutex mutex_;  // of what follows
+  std::array<Entry, 16> ring_;
+  std::int64_t tidied_ = -1;  // not entered yet
+  double tidy_seconds_ = 0;
+};
+
+/// A save that ends otherwise than by done() has failed.
+class Attempt {
+ public:
+  explicit Attempt(Ledger& ledger) : ledger_(ledger) {}
+  Attempt(const Attempt&) = delete;
+  Attempt& operator=(const Attempt&) = delete;
+  ~Attempt() {
+    if (!done_) ledger_.failed();
+  }
+  void done() { done_ = true; }
+
+ private:
+  Ledger& ledger_;
+  bool done_ = false;
+};
+
+}  // namespace cairn

@@ -1,0 +1,48 @@
+// Plan: from what all ranks hold to what each of them writes, and where.
+#include "save/save_plan.hpp"
+
+#include "group/collectives.hpp"
+
+namespace cairn {
+namespace {
+
+std::int64_t replica_bytes(const Job& job, const State& state, const Covered& covered) {
+  std::int64_t bytes = 0;
+  for (const auto& [key, tensor] : state.tensors()) {
+    if (tensor.strings) continue;
+    const auto item = static_cast<std::int64_t>(dtype_size(tensor.dtype));
+    for (const auto& slice : tensor.slices) bytes += slice.box.count() * item;
+  }
+  for (const auto& task : covered.tasks) {
+    const auto& tensor = state.tensors()[task.tensor].second;
+    if (tensor.strings || task.slice < 0) continue;
+    bytes -= task.box.count() * static_cast<std::int64_t>(dtype_size(tensor.dtype));
+  }
+  if (!job.root()) return bytes;
+  for (const auto& one : covered.dense) {
+    bytes -= element_count(one.shape) * static_cast<std::int64_t>(dtype_size(one.dtype));
+  }
+  return bytes;
+}
+
+}  // namespace
+
+SavePlan plan_save(const Job& job, const State& state, const ReplicaTurn& turn) {
+  SavePlan plan;
+  auto covered = cover(job, state, turn);
+  plan.replica_bytes = replica_bytes(job, state, covered);
+  plan.replicas = std::move(covered.replicas);
+  const bool hdf5 = job.options.format == Format::hdf5;
+  if (hdf5) {
+    plan.gathered = gather_for_hdf5(job, state, covered.tasks, covered.dense, plan.local.strings);
+  } else {
+    plan.local = together(*job.group, [&] { return shard(job, state, covered.tasks); });
+  }
+  plan.dense = plan_dense(std::move(covered.dense), job.group->size(), job.options.chunk_bytes,
+                          job.served_by);
+  plan.layout = hdf5 ? lay_out_hdf5(job, plan.gathered.small, plan.dense)
+                     : lay_out(job, plan.local, plan.dense);
+  return plan;
+}
+
+}  // namespace cairn

@@ -1,0 +1,16 @@
+#pragma once
+/// From what a state says to what the exchange knows: plain tensors.
+#include <optional>
+
+#include "cairn/group.hpp"
+#include "cairn/state.hpp"
+#include "job/look.hpp"
+
+namespace cairn {
+
+/// Collective. The state of a save as plain tensors; nothing if it is one of plain tensors on all
+/// ranks already. Throws disagreement where ranks have rows of different dtypes or shapes, and what
+/// the look met with.
+std::optional<State> resolve(Group&, const Look&);
+
+}  // namespace cairn

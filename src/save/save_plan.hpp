@@ -1,0 +1,26 @@
+#pragma once
+/// Who writes what in a save, and where.
+#include <vector>
+
+#include "save/capture.hpp"
+#include "save/hdf5_file.hpp"
+#include "save/save_steps.hpp"
+
+namespace cairn {
+
+struct SavePlan {
+  ReplicaPlan replicas;
+  LocalShards local;  ///< of a bundle
+  Gathered gathered;  ///< of an HDF5 file
+  DensePlan dense;
+  FileLayout layout;
+  /// Of numeric tensors: what this rank holds less what it is to write; rank 0 less dense ones,
+  /// too. The sum over ranks is what is held more than once.
+  std::int64_t replica_bytes = 0;
+  CaptureForm capture;  ///< none before the first asynchronous save
+};
+
+/// Collective: describe, cover, shard, lay out.
+SavePlan plan_save(const Job&, const State&, const ReplicaTurn&);
+
+}  // namespace cairn

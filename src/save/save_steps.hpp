@@ -1,0 +1,80 @@
+#pragma once
+/// The stages of a save, from a rank's state to entries on disk. Each collective one is marked.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cairn/contents.hpp"
+#include "commit/protocol.hpp"
+#include "job/job.hpp"
+#include "save/dense.hpp"
+#include "save/measure.hpp"
+#include "save/replicas.hpp"
+
+namespace cairn {
+
+/// A tensor's slice, or a part of one, that this rank is to write.
+struct Task {
+  std::size_t tensor;  ///< index in the state
+  int slice;           ///< index of the slice; -1: a string tensor, or one without elements
+  Box box;             ///< less than the slice where several ranks that hold it share the work
+};
+
+/// Describe and cover (collective): all ranks' slices make up each tensor; who writes which slice,
+/// and which tensors are stored dense instead; which replicas are compared.
+struct Covered {
+  std::vector<Task> tasks;
+  std::vector<DenseTensor> dense;  ///< the same on all ranks; none of the tasks
+  ReplicaPlan replicas;
+};
+Covered cover(const Job&, const State&, const ReplicaTurn&);  ///< the turn of rank 0 counts
+
+/// Where a slice of a tensor of this rank lives; -1: a tensor that has none.
+DeviceTask device_of(const Job&, const LocalTensor&, int slice);
+
+/// Shard (local): the policy, once for each task of the rank, and its validation.
+struct LocalShards {
+  std::vector<Shard> shards;
+  StringStore strings;
+  std::int64_t bytes = 0;
+};
+LocalShards shard(const Job&, const State&, const std::vector<Task>&);
+
+/// Lay out (collective): data files are numbered over ranks in rank order, shared ones as they were
+/// dealt, less those that nobody has anything for.
+struct FileLayout {
+  int first_file = 0;   ///< of this rank; the one that it shares, if ranks share files
+  int data_files = 0;   ///< of all ranks
+  int dense_file = -1;  ///< the first of dense tensors, if there are any: theirs are the last
+  int writer = -1;      ///< this rank's number among those that leave a record, -1: it leaves none
+  int writers = 0;
+  std::int64_t total_bytes = 0;
+};
+FileLayout lay_out(const Job&, const LocalShards&, const DensePlan&);
+
+/// Write (local): data files, synced, into the temp directory. Returns the entries of this rank.
+std::vector<StoredTensor> write_shards(const Job&, const State&, const LocalShards&,
+                                       const FileLayout&, const commit::Transaction&);
+
+/// The same with io ranks (collective): shards travel to them in bounded rounds, and each byte is
+/// checksummed on both sides. Returns the entries that this rank wrote, for itself and for others.
+std::vector<StoredTensor> forward_shards(const Job&, const State&, const LocalShards&,
+                                         const FileLayout&, const commit::Transaction&);
+
+/// The same into files that ranks share (collective): ranges by rank order, from page to page,
+/// written in bounded rounds by all ranks of a file, synced before anybody returns, and read back
+/// where that is called for.
+std::vector<StoredTensor> share_files(const Job&, const State&, const LocalShards&,
+                                      const FileLayout&, const commit::Transaction&);
+
+/// Record (local): leaves this rank's part record in the temp directory, durable (step 2 of the
+/// protocol). After the last writer's, the save counts: recovery completes it.
+void leave_record(const Job&, const commit::Transaction&, const CheckpointMeta&, const FileLayout&,
+                  const std::vector<StoredTensor>& entries);
+
+/// Merge (collective): the entries of all ranks on rank 0, checked once more to cover each tensor;
+/// nothing on other ranks. With them goes what ranks measured: rank 0's becomes that of all.
+std::vector<StoredTensor> merge_entries(Group&, std::vector<StoredTensor> mine,
+                                        SaveStatistics* measured = nullptr);
+
+}  // namespace cairn

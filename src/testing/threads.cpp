@@ -1,0 +1,181 @@
+#include "testing/threads.hpp"
+
+#include <exception>
+#include <thread>
+#include <vector>
+
+#include "base/text.hpp"
+#include "testing/thread_world.hpp"
+
+namespace cairn {
+namespace {
+
+/// The rank that the current thread is, if any.
+struct Seat {
+  ThreadWorld* world = nullptr;
+  int rank = -1;
+};
+thread_local Seat seat;
+
+class ThreadGroup final : public Group {
+ public:
+  ThreadGroup(std::shared_ptr<ThreadWorld> world, int rank, int node)
+      : world_(std::move(world)), rank_(rank), node_(node) {}
+
+  int rank() const override { return rank_; }
+  int size() const override { return world_->size(); }
+  int node() const override { return node_; }
+
+  void exchange(std::span<const Send> sends, std::span<const Receive> receives) override {
+    check_thread();
+    check_exchange(sends, receives);
+    world_->exchange(rank_, sends, receives);
+  }
+  void send(int to, std::string_view bytes) override {
+    check_thread();
+    check_rank(to);
+    world_->send(rank_, to, bytes);
+  }
+  std::string receive(int from) override {
+    check_thread();
+    check_rank(from);
+    return world_->receive(rank_, from);
+  }
+  void barrier() override {
+    check_thread();
+    world_->barrier(rank_);
+  }
+  void broadcast(std::string& bytes, int root) override {
+    check_thread();
+    check_rank(root);
+    world_->broadcast(rank_, bytes, root);
+  }
+  void all_reduce(std::span<std::int64_t> values, Op op) override {
+    check_thread();
+    world_->all_reduce(rank_, values, op);
+  }
+  std::unique_ptr<Reduction> reduction(std::size_t count, Op op) override {
+    check_thread();
+    return std::make_unique<ThreadReduction>(*this, count, op);
+  }
+  std::vector<int> awaited() const override { return world_->awaited(rank_); }
+  void abort(std::string_view message) override {
+    const Error why =
+        Error(Code::communication, cat("rank ", rank_, " has aborted the job: ", message))
+            .on_rank(rank_);
+    world_->stop(why);
+    throw Error(why);
+  }
+
+ private:
+  // What was begun is known by number: whether this rank asks for it or not, others may.
+  class ThreadReduction final : public Reduction {
+   public:
+    ThreadReduction(const ThreadGroup& group, std::size_t count, Op op)
+        : world_(group.world_), rank_(group.rank_), count_(count), op_(op) {}
+    ~ThreadReduction() override {
+      if (under_way()) world_->give_up_reduction(*number_);
+    }
+    void begin(std::span<const std::int64_t> values) override {
+      check_reduction(values.size(), count_, under_way(), false, rank_);
+      number_ = world_->begin_reduction(rank_, values, op_);
+    }
+    void end(std::span<std::int64_t> values) override {
+      check_reduction(values.size(), count_, under_way(), true, rank_);
+      world_->end_reduction(rank_, *number_, values);
+      number_.reset();
+    }
+    bool under_way() const override { return number_.has_value(); }
+
+   private:
+    std::shared_ptr<ThreadWorld> world_;
+    int rank_;
+    std::size_t count_;
+    Op op_;
+    std::optional<std::uint64_t> number_;
+  };
+
+  void check_thread() const {
+    if (seat.world == world_.get() && seat.rank == rank_) return;
+    throw Error(Code::internal,
+                cat("the group of rank ", rank_, " is used outside the thread of that rank"))
+        .on_rank(rank_);
+  }
+
+  std::shared_ptr<ThreadWorld> world_;
+  int rank_, node_;
+};
+
+bool is_communication_error(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const Error& error) {
+    return error.code() == Code::communication;
+  } catch (...) {
+    return false;
+  }
+}
+
+void rethrow_first(const std::vector<std::exception_ptr>& failures) {
+  std::exception_ptr first;
+  for (const auto& failure : failures) {
+    if (!failure) continue;
+    if (!is_communication_error(failure)) std::rethrow_exception(failure);
+    if (!first) first = failure;
+  }
+  if (first) std::rethrow_exception(first);
+}
+
+}  // namespace
+
+void run_threads(int ranks, const std::function<void(std::shared_ptr<Group>)>& body,
+                 const ThreadOptions& options) {
+  if (ranks < 1) throw Error(Code::invalid_argument, cat("a group of ", ranks, " ranks"));
+  const auto world = std::make_shared<ThreadWorld>(ranks, options.seed);
+  std::vector<std::exception_ptr> failures(static_cast<std::size_t>(ranks));
+  const auto run_rank = [&](int rank) {
+    seat = {world.get(), rank};
+    bool crashed = false;
+    try {
+      world->enter(rank);
+      const int node = options.ranks_per_node > 0 ? rank / options.ranks_per_node : 0;
+      body(std::make_shared<ThreadGroup>(world, rank, node));
+    } catch (const Crashed&) {
+      crashed = true;
+    } catch (...) {
+      failures[rank] = std::current_exception();
+    }
+    seat = {};
+    world->leave(rank, crashed);
+  };
+
+  std::vector<std::thread> threads;
+  threads.reserve(static_cast<std::size_t>(ranks));
+  std::exception_ptr not_started;
+  try {
+    for (int rank = 0; rank < ranks; ++rank) threads.emplace_back(run_rank, rank);
+  } catch (...) {
+    not_started = std::current_exception();
+    world->stop(Error(Code::communication, "a thread for a rank could not be started"));
+    for (int rank = static_cast<int>(threads.size()); rank < ranks; ++rank) {
+      world->leave(rank, false);
+    }
+  }
+  world->start();
+  for (auto& thread : threads) thread.join();
+  if (not_started) std::rethrow_exception(not_started);
+  if (world->crashed()) throw Crashed{};
+  rethrow_first(failures);
+}
+
+void yield_point() {
+  // A destructor that runs during unwinding must not throw.
+  if (seat.world && std::uncaught_exceptions() == 0) seat.world->yield(seat.rank);
+}
+
+void crash() {
+  if (!seat.world) throw Error(Code::internal, "crash() outside the thread of a rank");
+  seat.world->crash();
+}
+
+}  // namespace cairn

@@ -1,0 +1,153 @@
+#include "tools/convert_checkpoint.hpp"
+
+#include <list>
+#include <map>
+
+#include "base/text.hpp"
+#include "cairn/error.hpp"
+#include "checkpoint/series.hpp"
+#include "commit/names.hpp"
+#include "directory/prefix.hpp"
+#include "format/bundle/strings.hpp"
+
+namespace cairn {
+namespace {
+
+constexpr std::size_t kept_bytes = std::size_t{256} << 20;
+
+// Stored slices that were read and checked: the last used ones, for a save comes back to a slice as
+// often as it takes a part of it.
+class SliceReader {
+ public:
+  SliceReader(io::FileSystem& files, const CheckpointContents& contents, const Progress& progress)
+      : files_(files), contents_(contents), progress_(progress), total_(contents.total_bytes()) {}
+
+  const std::string& bytes(const StoredTensor& tensor, const StoredSlice& slice) {
+    const auto found = kept_.find(&slice);
+    if (found != kept_.end()) {
+      order_.splice(order_.begin(), order_, found->second.second);
+      return found->second.first;
+    }
+    auto read = read_slice(files_, contents_, tensor, slice);
+    if (contents_.big_endian) {
+      bundle::swap_bytes(std::as_writable_bytes(std::span(read)), dtype_swap_unit(tensor.dtype));
+    }
+    held_ += read.size();
+    while (held_ > kept_bytes && !order_.empty()) {
+      held_ -= kept_.at(order_.back()).first.size();
+      kept_.erase(order_.back());
+      order_.pop_back();
+    }
+    done_ = std::min(total_, done_ + slice.size);
+    if (progress_) progress_(done_, total_);
+    order_.push_front(&slice);
+    return kept_.emplace(&slice, std::pair(std::move(read), order_.begin())).first->second.first;
+  }
+
+ private:
+  io::FileSystem& files_;
+  const CheckpointContents& contents_;
+  const Progress& progress_;
+  std::int64_t done_ = 0, total_;
+  std::size_t held_ = 0;
+  std::list<const StoredSlice*> order_;  // last used first
+  std::map<const StoredSlice*, std::pair<std::string, std::list<const StoredSlice*>::iterator>>
+      kept_;
+};
+
+class StoredMemory : public SliceMemory {
+ public:
+  StoredMemory(SliceReader& reader, const StoredTensor& tensor, const StoredSlice& slice)
+      : reader_(reader), tensor_(tensor), slice_(slice) {}
+
+  void read(const Box& part, std::byte* out) const override {
+    const auto& bytes = reader_.bytes(tensor_, slice_);
+    host_memory(tensor_.dtype, bytes.data(), nullptr, slice_.box.extent, {})->read(part, out);
+  }
+  void write(const Box&, const std::byte*) override {
+    throw Error(Code::internal, "a stored slice is for reading only");
+  }
+  bool writable() const override { return false; }
+
+ private:
+  SliceReader& reader_;
+  const StoredTensor& tensor_;
+  const StoredSlice& slice_;
+};
+
+void require_readable(const CheckpointContents& source, const StoredTensor& tensor) {
+  if (tensor.dtype == DType::variant) {
+    throw Error(Code::unsupported, cat("tensor '", tensor.key, "' is a variant"),
+                "variants are objects of TensorFlow's own, which are listed but never decoded")
+        .of_tensor(tensor.key);
+  }
+  if (!tensor.problem.empty()) {
+    throw Error(Code::data_loss, cat("tensor '", tensor.key, "' cannot be read"), tensor.problem,
+                "cairn verify names everything that is damaged.")
+        .at(source.prefix)
+        .of_tensor(tensor.key);
+  }
+  require_stored(tensor, {Box::whole(tensor.shape)});
+}
+
+}  // namespace
+
+std::string convert_checkpoint(std::shared_ptr<io::FileSystem> files,
+                               const CheckpointContents& source, const io::Path& destination,
+                               const ConvertOptions& options, const Progress& progress) {
+  SliceReader reader(*files, source, progress);
+  std::list<std::vector<std::string>> strings;
+  State state;
+  for (const auto& tensor : source.tensors) {
+    require_readable(source, tensor);
+    LocalTensor local{tensor.dtype, tensor.shape, {}, nullptr};
+    if (tensor.dtype == DType::string) {
+      strings.push_back(read_strings(*files, source, tensor));
+      local = cairn::strings(strings.back());
+      local.shape = tensor.shape;
+    } else {
+      for (const auto& slice : tensor.slices) {
+        local.slices.push_back(
+            {slice.box, std::make_shared<StoredMemory>(reader, tensor, slice), slice.dash});
+      }
+      if (tensor.sliced) local.storage = Storage::sliced;
+    }
+    state.add(tensor.key, std::move(local));
+  }
+  const auto group = serial_group();
+  const bool hdf5 = destination.extension() == ".h5";
+  if (hdf5 && options.max_shard_bytes > 0) {
+    throw Error(Code::invalid_argument,
+                cat(destination.string(), " cannot be cut into files of ", options.max_shard_bytes,
+                    " bytes"),
+                "a checkpoint as HDF5 is one file", "Leave the maximum out, or make a bundle.");
+  }
+  const auto prefix =
+      checked_prefix(*group, hdf5 ? io::Path(destination).replace_extension() : destination);
+  ManagerOptions manager;
+  if (hdf5) manager.format = Format::hdf5;
+  manager.file_system = files;
+  manager.max_to_keep = 0;
+  manager.overwrite = options.overwrite;
+  if (options.max_shard_bytes > 0) {
+    manager.policy = std::make_shared<MaxShardSizePolicy>(options.max_shard_bytes);
+  }
+  const auto name = prefix.filename().string();
+  const auto numbered = commit::split_step(name);
+  Series series(group, prefix.parent_path(),
+                numbered ? commit::Naming(numbered->name) : commit::Naming(name, false), manager);
+  series.keeps_state_file = false;  // what is newest there is not for a tool to say
+  series.origin = source.meta.value_or(CheckpointMeta{});
+  series.open_directory();
+  const auto step = numbered ? numbered->step : 0;
+  // Also what a manager would replace: a step that was left behind, or is damaged.
+  if (!options.overwrite && series.find(step)) {
+    throw Error(Code::already_exists, cat("the checkpoint ", prefix.string(), " exists"),
+                "a prefix has one checkpoint, whichever its format",
+                "Choose another destination, or say --overwrite to have it replaced.")
+        .at(prefix.string());
+  }
+  return series.save(step, state);
+}
+
+}  // namespace cairn

@@ -1,0 +1,29 @@
+#pragma once
+/// A checkpoint stored again, in another format or cut otherwise. By one process.
+#include <cstdint>
+#include <string>
+
+#include "cairn/checkpoint_manager.hpp"
+#include "contents/contents_reader.hpp"
+#include "tools/progress.hpp"
+
+namespace cairn {
+
+struct ConvertOptions {
+  std::int64_t max_shard_bytes = 0;  ///< of a data file; 0: one file holds all
+  bool overwrite = false;            ///< replace what is at the destination
+};
+
+/// Stores what `source` holds at another prefix, the values bit by bit: it is read and checked
+/// slice by slice, and saved and committed as any state is, so that a crash leaves no half of it.
+/// Slices stay what they are unless max_shard_bytes cuts them. A destination NAME-STEP becomes that
+/// step of NAME, which a manager finds. Memory: the largest stored slice, or 256 MiB of smaller
+/// ones. What is known of the save goes along: step, time, ranks, metric, savers' keys, and its
+/// place among others; a checkpoint that replaces one takes the place of that. So no step is
+/// superseded. Returns the prefix. Throws data_loss for damage, unsupported for variants,
+/// already_exists, busy if a job owns the destination's directory.
+std::string convert_checkpoint(std::shared_ptr<io::FileSystem>, const CheckpointContents& source,
+                               const io::Path& destination, const ConvertOptions& = {},
+                               const Progress& = {});
+
+}  // namespace cairn

@@ -1,0 +1,49 @@
+#pragma once
+/// What differs between two checkpoints, for tools. By one process.
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "contents/contents_reader.hpp"
+#include "tools/progress.hpp"
+
+namespace cairn {
+
+/// Two elements are the same if their bits are, or if |a - b| <= absolute or
+/// |a - b| <= relative * max(|a|, |b|), or if both are NaN and one of the two is above 0. Complex
+/// numbers are compared by their parts. Types without a number's meaning are compared by bits.
+struct Tolerance {
+  double relative = 0, absolute = 0;
+  bool any() const { return relative > 0 || absolute > 0; }
+};
+
+struct TensorDifference {
+  enum class Kind { only_in_a, only_in_b, dtype, shape, values, unreadable };
+  std::string key;
+  Kind kind{};
+  std::string what;  ///< dtypes or shapes of the two, or why it cannot be read
+  // Of values:
+  std::int64_t elements = 0, differing = 0;
+  std::optional<double> max_absolute,
+      max_relative;                     ///< over differing ones that are finite numbers
+  Dims where_absolute, where_relative;  ///< index of the element with this difference
+  Dims first;                           ///< of the first that differs, row-major
+  std::string first_a, first_b;         ///< as text; of strings the part where they differ
+  bool are_strings = false;             ///< any bytes may be in that part
+};
+
+struct CheckpointDiff {
+  std::vector<TensorDifference> differences;  ///< ascending by key
+  std::int64_t tensors = 0;                   ///< compared by value
+  std::int64_t bytes = 0;                     ///< read, of both
+  bool cannot_tell() const;                   ///< something is unreadable
+};
+
+/// Every slice of every tensor that both hold is read and checked. Memory: the largest tensor,
+/// twice. Cairn's own metadata is not compared. Throws what opening a file throws; damage of a
+/// tensor's bytes is a difference.
+CheckpointDiff compare(io::FileSystem&, const CheckpointContents& a, const CheckpointContents& b,
+                       const Tolerance& = {}, const Progress& = {});
+
+}  // namespace cairn

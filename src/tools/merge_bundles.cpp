@@ -1,0 +1,336 @@
+// merge_checkpoints: what TensorFlow's MergeV2Checkpoints does, with a commit.
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/text.hpp"
+#include "cairn/bundle.hpp"
+#include "cairn/error.hpp"
+#include "cairn/log.hpp"
+#include "commit/ownership.hpp"
+#include "contents/contents_reader.hpp"
+#include "contents/hdf5_reader.hpp"
+#include "contents/lost.hpp"
+#include "contents/notes.hpp"
+#include "contents/seal.hpp"
+#include "directory/pins.hpp"
+#include "directory/recovery.hpp"
+#include "io/local_path.hpp"
+#include "model/box_index.hpp"
+#include "model/keys.hpp"
+
+namespace cairn {
+namespace {
+
+constexpr double owner_wait_seconds = 2;  // a dying process holds its lock for a moment
+
+io::Path normal_prefix(const io::Path& prefix) {
+  return std::filesystem::absolute(io::local_path(prefix)).lexically_normal();
+}
+
+// In the order given.
+std::vector<io::Path> whole_prefixes(const std::vector<io::Path>& prefixes) {
+  std::vector<io::Path> all;
+  std::set<io::Path> seen;
+  for (const auto& prefix : prefixes) {
+    all.push_back(normal_prefix(prefix));
+    if (seen.insert(all.back()).second) continue;
+    throw Error(Code::invalid_argument, cat(prefix.string(), " is given twice"), "",
+                "Name each part once.");
+  }
+  return all;
+}
+
+bool is_there(io::FileSystem& files, const io::Path& prefix) {
+  return io::exists(files, io::Path(prefix) += ".index");
+}
+
+// In either format: what is read there afterwards must be what was merged.
+bool is_taken(io::FileSystem& files, const io::Path& prefix) {
+  return is_there(files, prefix) || is_own_hdf5(files, hdf5_path(prefix));
+}
+
+bool is_private(io::FileSystem& files, const io::Path& directory) {
+  return io::exists(files, directory / commit::private_directory_name);
+}
+
+void require_not_pinned(io::FileSystem& files, const io::Path& prefix, const char* what) {
+  if (!is_pinned(files, prefix)) return;
+  throw Error(Code::already_exists, cat("the checkpoint ", prefix.string(), " is pinned"),
+              cat("a pinned checkpoint is not ", what), "Unpin it first: cairn pin --remove.")
+      .at(prefix.string());
+}
+
+std::vector<CheckpointContents> read_inputs(io::FileSystem& files,
+                                            const std::vector<io::Path>& prefixes,
+                                            const MergeOptions& options) {
+  std::vector<CheckpointContents> inputs;
+  for (const auto& prefix : prefixes) {
+    try {
+      inputs.push_back(read_contents(files, prefix));
+    } catch (const Error& error) {
+      if (error.code() != Code::not_found || !options.allow_missing) throw;
+    }
+  }
+  if (inputs.empty()) {
+    throw Error(Code::not_found, "there is nothing to merge",
+                prefixes.empty() ? "no prefix is given" : "no prefix has an index");
+  }
+  for (const auto& input : inputs) {
+    if (input.format != Format::bundle) {
+      throw Error(Code::unsupported, cat(input.prefix, " is an HDF5 file"),
+                  "a merge links the data files of bundles")
+          .at(input.prefix);
+    }
+    if (input.big_endian != inputs.front().big_endian) {
+      throw Error(Code::invalid_argument,
+                  cat(inputs.front().prefix, " and ", input.prefix, " differ in byte order"),
+                  "one checkpoint has one");
+    }
+    for (const auto& tensor : input.tensors) {
+      if (tensor.problem.empty()) continue;
+      throw Error(Code::data_loss, cat("tensor '", tensor.key, "' cannot be merged"),
+                  tensor.problem)
+          .at(input.prefix)
+          .of_tensor(tensor.key);
+    }
+  }
+  return inputs;
+}
+
+struct Joined {
+  std::vector<StoredTensor> tensors;
+  std::vector<io::Path> data;  // by new number
+  std::optional<CheckpointMeta> meta;
+};
+
+void require_compatible(const StoredTensor& a, const std::string& prefix_a, const StoredTensor& b,
+                        const std::string& prefix_b) {
+  const auto refuse = [&](const std::string& reason) {
+    throw Error(Code::invalid_argument,
+                cat("tensor '", a.key, "' is in ", prefix_a, " and in ", prefix_b), reason,
+                "Merge parts that hold different tensors, or different slices of one.")
+        .of_tensor(a.key);
+  };
+  if (a.dtype != b.dtype) refuse(cat("as ", dtype_name(a.dtype), " and as ", dtype_name(b.dtype)));
+  if (a.shape != b.shape) {
+    refuse(cat("with shape ", shape_text(a.shape), " and with ", shape_text(b.shape)));
+  }
+  if (!a.sliced || !b.sliced) refuse("at least once whole");
+}
+
+// prefixes: by the numbers of the data files that the slices are in.
+void require_disjoint(const StoredTensor& tensor, const std::vector<std::string>& prefixes) {
+  std::vector<Box> boxes;
+  for (const auto& slice : tensor.slices) boxes.push_back(slice.box);
+  auto twice = first_overlap(boxes);
+  std::map<Box, std::size_t> seen;  // boxes without elements come under one key too
+  for (std::size_t i = 0; i < boxes.size() && !twice; ++i) {
+    const auto [at, is_new] = seen.emplace(boxes[i], i);
+    if (!is_new) twice = {at->second, i};
+  }
+  if (!twice) return;
+  const auto file = static_cast<std::size_t>(tensor.slices[twice->second].file);
+  throw Error(Code::invalid_argument,
+              cat("tensor '", tensor.key, "': slices ", box_text(boxes[twice->first]), " and ",
+                  box_text(boxes[twice->second]), " overlap"),
+              cat("the second is in ", prefixes.at(file)), "Merge each slice once.")
+      .of_tensor(tensor.key);
+}
+
+Joined join(const std::vector<CheckpointContents>& inputs) {
+  Joined joined;
+  std::map<std::string, const CheckpointContents*> first_in;
+  std::map<std::string, StoredTensor> tensors;
+  std::set<std::string> in_several;
+  std::vector<std::string> prefixes;  // by new number
+  for (const auto& input : inputs) {
+    std::map<std::int32_t, std::int32_t> number;
+    for (auto tensor : input.tensors) {
+      check_key(tensor.key);
+      for (auto& slice : tensor.slices) {
+        const auto next = static_cast<std::int32_t>(joined.data.size());
+        const auto [at, is_new] = number.emplace(slice.file, next);
+        if (is_new) {
+          joined.data.push_back(data_path(input.prefix, slice.file, input.num_files));
+          prefixes.push_back(input.prefix);
+        }
+        slice.file = at->second;
+      }
+      const auto [at, is_new] = tensors.emplace(tensor.key, tensor);
+      if (is_new) {
+        first_in[tensor.key] = &input;
+        continue;
+      }
+      auto& there = at->second;
+      require_compatible(there, first_in[tensor.key]->prefix, tensor, input.prefix);
+      for (auto& slice : tensor.slices) there.slices.push_back(std::move(slice));
+      in_several.insert(tensor.key);
+    }
+    if (input.meta && (!joined.meta || joined.meta->sequence < input.meta->sequence)) {
+      joined.meta = input.meta;
+      joined.meta->name.clear();  // it is saved under another
+    }
+  }
+  for (const auto& key : in_several) require_disjoint(tensors.at(key), prefixes);
+  for (auto& [key, tensor] : tensors) {
+    require_stored(tensor, {Box::whole(tensor.shape)});
+    joined.tensors.push_back(std::move(tensor));
+  }
+  return joined;
+}
+
+// The parts that are to go, and what keeps jobs from saving over them meanwhile: nothing where no
+// job has ever saved.
+using Removals = std::map<io::Path, std::optional<commit::OwnedName>>;
+
+Removals own_parts(const Job& job, const std::vector<io::Path>& prefixes,
+                   const io::Path& destination) {
+  Removals removals;
+  for (const auto& prefix : prefixes) {
+    if (prefix == destination || !is_there(*job.files, prefix)) continue;
+    auto& owned = removals[prefix];
+    if (is_private(*job.files, prefix.parent_path())) {
+      const commit::Naming naming(prefix.filename().string(), false);
+      owned.emplace(
+          commit::OwnedName::take(job.files, prefix.parent_path(), naming, owner_wait_seconds));
+    }
+    require_not_pinned(*job.files, prefix, "removed");
+  }
+  return removals;
+}
+
+void remove_part(io::FileSystem& files, const io::Path& prefix, int num_files,
+                 const std::optional<commit::OwnedName>& owned) {
+  const auto directory = prefix.parent_path();
+  std::optional<PinLock> pins;
+  if (owned) {
+    owned->check();
+    pins = PinLock::take(files, directory, owner_wait_seconds);
+    require_not_pinned(files, prefix, "removed");
+  } else if (is_private(files, directory)) {
+    throw Error(Code::busy, cat("a job has begun to save in ", directory.string()));
+  }
+  retire(files, directory, {prefix.filename().string(), false}, {prefix});
+  if (owned) {
+    if (!commit::remove_checkpoint(files, directory, {prefix.filename().string(), false}, {},
+                                   owned->ownership())) {
+      throw Error(Code::busy, cat("another save of ", prefix.string(), " is there by now"));
+    }
+    return;
+  }
+  files.remove(io::Path(prefix) += ".index");
+  files.sync_directory(directory);
+  for (int file = 0; file < num_files; ++file) {
+    const auto path = data_path(prefix, file, num_files);
+    io::remove_if_there(files, path);
+  }
+  files.sync_directory(directory);
+}
+
+// What cannot be removed stays: the merge is done.
+void remove_parts(const Job& job, const std::vector<CheckpointContents>& inputs,
+                  const Removals& removals) {
+  const auto attempt = [](auto&& remove) {
+    try {
+      remove();
+    } catch (const Error& error) {
+      log(LogLevel::warning, cat("merged, but an input stays: ", error.what()));
+    }
+  };
+  std::set<io::Path> directories;
+  for (const auto& input : inputs) {
+    const auto part = removals.find(normal_prefix(input.prefix));
+    if (part == removals.end()) continue;
+    attempt([&] { remove_part(*job.files, part->first, input.num_files, part->second); });
+    directories.insert(part->first.parent_path());
+  }
+  directories.erase(job.directory);
+  for (const auto& directory : directories) {
+    attempt([&] {
+      if (job.files->list(directory).empty()) job.files->remove_directory(directory);
+    });
+  }
+}
+
+}  // namespace
+
+void merge_checkpoints(const std::vector<std::filesystem::path>& given,
+                       const std::filesystem::path& destination, const MergeOptions& options) {
+  std::vector<std::filesystem::path> prefixes;
+  for (const auto& prefix : given) prefixes.push_back(io::local_path(prefix));
+  const auto to = normal_prefix(destination);
+  const commit::Naming naming(to.filename().string(), false);
+  commit::check_checkpoint_name(naming.name);
+  Job job{serial_group(),
+          options.file_system ? options.file_system : io::posix_file_system(),
+          to.parent_path(),
+          naming,
+          {}};
+  auto& files = *job.files;
+  const auto parts = whole_prefixes(prefixes);
+  std::optional<commit::OwnedName> owned;
+  const auto own = [&] {
+    io::create_directories(files, job.directory);
+    owned.emplace(commit::OwnedName::take(job.files, job.directory, naming, owner_wait_seconds));
+    job.atomic_rename = owned->atomic_rename();
+    recover(job, &owned->ownership());
+  };
+  // Before parts are read that lie there; else as late as can be, as a merge may be refused.
+  if (std::any_of(parts.begin(), parts.end(), [&](const auto& prefix) {
+        return prefix.parent_path() == job.directory && is_there(files, prefix);
+      })) {
+    own();
+  }
+  const auto removals = options.remove_inputs ? own_parts(job, parts, to) : Removals();
+  const auto inputs = read_inputs(files, prefixes, options);
+  auto joined = join(inputs);
+  if (inputs.front().big_endian) {
+    throw Error(Code::unsupported, "big-endian checkpoints cannot be merged",
+                "a merged index is written for little-endian data");
+  }
+  if (!owned) own();
+  const bool replaces = is_taken(files, to);
+  if (replaces && !options.overwrite) {
+    throw Error(Code::already_exists, cat("there is a checkpoint ", to.string()), "",
+                "Choose another destination, or set MergeOptions::overwrite.")
+        .at(to.string());
+  }
+  if (replaces) require_not_pinned(files, to, "replaced");
+  const auto data_files = static_cast<int>(joined.data.size());
+  commit::Transaction merge{job.directory,      naming,         0,
+                            commit::new_uuid(), data_files + 1, !job.atomic_rename};
+  commit::avoid_counts_in_use(files, merge);
+  if (merge.direct) put_back_undecided(job, 0);
+  commit::begin(files, merge);
+  bool committed = false;
+  try {
+    for (int file = 0; file < data_files; ++file) {
+      io::link_or_copy(files, joined.data[static_cast<std::size_t>(file)], merge.part(file));
+    }
+    auto meta = joined.meta.value_or(CheckpointMeta{});
+    meta.version = CAIRN_VERSION;
+    meta.uuid = merge.uuid;
+    meta.statistics.reset();  // of another save
+    const auto sealed = seal_index(std::move(joined.tensors), meta, data_files, merge.num_files);
+    owned->check();
+    // It may have been pinned meanwhile; nobody pins while it is replaced.
+    std::optional<PinLock> pins;
+    if (replaces) {
+      pins = PinLock::take(files, job.directory, owner_wait_seconds);
+      require_not_pinned(files, to, "replaced");
+    }
+    commit::publish(files, merge, sealed.index, sealed.own_files,
+                    [&](const auto& save) { return holds(files, save); });
+    committed = true;
+  } catch (const Error& error) {
+    if (!committed && error.code() != Code::durability_unknown)
+      commit::abandon(files, merge, owned->ownership());
+    throw;
+  }
+  commit::clean_up(files, merge, owned->ownership(), was_own_hdf5(files, to));
+  note_saved(files, to, false, Format::bundle, merge.uuid);
+  remove_parts(job, inputs, removals);
+}
+
+}  // namespace cairn

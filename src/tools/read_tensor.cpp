@@ -1,0 +1,139 @@
+#include "tools/read_tensor.hpp"
+
+#include <algorithm>
+#include <span>
+
+#include "base/checksum.hpp"
+#include "base/text.hpp"
+#include "cairn/error.hpp"
+#include "cairn/state.hpp"
+#include "format/bundle/key_text.hpp"
+#include "format/bundle/strings.hpp"
+#include "plan/exchange.hpp"
+
+namespace cairn {
+namespace {
+
+constexpr std::int64_t chunk_bytes = std::int64_t{4} << 20;
+
+// The slices that a read of this box touches.
+std::vector<const StoredSlice*> touched(const CheckpointContents& contents,
+                                        const StoredTensor& tensor, const Box& wanted) {
+  const auto name = bundle::key_text(tensor.key);
+  if (tensor.dtype == DType::variant) {
+    throw Error(Code::unsupported, cat("tensor ", name, " is a variant"),
+                "variants are objects of TensorFlow's own, which are listed but never decoded",
+                "Read it with tf.train.load_checkpoint.")
+        .of_tensor(tensor.key);
+  }
+  if (!tensor.problem.empty()) {
+    throw Error(Code::data_loss, cat("tensor ", name, " cannot be read"), tensor.problem,
+                "cairn verify names everything that is damaged.")
+        .at(contents.prefix)
+        .of_tensor(tensor.key);
+  }
+  if (wanted.rank() != tensor.shape.size() || !Box::whole(tensor.shape).contains(wanted)) {
+    throw Error(Code::invalid_argument, cat(box_text(wanted), " is no part of tensor ", name, " ",
+                                            shape_text(tensor.shape)))
+        .of_tensor(tensor.key);
+  }
+  require_stored(tensor, {wanted});
+  std::vector<const StoredSlice*> slices;
+  for (const auto& slice : tensor.slices) {
+    // A tensor without elements still has a checksum to look at.
+    if (overlaps(slice.box, wanted) || slice.box == wanted) slices.push_back(&slice);
+  }
+  return slices;
+}
+
+std::int64_t bytes_of(const std::vector<const StoredSlice*>& slices) {
+  std::int64_t bytes = 0;
+  for (const auto* slice : slices) bytes += slice->size;
+  return bytes;
+}
+
+}  // namespace
+
+std::string read_numbers(io::FileSystem& files, const CheckpointContents& contents,
+                         const StoredTensor& tensor, const Box& wanted, const Progress& progress) {
+  if (tensor.dtype == DType::string) {
+    throw Error(Code::invalid_argument,
+                cat("tensor ", bundle::key_text(tensor.key), " holds strings, not numbers"))
+        .of_tensor(tensor.key);
+  }
+  const auto slices = touched(contents, tensor, wanted);
+  const auto total = bytes_of(slices);
+  const auto item = static_cast<std::int64_t>(dtype_size(tensor.dtype));
+  std::string out(static_cast<std::size_t>(wanted.count() * item), '\0');
+  const auto target = host_memory(tensor.dtype, out.data(), out.data(), wanted.extent, {});
+  std::string bytes, piece;
+  std::int64_t done = 0;
+  for (const auto* slice : slices) {
+    if (slice->size == 0) continue;
+    const auto file = files.open_read(data_path(contents, slice->file));
+    std::uint32_t crc = 0;
+    auto chunks = plan::cut_into_chunks(slice->box, item, chunk_bytes);
+    std::sort(chunks.begin(), chunks.end(),
+              [](const auto& a, const auto& b) { return a.offset < b.offset; });
+    for (const auto& chunk : chunks) {
+      bytes.resize(static_cast<std::size_t>(chunk.bytes));
+      file->read_at(slice->offset + chunk.offset, std::as_writable_bytes(std::span(bytes)));
+      crc = crc32c(bytes, crc);
+      done += chunk.bytes;
+      if (progress) progress(done, total);
+      const auto common = intersect(chunk.box, wanted);
+      if (!common) continue;
+      const auto* from = &bytes;
+      if (*common != chunk.box) {
+        piece.resize(static_cast<std::size_t>(common->count() * item));
+        host_memory(tensor.dtype, bytes.data(), nullptr, chunk.box.extent, {})
+            ->read(common->relative_to(chunk.box.start),
+                   reinterpret_cast<std::byte*>(piece.data()));
+        from = &piece;
+      }
+      target->write(common->relative_to(wanted.start),
+                    reinterpret_cast<const std::byte*>(from->data()));
+    }
+    if (crc != slice->crc32c) throw checksum_error(contents, tensor, *slice, crc);
+  }
+  if (contents.big_endian) {
+    bundle::swap_bytes(std::as_writable_bytes(std::span(out)), dtype_swap_unit(tensor.dtype));
+  }
+  return out;
+}
+
+std::vector<std::string> read_string_box(io::FileSystem& files, const CheckpointContents& contents,
+                                         const StoredTensor& tensor, const Box& wanted,
+                                         const Progress& progress) {
+  if (tensor.dtype != DType::string && tensor.dtype != DType::variant) {
+    throw Error(Code::invalid_argument,
+                cat("tensor ", bundle::key_text(tensor.key), " holds no strings"))
+        .of_tensor(tensor.key);
+  }
+  const auto slices = touched(contents, tensor, wanted);
+  const auto total = bytes_of(slices);
+  const auto strides = row_major_strides(wanted.extent);
+  std::vector<std::string> out(static_cast<std::size_t>(wanted.count()));
+  std::int64_t done = 0;
+  for (const auto* slice : slices) {
+    auto values = read_string_slice(files, contents, tensor, *slice);
+    const auto inner = row_major_strides(slice->box.extent);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      auto rest = static_cast<std::int64_t>(i);
+      std::int64_t at = 0;
+      bool inside = true;
+      for (std::size_t d = 0; d < strides.size(); ++d) {
+        const auto index = slice->box.start[d] + rest / inner[d];
+        rest %= inner[d];
+        inside = inside && index >= wanted.start[d] && index < wanted.end(d);
+        at += (index - wanted.start[d]) * strides[d];
+      }
+      if (inside) out[static_cast<std::size_t>(at)] = std::move(values[i]);
+    }
+    done += slice->size;
+    if (progress) progress(done, total);
+  }
+  return out;
+}
+
+}  // namespace cairn

@@ -1,0 +1,186 @@
+#include "tools/slice_map.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "base/text.hpp"
+#include "cairn/error.hpp"
+
+namespace cairn {
+namespace {
+
+constexpr double plane_size = 420, bar_height = 60, gap = 36, margin = 24, legend_row = 20;
+constexpr std::size_t most_planes = 64, most_rectangles = 100'000, most_legend = 40;
+
+std::string escaped(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    switch (c) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      default:
+        out += static_cast<unsigned char>(c) < 32 ? '?' : c;
+    }
+  }
+  return out;
+}
+
+// Neighbours in number get hues far apart (the golden angle).
+std::string colour(int file) {
+  return cat("hsl(", std::fmod(file * 137.508, 360.0), ",62%,", 52 + 12 * (file % 3), "%)");
+}
+
+[[noreturn]] void refuse(const StoredTensor& tensor, const std::string& why) {
+  throw Error(Code::invalid_argument,
+              cat("there is no picture of tensor '", tensor.key, "' ", shape_text(tensor.shape)),
+              why, "cairn show lists its slices.")
+      .of_tensor(tensor.key);
+}
+
+struct Rectangle {
+  double row, column, rows, columns;  // in elements
+  const StoredSlice* slice;
+};
+
+// Runs of indices of the first of three dimensions, and what is seen there.
+struct Plane {
+  std::int64_t first, last;
+  std::vector<Rectangle> rectangles;
+};
+
+std::vector<Plane> planes_of(const StoredTensor& tensor) {
+  const auto rank = tensor.shape.size();
+  if (rank < 3) {
+    Plane plane{0, 0, {}};
+    for (const auto& slice : tensor.slices) {
+      const auto& box = slice.box;
+      const auto number = [](std::int64_t value) { return static_cast<double>(value); };
+      plane.rectangles.push_back(
+          rank == 1 ? Rectangle{0, number(box.start[0]), 1, number(box.extent[0]), &slice}
+                    : Rectangle{number(box.start[0]), number(box.start[1]), number(box.extent[0]),
+                                number(box.extent[1]), &slice});
+    }
+    return {plane};
+  }
+  std::set<std::int64_t> cuts = {0, tensor.shape[0]};
+  for (const auto& slice : tensor.slices) {
+    cuts.insert(slice.box.start[0]);
+    cuts.insert(slice.box.end(0));
+  }
+  if (cuts.size() - 1 > most_planes) {
+    refuse(tensor, cat("its slices make ", cuts.size() - 1, " planes, at most ", most_planes,
+                       " are drawn"));
+  }
+  std::vector<Plane> planes;
+  for (auto at = cuts.begin(); std::next(at) != cuts.end(); ++at) {
+    Plane plane{*at, *std::next(at) - 1, {}};
+    for (const auto& slice : tensor.slices) {
+      const auto& box = slice.box;
+      if (box.start[0] > *at || box.end(0) <= *at) continue;
+      plane.rectangles.push_back(
+          {static_cast<double>(box.start[1]), static_cast<double>(box.start[2]),
+           static_cast<double>(box.extent[1]), static_cast<double>(box.extent[2]), &slice});
+    }
+    planes.push_back(std::move(plane));
+  }
+  return planes;
+}
+
+}  // namespace
+
+std::string slice_map(const StoredTensor& tensor, const std::string& title,
+                      const std::vector<std::string>& names) {
+  const auto name_of = [&](int file) {
+    return names.empty() ? cat("file ", file) : escaped(names.at(static_cast<std::size_t>(file)));
+  };
+  const char* of_what = names.empty() ? "file" : "task";
+  const auto rank = tensor.shape.size();
+  if (rank < 1 || rank > 3) refuse(tensor, "1 to 3 dimensions can be drawn");
+  if (element_count(tensor.shape) == 0) refuse(tensor, "it has no elements");
+  const auto planes = planes_of(tensor);
+  std::size_t rectangles = 0;
+  std::map<int, std::int64_t> bytes_of_file;
+  for (const auto& plane : planes) rectangles += plane.rectangles.size();
+  for (const auto& slice : tensor.slices) bytes_of_file[slice.file] += slice.size;
+  if (rectangles > most_rectangles) {
+    refuse(tensor,
+           cat("it takes ", rectangles, " rectangles, at most ", most_rectangles, " are drawn"));
+  }
+
+  const auto rows = static_cast<double>(rank == 1 ? 1 : tensor.shape[rank - 2]);
+  const auto columns = static_cast<double>(tensor.shape[rank - 1]);
+  // Proportions are kept, but nothing becomes thinner than a sixth of the other side.
+  const double width =
+      rank == 1 ? 2 * plane_size : plane_size * std::clamp(columns / rows, 1.0 / 6, 1.0);
+  const double height =
+      rank == 1 ? bar_height : plane_size * std::clamp(rows / columns, 1.0 / 6, 1.0);
+  const auto across = static_cast<std::size_t>(std::ceil(std::sqrt(planes.size())));
+  const auto down = (planes.size() + across - 1) / across;
+  const auto legend =
+      std::min(bytes_of_file.size(), most_legend) + (bytes_of_file.size() > most_legend ? 1 : 0);
+  const double top = margin + 40;
+  const double drawing_right = margin + static_cast<double>(across) * (width + gap);
+  const double total_width = drawing_right + (names.empty() ? 230 : 420);
+  const double total_height = std::max(top + static_cast<double>(down) * (height + gap),
+                                       top + static_cast<double>(legend) * legend_row) +
+                              margin;
+
+  std::string out =
+      cat("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"", total_width, "\" height=\"",
+          total_height, "\" viewBox=\"0 0 ", total_width, ' ', total_height,
+          "\" font-family=\"sans-serif\" font-size=\"13\">\n",
+          "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n", "<text x=\"", margin,
+          "\" y=\"", margin + 8, "\" font-size=\"16\">", escaped(title), "</text>\n", "<text x=\"",
+          margin, "\" y=\"", margin + 28, "\" fill=\"#555\">", dtype_name(tensor.dtype), ' ',
+          shape_text(tensor.shape), ", ", tensor.slices.size(),
+          tensor.slices.size() == 1 ? " slice" : " slices", names.empty() ? " in " : " of ",
+          bytes_of_file.size(), ' ', of_what, bytes_of_file.size() == 1 ? "" : "s", "</text>\n");
+  for (std::size_t p = 0; p < planes.size(); ++p) {
+    const double left = margin + static_cast<double>(p % across) * (width + gap);
+    const double upper = top + static_cast<double>(p / across) * (height + gap);
+    if (rank == 3) {
+      out += cat("<text x=\"", left, "\" y=\"", upper + height + 16, "\" fill=\"#555\">[",
+                 planes[p].first, "..", planes[p].last, "]</text>\n");
+    }
+    // What no slice holds stays grey.
+    out += cat("<rect x=\"", left, "\" y=\"", upper, "\" width=\"", width, "\" height=\"", height,
+               "\" fill=\"#ddd\" stroke=\"#333\"/>\n");
+    for (const auto& one : planes[p].rectangles) {
+      out += cat("<rect x=\"", left + one.column / columns * width, "\" y=\"",
+                 upper + one.row / rows * height, "\" width=\"", one.columns / columns * width,
+                 "\" height=\"", one.rows / rows * height, "\" fill=\"", colour(one.slice->file),
+                 "\" stroke=\"#333\" stroke-width=\"0.5\"><title>", box_text(one.slice->box), '\n',
+                 name_of(one.slice->file),
+                 names.empty() ? cat(" at byte ", one.slice->offset) : std::string(), ", ",
+                 bytes_text(static_cast<double>(one.slice->size)), "</title></rect>\n");
+    }
+  }
+  std::size_t row = 0;
+  for (const auto& [file, bytes] : bytes_of_file) {
+    const double y = top + static_cast<double>(row) * legend_row;
+    if (row++ == most_legend) {
+      out += cat("<text x=\"", drawing_right, "\" y=\"", y + 12, "\">and ",
+                 bytes_of_file.size() - most_legend, " more</text>\n");
+      break;
+    }
+    out += cat("<rect x=\"", drawing_right, "\" y=\"", y, "\" width=\"14\" height=\"14\" fill=\"",
+               colour(file), "\" stroke=\"#333\" stroke-width=\"0.5\"/>", "<text x=\"",
+               drawing_right + 22, "\" y=\"", y + 12, "\">", name_of(file), ", ",
+               bytes_text(static_cast<double>(bytes)), "</text>\n");
+  }
+  return out + "</svg>\n";
+}
+
+}  // namespace cairn

@@ -1,0 +1,377 @@
+#include "tools/verify.hpp"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <span>
+#include <tuple>
+
+#include "base/checksum.hpp"
+#include "base/text.hpp"
+#include "cairn/error.hpp"
+#include "contents/contents_reader.hpp"
+#include "contents/hdf5_reader.hpp"
+#include "format/bundle/key_text.hpp"
+#include "format/bundle/meta.hpp"
+#include "format/bundle/strings.hpp"
+
+namespace cairn {
+namespace {
+
+constexpr std::int64_t verified_bytes = std::int64_t{4} << 20;
+constexpr int most_missing_files = 100;  // named one by one, so that a hostile count ends
+
+using Kind = Finding::Kind;
+
+// The bytes of one slice in a data file.
+struct Range {
+  const StoredTensor* tensor;
+  const StoredSlice* slice;
+  std::int64_t begin() const { return slice->offset; }
+  std::int64_t end() const { return slice->offset + slice->size; }
+  bool same_bytes(const Range& other) const {
+    return begin() == other.begin() && end() == other.end();
+  }
+};
+
+class Verifier {
+ public:
+  Verifier(io::FileSystem& files, const io::Path& prefix, const Progress& progress)
+      : files_(files), prefix_(prefix), progress_(progress) {
+    report_.prefix = prefix.string();
+  }
+
+  Verification run();
+
+ private:
+  struct OpenFile {
+    std::int32_t number;
+    std::string path;
+    std::unique_ptr<io::File> file;
+    std::int64_t size;
+  };
+
+  Finding& add(Kind kind, std::string what) {
+    report_.findings.emplace_back();
+    report_.findings.back().kind = kind;
+    report_.findings.back().what = std::move(what);
+    return report_.findings.back();
+  }
+  Finding& add(Kind kind, std::string what, const StoredTensor& tensor) {
+    auto& finding = add(kind, cat("tensor ", bundle::key_text(tensor.key), ' ',
+                                  shape_text(tensor.shape), std::move(what)));
+    finding.key = tensor.key;
+    return finding;
+  }
+
+  bool load();
+  void look_at_tensors();
+  void list_data_files();
+  void read_data_file(std::int32_t number, std::vector<Range>& ranges);
+  void check(OpenFile&, std::span<const Range> same_bytes);
+  void check_gap(OpenFile&, std::int64_t begin, std::int64_t end);
+  void check_tail(OpenFile&, std::int64_t begin);
+  void check_spare_index(OpenFile&, std::int64_t begin);
+  template <class Use>
+  void read(OpenFile&, std::int64_t begin, std::int64_t end, Use use);
+  std::string_view read_whole(OpenFile&, std::int64_t begin, std::int64_t end);
+  bool replaced_meanwhile();
+
+  io::FileSystem& files_;
+  io::Path prefix_;
+  const Progress& progress_;
+  Verification report_;
+  IndexFile loaded_;
+  CheckpointContents contents_;
+  std::map<std::int32_t, std::int64_t> sizes_;  // of the data files that are there
+  std::optional<std::int32_t> meta_file_;
+  std::optional<std::size_t> meta_finding_;
+  std::int64_t total_ = 0, unreferenced_ = 0;
+  std::string buffer_;
+};
+
+// Whether the index as a whole can be trusted.
+bool Verifier::load() {
+  try {
+    loaded_ = load_index(files_, prefix_, Graph::read);
+    contents_ = parse_contents(loaded_, prefix_);
+  } catch (const Error& error) {
+    const bool damage = error.code() == Code::data_loss;
+    const auto path = error.path().empty() ? prefix_.string() + ".index" : error.path();
+    add(damage ? Kind::damage : Kind::unknown, error.what()).file = path;
+    return false;
+  }
+  if (const auto why = misplaced(contents_); !why.empty()) {
+    add(Kind::damage, why).file = hdf5_path(prefix_).string();
+  }
+  sizes_ = loaded_.data_sizes;
+  report_.tensors = static_cast<std::int64_t>(contents_.tensors.size());
+  // What its bytes have wrong is found where they are read.
+  if (loaded_.graph_problem.empty() && !contents_.graph_problem.empty()) {
+    add(Kind::damage, contents_.graph_problem).key = object_graph_key;
+  }
+  for (const auto& tensor : contents_.own) {
+    if (tensor.key != bundle::meta_key) continue;
+    report_.ours = true;
+    if (tensor.slices.size() == 1) meta_file_ = tensor.slices.front().file;
+    if (tensor.problem.empty() && !loaded_.meta_problem.empty()) {
+      meta_finding_ = report_.findings.size();
+      auto& finding = add(Kind::damage, cat("the metadata of the save: ", loaded_.meta_problem));
+      finding.key = tensor.key;
+      if (meta_file_) finding.file = data_path(contents_, *meta_file_).string();
+    }
+  }
+  return true;
+}
+
+void Verifier::look_at_tensors() {
+  const auto look = [&](const StoredTensor& tensor) {
+    if (!tensor.problem.empty()) {
+      auto& finding = add(Kind::damage, cat(": ", tensor.problem), tensor);
+      // Slices are left when the index is sound and the data file is not.
+      for (const auto& slice : tensor.slices) {
+        const auto at = sizes_.find(slice.file);
+        if (at != sizes_.end() && slice.offset + slice.size <= at->second) continue;
+        finding.slice = slice_spec_text(tensor.shape, slice.box);
+        finding.file = data_path(contents_, slice.file).string();
+        finding.offset = slice.offset;
+        break;
+      }
+      return;
+    }
+    if (tensor.dtype == DType::variant) {
+      add(Kind::unknown, ": variants are not decoded, so that its bytes cannot be checked", tensor);
+      return;
+    }
+    try {
+      require_stored(tensor, {Box::whole(tensor.shape)});
+    } catch (const Error& error) {
+      add(report_.ours ? Kind::damage : Kind::note, error.what()).key = tensor.key;
+    }
+  };
+  for (const auto& tensor : contents_.tensors) look(tensor);
+  for (const auto& tensor : contents_.own) look(tensor);
+}
+
+// Of ours every file must be there, of others those that tensors lie in.
+void Verifier::list_data_files() {
+  if (!report_.ours) return;
+  int missing = 0;
+  for (std::int32_t file = 0; file < contents_.num_files; ++file) {
+    if (sizes_.contains(file)) continue;
+    const auto path = data_path(contents_, file);
+    const auto status = files_.status(path);
+    if (status && !status->is_directory) {
+      sizes_[file] = status->size;
+      continue;
+    }
+    auto& finding =
+        add(Kind::damage, cat("data file ", file, " of ", contents_.num_files, " is missing"));
+    finding.file = path.string();
+    if (++missing == most_missing_files) {
+      add(Kind::damage, "more data files may be missing: no more were looked for");
+      break;
+    }
+  }
+}
+
+template <class Use>
+void Verifier::read(OpenFile& in, std::int64_t begin, std::int64_t end, Use use) {
+  for (auto at = begin; at < end;) {
+    const auto bytes = std::min(verified_bytes, end - at);
+    buffer_.resize(static_cast<std::size_t>(bytes));
+    in.file->read_at(at, std::as_writable_bytes(std::span(buffer_)));
+    use(at, std::string_view(buffer_));
+    at += bytes;
+    report_.bytes += bytes;
+    if (progress_) progress_(std::min(report_.bytes, total_), total_);
+  }
+}
+
+std::string_view Verifier::read_whole(OpenFile& in, std::int64_t begin, std::int64_t end) {
+  buffer_.resize(static_cast<std::size_t>(end - begin));
+  if (end > begin) in.file->read_at(begin, std::as_writable_bytes(std::span(buffer_)));
+  report_.bytes += end - begin;
+  if (progress_) progress_(std::min(report_.bytes, total_), total_);
+  return buffer_;
+}
+
+void Verifier::check(OpenFile& in, std::span<const Range> same_bytes) {
+  const auto begin = same_bytes.front().begin(), end = same_bytes.front().end();
+  if (begin > in.size || end > in.size) return;  // the tensor has been reported
+  const auto blame = [&](const Range& range, const std::string& why) {
+    // What is wrong with the metadata was met when they were read; here it is seen where.
+    const bool told = meta_finding_ && range.tensor->key == bundle::meta_key;
+    auto& finding =
+        told ? report_.findings[*meta_finding_]
+             : add(Kind::damage, cat(", ", box_text(range.slice->box), ": ", why), *range.tensor);
+    finding.slice = slice_spec_text(range.tensor->shape, range.slice->box);
+    finding.file = in.path;
+    finding.offset = begin;
+  };
+  const auto is_string = [](const Range& r) { return r.tensor->dtype == DType::string; };
+  if (!std::all_of(same_bytes.begin(), same_bytes.end(), is_string)) {
+    std::uint32_t crc = 0;
+    read(in, begin, end, [&](std::int64_t, std::string_view bytes) { crc = crc32c(bytes, crc); });
+    for (const auto& range : same_bytes) {
+      if (is_string(range) || range.tensor->dtype == DType::variant) continue;
+      if (crc == range.slice->crc32c) continue;
+      blame(range, cat("the checksum of its ", end - begin, " bytes is ", hex(crc), ", stored is ",
+                       hex(range.slice->crc32c)));
+    }
+  }
+  if (std::none_of(same_bytes.begin(), same_bytes.end(), is_string)) return;
+  const auto bytes = read_whole(in, begin, end);
+  for (const auto& range : same_bytes) {
+    if (!is_string(range)) continue;
+    try {
+      bundle::decode_strings(bytes, range.slice->box.count(), range.slice->crc32c,
+                             contents_.big_endian);
+    } catch (const Error& error) {
+      if (error.code() != Code::data_loss) throw;
+      blame(range, error.what());
+    }
+  }
+}
+
+void Verifier::check_gap(OpenFile& in, std::int64_t begin, std::int64_t end) {
+  if (begin >= end) return;
+  const auto table = loaded_.table_offset;
+  const auto used = static_cast<std::int64_t>(loaded_.bytes.size());
+  if (loaded_.table_room > 0 && begin <= table && table + used <= end) {
+    // The table's own checksum was looked at when it was read; the rest of its room is zero.
+    check_gap(in, begin, table);
+    report_.bytes += used;
+    return loaded_.table_room = 0, check_gap(in, table + used, end);
+  }
+  bool found = false;
+  read(in, begin, end, [&](std::int64_t at, std::string_view bytes) {
+    const auto first = bytes.find_first_not_of('\0');
+    if (found || !report_.ours || first == bytes.npos) return;
+    found = true;
+    auto& finding = add(Kind::damage, cat("a byte between tensors is not zero (the gap is ", begin,
+                                          "..", end - 1, ")"));
+    finding.file = in.path;
+    finding.offset = at + static_cast<std::int64_t>(first);
+  });
+  if (!report_.ours) unreferenced_ += end - begin;
+}
+
+void Verifier::check_spare_index(OpenFile& in, std::int64_t begin) {
+  const auto& index = loaded_.bytes;
+  std::optional<std::int64_t> differs;
+  const auto length = static_cast<std::int64_t>(index.size());
+  read(in, begin, in.size, [&](std::int64_t at, std::string_view bytes) {
+    if (differs) return;
+    const auto known = std::string_view(index).substr(
+        std::min(index.size(), static_cast<std::size_t>(at - begin)), bytes.size());
+    const auto [a, b] = std::mismatch(bytes.begin(), bytes.end(), known.begin(), known.end());
+    if (a != bytes.end()) differs = at + (a - bytes.begin());
+  });
+  if (!differs && in.size - begin < length) differs = in.size;
+  if (!differs) return;
+  auto& finding = add(Kind::damage, "the spare copy of the index differs from the index");
+  finding.file = in.path;
+  finding.offset = *differs;
+}
+
+void Verifier::check_tail(OpenFile& in, std::int64_t begin) {
+  // Behind the rest comes the seal, which had to be right for anything to be read.
+  if (contents_.format == Format::hdf5) return check_gap(in, begin, in.size - hdf5::seal_bytes);
+  if (report_.ours && meta_file_ == in.number) return check_spare_index(in, begin);
+  if (begin >= in.size) return;
+  read(in, begin, in.size, [](std::int64_t, std::string_view) {});
+  if (!report_.ours) {
+    unreferenced_ += in.size - begin;
+    return;
+  }
+  auto& finding = add(Kind::damage, cat(in.size - begin, " bytes at the end belong to no tensor"));
+  finding.file = in.path;
+  finding.offset = begin;
+}
+
+void Verifier::read_data_file(std::int32_t number, std::vector<Range>& ranges) {
+  const auto path = data_path(contents_, number).string();
+  std::sort(ranges.begin(), ranges.end(), [](const Range& a, const Range& b) {
+    return std::make_tuple(a.begin(), a.end()) < std::make_tuple(b.begin(), b.end());
+  });
+  unreferenced_ = 0;
+  try {
+    OpenFile in{number, path, files_.open_read(path), 0};
+    in.size = in.file->size();
+    std::int64_t at = 0;  // all before has been read
+    for (std::size_t i = 0, next = 0; i < ranges.size(); i = next) {
+      while (next < ranges.size() && ranges[next].same_bytes(ranges[i])) ++next;
+      check_gap(in, at, std::min(ranges[i].begin(), in.size));
+      check(in, std::span(ranges).subspan(i, next - i));
+      at = std::max(at, std::min(ranges[i].end(), in.size));
+    }
+    check_tail(in, at);
+    ++report_.files;
+  } catch (const Error& error) {
+    // A file that became shorter or went away under us is damage, unless the whole checkpoint did.
+    const bool damage = error.code() == Code::data_loss || error.code() == Code::not_found;
+    add(damage ? Kind::damage : Kind::unknown, error.what()).file = path;
+  }
+  if (unreferenced_ > 0) {
+    add(Kind::note, cat(unreferenced_, " bytes belong to no tensor")).file = path;
+  }
+}
+
+// Its owner may have removed or overwritten the checkpoint while it was read.
+bool Verifier::replaced_meanwhile() {
+  if (report_.verdict() != Verdict::damaged) return false;
+  try {
+    return load_index(files_, prefix_).bytes != loaded_.bytes;
+  } catch (const Error& error) {
+    return error.code() == Code::not_found;
+  }
+}
+
+Verification Verifier::run() {
+  if (!load()) return std::move(report_);
+  try {
+    look_at_tensors();
+    list_data_files();
+  } catch (const Error& error) {
+    add(Kind::unknown, error.what()).file = error.path();
+  }
+  std::map<std::int32_t, std::vector<Range>> ranges;
+  for (const auto& [file, size] : sizes_) {
+    total_ += size;
+    ranges[file];
+  }
+  for (const auto* tensors : {&contents_.tensors, &contents_.own}) {
+    for (const auto& tensor : *tensors) {
+      for (const auto& slice : tensor.slices) {
+        const auto at = ranges.find(slice.file);
+        if (at != ranges.end()) at->second.push_back({&tensor, &slice});
+      }
+    }
+  }
+  for (auto& [file, in_file] : ranges) read_data_file(file, in_file);
+  if (replaced_meanwhile()) {
+    report_.findings.clear();
+    add(Kind::unknown, "it was removed or replaced while it was read").file =
+        prefix_.string() + ".index";
+  }
+  return std::move(report_);
+}
+
+}  // namespace
+
+Verdict Verification::verdict() const {
+  auto verdict = Verdict::whole;
+  for (const auto& finding : findings) {
+    if (finding.kind == Kind::damage) return Verdict::damaged;
+    if (finding.kind == Kind::unknown) verdict = Verdict::unknown;
+  }
+  return verdict;
+}
+
+Verification verify_checkpoint(io::FileSystem& files, const io::Path& prefix,
+                               const Progress& progress) {
+  return Verifier(files, prefix, progress).run();
+}
+
+}  // namespace cairn

@@ -1,0 +1,162 @@
+#pragma once
+/// Every crash state of a save, an overwrite, a failed save, retention and of recovery itself: the
+/// newest restorable checkpoint is the old or the new one, whole, and recovery leaves no debris.
+/// A program includes this once, and says which stories it tells.
+#include <gtest/gtest.h>
+
+#include <iostream>
+#include <set>
+
+#include "base/text.hpp"
+#include "support/crash_story.hpp"
+#include "support/debris.hpp"
+#include "support/rounds.hpp"
+
+namespace cairn {
+
+// Runs the story on a disk that records its second half.
+inline std::shared_ptr<io::MemoryFileSystem> record(const Story& story, unsigned seed) {
+  auto disk = std::make_shared<io::MemoryFileSystem>();
+  if (!story.renames) disk->refuse_renames();
+  run_threads(story.ranks,
+              [&](std::shared_ptr<Group> ranks) {
+                const auto group = group_of(story, ranks, disk);
+                if (story.before_format) {
+                  auto options = options_of(story, disk);
+                  options.format = *story.before_format;
+                  StoryJob earlier(group, options, story.ranks, story.storage);
+                  story.before(earlier);
+                  group->barrier();
+                }
+                StoryJob job(group, options_of(story, disk), story.ranks, story.storage);
+                if (!story.before_format) story.before(job);
+                group->barrier();
+                if (group->rank() == 0) {
+                  if (!story.whole_record) disk->mark();
+                  for (const auto& fault : story.faults) disk->inject(fault);
+                  disk->set_observer([](const std::string&) { yield_point(); });
+                }
+                group->barrier();
+                job.async = story.async;
+                story.act(job);
+                job.manager.wait();
+                group->barrier();
+                if (group->rank() == 0) disk->set_observer({});
+                group->barrier();
+              },
+              {.seed = seed});
+  disk->clear_faults();
+  return disk;
+}
+
+// A new job on the disk as the crash left it. Returns the stamp that it restores; 0: nothing.
+inline std::int64_t next_job(std::shared_ptr<io::MemoryFileSystem> disk, const Story& story,
+                             int ranks, std::string& wrong) {
+  std::int64_t found = 0;
+  const auto body = [&](std::shared_ptr<Group> alone) {
+    const auto group = group_of(story, alone, disk);
+    StoryJob job(group, options_of(story, disk), story.ranks, story.storage);
+    const auto report = job.manager.restore_latest(job.state);
+    const auto steps = job.manager.steps();
+    std::string mine;
+    for (const auto value : job.row) {
+      if (report && value != static_cast<double>(job.stamp)) mine = "torn: elements of two saves";
+    }
+    if (report && story.saver && saver_read != job.stamp)
+      mine = "the saver's data is of another save";
+    if (report && !report->skipped.empty()) mine = "passed over: " + report->skipped.front();
+    if (group->rank() == 0) {
+      mine += debris(*disk, steps, [&](std::int64_t step) { return job.manager.open(step); });
+    } else {
+      for (const auto& info : steps) job.manager.open(info.step);
+    }
+    if (group->rank() == 0) found = report ? job.stamp : 0, wrong += mine;
+  };
+  if (ranks == 1) {
+    body(serial_group());
+  } else {
+    run_threads(ranks, body);
+  }
+  return found;
+}
+
+class Crash : public testing::TestWithParam<Story> {
+ protected:
+  Crash() { set_log_sink({}); }
+
+  // Checks one crash state; false after a failure, which is described.
+  bool survives(const io::MemoryFileSystem& recorded, std::size_t stop,
+                const io::CrashChoice& choice, bool complete, int ranks,
+                const std::string& context) {
+    ++states_;
+    auto disk = recorded.crash(stop, choice);
+    std::string wrong;
+    try {
+      const auto found = next_job(disk, GetParam(), ranks, wrong);
+      if (!GetParam().allowed.count(found)) wrong += cat(" found stamp ", found);
+      if (complete && found != GetParam().at_end) {
+        wrong += cat(" found stamp ", found, " after the end of the story");
+      }
+    } catch (const Error& error) {
+      wrong += cat(" ", code_name(error.code()), ": ", error.what());
+    }
+    if (wrong.empty()) return true;
+    ADD_FAILURE() << context << recorded.describe(stop, choice) << "\n" << wrong;
+    return ++failures_ < 5;
+  }
+
+  std::size_t states_ = 0;
+  int failures_ = 0;
+};
+
+// Sanitizers look at the code, not at the states: one interleaving shows them all of it.
+constexpr unsigned seeds = test::sanitized ? 1 : 3;
+constexpr std::size_t recovery_stride = test::sanitized ? 80 : 2;
+
+TEST_P(Crash, AtEveryFileOperation) {
+  for (unsigned seed = 1; seed <= std::min(seeds, GetParam().interleavings); ++seed) {
+    const auto recorded = record(GetParam(), seed);
+    const auto end = recorded->operation_count();
+    const auto stride = test::stride(6);
+    for (std::size_t stop = end % stride; stop <= end; stop += stride) {  // the end is one of them
+      const auto choices = recorded->crash_choices(stop);
+      for (std::size_t c = 0; c < choices.size(); c += test::stride(19)) {
+        // The first two are all kept and all lost; they also recover on several ranks.
+        const int ranks = c < 2 && stop % 5 == seed ? 3 : 1;
+        if (!survives(*recorded, stop, choices[c], stop == end, ranks, cat("seed ", seed, ": "))) {
+          return;
+        }
+      }
+    }
+  }
+  std::cout << "[ STATES   ] " << GetParam().name << ": " << states_ << " crash states\n";
+}
+
+TEST_P(Crash, DuringRecovery) {
+  const auto recorded = record(GetParam(), 1);
+  const auto end = recorded->operation_count();
+  for (std::size_t stop = 1; stop <= end; stop += recovery_stride) {
+    const auto first = recorded->crash_choices(stop);
+    for (std::size_t f = 0; f < first.size(); f += 5) {
+      auto disk = recorded->crash(stop, first[f]);
+      std::string ignored;
+      const auto once = next_job(disk, GetParam(), 1, ignored);
+      const auto recovery_end = disk->operation_count();
+      for (std::size_t second = 0; second <= recovery_end;
+           second += 1 + recovery_end / (test::sanitized ? 3 : 12)) {
+        const auto choices = disk->crash_choices(second);
+        for (std::size_t c = 0; c < choices.size(); c += c < 2 ? 1 : 4) {
+          if (!survives(*disk, second, choices[c], false, 1,
+                        cat("recovered (stamp ", once, ") from ",
+                            recorded->describe(stop, first[f]), "; then "))) {
+            return;
+          }
+        }
+      }
+    }
+  }
+  std::cout << "[ STATES   ] " << GetParam().name << ": " << states_
+            << " crash states of the recovery\n";
+}
+
+}  // namespace cairn

@@ -1,0 +1,123 @@
+// The stories with bundles, with renames and without.
+#include "directory/crash_stories.hpp"
+
+namespace cairn {
+namespace {
+
+// The same, and what can go wrong where the index is written in place, without a rename.
+std::vector<Story> direct_stories() {
+  std::vector<Story> all;
+  for (auto story : stories()) {
+    const bool renames_fail = !story.faults.empty() && story.faults.front().kind == "rename";
+    if (renames_fail) continue;
+    for (auto& fault : story.faults) {
+      if (fault.path_part == "part-") fault.path_part = ".data-";
+    }
+    all.push_back(story);
+  }
+  const auto first = [](StoryJob& job) { job.save(10, 1); };
+  const auto fails = [](StoryJob& job) { EXPECT_THROW(job.save(20, 2), Error); };
+  const auto fails_over = [](StoryJob& job) { EXPECT_THROW(job.save(10, 2), Error); };
+  // Nothing else tells then that the data is ours.
+  all.push_back({"FirstSaveFails",
+                 2,
+                 nothing_before,
+                 fails,
+                 {0, 2},
+                 0,
+                 0,
+                 false,
+                 {{Code::no_space, "write", ".index", 0, 1}}});
+  // The old index is gone when these fail; it comes back.
+  all.push_back({"IndexFails",
+                 3,
+                 first,
+                 fails,
+                 {1, 2},
+                 1,
+                 0,
+                 false,
+                 {{Code::no_space, "write", ".index", 0, 1}}});
+  all.push_back({"OverwriteFails",
+                 3,
+                 first,
+                 fails_over,
+                 {1, 2},
+                 1,
+                 0,
+                 true,
+                 {{Code::no_space, "write", ".index", 0, 1}}});
+  all.push_back({"OverwriteSyncFails",
+                 2,
+                 first,
+                 fails_over,
+                 {1, 2},
+                 1,
+                 0,
+                 true,
+                 {{Code::io, "sync", ".index", 0, 1}}});
+  // Nor can it be put back: the next save does it first, or a restart.
+  all.push_back({"OverwriteFailsTwice",
+                 2,
+                 first,
+                 [](StoryJob& job) {
+                   EXPECT_THROW(job.save(10, 2), Error);
+                   job.save(20, 4);
+                 },
+                 {1, 2, 4},
+                 4,
+                 0,
+                 true,
+                 {{Code::io, "create", ".index", 0, 2}}});
+  all.push_back({"OverwriteStaysTorn",
+                 2,
+                 first,
+                 fails_over,
+                 {1, 2},
+                 2,
+                 0,
+                 true,
+                 {{Code::io, "create", ".index", 0, 2}}});
+  for (auto& story : all) story.renames = false;
+  return all;
+}
+
+// Some of them again, of ranks that write to the same files together.
+std::vector<Story> shared_stories() {
+  static const std::set<std::string> names{"FirstSave", "Overwrite",       "WriteFails",
+                                           "Dense",     "DenseWriteFails", "SaverOverwrites"};
+  auto all = stories();
+  std::erase_if(all, [](const auto& story) { return !names.count(story.name); });
+  for (auto& story : all) story.shares = true;
+  return all;
+}
+
+std::vector<Story> direct_async_stories() {
+  auto all = async_stories();
+  std::erase_if(all, [](const auto& story) {
+    return story.name == "PublishFails" || story.name == "WriteFails";
+  });
+  for (auto& story : all) story.renames = false;
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Async, Crash, testing::ValuesIn(async_stories()),
+                         [](const auto& info) { return info.param.name; });
+
+INSTANTIATE_TEST_SUITE_P(AsyncWithoutRename, Crash, testing::ValuesIn(direct_async_stories()),
+                         [](const auto& info) { return info.param.name; });
+
+INSTANTIATE_TEST_SUITE_P(Recycling, Crash, testing::ValuesIn(recycling_stories()),
+                         [](const auto& info) { return info.param.name; });
+
+INSTANTIATE_TEST_SUITE_P(SharedFiles, Crash, testing::ValuesIn(shared_stories()),
+                         [](const auto& info) { return info.param.name; });
+
+INSTANTIATE_TEST_SUITE_P(WithoutRename, Crash, testing::ValuesIn(direct_stories()),
+                         [](const auto& info) { return info.param.name; });
+
+INSTANTIATE_TEST_SUITE_P(Stories, Crash, testing::ValuesIn(stories()),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace cairn

@@ -1,0 +1,316 @@
+// Retention and pins through the manager, beside other processes, and over crashes.
+#include "directory/pins.hpp"
+
+#include <gmock/gmock.h>
+
+#include <limits>
+
+#include "base/text.hpp"
+#include "cairn/cairn.hpp"
+#include "support/memory_run.hpp"
+#include "testing/memory.hpp"
+#include "testing/threads.hpp"
+
+namespace cairn {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+using test::expect_error;
+
+class Pins : public test::MemoryRun {
+ protected:
+  using Rank = test::RunRank;
+};
+INSTANTIATE_TEST_SUITE_P(Ranks, Pins, testing::Values(1, 3));
+
+TEST_P(Pins, APinnedCheckpointStaysOverJobsUntilItIsUnpinned) {
+  options_.max_to_keep = 1;
+  job([](Rank& rank) {
+    rank.save(1);
+    rank.manager.pin(1);
+    rank.manager.pin(1);
+    rank.save(2);
+    rank.save(3);
+    EXPECT_THAT(rank.steps(), ElementsAre(1, 3));
+    EXPECT_TRUE(rank.manager.steps()[0].pinned);
+    EXPECT_FALSE(rank.manager.steps()[1].pinned);
+  });
+  job([](Rank& rank) {
+    rank.save(4);
+    EXPECT_THAT(rank.steps(), ElementsAre(1, 4));
+    rank.manager.unpin(1);
+    EXPECT_FALSE(rank.manager.steps()[0].pinned);
+    rank.manager.unpin(1);
+    EXPECT_THAT(rank.steps(), ElementsAre(1, 4)) << "it goes with the next save";
+    rank.save(5);
+    EXPECT_THAT(rank.steps(), ElementsAre(5));
+    expect_error(Code::not_found, HasSubstr("there is no step 1 in /run"),
+                 [&] { rank.manager.pin(1); });
+    expect_error(Code::not_found, HasSubstr("there is no step 1 in /run"),
+                 [&] { rank.manager.unpin(1); });
+    expect_error(Code::not_found, HasSubstr("there is no step -1"),
+                 [&] { rank.manager.unpin(-1); });
+  });
+}
+
+TEST_P(Pins, ADamagedPinHoldsAndKeepsNobodyOut) {
+  options_.max_to_keep = 1;
+  job([](Rank& rank) {
+    rank.save(1);
+    rank.manager.pin(1);
+  });
+  files_->open_write("/run/.cairn/pinned/ckpt-1")->resize(5000);
+  job([](Rank& rank) {
+    EXPECT_EQ(rank.latest(), 1);
+    rank.save(2);
+    EXPECT_THAT(rank.steps(), ElementsAre(1, 2));
+    rank.manager.unpin(1);
+    rank.save(3);
+    EXPECT_THAT(rank.steps(), ElementsAre(3));
+  });
+}
+
+TEST_P(Pins, APinnedCheckpointIsNotReplaced) {
+  options_.overwrite = true;
+  job([](Rank& rank) {
+    rank.save(1);
+    rank.save(2);
+    rank.manager.pin(2);
+    rank.manager.restore(1, rank.state);
+    expect_error(Code::already_exists,
+                 AllOf(HasSubstr("step 2 in /run is pinned"), HasSubstr("Unpin it")),
+                 [&] { rank.save(2); });
+    rank.manager.unpin(2);
+    rank.save(2);
+  });
+}
+
+TEST_P(Pins, APinThatIsMadeDuringASaveCounts) {
+  options_.overwrite = true;
+  bool pins = false;  // for rank 0
+  run_threads(GetParam(), [&](std::shared_ptr<Group> group) {
+    auto options = options_;
+    const auto save = [&, group](const std::string&) -> std::vector<std::string> {
+      if (group->rank() == 0 && pins) {
+        const auto catalog = scan_catalog(*files_, "/run", "ckpt");
+        add_pin(*files_, "/run", "ckpt", catalog.back());
+      }
+      return {};
+    };
+    options.savers.push_back({"pins", save, [](const std::string&) {}});
+    Rank rank(group, options);
+    rank.save(1);
+    if (group->rank() == 0) pins = true;
+    expect_error(Code::already_exists, HasSubstr("step 1 in /run is pinned"),
+                 [&] { rank.save(1); });
+    if (group->rank() == 0) pins = false;
+    rank.manager.unpin(1);
+    rank.save(1);
+  });
+}
+
+TEST_P(Pins, AReaderPinsNothing) {
+  job([](Rank& rank) { rank.save(1); });
+  options_.read_only = true;
+  job([](Rank& rank) {
+    expect_error(Code::invalid_argument, HasSubstr("a read-only manager cannot pin"),
+                 [&] { rank.manager.pin(1); });
+    expect_error(Code::invalid_argument, HasSubstr("a read-only manager cannot unpin"),
+                 [&] { rank.manager.unpin(1); });
+  });
+}
+
+// As `cairn pin` does beside a running job.
+TEST_P(Pins, AnotherProcessPins) {
+  options_.max_to_keep = 1;
+  job([&](Rank& rank) {
+    rank.save(1);
+    rank.group->barrier();
+    if (rank.group->rank() == 0) {
+      const auto lock = PinLock::take(*files_, "/run", 0);
+      add_pin(*files_, "/run", "ckpt", scan_catalog(*files_, "/run", "ckpt").at(0));
+    }
+    rank.group->barrier();
+    EXPECT_TRUE(rank.manager.steps()[0].pinned);
+    rank.save(2);
+    EXPECT_THAT(rank.steps(), ElementsAre(1, 2));
+    // While it holds the lock it may be about to pin something: nothing goes.
+    std::optional<PinLock> held;
+    if (rank.group->rank() == 0) held = PinLock::take(*files_, "/run", 0);
+    rank.group->barrier();
+    expect_error(Code::busy, HasSubstr("the pins of /run are in use"),
+                 [&] { rank.manager.pin(2); });
+    rank.save(3);
+    EXPECT_THAT(rank.steps(), ElementsAre(1, 2, 3));
+    rank.group->barrier();
+    held.reset();
+    rank.group->barrier();
+    rank.save(4);
+    EXPECT_THAT(rank.steps(), ElementsAre(1, 4));
+  });
+}
+
+TEST_P(Pins, WithoutLocksOneCanPinToo) {
+  options_.max_to_keep = 1;
+  job([&](Rank& rank) {
+    rank.group->barrier();
+    if (rank.group->rank() == 0) {
+      files_->inject({Code::unsupported, "lock", "pinned.lock", 0, 100});
+    }
+    rank.group->barrier();
+    rank.save(1);
+    rank.manager.pin(1);
+    rank.save(2);
+    rank.save(3);
+    EXPECT_THAT(rank.steps(), ElementsAre(1, 3));
+  });
+}
+
+TEST_P(Pins, APinGoesWithItsCheckpointAndMeansThatSaveOnly) {
+  job([](Rank& rank) {
+    rank.save(1);
+    rank.save(2);
+    rank.manager.pin(1);
+    rank.manager.pin(2);
+  });
+  const auto pin = io::read_file(*files_, "/run/.cairn/pinned/ckpt-1", 100);
+  for (const auto& name : files_->list("/run")) {
+    if (name.starts_with("ckpt-1.")) files_->remove("/run/" + name);
+  }
+  job([](Rank& rank) { EXPECT_THAT(rank.steps(), ElementsAre(2)); });
+  EXPECT_THAT(files_->list("/run/.cairn/pinned"), ElementsAre("ckpt-2"));
+  io::write_file(*files_, "/run/.cairn/pinned/ckpt-1", pin);
+  job([](Rank& rank) {
+    rank.save(1);
+    EXPECT_FALSE(rank.manager.steps()[1].pinned) << "another save of this step";
+  });
+}
+
+TEST_P(Pins, TheBestStayAndMetricsAreStored) {
+  options_.max_to_keep = 1;
+  options_.keep.best = 2;
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  job([&](Rank& rank) {
+    const double metrics[] = {0.5, 0.25, nan, 0.75};
+    for (int i = 0; i < 4; ++i) rank.save(i + 1, {.metric = metrics[i]});
+    rank.save(5);
+    EXPECT_THAT(rank.steps(), ElementsAre(1, 2, 5));
+    EXPECT_EQ(rank.manager.steps()[1].metric, 0.25);
+    EXPECT_EQ(rank.manager.steps()[2].metric, std::nullopt);
+    EXPECT_EQ(rank.manager.open(1).meta->metric, 0.5);
+  });
+  job([&](Rank& rank) {
+    rank.save(6, {.metric = -std::numeric_limits<double>::infinity()});
+    EXPECT_THAT(rank.steps(), ElementsAre(2, 6)) << "those of the job before count";
+    rank.save(7, {.metric = nan});
+    EXPECT_TRUE(std::isnan(*rank.manager.steps().back().metric));
+    if (rank.group->size() == 1) return;
+    expect_error(Code::disagreement, HasSubstr("ranks disagree on the metric"),
+                 [&] { rank.save(8, {.metric = static_cast<double>(rank.group->rank())}); });
+  });
+}
+
+TEST_P(Pins, ThePreviewIsWhatHappens) {
+  options_.max_to_keep = 2;
+  options_.keep.every_steps = 4;
+  job([](Rank& rank) {
+    for (int step = 1; step <= 9; ++step) {
+      std::vector<std::int64_t> left;
+      for (const auto& one : rank.manager.preview_retention(step)) {
+        if (one.stays) left.push_back(one.step);
+      }
+      rank.save(step);
+      EXPECT_EQ(rank.steps(), left);
+      for (const auto& one : rank.manager.preview_retention()) EXPECT_TRUE(one.stays) << one.step;
+    }
+    EXPECT_THAT(rank.steps(), ElementsAre(4, 8, 9));
+    const auto preview = rank.manager.preview_retention(10);
+    EXPECT_EQ(preview[0].why, "a multiple of 4 steps");
+    EXPECT_EQ(preview[3].why, "the newest");
+  });
+  options_.read_only = true;
+  options_.max_to_keep = 1;
+  options_.keep = {};
+  job([](Rank& rank) {
+    const auto preview = rank.manager.preview_retention();
+    ASSERT_EQ(preview.size(), 3u);
+    EXPECT_FALSE(preview[0].stays);
+    EXPECT_EQ(preview[0].why, "not one of the last 1");
+    EXPECT_TRUE(preview[2].stays);
+  });
+}
+
+TEST_P(Pins, NegativeRulesAreRefused) {
+  const auto refused = [&] {
+    run_threads(GetParam(), [&](std::shared_ptr<Group> group) {
+      expect_error(Code::invalid_argument,
+                   HasSubstr("a number in ManagerOptions::keep is negative"),
+                   [&] { CheckpointManager(group, "/run", options_); });
+    });
+  };
+  options_.keep = {.every_steps = -1};
+  refused();
+  options_.keep = {.every_hours = std::numeric_limits<double>::quiet_NaN()};
+  refused();
+  options_.keep = {.best = -1};
+  refused();
+}
+
+// Every crash state from before the pin to after the save that would remove what is pinned, or
+// after the unpinning. Once pin has returned, the checkpoint is pinned and there.
+TEST(PinCrash, AtEveryFileOperation) {
+  set_log_sink({});
+  ManagerOptions options;
+  options.max_to_keep = 1;
+  options.owner_wait_seconds = 0;
+  double value = 1;
+  State state;
+  state.add("value", value);
+  const auto disk = std::make_shared<io::MemoryFileSystem>();
+  std::size_t pinned = 0, saved = 0, unpinned = 0;
+  {
+    options.file_system = disk;
+    CheckpointManager manager(serial_group(), "/run", options);
+    manager.save(1, state);
+    disk->mark();
+    manager.pin(1);
+    pinned = disk->operation_count();
+    manager.save(2, state);
+    saved = disk->operation_count();
+    manager.unpin(1);
+    unpinned = disk->operation_count();
+  }
+  int states = 0;
+  for (std::size_t stop = 0; stop <= unpinned; ++stop) {
+    for (const auto& choice : disk->crash_choices(stop)) {
+      ++states;
+      const auto found = disk->crash(stop, choice);
+      const auto what = [&] { return disk->describe(stop, choice); };
+      options.file_system = found;
+      CheckpointManager manager(serial_group(), "/run", options);
+      const auto steps = manager.steps();
+      ASSERT_FALSE(steps.empty()) << what();
+      ASSERT_EQ(steps[0].step, 1) << what();
+      if (stop >= pinned && stop <= saved) {
+        ASSERT_TRUE(steps[0].pinned) << what();
+      }
+      if (stop == unpinned) {
+        ASSERT_FALSE(steps[0].pinned) << what();
+      }
+      manager.pin(1);
+      manager.save(3, state);
+      ASSERT_EQ(manager.steps().front().step, 1) << what();
+      manager.unpin(1);
+      manager.save(4, state);
+      ASSERT_EQ(manager.steps().size(), 1u) << what();
+      ASSERT_TRUE(manager.restore_latest(state)) << what();
+    }
+  }
+  EXPECT_GT(states, 100);
+}
+
+}  // namespace
+}  // namespace cairn

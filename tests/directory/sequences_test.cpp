@@ -1,0 +1,304 @@
+// Numbers of commits are given once, whatever could not be read; and what cannot be known to be
+// committed is neither deleted nor believed.
+#include "commit/sequences.hpp"
+#include "base/text.hpp"
+#include "commit/names.hpp"
+#include "format/hdf5/lay_out.hpp"
+#include "support/manager_kit.hpp"
+#include "support/other_host.hpp"
+
+namespace cairn {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class Sequences : public Manager {
+ protected:
+  // As directories of earlier versions are.
+  void forget_reservations() {
+    for (const auto& name : files_->list("/run/.cairn")) {
+      if (name.starts_with("sequences.")) files_->remove("/run/.cairn/" + name);
+    }
+  }
+  void fail_once_to_read(std::initializer_list<int> steps) {
+    for (const auto step : steps) {
+      files_->inject({Code::io, "open", cat("ckpt-", step, ".index"), 0, 2});
+      files_->inject({Code::io, "open", cat("ckpt-", step, ".data-"), 0, 9});
+    }
+  }
+};
+
+TEST_P(Sequences, AreNotGivenTwiceAfterAReadErrorAtTheOpening) {
+  job([&](Rank& rank) {
+    for (const int step : {10, 20, 30, 40}) rank.save(step);
+  });
+  for (const int step : {20, 30, 40}) {
+    files_->inject({Code::io, "open", cat("ckpt-", step), 0, 999});
+  }
+  job([&](Rank& rank) {
+    EXPECT_EQ(rank.latest(), 10);
+    files_->clear_faults();
+    rank.save(15);
+    EXPECT_EQ(rank.manager.steps().back().step, 15);
+  });
+  options_.max_to_keep = 1;
+  job([&](Rank& rank) {
+    EXPECT_EQ(rank.latest(), 15);
+    const auto steps = rank.manager.steps();
+    EXPECT_EQ(steps.back().step, 15);
+    for (const auto& info : steps) EXPECT_EQ(info.newest, info.step == 15) << info.step;
+    rank.save(16);
+    EXPECT_THAT(rank.steps(), ElementsAre(16));
+  });
+}
+
+TEST_P(Sequences, AnUndecidedSaveIsOlderThanWhatIsSavedMeanwhile) {
+  job([&](Rank& rank) {
+    rank.save(10);
+    // It dies at its commit: complete, but for that.
+    if (rank.group->rank() == 0) {
+      files_->inject({Code::internal, "rename", "ckpt-30.index", 0, 1000});
+      files_->inject({Code::io, "remove", "ckpt-30", 0, 1000});
+    }
+    rank.group->barrier();
+    EXPECT_THROW(rank.save(30), Error);
+  });
+  files_->clear_faults();
+  files_->inject({Code::io, "open", "record-", 0, 1000});
+  job([&](Rank& rank) {
+    files_->clear_faults();
+    EXPECT_EQ(rank.latest(), 10);
+    rank.save(15);
+  });
+  job([&](Rank& rank) {
+    EXPECT_EQ(rank.latest(), 15);
+    EXPECT_FALSE(rank.manager.steps().back().superseded);
+    EXPECT_THAT(rank.steps(), ElementsAre(10, 15));
+  });
+}
+
+TEST_P(Sequences, OfAnUndecidedSaveThatNothingCameAfterCompleteIt) {
+  job([&](Rank& rank) {
+    rank.save(10);
+    if (rank.group->rank() == 0) {
+      files_->inject({Code::internal, "rename", "ckpt-30.index", 0, 1000});
+      files_->inject({Code::io, "remove", "ckpt-30", 0, 1000});
+    }
+    rank.group->barrier();
+    EXPECT_THROW(rank.save(30), Error);
+  });
+  files_->clear_faults();
+  files_->inject({Code::io, "open", "record-", 0, 1000});
+  job([&](Rank& rank) { EXPECT_EQ(rank.latest(), 10); });
+  files_->clear_faults();
+  job([&](Rank& rank) { EXPECT_EQ(rank.latest(), 30); });
+}
+
+TEST_P(Sequences, NothingIsSavedWhereTheyCannotBeKnown) {
+  job([&](Rank& rank) {
+    for (const int step : {10, 20, 30}) rank.save(step);
+  });
+  forget_reservations();
+  fail_once_to_read({20, 30});
+  job([&](Rank& rank) {
+    files_->clear_faults();
+    expect_error(rank, Code::io, "may be newer than all that could: ckpt-20, ckpt-30",
+                 [&] { rank.save(15); });
+    expect_error(rank, Code::io, "nothing can be saved in /run now",
+                 [&] { rank.manager.save_async(15, rank.state); });
+    EXPECT_EQ(rank.latest(), 30);  // it is looked at again
+  });
+  job([&](Rank& rank) {
+    EXPECT_EQ(rank.latest(), 30);
+    rank.save(40);
+    EXPECT_EQ(rank.latest(), 40);
+  });
+}
+
+TEST_P(Sequences, AReservationGoesOnWhenItIsUsedUp) {
+  job([&](Rank& rank) { rank.save(10); });
+  const auto most = commit::most_sequences - commit::sequence_block;
+  io::write_file(*files_, "/run/.cairn/" + commit::sequences_name(most), "");
+  job([&](Rank& rank) {
+    rank.save(20);
+    EXPECT_EQ(rank.manager.steps().back().sequence, most + 1);
+  });
+  job([&](Rank& rank) {
+    expect_error(rank, Code::no_space, "has used up its numbers", [&] { rank.save(30); });
+    EXPECT_EQ(rank.latest(), 20);
+  });
+}
+
+// Sequences that were given twice once, or a file that somebody moved here.
+TEST_P(Sequences, TwoFormatsOfOneStepWithEqualOnesDoNotStay) {
+  if (!hdf5::available() || GetParam() > 1) return;
+  double clock = 1000;
+  files_->set_clock([&] { return clock++; });
+  for (const auto first : {Format::bundle, Format::hdf5}) {
+    const auto kept = first == Format::bundle ? "/run/ckpt-10.h5" : "/run/ckpt-10.index";
+    for (const auto& [directory, format] :
+         {std::pair("/run", first),
+          std::pair("/other", first == Format::bundle ? Format::hdf5 : Format::bundle)}) {
+      options_.format = format;
+      double value = 3;
+      State state;
+      state.add("value", value);
+      CheckpointManager(serial_group(), directory, options_).save(10, state);
+    }
+    for (const auto& name : files_->list("/other")) {
+      if (name.starts_with("ckpt-")) files_->rename("/other/" + name, "/run/" + name);
+    }
+    job([&](Rank& rank) { EXPECT_THAT(rank.steps(), ElementsAre(10)); });
+    std::size_t indices = 0;
+    for (const auto& name : files_->list("/run")) {
+      indices += name.ends_with(".index") || name.ends_with(".h5");
+    }
+    EXPECT_EQ(indices, 1u);
+    EXPECT_TRUE(files_->status(kept)) << kept;
+    for (const auto* directory : {"/run", "/run/.cairn", "/other", "/other/.cairn"}) {
+      for (const auto& name : files_->list(directory)) {
+        const auto path = io::Path(directory) / name;
+        if (!files_->status(path)->is_directory) files_->remove(path);
+      }
+    }
+  }
+}
+
+// A server that carries a rename out and reports an error.
+class LyingDisk : public test::OtherHost {
+ public:
+  explicit LyingDisk(std::shared_ptr<io::MemoryFileSystem> disk)
+      : OtherHost(disk, Locks::granted), disk_(std::move(disk)) {}
+  void rename(const io::Path& from, const io::Path& to) override {
+    OtherHost::rename(from, to);
+    const auto name = to.filename().string();
+    if (name != "ckpt-20.index" && name != "ckpt-20.h5") return;
+    if (blind) disk_->inject({Code::io, "open", name, 0, 1});
+    throw Error(Code::io, "cannot rename", "Input/output error").at(from.string());
+  }
+  bool blind = false;
+
+ private:
+  std::shared_ptr<io::MemoryFileSystem> disk_;
+};
+
+TEST_P(Sequences, ACommitThatIsReportedAsAnErrorCounts) {
+  options_.file_system = std::make_shared<LyingDisk>(files_);
+  for (const auto format : {Format::bundle, Format::hdf5}) {
+    if (format == Format::hdf5 && !hdf5::available()) continue;
+    options_.format = format;
+    options_.overwrite = true;
+    job([&](Rank& rank) {
+      rank.save(10);
+      rank.save(20);
+    });
+    job([&](Rank& rank) { EXPECT_EQ(rank.latest(), 20); });
+  }
+}
+
+// Then nothing tells whether it was committed: nothing of it is deleted, and the error says so.
+TEST_P(Sequences, ACommitThatCannotBeToldIsNotUndone) {
+  const auto disk = std::make_shared<LyingDisk>(files_);
+  disk->blind = true;
+  options_.file_system = disk;
+  options_.max_to_keep = 1;
+  options_.overwrite = true;
+  for (const auto format : {Format::bundle, Format::hdf5}) {
+    if (format == Format::hdf5 && !hdf5::available()) continue;
+    options_.format = format;
+    job([&](Rank& rank) {
+      rank.save(10);
+      expect_error(rank, Code::durability_unknown, "it cannot be told whether",
+                   [&] { rank.save(20); });
+      EXPECT_EQ(rank.latest(), 20);
+    });
+    job([&](Rank& rank) {
+      EXPECT_EQ(rank.latest(), 20);
+      rank.save(30);  // it is looked at again, and found
+      EXPECT_THAT(rank.steps(), ElementsAre(30));
+    });
+    job([&](Rank& rank) { EXPECT_EQ(rank.latest(), 30); });
+  }
+}
+
+TEST_P(Sequences, WhatCouldNotBeReadAtTheOpeningIsLookedAtAgain) {
+  job([&](Rank& rank) {
+    for (const int step : {10, 20, 30}) rank.save(step);
+  });
+  files_->inject({Code::io, "open", "ckpt-20", 0, 999});
+  files_->inject({Code::io, "open", "ckpt-30", 0, 999});
+  job([&](Rank& rank) {
+    EXPECT_EQ(rank.manager.steps().size(), 3u);
+    files_->clear_faults();
+    EXPECT_EQ(rank.latest(), 30);
+    for (const auto& info : rank.manager.steps()) EXPECT_EQ(info.damage, "") << info.step;
+  });
+}
+
+TEST_P(Sequences, ACommitThatCouldNotBeToldAndDidNotHappenIsForgotten) {
+  job([&](Rank& rank) {
+    rank.save(10);
+    if (rank.group->rank() == 0) {
+      files_->inject({Code::io, "rename", "/run/ckpt-20.index", 0, 1});
+      files_->inject({Code::io, "open", "/run/ckpt-20.index", 0, 1000});
+    }
+    rank.group->barrier();
+    expect_error(rank, Code::durability_unknown, "it cannot be told whether",
+                 [&] { rank.save(20); });
+    rank.group->barrier();
+    files_->clear_faults();
+    EXPECT_THAT(rank.steps(), ElementsAre(10));
+    const auto report = rank.manager.restore_latest(rank.state);
+    ASSERT_TRUE(report);
+    EXPECT_THAT(report->skipped, ElementsAre());
+    EXPECT_EQ(report->step, 10);
+  });
+}
+
+// An index is set aside, and can neither be removed nor get its name back.
+TEST_P(Sequences, ARemovalThatStoppedHalfwayIsBegunAgain) {
+  options_.max_to_keep = 1;
+  job([&](Rank& rank) {
+    rank.save(1);
+    if (rank.group->rank() == 0) {
+      files_->inject({Code::io, "remove", "ckpt-1.index.aside", 0, 1});
+      files_->inject({Code::io, "rename", "ckpt-1.index", 1, 1});
+    }
+    rank.group->barrier();
+    rank.save(2);
+    rank.group->barrier();
+    files_->clear_faults();
+    rank.save(3);
+    EXPECT_THAT(rank.steps(), ElementsAre(3));
+  });
+  job([&](Rank& rank) {
+    EXPECT_THAT(rank.steps(), ElementsAre(3));
+    EXPECT_EQ(rank.latest(), 3);
+  });
+}
+
+// The first save of all: nothing else tells that the data in the directory is ours.
+TEST_P(Sequences, WhatAFailedSaveCouldNotRemoveGoesWithTheNextOwner) {
+  job([&](Rank& rank) {
+    if (rank.group->rank() == 0) {
+      files_->inject({Code::io, "rename", "/run/ckpt-10.index", 0, 1});
+      files_->inject({Code::io, "remove", "/run/ckpt-10.data-00000", 0, 1});
+    }
+    rank.group->barrier();
+    try {
+      rank.save(10);
+      ADD_FAILURE() << "no error";
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), testing::Not(HasSubstr("may still complete it")));
+    }
+  });
+  files_->clear_faults();
+  job([&](Rank& rank) { EXPECT_EQ(rank.latest(), 0); });
+  EXPECT_THAT(files_->list("/run"), ElementsAre(".cairn"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, Sequences, testing::Values(1, 3));
+
+}  // namespace
+}  // namespace cairn

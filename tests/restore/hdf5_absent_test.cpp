@@ -1,0 +1,28 @@
+// Without libhdf5 no HDF5 file is made, and that is said at once.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cairn/checkpoint_manager.hpp"
+#include "testing/memory.hpp"
+
+namespace cairn {
+namespace {
+
+TEST(Hdf5Absent, IsSaidWhenTheManagerIsMade) {
+  ManagerOptions options;
+  options.file_system = std::make_shared<io::MemoryFileSystem>();
+  options.format = Format::hdf5;
+  try {
+    CheckpointManager(serial_group(), "/run", options);
+    FAIL() << "made";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::unsupported);
+    EXPECT_THAT(error.what(), testing::HasSubstr("built without HDF5"));
+  }
+  options.read_only = true;
+  options.file_system->create_directory("/run");
+  CheckpointManager(serial_group(), "/run", options);  // reading needs none
+}
+
+}  // namespace
+}  // namespace cairn

@@ -1,0 +1,133 @@
+#pragma once
+/// What a crash story is: jobs that save, on a disk in memory, and what may be found afterwards.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <set>
+
+#include "base/text.hpp"
+#include "cairn/bundle.hpp"
+#include "cairn/checkpoint_manager.hpp"
+#include "cairn/log.hpp"
+#include "support/sharing_group.hpp"
+#include "testing/memory.hpp"
+#include "testing/threads.hpp"
+
+namespace cairn {
+
+constexpr std::int64_t columns = 1500;  // a rank's row spans several 4-KiB blocks
+
+inline ManagerOptions options_on(std::shared_ptr<io::MemoryFileSystem> disk) {
+  ManagerOptions options;
+  options.file_system = std::move(disk);
+  options.max_to_keep = 0;
+  options.owner_wait_seconds = 0;
+  options.chunk_bytes = 4096;
+  return options;
+}
+
+// What a rank's registered saver shall write next, and what it last read.
+inline thread_local std::int64_t saver_writes = 0, saver_read = 0;
+inline thread_local int saver_rank = 0;
+
+inline RegisteredSaver sample_saver(std::shared_ptr<io::MemoryFileSystem> disk) {
+  const auto save = [disk](const std::string& prefix) {
+    BundleWriter writer(cat(prefix, "-", saver_rank), disk);
+    writer.add(cat("extra/", saver_rank), &saver_writes, {});
+    writer.finish();
+    return std::vector<std::string>{cat(prefix, "-", saver_rank)};
+  };
+  const auto restore = [disk](const std::string& prefix) {
+    const auto bytes = BundleReader(prefix, disk).read("extra/0");
+    std::memcpy(&saver_read, bytes.data(), sizeof saver_read);
+  };
+  return {"sample", save, restore};
+}
+
+// A state all of whose elements are the stamp of one save.
+struct StoryJob {
+  std::shared_ptr<Group> group;
+  CheckpointManager manager;
+  std::int64_t stamp = 0;
+  std::vector<double> row;
+  State state;
+  bool async = false;
+
+  StoryJob(std::shared_ptr<Group> g, const ManagerOptions& options, std::int64_t rows,
+           Storage storage = Storage::automatic)
+      : group(g), manager(g, "/run", options) {
+    saver_rank = g->rank();
+    state.add("stamp", stamp).store(storage);
+    const std::int64_t mine = rows / g->size() + (g->rank() < rows % g->size());
+    std::int64_t first = 0;
+    for (int r = 0; r < g->rank(); ++r) first += rows / g->size() + (r < rows % g->size());
+    row.resize(static_cast<std::size_t>(mine * columns));
+    state.add("u", slice(row.data(), {rows, columns}, {first, 0}, {mine, columns}));
+  }
+  void save(std::int64_t step, std::int64_t mark) {
+    stamp = saver_writes = mark;
+    std::fill(row.begin(), row.end(), static_cast<double>(mark));
+    if (!async) {
+      manager.save(step, state);
+      return;
+    }
+    manager.save_async(step, state);
+    std::fill(row.begin(), row.end(), -1);  // what was captured stays
+  }
+};
+
+struct Story {
+  std::string name;
+  int ranks;
+  std::function<void(StoryJob&)> before, act;
+  std::set<std::int64_t> allowed;  // stamps that a restore may find; 0: nothing there
+  std::int64_t at_end;             // the stamp that it must find when everything was done
+  int max_to_keep = 0;
+  bool overwrite = false;
+  std::vector<io::Fault> faults = {};
+  bool whole_record = false;  // nothing of `before` is durable by decree
+  Storage storage = Storage::automatic;
+  bool saver = false;
+  IoRanks io_ranks = {};
+  bool renames = true;         // false: on a disk that refuses each rename
+  unsigned interleavings = 3;  // of ranks, that are looked at
+  bool async = false;          // `act` saves in the background, and waits at its end
+  bool shares = false;         // ranks share two data files, and the dense one
+  Format format = Format::bundle;
+  std::optional<Format> before_format = {};  // `before` is another job, of this format
+  // For a writer that needs a group of its own.
+  Writer writer = Writer::posix;
+  std::function<std::shared_ptr<Group>(std::shared_ptr<Group>,
+                                       std::shared_ptr<io::MemoryFileSystem>)>
+      around = {};
+};
+
+inline void PrintTo(const Story& story, std::ostream* out) { *out << story.name; }  // GoogleTest's
+
+inline std::shared_ptr<Group> group_of(const Story& story, std::shared_ptr<Group> group,
+                                       std::shared_ptr<io::MemoryFileSystem> disk) {
+  if (story.around) return story.around(std::move(group), std::move(disk));
+  if (!story.shares) return group;
+  return std::make_shared<test::SharingGroup>(std::move(group), std::move(disk));
+}
+
+inline ManagerOptions options_of(const Story& story, std::shared_ptr<io::MemoryFileSystem> disk) {
+  auto options = options_on(disk);
+  if (story.saver) options.savers.push_back(sample_saver(disk));
+  options.max_to_keep = story.max_to_keep;
+  options.overwrite = story.overwrite;
+  options.io_ranks = story.io_ranks;
+  options.atomic_rename = story.renames;
+  options.writer = story.shares ? Writer::mpi_io : story.writer;
+  options.mpi_io.files = 2;
+  options.format = story.format;
+  // The two tensors in a file each, the larger one with a warning.
+  if (story.name == "Dense" && story.format == Format::bundle) {
+    options.policy = std::make_shared<MaxShardSizePolicy>(8);
+  }
+  // On the thread of the rank, so that the scheduler orders what it does too.
+  options.async.queue = inline_queue();
+  return options;
+}
+
+}  // namespace cairn
