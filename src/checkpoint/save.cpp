@@ -82,7 +82,7 @@ Series::Begun Series::begin(std::int64_t step, const FileLayout& layout) {
   const auto* there = find(step);
   require_not_pinned(there);
   const bool hdf5 = options.format == Format::hdf5;
-  const auto one_file = hdf5_path(job.prefix(step));
+  const auto one_file = commit::hdf5_path(job.prefix(step));
   if (hdf5 && job.files->status(one_file) && !was_own_hdf5(*job.files, job.prefix(step))) {
     throw Error(Code::already_exists, cat(one_file.string(), " is there"),
                 "Cairn did not write it, and does not replace it",

@@ -33,7 +33,7 @@ std::int64_t size_on_disk(io::FileSystem& files, const io::Path& directory, cons
   };
   add(commit::index_name(row.prefix));
   if (row.entry.format == Format::hdf5) {
-    add(hdf5_path(row.prefix).string());
+    add(commit::hdf5_path(row.prefix).string());
     return bytes;
   }
   if (!row.step) {

@@ -17,8 +17,6 @@
 namespace cairn::cli {
 namespace {
 
-constexpr std::string_view index_suffix = ".index", hdf5_suffix = ".h5";
-
 bool is_file(io::FileSystem& files, const io::Path& path) {
   const auto status = files.status(path);
   return status && !status->is_directory;
@@ -33,7 +31,7 @@ bool is_checkpoint(io::FileSystem& files, const io::Path& prefix) {
   const auto name = prefix.filename().string();
   if (name.empty()) return false;
   return is_file(files, prefix.parent_path() / commit::index_name(name)) ||
-         is_own_hdf5(files, hdf5_path(prefix));
+         is_own_hdf5(files, commit::hdf5_path(prefix));
 }
 
 io::Path newest_in(io::FileSystem& files, const io::Path& directory) {
@@ -58,11 +56,8 @@ io::Path newest_in(io::FileSystem& files, const io::Path& directory) {
 // The prefix that the text names by itself, if it does.
 std::optional<io::Path> named_prefix(io::FileSystem& files, const std::string& text) {
   if (is_checkpoint(files, text)) return io::Path(text);
-  for (const auto suffix : {index_suffix, hdf5_suffix}) {
-    if (!text.ends_with(suffix)) continue;
-    const io::Path prefix = text.substr(0, text.size() - suffix.size());
-    if (is_checkpoint(files, prefix)) return prefix;
-  }
+  const auto file = commit::split_main_file(text);
+  if (file && is_checkpoint(files, file->prefix)) return file->prefix;
   return std::nullopt;
 }
 
@@ -78,12 +73,11 @@ std::optional<io::Path> named_prefix(io::FileSystem& files, const std::string& t
 std::vector<std::string> list_prefixes(io::FileSystem& files, const io::Path& directory) {
   std::set<std::string> found;  // a step may be there in both formats
   for (const auto& entry : files.list(directory)) {
-    for (const auto suffix : {index_suffix, hdf5_suffix}) {
-      if (entry.size() <= suffix.size() || !entry.ends_with(suffix)) continue;
-      const bool counts = suffix == hdf5_suffix ? is_own_hdf5(files, directory / entry)
-                                                : is_file(files, directory / entry);
-      if (counts) found.insert(entry.substr(0, entry.size() - suffix.size()));
-    }
+    const auto file = commit::split_main_file(entry);
+    if (!file) continue;
+    const bool counts =
+        file->hdf5 ? is_own_hdf5(files, directory / entry) : is_file(files, directory / entry);
+    if (counts) found.insert(file->prefix.string());
   }
   for (const auto& lost : find_lost(files, directory))
     found.insert(lost.prefix.filename().string());
@@ -108,10 +102,9 @@ io::Path resolve_checkpoint(io::FileSystem& files, const std::string& given) {
 std::vector<io::Path> resolve_checkpoints(io::FileSystem& files, const std::string& given) {
   const auto text = io::local_path(given).string();
   if (const auto prefix = named_prefix(files, text)) return {*prefix};
-  for (const auto suffix : {std::string_view(), index_suffix, hdf5_suffix}) {
-    if (!text.ends_with(suffix)) continue;
-    const auto lost = find_lost_at(files, text.substr(0, text.size() - suffix.size()));
-    if (lost) return {lost->prefix};
+  if (const auto lost = find_lost_at(files, text)) return {lost->prefix};
+  if (const auto file = commit::split_main_file(text)) {
+    if (const auto lost = find_lost_at(files, file->prefix)) return {lost->prefix};
   }
   if (!is_directory(files, text)) nothing_there(text);
   std::vector<io::Path> found;

@@ -148,6 +148,25 @@ std::string index_name(std::string_view prefix) { return cat(prefix, ".index"); 
 
 std::string hdf5_name(std::string_view prefix) { return cat(prefix, ".h5"); }
 
+std::filesystem::path index_path(const std::filesystem::path& prefix) {
+  return index_name(prefix.string());
+}
+
+std::filesystem::path hdf5_path(const std::filesystem::path& prefix) {
+  return hdf5_name(prefix.string());
+}
+
+std::filesystem::path data_path(const std::filesystem::path& prefix, std::int64_t number,
+                                std::int64_t count) {
+  return prefix.parent_path() / data_name(prefix.filename().string(), number, count);
+}
+
+std::optional<MainFile> split_main_file(const std::filesystem::path& path) {
+  const bool hdf5 = path.extension() == ".h5";
+  if (!hdf5 && path.extension() != ".index") return std::nullopt;
+  return MainFile{std::filesystem::path(path).replace_extension(), hdf5};
+}
+
 std::string data_name(std::string_view prefix, std::int64_t number, std::int64_t count) {
   return cat(prefix, ".data-", numbers(number, count));
 }

@@ -30,6 +30,7 @@
 ///       saved/NAME-STEP.h5, saved/NAME.index     notes: a save of ours made the file of this name
 ///       repair/…                                 what a repair is about to put in place
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -79,6 +80,18 @@ std::string prefix_name(const Naming&, std::int64_t step);  ///< "NAME-STEP", or
 std::string index_name(std::string_view prefix);
 std::string hdf5_name(std::string_view prefix);
 std::string data_name(std::string_view prefix, std::int64_t number, std::int64_t count);
+/// The same as paths, by the checkpoint's prefix: a directory and the name.
+std::filesystem::path index_path(const std::filesystem::path& prefix);
+std::filesystem::path hdf5_path(const std::filesystem::path& prefix);
+std::filesystem::path data_path(const std::filesystem::path& prefix, std::int64_t number,
+                                std::int64_t count);
+/// PREFIX.index and PREFIX.h5 taken apart: the files that make a checkpoint visible. Nothing for
+/// other endings; whether there is such a checkpoint is not looked at.
+struct MainFile {
+  std::filesystem::path prefix;
+  bool hdf5 = false;
+};
+std::optional<MainFile> split_main_file(const std::filesystem::path&);
 /// What an owner calls a file that it removes: 16 of the digits of its token follow the name.
 std::string aside_name(std::string_view entry, std::string_view token);
 std::string temp_directory_name(std::string_view prefix, std::string_view uuid);

@@ -21,8 +21,6 @@
 namespace cairn {
 namespace {
 
-io::Path index_path(const io::Path& prefix) { return prefix.string() + ".index"; }
-
 // Far above any index that was ever seen (10 million entries are about 1 GiB).
 constexpr std::int64_t index_limit_bytes = std::int64_t{4} << 30;
 
@@ -41,17 +39,13 @@ std::string filler_key(int file) {
   return text;
 }
 
-io::Path data_path(const io::Path& prefix, int file, int num_files) {
-  return prefix.parent_path() / commit::data_name(prefix.filename().string(), file, num_files);
-}
-
 io::Path data_path(const CheckpointContents& contents, int file) {
-  if (contents.format == Format::hdf5) return hdf5_path(contents.prefix);
-  return data_path(contents.prefix, file, contents.num_files);
+  if (contents.format == Format::hdf5) return commit::hdf5_path(contents.prefix);
+  return commit::data_path(contents.prefix, file, contents.num_files);
 }
 
 bool has_checkpoint(io::FileSystem& files, const io::Path& prefix) {
-  return files.status(index_path(prefix)) || is_own_hdf5(files, hdf5_path(prefix));
+  return files.status(commit::index_path(prefix)) || is_own_hdf5(files, commit::hdf5_path(prefix));
 }
 
 namespace {
@@ -111,19 +105,19 @@ IndexFile load_values(io::FileSystem& files, const io::Path& prefix, Graph graph
 
 IndexFile load_bundle(io::FileSystem& files, const io::Path& prefix, Graph graph) {
   try {
-    return look_into(files, prefix, io::read_file(files, index_path(prefix), index_limit_bytes),
-                     graph);
+    return look_into(files, prefix,
+                     io::read_file(files, commit::index_path(prefix), index_limit_bytes), graph);
   } catch (Error& error) {
-    if (error.path().empty()) error.at(index_path(prefix).string());
+    if (error.path().empty()) error.at(commit::index_path(prefix).string());
     throw;
   }
 }
 
 IndexFile load_hdf5(io::FileSystem& files, const io::Path& prefix, Graph graph) {
   try {
-    return load_values(files, prefix, graph, read_hdf5_table(files, hdf5_path(prefix)));
+    return load_values(files, prefix, graph, read_hdf5_table(files, commit::hdf5_path(prefix)));
   } catch (Error& error) {
-    if (error.path().empty()) error.at(hdf5_path(prefix).string());
+    if (error.path().empty()) error.at(commit::hdf5_path(prefix).string());
     throw;
   }
 }
@@ -153,22 +147,20 @@ IndexFile look_into(io::FileSystem& files, const io::Path& prefix, std::string i
 }
 
 IndexFile load_index(io::FileSystem& files, const io::Path& prefix, Graph graph) {
-  const bool has_bundle = files.status(index_path(prefix)).has_value();
-  const bool has_hdf5 = is_own_hdf5(files, hdf5_path(prefix));
+  const bool has_bundle = files.status(commit::index_path(prefix)).has_value();
+  const bool has_hdf5 = is_own_hdf5(files, commit::hdf5_path(prefix));
   if (!has_bundle && !has_hdf5) {
-    const bool foreign = files.status(hdf5_path(prefix)).has_value();
-    const auto ending = prefix.extension();
-    if ((ending == ".h5" || ending == ".index") &&
-        has_checkpoint(files, io::Path(prefix).replace_extension())) {
+    const bool foreign = files.status(commit::hdf5_path(prefix)).has_value();
+    const auto file = commit::split_main_file(prefix);
+    if (file && has_checkpoint(files, file->prefix)) {
       throw Error(Code::not_found, cat("there is no checkpoint ", prefix.string()),
-                  "that is a file of one",
-                  cat("Give its prefix: ", io::Path(prefix).replace_extension().string()))
+                  "that is a file of one", cat("Give its prefix: ", file->prefix.string()))
           .at(prefix.string());
     }
     if (const auto lost = find_lost_at(files, prefix)) throw lost_error(*lost);
     throw Error(Code::not_found, cat("there is no checkpoint ", prefix.string()),
-                foreign ? cat(hdf5_path(prefix).string(), " is none that Cairn wrote")
-                        : cat(index_path(prefix).string(), " does not exist"),
+                foreign ? cat(commit::hdf5_path(prefix).string(), " is none that Cairn wrote")
+                        : cat(commit::index_path(prefix).string(), " does not exist"),
                 foreign ? "restore_hdf5 reads datasets of other programs."
                         : "List what is there with: cairn ls DIRECTORY.")
         .at(prefix.string());

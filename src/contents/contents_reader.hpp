@@ -60,9 +60,8 @@ std::string misplaced(const CheckpointContents&);
 std::string encode(const IndexFile&);
 IndexFile decode_index_file(std::string_view);
 
-/// PREFIX.h5, or PREFIX.data-?????-of-?????; the prefix's last part may be anything.
+/// PREFIX.h5, or PREFIX.data-?????-of-?????.
 io::Path data_path(const CheckpointContents&, int file);
-io::Path data_path(const io::Path& prefix, int file, int num_files);
 
 /// Reads one slice whole and checks it: numbers against the checksum, strings decoded. Numeric
 /// bytes come as in the file.

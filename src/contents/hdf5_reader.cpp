@@ -24,8 +24,6 @@ std::string last_bytes(const io::File& file) {
 
 }  // namespace
 
-io::Path hdf5_path(const io::Path& prefix) { return prefix.string() + ".h5"; }
-
 bool is_own_hdf5(io::FileSystem& files, const io::Path& path) {
   const auto status = files.status(path);
   if (!status || status->is_directory) return false;

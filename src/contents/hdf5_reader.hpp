@@ -6,8 +6,6 @@
 
 namespace cairn {
 
-io::Path hdf5_path(const io::Path& prefix);  ///< PREFIX.h5
-
 /// Whether Cairn wrote this file, as far as can be seen: also one that was cut off or damaged
 /// since. False if there is none.
 bool is_own_hdf5(io::FileSystem&, const io::Path& file);

@@ -77,9 +77,10 @@ bool may_be_whole_hdf5(io::FileSystem& files, const io::Path& path) {
 
 LostCheckpoint lost_hdf5(io::FileSystem& files, const io::Path& prefix) {
   LostCheckpoint lost{prefix, Format::hdf5};
-  const auto status = files.status(hdf5_path(prefix));
+  const auto status = files.status(commit::hdf5_path(prefix));
   if (status) lost.wall_time_seconds = status->modified_seconds;
-  lost.why = cat("what Cairn saved in ", prefix.filename().string(), ".h5 is not there any more: ",
+  lost.why = cat("what Cairn saved in ", commit::hdf5_path(prefix).filename().string(),
+                 " is not there any more: ",
                  status && status->size > 0 ? cat("neither the beginning nor the end of its ",
                                                   status->size, " bytes is Cairn's")
                                             : "it is empty");
@@ -136,7 +137,7 @@ std::optional<LostCheckpoint> look_at(io::FileSystem& files, const io::Path& dir
   };
   const auto index = commit::index_name(prefix);
   const bool has_hdf5 = is_listed(commit::hdf5_name(prefix));
-  if (is_listed(index) || (has_hdf5 && is_own_hdf5(files, hdf5_path(directory / prefix)))) {
+  if (is_listed(index) || (has_hdf5 && is_own_hdf5(files, commit::hdf5_path(directory / prefix)))) {
     return std::nullopt;
   }
   const bool listed = evidence.listed.count(prefix) != 0;
@@ -202,7 +203,7 @@ std::optional<LostCheckpoint> find_lost_at(io::FileSystem& files, const io::Path
 
 Error lost_error(const LostCheckpoint& lost) {
   const bool hdf5 = lost.format == Format::hdf5;
-  auto file = hdf5 ? hdf5_path(lost.prefix).string() : lost.prefix.string() + ".index";
+  auto file = hdf5 ? commit::hdf5_path(lost.prefix).string() : lost.commit::index_path(prefix);
   return Error(Code::data_loss, cat("the checkpoint ", lost.prefix.string(), " is lost"), lost.why,
                lost.spare.empty()
                    ? "Restore another checkpoint; a save of this one replaces what is left."
@@ -211,7 +212,7 @@ Error lost_error(const LostCheckpoint& lost) {
 }
 
 bool was_own_hdf5(io::FileSystem& files, const io::Path& prefix) {
-  const auto path = hdf5_path(prefix);
+  const auto path = commit::hdf5_path(prefix);
   if (is_own_hdf5(files, path)) return true;
   const auto status = files.status(path);
   if (!status || status->is_directory) return false;

@@ -49,13 +49,14 @@ std::map<std::string, Note> read_notes(io::FileSystem& files, const io::Path& di
   if (!files.status(folder(directory))) return notes;
   for (const auto& entry : files.list(folder(directory))) {
     const io::Path path = folder(directory) / entry;
-    const bool hdf5 = path.extension() == ".h5";
-    if (!hdf5 && path.extension() != ".index") continue;
+    const auto file = commit::split_main_file(path);
+    if (!file) continue;
+    const bool hdf5 = file->hdf5;
     try {
       const auto uuid = io::read_file(files, path, note_limit_bytes);
       if (!uuid.empty() && !commit::is_uuid(uuid)) continue;  // torn
       if (uuid.empty() && !hdf5) continue;
-      auto& note = notes[path.stem().string()];
+      auto& note = notes[file->prefix.filename().string()];
       if (hdf5) note.hdf5 = true;
       if (!hdf5) note.bundle = uuid;
       note.alone |= !uuid.empty();

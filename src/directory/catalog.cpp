@@ -42,7 +42,7 @@ CatalogEntry look_at(io::FileSystem& files, const io::Path& directory, const com
   CatalogEntry entry;
   entry.step = step;
   const auto prefix = directory / commit::prefix_name(name, step);
-  const io::Path names[] = {prefix.string() + ".index", hdf5_path(prefix)};
+  const io::Path names[] = {commit::index_path(prefix), commit::hdf5_path(prefix)};
   std::optional<io::FileId> ids[2];
   for (const auto& file : names) {
     const auto status = files.status(file);

@@ -21,13 +21,12 @@
 
 namespace cairn {
 namespace {
-io::Path index_path(const io::Path& prefix) { return io::Path(prefix) += ".index"; }
-
 // The format in which a step is there only because a save that replaced it in the other one died
 // before it was done. Two formats of one save, or another program's bundle, are not that.
 std::optional<Format> find_replaced(const Job& job, std::int64_t step) {
   const auto prefix = job.prefix(step);
-  if (!is_own_hdf5(*job.files, hdf5_path(prefix)) || !job.files->status(index_path(prefix))) {
+  if (!is_own_hdf5(*job.files, commit::hdf5_path(prefix)) ||
+      !job.files->status(commit::index_path(prefix))) {
     return std::nullopt;
   }
   const auto bundle = try_contents(job, step, Format::bundle);
@@ -38,8 +37,8 @@ std::optional<Format> find_replaced(const Job& job, std::int64_t step) {
   }
   // A conversion takes the place of what it replaces. It is the later one, and whole.
   auto& files = *job.files;
-  const auto of_bundle = files.status(index_path(prefix)),
-             of_hdf5 = files.status(hdf5_path(prefix));
+  const auto of_bundle = files.status(commit::index_path(prefix)),
+             of_hdf5 = files.status(commit::hdf5_path(prefix));
   if (!of_bundle || !of_hdf5) return std::nullopt;
   return of_bundle->modified_seconds <= of_hdf5->modified_seconds ? Format::bundle : Format::hdf5;
 }

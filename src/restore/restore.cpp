@@ -100,7 +100,7 @@ CheckpointContents tell_contents(const Job& job, const io::Path& prefix) {
     if (const auto why = misplaced(contents); !why.empty()) {
       throw Error(Code::data_loss, cat("this is not the checkpoint ", prefix.string()), why,
                   "Give the file the name back that it had, or another than those of the job.")
-          .at(hdf5_path(prefix).string());
+          .at(commit::hdf5_path(prefix).string());
     }
     return contents;
   });

@@ -115,15 +115,15 @@ std::string convert_checkpoint(std::shared_ptr<io::FileSystem> files,
     state.add(tensor.key, std::move(local));
   }
   const auto group = serial_group();
-  const bool hdf5 = destination.extension() == ".h5";
+  const auto named = commit::split_main_file(destination);
+  const bool hdf5 = named && named->hdf5;
   if (hdf5 && options.max_shard_bytes > 0) {
     throw Error(Code::invalid_argument,
                 cat(destination.string(), " cannot be cut into files of ", options.max_shard_bytes,
                     " bytes"),
                 "a checkpoint as HDF5 is one file", "Leave the maximum out, or make a bundle.");
   }
-  const auto prefix =
-      checked_prefix(*group, hdf5 ? io::Path(destination).replace_extension() : destination);
+  const auto prefix = checked_prefix(*group, hdf5 ? named->prefix : destination);
   ManagerOptions manager;
   if (hdf5) manager.format = Format::hdf5;
   manager.file_system = files;

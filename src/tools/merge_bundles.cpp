@@ -42,12 +42,12 @@ std::vector<io::Path> whole_prefixes(const std::vector<io::Path>& prefixes) {
 }
 
 bool is_there(io::FileSystem& files, const io::Path& prefix) {
-  return io::exists(files, io::Path(prefix) += ".index");
+  return io::exists(files, commit::index_path(prefix));
 }
 
 // In either format: what is read there afterwards must be what was merged.
 bool is_taken(io::FileSystem& files, const io::Path& prefix) {
-  return is_there(files, prefix) || is_own_hdf5(files, hdf5_path(prefix));
+  return is_there(files, prefix) || is_own_hdf5(files, commit::hdf5_path(prefix));
 }
 
 bool is_private(io::FileSystem& files, const io::Path& directory) {
@@ -219,7 +219,7 @@ void remove_part(io::FileSystem& files, const io::Path& prefix, int num_files,
     }
     return;
   }
-  files.remove(io::Path(prefix) += ".index");
+  files.remove(commit::index_path(prefix));
   files.sync_directory(directory);
   for (int file = 0; file < num_files; ++file) {
     const auto path = data_path(prefix, file, num_files);

@@ -194,7 +194,7 @@ std::optional<std::string> Repairer::spare_of_damaged_index() {
   std::erase_if(spares, [&](const auto& spare) {
     return split && spare.meta.step != 0 && spare.meta.step != split->step;
   });
-  if (spares.size() == 1 && counts.size() == 1 && !files_.status(hdf5_path(prefix_))) {
+  if (spares.size() == 1 && counts.size() == 1 && !files_.status(commit::hdf5_path(prefix_))) {
     return std::move(spares.front().index);
   }
   report_.left.push_back(cat(commit::index_name(name_), " is damaged, and ",
@@ -255,11 +255,11 @@ bool Repairer::repair_meta_file(const io::Path& path, const std::vector<Piece>& 
 
 bool Repairer::repair_from_others(const io::Path& path, const std::vector<Piece>& pieces) {
   for (const auto& entry : files_.list(directory())) {
-    const io::Path other = directory() / entry;
-    if (other.extension() != ".index" || other.stem() == name_) continue;
+    const auto other = commit::split_main_file(directory() / entry);
+    if (!other || other->hdf5 || other->prefix.filename() == name_) continue;
     std::optional<CheckpointContents> contents;
     try {
-      contents = read_contents_as(Format::bundle, files_, directory() / other.stem());
+      contents = read_contents_as(Format::bundle, files_, other->prefix);
     } catch (const Error&) {
       continue;  // what cannot be read serves nobody
     }

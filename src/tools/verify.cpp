@@ -97,12 +97,12 @@ bool Verifier::load() {
     contents_ = parse_contents(loaded_, prefix_);
   } catch (const Error& error) {
     const bool damage = error.code() == Code::data_loss;
-    const auto path = error.path().empty() ? prefix_.string() + ".index" : error.path();
+    const auto path = error.path().empty() ? commit::index_path(prefix_).string() : error.path();
     add(damage ? Kind::damage : Kind::unknown, error.what()).file = path;
     return false;
   }
   if (const auto why = misplaced(contents_); !why.empty()) {
-    add(Kind::damage, why).file = hdf5_path(prefix_).string();
+    add(Kind::damage, why).file = commit::hdf5_path(prefix_).string();
   }
   sizes_ = loaded_.data_sizes;
   report_.tensors = static_cast<std::int64_t>(contents_.tensors.size());
@@ -353,7 +353,7 @@ Verification Verifier::run() {
   if (replaced_meanwhile()) {
     report_.findings.clear();
     add(Kind::unknown, "it was removed or replaced while it was read").file =
-        prefix_.string() + ".index";
+        commit::index_path(prefix_).string();
   }
   return std::move(report_);
 }

@@ -392,7 +392,7 @@ TEST_P(Objects, ADamagedGraphLeavesTheKeys) {
   save_model(8);
   const auto contents = read_contents(*files_, "/run/ckpt-8");
   const auto& slice = contents.find(object_graph_key)->slices.at(0);
-  const auto path = data_path("/run/ckpt-8", slice.file, contents.num_files);
+  const auto path = commit::data_path("/run/ckpt-8", slice.file, contents.num_files);
   auto bytes = io::read_file(*files_, path, 1 << 20);
   bytes[static_cast<std::size_t>(slice.offset + slice.size - 5)] ^= 1;
   files_->remove(path);

@@ -70,6 +70,8 @@ CODE_FOLDERS = ("include", "src", "mpi", "kokkos", "tests", "examples", "bench")
 FOLDERS_WITH_ROOMS = ("include", "src", "mpi", "kokkos")
 HEADERS, SOURCES = {".hpp", ".h"}, {".cpp", ".cc", ".cu"}
 LONGEST_HEADER, LONGEST_SOURCE = 300, 500
+LEAST_PRODUCT = 1000  # lines from which shares of rooms say something
+FILE_ENDING = re.compile(r'"\.(index|h5|data)[-"]')
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)
 
 
@@ -179,6 +181,28 @@ def check_includes(root):
     yield from find_circles(edges)
 
 
+def check_file_names(root):
+    """The endings of files are put together, and taken apart, in one place."""
+    for path in code_files(root, ("src", "mpi")):
+        if path.parts[:2] == ("src", "commit"):
+            continue
+        for number, line in enumerate((root / path).read_text(encoding="utf-8").splitlines(), 1):
+            if FILE_ENDING.search(line):
+                yield f"{path}:{number}: the names of files are built and parsed in commit/names.hpp"
+
+
+def check_size_of_rooms(root):
+    """No room holds more than a quarter of the product."""
+    sizes = {}
+    for path in code_files(root, FOLDERS_WITH_ROOMS):
+        room = "include" if path.parts[0] == "include" else room_of(path)
+        sizes[room] = sizes.get(room, 0) + (root / path).read_text(encoding="utf-8").count("\n")
+    whole = sum(sizes.values())
+    for room, lines in sorted(sizes.items(), key=lambda one: str(one[0])):
+        if whole >= LEAST_PRODUCT and 4 * lines > whole:
+            yield f"room {room} has {lines} of {whole} lines: no room is to hold more than a quarter"
+
+
 def check_table():
     """The table itself: whoever reads it from above meets each room before those that include it."""
     above = set()
@@ -237,7 +261,8 @@ def check_paths(root):
 
 def check_tree(root):
     root = Path(root).resolve()
-    checks = (check_includes, check_examples, check_lengths, check_paths)
+    checks = (check_includes, check_examples, check_file_names, check_lengths, check_paths,
+              check_size_of_rooms)
     return [fault for check in checks for fault in check(root)]
 
 

@@ -5,6 +5,7 @@ import sys
 import tempfile
 import unittest
 from pathlib import Path
+from unittest import mock
 
 sys.dont_write_bytecode = True
 import check_tree  # noqa: E402
@@ -78,13 +79,32 @@ class CheckTree(unittest.TestCase):
                          " public header",
                          {"include/cairn/box.hpp": "#pragma once\n#include <fmt/core.h>\n"})
 
-    def test_packages_stay_in_their_layers(self):
+    def test_the_table_has_no_cycle(self):
+        with mock.patch.dict(check_tree.ALLOWED, {"base": {"model"}}):
+            self.assertIn("the table of rooms: base -> model points down it, so that a cycle is possible",
+                          self.faults())
+
+    def test_names_of_files_have_one_place(self):
+        self.expect_only(
+            "src/io/a.cpp:2: the names of files are built and parsed in commit/names.hpp",
+            {"src/io/a.cpp": '\nconst auto path = prefix + ".index";\n',
+             "src/commit/a.cpp": 'const auto path = prefix + ".index";\n'})
+
+    def test_no_room_holds_more_than_a_quarter(self):
+        rooms = ("model", "plan", "io", "commit", "checkpoint")
+        even = {f"src/{room}/a{i}.cpp": 300 * "\n" for room in rooms for i in range(2)}
+        self.assertEqual(self.faults(files=even), [])
+        faults = self.faults(files={**even, "src/io/b.cpp": 400 * "\n"})
+        self.assertEqual(len(faults), 1)
+        self.assertRegex(faults[0], "room io has 100[0-9] of [0-9]+ lines: no room is to hold more")
+
+    def test_packages_stay_in_their_rooms(self):
         for includer, name, fault in [
-                ("src/io/a.cpp", "mpi.h", "ties layer io to MPI"),
-                ("src/model/a.cpp", "Kokkos_Core.hpp", "ties layer model to Kokkos"),
-                ("mpi/a.cpp", "Kokkos_Core.hpp", "ties layer mpi to Kokkos"),
-                ("src/commit/a.cpp", "leveldb/db.h", "ties layer commit to LevelDB"),
-                ("src/checkpoint/a.cpp", "CLI/CLI.hpp", "ties layer checkpoint to CLI11")]:
+                ("src/io/a.cpp", "mpi.h", "ties room io to MPI"),
+                ("src/model/a.cpp", "Kokkos_Core.hpp", "ties room model to Kokkos"),
+                ("mpi/a.cpp", "Kokkos_Core.hpp", "ties room mpi to Kokkos"),
+                ("src/commit/a.cpp", "leveldb/db.h", "ties room commit to LevelDB"),
+                ("src/checkpoint/a.cpp", "CLI/CLI.hpp", "ties room checkpoint to CLI11")]:
             with self.subTest(name=name):
                 self.setUp()
                 self.expect_only(f"{includer}: <{name}> {fault}", {includer: f"#include <{name}>\n"})
@@ -102,7 +122,7 @@ class CheckTree(unittest.TestCase):
                          {"src/io/a.cpp": '#include "../io/file.hpp"\n'})
         self.expect_only('src/io/a.cpp: "io/gone.hpp" is no file of this tree',
                          {"src/io/a.cpp": '#include "io/gone.hpp"\n'})
-        self.expect_only("src/stray.cpp: belongs to no layer",
+        self.expect_only("src/stray.cpp: belongs to no room",
                          {"src/io/a.cpp": "", "src/stray.cpp": ""})
 
     def test_a_header_without_pragma_once(self):
