@@ -6,6 +6,7 @@
 #include "base/text.hpp"
 #include "cairn/checkpoint_manager.hpp"
 #include "contents/contents_reader.hpp"
+#include "contents/seal.hpp"
 #include "save/dense.hpp"
 #include "save/save_steps.hpp"
 #include "support/n_to_m.hpp"

@@ -7,6 +7,7 @@
 
 #include "commit/names.hpp"
 #include "contents/contents_reader.hpp"
+#include "contents/seal.hpp"
 #include "format/bundle/meta.hpp"
 #include "format/hdf5/lay_out.hpp"
 #include "save/hdf5_file.hpp"
