@@ -13,7 +13,7 @@
 #include "checkpoint/series.hpp"
 #include "commit/state_file.hpp"
 #include "contents/lost.hpp"
-#include "directory/prefix.hpp"
+#include "job/prefix.hpp"
 #include "directory/set_aside.hpp"
 #include "group/collectives.hpp"
 #include "restore/resolve.hpp"

@@ -1,316 +1,153 @@
-// A save that goes on behind the application's back. What ranks do together (plan, exchange,
-// verdicts) happens in the caller's calls; what a rank does alone (write, sync, record; publish, on
-// rank 0) happens in its queue. A save in flight moves on when all ranks' tasks are done and a
-// collective call finds that out:
-//
-//   save_async    capture, then in the queue: write, record                     writing
-//   advance       verdict, merge; then in rank 0's queue: index, commit         publishing
-//   advance       verdict; then in rank 0's queue: state file, retention        committed
-//
-// From the end of the first tasks on a restart completes the save without any of these calls.
+#include "checkpoint/flights.hpp"
+
 #include <algorithm>
 
 #include "base/text.hpp"
-#include "base/unwinding.hpp"
-#include "cairn/log.hpp"
-#include "checkpoint/series.hpp"
-#include "commit/recycled.hpp"
-#include "directory/recovery.hpp"
 #include "group/collectives.hpp"
-#include "io/limited.hpp"
 
 namespace cairn {
-namespace {
 
-// Passes on what may not be told as an Error.
-std::optional<Error> error_of(const std::exception_ptr& failure) {
-  if (!failure) return std::nullopt;
-  try {
-    std::rethrow_exception(failure);
-  } catch (...) {
-    return error_in_flight();
-  }
+std::int64_t SaveHandle::step() const { return shared_->step; }
+SaveStage SaveHandle::stage() const { return shared_->stage; }
+void SaveHandle::wait_written() const { shared_->rank_is_done.wait(false); }
+std::optional<Error> SaveHandle::error() const {
+  const std::lock_guard guard(shared_->mutex);
+  return shared_->error;
+}
+std::string SaveHandle::prefix() const {
+  const std::lock_guard guard(shared_->mutex);
+  return shared_->prefix;
+}
+std::string SaveHandle::blocked_because() const {
+  const std::lock_guard guard(shared_->mutex);
+  return shared_->blocked_because;
 }
 
-}  // namespace
+Flights::Flights(const Job& job)
+    : job_(job), pool_(job.options.async.memory ? job.options.async.memory : page_memory()) {}
 
-// Not collective: what is in flight stays so, for a restart to complete.
-Series::~Series() {
-  if (queue) queue->drain();
-  if (!trace) return;
-  try {
-    write_trace();
-  } catch (...) {
-    try {
-      log(LogLevel::warning, cat("the trace of rank ", job.rank(), " is not written"));
-    } catch (...) {  // no more than a message is lost
+Flights::~Flights() { drain(); }
+
+bool Flights::has(std::int64_t step) const {
+  return std::any_of(flights_.begin(), flights_.end(),
+                     [&](const auto& flight) { return flight->step == step; });
+}
+
+std::vector<std::int64_t> Flights::steps_but(std::int64_t step) const {
+  std::vector<std::int64_t> steps;
+  for (const auto& flight : flights_) {
+    if (flight->step != step) steps.push_back(flight->step);
+  }
+  return steps;
+}
+
+void Flights::wait_until_idle() const {
+  for (const auto& flight : flights_) flight->handle->idle.wait(false);
+}
+
+std::unique_ptr<Flight> Flights::make(std::int64_t step, bool background, const SaveCall& call) {
+  std::unique_ptr<Flight> flight;
+  if (landed_.empty()) {
+    flight = std::make_unique<Flight>();
+    flights_.reserve(2);
+    landed_.reserve(3);
+  } else {
+    flight = std::move(landed_.back());
+    landed_.pop_back();
+    flight->numbers.reset();
+    flight->prepared.reset();
+    flight->memory = {};
+    flight->held = {};
+    flight->runs.clear();
+    flight->entries.clear();
+    flight->merged = flight->cancelled = false;
+    flight->there.reset();
+    flight->index.reset();
+    flight->failure = nullptr;
+  }
+  if (!flight->handle || flight->handle.use_count() > 1) {
+    flight->handle = std::make_shared<SaveHandle::Shared>(step);
+  } else {
+    auto& shared = *flight->handle;
+    shared.step = step;
+    shared.stage = SaveStage::captured;
+    shared.rank_is_done = false;
+    shared.error.reset();
+    shared.prefix.clear();
+  }
+  flight->step = step;
+  flight->background = background;
+  flight->metric.reset();
+  flight->called = call.at;
+  flight->counts = {};
+  flight->figures = {};
+  flight->figures.step = step;
+  flight->figures.asynchronous = background;
+  flight->figures.blocking_because = call.why_blocking;
+  flight->figures.seconds.wait = std::chrono::duration<double>(call.way - call.at).count();
+  return flight;
+}
+
+void Flights::add(std::unique_ptr<Flight> flight) { flights_.push_back(std::move(flight)); }
+
+void Flights::keep_for_later(std::unique_ptr<Flight> flight) {
+  landed_.push_back(std::move(flight));
+}
+
+void Flights::first_has_landed() {
+  landed_.push_back(std::move(flights_.front()));
+  flights_.erase(flights_.begin());
+}
+
+void Flights::last_has_landed() {
+  landed_.push_back(std::move(flights_.back()));
+  flights_.pop_back();
+}
+
+// The memory that slices ask for. A state without such slices takes what there is.
+void Flights::choose_memory(const State& state) {
+  for (const auto& [key, tensor] : state.tensors()) {
+    for (const auto& slice : tensor.slices) {
+      if (auto memory = slice.memory->staging()) return pool_.take_from(std::move(memory));
     }
   }
+  if (!pool_.intact()) pool_.take_from(page_memory());
 }
 
-void Series::begin_task(Flight& flight, void (Series::*task)(Flight&) const) {
-  if (!queue) queue = job.options.async.queue ? job.options.async.queue : thread_queue();
-  flight.task = task;
-  flight.handle->idle = false;
-  // No more than a std::function holds without an allocation.
-  queue->run([this, &flight] {
-    const io::Deadline deadline(job.options.storage_limit_seconds);
-    const auto handle = flight.handle;
-    try {
-      (this->*flight.task)(flight);
-    } catch (...) {
-      flight.failure = std::current_exception();
+std::string Flights::reserve(Flight& flight, const State& state) {
+  Group& group = *job_.group;
+  auto& plan = *flight.plan;
+  std::int64_t lacking = 0;
+  together(group, [&] {
+    const auto out = outgoing(state, plan.local, plan.layout.first_file);
+    plan.capture = CaptureForm(state, out, capture_layout(out, plan.dense, job_.rank()));
+    const auto bytes = plan.capture.layout().bytes;
+    if (!job_.options.async.memory) choose_memory(state);
+    auto most = job_.options.async.pool_bytes;
+    if (bytes > pool_.bytes() && most == 0) {
+      const auto ranks = std::count(job_.node_of.begin(), job_.node_of.end(),
+                                    job_.node_of[static_cast<std::size_t>(job_.rank())]);
+      most = (io::available_memory() + pool_.bytes()) / 2 / ranks;
     }
-    handle->end_of_writing();
-    handle->idle = true;
-    handle->idle.notify_all();
-  });
-}
-
-// Names what ranks have agreed on by numbers.
-void Series::name(Flight& flight) const {
-  auto& prepared = flight.prepared;
-  prepared = prepared_of(flight.step, commit::uuid_text({flight.uuid_high, flight.uuid_low}),
-                         flight.layout.data_files + 1, flight.sequence, flight.parent, flight.time);
-  prepared.meta.metric = flight.metric;
-  prepared.save.counts = &flight.counts;
-  prepared.save.recycle = flight.recycled_bytes >= 0;
-  {
-    const std::lock_guard guard(flight.handle->mutex);
-    flight.handle->prefix = prepared.save.prefix().string();
-  }
-  flight.begun = true;
-}
-
-// Makes way for a save for which nothing has been made yet.
-void Series::join(Flight& flight) const {
-  auto& prepared = flight.prepared;
-  if (job.root()) {
-    // Raised first, for what may follow: what is withdrawn must not be others' files.
-    const auto count = prepared.save.num_files;
-    commit::avoid_counts_in_use(*job.files, prepared.save);
-    if (prepared.save.num_files != count) {
-      throw Error(Code::already_exists,
-                  cat("data files of step ", flight.step, " are in ", job.directory.string()),
-                  "no checkpoint refers to them, and Cairn did not write them",
-                  "Move them away, or save another step.")
-          .at(prepared.save.prefix().string());
-    }
-    require_free(flight.step,
-                 flight.layout.total_bytes - std::max<std::int64_t>(flight.recycled_bytes, 0));
-    ownership->check();
-  }
-  if (job.root() || flight.layout.writer >= 0) commit::join(*job.files, prepared.save);
-}
-
-// This rank's bytes, then its record.
-void Series::write_captured(Flight& flight) const {
-  const Laps laps(flight.figures, trace.get(), Trace::Thread::writer, &StageSeconds::write);
-  const auto held = std::move(flight.held);
-  if (!flight.begun) {
-    name(flight);
-    join(flight);
-  }
-  const auto& [save, meta] = flight.prepared;
-  const auto& plan = *flight.plan;
-  auto entries = std::move(flight.entries);
-  auto out = plan.capture.outgoing(flight.memory, plan.local.strings);
-  write_files(*job.files, save, out, &flight.cancelled);
-  std::move(out.entries.begin(), out.entries.end(), std::back_inserter(entries));
-  if (!flight.runs.empty()) {
-    auto runs = write_runs(*job.files, plan.dense, flight.runs, flight.layout.dense_file, save);
-    std::move(runs.begin(), runs.end(), std::back_inserter(entries));
-  }
-  if (flight.cancelled) return;
-  leave_record(job, save, meta, flight.layout, entries);
-  flight.entries = std::move(entries);
-  flight.handle->stage = SaveStage::written;
-}
-
-// Rank 0.
-void Series::publish_flight(Flight& flight) const {
-  const Laps laps(flight.figures, trace.get(), Trace::Thread::writer, &StageSeconds::commit);
-  flight.index = publish(flight.prepared, flight.layout, std::move(flight.entries), flight.there);
-}
-
-// Rank 0. On a copy of the catalog: the caller's thread goes on with its own.
-// What has committed without being durable takes nothing away. What is saved right now is left
-// alone: without renames its files are under their final names already.
-void Series::begin_tidying(const Prepared& prepared, int data_files, bool durable) {
-  const auto sequence = prepared.meta.sequence;
-  std::vector<std::int64_t> in_flight;
-  for (const auto& flight : flights) {
-    if (flight->step != prepared.save.step) in_flight.push_back(flight->step);
-  }
-  queue->run([this, sequence, save = prepared.save, data_files, durable, in_flight,
-              entries = catalog]() mutable {
-    SaveStatistics figures;
-    figures.step = save.step;
-    Laps laps(figures, trace.get(), Trace::Thread::writer, &StageSeconds::tidy);
-    std::vector<std::int64_t> before, after;
-    std::int64_t kept = -1;
-    try {
-      tell_state_file(save.step, entries);
-      if (!durable) return;
-      std::erase_if(entries, [&](const auto& entry) {
-        return std::find(in_flight.begin(), in_flight.end(), entry.step) != in_flight.end();
-      });
-      for (const auto& entry : entries) before.push_back(entry.step);
-      tidy(save, entries);
-      if (job.recycles()) {
-        kept = commit::trim_recycled(*job.files, job.directory, job.naming, data_files);
-      }
-    } catch (const Error& error) {
-      log(LogLevel::warning, cat("while data files are kept for the next save: ", error.what()));
-    } catch (...) {  // the end of a job that is played in a test: its ranks see it elsewhere
-      return;
-    }
-    laps.end();
-    ledger.tidied(sequence, figures.seconds.tidy);
-    for (const auto& entry : entries) after.push_back(entry.step);
-    const std::lock_guard guard(tidied_mutex);
-    recycled_bytes = kept;
-    for (const auto step : before) {
-      if (std::find(after.begin(), after.end(), step) == after.end()) tidied.push_back(step);
+    if (most > 0 && bytes > most) {
+      lacking = bytes;
+    } else {
+      flight.memory = pool_.reserve(bytes);
+      flight.held = pool_.hold();
+      if (bytes > 0 && flight.memory.empty()) lacking = bytes;
     }
   });
+  lacking = all_reduce(group, lacking, Group::Op::max);
+  if (lacking > 0) {
+    return cat("a rank's copy of ", bytes_text(static_cast<double>(lacking)),
+               " does not fit its memory");
+  }
+  return "";
 }
 
-void Series::apply_tidied() {
-  const std::lock_guard guard(tidied_mutex);
-  for (const auto step : tidied) {
-    std::erase_if(catalog, [&](const auto& entry) { return entry.step == step; });
-  }
-  tidied.clear();
-}
-
-// The stage, for the application.
-void Series::change(Flight& flight, SaveStage stage) const {
-  flight.handle->stage = stage;
-  tell(SaveHandle(flight.handle));
-}
-
-void Series::tell(const SaveHandle& handle) const {
-  if (!job.options.async.on_change) return;
-  try {
-    job.options.async.on_change(handle);
-  } catch (const Unwinding&) {
-    throw;
-  } catch (const std::exception& error) {
-    log(LogLevel::warning, cat("AsyncOptions::on_change threw: ", error.what()));
-  } catch (...) {
-    log(LogLevel::warning, "AsyncOptions::on_change threw something that is no std::exception");
-  }
-}
-
-// Collective. What failed earlier must not cost the last save before a stop: its handle and the log
-// have told of it.
-void Series::clear_way_for_last_save() {
-  if (!turns->stop()) return;
-  settle();  // nor is the last one to be skipped
-  if (earlier_failure && job.root()) {
-    log(LogLevel::warning,
-        "the failure of an earlier save is not thrown: the job stops, and saves");
-  }
-  earlier_failure.reset();
-}
-
-void Series::throw_earlier_failure() {
-  if (!earlier_failure) return;
-  const auto error = *std::exchange(earlier_failure, std::nullopt);
-  throw error;
-}
-
-// Moves saves in flight on as far as all ranks' tasks are done; or waits for these.
-void Series::advance(bool wait) {
-  while (!flights.empty()) {
-    auto& flight = *flights.front();
-    if (wait) flight.handle->idle.wait(false);
-    std::int64_t busy = !flight.handle->idle;
-    calls().meet({&busy, 1});
-    if (busy > 0) return;
-    std::optional<Error> failed;
-    try {
-      land(flight);
-    } catch (const Error& error) {
-      if (error.code() == Code::communication) throw;
-      failed = error;
-    }
-    if (failed) {
-      {
-        const std::lock_guard guard(flight.handle->mutex);
-        flight.handle->error = *failed;
-      }
-      change(flight, SaveStage::failed);
-      if (job.root()) {
-        log(LogLevel::error,
-            cat("the asynchronous save of step ", flight.step, " failed: ", failed->what()));
-      }
-      ledger.failed();
-      if (turns) turns->failed(flight.step);
-      if (job.options.async.throw_failures && !earlier_failure) earlier_failure = *failed;
-      cached.reset();  // the long way looks at more
-    }
-    if (failed || flight.handle->stage == SaveStage::committed) {
-      landed.push_back(std::move(flights.front()));
-      flights.erase(flights.begin());
-    }
-  }
-  if (wait && queue) queue->drain();
-  apply_tidied();
-}
-
-void Series::settle() { advance(true); }
-
-// All ranks' tasks are done: the verdict on them, and what comes next.
-void Series::land(Flight& flight) {
-  Group& group = *job.group;
-  const auto& prepared = flight.prepared;
-  auto mine = error_of(std::exchange(flight.failure, nullptr));
-  if (!flight.begun) try {
-      name(flight);
-    } catch (...) {
-      mine = error_in_flight();
-    }
-  if (flight.stage == Flight::Stage::writing) {
-    std::vector<StoredTensor> tensors;
-    try {
-      agree(group, mine);
-      flight.figures.bytes = bytes_of(flight.entries);
-      flight.figures.recycled_files = flight.counts.recycled;
-      const Laps laps(flight.figures, trace.get(), Trace::Thread::caller, &StageSeconds::merge);
-      tensors = merge_entries(group, std::move(flight.entries), &flight.figures);
-    } catch (const Error& error) {
-      give_up(error, prepared.save, false);
-    }
-    flight.stage = Flight::Stage::publishing;
-    if (!job.root()) return;
-    flight.there = copy_of(flight.step);
-    flight.prepared.meta.parent = head;  // the one before may have failed
-    flight.entries = std::move(tensors);
-    flight.figures.files = flight.layout.data_files;
-    flight.figures.total_seconds = seconds_since(flight.called);
-    flight.prepared.meta.statistics = flight.figures;
-    begin_task(flight, &Series::publish_flight);
-    return;
-  }
-  const bool volatile_commit = mine && mine->code() == Code::durability_unknown;
-  if (job.root() && (!mine || volatile_commit)) {
-    apply_tidied();
-    after_commit(prepared, volatile_commit, flight.index);
-    // The file of dense tensors is never a recycled one: it is the last.
-    const auto& layout = flight.layout;
-    begin_tidying(prepared, layout.dense_file < 0 ? layout.data_files : layout.dense_file,
-                  !volatile_commit);
-  }
-  try {
-    agree(group, mine);
-  } catch (const Error& error) {
-    give_up(error, prepared.save, volatile_commit);
-  }
-  flight.figures.total_seconds = seconds_since(flight.called);
-  enter(prepared.meta.sequence, flight.figures);
-  change(flight, SaveStage::committed);
+void Flights::reserve_again(Flight& flight) {
+  flight.memory = pool_.reserve(flight.plan->capture.layout().bytes);
+  flight.held = pool_.hold();
 }
 
 }  // namespace cairn

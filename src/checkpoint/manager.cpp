@@ -13,7 +13,7 @@
 #include "contents/contents_reader.hpp"
 #include "contents/notes.hpp"
 #include "directory/pins.hpp"
-#include "directory/prefix.hpp"
+#include "job/prefix.hpp"
 #include "directory/recovery.hpp"
 #include "format/hdf5/lay_out.hpp"
 #include "group/collectives.hpp"

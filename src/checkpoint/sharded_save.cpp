@@ -5,7 +5,7 @@
 #include "base/text.hpp"
 #include "checkpoint/on_mesh.hpp"
 #include "checkpoint/series.hpp"
-#include "directory/prefix.hpp"
+#include "job/prefix.hpp"
 #include "group/collectives.hpp"
 #include "model/follow.hpp"
 #include "restore/restore.hpp"

@@ -1,9 +1,33 @@
 #include "job/job.hpp"
 
+#include "cairn/error.hpp"
+#include "group/call_group.hpp"
+#include "io/limited.hpp"
+#include "job/prefix.hpp"
+
 namespace cairn {
 
 io::Path Job::prefix(std::int64_t step) const {
   return directory / commit::prefix_name(naming, step);
+}
+
+namespace {
+
+// The files that these options ask for.
+std::shared_ptr<io::FileSystem> files_of(const ManagerOptions& options) {
+  auto files = options.file_system ? options.file_system : io::posix_file_system();
+  if (!(options.storage_limit_seconds > 0)) return files;
+  return io::limited(std::move(files), options.storage_limit_seconds);
+}
+
+}  // namespace
+
+Job make_job(std::shared_ptr<Group> group, const io::Path& directory, commit::Naming naming,
+             ManagerOptions options) {
+  if (!group) throw Error(Code::invalid_argument, "the group of a CheckpointManager is null");
+  auto files = files_of(options);
+  return Job{CallGroup::of(std::move(group)), std::move(files), checked_directory(directory),
+             std::move(naming), std::move(options)};
 }
 
 }  // namespace cairn

@@ -24,6 +24,10 @@ struct Job {
   std::vector<int> file_of = {};    ///< by rank: its shared data file; empty: ranks share none
   bool atomic_rename = true;        ///< of the directory, as far as is known; the same on all ranks
 
+  bool keeps_state_file = true;     ///< what is newest in the directory is for this job to say
+  const char* options_name = "ManagerOptions";  ///< what the caller calls them, for errors
+  std::string policy = "";                      ///< description of the sharding policy
+
   int rank() const { return group->rank(); }
   bool root() const { return group->rank() == 0; }
   int io_rank_of(int a_rank) const {
@@ -43,6 +47,10 @@ struct Job {
   }
   io::Path prefix(std::int64_t step) const;
 };
+
+/// Local. Throws invalid_argument without a group, for an empty directory, unsupported for an
+/// address that is none.
+Job make_job(std::shared_ptr<Group>, const io::Path& directory, commit::Naming, ManagerOptions);
 
 /// Collective. Who is on which node.
 void settle_nodes(Job&);

@@ -7,7 +7,7 @@
 #include "cairn/error.hpp"
 #include "checkpoint/series.hpp"
 #include "commit/names.hpp"
-#include "directory/prefix.hpp"
+#include "job/prefix.hpp"
 #include "format/bundle/strings.hpp"
 
 namespace cairn {

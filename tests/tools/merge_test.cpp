@@ -7,6 +7,7 @@
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
+#include "contents/seal.hpp"
 #include "save/save_steps.hpp"
 
 namespace cairn {

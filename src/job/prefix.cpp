@@ -1,4 +1,4 @@
-#include "directory/prefix.hpp"
+#include "job/prefix.hpp"
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"

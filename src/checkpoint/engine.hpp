@@ -1,0 +1,124 @@
+#pragma once
+/// The checkpoints of one name in one directory: what CheckpointManager, Checkpoint, sharded_save
+/// and the tools drive. Its parts are owners of their own; it calls them in the order of a save or
+/// a restore, and does what takes all ranks.
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "cairn/checkpoint_manager.hpp"
+#include "checkpoint/flights.hpp"
+#include "directory/directory.hpp"
+#include "group/call_group.hpp"
+#include "job/job.hpp"
+#include "restore/restore.hpp"
+#include "save/measure.hpp"
+#include "save/plans.hpp"
+#include "schedule/turns.hpp"
+
+namespace cairn {
+
+/// Every member function is collective and called under guarded(), by the thread that may call MPI,
+/// unless it is marked. What is said of the members of CheckpointManager holds for those of the
+/// same name.
+class Engine {
+ public:
+  explicit Engine(Job);
+  /// Not collective.
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  Job job;
+  Directory directory;  // rank 0's
+  Plans plans;
+  std::unique_ptr<Trace> trace;  // null: none is wanted
+  Ledger ledger;
+  std::unique_ptr<Turns> turns;  // a manager's only
+  Flights flights;               // ends first: its tasks use what is above
+
+  CallGroup& calls() const { return static_cast<CallGroup&>(*job.group); }
+  /// At the beginning of a call: saves in flight have a meeting of their own (advance), and a
+  /// save's sum for the plan is one.
+  void meet() const {
+    if (flights.empty()) calls().meet();
+  }
+  void meet_for_save() const;
+
+  /// Checks the options, agrees on them, becomes the owner of the directory and recovers it.
+  void open();
+
+  std::string save(std::int64_t step, const State&, const SaveOptions& = {}, const SaveCall& = {});
+  SaveHandle save_async(std::int64_t step, const State&, const SaveOptions& = {});
+  /// Moves saves in flight on as far as all ranks' tasks are done; or waits for these.
+  void advance(bool wait);
+  void settle() { advance(true); }  ///< nothing is in flight after it
+  void throw_earlier_failure();
+  void clear_way_for_last_save();
+  void call_before_save(std::int64_t step) const;
+
+  RestoreReport restore_step(std::int64_t step, State&, const RestoreOptions&, Touched* = nullptr);
+  std::optional<RestoreReport> restore_latest(State&, const RestoreOptions&);
+
+  void take_turn(bool of_save);  ///< schedule/turns.hpp
+
+  void require_writable(const char* what) const;  ///< local
+  void write_trace() const;                       ///< local
+
+ private:
+  struct Request {
+    std::int64_t step;
+    const State& given;
+    const SaveOptions& options;
+    bool background;
+    SaveCall& call;
+  };
+  struct Planned {
+    std::shared_ptr<SavePlan> plan;
+    bool again = false;  // it is the last save's
+    std::optional<Flight::Numbers> numbers = std::nullopt;
+    std::optional<State> resolved = std::nullopt;  // nothing: the state is saved as it was given
+  };
+
+  // The stages of a save, in their order (save.cpp); those that take no ranks are const.
+  SaveHandle run(Request&);
+  SaveHandle run_blocking(const Request&, const std::string& why);
+  bool make_way();
+  Planned plan(const Request&, const Look&);
+  Prepared prepare(std::int64_t step, const FileLayout&);
+  void write_first(Flight&, const State&);
+  void copy(Flight&, const State&);
+  void write(Flight&, const State&, bool compares);
+  void work_in_background(Flight&);
+  void work_on(Flight&) const;
+  void write_copy(Flight&) const;
+  void record(Flight&) const;
+  void merge(Flight&);
+  void commit(Flight&) const;
+  void land(Flight&);
+
+  std::string why_blocking() const;
+  bool is_quick(const SavePlan&, std::int64_t step) const;
+  void offer_numbers(PlanSum&);
+  void require_step(std::int64_t step, const SaveOptions&) const;
+  Prepared named(std::int64_t step, std::string uuid, int num_files, std::int64_t sequence,
+                 std::int64_t parent, double time) const;
+  void name(Flight&) const;
+  void finish(Flight&);
+  void tidy_in_background(const Flight&, bool durable);
+  Directory::Withdrawn withdraw(const commit::Transaction&, bool committed);
+  [[noreturn]] void give_up(const Error&, const commit::Transaction&, bool committed);
+  void enter(const Flight&);
+  void change(Flight&, SaveStage) const;
+  void tell(const SaveHandle&) const;
+
+  bool changed_meanwhile(std::int64_t step);
+  void remember_damage(std::int64_t step, const Error&);
+  Directory::Choices choose();
+};
+
+struct CheckpointManager::Impl : Engine {
+  using Engine::Engine;
+};
+
+}  // namespace cairn

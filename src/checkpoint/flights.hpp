@@ -1,0 +1,148 @@
+#pragma once
+/// Saves that are on their way, their memory and their thread.
+#include <atomic>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cairn/async.hpp"
+#include "directory/directory.hpp"
+#include "io/staging_pool.hpp"
+#include "save/measure.hpp"
+#include "save/save_plan.hpp"
+#include "save/shard_files.hpp"
+
+namespace cairn {
+
+/// What handles and the engine share.
+struct SaveHandle::Shared {
+  std::int64_t step;
+  std::atomic<SaveStage> stage = SaveStage::captured;
+  /// Set last by the thread that works on the save: once it is true, the Flight may end.
+  std::atomic<bool> idle = true;
+  std::atomic<bool> rank_is_done = false;  ///< its bytes are written, or will not be
+  mutable std::mutex mutex;                ///< of what follows
+  std::optional<Error> error = std::nullopt;
+  std::string prefix = "", blocked_because = "";
+
+  explicit Shared(std::int64_t step) : step(step) {}
+  void end_of_writing() {
+    rank_is_done = true;
+    rank_is_done.notify_all();
+  }
+};
+
+/// One save, from its plan to its commit. While `handle->idle` is false, a task in the queue works
+/// on it, and only on it; else the thread that calls the manager does.
+struct Flight {
+  /// On which ranks have agreed by a sum, without a look at the directory.
+  struct Numbers {
+    std::int64_t sequence = 0, parent = 0;
+    double time = 0;
+    commit::Uuid uuid;
+    std::int64_t recycled_bytes = -1;  ///< of files that wait for it; -1: all files are new
+  };
+
+  std::int64_t step = 0;
+  bool background = false;  ///< the application goes on meanwhile
+  std::optional<double> metric = std::nullopt;
+  std::shared_ptr<SavePlan> plan;
+  FileLayout layout;
+  /// Of a save that nobody has made anything of yet: its writer names it, which takes memory that
+  /// the application's thread does not.
+  std::optional<Numbers> numbers;
+  std::optional<Prepared> prepared;  ///< its name and its temp directory
+  std::span<std::byte> memory;       ///< of the copy, in the pool
+  io::StagingPool::Hold held;        ///< of that, until this rank's bytes are written
+  std::vector<CapturedRun> runs;     ///< of dense tensors, there
+  /// At first what was written before the state's own bytes; then this rank's; on rank 0, when they
+  /// are merged, those of all ranks.
+  std::vector<StoredTensor> entries;
+  bool merged = false;
+  std::optional<CatalogEntry> there;  ///< rank 0: the checkpoint of this step that it replaces
+  std::optional<io::FileId> index;    ///< rank 0: of the committed checkpoint
+  std::shared_ptr<SaveHandle::Shared> handle;
+  SaveTime called = {};
+  SaveStatistics figures;
+  commit::FileCounts counts;
+  std::exception_ptr failure;  ///< of the last task
+  std::atomic<bool> cancelled = false;
+};
+
+/// At most one save whose bytes are on their way, behind at most one whose index is; the same on
+/// all ranks. One thread, except inside the tasks.
+class Flights {
+ public:
+  /// The job outlives it.
+  explicit Flights(const Job&);
+  /// Not collective. Waits for tasks: what is in flight stays so, for a restart to complete.
+  ~Flights();
+  Flights(const Flights&) = delete;
+  Flights& operator=(const Flights&) = delete;
+
+  bool empty() const { return flights_.empty(); }
+  Flight& first() { return *flights_.front(); }
+  Flight& last() { return *flights_.back(); }
+  const Flight& last() const { return *flights_.back(); }
+  /// Whether the bytes of one are on their way.
+  bool is_writing() const { return !empty() && !last().merged; }
+  /// Whether a task works on the first one.
+  bool is_busy() const { return !empty() && !flights_.front()->handle->idle; }
+  bool has(std::int64_t step) const;
+  std::vector<std::int64_t> steps_but(std::int64_t step) const;
+  void wait_until_idle() const;
+
+  /// A save that begins; one that has landed, where nobody looks at that any more, so that
+  /// repeated saves allocate nothing.
+  std::unique_ptr<Flight> make(std::int64_t step, bool background, const SaveCall&);
+  void add(std::unique_ptr<Flight>);
+  void keep_for_later(std::unique_ptr<Flight>);  ///< has landed, and was never added
+  void first_has_landed();
+  void last_has_landed();
+
+  /// Collective. Memory for a copy of what this rank will write; why it does not fit on some rank,
+  /// or "".
+  std::string reserve(Flight&, const State&);
+  /// Local. The same where the last save had as much: does not fail.
+  void reserve_again(Flight&);
+  const io::StagingPool& pool() const { return pool_; }
+
+  /// Does this on the writing thread, or on the queue of the application's, after all that it was
+  /// given before.
+  template <class Function>
+  void later(Function&& function) {
+    if (!queue_) queue_ = job_.options.async.queue ? job_.options.async.queue : thread_queue();
+    queue_->run(std::forward<Function>(function));
+  }
+  void drain() const {
+    if (queue_) queue_->drain();
+  }
+
+  /// The failure of a save in flight, for the next call that saves, polls or waits; the same on all
+  /// ranks. The first one counts.
+  void remember(const Error& error) {
+    if (!earlier_failure_) earlier_failure_ = error;
+  }
+  std::optional<Error> take_earlier_failure() {
+    return std::exchange(earlier_failure_, std::nullopt);
+  }
+  /// True once: the log has not been told yet that asynchronous saves block here.
+  bool is_first_to_block() { return !std::exchange(told_blocking_, true); }
+
+ private:
+  void choose_memory(const State&);
+
+  const Job& job_;
+  std::vector<std::unique_ptr<Flight>> flights_, landed_;
+  std::optional<Error> earlier_failure_;
+  io::StagingPool pool_;
+  std::shared_ptr<TaskQueue> queue_;
+  bool told_blocking_ = false;
+};
+
+}  // namespace cairn

@@ -1,0 +1,180 @@
+// Opening a directory, and what is known of it. Saving is in directory_save.cpp, pins and retention
+// in directory_pins.cpp.
+#include "directory/directory.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "cairn/log.hpp"
+
+namespace cairn {
+namespace {
+
+// The same error in words for a program that stands in its own way.
+Error of_this_process(const Job& job, const Error& busy) {
+  const auto owner = commit::read_owner(*job.files, job.directory);
+  char host[256] = {};
+  ::gethostname(host, sizeof host - 1);
+  if (!owner || owner->pid != ::getpid() || owner->host != host) return busy;
+  return Error(Code::busy, "the checkpoint directory is in use by this very process",
+               cat("another CheckpointManager or Checkpoint of it saves under the name '",
+                   job.naming.name, "' there"),
+               "Use that one, let it go before, save under another name, or open read-only.")
+      .at(busy.path());
+}
+
+}  // namespace
+
+void Directory::take() {
+  const auto& options = job_.options;
+  if (options.read_only) {
+    if (io::exists(*job_.files, job_.directory)) return;
+    throw Error(Code::not_found, cat("there is no directory ", job_.directory.string()),
+                "a read-only manager does not make it", "Check the path.")
+        .at(job_.directory.string());
+  }
+  io::create_directories(*job_.files, job_.directory);
+  auto taking = commit::default_ownership();
+  taking.atomic_rename = options.atomic_rename;
+  try {
+    ownership_.emplace(commit::OwnedName::take(job_.files, job_.directory, job_.naming,
+                                               options.owner_wait_seconds, taking));
+  } catch (const Error& error) {
+    if (error.code() == Code::busy) throw of_this_process(job_, error);
+    throw;
+  }
+}
+
+void Directory::begin(Recovered found) {
+  if (job_.recycles()) {
+    try {
+      recycling_.emplace(job_);
+    } catch (const Error& error) {
+      log(LogLevel::warning, cat("data files are not kept for later saves: ", error.what()));
+      job_.options.recycle = false;  // this rank alone decides what is kept
+    }
+  }
+  catalog_ = scan_catalog(*job_.files, job_.directory, job_.naming);
+  if (job_.options.read_only) return;
+  sequences_.begin(catalog_, found.undecided, std::move(found.within_reach));
+  refresh_notes(*job_.files, job_.directory, job_.naming, catalog_);
+  try {
+    write_state_file(catalog_);
+  } catch (const Error& error) {
+    log(LogLevel::warning, cat("the state file is not up to date: ", error.what()));
+  }
+}
+
+const CatalogEntry* Directory::find(std::int64_t step) const {
+  const auto at = std::find_if(catalog_.begin(), catalog_.end(),
+                               [&](const auto& entry) { return entry.step == step; });
+  return at == catalog_.end() ? nullptr : &*at;
+}
+
+std::optional<CatalogEntry> Directory::copy_of(std::int64_t step) const {
+  const auto* there = find(step);
+  return there ? std::optional(*there) : std::nullopt;
+}
+
+void Directory::look_again() {
+  if (job_.options.read_only) {
+    catalog_ = scan_catalog(*job_.files, job_.directory, job_.naming);
+  } else {
+    read_again();
+  }
+}
+
+// Checkpoints of which only the last fsync failed, or of which it could not be told whether they
+// were committed: one that is there is made durable, one that is not is forgotten.
+void Directory::make_durable() {
+  std::erase_if(catalog_, [&](CatalogEntry& entry) {
+    if (!entry.volatile_commit) return false;
+    try {
+      commit::Transaction save{job_.directory, job_.naming, entry.step, entry.identity, 0};
+      save.hdf5 = entry.format == Format::hdf5;
+      if (!holds(*job_.files, save)) return true;
+      job_.files->sync_directory(job_.directory);
+      entry.volatile_commit = false;
+    } catch (const Error& error) {
+      log(LogLevel::warning, cat("step ", entry.step, " may not be durable: ", error.what()));
+    }
+    return false;
+  });
+}
+
+// Before anything is told or restored: what could not be read when the directory was opened may be
+// readable now, and what was said to be committed may not be there.
+void Directory::read_again() {
+  make_durable();
+  if (std::none_of(catalog_.begin(), catalog_.end(),
+                   [](const auto& one) { return one.unreadable; })) {
+    return;
+  }
+  try {
+    auto now = scan_catalog(*job_.files, job_.directory, job_.naming);
+    for (auto& entry : now) {
+      const auto* before = find(entry.step);
+      if (!before || before->identity != entry.identity) continue;
+      entry.volatile_commit = before->volatile_commit;
+      if (entry.damage.empty() && !before->unreadable) entry.damage = before->damage;
+    }
+    catalog_ = std::move(now);
+  } catch (const Error& error) {
+    log(LogLevel::warning, cat("what could not be read before cannot be now: ", error.what()));
+  }
+}
+
+bool Directory::changed_meanwhile(std::int64_t step) {
+  const auto* before = find(step);
+  const auto identity = before ? before->identity : "";
+  catalog_ = scan_catalog(*job_.files, job_.directory, job_.naming);
+  const auto* now = find(step);
+  return !now || now->identity != identity;
+}
+
+Directory::Choices Directory::choices() const {
+  Choices choices;
+  for (const auto* entry : restorable(catalog_)) choices.steps.push_back(entry->step);
+  for (auto entry = catalog_.rbegin(); entry != catalog_.rend(); ++entry) {
+    if (!choices.steps.empty() && entry->step == choices.steps.front()) break;
+    if (!entry->damage.empty() && !entry->superseded) {
+      choices.passed.push_back(cat("step ", entry->step, ": ", entry->damage));
+    }
+  }
+  return choices;
+}
+
+void Directory::remember_damage(std::int64_t step, const Error& error) {
+  log(LogLevel::warning, cat("step ", step, " is damaged: ", error.what()));
+  for (auto& entry : catalog_) {
+    if (entry.step != step || error.code() != Code::data_loss) continue;
+    entry.damage = error.what();
+    if (job_.options.read_only) continue;
+    try {
+      mark_damaged(*job_.files, job_.directory, job_.naming, entry, error.what());
+      write_state_file(catalog_);
+    } catch (const Error& failed) {
+      log(LogLevel::warning, cat("the damage of step ", step, " is not marked: ", failed.what()));
+    }
+  }
+}
+
+// What a checkpoint says of itself comes first: it may not have been readable when the directory
+// was opened.
+void Directory::went_back_to(std::int64_t step, std::optional<std::int64_t> sequence) {
+  restored_step_ = step;
+  if (sequence) {
+    head_ = *sequence;
+  } else if (const auto* entry = find(step)) {
+    head_ = entry->sequence;
+  }
+}
+
+void Directory::write_state_file(const std::vector<CatalogEntry>& entries) const {
+  if (!job_.keeps_state_file) return;
+  update_state_file(*job_.files, job_.directory, job_.naming, entries);
+}
+
+}  // namespace cairn

@@ -1,0 +1,152 @@
+#pragma once
+/// What rank 0 knows of a checkpoint directory, and what it may do there: ownership, catalog,
+/// sequences, lineage, recycled files, state file, retention, pins.
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cairn/retention.hpp"
+#include "commit/ownership.hpp"
+#include "commit/protocol.hpp"
+#include "directory/catalog.hpp"
+#include "directory/recovery.hpp"
+#include "directory/recycling.hpp"
+#include "directory/sequences.hpp"
+#include "job/job.hpp"
+
+namespace cairn {
+
+/// A save that has a number and a name, and mostly its temp directory. The same on all ranks.
+struct Prepared {
+  commit::Transaction save;
+  CheckpointMeta meta;
+};
+
+/// Nothing here is collective. All ranks have one; that of another rank than 0 stays empty. What is
+/// not marked otherwise is called by the thread that calls the manager. Marked "any thread": it
+/// reads the job and asks for the ownership, and changes no member that another thread reads
+/// without its mutex.
+class Directory {
+ public:
+  /// The job outlives it. Where no data files can be kept for later saves, the job's option to do
+  /// so is turned off.
+  explicit Directory(Job& job) : job_(job), sequences_(job) {}
+
+  // -- opening ------------------------------------------------------------------------------------
+  /// Makes the directory and becomes its owner; a read-only job only looks whether it is there.
+  /// Throws busy or not_found.
+  void take();
+  const commit::Ownership* ownership() const {
+    return ownership_ ? &ownership_->ownership() : nullptr;
+  }
+  bool atomic_rename() const { return !ownership_ || ownership_->atomic_rename(); }
+  /// When the directory has been recovered: reads the catalog, begins to give out numbers.
+  void begin(Recovered);
+  /// Throws busy when the directory has another owner. Any thread.
+  void check_owner() const {
+    if (ownership_) ownership_->check();
+  }
+
+  // -- what is there ------------------------------------------------------------------------------
+  /// In the order of commits.
+  const std::vector<CatalogEntry>& catalog() const { return catalog_; }
+  const CatalogEntry* find(std::int64_t step) const;
+  std::optional<CatalogEntry> copy_of(std::int64_t step) const;
+  /// Looks again: a reader at everything, since others change it; the owner at what it could not
+  /// read or could not make durable before.
+  void look_again();
+  /// A reader that could not restore this step looks again: whether its owner has replaced or
+  /// removed it meanwhile.
+  bool changed_meanwhile(std::int64_t step);
+  /// The steps that a restore tries, newest first, and what it passes over before the first one.
+  struct Choices {
+    std::vector<std::int64_t> steps;
+    std::vector<std::string> passed;  ///< "step: why"
+  };
+  Choices choices() const;
+  /// A restore has found the step damaged.
+  void remember_damage(std::int64_t step, const Error&);
+  /// The application goes on from this step, whose sequence its metadata may tell.
+  void went_back_to(std::int64_t step, std::optional<std::int64_t> sequence);
+
+  // -- saving -------------------------------------------------------------------------------------
+  /// The sequence of the checkpoint that the state descends from; -1: of none.
+  std::int64_t head() const { return head_; }
+  std::int64_t last_sequence() const { return sequences_.last(); }
+  /// The save in hand is a conversion: it takes the place in the history of what it replaces, or
+  /// the one that it had.
+  void stand_for(CheckpointMeta origin) { origin_ = std::move(origin); }
+  /// Whether a save of this step needs no look at the directory: the step is new, no failed save is
+  /// to be withdrawn, and a number is at hand.
+  bool is_simple(std::int64_t step) const;
+  /// Step 1 of the protocol: whether this step may be saved, under which number of files, and as
+  /// which commit; then makes the temp directory. Throws already_exists, no_space, busy, io.
+  std::pair<commit::Transaction, std::int64_t> begin_save(std::int64_t step, int data_files,
+                                                          std::int64_t bytes);
+  /// The same where ranks have agreed on number and name (is_simple): the number.
+  void use_sequence(std::int64_t sequence) { sequences_.use(sequence); }
+  /// ... and the looks, when the bytes are about to be written; `recycled`: bytes of files that
+  /// wait for this save. Any thread.
+  void join_save(Prepared&, std::int64_t bytes, std::int64_t recycled) const;
+  /// Metadata of a conversion: see stand_for.
+  void place_in_history(CheckpointMeta&) const;
+  /// Steps 4 to 6. `there`: what the catalog has of this step. Returns which file the index is.
+  /// Throws durability_unknown where the checkpoint may be there and must not be removed. Any
+  /// thread.
+  std::optional<io::FileId> publish(const Prepared&, int data_files, std::vector<StoredTensor>,
+                                    const std::optional<CatalogEntry>& there) const;
+  /// The checkpoint counts; it may not be durable yet if `volatile_commit`.
+  void committed(const Prepared&, bool volatile_commit, const std::optional<io::FileId>& index);
+  /// Step 7, with the catalog as it was at the commit. Any thread; what fails is logged.
+  void tell_state_file(std::int64_t step, const std::vector<CatalogEntry>&) const;
+  /// Step 8: removes what the save replaced and what retention lets go, from the entries too. Any
+  /// thread; what fails is logged.
+  void tidy(const commit::Transaction&, std::vector<CatalogEntry>&) const;
+  void tidy(const commit::Transaction& save) { tidy(save, catalog_); }
+  /// Both steps behind the caller's back, on a copy of the catalog, less the steps that are being
+  /// saved; then counts what is kept for the next save. False: nothing was to be removed, since the
+  /// commit is not durable. Any thread.
+  bool tidy_later(const commit::Transaction&, int data_files, bool durable,
+                  std::vector<CatalogEntry>, const std::vector<std::int64_t>& in_flight);
+  /// The catalog forgets what tidy_later has removed.
+  void apply_tidied();
+  /// Bytes of files that wait for the next save, as tidy_later has counted; -1: not known. Asked
+  /// once: then they are that save's.
+  std::int64_t take_recycled_bytes();
+  /// After all ranks have failed alike: nobody will ever complete this save.
+  enum class Withdrawn { gone, not_ours, stays };
+  Withdrawn withdraw(const commit::Transaction&);
+
+  // -- pins and retention -------------------------------------------------------------------------
+  void pin(std::int64_t step);
+  void unpin(std::int64_t step);
+  void refresh_pins();
+  std::vector<RetentionDecision> preview_retention(std::optional<std::int64_t> next_step,
+                                                   const SaveOptions& next);
+
+ private:
+  void read_again();
+  void make_durable();
+  void write_state_file(const std::vector<CatalogEntry>&) const;
+  void require_replaceable(std::int64_t step) const;
+  void require_not_pinned(const CatalogEntry* there) const;
+  void require_free(std::int64_t step, std::int64_t bytes) const;
+
+  Job& job_;
+  std::optional<commit::OwnedName> ownership_;
+  std::optional<Recycling> recycling_;  // declared after the ownership: it is destroyed first
+  std::vector<CatalogEntry> catalog_;
+  Sequences sequences_;
+  std::optional<std::int64_t> restored_step_;  // no save has followed
+  std::int64_t head_ = -1;
+  std::optional<commit::Transaction> unwithdrawn_;  // failed, but recovery could still complete it
+  std::optional<CheckpointMeta> origin_;
+  std::mutex tidied_mutex_;  // of what follows
+  std::vector<std::int64_t> tidied_;
+  std::int64_t recycled_bytes_ = -1;
+};
+
+}  // namespace cairn

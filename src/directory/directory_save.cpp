@@ -1,0 +1,277 @@
+// What rank 0 does to the directory in a save. The numbers of steps are those of the protocol
+// (commit/protocol.hpp).
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "cairn/log.hpp"
+#include "commit/recycled.hpp"
+#include "contents/lost.hpp"
+#include "contents/notes.hpp"
+#include "contents/seal.hpp"
+#include "directory/directory.hpp"
+#include "directory/pins.hpp"
+#include "directory/retention.hpp"
+
+namespace cairn {
+
+bool Directory::is_simple(std::int64_t step) const {
+  return !find(step) && !unwithdrawn_ && job_.atomic_rename && sequences_.has_next() &&
+         !sequences_.is_within_reach(step) &&
+         std::none_of(catalog_.begin(), catalog_.end(),
+                      [](const auto& entry) { return entry.volatile_commit; });
+}
+
+void Directory::require_not_pinned(const CatalogEntry* there) const {
+  const bool sound = there && (there->damage.empty() || there->unreadable);
+  if (!sound || !is_pinned(*job_.files, job_.directory, job_.naming, *there)) return;
+  throw Error(Code::already_exists,
+              cat("step ", there->step, " in ", job_.directory.string(), " is pinned"),
+              "a pinned checkpoint is not replaced", "Unpin it, or save another step.")
+      .at(job_.prefix(there->step).string());
+}
+
+void Directory::require_free(std::int64_t step, std::int64_t bytes) const {
+  constexpr std::int64_t slack_bytes = std::int64_t{4} << 20;  // index, records, metadata
+  const auto free = job_.files->free_bytes(job_.directory);
+  if (free >= bytes + slack_bytes) return;
+  const auto text = [](std::int64_t of) { return bytes_text(static_cast<double>(of)); };
+  throw Error(Code::no_space,
+              cat("step ", step, " needs ", text(bytes), ", and ", text(slack_bytes),
+                  " for its index, records and metadata, in ", job_.directory.string(), ", where ",
+                  text(free), " are free"),
+              "nothing was written", "Free space, or keep fewer checkpoints (max_to_keep).")
+      .at(job_.directory.string());
+}
+
+void Directory::require_replaceable(std::int64_t step) const {
+  const auto* there = find(step);
+  require_not_pinned(there);
+  const auto prefix = job_.prefix(step);
+  const auto one_file = commit::hdf5_path(prefix);
+  if (job_.options.format == Format::hdf5 && job_.files->status(one_file) &&
+      !was_own_hdf5(*job_.files, prefix)) {
+    throw Error(Code::already_exists, cat(one_file.string(), " is there"),
+                "Cairn did not write it, and does not replace it",
+                "Move it away, or save another step.")
+        .at(one_file.string());
+  }
+  const bool left_behind =
+      there && ((!there->damage.empty() && !there->unreadable) || there->superseded ||
+                there->volatile_commit || (restored_step_ && step > *restored_step_));
+  if (!there || left_behind || job_.options.overwrite) return;
+  throw Error(
+      Code::already_exists, cat("step ", step, " exists in ", job_.directory.string()),
+      "it is whole and nothing has superseded it",
+      cat("Save another step, use another directory, or set ", job_.options_name, "::overwrite."))
+      .at(prefix.string());
+}
+
+std::pair<commit::Transaction, std::int64_t> Directory::begin_save(std::int64_t step,
+                                                                   int data_files,
+                                                                   std::int64_t bytes) {
+  make_durable();
+  sequences_.require(step);
+  require_replaceable(step);
+  const auto recycled =
+      job_.recycles()
+          ? commit::trim_recycled(*job_.files, job_.directory, job_.naming, data_files)
+          : 0;
+  recycled_bytes_ = -1;
+  require_free(step, bytes - recycled);
+  commit::Transaction save{job_.directory,    job_.naming,    step,
+                           commit::new_uuid(), data_files + 1, !job_.atomic_rename};
+  save.hdf5 = job_.options.format == Format::hdf5;
+  if (save.hdf5) save.num_files = 1;
+  commit::avoid_counts_in_use(*job_.files, save);
+  // Before the question whether the directory is ours: a number that was taken after another owner
+  // had come would be higher than all of that owner's.
+  const auto sequence = sequences_.next();
+  ownership_->check();
+  if (unwithdrawn_) {
+    commit::abandon(*job_.files, *unwithdrawn_, ownership_->ownership());
+    unwithdrawn_.reset();
+  }
+  if (save.direct) put_back_undecided(job_, step);
+  commit::begin(*job_.files, save);
+  return {std::move(save), sequence};
+}
+
+void Directory::join_save(Prepared& prepared, std::int64_t bytes, std::int64_t recycled) const {
+  // Raised first, for what may follow: what is withdrawn must not be others' files.
+  auto& save = prepared.save;
+  const auto count = save.num_files;
+  commit::avoid_counts_in_use(*job_.files, save);
+  if (save.num_files != count) {
+    throw Error(Code::already_exists,
+                cat("data files of step ", save.step, " are in ", job_.directory.string()),
+                "no checkpoint refers to them, and Cairn did not write them",
+                "Move them away, or save another step.")
+        .at(save.prefix().string());
+  }
+  require_free(save.step, bytes - std::max<std::int64_t>(recycled, 0));
+  ownership_->check();
+}
+
+// A tool that stores a checkpoint again makes no progress: nothing that is there may be superseded
+// by it, and what is known of the save stays known. It takes the place of what it replaces, or else
+// the one that it had.
+void Directory::place_in_history(CheckpointMeta& meta) const {
+  if (!origin_) return;
+  const auto* replaced = find(meta.step);
+  if (replaced && replaced->sequence > 0) {
+    meta.sequence = replaced->sequence;
+    meta.parent = replaced->parent;
+  } else if (origin_->sequence > 0) {
+    meta.sequence = origin_->sequence;
+    meta.parent = origin_->parent;
+  } else {  // behind all others
+    meta.parent = meta.sequence > 1 ? meta.sequence - 1 : -1;
+  }
+  if (origin_->uuid.empty()) return;
+  if (!job_.naming.numbered) meta.step = origin_->step;
+  meta.wall_time_seconds = origin_->wall_time_seconds;
+  meta.ranks = origin_->ranks;
+  meta.savers = origin_->savers;
+  meta.metric = origin_->metric;
+}
+
+std::optional<io::FileId> Directory::publish(const Prepared& prepared, int data_files,
+                                             std::vector<StoredTensor> tensors,
+                                             const std::optional<CatalogEntry>& there) const {
+  const auto& [save, meta] = prepared;
+  Sealed sealed;
+  std::vector<commit::Patch> patches;
+  if (save.hdf5) {
+    patches = seal_hdf5(*job_.files, save, std::move(tensors), meta.statistics);
+  } else {
+    sealed = seal_index(std::move(tensors), meta, data_files, save.num_files);
+  }
+  ownership_->check();
+  // It may have been pinned meanwhile; nobody pins or unpins while it is replaced.
+  std::optional<PinLock> pins;
+  if (there) {
+    pins = PinLock::take(*job_.files, job_.directory, job_.options.owner_wait_seconds);
+    require_not_pinned(&*there);
+  }
+  const auto is_committed = [&](const auto& one) { return holds(*job_.files, one); };
+  if (save.hdf5) return commit::publish_hdf5(*job_.files, save, patches, is_committed);
+  return commit::publish(*job_.files, save, sealed.index, sealed.own_files, is_committed);
+}
+
+void Directory::committed(const Prepared& prepared, bool volatile_commit,
+                          const std::optional<io::FileId>& index) {
+  const auto& [save, meta] = prepared;
+  std::erase_if(catalog_, [&](const auto& entry) { return entry.step == save.step; });
+  CatalogEntry entry;
+  entry.step = save.step;
+  entry.format = job_.options.format;
+  entry.sequence = meta.sequence;
+  entry.wall_time_seconds = meta.wall_time_seconds;
+  entry.num_files = save.num_files;
+  entry.ranks = meta.ranks;
+  entry.parent = meta.parent;
+  entry.identity = meta.uuid;
+  entry.file = index;
+  entry.metric = meta.metric;
+  entry.ours = true;
+  entry.volatile_commit = volatile_commit;
+  catalog_.push_back(std::move(entry));
+  mark_superseded(catalog_);
+  restored_step_.reset();
+  unwithdrawn_.reset();
+  head_ = meta.sequence;
+}
+
+// The checkpoint counts already: what fails here is said, not thrown.
+void Directory::tell_state_file(std::int64_t step, const std::vector<CatalogEntry>& entries) const {
+  try {
+    ownership_->check();
+    // As it will be after step 8, which has no need to write it again.
+    write_state_file(after_retention(*job_.files, job_.directory, job_.naming, entries,
+                                     job_.options.max_to_keep, job_.options.keep));
+  } catch (const Error& error) {
+    log(LogLevel::warning,
+        cat("step ", step, " is saved, but the state file is not: ", error.what()));
+  }
+}
+
+void Directory::tidy(const commit::Transaction& save, std::vector<CatalogEntry>& entries) const {
+  try {
+    // A foreign PREFIX.h5 beside a bundle is none of our business.
+    const bool other_format = save.hdf5 || was_own_hdf5(*job_.files, save.prefix());
+    commit::clean_up(*job_.files, save, ownership_->ownership(), other_format);
+    note_saved(*job_.files, save.prefix(), job_.naming.numbered, job_.options.format, save.uuid);
+  } catch (const Error& error) {
+    log(LogLevel::warning, cat("while tidying up after a save: ", error.what()));
+  }
+  try {
+    apply_retention(*job_.files, job_.directory, job_.naming, entries, job_.options.max_to_keep,
+                    job_.options.keep, ownership_->ownership(), job_.recycles());
+  } catch (const Error& error) {
+    log(LogLevel::warning, cat("while removing old checkpoints: ", error.what()));
+  }
+}
+
+// What has committed without being durable takes nothing away. What is saved right now is left
+// alone: without renames its files are under their final names already.
+bool Directory::tidy_later(const commit::Transaction& save, int data_files, bool durable,
+                           std::vector<CatalogEntry> entries,
+                           const std::vector<std::int64_t>& in_flight) {
+  tell_state_file(save.step, entries);
+  if (!durable) return false;
+  std::erase_if(entries, [&](const auto& entry) {
+    return std::find(in_flight.begin(), in_flight.end(), entry.step) != in_flight.end();
+  });
+  std::vector<std::int64_t> before;
+  for (const auto& entry : entries) before.push_back(entry.step);
+  tidy(save, entries);
+  std::int64_t kept = -1;
+  try {
+    if (job_.recycles()) {
+      kept = commit::trim_recycled(*job_.files, job_.directory, job_.naming, data_files);
+    }
+  } catch (const Error& error) {
+    log(LogLevel::warning, cat("while data files are kept for the next save: ", error.what()));
+  }
+  const std::lock_guard guard(tidied_mutex_);
+  recycled_bytes_ = kept;
+  for (const auto step : before) {
+    const bool stays = std::any_of(entries.begin(), entries.end(),
+                                   [&](const auto& entry) { return entry.step == step; });
+    if (!stays) tidied_.push_back(step);
+  }
+  return true;
+}
+
+void Directory::apply_tidied() {
+  const std::lock_guard guard(tidied_mutex_);
+  for (const auto step : tidied_) {
+    std::erase_if(catalog_, [&](const auto& entry) { return entry.step == step; });
+  }
+  tidied_.clear();
+}
+
+std::int64_t Directory::take_recycled_bytes() {
+  const std::lock_guard guard(tidied_mutex_);
+  return std::exchange(recycled_bytes_, -1);
+}
+
+Directory::Withdrawn Directory::withdraw(const commit::Transaction& save) {
+  try {
+    // Whoever owns the directory now may have completed this save.
+    try {
+      ownership_->check();
+    } catch (const Error& error) {
+      if (error.code() != Code::busy) throw;
+      return Withdrawn::not_ours;
+    }
+    commit::abandon(*job_.files, save, ownership_->ownership());
+    return Withdrawn::gone;
+  } catch (const Error& error) {
+    log(LogLevel::warning, cat("while removing what a failed save left: ", error.what()));
+    unwithdrawn_ = save;
+    return Withdrawn::stays;
+  }
+}
+
+}  // namespace cairn

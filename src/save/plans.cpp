@@ -1,0 +1,146 @@
+#include "save/plans.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "base/checksum.hpp"
+#include "format/bundle/strings.hpp"
+#include "group/collectives.hpp"
+
+namespace cairn {
+namespace {
+
+std::size_t bytes_of(const std::vector<std::string>& values) {
+  auto bytes = values.size();
+  for (const auto& value : values) bytes += value.size();
+  return bytes;
+}
+
+}  // namespace
+
+std::optional<StateForm> StateForm::of(const State& state) {
+  StateForm form;
+  form.storage_ = state.storage();
+  form.names_ = state.objects().names;
+  for (const auto& [key, tensor] : state.tensors()) {
+    if (tensor.unresolved) return std::nullopt;
+    auto& one = form.tensors_.emplace_back(Tensor{key, tensor, 0});
+    for (auto& slice : one.like.slices) slice.memory = nullptr;
+    one.like.strings = nullptr;
+    one.like.source = nullptr;
+    if (tensor.strings) one.string_bytes = bytes_of(tensor.strings->get());
+  }
+  return form;
+}
+
+bool StateForm::fits(const State& state) const {
+  if (state.storage() != storage_ || state.tensors().size() != tensors_.size() ||
+      state.objects().names != names_) {
+    return false;
+  }
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    const auto& [key, now] = state.tensors()[i];
+    const auto& then = tensors_[i].like;
+    if (key != tensors_[i].key || now.unresolved || now.dtype != then.dtype ||
+        now.shape != then.shape || now.storage != then.storage ||
+        now.device_type != then.device_type || now.device_index != then.device_index ||
+        now.slices.size() != then.slices.size()) {
+      return false;
+    }
+    for (std::size_t s = 0; s < then.slices.size(); ++s) {
+      const auto &one = now.slices[s], &like = then.slices[s];
+      if (one.box != like.box || one.dash != like.dash || one.device_type != like.device_type ||
+          one.device_index != like.device_index) {
+        return false;
+      }
+    }
+    if (now.strings && bytes_of(now.strings->get()) != tensors_[i].string_bytes) return false;
+  }
+  return true;
+}
+
+void Plans::begin(std::int64_t turn) {
+  const auto& options = job_.options;
+  weight_ = rank_weight(job_.rank(), job_.group->size());
+  policy_is_known_ =
+      !options.device_of && (!options.policy || options.policy->parameters().has_value());
+  turn_ = turn;
+}
+
+void Plans::go_on_from(const Plans& before) {
+  turn_ = std::max(turn_, before.turn_);
+  replicas_suspect_ = before.replicas_suspect_;
+}
+
+std::shared_ptr<SavePlan> Plans::make(const State& given, const State& resolved) {
+  forget();
+  const auto now = turn();
+  const auto plan = std::make_shared<SavePlan>(plan_save(job_, resolved, now));
+  turn_ = plan->replicas.turn;
+  const auto& replicas = job_.options.replicas;
+  if (!policy_is_known_ || now.check != replicas.check) return plan;
+  // Rank 0 has all ranks' strings for an HDF5 file, as they were.
+  if (job_.options.format == Format::hdf5 && any_of(*job_.group, !plan->local.strings.empty())) {
+    return plan;
+  }
+  auto made = together(*job_.group, [&]() -> std::optional<Kept> {
+    auto form = StateForm::of(given);
+    if (!form) return std::nullopt;
+    return Kept{std::move(*form), plan,
+                ReplicaWatch(resolved, plan->replicas.watches, replicas.sample_of)};
+  });
+  kept_ = std::move(made);
+  return plan;
+}
+
+// Whether this rank could save so; strings are encoded anew then.
+bool Plans::fits(std::int64_t step, const State& state) {
+  if (!kept_ || step < 0 || replicas_suspect_ || !kept_->form.fits(state)) return false;
+  for (auto& [tensor, encoded] : kept_->plan->local.strings) {
+    const auto& [key, now] = state.tensors()[tensor];
+    auto again = bundle::encode_strings(string_values(key, now));
+    if (again.bytes.size() != encoded.bytes.size()) return false;  // lengths take bytes, too
+    encoded = std::move(again);
+  }
+  return true;
+}
+
+PlanSum Plans::ask(std::int64_t step, const Look& look, const SaveOptions& options, bool may) {
+  const State& state = look.state;
+  PlanSum mine;
+  std::uint64_t replicas = 0;
+  try {
+    may = may && !look.error() && fits(step, state);
+    if (may) replicas = kept_->watch.look(state, turn_);
+  } catch (...) {
+    error_in_flight();  // whatever it is, the long way meets it again, and says so on all ranks
+    may = false;
+  }
+  mine[PlanSum::misses] = !may;
+  if (!may) return mine;
+  const auto weighed = [&](std::uint64_t value) {
+    return static_cast<std::int64_t>(weight_ * mixed_bits(value));
+  };
+  const auto& metric = options.metric;
+  mine[PlanSum::steps] = weighed(static_cast<std::uint64_t>(step));
+  mine[PlanSum::metrics] =
+      weighed(metric ? std::bit_cast<std::uint64_t>(*metric) : 0x7ff8dead00000000u);
+  mine[PlanSum::replicas] = static_cast<std::int64_t>(replicas);
+  return mine;
+}
+
+ReplicaTurn Plans::turn() const {
+  const auto& replicas = job_.options.replicas;
+  const auto check = replicas_suspect_ && replicas.check == ReplicaCheck::sample ? ReplicaCheck::all
+                                                                                 : replicas.check;
+  return {check, replicas.sample_of, turn_};
+}
+
+void Plans::compare(const State& state, const ReplicaPlan& plan,
+                    const std::vector<std::uint32_t>& checksums, const std::string& prefix) {
+  replicas_suspect_ = job_.options.replicas.divergence_is_error;
+  compare_replicas(job_, state, plan, checksums, prefix);
+  replicas_suspect_ = false;
+}
+
+}  // namespace cairn
