@@ -11,6 +11,10 @@
 
 namespace cairn {
 
+namespace io {
+class FileSystem;
+}
+
 /// Collective. Fills the state from datasets: keys, or what RestoreOptions::rename makes of them,
 /// are paths from the root, with or without a '/' in front. Any layout, filter and byte order that
 /// libhdf5 reads; dtypes as docs/format-hdf5.md has them, others as the options convert. Each rank

@@ -203,7 +203,8 @@ std::optional<LostCheckpoint> find_lost_at(io::FileSystem& files, const io::Path
 
 Error lost_error(const LostCheckpoint& lost) {
   const bool hdf5 = lost.format == Format::hdf5;
-  auto file = hdf5 ? commit::hdf5_path(lost.prefix).string() : lost.commit::index_path(prefix);
+  auto file =
+      hdf5 ? commit::hdf5_path(lost.prefix).string() : commit::index_path(lost.prefix).string();
   return Error(Code::data_loss, cat("the checkpoint ", lost.prefix.string(), " is lost"), lost.why,
                lost.spare.empty()
                    ? "Restore another checkpoint; a save of this one replaces what is left."

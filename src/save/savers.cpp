@@ -155,8 +155,7 @@ std::vector<StoredTensor> adopt(const Job& job, const std::vector<Bundle>& bundl
       for (auto& slice : tensor.slices) {
         const auto [at, is_new] = number.emplace(slice.file, next);
         if (is_new) {
-          io::link_or_copy(*job.files, data_path(contents.prefix, slice.file, contents.num_files),
-                           save.part(next++));
+          io::link_or_copy(*job.files, data_path(contents, slice.file), save.part(next++));
         }
         slice.file = at->second;
       }

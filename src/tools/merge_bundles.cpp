@@ -152,7 +152,7 @@ Joined join(const std::vector<CheckpointContents>& inputs) {
         const auto next = static_cast<std::int32_t>(joined.data.size());
         const auto [at, is_new] = number.emplace(slice.file, next);
         if (is_new) {
-          joined.data.push_back(data_path(input.prefix, slice.file, input.num_files));
+          joined.data.push_back(data_path(input, slice.file));
           prefixes.push_back(input.prefix);
         }
         slice.file = at->second;
@@ -222,7 +222,7 @@ void remove_part(io::FileSystem& files, const io::Path& prefix, int num_files,
   files.remove(commit::index_path(prefix));
   files.sync_directory(directory);
   for (int file = 0; file < num_files; ++file) {
-    const auto path = data_path(prefix, file, num_files);
+    const auto path = commit::data_path(prefix, file, num_files);
     io::remove_if_there(files, path);
   }
   files.sync_directory(directory);

@@ -9,6 +9,7 @@
 #include "cairn/checkpoint_manager.hpp"
 #include "cairn/log.hpp"
 #include "contents/contents_reader.hpp"
+#include "contents/seal.hpp"
 #include "format/bundle/index.hpp"
 #include "format/bundle/meta.hpp"
 #include "format/hdf5/seal.hpp"
