@@ -9,6 +9,7 @@
 #include "base/checksum.hpp"
 #include "base/text.hpp"
 #include "cairn/error.hpp"
+#include "checkpoint/directory/pins.hpp"
 #include "checkpoint/tools/contents_reader.hpp"
 #include "checkpoint/tools/hdf5_reader.hpp"
 #include "format/bundle/key_text.hpp"
@@ -331,6 +332,7 @@ bool Verifier::replaced_meanwhile() {
 Verification Verifier::run() {
   if (!load()) return std::move(report_);
   try {
+    if (const auto why = pin_problem(files_, prefix_); !why.empty()) add(Kind::note, why);
     look_at_tensors();
     list_data_files();
   } catch (const Error& error) {
