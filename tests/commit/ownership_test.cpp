@@ -14,6 +14,7 @@
 #include "io/expect_error.hpp"
 #include "io/memory.hpp"
 #include "io/temporary_directory.hpp"
+#include "support/no_threads.hpp"
 
 namespace cairn::commit {
 namespace {
@@ -59,6 +60,15 @@ TEST_P(OwnershipOn, TakenHeldAndGivenUp) {
     owner.check();
   }
   EXPECT_THAT(files->list(directory / ".cairn"), ElementsAre("lock"));
+  EXPECT_FALSE(read_owner(*files, directory));
+  take().check();
+}
+
+TEST_P(OwnershipOn, WithoutAThreadForItsHeartNobodyIsTheOwner) {
+  {
+    const test::NoThreads none;
+    EXPECT_CAIRN_ERROR(take(), Code::io, "cannot start a thread");
+  }
   EXPECT_FALSE(read_owner(*files, directory));
   take().check();
 }
