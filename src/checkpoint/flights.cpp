@@ -32,6 +32,14 @@ std::optional<Error> error_of(const std::exception_ptr& failure) {
   }
 }
 
+// Its caller is told that a task has ended; the flight may be gone after that.
+void end_task(const Flight& flight) {
+  const auto handle = flight.handle;
+  handle->end_of_writing();
+  handle->idle = true;
+  handle->idle.notify_all();
+}
+
 }  // namespace
 
 // Not collective: what is in flight stays so, for a restart to complete.
@@ -52,19 +60,22 @@ void Series::begin_task(Flight& flight, void (Series::*task)(Flight&) const) {
   if (!queue) queue = job.options.async.queue ? job.options.async.queue : thread_queue();
   flight.task = task;
   flight.handle->idle = false;
-  // No more than a std::function holds without an allocation.
-  queue->run([this, &flight] {
-    const io::Deadline deadline(job.options.storage_limit_seconds);
-    const auto handle = flight.handle;
-    try {
-      (this->*flight.task)(flight);
-    } catch (...) {
-      flight.failure = std::current_exception();
-    }
-    handle->end_of_writing();
-    handle->idle = true;
-    handle->idle.notify_all();
-  });
+  try {
+    // No more than a std::function holds without an allocation.
+    queue->run([this, &flight] {
+      const io::Deadline deadline(job.options.storage_limit_seconds);
+      try {
+        (this->*flight.task)(flight);
+      } catch (...) {
+        flight.failure = std::current_exception();
+      }
+      end_task(flight);
+    });
+  } catch (...) {  // not taken: other ranks wait for this one's verdict
+    flight.failure = std::current_exception();
+    flight.held = {};
+    end_task(flight);
+  }
 }
 
 // Names what ranks have agreed on by numbers.
@@ -142,8 +153,8 @@ void Series::begin_tidying(const Prepared& prepared, int data_files, bool durabl
   for (const auto& flight : flights) {
     if (flight->step != prepared.save.step) in_flight.push_back(flight->step);
   }
-  queue->run([this, sequence, save = prepared.save, data_files, durable, in_flight,
-              entries = catalog]() mutable {
+  auto task = [this, sequence, save = prepared.save, data_files, durable, in_flight,
+               entries = catalog]() mutable {
     SaveStatistics figures;
     figures.step = save.step;
     Laps laps(figures, trace.get(), Trace::Thread::writer, &StageSeconds::tidy);
@@ -173,7 +184,15 @@ void Series::begin_tidying(const Prepared& prepared, int data_files, bool durabl
     for (const auto step : before) {
       if (std::find(after.begin(), after.end(), step) == after.end()) tidied.push_back(step);
     }
-  });
+  };
+  try {
+    queue->run(std::move(task));
+  } catch (const std::exception& error) {  // the next save tidies
+    log(LogLevel::warning,
+        cat("older checkpoints stay after step ", prepared.save.step, ": ", error.what()));
+    const std::lock_guard guard(tidied_mutex);
+    recycled_bytes = -1;
+  }
 }
 
 void Series::apply_tidied() {
