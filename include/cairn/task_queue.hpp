@@ -9,7 +9,7 @@ namespace cairn {
 class TaskQueue {
  public:
   virtual ~TaskQueue() = default;  ///< drains
-  /// Any thread. A task throws nothing.
+  /// Any thread. A task throws nothing. What throws has not taken the task.
   virtual void run(std::function<void()> task) = 0;
   /// Returns when all that was given before has run. Not to be called by a task.
   virtual void drain() = 0;

@@ -7,6 +7,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/no_thread.hpp"
+
 namespace cairn {
 namespace {
 
@@ -32,12 +34,9 @@ class ThreadQueue : public TaskQueue {
     auto& shared = *shared_;
     {
       const std::lock_guard guard(shared.mutex);
+      if (!shared.thread.joinable()) start(shared);  // before: what is not taken may not stay here
       shared.tasks.push_back(std::move(task));
       ++shared.given;
-      if (!shared.thread.joinable()) {
-        process_ = ::getpid();
-        shared.thread = std::thread([&shared] { work(shared); });
-      }
     }
     shared.changed.notify_all();
   }
@@ -60,6 +59,15 @@ class ThreadQueue : public TaskQueue {
   };
 
   bool is_forked_child() const { return process_ != 0 && ::getpid() != process_; }
+
+  void start(Shared& shared) {
+    try {
+      shared.thread = std::thread([&shared] { work(shared); });
+      process_ = ::getpid();
+    } catch (const std::system_error& error) {
+      throw no_thread("that saves behind the caller's back", error);
+    }
+  }
 
   static void work(Shared& shared) {
     std::unique_lock lock(shared.mutex);

@@ -230,6 +230,9 @@ void Series::open_directory() {
       const auto turns =
           entry.sequence / commit::sequence_block + entry.sequence % commit::sequence_block;
       replica_turn = std::max(replica_turn, turns);
+      if (!entry.pin_damaged) continue;
+      log(LogLevel::warning, cat("the pin of step ", entry.step,
+                                 " is damaged, and counts: pin it again, or unpin it"));
     }
     if (options.read_only) return;
     begin_sequences(found.undecided);

@@ -106,13 +106,17 @@ std::vector<Row> collect(io::FileSystem& files, const io::Path& directory,
   return rows;
 }
 
+std::string pin_text(const Row& row) {
+  return row.entry.pin_damaged ? "pinned (by a damaged pin)" : "pinned";
+}
+
 std::string state_text(const Row& row) {
   if (!row.entry.damage.empty()) {
-    return cat(row.entry.superseded ? "superseded, " : "", row.entry.pinned ? "pinned, " : "",
-               "damaged: ", row.entry.damage);
+    return cat(row.entry.superseded ? "superseded, " : "",
+               row.entry.pinned ? pin_text(row) + ", " : "", "damaged: ", row.entry.damage);
   }
   return cat("whole", row.newest ? ", newest" : "", row.entry.superseded ? ", superseded" : "",
-             row.entry.pinned ? ", pinned" : "",
+             row.entry.pinned ? ", " + pin_text(row) : "",
              row.entry.metric ? cat(", metric ", *row.entry.metric) : "");
 }
 

@@ -13,6 +13,7 @@
 #include <mutex>
 #include <thread>
 
+#include "base/no_thread.hpp"
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "cairn/log.hpp"
@@ -356,8 +357,12 @@ Ownership Ownership::take(std::shared_ptr<io::FileSystem> files, const io::Path&
   Ownership ownership(std::move(impl));
   ownership.impl_->remove_leftovers();
   if (!options.atomic_rename) ownership.forgo_renames();
-  ownership.impl_->heart =
-      std::jthread([self = ownership.impl_.get()](std::stop_token stop) { self->beat(stop); });
+  try {
+    ownership.impl_->heart =
+        std::jthread([self = ownership.impl_.get()](std::stop_token stop) { self->beat(stop); });
+  } catch (const std::system_error& error) {
+    throw no_thread("that renews the owner's record", error).at(directory.string());
+  }
   return ownership;
 }
 

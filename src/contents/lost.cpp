@@ -18,8 +18,16 @@ namespace {
 using EntryKind = commit::ParsedName::Kind;
 
 struct Evidence {
-  std::set<std::string> listed;  // in the state file
+  std::set<std::string> listed;      // in the state file
+  std::set<std::string> told_names;  // of which it lists any
   std::map<std::string, Note> notes;
+
+  // Where no state file tells what of this name is live, as its bytes are lost, or it is another
+  // name's: what a note speaks of and is still there was not taken away.
+  bool untold(const std::string& prefix) const {
+    const auto split = commit::split_step(prefix);
+    return split && !told_names.count(split->name);
+  }
 
   Note note(const std::string& prefix) const {
     const auto at = notes.find(prefix);
@@ -32,7 +40,10 @@ Evidence read_evidence(io::FileSystem& files, const io::Path& directory) {
   if (const auto state = commit::read_state_file(files, directory)) {
     for (const auto& path : state->all_paths) {
       const auto name = io::Path(path).filename().string();
-      if (commit::split_step(name)) evidence.listed.insert(name);
+      const auto split = commit::split_step(name);
+      if (!split) continue;
+      evidence.listed.insert(name);
+      evidence.told_names.insert(split->name);
     }
   }
   evidence.notes = read_notes(files, directory);
@@ -75,15 +86,16 @@ bool may_be_whole_hdf5(io::FileSystem& files, const io::Path& path) {
   return hdf5::may_be_whole(bytes, size);
 }
 
-LostCheckpoint lost_hdf5(io::FileSystem& files, const io::Path& prefix) {
-  LostCheckpoint lost{prefix, Format::hdf5};
+std::optional<LostCheckpoint> lost_hdf5(io::FileSystem& files, const io::Path& prefix) {
   const auto status = files.status(commit::hdf5_path(prefix));
-  if (status) lost.wall_time_seconds = status->modified_seconds;
+  if (!status) return std::nullopt;  // removed right now
+  LostCheckpoint lost{prefix, Format::hdf5};
+  lost.wall_time_seconds = status->modified_seconds;
   lost.why = cat("what Cairn saved in ", commit::hdf5_path(prefix).filename().string(),
                  " is not there any more: ",
-                 status && status->size > 0 ? cat("neither the beginning nor the end of its ",
-                                                  status->size, " bytes is Cairn's")
-                                            : "it is empty");
+                 status->size > 0 ? cat("neither the beginning nor the end of its ", status->size,
+                                        " bytes is Cairn's")
+                                  : "it is empty");
   return lost;
 }
 
@@ -145,8 +157,8 @@ std::optional<LostCheckpoint> look_at(io::FileSystem& files, const io::Path& dir
   const auto found = look_for(files, directory, prefix, listing);
   if (found.replacing) return std::nullopt;
   std::optional<LostCheckpoint> lost;
-  const bool noted_hdf5 = note.hdf5 && (listed || note.alone);
-  if (has_hdf5 && (noted_hdf5 || (listed && found.counts.empty()))) {
+  const bool live = listed || note.alone || evidence.untold(prefix);
+  if (has_hdf5 && ((note.hdf5 && live) || (listed && found.counts.empty()))) {
     lost = lost_hdf5(files, directory / prefix);
   } else if (!found.counts.empty()) {
     lost = lost_bundle(files, directory, prefix, found, listed, note, has_hdf5);

@@ -4,9 +4,9 @@
 ///
 /// A name alone is no evidence. That a numbered checkpoint was live is told by the state file: what
 /// retention, a merge or an overwrite takes away is durably gone from it before its index goes. Of
-/// a checkpoint without a number, and of an HDF5 file, notes tell (notes.hpp). A save that did not
-/// come to be is in neither. In a directory with several numbered names the state file knows of
-/// one.
+/// a checkpoint without a number, and of an HDF5 file, notes tell (notes.hpp): of the latter with
+/// the state file, or where that says nothing of its name. A save that did not come to be is in
+/// neither. In a directory with several numbered names the state file knows of one.
 #include <cstdint>
 #include <map>
 #include <optional>

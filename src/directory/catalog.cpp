@@ -112,7 +112,9 @@ std::vector<CatalogEntry> scan_catalog(io::FileSystem& files, const io::Path& di
     auto entry = look_at(files, directory, name, step, lost);
     const auto mark = damage_mark(files, directory, name, entry);
     if (!mark.empty()) entry.damage = mark;
-    entry.pinned = is_pinned(files, directory, name, entry);
+    const auto pin = find_pin(files, directory, name, entry);
+    entry.pinned = pin != Pin::none;
+    entry.pin_damaged = pin == Pin::damaged;
     entries.push_back(std::move(entry));
   };
   for (const auto& file : files.list(directory)) {

@@ -28,6 +28,7 @@ struct CatalogEntry {
   bool volatile_commit = false;  ///< visible, but its last fsync failed
   bool superseded = false;       ///< an earlier step was committed after it
   bool pinned = false;           ///< not to be removed
+  bool pin_damaged = false;      ///< the pin may mean another save: it counts
   std::optional<double> metric = std::nullopt;  ///< as given at the save
 };
 

@@ -4,6 +4,7 @@
 #include <set>
 #include <thread>
 
+#include "base/checksum.hpp"
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "commit/names.hpp"
@@ -21,6 +22,20 @@ io::Path private_directory(const io::Path& directory) {
 io::Path pin_path(const io::Path& directory, const commit::Naming& name, std::int64_t step) {
   return private_directory(directory) / commit::pinned_directory_name /
          commit::prefix_name(name, step);
+}
+
+std::string pin_text(const std::string& prefix, const std::string& identity) {
+  return cat(identity, '\n', hex(crc32c(cat(prefix, '\n', identity))), '\n');
+}
+
+// The save that a pin means; nothing if these are not the bytes of a pin of this prefix.
+std::optional<std::string> read_pin(io::FileSystem& files, const io::Path& path,
+                                    const io::Status& status) {
+  if (status.size > pin_limit_bytes) return std::nullopt;
+  const auto text = io::read_file(files, path, pin_limit_bytes);
+  auto identity = text.substr(0, text.find('\n'));
+  if (text != pin_text(path.filename().string(), identity)) return std::nullopt;
+  return identity;
 }
 
 }  // namespace
@@ -54,14 +69,20 @@ PinLock PinLock::take(io::FileSystem& files, const io::Path& directory, double w
   }
 }
 
-bool is_pinned(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
-               const CatalogEntry& entry) {
+Pin find_pin(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
+             const CatalogEntry& entry) {
   const auto path = pin_path(directory, name, entry.step);
   const auto there = files.status(path);
-  if (!there) return false;
+  if (!there) return Pin::none;
+  const auto identity = read_pin(files, path, *there);
+  if (!identity) return Pin::damaged;
   // What cannot be read may be what is meant, and must not keep jobs from the directory.
-  if (!entry.damage.empty() || there->size > pin_limit_bytes) return true;
-  return io::read_file(files, path, pin_limit_bytes) == entry.identity;
+  return !entry.damage.empty() || *identity == entry.identity ? Pin::holds : Pin::none;
+}
+
+bool is_pinned(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
+               const CatalogEntry& entry) {
+  return find_pin(files, directory, name, entry) != Pin::none;
 }
 
 bool is_pinned(io::FileSystem& files, const io::Path& prefix) {
@@ -70,6 +91,13 @@ bool is_pinned(io::FileSystem& files, const io::Path& prefix) {
   if (!files.status(pin_path(directory, name, 0))) return false;
   const auto entries = scan_catalog(files, directory, name);
   return !entries.empty() && entries.front().pinned;
+}
+
+std::string pin_problem(io::FileSystem& files, const io::Path& prefix) {
+  const auto path = pin_path(prefix.parent_path(), {prefix.filename().string(), false}, 0);
+  const auto there = files.status(path);
+  if (!there || read_pin(files, path, *there)) return "";
+  return "its pin is damaged, and counts: pin it again, or unpin it";
 }
 
 void refresh_pins(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
@@ -96,15 +124,14 @@ void add_pin(io::FileSystem& files, const io::Path& directory, const commit::Nam
   const auto path = pin_path(directory, name, entry.step);
   io::create_directories(files, path.parent_path());
   const auto there = files.status(path);
-  if (there && there->size <= pin_limit_bytes &&
-      io::read_file(files, path, pin_limit_bytes) == entry.identity) {
+  if (there && read_pin(files, path, *there) == entry.identity) {
     // Not written anew, which may lose it where there are no renames. Whoever made it may have died
     // before it was durable.
     files.open_read(path)->sync();
     files.sync_directory(path.parent_path());
     return;
   }
-  commit::replace_file(files, directory, path, entry.identity);
+  commit::replace_file(files, directory, path, pin_text(path.filename().string(), entry.identity));
 }
 
 bool remove_pin(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,

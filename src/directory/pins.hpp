@@ -1,6 +1,7 @@
 #pragma once
 /// Pins: checkpoints that retention leaves alone. A file .cairn/pinned/NAME-STEP each, which names
-/// the very save that is meant.
+/// the very save that is meant, and has a checksum. One that is damaged counts: a pin too few would
+/// cost a checkpoint, one too many only its room.
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,10 +24,19 @@ class PinLock {
   std::unique_ptr<io::Lock> lock_;
 };
 
+enum class Pin {
+  none,  ///< or it means another save of this step
+  holds,
+  damaged,  ///< and holds
+};
+Pin find_pin(io::FileSystem&, const io::Path& directory, const commit::Naming& name,
+             const CatalogEntry&);
 bool is_pinned(io::FileSystem&, const io::Path& directory, const commit::Naming& name,
                const CatalogEntry&);
 /// The same for the one checkpoint with this prefix, whatever it is counted among.
 bool is_pinned(io::FileSystem&, const io::Path& prefix);
+/// What is wrong with the pin of this prefix, and what to do; empty: nothing, or there is none.
+std::string pin_problem(io::FileSystem&, const io::Path& prefix);
 void refresh_pins(io::FileSystem&, const io::Path& directory, const commit::Naming& name,
                   std::vector<CatalogEntry>&);
 

@@ -169,10 +169,17 @@ std::vector<std::int64_t> apply_retention(io::FileSystem& files, const io::Path&
                                  [&](const auto& entry) { return entry.step == step; });
     const bool hdf5 = at->format == Format::hdf5;
     const auto prefix = directory / commit::prefix_name(name, step);
-    // A foreign PREFIX.h5 beside a bundle is none of our business.
+    // A foreign PREFIX.h5 beside a bundle, or in the place of ours, is none of our business.
+    const bool foreign = hdf5 && !at->damage.empty() && files.status(commit::hdf5_path(prefix)) &&
+                         !was_own_hdf5(files, prefix);
     const bool both = hdf5 || was_own_hdf5(files, prefix);
-    if (commit::remove_checkpoint(files, directory, name, {step, at->file, hdf5, both, recycle},
-                                  owner)) {
+    if (foreign) {
+      log(LogLevel::warning,
+          cat(commit::hdf5_path(prefix).string(), " stays: Cairn did not write it"));
+      forget_saved(files, prefix);
+      gone.push_back(step);
+    } else if (commit::remove_checkpoint(files, directory, name,
+                                         {step, at->file, hdf5, both, recycle}, owner)) {
       forget_saved(files, prefix);
       gone.push_back(step);
     } else {

@@ -8,6 +8,7 @@
 #include <thread>
 #include <type_traits>
 
+#include "base/no_thread.hpp"
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 
@@ -39,7 +40,11 @@ class Pool : public std::enable_shared_from_this<Pool> {
     // Too late even to begin: what is begun and not waited for would happen behind its caller's
     // back.
     if (Clock::now() >= this_threads_deadline) throw not_answering(*operation, action, path);
-    hand_over(operation);
+    try {
+      hand_over(operation);
+    } catch (const std::system_error& error) {
+      throw no_thread(cat("to ", action).c_str(), error).at(path.string());
+    }
     if (!wait_for(lock, *operation)) {
       std::erase(waiting_, operation);
       if (operation->begun) stuck_ = operation;
@@ -56,10 +61,16 @@ class Pool : public std::enable_shared_from_this<Pool> {
       operation->work = std::move(work);
       operation->began = Clock::now();
       std::unique_lock lock(mutex_);
-      hand_over(operation);
-      if (stuck_ && !stuck_->done) return;
+      const bool stuck = stuck_ && !stuck_->done;
+      try {
+        hand_over(operation);
+      } catch (const std::system_error&) {  // whoever comes back does it; else it ends here and now
+        if (stuck) waiting_.push_back(operation);
+        return;
+      }
+      if (stuck) return;
       if (!wait_for(lock, *operation)) stuck_ = operation;
-    } catch (...) {  // no thread for it: what it holds went with it
+    } catch (...) {  // no memory for it: what it holds went with it
     }
   }
 
@@ -88,14 +99,13 @@ class Pool : public std::enable_shared_from_this<Pool> {
     bool begun = false, done = false, given_up = false;
   };
 
-  // With the mutex held.
+  // With the mutex held. Without a thread for it, it is not handed over.
   void hand_over(const std::shared_ptr<Operation>& operation) {
-    waiting_.push_back(operation);
-    if (idle_ < waiting_.size()) {
+    if (idle_ <= waiting_.size()) {
       std::thread([self = shared_from_this()] { self->serve(); }).detach();
-    } else {
-      changed_.notify_all();
     }
+    waiting_.push_back(operation);
+    changed_.notify_all();
   }
   bool wait_for(std::unique_lock<std::mutex>& lock, const Operation& operation) {
     const auto until = std::min(this_threads_deadline, after(seconds_));

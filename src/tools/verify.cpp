@@ -331,6 +331,7 @@ bool Verifier::replaced_meanwhile() {
 Verification Verifier::run() {
   if (!load()) return std::move(report_);
   try {
+    if (const auto why = pin_problem(files_, prefix_); !why.empty()) add(Kind::note, why);
     look_at_tensors();
     list_data_files();
   } catch (const Error& error) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ struct Home {
   Shape shape;
   bool direct = false;                         ///< the disk has no renames
   std::map<std::int64_t, std::int64_t> saved;  ///< the stamp of each step that is there
+  std::set<std::int64_t> pinned;               ///< of these
   std::int64_t newest = 0;                     ///< a step: the last one that is committed
   /// Its bytes are durable, its job died before the commit: a restart completes it.
   std::int64_t pending = -1;

@@ -78,7 +78,11 @@ void run(const Job& job, Home& home, std::int64_t first_stamp, std::shared_ptr<G
   group->barrier();
   if (root) {
     home.saved.clear();
-    for (const auto& one : steps) home.saved[one.step] = stamps[one.step];
+    home.pinned.clear();
+    for (const auto& one : steps) {
+      home.saved[one.step] = stamps[one.step];
+      if (one.pinned) home.pinned.insert(one.step);
+    }
     if (pending >= 0) home.saved[pending] = stamps[pending];
     home.newest = newest;
     home.pending = pending;

@@ -93,6 +93,8 @@ class Rank {
     if (!attempt("steps", [&] { steps = manager->steps(); })) return;
     for (const auto& one : steps) {
       if (expected(one.step) == 0) wrong(cat("step ", one.step, " is listed and was never saved"));
+      const bool pinned = look_.home.pinned.count(one.step) != 0;
+      if (pinned && !one.pinned) wrong(cat("step ", one.step, " is pinned no more"));
     }
     for (const auto& [step, stamp] : look_.home.saved) restore(*manager, step);
     if (look_.saved >= 0) restore(*manager, look_.saved);

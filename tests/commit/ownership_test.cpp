@@ -13,6 +13,7 @@
 #include "commit/owner_kit.hpp"
 #include "io/expect_error.hpp"
 #include "io/temporary_directory.hpp"
+#include "support/no_threads.hpp"
 #include "testing/memory.hpp"
 
 namespace cairn::commit {
@@ -59,6 +60,15 @@ TEST_P(OwnershipOn, TakenHeldAndGivenUp) {
     owner.check();
   }
   EXPECT_THAT(files->list(directory / ".cairn"), ElementsAre("lock"));
+  EXPECT_FALSE(read_owner(*files, directory));
+  take().check();
+}
+
+TEST_P(OwnershipOn, WithoutAThreadForItsHeartNobodyIsTheOwner) {
+  {
+    const test::NoThreads none;
+    EXPECT_CAIRN_ERROR(take(), Code::io, "cannot start a thread");
+  }
   EXPECT_FALSE(read_owner(*files, directory));
   take().check();
 }

@@ -7,6 +7,7 @@
 #include "cairn/bundle.hpp"
 #include "cairn/checkpoint.hpp"
 #include "commit/state_file.hpp"
+#include "contents/lost_kit.hpp"
 #include "directory/retention.hpp"
 #include "format/hdf5/lay_out.hpp"
 #include "support/manager_kit.hpp"
@@ -15,29 +16,13 @@
 namespace cairn {
 namespace {
 
+using lost::Disk;
+using lost::names_of;
+using lost::repair;
+using lost::replace;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-
-using Disk = std::shared_ptr<io::MemoryFileSystem>;
-
-void replace(io::FileSystem& files, const std::string& path, const std::string& bytes) {
-  files.remove(path);
-  io::write_file(files, path, bytes);
-}
-
-std::vector<std::string> names_of(io::FileSystem& files, const std::string& begin) {
-  std::vector<std::string> found;
-  for (const auto& name : files.list("/run")) {
-    if (name.starts_with(begin)) found.push_back(name);
-  }
-  return found;
-}
-
-Repair repair(const Disk& files, const std::string& prefix) {
-  const commit::Naming name(io::Path(prefix).filename().string(), false);
-  return repair_checkpoint(*files, prefix, commit::OwnedName::take(files, "/run", name, 0));
-}
 
 TEST_P(Manager, ARemovedIndexIsNamedPassedOverAndReplaced) {
   std::mutex mutex;
@@ -159,112 +144,6 @@ TEST_P(Manager, ARepairTakesADataFileFromAnotherCheckpoint) {
   EXPECT_EQ(names_of(*files_, ".cairn/repair").size(), 0u);
 }
 
-class Lost : public testing::Test {
- protected:
-  Lost() { options_.max_to_keep = 0; }
-
-  struct One {
-    double u = 0;
-    State state;
-    CheckpointManager manager;
-    One(Disk disk, ManagerOptions options)
-        : manager(serial_group(), "/run",
-                  (options.file_system = std::move(disk), std::move(options))) {
-      state.add("u", u);
-    }
-    void save(std::int64_t step, double value) {
-      u = value;
-      manager.save(step, state);
-    }
-    // -1: nothing; what was passed over is an error where nothing can be restored.
-    double latest() {
-      u = -1;
-      manager.restore_latest(state);
-      return u;
-    }
-  };
-  One job(const Disk& disk) { return One(disk, options_); }
-  One job() { return job(files_); }
-
-  Disk files_ = std::make_shared<io::MemoryFileSystem>();
-  ManagerOptions options_ = test::on_disk();
-};
-
-TEST_F(Lost, AnHdf5FileThatWasEmptiedIsNamedAndReplaced) {
-  if (!hdf5::available()) GTEST_SKIP() << "this build has no HDF5";
-  options_.format = Format::hdf5;
-  job().save(1, 1);
-  job().save(2, 2);
-  const auto good = io::read_file(*files_, "/run/ckpt-2.h5", 1 << 30);
-  const auto gone = std::string(292, '\0') + good.substr(292, good.size() - 400);
-  for (const auto& left : {std::string(), good.substr(0, 8), good.substr(0, 100), gone}) {
-    SCOPED_TRACE(left.size());
-    replace(*files_, "/run/ckpt-2.h5", left);
-    for (int times = 0; times < 2; ++times) {
-      auto one = job();
-      EXPECT_EQ(one.latest(), 1);
-      ASSERT_EQ(one.manager.steps().size(), 2u);
-      EXPECT_THAT(one.manager.steps()[1].damage, HasSubstr("ckpt-2.h5 is not there any more"));
-    }
-    EXPECT_EQ(verify_checkpoint(*files_, "/run/ckpt-2").verdict(), Verdict::damaged);
-    EXPECT_THAT(repair(files_, "/run/ckpt-2").left, ElementsAre(HasSubstr("ckpt-2.h5")));
-    job().save(2, 5);
-    EXPECT_EQ(job().latest(), 5);
-  }
-  // The state file alone tells it too, and so do the notes to whoever saves.
-  replace(*files_, "/run/ckpt-2.h5", "");
-  files_->remove("/run/.cairn/saved/ckpt-2.h5");
-  EXPECT_EQ(find_lost(*files_, "/run").size(), 1u);
-  EXPECT_EQ(job().latest(), 1);
-  EXPECT_TRUE(files_->status("/run/.cairn/saved/ckpt-2.h5"));
-  files_->remove("/run/checkpoint");
-  EXPECT_EQ(job().latest(), 1);
-  job().save(2, 6);
-  EXPECT_EQ(job().latest(), 6);
-}
-
-// A bundle over it, and retention, take it away.
-TEST_F(Lost, AnEmptiedHdf5FileGoesWithItsStep) {
-  if (!hdf5::available()) GTEST_SKIP() << "this build has no HDF5";
-  options_.format = Format::hdf5;
-  for (int step = 1; step <= 3; ++step) job().save(step, step);
-  replace(*files_, "/run/ckpt-2.h5", "");
-  replace(*files_, "/run/ckpt-3.h5", "");
-  options_.format = Format::bundle;
-  job().save(3, 4);
-  EXPECT_FALSE(files_->status("/run/ckpt-3.h5"));
-  EXPECT_TRUE(files_->status("/run/ckpt-2.h5"));
-  options_.max_to_keep = 2;
-  job().save(4, 5);
-  EXPECT_THAT(names_of(*files_, "ckpt-2"), IsEmpty());
-  job();
-  EXPECT_FALSE(files_->status("/run/.cairn/saved/ckpt-2.h5"));
-  // The same name is free for others now.
-  io::write_file(*files_, "/run/ckpt-2.h5", "");
-  EXPECT_EQ(find_lost(*files_, "/run").size(), 0u);
-  options_.format = Format::hdf5;
-  test::expect_error(Code::already_exists, HasSubstr("Cairn did not write it"),
-                     [&] { job().save(2, 1); });
-}
-
-// What stands there may be somebody's work.
-TEST_F(Lost, AWholeHdf5FileOfOthersIsNotReplaced) {
-  if (!hdf5::available()) GTEST_SKIP() << "this build has no HDF5";
-  options_.format = Format::hdf5;
-  job().save(1, 1);
-  job().save(2, 2);
-  auto foreign = io::read_file(*files_, "/run/ckpt-2.h5", 1 << 30);
-  foreign.resize(foreign.size() - 64);  // without the seal
-  for (std::size_t at; (at = foreign.find("cairn checkpoint")) != foreign.npos;) foreign[at] = 'C';
-  foreign += std::string(64, 'x');
-  replace(*files_, "/run/ckpt-2.h5", foreign);
-  EXPECT_EQ(job().latest(), 1);
-  EXPECT_EQ(job().manager.steps().size(), 2u) << "named, all the same";
-  test::expect_error(Code::already_exists, HasSubstr("Cairn did not write it"),
-                     [&] { job().save(2, 1); });
-  EXPECT_EQ(io::read_file(*files_, "/run/ckpt-2.h5", 1 << 30), foreign);
-}
-
 // Neither a name nor data alone says that there was a checkpoint.
 TEST_F(Lost, WithoutEvidenceItIsDebris) {
   job().save(1, 1);
@@ -285,7 +164,11 @@ TEST_F(Lost, WithoutEvidenceItIsDebris) {
 // Wherever a job dies, what was removed on purpose is not taken for lost.
 TEST_F(Lost, WhatRetentionRemovesNeverComesBack) {
   options_.max_to_keep = 1;
-  for (const bool full : {false, true}) {
+  for (const int kind : {0, 1, 2, 3}) {
+    const bool full = kind % 2;
+    options_.format = kind < 2 ? Format::bundle : Format::hdf5;
+    if (kind >= 2 && !hdf5::available()) continue;
+    SCOPED_TRACE(kind);
     auto disk = std::make_shared<io::MemoryFileSystem>();
     {
       auto one = job(disk);
@@ -336,21 +219,6 @@ TEST_F(Lost, WhatAMergeRemovesNeverComesBack) {
       }
     }
   }
-}
-
-TEST_F(Lost, RetentionOfLostOnesLeavesNoTraceOfThem) {
-  if (!hdf5::available()) GTEST_SKIP() << "this build has no HDF5";
-  options_.format = Format::hdf5;
-  for (int step = 1; step <= 3; ++step) job().save(step, step);
-  for (int step = 1; step <= 3; ++step) replace(*files_, cat("/run/ckpt-", step, ".h5"), "");
-  auto catalog = scan_catalog(*files_, "/run", "ckpt");
-  ASSERT_EQ(catalog.size(), 3u);
-  {
-    const auto owner = commit::Ownership::take(files_, "/run", 0);
-    apply_retention(*files_, "/run", "ckpt", catalog, 1, {}, owner);
-  }
-  EXPECT_EQ(find_lost(*files_, "/run").size(), 1u);
-  EXPECT_THAT(commit::read_state_file(*files_, "/run")->all_paths, ElementsAre("ckpt-3"));
 }
 
 // A save over a lost step that dies or fails: the old data stays for a repair, and what was not

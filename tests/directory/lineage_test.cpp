@@ -195,5 +195,8 @@ TEST_P(Manager, AnOldTemporaryOfTheStateFileIsCollected) {
   EXPECT_TRUE(io::exists(*files_, "/run/checkpoint.tmp-other")) << "perhaps in use";
 }
 
+INSTANTIATE_TEST_SUITE_P(Ranks, Manager, testing::Values(1, 2, 3, 7),
+                         testing::PrintToStringParamName());
+
 }  // namespace
 }  // namespace cairn

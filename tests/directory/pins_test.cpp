@@ -4,12 +4,14 @@
 #include <gmock/gmock.h>
 
 #include <limits>
+#include <mutex>
 
 #include "base/text.hpp"
 #include "cairn/cairn.hpp"
 #include "support/memory_run.hpp"
 #include "testing/memory.hpp"
 #include "testing/threads.hpp"
+#include "tools/verify.hpp"
 
 namespace cairn {
 namespace {
@@ -70,6 +72,87 @@ TEST_P(Pins, ADamagedPinHoldsAndKeepsNobodyOut) {
     rank.manager.unpin(1);
     rank.save(3);
     EXPECT_THAT(rank.steps(), ElementsAre(3));
+  });
+}
+
+// A pin whose bytes are not those that were written may be the one that is meant.
+TEST_P(Pins, AnyFlippedByteOfAPinIsNoticedAndKeepsTheCheckpoint) {
+  options_.max_to_keep = 1;
+  std::mutex mutex;
+  std::string warnings;
+  set_log_sink([&](LogLevel level, std::string_view text) {
+    const std::lock_guard guard(mutex);
+    if (level == LogLevel::warning) warnings += cat(text, '\n');
+  });
+  job([](Rank& rank) {
+    rank.save(1);
+    rank.manager.pin(1);
+    rank.save(2);
+  });
+  const std::string path = "/run/.cairn/pinned/ckpt-1";
+  const auto pin = io::read_file(*files_, path, 100);
+  const auto notes = [&] {
+    std::string all;
+    for (const auto& finding : verify_checkpoint(*files_, "/run/ckpt-1").findings) {
+      if (finding.kind == Finding::Kind::note) all += finding.what;
+    }
+    return all;
+  };
+  EXPECT_EQ(notes(), "");
+  std::vector<std::string> damaged = {"", pin + "x", std::string(pin.size(), '\0')};
+  for (std::size_t i = 0; i < pin.size(); ++i) {
+    damaged.push_back(pin.substr(0, i));
+    for (const int bit : {1, 4, 128}) {
+      damaged.push_back(pin);
+      damaged.back()[i] = static_cast<char>(pin[i] ^ bit);
+    }
+  }
+  for (std::size_t i = 0; i < damaged.size(); ++i) {
+    files_->remove(path);
+    io::write_file(*files_, path, damaged[i]);
+    const auto entry = scan_catalog(*files_, "/run", "ckpt").at(0);
+    EXPECT_TRUE(entry.pinned && entry.pin_damaged) << damaged[i];
+    EXPECT_THAT(notes(), HasSubstr("its pin is damaged"));
+    if (i % 17) continue;
+    warnings.clear();
+    job([](Rank& rank) {
+      rank.save(3);
+      EXPECT_THAT(rank.steps(), ElementsAre(1, 3));
+      EXPECT_TRUE(rank.manager.steps()[0].pinned);
+      rank.save(2);
+    });
+    EXPECT_THAT(warnings, HasSubstr("the pin of step 1 is damaged"));
+  }
+  warnings.clear();
+  job([](Rank& rank) {
+    rank.manager.pin(1);
+    rank.save(3);
+  });
+  EXPECT_EQ(io::read_file(*files_, path, 100), pin) << "pinned again, it is sound again";
+  job([](Rank& rank) {
+    rank.manager.unpin(1);
+    rank.save(4);
+    EXPECT_THAT(rank.steps(), ElementsAre(4));
+  });
+  set_log_sink({});
+}
+
+// Each pin says whose it is: where two have changed places, both hold.
+TEST_P(Pins, PinsThatWereExchangedHold) {
+  options_.max_to_keep = 1;
+  job([](Rank& rank) {
+    for (const int step : {1, 2}) {
+      rank.save(step);
+      rank.manager.pin(step);
+    }
+  });
+  const std::string one = "/run/.cairn/pinned/ckpt-1", two = "/run/.cairn/pinned/ckpt-2";
+  files_->rename(one, "/run/one");
+  files_->rename(two, one);
+  files_->rename("/run/one", two);
+  job([](Rank& rank) {
+    rank.save(3);
+    EXPECT_THAT(rank.steps(), ElementsAre(1, 2, 3));
   });
 }
 

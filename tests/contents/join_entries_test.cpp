@@ -23,7 +23,7 @@ StoredTensor part(const std::string& key, Box box, const Dims& shape, int file) 
   return {key, DType::float32, shape, !slice.box.is_whole(shape), {slice}, ""};
 }
 
-TEST(Merge, ManyRunsInAnyOrder) {
+TEST(JoinEntries, ManyRunsInAnyOrder) {
   std::mt19937 random(5);
   const auto below = [&](int limit) {
     return static_cast<std::int64_t>(random() % static_cast<unsigned>(limit));
@@ -80,7 +80,7 @@ std::string refusal(std::vector<StoredTensor> entries) {
   return "joined";
 }
 
-TEST(Merge, SlicesThatDoNotMakeUpTheTensorAreRefused) {
+TEST(JoinEntries, SlicesThatDoNotMakeUpTheTensorAreRefused) {
   const Dims shape{6, 2};
   const auto rows = [&](std::int64_t from, std::int64_t count) {
     return part("u", {{from, 0}, {count, 2}}, shape, 0);

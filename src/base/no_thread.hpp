@@ -1,0 +1,16 @@
+#pragma once
+/// What to tell where the system starts no more threads.
+#include <system_error>
+
+#include "base/text.hpp"
+#include "cairn/error.hpp"
+
+namespace cairn {
+
+/// What: "that does this or that".
+inline Error no_thread(const char* what, const std::system_error& error) {
+  return Error(Code::io, cat("cannot start a thread ", what), error.code().message(),
+               "Threads of this user, or of its container, may be limited: see ulimit -u.");
+}
+
+}  // namespace cairn
