@@ -8,17 +8,16 @@
 #include "base/wire.hpp"
 #include "cairn/log.hpp"
 #include "cairn/ragged.hpp"
+#include "checkpoint/engine.hpp"
 #include "checkpoint/objects.hpp"
 #include "checkpoint/on_mesh.hpp"
-#include "checkpoint/series.hpp"
 #include "commit/state_file.hpp"
 #include "contents/lost.hpp"
-#include "job/prefix.hpp"
 #include "directory/set_aside.hpp"
 #include "group/collectives.hpp"
+#include "job/prefix.hpp"
 #include "restore/resolve.hpp"
 #include "restore/restore.hpp"
-#include "save/savers.hpp"
 
 namespace cairn {
 namespace {
@@ -272,49 +271,48 @@ struct Checkpoint::Impl {
   State* state;
   ManagerOptions options;
   std::int64_t counter = 0;
-  std::unique_ptr<Series> numbered, single;  // where the last save() and write() went
+  std::unique_ptr<Engine> numbered, single;  // where the last save() and write() went
   io::Path restored;                         // the last restore()'s, until a save goes on from it
 
   // Collective. The engine for this prefix; the one before gives its directory up.
-  Series& series(std::unique_ptr<Series>& held, const io::Path& prefix, bool is_numbered) {
+  Engine& engine(std::unique_ptr<Engine>& held, const io::Path& prefix, bool is_numbered) {
     const auto directory = prefix.parent_path();
     const auto name = prefix.filename().string();
     const bool same = held && held->job.directory == directory && held->job.naming.name == name;
     if (same) return *held;
-    const auto turn = held ? held->replica_turn : 0;
-    const bool suspect = held && held->replicas_suspect;
+    std::optional<Plans::Turns> before;
+    if (held) before = held->plans.turns();
     held.reset();
     group->barrier();  // rank 0 has given it up
-    auto engine = options;
-    engine.overwrite |= !is_numbered;
-    auto next = std::make_unique<Series>(group, directory, commit::Naming(name, is_numbered),
-                                         std::move(engine));
-    next->keeps_state_file = is_numbered;
-    next->options_name = "CheckpointOptions";
-    next->open_directory();
-    next->replica_turn = std::max(next->replica_turn, turn);
-    next->replicas_suspect = suspect;
+    auto settings = options;
+    settings.overwrite |= !is_numbered;
+    auto job = make_job(group, directory, commit::Naming(name, is_numbered), std::move(settings));
+    job.keeps_state_file = is_numbered;
+    job.options_name = "CheckpointOptions";
+    auto next = std::make_unique<Engine>(std::move(job));
+    next->open();
+    if (before) next->plans.go_on_from(*before);
     held = std::move(next);
     return *held;
   }
 
   // Collective. A counter is in the state already, or is not wanted.
-  std::string save(Series& series, std::int64_t step, const State& tensors) const {
-    if (!options.object_graph) return series.save(step, tensors);
-    return series.save(step, with_object_graph(*group, tensors, std::nullopt));
+  std::string save(Engine& engine, std::int64_t step, const State& tensors) const {
+    if (!options.object_graph) return engine.save(step, tensors);
+    return engine.save(step, with_object_graph(*group, tensors, std::nullopt));
   }
 
   // Rank 0. What was saved after the checkpoint that this run went on from is left behind: its
   // numbers are free, also that of a save which was completed after its job had died.
-  void go_on_from_restored(Series& series) {
-    const auto number = series.job.directory == restored.parent_path()
-                            ? commit::parse_prefix(restored.filename().string(), series.job.naming)
-                            : std::nullopt;
-    restored.clear();
-    const auto* entry = number && series.job.root() ? series.find(*number) : nullptr;
-    if (!entry) return;
-    series.restored_step = number;
-    series.head = entry->sequence;
+  void go_on_from_restored(Engine& engine) {
+    const auto& job = engine.job;
+    const auto went_on = std::exchange(restored, {});
+    if (!job.root() || job.directory != went_on.parent_path()) return;
+    const auto number = commit::parse_prefix(went_on.filename().string(), job.naming);
+    if (!number) return;
+    if (const auto* entry = engine.directory.find(*number)) {
+      engine.directory.went_back_to(*number, entry->sequence);
+    }
   }
 
   LoadStatus load(const io::Path& path, const RestoreOptions& restore, bool with_counter) {
@@ -376,10 +374,10 @@ std::string Checkpoint::save(const std::filesystem::path& prefix) {
   return guarded(*self.group, "Checkpoint::save", [&] {
     self.group->meet();
     const auto whole = checked_prefix(*self.group, prefix);
-    auto& series = self.series(self.numbered, whole, true);
+    auto& engine = self.engine(self.numbered, whole, true);
     require_same(*self.group, "the save counter", cat(self.counter));
-    self.go_on_from_restored(series);
-    series.call_before_save(self.counter + 1);
+    self.go_on_from_restored(engine);
+    engine.call_before_save(self.counter + 1);
     ++self.counter;
     try {
       auto state = together(*self.group, [&] {
@@ -389,7 +387,7 @@ std::string Checkpoint::save(const std::filesystem::path& prefix) {
         with_counter.add(counter_key, std::move(counter));
         return with_counter;
       });
-      return self.save(series, self.counter, state);
+      return self.save(engine, self.counter, state);
     } catch (const Error& error) {
       if (error.code() != Code::durability_unknown) --self.counter;
       throw;
@@ -402,9 +400,9 @@ std::string Checkpoint::write(const std::filesystem::path& prefix) {
   return guarded(*self.group, "Checkpoint::write", [&] {
     self.group->meet();
     const auto whole = checked_prefix(*self.group, prefix);
-    auto& series = self.series(self.single, whole, false);
-    series.call_before_save(0);
-    return self.save(series, 0, *self.state);
+    auto& engine = self.engine(self.single, whole, false);
+    engine.call_before_save(0);
+    return self.save(engine, 0, *self.state);
   });
 }
 

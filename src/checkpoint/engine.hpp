@@ -57,8 +57,8 @@ class Engine {
   void clear_way_for_last_save();
   void call_before_save(std::int64_t step) const;
 
-  RestoreReport restore_step(std::int64_t step, State&, const RestoreOptions&, Touched* = nullptr);
   std::optional<RestoreReport> restore_latest(State&, const RestoreOptions&);
+  RestoreReport restore(std::int64_t step, State&, const RestoreOptions&);
 
   void take_turn(bool of_save);  ///< schedule/turns.hpp
 
@@ -80,20 +80,22 @@ class Engine {
     std::optional<State> resolved = std::nullopt;  // nothing: the state is saved as it was given
   };
 
-  // The stages of a save, in their order (save.cpp); those that take no ranks are const.
+  // The stages of a save, in their order (save.cpp, begin_save.cpp, end_save.cpp).
+  // Those that take no other rank are const.
   SaveHandle run(Request&);
   SaveHandle run_blocking(const Request&, const std::string& why);
   bool make_way();
   Planned plan(const Request&, const Look&);
   Prepared prepare(std::int64_t step, const FileLayout&);
-  void write_first(Flight&, const State&);
-  void copy(Flight&, const State&);
+  void write_first(Flight&, const State&, std::vector<commit::Patch>& structure);
+  void copy(Flight&, const State&, bool compares);
   void write(Flight&, const State&, bool compares);
   void work_in_background(Flight&);
   void work_on(Flight&) const;
   void write_copy(Flight&) const;
   void record(Flight&) const;
   void merge(Flight&);
+  void make_ready(Flight&) const;
   void commit(Flight&) const;
   void land(Flight&);
 
@@ -104,6 +106,7 @@ class Engine {
   Prepared named(std::int64_t step, std::string uuid, int num_files, std::int64_t sequence,
                  std::int64_t parent, double time) const;
   void name(Flight&) const;
+  std::int64_t parent() const;
   void finish(Flight&);
   void tidy_in_background(const Flight&, bool durable);
   Directory::Withdrawn withdraw(const commit::Transaction&, bool committed);
@@ -112,13 +115,10 @@ class Engine {
   void change(Flight&, SaveStage) const;
   void tell(const SaveHandle&) const;
 
+  RestoreReport restore_step(std::int64_t step, State&, const RestoreOptions&, Touched* = nullptr);
   bool changed_meanwhile(std::int64_t step);
   void remember_damage(std::int64_t step, const Error&);
   Directory::Choices choose();
-};
-
-struct CheckpointManager::Impl : Engine {
-  using Engine::Engine;
 };
 
 }  // namespace cairn

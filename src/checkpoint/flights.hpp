@@ -49,6 +49,7 @@ struct Flight {
   };
 
   std::int64_t step = 0;
+  std::int64_t sequence = 0;
   bool background = false;  ///< the application goes on meanwhile
   std::optional<double> metric = std::nullopt;
   std::shared_ptr<SavePlan> plan;

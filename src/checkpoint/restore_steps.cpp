@@ -4,7 +4,7 @@
 #include "base/text.hpp"
 #include "base/wire.hpp"
 #include "cairn/log.hpp"
-#include "checkpoint/series.hpp"
+#include "checkpoint/engine.hpp"
 #include "contents/contents_reader.hpp"
 #include "group/collectives.hpp"
 #include "restore/restore.hpp"
@@ -39,75 +39,40 @@ void require_overwritten(const Job& job, const Touched& failed, const Touched& t
 
 }  // namespace
 
-// Collective.
-RestoreReport Series::restore_step(std::int64_t step, State& state, const RestoreOptions& options,
+RestoreReport Engine::restore_step(std::int64_t step, State& state, const RestoreOptions& options,
                                    Touched* touched) {
   const auto contents = tell_contents(job, job.prefix(step));
   auto report = restore_state(job, contents, state, options, {.touched = touched});
   report.step = step;
-  restored_step = step;
+  directory.went_back_to(step,
+                         contents.meta ? std::optional(contents.meta->sequence) : std::nullopt);
   if (turns) turns->restored(step);
-  // What it says of itself: it may not have been readable when the directory was opened.
-  if (contents.meta) {
-    head = contents.meta->sequence;
-  } else if (const auto* entry = find(step)) {
-    head = entry->sequence;
-  }
   return report;
 }
 
-void Series::remember_damage(std::int64_t step, const Error& error) {
-  if (!job.root()) return;
-  log(LogLevel::warning, cat("step ", step, " is damaged: ", error.what()));
-  for (auto& entry : catalog) {
-    if (entry.step != step || error.code() != Code::data_loss) continue;
-    entry.damage = error.what();
-    if (job.options.read_only) continue;
-    try {
-      mark_damaged(*job.files, job.directory, job.naming, entry, error.what());
-      write_state_file(catalog);
-    } catch (const Error& failed) {
-      log(LogLevel::warning, cat("the damage of step ", step, " is not marked: ", failed.what()));
-    }
-  }
+void Engine::remember_damage(std::int64_t step, const Error& error) {
+  if (job.root()) directory.remember_damage(step, error);
 }
 
-// Collective. Whether the checkpoint that a reader could not restore has been replaced or removed
-// by its owner in the meantime.
-bool Series::changed_meanwhile(std::int64_t step) {
+// Whether the checkpoint that a reader could not restore has been replaced or removed by its owner
+// in the meantime.
+bool Engine::changed_meanwhile(std::int64_t step) {
   if (!job.options.read_only) return false;
   const auto message = from_root(*job.group, [&]() -> std::string {
-    const auto* before = find(step);
-    const auto identity = before ? before->identity : "";
-    catalog = scan_catalog(*job.files, job.directory, job.naming);
-    const auto* now = find(step);
-    return now && now->identity == identity ? "" : "changed";
+    return directory.changed_meanwhile(step) ? "changed" : "";
   });
   return !message.empty();
 }
 
-// Collective. The steps to try, newest first, and what is passed over before the first of them.
-Series::Choices Series::choose() {
+// The steps to try, newest first, and what is passed over before the first of them.
+Directory::Choices Engine::choose() {
   const auto message = from_root(*job.group, [&] {
-    // The owner knows its directory; others' contents change under a reader.
-    if (job.options.read_only) {
-      catalog = scan_catalog(*job.files, job.directory, job.naming);
-    } else {
-      read_again();
-    }
-    std::vector<std::int64_t> steps;
-    std::vector<std::string> passed;
-    for (const auto* entry : restorable(catalog)) steps.push_back(entry->step);
-    for (auto entry = catalog.rbegin(); entry != catalog.rend(); ++entry) {
-      if (!steps.empty() && entry->step == steps.front()) break;
-      if (!entry->damage.empty() && !entry->superseded) {
-        passed.push_back(cat("step ", entry->step, ": ", entry->damage));
-      }
-    }
-    return WireWriter().put(steps).put(passed).take();
+    directory.look_again();
+    const auto choices = directory.choices();
+    return WireWriter().put(choices.steps).put(choices.passed).take();
   });
   WireReader reader(message);
-  Choices choices;
+  Directory::Choices choices;
   choices.steps = reader.get_all<std::int64_t>();
   choices.passed = reader.get_all<std::string>();
   for (const auto& one : choices.passed) {
@@ -116,69 +81,53 @@ Series::Choices Series::choose() {
   return choices;
 }
 
-std::optional<RestoreReport> CheckpointManager::restore_latest(State& state,
-                                                               const RestoreOptions& options) {
-  auto& self = *impl_;
-  const Job& job = self.job;
-  const char* const call = "CheckpointManager::restore_latest";
-  return guarded(*job.group, call, [&]() -> std::optional<RestoreReport> {
-    self.meet();
-    self.settle();
-    auto choices = self.choose();
-    if (choices.steps.empty() && choices.passed.empty()) return std::nullopt;
-    // Asked each time: a reader may choose again.
-    const auto may_try = [&] { return choices.passed.empty() || job.options.fall_back; };
-    int looks = 3;  // of a reader, at a directory that its owner changes
-    Touched failed;
-    for (std::size_t i = 0; may_try() && i < choices.steps.size(); ++i) {
-      const auto step = choices.steps[i];
-      Touched touched;
-      std::optional<RestoreReport> report;
-      try {
-        report = self.restore_step(step, state, options, &touched);
-      } catch (const Error& error) {
-        if (!is_damage(error)) throw;
-        failed.keys.merge(touched.keys);
-        failed.savers.merge(touched.savers);
-        if (looks-- > 0 && self.changed_meanwhile(step)) {
-          choices = self.choose();
-          i = static_cast<std::size_t>(-1);
-          continue;
-        }
-        self.remember_damage(step, error);
-        choices.passed.push_back(cat("step ", step, ": ", error.what()));
-        if (!job.options.fall_back) throw;
+std::optional<RestoreReport> Engine::restore_latest(State& state, const RestoreOptions& options) {
+  auto choices = choose();
+  if (choices.steps.empty() && choices.passed.empty()) return std::nullopt;
+  // Asked each time: a reader may choose again.
+  const auto may_try = [&] { return choices.passed.empty() || job.options.fall_back; };
+  int looks = 3;  // of a reader, at a directory that its owner changes
+  Touched failed;
+  for (std::size_t i = 0; may_try() && i < choices.steps.size(); ++i) {
+    const auto step = choices.steps[i];
+    Touched touched;
+    std::optional<RestoreReport> report;
+    try {
+      report = restore_step(step, state, options, &touched);
+    } catch (const Error& error) {
+      if (!is_damage(error)) throw;
+      failed.keys.merge(touched.keys);
+      failed.savers.merge(touched.savers);
+      if (looks-- > 0 && changed_meanwhile(step)) {
+        choices = choose();
+        i = static_cast<std::size_t>(-1);
         continue;
       }
-      require_overwritten(job, failed, touched, *report);
-      report->skipped = choices.passed;
-      return report;
+      remember_damage(step, error);
+      choices.passed.push_back(cat("step ", step, ": ", error.what()));
+      if (!job.options.fall_back) throw;
+      continue;
     }
-    std::string reasons;
-    for (const auto& one : choices.passed) reasons += (reasons.empty() ? "" : "; ") + one;
-    throw Error(Code::data_loss,
-                cat("no checkpoint in ", job.directory.string(), " can be restored"), reasons,
-                "cairn verify names all that is damaged; restore(step) takes a step that a "
-                "restore to an earlier one has superseded.")
-        .at(job.directory.string());
-  });
+    require_overwritten(job, failed, touched, *report);
+    report->skipped = choices.passed;
+    return report;
+  }
+  std::string reasons;
+  for (const auto& one : choices.passed) reasons += (reasons.empty() ? "" : "; ") + one;
+  throw Error(Code::data_loss, cat("no checkpoint in ", job.directory.string(), " can be restored"),
+              reasons,
+              "cairn verify names all that is damaged; restore(step) takes a step that a "
+              "restore to an earlier one has superseded.")
+      .at(job.directory.string());
 }
 
-RestoreReport CheckpointManager::restore(std::int64_t step, State& state,
-                                         const RestoreOptions& options) {
-  auto& self = *impl_;
-  Group& group = *self.job.group;
-  return guarded(group, "CheckpointManager::restore", [&] {
-    self.meet();
-    self.settle();
-    require_same(group, "the step", cat(step));
-    try {
-      return self.restore_step(step, state, options);
-    } catch (const Error& error) {
-      if (is_damage(error) && error.code() != Code::not_found) self.remember_damage(step, error);
-      throw;
-    }
-  });
+RestoreReport Engine::restore(std::int64_t step, State& state, const RestoreOptions& options) {
+  try {
+    return restore_step(step, state, options);
+  } catch (const Error& error) {
+    if (is_damage(error) && error.code() != Code::not_found) remember_damage(step, error);
+    throw;
+  }
 }
 
 }  // namespace cairn

@@ -17,38 +17,19 @@
 // too, or in the queue of Flights. From the end of all ranks' records on, a restart completes the
 // save without any of these calls.
 #include <algorithm>
-#include <bit>
-#include <chrono>
-#include <cmath>
+#include <iterator>
 
 #include "base/text.hpp"
-#include "base/unwinding.hpp"
-#include "base/wire.hpp"
 #include "cairn/log.hpp"
 #include "checkpoint/engine.hpp"
 #include "group/collectives.hpp"
 #include "io/limited.hpp"
-#include "save/resolve.hpp"
+#include "save/hdf5_file.hpp"
 #include "save/savers.hpp"
 
 namespace cairn {
 
-#ifndef CAIRN_VERSION
-#define CAIRN_VERSION "unknown"
-#endif
-
 namespace {
-
-double now_seconds() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
-// Of all bits, so that ranks agree on NaN too.
-std::string metric_text(const std::optional<double>& metric) {
-  if (!metric) return "none";
-  return cat(*metric,
-             std::isnan(*metric) ? "" : cat(", bits ", std::bit_cast<std::uint64_t>(*metric)));
-}
 
 SaveHandle done_handle(std::int64_t step, std::string prefix, SaveStage stage,
                        std::string because = "") {
@@ -60,14 +41,12 @@ SaveHandle done_handle(std::int64_t step, std::string prefix, SaveStage stage,
   return SaveHandle(std::move(shared));
 }
 
-// Passes on what may not be told as an Error.
-std::optional<Error> error_of(const std::exception_ptr& failure) {
-  if (!failure) return std::nullopt;
-  try {
-    std::rethrow_exception(failure);
-  } catch (...) {
-    return error_in_flight();
-  }
+// The flight may end as soon as it is idle.
+void become_idle(const Flight& flight) {
+  const auto handle = flight.handle;
+  handle->end_of_writing();
+  handle->idle = true;
+  handle->idle.notify_all();
 }
 
 void append(std::vector<StoredTensor>& to, std::vector<StoredTensor>& from) {
@@ -124,6 +103,7 @@ SaveHandle Engine::run(Request& request) {
   flight.figures.plan_reused = planned.again;
   flight.figures.replica_bytes = planned.plan->replica_bytes;
   if (flight.numbers) {
+    flight.sequence = flight.numbers->sequence;
     flights.reserve_again(flight);
   } else if (background) {
     if (const auto why = flights.reserve(flight, state); !why.empty()) {
@@ -136,6 +116,7 @@ SaveHandle Engine::run(Request& request) {
   // prepare
   if (!flight.numbers) {
     auto& [save, meta] = flight.prepared.emplace(prepare(step, flight.layout));
+    flight.sequence = meta.sequence;
     meta.metric = options.metric;
     save.counts = &flight.counts;
     flight.handle->prefix = save.prefix().string();
@@ -157,7 +138,6 @@ SaveHandle Engine::run(Request& request) {
     flight.figures.blocked_seconds = seconds_since(call.at);
     return handle;
   }
-  bool committed = false;
   try {
     write(flight, state, compares);
     plans.turn_is_over();
@@ -171,6 +151,7 @@ SaveHandle Engine::run(Request& request) {
   laps.next(&StageSeconds::commit);
   if (job.root()) {
     try {
+      make_ready(flight);
       commit(flight);
     } catch (...) {
       flight.failure = std::current_exception();
@@ -178,6 +159,7 @@ SaveHandle Engine::run(Request& request) {
   }
   finish(flight);
   laps.next(&StageSeconds::tidy);
+  flight.figures.total_seconds = seconds_since(call.at);
   if (job.root()) directory.tidy(flight.prepared->save);
   laps.end();
   attempt.done();
@@ -187,3 +169,206 @@ SaveHandle Engine::run(Request& request) {
   flights.keep_for_later(std::move(made));
   return handle;
 }
+
+// Blocking after all: asynchronous saves cannot serve this.
+SaveHandle Engine::run_blocking(const Request& request, const std::string& why) {
+  if (job.root() && flights.is_first_to_block()) {
+    log(LogLevel::warning, cat("save_async saves before it returns: ", why));
+  }
+  request.call.why_blocking = why;
+  auto prefix = save(request.step, request.given, request.options, request.call);
+  auto handle = done_handle(request.step, std::move(prefix), SaveStage::committed, why);
+  tell(handle);
+  return handle;
+}
+
+std::string Engine::why_blocking() const {
+  if (!job.served_by.empty()) return "io ranks take the bytes in rounds of all ranks";
+  if (job.shares_files()) return "ranks share files, which they write together";
+  if (job.writes_datasets()) return "HDF5 writes all ranks' datasets together";
+  return "";
+}
+
+void Engine::require_writable(const char* what) const {
+  if (!job.options.read_only) return;
+  throw Error(Code::invalid_argument, cat("a read-only manager cannot ", what),
+              cat("it does not own ", job.directory.string()),
+              "Make it without ManagerOptions::read_only.");
+}
+
+// Callbacks may do what ranks do together: before them ranks must know that they are in one call.
+void Engine::meet_for_save() const {
+  if (!job.options.before_save.empty() || job.options.object_graph) meet();
+}
+
+void Engine::call_before_save(std::int64_t step) const {
+  const auto& callbacks = job.options.before_save;
+  for (std::size_t i = 0; i < callbacks.size(); ++i) {
+    together(*job.group, [&] {
+      try {
+        callbacks[i](step);
+      } catch (...) {
+        throw application_error(cat("before-save callback ", i + 1, " of ", callbacks.size()));
+      }
+    });
+  }
+}
+
+// What ranks write before the state's own bytes: the bundles of registered savers, or the structure
+// of an HDF5 file, which rank 0 has laid out.
+void Engine::write_first(Flight& flight, const State& state,
+                         std::vector<commit::Patch>& structure) {
+  auto& [save, meta] = *flight.prepared;
+  auto& plan = *flight.plan;
+  flight.entries = save.hdf5 ? make_hdf5(job, save, meta, plan.gathered, plan.dense, structure)
+                             : run_savers(job, state, save, flight.layout, meta);
+}
+
+// Write, compare and record of a blocking save: bytes go from the application's memory, over
+// other ranks where these write them. Checksums of replicas come from writing.
+void Engine::write(Flight& flight, const State& state, bool compares) {
+  Group& group = *job.group;
+  const auto& plan = *flight.plan;
+  const auto& layout = flight.layout;
+  std::vector<commit::Patch> structure;  // rank 0
+  write_first(flight, state, structure);
+  const auto& save = flight.prepared->save;
+  auto runs = write_dense(job, state, plan.dense, layout.dense_file, save);
+  if (job.writes_datasets() && plan.dense.bytes > 0) {
+    together(group, [&] {
+      if (job.root()) put_back_structure(*job.files, save, structure);
+    });
+  }
+  const bool forwards = !save.hdf5 && !job.served_by.empty();
+  std::vector<StoredTensor> entries;
+  if (forwards) entries = forward_shards(job, state, plan.local, layout, save);
+  if (job.shares_files() && !save.hdf5) {
+    entries = share_files(job, state, plan.local, layout, save);
+  }
+  const auto finish = [&] {
+    append(entries, runs);
+    append(entries, flight.entries);
+    flight.entries = std::move(entries);
+    record(flight);
+  };
+  const auto checksums = together(group, [&] {
+    if (!forwards && !job.shares_files()) {
+      entries = write_shards(job, state, plan.local, layout, save);
+    }
+    if (!compares) {
+      finish();
+      return std::vector<std::uint32_t>();
+    }
+    // What was written for others says nothing of this rank's own replicas.
+    static const std::vector<StoredTensor> none;
+    return replica_checksums(state, plan.replicas, plan.local.strings, forwards ? none : entries);
+  });
+  if (!compares) return;
+  plans.compare(state, plan.replicas, checksums, save.prefix().string());
+  together(group, finish);
+}
+
+// The copy of an asynchronous save, and its comparison. Where nothing has been made of the save
+// yet, ranks exchange no message but dense tensors: what goes wrong waits for the verdict.
+void Engine::copy(Flight& flight, const State& state, bool compares) {
+  auto& plan = *flight.plan;
+  const auto copy_dense = [&] {
+    if (plan.dense.bytes == 0) return;
+    const auto behind = static_cast<std::size_t>(plan.capture.layout().shard_bytes);
+    flight.runs = capture_dense(job, state, plan.dense, flight.memory.subspan(behind));
+  };
+  const auto copy_shards = [&] { plan.capture.copy(state, plan.local.strings, flight.memory); };
+  if (flight.numbers) {
+    copy_dense();
+    try {
+      copy_shards();
+    } catch (...) {
+      error_in_flight();  // what may not be told as an Error goes on
+      flight.failure = std::current_exception();
+    }
+    return;
+  }
+  const auto& save = flight.prepared->save;
+  try {
+    std::vector<commit::Patch> structure;
+    write_first(flight, state, structure);
+    together(*job.group, copy_shards);
+    copy_dense();
+    if (!compares) return;
+    const auto checksums = together(*job.group, [&] {
+      return replica_checksums(state, plan.replicas, plan.local.strings, {});
+    });
+    plans.compare(state, plan.replicas, checksums, save.prefix().string());
+  } catch (const Error& error) {
+    give_up(error, save, false);
+  }
+}
+
+// Hands the flight's next task to the queue, unless it has failed already: either way it becomes
+// idle, and ranks find out together.
+void Engine::work_in_background(Flight& flight) {
+  flight.handle->idle = false;
+  if (flight.failure) {
+    flight.held = {};
+    return become_idle(flight);
+  }
+  try {
+    // No more than a std::function holds without an allocation.
+    flights.later([this, &flight] {
+      const io::Deadline deadline(job.options.storage_limit_seconds);
+      try {
+        work_on(flight);
+      } catch (...) {
+        flight.failure = std::current_exception();
+      }
+      become_idle(flight);
+    });
+  } catch (...) {  // not taken: other ranks wait for this one's verdict
+    flight.failure = std::current_exception();
+    flight.held = {};
+    become_idle(flight);
+  }
+}
+
+void Engine::work_on(Flight& flight) const {
+  if (flight.merged) {
+    const Laps laps(flight.figures, trace.get(), Trace::Thread::writer, &StageSeconds::commit);
+    commit(flight);
+  } else {
+    write_copy(flight);
+  }
+}
+
+// Any thread. Write and record of an asynchronous save.
+void Engine::write_copy(Flight& flight) const {
+  const Laps laps(flight.figures, trace.get(), Trace::Thread::writer, &StageSeconds::write);
+  const auto held = std::move(flight.held);
+  const auto& layout = flight.layout;
+  if (!flight.prepared) {
+    name(flight);
+    if (job.root()) {
+      directory.join_save(*flight.prepared, layout.total_bytes, flight.numbers->recycled_bytes);
+    }
+    if (job.root() || layout.writer >= 0) commit::join(*job.files, flight.prepared->save);
+  }
+  const auto& save = flight.prepared->save;
+  const auto& plan = *flight.plan;
+  auto out = plan.capture.outgoing(flight.memory, plan.local.strings);
+  write_files(*job.files, save, out, &flight.cancelled);
+  append(flight.entries, out.entries);
+  if (!flight.runs.empty()) {
+    auto runs = write_runs(*job.files, plan.dense, flight.runs, layout.dense_file, save);
+    append(flight.entries, runs);
+  }
+  if (flight.cancelled) return;
+  record(flight);
+  flight.handle->stage = SaveStage::written;
+}
+
+// Any thread.
+void Engine::record(Flight& flight) const {
+  const auto& [save, meta] = *flight.prepared;
+  leave_record(job, save, meta, flight.layout, flight.entries);
+}
+
+}  // namespace cairn

@@ -3,10 +3,10 @@
 #include <map>
 
 #include "base/text.hpp"
+#include "checkpoint/engine.hpp"
 #include "checkpoint/on_mesh.hpp"
-#include "checkpoint/series.hpp"
-#include "job/prefix.hpp"
 #include "group/collectives.hpp"
+#include "job/prefix.hpp"
 #include "model/follow.hpp"
 #include "restore/restore.hpp"
 
@@ -116,12 +116,13 @@ std::string sharded_save(const std::shared_ptr<Group>& given, const Mesh& mesh,
     const auto all = together(*group, [&] { return options_of(options); });
     std::string saved;
     {
-      Series series(group, prefix.parent_path(), commit::Naming(prefix.filename().string(), false),
-                    all);
-      series.keeps_state_file = false;
-      series.options_name = "ShardedOptions";
-      series.open_directory();
-      saved = series.save(0, state);
+      auto job = make_job(group, prefix.parent_path(),
+                          commit::Naming(prefix.filename().string(), false), all);
+      job.keeps_state_file = false;
+      job.options_name = "ShardedOptions";
+      Engine engine(std::move(job));
+      engine.open();
+      saved = engine.save(0, state);
     }
     group->barrier();  // rank 0 tidies up and gives the directory up
     return saved;
@@ -143,11 +144,11 @@ RestoreReport sharded_restore(const std::shared_ptr<Group>& given, const Mesh& m
     auto state =
         together(*group, [&] { return state_of(tensor_names, shape_and_slices, tensors); });
     const auto all = together(*group, [&] { return options_of(options); });
-    Series series(group, prefix.parent_path(), commit::Naming(prefix.filename().string(), false),
-                  all);
-    settle_nodes(series.job);
-    settle_io_ranks(series.job);
-    return restore_state(series.job, tell_contents(series.job, prefix), state, options.restore);
+    auto job = make_job(group, prefix.parent_path(),
+                        commit::Naming(prefix.filename().string(), false), all);
+    settle_nodes(job);
+    settle_io_ranks(job);
+    return restore_state(job, tell_contents(job, prefix), state, options.restore);
   });
 }
 

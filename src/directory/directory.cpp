@@ -57,6 +57,11 @@ void Directory::begin(Recovered found) {
     }
   }
   catalog_ = scan_catalog(*job_.files, job_.directory, job_.naming);
+  for (const auto& entry : catalog_) {
+    if (!entry.pin_damaged) continue;
+    log(LogLevel::warning,
+        cat("the pin of step ", entry.step, " is damaged, and counts: pin it again, or unpin it"));
+  }
   if (job_.options.read_only) return;
   sequences_.begin(catalog_, found.undecided, std::move(found.within_reach));
   refresh_notes(*job_.files, job_.directory, job_.naming, catalog_);

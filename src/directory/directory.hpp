@@ -116,6 +116,7 @@ class Directory {
   /// Bytes of files that wait for the next save, as tidy_later has counted; -1: not known. Asked
   /// once: then they are that save's.
   std::int64_t take_recycled_bytes();
+  void forget_recycled_bytes() { take_recycled_bytes(); }
   /// After all ranks have failed alike: nobody will ever complete this save.
   enum class Withdrawn { gone, not_ours, stays };
   Withdrawn withdraw(const commit::Transaction&);

@@ -73,12 +73,11 @@ std::pair<commit::Transaction, std::int64_t> Directory::begin_save(std::int64_t 
   sequences_.require(step);
   require_replaceable(step);
   const auto recycled =
-      job_.recycles()
-          ? commit::trim_recycled(*job_.files, job_.directory, job_.naming, data_files)
-          : 0;
+      job_.recycles() ? commit::trim_recycled(*job_.files, job_.directory, job_.naming, data_files)
+                      : 0;
   recycled_bytes_ = -1;
   require_free(step, bytes - recycled);
-  commit::Transaction save{job_.directory,    job_.naming,    step,
+  commit::Transaction save{job_.directory,     job_.naming,    step,
                            commit::new_uuid(), data_files + 1, !job_.atomic_rename};
   save.hdf5 = job_.options.format == Format::hdf5;
   if (save.hdf5) save.num_files = 1;

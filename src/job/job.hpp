@@ -24,7 +24,7 @@ struct Job {
   std::vector<int> file_of = {};    ///< by rank: its shared data file; empty: ranks share none
   bool atomic_rename = true;        ///< of the directory, as far as is known; the same on all ranks
 
-  bool keeps_state_file = true;     ///< what is newest in the directory is for this job to say
+  bool keeps_state_file = true;  ///< what is newest in the directory is for this job to say
   const char* options_name = "ManagerOptions";  ///< what the caller calls them, for errors
   std::string policy = "";                      ///< description of the sharding policy
 
@@ -58,6 +58,13 @@ void settle_nodes(Job&);
 void settle_io_ranks(Job&);
 /// Collective, after the io ranks. Agrees on who shares which data file.
 void settle_writer(Job&);
+
+/// Collective. All of these, and that the options can be served and are the same on all ranks; says
+/// what differs, and on which rank.
+void settle_options(Job&);
+/// Collective. Throws invalid_argument for savers without a name or function, or of one name, and
+/// disagreement.
+void require_savers(Group&, const std::vector<RegisteredSaver>&);
 
 /// For messages: "the hints a=b c=d".
 std::string hints_text(const std::map<std::string, std::string>&);

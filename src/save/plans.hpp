@@ -1,7 +1,7 @@
 #pragma once
 /// The plan of a save, and who may use it again: as long as nothing in the structure of the state
-/// changes on any rank, the next save needs one sum over ranks instead of descriptions, coverage and
-/// layout.
+/// changes on any rank, the next save needs one sum over ranks instead of descriptions, coverage
+/// and layout.
 #include <array>
 #include <map>
 #include <memory>
@@ -89,18 +89,22 @@ class Plans {
   void compare(const State&, const ReplicaPlan&, const std::vector<std::uint32_t>& checksums,
                const std::string& prefix);
   /// A save has come as far as its comparison.
-  void turn_is_over() { ++turn_; }
-  /// The same state is saved under another name.
-  void go_on_from(const Plans& before);
+  void turn_is_over() { ++turns_.count; }
+  /// For the plans of another name, under which the same state is saved next.
+  struct Turns {
+    std::int64_t count = 0;  ///< which sample of replicas is the next; rank 0's counts
+    bool suspect = false;    ///< the last comparison found a difference
+  };
+  const Turns& turns() const { return turns_; }
+  void go_on_from(const Turns& before);
 
  private:
   bool fits(std::int64_t step, const State&);
 
   const Job& job_;
-  std::uint64_t weight_ = 0;      // of this rank, in sums that tell whether ranks agree
-  bool policy_is_known_ = true;   // by its parameters: the same ones shard alike
-  std::int64_t turn_ = 0;         // which sample of replicas is the next; rank 0's counts
-  bool replicas_suspect_ = false;  // the last comparison found a difference
+  std::uint64_t weight_ = 0;     // of this rank, in sums that tell whether ranks agree
+  bool policy_is_known_ = true;  // by its parameters: the same ones shard alike
+  Turns turns_;
   struct Kept {
     StateForm form;  // of the state that it was made for
     std::shared_ptr<SavePlan> plan;

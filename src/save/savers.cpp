@@ -177,24 +177,6 @@ int files_of(const std::vector<Bundle>& bundles) {
 
 }  // namespace
 
-void require_savers(Group& group, const std::vector<RegisteredSaver>& savers) {
-  std::string names;
-  for (const auto& saver : savers) names += cat("'", saver.name, "' ");
-  require_same(group, "the registered savers", names);
-  std::set<std::string_view> seen;
-  together(group, [&] {
-    for (const auto& saver : savers) {
-      const char* problem = saver.name.empty()                ? "has no name"
-                            : !saver.save || !saver.restore   ? "lacks a function"
-                            : !seen.insert(saver.name).second ? "is registered twice"
-                            : !is_utf8(saver.name)            ? "has a name that is not UTF-8"
-                                                              : nullptr;
-      if (!problem) continue;
-      throw Error(Code::invalid_argument, cat("saver '", saver.name, "' ", problem));
-    }
-  });
-}
-
 std::vector<StoredTensor> run_savers(const Job& job, const State& state, commit::Transaction& save,
                                      FileLayout& layout, CheckpointMeta& meta) {
   Group& group = *job.group;

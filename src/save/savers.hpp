@@ -8,10 +8,6 @@
 
 namespace cairn {
 
-/// Collective. Throws invalid_argument for savers without a name or function, or of one name, and
-/// disagreement.
-void require_savers(Group&, const std::vector<RegisteredSaver>&);
-
 /// Collective, in the temp directory of a save. Calls the savers; takes the data files of their
 /// bundles under the next numbers of the save, durable; raises the layout's and the transaction's
 /// numbers of files, and names the savers and their keys in the metadata. Returns the entries that

@@ -5,10 +5,10 @@
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
-#include "checkpoint/series.hpp"
+#include "checkpoint/engine.hpp"
 #include "commit/names.hpp"
-#include "job/prefix.hpp"
 #include "format/bundle/strings.hpp"
+#include "job/prefix.hpp"
 
 namespace cairn {
 namespace {
@@ -134,20 +134,22 @@ std::string convert_checkpoint(std::shared_ptr<io::FileSystem> files,
   }
   const auto name = prefix.filename().string();
   const auto numbered = commit::split_step(name);
-  Series series(group, prefix.parent_path(),
-                numbered ? commit::Naming(numbered->name) : commit::Naming(name, false), manager);
-  series.keeps_state_file = false;  // what is newest there is not for a tool to say
-  series.origin = source.meta.value_or(CheckpointMeta{});
-  series.open_directory();
+  auto job =
+      make_job(group, prefix.parent_path(),
+               numbered ? commit::Naming(numbered->name) : commit::Naming(name, false), manager);
+  job.keeps_state_file = false;  // what is newest there is not for a tool to say
+  Engine engine(std::move(job));
+  engine.directory.stand_for(source.meta.value_or(CheckpointMeta{}));
+  engine.open();
   const auto step = numbered ? numbered->step : 0;
   // Also what a manager would replace: a step that was left behind, or is damaged.
-  if (!options.overwrite && series.find(step)) {
+  if (!options.overwrite && engine.directory.find(step)) {
     throw Error(Code::already_exists, cat("the checkpoint ", prefix.string(), " exists"),
                 "a prefix has one checkpoint, whichever its format",
                 "Choose another destination, or say --overwrite to have it replaced.")
         .at(prefix.string());
   }
-  return series.save(step, state);
+  return engine.save(step, state);
 }
 
 }  // namespace cairn

@@ -23,7 +23,7 @@ ALLOWED = {
     "group": {"base"},
     "format": {"base", "model"},
     "commit": {"base", "io"},
-    "job": {"base", "model", "sharding", "plan", "io", "group", "commit"},
+    "job": GROUND,
     "contents": {"base", "model", "sharding", "io", "format", "commit"},
     "directory": GROUND | {"job", "contents"},
     "save": GROUND | {"job", "contents", "directory"},

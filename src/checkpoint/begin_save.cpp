@@ -1,0 +1,221 @@
+// The stages of a save before its bytes (save.cpp): settle, plan, prepare.
+#include <bit>
+#include <chrono>
+#include <cmath>
+
+#include "base/text.hpp"
+#include "base/wire.hpp"
+#include "cairn/log.hpp"
+#include "checkpoint/engine.hpp"
+#include "group/collectives.hpp"
+#include "save/resolve.hpp"
+
+namespace cairn {
+
+#ifndef CAIRN_VERSION
+#define CAIRN_VERSION "unknown"
+#endif
+
+namespace {
+
+double now_seconds() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+// Of all bits, so that ranks agree on NaN too.
+std::string metric_text(const std::optional<double>& metric) {
+  if (!metric) return "none";
+  return cat(*metric,
+             std::isnan(*metric) ? "" : cat(", bits ", std::bit_cast<std::uint64_t>(*metric)));
+}
+
+}  // namespace
+
+// Deals with a save whose bytes are still on their way; whether a new one may begin.
+bool Engine::make_way() {
+  advance(false);
+  if (!flights.is_writing()) return true;
+  switch (job.options.async.when_busy) {
+    case WhenBusy::wait:
+      while (flights.is_writing()) {
+        flights.wait_until_idle();
+        advance(false);
+      }
+      return true;
+    case WhenBusy::skip:
+      return false;
+    case WhenBusy::replace:
+      break;
+  }
+  auto& flight = flights.last();
+  flight.cancelled = true;
+  flight.handle->idle.wait(false);
+  // What has failed is no longer on its way: it lands as a failure, with all that this takes.
+  if (any_of(*job.group, flight.failure != nullptr)) {
+    advance(true);
+    return true;
+  }
+  // Whether it can be removed or not: what was cancelled must never land.
+  const bool gone = withdraw(flight.prepared.value().save, false) == Directory::Withdrawn::gone;
+  if (gone) ledger.replaced();
+  if (!gone) ledger.failed();
+  change(flight, gone ? SaveStage::replaced : SaveStage::failed);
+  const auto step = flight.step;
+  flights.last_has_landed();
+  if (!gone) {
+    throw Error(Code::io,
+                cat("step ", step, " was to give way to a later save, but could not be removed"),
+                "", "Try again: until another save commits, a restart may still complete it.");
+  }
+  return true;
+}
+
+void Engine::throw_earlier_failure() {
+  if (const auto error = flights.take_earlier_failure()) throw Error(*error);
+}
+
+// What failed earlier must not cost the last save before a stop: its handle and the log have told
+// of it.
+void Engine::clear_way_for_last_save() {
+  if (!turns->stop()) return;
+  settle();  // nor is the last one to be skipped
+  if (flights.take_earlier_failure() && job.root()) {
+    log(LogLevel::warning,
+        "the failure of an earlier save is not thrown: the job stops, and saves");
+  }
+}
+
+Engine::Planned Engine::plan(const Request& request, const Look& look) {
+  const auto& [step, given, options, background, call] = request;
+  // An HDF5 file is laid out anew each time, on rank 0.
+  const bool quick = background && job.options.format != Format::hdf5;
+  const auto kept = plans.kept();
+  auto sum = plans.ask(step, look, options, kept && (!quick || is_quick(*kept, step)));
+  if (quick && job.root() && sum.fits()) offer_numbers(sum);
+  static_assert(PlanSum::slots <= CallGroup::room);
+  calls().meet(sum.values);
+  Planned planned;
+  planned.again = sum.agreed();
+  if (planned.again && quick) {
+    planned.plan = kept;
+    planned.numbers = {sum[PlanSum::sequence],
+                       sum[PlanSum::parent],
+                       std::bit_cast<double>(sum[PlanSum::time]),
+                       {static_cast<std::uint64_t>(sum[PlanSum::uuid_high]),
+                        static_cast<std::uint64_t>(sum[PlanSum::uuid_low])},
+                       sum[PlanSum::recycled_bytes]};
+    directory.use_sequence(planned.numbers->sequence);
+    return planned;
+  }
+  if (!planned.again) require_step(step, options);
+  if (flights.has(step)) {
+    settle();
+    throw_earlier_failure();
+    planned.again = planned.again && plans.kept();  // a failure has ended the plan, on all ranks
+  }
+  if (planned.again) {
+    // A copy: where things lie in an HDF5 file is that file's own.
+    planned.plan = background ? std::make_shared<SavePlan>(*plans.kept()) : plans.kept();
+    return planned;
+  }
+  planned.resolved = resolve(*job.group, look);
+  planned.plan = plans.make(given, planned.resolved ? *planned.resolved : given);
+  return planned;
+}
+
+// Whether this rank could save with this plan and without a look at the directory. The quick way is
+// only for a new step: there is nothing to replace, and no failed save to withdraw. Rank 0 must
+// leave a part record, or recovery could complete a save that rank 0 did not finish.
+bool Engine::is_quick(const SavePlan& plan, std::int64_t step) const {
+  if (!job.options.savers.empty() || !plan.capture.made() ||
+      flights.pool().bytes() < plan.capture.layout().bytes || flights.has(step)) {
+    return false;
+  }
+  return !job.root() || (plan.layout.writer >= 0 && directory.is_simple(step));
+}
+
+// Rank 0. The save's number and name, which a sum over ranks tells them.
+void Engine::offer_numbers(PlanSum& sum) {
+  const auto uuid = commit::random_uuid();
+  sum[PlanSum::sequence] = directory.last_sequence() + 1;
+  sum[PlanSum::parent] = parent();
+  sum[PlanSum::time] = std::bit_cast<std::int64_t>(now_seconds());
+  sum[PlanSum::uuid_high] = static_cast<std::int64_t>(uuid.high);
+  sum[PlanSum::uuid_low] = static_cast<std::int64_t>(uuid.low);
+  sum[PlanSum::recycled_bytes] = directory.take_recycled_bytes();
+}
+
+void Engine::require_step(std::int64_t step, const SaveOptions& options) const {
+  require_same(*job.group, "the step", cat(step));
+  require_same(*job.group, "the metric", metric_text(options.metric));
+  if (step >= 0) return;
+  throw Error(Code::invalid_argument, cat("step ", step, " is negative"), "",
+              "Steps are numbered from 0.");
+}
+
+// Rank 0: the sequence of the checkpoint that a save which begins now goes on from.
+std::int64_t Engine::parent() const {
+  return flights.empty() ? directory.head() : flights.last().sequence;
+}
+
+Prepared Engine::prepare(std::int64_t step, const FileLayout& layout) {
+  commit::Transaction mine;  // rank 0
+  const auto message = from_root(*job.group, [&] {
+    flights.drain();  // a tidying may still be filling what is looked at here
+    auto [save, sequence] = directory.begin_save(step, layout.data_files, layout.total_bytes);
+    auto text = WireWriter()
+                    .put(save.uuid)
+                    .put(save.num_files)
+                    .put(sequence)
+                    .put(parent())
+                    .put(now_seconds());
+    mine = std::move(save);
+    return text.take();
+  });
+  WireReader reader(message);
+  auto uuid = reader.get<std::string>();
+  const auto num_files = reader.get<int>();
+  const auto sequence = reader.get<std::int64_t>();
+  const auto parent = reader.get<std::int64_t>();
+  auto prepared = named(step, std::move(uuid), num_files, sequence, parent, reader.get<double>());
+  prepared.save.replaces = std::move(mine.replaces);
+  prepared.save.looked = mine.looked;
+  return prepared;
+}
+
+Prepared Engine::named(std::int64_t step, std::string uuid, int num_files, std::int64_t sequence,
+                       std::int64_t parent, double time) const {
+  Prepared prepared;
+  prepared.save = {job.directory, job.naming, step, std::move(uuid), num_files};
+  prepared.save.direct = !job.atomic_rename;
+  prepared.save.hdf5 = job.options.format == Format::hdf5;
+  prepared.save.recycle = job.recycles();
+  prepared.save.direct_io = job.options.direct_io;
+  prepared.meta.step = step;
+  if (job.naming.numbered) prepared.meta.name = job.naming.name;
+  prepared.meta.sequence = sequence;
+  prepared.meta.parent = parent;
+  prepared.meta.wall_time_seconds = time;
+  prepared.meta.version = CAIRN_VERSION;
+  prepared.meta.ranks = job.group->size();
+  prepared.meta.policy = job.policy;
+  prepared.meta.uuid = prepared.save.uuid;
+  return prepared;
+}
+
+// Any thread: a save on whose numbers ranks have agreed gets its name.
+void Engine::name(Flight& flight) const {
+  const auto& numbers = flight.numbers.value();
+  auto prepared = named(flight.step, commit::uuid_text(numbers.uuid), flight.layout.data_files + 1,
+                        numbers.sequence, numbers.parent, numbers.time);
+  prepared.meta.metric = flight.metric;
+  prepared.save.counts = &flight.counts;
+  prepared.save.recycle = numbers.recycled_bytes >= 0;
+  {
+    const std::lock_guard guard(flight.handle->mutex);
+    flight.handle->prefix = prepared.save.prefix().string();
+  }
+  flight.prepared = std::move(prepared);
+}
+
+}  // namespace cairn

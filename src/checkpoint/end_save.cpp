@@ -1,0 +1,227 @@
+// The stages of a save after its bytes (save.cpp): verdict, merge, commit, tidy; and how a save
+// that the application does not wait for comes to them:
+//
+//   advance   all ranks' records are there: verdict, merge; then in rank 0's queue: commit
+//   advance   the index is there: verdict; then in rank 0's queue: tidy
+#include "base/text.hpp"
+#include "base/unwinding.hpp"
+#include "cairn/log.hpp"
+#include "checkpoint/engine.hpp"
+#include "group/collectives.hpp"
+
+namespace cairn {
+namespace {
+
+// Passes on what may not be told as an Error.
+std::optional<Error> error_of(const std::exception_ptr& failure) {
+  if (!failure) return std::nullopt;
+  try {
+    std::rethrow_exception(failure);
+  } catch (...) {
+    return error_in_flight();
+  }
+}
+
+}  // namespace
+
+// The entries of all ranks, on rank 0.
+void Engine::merge(Flight& flight) {
+  auto& figures = flight.figures;
+  figures.bytes = bytes_of(flight.entries);
+  figures.recycled_files = flight.counts.recycled;
+  flight.entries = merge_entries(*job.group, std::move(flight.entries), &figures);
+  flight.merged = true;
+}
+
+// Rank 0. What the commit takes of the directory and of the clock.
+void Engine::make_ready(Flight& flight) const {
+  auto& figures = flight.figures;
+  flight.there = directory.copy_of(flight.step);
+  figures.files = flight.layout.data_files;
+  figures.total_seconds = seconds_since(flight.called);
+  auto& meta = flight.prepared->meta;
+  if (flight.background) {
+    meta.parent = directory.head();  // the one before may have failed
+  } else {
+    figures.blocked_seconds = figures.total_seconds;
+  }
+  meta.statistics = figures;
+}
+
+// Rank 0, any thread.
+void Engine::commit(Flight& flight) const {
+  flight.index = directory.publish(*flight.prepared, flight.layout.data_files,
+                                   std::move(flight.entries), flight.there);
+}
+
+// The verdict on the commit. What follows on rank 0 (tidy) is up to the caller of a blocking save,
+// and begins here otherwise.
+void Engine::finish(Flight& flight) {
+  const auto& prepared = *flight.prepared;
+  const auto mine = error_of(std::exchange(flight.failure, nullptr));
+  const bool volatile_commit = mine && mine->code() == Code::durability_unknown;
+  if (job.root() && (!mine || volatile_commit)) {
+    directory.apply_tidied();
+    directory.committed(prepared, volatile_commit, flight.index);
+    if (flight.background) {
+      tidy_in_background(flight, !volatile_commit);
+    } else {
+      directory.tell_state_file(flight.step, directory.catalog());
+    }
+  }
+  try {
+    agree(*job.group, mine);
+  } catch (const Error& error) {
+    give_up(error, prepared.save, volatile_commit);
+  }
+}
+
+// All ranks' tasks are done: the verdict on them, and what comes next.
+void Engine::land(Flight& flight) {
+  if (flight.merged) {
+    finish(flight);
+    flight.figures.total_seconds = seconds_since(flight.called);
+    enter(flight);
+    return change(flight, SaveStage::committed);
+  }
+  auto mine = error_of(std::exchange(flight.failure, nullptr));
+  if (!flight.prepared) try {
+      name(flight);
+    } catch (...) {
+      mine = error_in_flight();
+    }
+  try {
+    agree(*job.group, mine);
+    const Laps laps(flight.figures, trace.get(), Trace::Thread::caller, &StageSeconds::merge);
+    merge(flight);
+  } catch (const Error& error) {
+    give_up(error, flight.prepared.value().save, false);
+  }
+  if (!job.root()) return;
+  try {
+    make_ready(flight);
+  } catch (...) {
+    flight.failure = std::current_exception();
+  }
+  work_in_background(flight);
+}
+
+void Engine::advance(bool wait) {
+  while (!flights.empty()) {
+    auto& flight = flights.first();
+    if (wait) flight.handle->idle.wait(false);
+    std::int64_t busy = flights.is_busy();
+    calls().meet({&busy, 1});
+    if (busy > 0) return;
+    std::optional<Error> failed;
+    try {
+      land(flight);
+    } catch (const Error& error) {
+      if (error.code() == Code::communication) throw;
+      failed = error;
+    }
+    if (failed) {
+      {
+        const std::lock_guard guard(flight.handle->mutex);
+        flight.handle->error = *failed;
+      }
+      change(flight, SaveStage::failed);
+      if (job.root()) {
+        log(LogLevel::error,
+            cat("the asynchronous save of step ", flight.step, " failed: ", failed->what()));
+      }
+      ledger.failed();
+      if (turns) turns->failed(flight.step);
+      if (job.options.async.throw_failures) flights.remember(*failed);
+      plans.forget();  // the long way looks at more
+    }
+    if (failed || flight.handle->stage == SaveStage::committed) flights.first_has_landed();
+  }
+  if (wait) flights.drain();
+  directory.apply_tidied();
+}
+
+// Rank 0, on a copy of the catalog: the caller's thread goes on with its own.
+void Engine::tidy_in_background(const Flight& flight, bool durable) {
+  const auto& save = flight.prepared->save;
+  // The file of dense tensors is never a recycled one: it is the last.
+  const auto& layout = flight.layout;
+  const auto data_files = layout.dense_file < 0 ? layout.data_files : layout.dense_file;
+  auto task = [this, sequence = flight.prepared->meta.sequence, save, data_files, durable,
+               entries = directory.catalog(), in_flight = flights.steps_but(save.step)]() mutable {
+    SaveStatistics figures;
+    figures.step = save.step;
+    Laps laps(figures, trace.get(), Trace::Thread::writer, &StageSeconds::tidy);
+    try {
+      if (!directory.tidy_later(save, data_files, durable, std::move(entries), in_flight)) return;
+    } catch (...) {  // the end of a job that is played in a test: its ranks see it elsewhere
+      return;
+    }
+    laps.end();
+    ledger.tidied(sequence, figures.seconds.tidy);
+  };
+  try {
+    flights.later(std::move(task));
+  } catch (const std::exception& error) {  // the next save tidies
+    log(LogLevel::warning,
+        cat("older checkpoints stay after step ", save.step, ": ", error.what()));
+    directory.take_recycled_bytes();
+  }
+}
+
+// After all ranks have failed alike.
+Directory::Withdrawn Engine::withdraw(const commit::Transaction& save, bool committed) {
+  auto done = static_cast<std::int64_t>(Directory::Withdrawn::gone);
+  if (job.root() && !committed) done = static_cast<std::int64_t>(directory.withdraw(save));
+  job.group->all_reduce({&done, 1}, Group::Op::max);
+  return static_cast<Directory::Withdrawn>(done);
+}
+
+// The same: nothing of the save stays, if that can be.
+void Engine::give_up(const Error& error, const commit::Transaction& save, bool committed) {
+  if (error.code() == Code::communication || error.code() == Code::durability_unknown) {
+    throw Error(error);
+  }
+  const auto withdrawn = withdraw(save, committed);
+  if (withdrawn == Directory::Withdrawn::gone || error.code() == Code::busy) throw Error(error);
+  if (withdrawn == Directory::Withdrawn::not_ours) {
+    throw Error(
+        Code::busy, "the checkpoint directory is no longer owned by this job", error.what(),
+        "This job commits and removes nothing here any more; whether its last save counts is "
+        "for the present owner to say (cairn ls). Let one job at a time save here.")
+        .at(job.directory.string());
+  }
+  throw Error(error.code(), error.problem(), error.reason(),
+              cat(error.way_out(), error.way_out().empty() ? "" : " ",
+                  "The failed save could not be removed either: until another save commits, a "
+                  "restart may still complete it."))
+      .at(error.path())
+      .of_tensor(error.tensor())
+      .on_rank(error.rank());
+}
+
+void Engine::enter(const Flight& flight) {
+  ledger.committed(flight.prepared->meta.sequence, flight.figures);
+  if (job.root()) log(LogLevel::info, line_of(flight.figures));
+}
+
+// The stage, for the application.
+void Engine::change(Flight& flight, SaveStage stage) const {
+  flight.handle->stage = stage;
+  tell(SaveHandle(flight.handle));
+}
+
+void Engine::tell(const SaveHandle& handle) const {
+  if (!job.options.async.on_change) return;
+  try {
+    job.options.async.on_change(handle);
+  } catch (const Unwinding&) {
+    throw;
+  } catch (const std::exception& error) {
+    log(LogLevel::warning, cat("AsyncOptions::on_change threw: ", error.what()));
+  } catch (...) {
+    log(LogLevel::warning, "AsyncOptions::on_change threw something that is no std::exception");
+  }
+}
+
+}  // namespace cairn

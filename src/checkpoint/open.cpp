@@ -1,0 +1,75 @@
+// Opening: options, ownership, recovery; what the engine has from then on.
+#include "checkpoint/engine.hpp"
+
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "cairn/log.hpp"
+#include "commit/sequences.hpp"
+#include "group/collectives.hpp"
+
+namespace cairn {
+namespace {
+
+// How many comparisons of replicas have gone before. Each opening begins a block of sequences: it
+// counts as one turn, as each save does.
+std::int64_t replica_turns(const std::vector<CatalogEntry>& catalog) {
+  std::int64_t most = 0;
+  for (const auto& entry : catalog) {
+    most = std::max(
+        most, entry.sequence / commit::sequence_block + entry.sequence % commit::sequence_block);
+  }
+  return most;
+}
+
+}  // namespace
+
+Engine::Engine(Job given) : job(std::move(given)), directory(job), plans(job), flights(job) {
+  if (!job.options.trace.empty()) trace = std::make_unique<Trace>(job.rank());
+}
+
+Engine::~Engine() {
+  flights.drain();
+  if (!trace) return;
+  try {
+    write_trace();
+  } catch (...) {
+    try {
+      log(LogLevel::warning, cat("the trace of rank ", job.rank(), " is not written"));
+    } catch (...) {  // no more than a message is lost
+    }
+  }
+}
+
+void Engine::open() {
+  Group& group = *job.group;
+  settle_options(job);
+  together(group, [&] {
+    if (job.root()) directory.take();
+  });
+  std::int64_t renames = directory.atomic_rename();
+  group.all_reduce({&renames, 1}, Group::Op::min);
+  job.atomic_rename = renames != 0;
+  const bool writes = !job.options.read_only;
+  if (job.options.format == Format::hdf5 && writes && !job.atomic_rename) {
+    throw Error(Code::unsupported, cat("no HDF5 file can be saved in ", job.directory.string()),
+                "its commit is a rename, which this directory does without",
+                "Save in the format of bundles.")
+        .at(job.directory.string());
+  }
+  Recovered found;
+  if (writes) found = recover(job, directory.ownership());
+  together(group, [&] {
+    if (job.root()) directory.begin(std::move(found));
+    plans.begin(replica_turns(directory.catalog()));
+  });
+}
+
+void Engine::write_trace() const {
+  if (!trace) {
+    throw Error(Code::invalid_argument, "no trace was kept", "", "Set ManagerOptions::trace.");
+  }
+  io::replace_file(*job.files, trace_file(job.options.trace, job.rank()), trace->json());
+}
+
+}  // namespace cairn
