@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import against
 import application
 import goals
 import turns
@@ -26,6 +27,7 @@ def numbers(text):
 def parse():
     parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__.splitlines()[0])
     parser.add_argument("--build", required=True, type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--tree", help=argparse.SUPPRESS)
     parser.add_argument("-d", "--directory", type=Path, help="on the file system to be measured (default: the build folder)")
     parser.add_argument("-n", "--ranks", type=numbers, help="default: 1,2")
     parser.add_argument("--states", type=lambda text: text.split(","), help="of one,small,mix (default: all)")
@@ -36,6 +38,7 @@ def parse():
     parser.add_argument("--json", type=Path, help="rows to a file")
     parser.add_argument("--peers", action="store_true", help="others' libraries too, where they are installed")
     parser.add_argument("--python", action="append", default=[], help="an interpreter to look for peers with; may come again")
+    parser.add_argument("--against", type=Path, metavar="TREE", help="another checkout of Cairn, built and run in turn with this one")
     parser.add_argument("--application", action="store_true", help="only: Gray-Scott with and without saves")
     parser.add_argument("--seconds", type=float, help="with --application: length of a turn (default: 2)")
     parser.add_argument("--side", type=int, help="with --application: cells a side (default: 4096)")
@@ -58,6 +61,8 @@ def parse():
     unknown = set(options.states) - {"one", "small", "mix"}
     if unknown or min([*options.sizes, *options.ranks, options.starts, options.repetitions]) < 1:
         parser.error("states are one, small and mix; sizes, ranks, starts and repetitions are 1 or more")
+    if options.against and options.peers:
+        parser.error("--against compares two checkouts, without --peers")
     return options
 
 
@@ -114,14 +119,17 @@ def show(rows, title):
               f"{ratio} {row['cpu_seconds_of_rank_0']:7.3f}", flush=True)
 
 
+def start_bench(options, build, directory, np, state, size):
+    mode = [options.mode] if options.mode else []
+    return turns.Program("save_restore_bench", mpirun(np) + [build / "bin" / "save_restore_bench", directory, state,
+                                                             str(size)] + mode)
+
+
 def take_turns(options, peers, np, state, size, repetitions, seed, samples):
     """Adds to the samples; returns how caches were dropped."""
     programs = []
     try:
-        bench = options.build / "bin" / "save_restore_bench"
-        mode = [options.mode] if options.mode else []
-        programs.append(turns.Program("save_restore_bench",
-                                      mpirun(np) + [bench, options.directory, state, str(size)] + mode))
+        programs.append(start_bench(options, options.build, options.directory, np, state, size))
         for name, command in peers:
             programs.append(start_peer(options, name, command, np, state, size))
         turns.compete(programs, repetitions, seed, samples)
@@ -129,6 +137,27 @@ def take_turns(options, peers, np, state, size, repetitions, seed, samples):
     finally:
         for program in programs:
             program.end()
+
+
+def measure_against(options, np, state, size):
+    """This tree and another one: rows of both."""
+    samples = {}, {}
+    for start in range(shared := min(options.starts, options.repetitions)):
+        repetitions = options.repetitions // shared + (start < options.repetitions % shared)
+        programs = []
+        try:
+            for build, name in (options.build, "this"), (options.against, "other"):
+                folder = options.directory / f"cairn_bench_{name}"
+                programs.append(start_bench(options, build, folder, np, state, size))
+            against.compete(programs, repetitions, start + 1, samples)
+        finally:
+            for program in programs:
+                program.end()
+            for name in "this", "other":
+                shutil.rmtree(options.directory / f"cairn_bench_{name}", ignore_errors=True)
+    rows = [row | {"np": np, "state": state, "mib": size, "tree": options.tree} for row in against.rows(*samples)]
+    against.show(rows, f"{state}, {size} MiB on {np} ranks, {options.repetitions} repetitions in {shared} starts")
+    return rows
 
 
 def measure(options, peers, np, state, size):
@@ -159,12 +188,14 @@ def main():
         for np in options.ranks:
             for state in options.states:
                 for size in [16] if state == "small" else options.sizes:
-                    rows += measure(options, peers, np, state, size)
+                    rows += (measure_against(options, np, state, size) if options.against else
+                             measure(options, peers, np, state, size))
                     if options.json:
                         write(options.json, rows, settings)
     if options.json:
         write(options.json, rows, settings)
-    goals.show(rows)
+    if not options.against:
+        goals.show(rows)
     shutil.rmtree(options.directory / "cairn_bench_peers", ignore_errors=True)
 
 

@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <cstdlib>
 #include <optional>
-#include <set>
 
 #include "base/text.hpp"
-#include "commit/names.hpp"
+#include "campaign/left_over.hpp"
 #include "testing/crash.hpp"
 
 namespace cairn::campaign {
@@ -23,40 +22,6 @@ Process choose_restart([[maybe_unused]] const Plan& plan, Random& random) {
 #endif
   process.when_busy = WhenBusy::wait;
   return process;
-}
-
-// Whatever is in the directory belongs to a checkpoint that is listed.
-std::string debris(io::MemoryFileSystem& disk, const std::vector<CheckpointContents>& listed) {
-  std::set<std::string> expected{".cairn"};
-  for (const auto& contents : listed) {
-    const auto prefix = io::Path(contents.prefix).filename().string();
-    if (contents.format == Format::hdf5) {
-      expected.insert(commit::hdf5_name(prefix));
-      continue;
-    }
-    expected.insert(commit::index_name(prefix));
-    for (int file = 0; file < contents.num_files; ++file) {
-      expected.insert(commit::data_name(prefix, file, contents.num_files));
-    }
-  }
-  if (!listed.empty()) expected.insert(commit::state_file_name);
-  std::string wrong;
-  for (const auto& name : disk.list("/run")) {
-    if (!expected.erase(name)) wrong += cat(" left over: ", name, ";");
-  }
-  expected.erase(".cairn");
-  for (const auto& name : expected) wrong += cat(" missing: ", name, ";");
-  static const std::set<std::string> own{"lock",   "owner",       "no-atomic-rename", "damaged",
-                                         "pinned", "pinned.lock", "recycled",         "saved"};
-  for (const auto& name : disk.list("/run/.cairn")) {
-    if (!own.count(name) && !name.starts_with("sequences."))
-      wrong += cat(" left over: .cairn/", name, ";");
-  }
-  for (const auto* folder : {"/run/.cairn/recycled", "/run/.cairn/damaged"}) {
-    if (!disk.status(folder)) continue;
-    for (const auto& name : disk.list(folder)) wrong += cat(" left over: ", folder, "/", name, ";");
-  }
-  return wrong;
 }
 
 // One job that opens the directory and looks at all; then the body.
@@ -78,7 +43,7 @@ Found look_at_all(const Plan& plan, const std::shared_ptr<io::MemoryFileSystem>&
       }
     if (group->rank() == 0) {
       found = all;
-      wrong += seen + debris(*disk, contents);
+      wrong += seen + left_over(*disk, contents);
     }
     group->barrier();
     body(manager, mine, *group, all);

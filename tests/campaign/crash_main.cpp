@@ -21,6 +21,7 @@
 
 #include "base/text.hpp"
 #include "cairn/log.hpp"
+#include "campaign/command_line.hpp"
 #include "campaign/crash_story.hpp"
 #include "commit/ownership.hpp"
 
@@ -35,51 +36,19 @@ struct Options {
   bool verbose = false;
 };
 
-[[noreturn]] void refuse(const std::string& what) {
-  throw Error(Code::invalid_argument, what, "", "The head of crash_main.cpp says how to use it.");
-}
-
-std::uint64_t number(const std::string& text) {
-  char* end = nullptr;
-  const auto value = std::strtoull(text.c_str(), &end, 10);
-  if (text.empty() || *end) refuse(cat("'", text, "' is no number"));
-  return value;
-}
-
-// "A-B" or "A/B".
-void two_numbers(const std::string& text, char between, std::uint64_t& a, std::uint64_t& b) {
-  const auto at = text.find(between);
-  a = number(text.substr(0, at));
-  b = at == text.npos ? a : number(text.substr(at + 1));
-}
-
-Options parse(const std::vector<std::string>& arguments) {
+Options parse(int count, char** arguments) {
   Options options;
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const auto& name = arguments[i];
-    if (name == "--verbose") {
-      options.verbose = true;
-      continue;
-    }
-    if (++i == arguments.size()) refuse(cat("'", name, "' is not known or lacks its value"));
-    const auto& value = arguments[i];
-    if (name == "--seeds" || name == "--seed") {
-      two_numbers(value, '-', options.first, options.last);
-    } else if (name == "--part") {
-      two_numbers(value, '/', options.part, options.parts);
-    } else if (name == "--states") {
-      options.states = static_cast<int>(number(value));
-    } else if (name == "--without") {
-      options.without = value;
-    } else if (name == "--neglect") {
-      options.neglect = value;
-    } else if (name == "--seconds") {
-      options.seconds = static_cast<double>(number(value));
-    } else {
-      refuse(cat("'", name, "' is not known"));
-    }
-  }
-  if (options.part < 1 || options.part > options.parts) refuse("--part K/N wants 1 <= K <= N");
+  CommandLine line("crash_main.cpp");
+  line.flag("--verbose", options.verbose);
+  line.range("--seeds", '-', options.first, options.last);
+  line.range("--seed", '-', options.first, options.last);
+  line.range("--part", '/', options.part, options.parts);
+  line.number("--states", options.states);
+  line.text("--without", options.without);
+  line.text("--neglect", options.neglect);
+  line.number("--seconds", options.seconds);
+  line.read(count, arguments);
+  if (options.part < 1 || options.part > options.parts) line.refuse("--part K/N wants 1 <= K <= N");
   return options;
 }
 
@@ -157,8 +126,7 @@ int run(const Options& options) {
 
 int main(int count, char** arguments) {
   try {
-    return cairn::campaign::run(
-        cairn::campaign::parse(std::vector<std::string>(arguments + 1, arguments + count)));
+    return cairn::campaign::run(cairn::campaign::parse(count, arguments));
   } catch (const std::exception& error) {
     std::cerr << error.what() << "\n";
     return 2;

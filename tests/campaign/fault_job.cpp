@@ -1,11 +1,10 @@
 #include "campaign/fault_job.hpp"
 
-#include <set>
 #include <utility>
 
 #include "base/checksum.hpp"
 #include "base/text.hpp"
-#include "commit/names.hpp"
+#include "campaign/left_over.hpp"
 #include "testing/threads.hpp"
 #ifdef CAIRN_CONFORMANCE_HDF5
 #include "support/dataset_group.hpp"
@@ -48,39 +47,6 @@ bool has_stuck(const FaultCase& which) {
     if (fault.kind == FaultKind::stuck) return true;
   }
   return false;
-}
-
-// Whatever is in the directory belongs to a checkpoint that is listed.
-std::string debris(io::MemoryFileSystem& disk, const std::vector<CheckpointContents>& listed) {
-  std::set<std::string> expected{".cairn"};
-  for (const auto& contents : listed) {
-    const auto prefix = io::Path(contents.prefix).filename().string();
-    if (contents.format == Format::hdf5) {
-      expected.insert(commit::hdf5_name(prefix));
-      continue;
-    }
-    expected.insert(commit::index_name(prefix));
-    for (int file = 0; file < contents.num_files; ++file) {
-      expected.insert(commit::data_name(prefix, file, contents.num_files));
-    }
-  }
-  if (!listed.empty()) expected.insert(commit::state_file_name);
-  std::string wrong;
-  for (const auto& name : disk.list("/run")) {
-    if (!expected.erase(name)) wrong += cat(" left over: ", name, ";");
-  }
-  expected.erase(".cairn");
-  for (const auto& name : expected) wrong += cat(" missing: ", name, ";");
-  for (const auto& name : disk.list("/run/.cairn")) {
-    const auto kind = commit::parse_private_name(name).kind;
-    if (kind == commit::ParsedName::Kind::owner_temporary)
-      wrong += cat(" left over: .cairn/", name, ";");
-  }
-  for (const auto* folder : {"/run/.cairn/recycled", "/run/.cairn/damaged"}) {
-    if (!disk.status(folder)) continue;
-    for (const auto& name : disk.list(folder)) wrong += cat(" left over: ", folder, "/", name, ";");
-  }
-  return wrong;
 }
 
 const char* name_of(Act act) {
@@ -288,7 +254,7 @@ Found fault_restart(const FaultCase& which, const std::shared_ptr<io::MemoryFile
       found.steps.push_back({info.step, mine.stamp()});
       listed.push_back(manager.open(info.step));
     }
-    wrong += debris(*disk, listed);
+    wrong += left_over(*disk, listed);
   } catch (const std::exception& error) {
     wrong += cat(" the restart failed: ", error.what(), ";");
   }

@@ -22,6 +22,7 @@
 
 #include "base/text.hpp"
 #include "cairn/log.hpp"
+#include "campaign/command_line.hpp"
 #include "campaign/fault_story.hpp"
 #include "campaign/random.hpp"
 #include "support/conformance.hpp"
@@ -43,65 +44,28 @@ struct Options {
   bool verbose = false;
 };
 
-[[noreturn]] void refuse(const std::string& what) {
-  throw Error(Code::invalid_argument, what, "", "The head of fault_main.cpp says how to use it.");
-}
-
-std::uint64_t number(const std::string& text) {
-  char* end = nullptr;
-  const auto value = std::strtoull(text.c_str(), &end, 10);
-  if (text.empty() || *end) refuse(cat("'", text, "' is no number"));
-  return value;
-}
-
-void two_numbers(const std::string& text, char between, std::uint64_t& a, std::uint64_t& b) {
-  const auto at = text.find(between);
-  a = number(text.substr(0, at));
-  if (at != text.npos) b = number(text.substr(at + 1));
-}
-
 // Whether the list is empty or names it.
 bool is_wanted(const std::string& list, const std::string& name) {
   return list.empty() || cat(",", list, ",").find(cat(",", name, ",")) != std::string::npos;
 }
 
-Options parse(const std::vector<std::string>& arguments) {
+Options parse(int count, char** arguments) {
   Options options;
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const auto& name = arguments[i];
-    if (name == "--verbose") {
-      options.verbose = true;
-      continue;
-    }
-    if (++i == arguments.size()) refuse(cat("'", name, "' is not known or lacks its value"));
-    const auto& value = arguments[i];
-    if (name == "--lines") {
-      options.lines = value;
-    } else if (name == "--stories") {
-      options.stories = value;
-    } else if (name == "--ranks") {
-      options.ranks = value;
-    } else if (name == "--kinds") {
-      options.kinds = value;
-    } else if (name == "--stride") {
-      two_numbers(value, '/', options.stride, options.from);
-    } else if (name == "--part") {
-      two_numbers(value, '/', options.part, options.parts);
-    } else if (name == "--pairs") {
-      two_numbers(value, '-', options.first_pair, options.last_pair);
-      if (options.last_pair == 0) options.last_pair = options.first_pair;
-    } else if (name == "--seconds") {
-      options.seconds = static_cast<double>(number(value));
-    } else if (name == "--neglect") {
-      options.neglect = value;
-    } else if (name == "--case") {
-      options.one = value;
-    } else {
-      refuse(cat("'", name, "' is not known"));
-    }
-  }
-  if (options.part < 1 || options.part > options.parts) refuse("--part K/N wants 1 <= K <= N");
-  if (options.stride < 1) refuse("--stride is at least 1");
+  CommandLine line("fault_main.cpp");
+  line.flag("--verbose", options.verbose);
+  line.text("--lines", options.lines);
+  line.text("--stories", options.stories);
+  line.text("--ranks", options.ranks);
+  line.text("--kinds", options.kinds);
+  line.text("--neglect", options.neglect);
+  line.text("--case", options.one);
+  line.range("--stride", '/', options.stride, options.from);
+  line.range("--part", '/', options.part, options.parts);
+  line.range("--pairs", '-', options.first_pair, options.last_pair);
+  line.number("--seconds", options.seconds);
+  line.read(count, arguments);
+  if (options.part < 1 || options.part > options.parts) line.refuse("--part K/N wants 1 <= K <= N");
+  if (options.stride < 1) line.refuse("--stride is at least 1");
   return options;
 }
 
@@ -253,8 +217,7 @@ int run(const Options& options) {
 
 int main(int count, char** arguments) {
   try {
-    return cairn::campaign::run(
-        cairn::campaign::parse(std::vector<std::string>(arguments + 1, arguments + count)));
+    return cairn::campaign::run(cairn::campaign::parse(count, arguments));
   } catch (const std::exception& error) {
     std::cerr << error.what() << "\n";
     return 2;

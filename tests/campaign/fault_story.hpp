@@ -11,6 +11,7 @@
 #include "campaign/faulty_files.hpp"
 #include "campaign/ledger.hpp"
 #include "campaign/stamped_state.hpp"
+#include "testing/memory.hpp"
 
 namespace cairn::campaign {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <type_traits>
+#include <string_view>
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
@@ -147,14 +147,6 @@ std::optional<FaultKind> FaultScript::next(FileOperation operation,
   return std::nullopt;
 }
 
-template <class F>
-auto FaultyFiles::act(const char* kind, const io::Path& path, bool changes, F&& operation) const {
-  if (changes) yield_point();
-  const auto limited = limited_.lock();
-  return carry_out(script_->next({kind, path.string(), changes}, limited.get()), kind, path,
-                   std::forward<F>(operation));
-}
-
 // It may outlive what opened it: files are closed behind the back of whoever gave up waiting.
 class FaultyFiles::FaultyFile : public io::File {
  public:
@@ -218,69 +210,37 @@ class FaultyFiles::FaultyFile : public io::File {
   bool writable_, sync_failed_ = false;
 };
 
-FaultyFiles::FaultyFiles(std::shared_ptr<io::MemoryFileSystem> disk,
-                         std::shared_ptr<FaultScript> script)
-    : disk_(std::move(disk)), script_(std::move(script)) {}
+FaultyFiles::FaultyFiles(std::shared_ptr<io::FileSystem> disk, std::shared_ptr<FaultScript> script)
+    : ForwardingFiles(std::move(disk)), script_(std::move(script)) {}
 
-std::unique_ptr<io::Reader> FaultyFiles::read_ahead(std::vector<io::Path> files,
+std::unique_ptr<io::Reader> FaultyFiles::read_ahead(std::vector<io::Path> paths,
                                                     std::vector<io::Extent> extents, DirectIo) {
-  if (!patient_) patient_ = std::make_unique<FaultyFiles>(disk_, script_);
-  return io::plain_reader(*patient_, std::move(files), std::move(extents));
+  if (!patient_) patient_ = std::make_unique<FaultyFiles>(files_, script_);
+  return io::plain_reader(*patient_, std::move(paths), std::move(extents));
 }
 
-std::unique_ptr<io::File> FaultyFiles::create(const io::Path& path) {
-  return act("create", path, true, [&]() -> std::unique_ptr<io::File> {
-    return std::make_unique<FaultyFile>(*this, path, disk_->create(path), true);
-  });
+void FaultyFiles::around(const char* kind, const io::Path& path, bool changes,
+                         const std::function<void()>& operation) {
+  const std::string_view what = kind;
+  if (what == "sync_directory" && script_->neglects(kind)) return;
+  changes |= what == "lock";  // its file
+  if (changes) yield_point();
+  const auto limited = limited_.lock();
+  carry_out(script_->next({kind, path.string(), changes}, limited.get()), kind, path, operation);
 }
-std::unique_ptr<io::File> FaultyFiles::open_read(const io::Path& path) {
-  return act("open", path, false, [&]() -> std::unique_ptr<io::File> {
-    return std::make_unique<FaultyFile>(*this, path, disk_->open_read(path), false);
-  });
+
+std::unique_ptr<io::File> FaultyFiles::opened(const io::Path& path, std::unique_ptr<io::File> file,
+                                              bool writable) {
+  return std::make_unique<FaultyFile>(*this, path, std::move(file), writable);
 }
-std::unique_ptr<io::File> FaultyFiles::open_write(const io::Path& path) {
-  return act("open to write", path, false, [&]() -> std::unique_ptr<io::File> {
-    return std::make_unique<FaultyFile>(*this, path, disk_->open_write(path), true);
-  });
-}
-void FaultyFiles::rename(const io::Path& from, const io::Path& to) {
-  act("rename", to, true, [&] { disk_->rename(from, to); });
-}
-void FaultyFiles::rename_new(const io::Path& from, const io::Path& to) {
-  act("rename_new", to, true, [&] { disk_->rename_new(from, to); });
-}
+
 // An error is no answer, and throws nothing.
 bool FaultyFiles::has_one_name(const io::Path& path) {
   try {
-    return act("has_one_name", path, false, [&] { return disk_->has_one_name(path); });
+    return ForwardingFiles::has_one_name(path);
   } catch (const Error&) {
     return false;
   }
-}
-void FaultyFiles::remove(const io::Path& path) {
-  act("remove", path, true, [&] { disk_->remove(path); });
-}
-void FaultyFiles::create_directory(const io::Path& path) {
-  act("create_directory", path, true, [&] { disk_->create_directory(path); });
-}
-void FaultyFiles::remove_directory(const io::Path& path) {
-  act("remove_directory", path, true, [&] { disk_->remove_directory(path); });
-}
-std::vector<std::string> FaultyFiles::list(const io::Path& path) {
-  return act("list", path, false, [&] { return disk_->list(path); });
-}
-std::optional<io::Status> FaultyFiles::status(const io::Path& path) {
-  return act("status", path, false, [&] { return disk_->status(path); });
-}
-void FaultyFiles::sync_directory(const io::Path& path) {
-  if (script_->neglects("sync_directory")) return;
-  act("sync_directory", path, true, [&] { disk_->sync_directory(path); });
-}
-std::int64_t FaultyFiles::free_bytes(const io::Path& path) {
-  return act("free_bytes", path, false, [&] { return disk_->free_bytes(path); });
-}
-std::unique_ptr<io::Lock> FaultyFiles::try_lock(const io::Path& path) {
-  return act("lock", path, true, [&] { return disk_->try_lock(path); });
 }
 
 }  // namespace cairn::campaign

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "io/limited.hpp"
+#include "support/forwarding_files.hpp"
 #include "testing/memory.hpp"
 
 namespace cairn::campaign {
@@ -75,37 +76,27 @@ class FaultScript {
 };
 
 /// Thread-safe.
-class FaultyFiles : public io::FileSystem {
+class FaultyFiles : public test::ForwardingFiles {
  public:
-  FaultyFiles(std::shared_ptr<io::MemoryFileSystem> disk, std::shared_ptr<FaultScript> script);
+  FaultyFiles(std::shared_ptr<io::FileSystem> disk, std::shared_ptr<FaultScript> script);
   /// Who stops waiting for what is stuck. Without it, and where data is read ahead, which nobody
   /// stops waiting for, nothing is.
   void wait_through(std::weak_ptr<io::LimitedFileSystem> limited) { limited_ = std::move(limited); }
 
-  const io::FileSystem* identity() const override { return disk_->identity(); }
-  std::unique_ptr<io::File> create(const io::Path&) override;
-  std::unique_ptr<io::File> open_read(const io::Path&) override;
-  std::unique_ptr<io::File> open_write(const io::Path&) override;
+  const io::FileSystem* identity() const override { return files_->identity(); }
   std::unique_ptr<io::Reader> read_ahead(std::vector<io::Path> files, std::vector<io::Extent>,
                                          DirectIo) override;
-  void rename(const io::Path& from, const io::Path& to) override;
-  void rename_new(const io::Path& from, const io::Path& to) override;
   bool has_one_name(const io::Path&) override;
-  void remove(const io::Path&) override;
-  void create_directory(const io::Path&) override;
-  void remove_directory(const io::Path&) override;
-  std::vector<std::string> list(const io::Path&) override;
-  std::optional<io::Status> status(const io::Path&) override;
-  void sync_directory(const io::Path&) override;
-  std::int64_t free_bytes(const io::Path& directory) override;
-  std::unique_ptr<io::Lock> try_lock(const io::Path&) override;
+
+ protected:
+  void around(const char* kind, const io::Path&, bool changes,
+              const std::function<void()>& operation) override;
+  std::unique_ptr<io::File> opened(const io::Path&, std::unique_ptr<io::File>,
+                                   bool writable) override;
 
  private:
   class FaultyFile;
-  template <class F>
-  auto act(const char* kind, const io::Path&, bool changes, F&& operation) const;
 
-  std::shared_ptr<io::MemoryFileSystem> disk_;
   std::shared_ptr<FaultScript> script_;
   std::weak_ptr<io::LimitedFileSystem> limited_;
   std::unique_ptr<FaultyFiles> patient_;  // the same, for what nobody stops waiting for

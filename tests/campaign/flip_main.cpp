@@ -23,6 +23,7 @@
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "cairn/log.hpp"
+#include "campaign/command_line.hpp"
 #include "campaign/flip_case.hpp"
 #include "commit/ownership.hpp"
 #include "contents/hdf5_reader.hpp"
@@ -44,53 +45,23 @@ struct Options {
   std::string without;
 };
 
-[[noreturn]] void refuse(const std::string& what) {
-  throw Error(Code::invalid_argument, what, "", "The head of flip_main.cpp says how to use it.");
-}
-
-std::uint64_t number(const std::string& text) {
-  char* end = nullptr;
-  const auto value = std::strtoull(text.c_str(), &end, 10);
-  if (text.empty() || *end) refuse(cat("'", text, "' is no number"));
-  return value;
-}
-
-// "A-B" or "A/B".
-void two_numbers(const std::string& text, char between, std::uint64_t& a, std::uint64_t& b) {
-  const auto at = text.find(between);
-  a = number(text.substr(0, at));
-  b = at == text.npos ? a : number(text.substr(at + 1));
-}
-
-Options parse(const std::vector<std::string>& arguments) {
+Options parse(int count, char** arguments) {
   Options options;
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const auto& name = arguments[i];
-    if (name == "--verbose" || name == "--blind") {
-      (name == "--blind" ? options.blind : options.verbose) = true;
-      continue;
-    }
-    if (++i == arguments.size()) refuse(cat("'", name, "' is not known or lacks its value"));
-    const auto& value = arguments[i];
-    if (name == "--seeds" || name == "--seed") {
-      two_numbers(value, '-', options.first, options.last);
-    } else if (name == "--part") {
-      two_numbers(value, '/', options.part, options.parts);
-    } else if (name == "--flips") {
-      options.flips = static_cast<int>(number(value));
-    } else if (name == "--flip") {
-      options.flip = static_cast<int>(number(value));
-    } else if (name == "--seconds") {
-      options.seconds = static_cast<double>(number(value));
-    } else if (name == "--without") {
-      if (value != "hdf5") refuse(cat("--without knows hdf5, not '", value, "'"));
-      options.without = value;
-      options.hdf5 = false;
-    } else {
-      refuse(cat("'", name, "' or its value is not known"));
-    }
-  }
-  if (options.part < 1 || options.part > options.parts) refuse("--part K/N wants 1 <= K <= N");
+  CommandLine line("flip_main.cpp");
+  line.flag("--verbose", options.verbose);
+  line.flag("--blind", options.blind);
+  line.range("--seeds", '-', options.first, options.last);
+  line.range("--seed", '-', options.first, options.last);
+  line.range("--part", '/', options.part, options.parts);
+  line.number("--flips", options.flips);
+  line.number("--flip", options.flip);
+  line.number("--seconds", options.seconds);
+  line.text("--without", options.without);
+  line.read(count, arguments);
+  if (options.part < 1 || options.part > options.parts) line.refuse("--part K/N wants 1 <= K <= N");
+  const auto& without = options.without;
+  if (!without.empty() && without != "hdf5") line.refuse("--without knows hdf5 alone");
+  options.hdf5 = has_hdf5 && without.empty();
   if (options.flip > 0) options.flips = options.flip;
   return options;
 }
@@ -153,8 +124,7 @@ int main(int count, char** arguments) {
   cairn::commit::default_ownership().lock_stale_seconds = 0;
   cairn::commit::default_ownership().settle_seconds = 0;
   try {
-    return cairn::campaign::run(
-        cairn::campaign::parse(std::vector<std::string>(arguments + 1, arguments + count)));
+    return cairn::campaign::run(cairn::campaign::parse(count, arguments));
   } catch (const std::exception& error) {
     std::cerr << error.what() << "\n";
     return 2;

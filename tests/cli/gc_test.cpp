@@ -5,6 +5,7 @@
 #include "cairn/log.hpp"
 #include "cli/tool.hpp"
 #include "commit/ownership.hpp"
+#include "support/forwarding_files.hpp"
 #include "testing/crash.hpp"
 
 namespace cairn::test {
@@ -16,41 +17,22 @@ using testing::HasSubstr;
 using testing::Not;
 
 // The disk of a job that dies at the first rename onto, or write below, a path with this in it.
-class DyingDisk : public io::FileSystem {
+class DyingDisk : public ForwardingFiles {
  public:
-  explicit DyingDisk(std::string at) : at_(std::move(at)) {}
-  std::unique_ptr<io::File> create(const io::Path& path) override {
-    die_at(path);
-    return disk_->create(path);
-  }
-  std::unique_ptr<io::File> open_read(const io::Path& path) override {
-    return disk_->open_read(path);
-  }
-  std::unique_ptr<io::File> open_write(const io::Path& path) override {
-    die_at(path);
-    return disk_->open_write(path);
-  }
-  void rename(const io::Path& from, const io::Path& to) override {
-    die_at(to);
-    disk_->rename(from, to);
-  }
-  void remove(const io::Path& path) override { disk_->remove(path); }
-  void create_directory(const io::Path& path) override { disk_->create_directory(path); }
-  void remove_directory(const io::Path& path) override { disk_->remove_directory(path); }
-  std::vector<std::string> list(const io::Path& path) override { return disk_->list(path); }
-  std::optional<io::Status> status(const io::Path& path) override { return disk_->status(path); }
-  void sync_directory(const io::Path& path) override { disk_->sync_directory(path); }
-  std::int64_t free_bytes(const io::Path& path) override { return disk_->free_bytes(path); }
-  std::unique_ptr<io::Lock> try_lock(const io::Path& path) override {
-    return disk_->try_lock(path);
+  explicit DyingDisk(std::string at)
+      : ForwardingFiles(io::posix_file_system()), at_(std::move(at)) {}
+
+ protected:
+  void around(const char* kind, const io::Path& path, bool,
+              const std::function<void()>& operation) override {
+    const std::string_view what = kind;
+    const bool writes = what == "create" || what == "open to write" || what == "rename";
+    if (writes && path.string().find(at_) != std::string::npos) throw Crashed{};
+    operation();
   }
 
  private:
-  void die_at(const io::Path& path) const {
-    if (path.string().find(at_) != std::string::npos) throw Crashed{};
-  }
   std::string at_;
-  std::shared_ptr<io::FileSystem> disk_ = io::posix_file_system();
 };
 
 class Gc : public testing::Test {

@@ -10,6 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "scripts" / "benchmarks"))
+import against
 import goals
 import turns
 
@@ -106,6 +107,50 @@ class Goals(unittest.TestCase):
             goals.show(rows()[1])
         self.assertRegex(out.getvalue(), r"MISSED +0\.500 \(goal >= 0\.9\) save, steady: x raw")
         self.assertRegex(out.getvalue(), r"reached +4\.000 \(goal >= 1\.0\) save, steady: x the best peer")
+
+
+class Against(unittest.TestCase):
+    SLOWER = [("save, steady", "Cairn", False, 2.0), ("save, steady", "POSIX a", True, 0.5),
+              ("only", "here", False, 1.0)]
+
+    def compete(self, repetitions=4):
+        samples, ran = ({}, {}), []
+        programs = [program(*STEADY), program(*self.SLOWER)]
+        for name, one in zip(("this", "other"), programs):
+            one.run = lambda number, name=name, run=one.run: ran.append((name, number)) or run(number)
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            against.compete(programs, repetitions, 1, samples)
+        for one in programs:
+            one.end()
+        return samples, ran, out.getvalue()
+
+    def test_both_run_each_shared_contest_one_after_the_other(self):
+        samples, ran, out = self.compete()
+        for first, second in zip(ran[::2], ran[1::2]):
+            self.assertEqual({first[0], second[0]}, {"this", "other"})
+            self.assertEqual(first[1], second[1])
+        self.assertEqual(len(ran), 2 * 2 * 5)
+        self.assertEqual([len(one["save, steady", "Cairn"]["seconds"]) for one in samples], [4, 4])
+        self.assertIn("only one of the trees has it: only, here", out)
+        self.assertIn("save, steady, POSIX b", out)
+
+    def test_who_is_first_alternates(self):
+        _, ran, _ = self.compete()
+        firsts = [name for name, number in ran[::2] if number == 0]
+        self.assertEqual(firsts, [firsts[0], firsts[1]] * 2 + [firsts[0]])
+        self.assertNotEqual(firsts[0], firsts[1])
+
+    def test_rows_have_ratios_to_raw_and_to_the_other(self):
+        samples, _, _ = self.compete(3)
+        table = {row["what"]: row for row in against.rows(*samples)}
+        self.assertAlmostEqual(table["Cairn"]["ratio"]["median"], 2)
+        self.assertAlmostEqual(table["POSIX a"]["ratio"]["max"], 1)
+        self.assertAlmostEqual(table["Cairn"]["this"]["median"], 0.5)
+        self.assertAlmostEqual(table["Cairn"]["other"]["median"], 0.25)
+        self.assertLess(table["Cairn"]["this"]["min"], 0.5)
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            against.show(list(table.values()), "one, 16 MiB")
+        self.assertRegex(out.getvalue(), r"Cairn +0\.50 \(.*\) +0\.25 \(.*\) +2\.00 \(2\.00 \.\. 2\.00\)")
 
 
 class Report(unittest.TestCase):

@@ -1,7 +1,7 @@
 #include "support/process_files.hpp"
 
 #include <cerrno>
-#include <type_traits>
+#include <string_view>
 #include <utility>
 
 #include "base/text.hpp"
@@ -22,19 +22,6 @@ class NoLock : public io::Lock {};
 
 }  // namespace
 
-template <class F>
-auto ProcessFiles::act(const char* kind, const io::Path& path, bool changes, F&& operation) {
-  const bool reported = before(kind, path, changes);
-  if constexpr (std::is_void_v<decltype(operation())>) {
-    operation();
-    if (reported) fail(Code::io, kind, path);
-  } else {
-    auto result = operation();
-    if (reported) fail(Code::io, kind, path);
-    return result;
-  }
-}
-
 class ProcessFiles::ProcessFile : public io::File {
  public:
   ProcessFile(std::shared_ptr<ProcessFiles> process, io::Path path, std::unique_ptr<io::File> file)
@@ -52,13 +39,13 @@ class ProcessFiles::ProcessFile : public io::File {
   }
   std::int64_t size() const override { return file_->size(); }
   void resize(std::int64_t bytes) override {
-    process_->act("resize", path_, true, [&] { file_->resize(bytes); });
+    process_->around("resize", path_, true, [&] { file_->resize(bytes); });
   }
   void sync() override {
     if (process_->neglects("sync")) return;
     if (sync_failed_) fail(Code::io, "sync", path_);
     try {
-      process_->act("sync", path_, true, [&] { file_->sync(); });
+      process_->around("sync", path_, true, [&] { file_->sync(); });
     } catch (const Error&) {
       sync_failed_ = true;
       throw;
@@ -74,7 +61,7 @@ class ProcessFiles::ProcessFile : public io::File {
 };
 
 ProcessFiles::ProcessFiles(std::shared_ptr<io::MemoryFileSystem> disk, Locks locks)
-    : disk_(std::move(disk)), locks_(locks) {}
+    : ForwardingFiles(std::move(disk)), locks_(locks) {}
 
 void ProcessFiles::kill_after(Place place) {
   const std::lock_guard guard(mutex_);
@@ -180,56 +167,28 @@ bool ProcessFiles::before(const char* kind, const io::Path& path, bool changes) 
   return false;
 }
 
-std::unique_ptr<io::File> ProcessFiles::create(const io::Path& path) {
-  return act("create", path, true, [&] {
-    return std::make_unique<ProcessFile>(shared_from_this(), path, disk_->create(path));
-  });
+void ProcessFiles::around(const char* kind, const io::Path& path, bool changes,
+                          const std::function<void()>& operation) {
+  std::string_view what = kind;
+  if (what == "has_one_name" || what == "free_bytes") return operation();
+  if (what == "sync_directory" && neglects(kind)) return;
+  if (what == "rename_new") kind = "rename";
+  if (what == "open to write") kind = "open";
+  const bool reported = before(kind, path, changes);
+  operation();
+  if (reported) fail(Code::io, kind, path);
 }
-std::unique_ptr<io::File> ProcessFiles::open_read(const io::Path& path) {
-  return act("open", path, false, [&] {
-    return std::make_unique<ProcessFile>(shared_from_this(), path, disk_->open_read(path));
-  });
-}
-std::unique_ptr<io::File> ProcessFiles::open_write(const io::Path& path) {
-  return act("open", path, false, [&] {
-    return std::make_unique<ProcessFile>(shared_from_this(), path, disk_->open_write(path));
-  });
-}
-void ProcessFiles::rename(const io::Path& from, const io::Path& to) {
-  act("rename", to, true, [&] { disk_->rename(from, to); });
-}
-void ProcessFiles::rename_new(const io::Path& from, const io::Path& to) {
-  act("rename", to, true, [&] { disk_->rename_new(from, to); });
-}
-bool ProcessFiles::has_one_name(const io::Path& path) { return disk_->has_one_name(path); }
-void ProcessFiles::remove(const io::Path& path) {
-  act("remove", path, true, [&] { disk_->remove(path); });
-}
-void ProcessFiles::create_directory(const io::Path& path) {
-  act("create_directory", path, true, [&] { disk_->create_directory(path); });
-}
-void ProcessFiles::remove_directory(const io::Path& path) {
-  act("remove_directory", path, true, [&] { disk_->remove_directory(path); });
-}
-std::vector<std::string> ProcessFiles::list(const io::Path& path) {
-  return act("list", path, false, [&] { return disk_->list(path); });
-}
-std::optional<io::Status> ProcessFiles::status(const io::Path& path) {
-  return act("status", path, false, [&] { return disk_->status(path); });
-}
-void ProcessFiles::sync_directory(const io::Path& path) {
-  if (neglects("sync_directory")) return;
-  act("sync_directory", path, true, [&] { disk_->sync_directory(path); });
-}
-std::int64_t ProcessFiles::free_bytes(const io::Path& directory) {
-  return disk_->free_bytes(directory);
+
+std::unique_ptr<io::File> ProcessFiles::opened(const io::Path& path, std::unique_ptr<io::File> file,
+                                               bool) {
+  return std::make_unique<ProcessFile>(shared_from_this(), path, std::move(file));
 }
 
 std::unique_ptr<io::Lock> ProcessFiles::try_lock(const io::Path& path) {
-  return act("lock", path, false, [&]() -> std::unique_ptr<io::Lock> {
+  return pass("lock", path, false, [&]() -> std::unique_ptr<io::Lock> {
     if (locks_ == Locks::none) throw io::system_error(EOPNOTSUPP, "lock", path);
-    if (locks_ == Locks::kernel) return disk_->try_lock(path);
-    if (!disk_->status(path)) disk_->create(path);  // a lock's file is there afterwards
+    if (locks_ == Locks::kernel) return files_->try_lock(path);
+    if (!files_->status(path)) files_->create(path);  // a lock's file is there afterwards
     return std::make_unique<NoLock>();
   });
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cairn/error.hpp"
+#include "support/forwarding_files.hpp"
 #include "testing/memory.hpp"
 
 namespace cairn::test {
@@ -34,7 +35,7 @@ struct Mishap {
 
 /// Thread-safe. Operations that change something are counted, and are yield points of the seeded
 /// scheduler.
-class ProcessFiles : public io::FileSystem, public std::enable_shared_from_this<ProcessFiles> {
+class ProcessFiles : public ForwardingFiles, public std::enable_shared_from_this<ProcessFiles> {
  public:
   explicit ProcessFiles(std::shared_ptr<io::MemoryFileSystem> disk, Locks locks = Locks::kernel);
 
@@ -65,20 +66,13 @@ class ProcessFiles : public io::FileSystem, public std::enable_shared_from_this<
   void disarm();
   std::size_t mishaps() const;  ///< that have happened
 
-  std::unique_ptr<io::File> create(const io::Path&) override;
-  std::unique_ptr<io::File> open_read(const io::Path&) override;
-  std::unique_ptr<io::File> open_write(const io::Path&) override;
-  void rename(const io::Path& from, const io::Path& to) override;
-  void rename_new(const io::Path& from, const io::Path& to) override;
-  bool has_one_name(const io::Path&) override;
-  void remove(const io::Path&) override;
-  void create_directory(const io::Path&) override;
-  void remove_directory(const io::Path&) override;
-  std::vector<std::string> list(const io::Path&) override;
-  std::optional<io::Status> status(const io::Path&) override;
-  void sync_directory(const io::Path&) override;
-  std::int64_t free_bytes(const io::Path& directory) override;
   std::unique_ptr<io::Lock> try_lock(const io::Path&) override;
+
+ protected:
+  void around(const char* kind, const io::Path&, bool changes,
+              const std::function<void()>& operation) override;
+  std::unique_ptr<io::File> opened(const io::Path&, std::unique_ptr<io::File>,
+                                   bool writable) override;
 
  private:
   class ProcessFile;
@@ -87,10 +81,7 @@ class ProcessFiles : public io::FileSystem, public std::enable_shared_from_this<
   bool neglects(const char* kind) const;
   void stand_still(std::unique_lock<std::mutex>&, const char* kind, bool changes);
   static bool is_reached(std::optional<Place>&, const char* kind);
-  template <class F>
-  auto act(const char* kind, const io::Path&, bool changes, F&& operation);
 
-  std::shared_ptr<io::MemoryFileSystem> disk_;
   Locks locks_;
   std::function<void(const std::string&)> observer_;
   mutable std::mutex mutex_;
