@@ -39,7 +39,7 @@ class MpiReduction final : public Group::Reduction {
   MPI_Op op_;
 };
 
-/// How many of this process's reductions nobody waits for and are not known to be complete.
+/// How many reductions of this process were given up and are not known to be complete.
 int reductions_left_over();
 
 }  // namespace cairn

@@ -46,15 +46,17 @@ struct CheckpointOptions {
 class LoadStatus {
  public:
   const std::string& prefix() const;
-  /// In the checkpoint and in no rank's state so far.
+  /// Keys that are in the checkpoint and in no rank's state so far.
   const std::vector<std::string>& unused_keys() const;
-  /// In the state of some rank and not in the checkpoint: they keep what is in memory.
+  /// Keys that are in the state of some rank and not in the checkpoint: they keep what is in
+  /// memory.
   const std::vector<std::string>& missing_keys() const;
 
   /// The checkpoint's object graph, for State::carry(); null: it has none that can be read.
   const std::shared_ptr<const ObjectGraph>& graph() const;
 
-  /// Collective. Restores what was added to the state since. Does nothing where nothing was.
+  /// Collective. Restores what was added to the state since the restore. Does nothing if nothing
+  /// was added.
   const LoadStatus& fill() const;
 
   /// Collective. Each returns *this or throws not_found, naming the keys. Missing keys that
@@ -89,18 +91,18 @@ class Checkpoint {
   Checkpoint& operator=(Checkpoint&&) noexcept;
 
   /// Saves PREFIX-N, N one more than the last, with the counter under "save_counter", and writes
-  /// the `checkpoint` state file. Returns the path. A failed save uses no number up.
+  /// the `checkpoint` state file. Returns the path. A failed save does not use up a number.
   std::string save(const std::filesystem::path& prefix);
   /// Saves exactly PREFIX, over what is there: no counter, no state file.
   std::string write(const std::filesystem::path& prefix);
 
   /// Restores what save() made, the counter included, from a prefix or a SavedModel's directory.
-  /// A checkpoint of names alone, as TensorFlow 1 made them, has no counter and need not: it stays.
-  /// Keys that only one side has are in the status, and no error until it is asked. Throws
-  /// not_found if there is no checkpoint; invalid_argument for other dtypes and shapes, unless the
-  /// options convert; data_loss.
-  /// Recovers nothing: of a checkpoint that a save without atomic renames is replacing, or was when
-  /// it died, the older one is restored, with a warning in the log.
+  /// A checkpoint without an object graph, as TensorFlow 1 made them, has no counter: then the
+  /// counter stays as it is. Keys that only the state or only the checkpoint has are listed in the
+  /// status; they are no error unless one of its assertions is called. Throws not_found if there is
+  /// no checkpoint; invalid_argument for other dtypes and shapes, unless the options convert;
+  /// data_loss. Recovers nothing: while a save without atomic renames replaces the checkpoint, or
+  /// after that save died, the older checkpoint is restored, with a warning in the log.
   LoadStatus restore(const std::filesystem::path& path, const RestoreOptions& options = {});
   /// The same without the counter, for what write() made.
   LoadStatus read(const std::filesystem::path& path, const RestoreOptions& options = {});
@@ -114,8 +116,8 @@ class Checkpoint {
 
 /// Collective. The newest checkpoint by the directory's `checkpoint` state file, as
 /// tf.train.latest_checkpoint finds it: an absolute path, or nothing. Looks at no data;
-/// CheckpointManager::restore_latest does. One whose index somebody has removed is said all the
-/// same, for its restore to say what is missing, rather than that there is nothing.
+/// CheckpointManager::restore_latest does. It is also returned if somebody has removed its index:
+/// the restore then says what is missing, instead of that there is nothing.
 std::optional<std::string> latest_checkpoint(const std::shared_ptr<Group>& group,
                                              const std::filesystem::path& directory,
                                              std::shared_ptr<io::FileSystem> file_system = nullptr);

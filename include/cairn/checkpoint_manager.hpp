@@ -48,34 +48,38 @@ class CheckpointManager {
   /// A step that exists is an error unless it is damaged or superseded, or options say overwrite.
   std::string save(std::int64_t step, const State& state, const SaveOptions& options = {});
 
-  /// Copies the state and returns: the application may write its arrays again. What follows needs
-  /// no rank but this one, until all ranks' bytes are durable; from then on a restart completes the
-  /// save, whatever happens to the job. It is committed, and restored, pinned and kept like others,
-  /// by the next call here that saves, polls, waits or looks (these wait for it, but for
-  /// save_async, of which AsyncOptions::when_busy tells, and poll). The destructor waits for the
-  /// bytes and commits nothing. What is wrong with the state or the directory is thrown here, as by
-  /// save(); what goes wrong later is in the handle, in the log, and thrown by a later call.
+  /// Copies the state and returns: the application may write its arrays again. Each rank then
+  /// writes its bytes without the others. Once the bytes of all ranks are durable, a restart
+  /// completes the save, whatever happens to the job. The next call here that saves, polls, waits
+  /// or looks commits it; such a call waits for the bytes, except poll, and except save_async,
+  /// which does what AsyncOptions::when_busy says. The checkpoint is then like any other. The
+  /// destructor waits for the bytes and commits nothing. Errors in the state or the directory are
+  /// thrown here, as by save(); later errors are in the handle and in the log, and a later call
+  /// throws them.
   SaveHandle save_async(std::int64_t step, const State& state, const SaveOptions& options = {});
-  /// Moves saves in flight on without waiting for bytes. True: there is none.
+  /// Takes the saves in flight as far as they go without waiting for bytes. True: none is in
+  /// flight.
   bool poll();
   /// Returns when nothing is in flight.
   void wait();
 
-  /// Whether to save now; also true when should_stop() says yes and nothing was saved since it
-  /// does. False for the step that was saved last. What failed in flight was not saved. After a
-  /// restore it goes on from the restored step. That a save is due by the clock is remembered until
-  /// it was said here, or something was saved.
+  /// Whether to save now. Also true when should_stop() says yes and nothing was saved since. False
+  /// for the step that was saved last; a save that failed in flight does not count as saved. After
+  /// a restore the interval counts from the restored step. A save that is due by the clock stays
+  /// due until this has returned true, or something was saved.
   ///
   /// These two belong into every step, in any order; together they cost one tiny reduction over
   /// ranks a step, which is begun in one step and completed in the next, while the application goes
-  /// on. So what a rank learns by its k-th question (a signal, the clock) is the answer of all
-  /// ranks to their k+1-th, the same on all, at the same step; the first question is never answered
-  /// yes but for SaveInterval::steps. A save in flight is committed here, when it can be.
+  /// on. So what a rank knows at its k-th question (a signal, the clock) decides the answer to the
+  /// k+1-th, which is the same on all ranks, at the same step. The answer to the first question is
+  /// yes only because of SaveInterval::steps. These calls also commit a save in flight whose bytes
+  /// are all durable.
   bool should_save(std::int64_t step);
-  /// Why to stop; nothing: go on. It stays so once it was said.
+  /// Why to stop; nothing: go on. Once there is a reason, every later call returns it.
   std::optional<StopReason> should_stop();
 
-  /// Restores the newest whole checkpoint. Nothing there is not an error; damaged ones only is.
+  /// Restores the newest whole checkpoint. Returns nothing if there is no checkpoint; throws if
+  /// there are only damaged ones.
   std::optional<RestoreReport> restore_latest(State& state, const RestoreOptions& options = {});
   /// Restores this step. Later saves supersede the steps after it.
   RestoreReport restore(std::int64_t step, State& state, const RestoreOptions& options = {});

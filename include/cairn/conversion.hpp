@@ -12,9 +12,8 @@ namespace cairn {
 ///    `round` it is rounded once, to nearest, ties to even; what is too large becomes an infinity,
 ///    what is too small a subnormal number or a zero with its sign. NaN stays NaN (which one is not
 ///    kept), infinities stay themselves.
-///  - Complex to complex by parts; real to complex with imaginary part 0; complex to real only
-///  where
-///    the imaginary part is 0.
+///  - Complex to complex by parts; real to complex with imaginary part 0; complex to real only if
+///  the imaginary part is 0.
 enum class Conversion {
   refuse,  ///< a dtype that differs is an error
   exact,

@@ -1,6 +1,6 @@
 #pragma once
-/// The ranks of a job, as far as a checkpoint needs them. Implementations: serial (this header),
-/// MPI (cairn/mpi.hpp), and ranks that are threads of one process (tests, simulations of scale).
+/// The ranks of a job, as far as a checkpoint needs them. Implementations: one rank (this header)
+/// and MPI (cairn/mpi.hpp); tests have one of threads.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -55,8 +55,8 @@ class Group {
   /// uses the group, again and again.
   class Reduction {
    public:
-    /// Not collective. What is under way is given up: other ranks complete it all the same, and so
-    /// does this one as far as they need it.
+    /// Not collective. A reduction under way is given up: this rank does not get its result, and
+    /// the other ranks do.
     virtual ~Reduction() = default;
     /// Collective, in order with other collectives, but waits for nobody. None may be under way.
     virtual void begin(std::span<const std::int64_t> values) = 0;
@@ -79,9 +79,8 @@ class Group {
   /// shared files have them.
   virtual DatasetFiles* dataset_files() { return nullptr; }
 
-  /// The ranks that a wait of this rank lacks just now, ascending, as far as that is known; empty:
-  /// it is not known, or nothing is waited for. Unlike all else here it may be called from any
-  /// thread, at any time.
+  /// The ranks that this rank waits for just now, ascending; empty: it does not wait, or that is
+  /// not known. Unlike all else here it may be called from any thread, at any time.
   virtual std::vector<int> awaited() const { return {}; }
 
   /// Ends the whole job with a message, which it hands to tell_fatal (cairn/log.hpp) first. For

@@ -5,8 +5,8 @@
 namespace cairn {
 
 /// Io ranks write and read data files for themselves and for the ranks that they serve, which send
-/// them the bytes of a save and receive those of a restore. The same on all ranks. What is in the
-/// files does not depend on it, nor do restores on what a save chose.
+/// them the bytes of a save and receive those of a restore. The same on all ranks. Neither the
+/// contents of the files nor later restores depend on this choice.
 ///
 /// Rank 0 is always an io rank: it commits, and reads the index. A rank is served on its own node
 /// if an io rank is there, and io ranks of a node serve about equally many. Registered savers are
@@ -22,10 +22,10 @@ struct IoRanks {
 
   Choice choice = Choice::everyone;
   int ranks = 0;  ///< of Choice::count, 1 or more
-  /// What an io rank holds at a time of the shards that others send it, in whole chunks of
-  /// chunk_bytes, and so how many ranks it serves at once; at least one chunk. Besides, up to 256
-  /// KiB for each rank that it serves, in which small tensors are gathered. Dense tensors and
-  /// restores take three chunks on any rank.
+  /// How many bytes of other ranks' shards an io rank holds at a time, in whole chunks of
+  /// chunk_bytes and at least one: this says how many ranks it serves at once. Besides, it takes up
+  /// to 256 KiB for each rank that it serves, in which small tensors are gathered. Dense tensors
+  /// and restores take three chunks on any rank.
   std::int64_t memory_bytes = std::int64_t{64} << 20;
 };
 

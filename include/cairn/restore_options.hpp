@@ -22,12 +22,14 @@ struct RestoreOptions {
   /// Keys that the checkpoint may lack: they keep what is in memory (RestoreReport::kept_keys).
   std::set<std::string> may_be_missing = {};
   bool all_may_be_missing = false;
-  /// A stored dtype that differs from the state's. By key, else for all. What does not fit its new
-  /// dtype is found while bytes move, also with ManagerOptions::verify_first.
+  /// What to do where the stored dtype differs from the state's: by key, and for all other keys.
+  /// What does not fit its new dtype is found while bytes move, also with
+  /// ManagerOptions::verify_first.
   std::map<std::string, Conversion> convert_keys = {};
   Conversion convert = Conversion::refuse;
-  /// How data files on a disk are read; not compared between ranks. `automatic`: what is in the
-  /// page cache from there, else past it; `off` lets the system read ahead into the page cache.
+  /// How data files on a disk are read; not compared between ranks. `automatic` takes what is in
+  /// the page cache from there and reads the rest past it; `off` lets the system read ahead into
+  /// the page cache.
   DirectIo direct_io = DirectIo::automatic;
 };
 
@@ -35,12 +37,13 @@ struct RestoreOptions {
 struct RestoreReport {
   std::int64_t step = 0;
   std::string prefix;
-  /// In the checkpoint, wanted by no rank; but for an object graph and TensorFlow's save_counter.
+  /// Keys in the checkpoint that no rank wants, except an object graph and TensorFlow's
+  /// save_counter.
   std::vector<std::string> unused_keys;
-  std::vector<std::string> kept_keys;  ///< not in it, as allowed: they keep what is in memory
+  std::vector<std::string> kept_keys;  ///< keys not in it, as allowed: they keep what is in memory
   std::vector<std::string> skipped;    ///< newer checkpoints passed over as damaged: "step: why"
   std::int64_t bytes_read = 0;         ///< by all ranks
-  bool unchecked = false;  ///< of another program's file: no checksum says that bytes are right
+  bool unchecked = false;  ///< true for files of other programs: no checksum proves the bytes
 };
 
 }  // namespace cairn

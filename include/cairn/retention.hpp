@@ -6,12 +6,12 @@
 
 namespace cairn {
 
-/// What stays beyond the last max_to_keep, none of it damaged. A step that a return to an earlier
-/// one has left behind counts like any other.
+/// Which checkpoints stay besides the last max_to_keep. Damaged ones do not; a step that a return
+/// to an earlier one has left behind counts like any other.
 struct Retention {
   std::int64_t every_steps = 0;   ///< multiples of this step stay for ever; 0: none
   double every_hours = 0;         ///< one in so many hours stays for ever, the first first; 0: none
-  int best = 0;                   ///< so many of those saved with a metric, the best, stay
+  int best = 0;                   ///< so many stay, the best of those that were saved with a metric
   bool larger_is_better = false;  ///< of metrics. NaN is worse than any number
 };
 

@@ -22,17 +22,17 @@ struct Mtbf {
   }
 };
 
-/// A save is due when any of what is stated says so; nothing stated: never. Times are rank 0's.
+/// A save is due when any of these members says so; none given: never. Times are rank 0's.
 struct SaveInterval {
   /// When a multiple of it is reached or passed.
   std::int64_t steps = 0;
-  /// When so long nothing was saved.
+  /// When nothing was saved for so long.
   double seconds = 0;
   /// When optimal_interval(cost, mtbf) has passed since the last save, or as long as the last saves
   /// took until they were durable, if that is longer. cost: the time that a save holds the
   /// application, and what an asynchronous one slows it: how much longer steps take while it is in
-  /// flight, by rank 0's clock between two should_save or should_stop. As long as none is measured,
-  /// it is that of the newest checkpoint if that tells, else one second.
+  /// flight, by rank 0's clock between two should_save or should_stop. Until a save was measured,
+  /// the cost is what the newest checkpoint records, or else one second.
   std::optional<Mtbf> optimal_for = std::nullopt;
 };
 

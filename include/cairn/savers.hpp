@@ -10,9 +10,9 @@ namespace cairn {
 /// Called before a save looks at the state, in the order given, on all ranks, with the step (of
 /// Checkpoint::save its number, of write() 0). It may change values. What it throws on any rank
 /// stops the save, as one error on all ranks, which says which callback it was: so one that calls
-/// collective operations of its own must fail on all ranks alike. What is no Error has
-/// Code::application then; busy, which would speak of the checkpoint's directory, becomes that too,
-/// and durability_unknown becomes io.
+/// collective operations of its own must fail on all ranks alike. An exception that is no Error
+/// becomes one with Code::application. So does an Error with Code::busy, which would speak of the
+/// checkpoint's directory; durability_unknown becomes io.
 using BeforeSave = std::function<void(std::int64_t step)>;
 
 /// Data that the application writes by itself, as part of a checkpoint.

@@ -18,8 +18,8 @@ struct ShardedOptions {
   MpiIoOptions mpi_io = {};                           ///< as ManagerOptions
   bool verify_first = false;                          ///< of sharded_restore
   RestoreOptions restore = {};                        ///< of sharded_restore: into less or more
-  /// As ManagerOptions, but there is no row of saves that could share the work; only overwriting
-  /// a prefix takes samples in turn.
+  /// As ManagerOptions, but by default everything is compared: there are no later saves to compare
+  /// the rest. With `sample`, saves over one prefix take the samples in turn.
   ReplicaOptions replicas = {.check = ReplicaCheck::all};
   bool atomic_rename = true;  ///< as ManagerOptions
   double owner_wait_seconds = 10;
@@ -28,8 +28,8 @@ struct ShardedOptions {
 };
 
 /// Saves tensors[i] under tensor_names[i] to FILE_PREFIX.index and its data files, over what is
-/// there. Collective; the group has as many ranks as the mesh. Nobody merges before all have
-/// written, and on return, on any rank, the checkpoint is complete and durable and every directory
+/// there. Collective; the group has as many ranks as the mesh. The merge begins when all ranks have
+/// written. On return, on any rank, the checkpoint is complete and durable, and every directory
 /// operation is done. If it fails, it fails on all ranks, and what was there before still is.
 ///
 /// shape_and_slices[i] is "", or says in TensorFlow's spelling which slice of a larger tensor this
@@ -49,8 +49,8 @@ std::string sharded_save(const std::shared_ptr<Group>& group, const Mesh& mesh,
 
 /// The reverse, from a checkpoint of any origin and any layout, into the memory of the tensors.
 /// Collective. Throws like CheckpointManager::restore; not_found if there is no such checkpoint.
-/// Where a save without atomic renames is replacing it, or was when it died, the older one is
-/// restored, with a warning in the log.
+/// While a save without atomic renames replaces the checkpoint, or after that save died, the older
+/// one is restored, with a warning in the log.
 RestoreReport sharded_restore(const std::shared_ptr<Group>& group, const Mesh& mesh,
                               const std::filesystem::path& file_prefix,
                               const std::vector<std::string>& tensor_names,

@@ -42,7 +42,8 @@ void add_to(Shard& shard, ShardableTensor tensor);
 /// A sharding policy. It is called once for each task that has slices to write (job, replica,
 /// task: a rank is one, unless device_of says otherwise), on its rank, with the tensors of all the
 /// task's devices, in state order; ranks' calls know nothing of each other. PerDevicePolicy makes
-/// it one call a device. What is stored dense (see Storage) is no task's: dense_files is asked.
+/// it one call a device. Dense tensors (see Storage) belong to no task: dense_files decides about
+/// them.
 ///
 /// It may group, order and re-slice; it may not drop, add or change one: validate_shards holds it
 /// to that after each call. Each shard becomes a data file, in the order returned; empty ones are
@@ -52,8 +53,8 @@ class ShardingCallback {
   virtual ~ShardingCallback() = default;
   /// Stored in the checkpoint and named in errors.
   virtual std::string description() const = 0;
-  /// All else that decides what the callback makes of given tensors, as text; "" if nothing does.
-  /// Nothing (the default): it is not known, and the callback is called for every save.
+  /// All parameters that decide what the callback makes of given tensors, as text; "" if there are
+  /// none. Nothing (the default): they are not known, and the callback is called for every save.
   virtual std::optional<std::string> parameters() const { return std::nullopt; }
   virtual std::vector<Shard> operator()(const std::vector<ShardableTensor>& tensors) const = 0;
 

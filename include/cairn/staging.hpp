@@ -13,10 +13,10 @@ class StagingMemory {
   /// At least 4096-byte aligned; null where there is not so much.
   virtual std::byte* take(std::size_t bytes) = 0;
   virtual void give_back(std::byte* memory, std::size_t bytes) = 0;
-  /// Whether what take returned is still there. Memory of a runtime that ends before the program is
-  /// not, from then on; giving it back does nothing.
+  /// Whether the memory that take returned is still there. If a runtime (Kokkos) ends before the
+  /// program, its memory goes with it; giving that back does nothing.
   virtual bool has([[maybe_unused]] const std::byte* memory) const { return true; }
-  /// In between, another thread reads what was taken: it must stay.
+  /// Between hold and let_go another thread reads the memory: it must stay.
   virtual void hold() {}
   virtual void let_go() {}  ///< any thread
 };

@@ -34,7 +34,7 @@ class SliceMemory {
   virtual const std::byte* contiguous() const { return nullptr; }
   virtual std::byte* contiguous_writable() { return nullptr; }
   virtual bool writable() const = 0;
-  /// Host memory that the elements' device copies to fastest; null: any does as well.
+  /// Host memory that the elements' device copies to fastest; null: any host memory is as good.
   virtual std::shared_ptr<StagingMemory> staging() const { return nullptr; }
 };
 
@@ -50,15 +50,15 @@ class StringMemory {
 struct LocalSlice {
   Box box;
   std::shared_ptr<SliceMemory> memory;
-  /// Dimensions that the stored slice spells "-", all of which it must hold; empty: none. Only
-  /// DTensor asks for them: see Layout.
+  /// Dimensions that the stored slice spells "-", TensorFlow's sign for a whole dimension; the
+  /// slice must hold all of these. Empty: none. Only DTensor asks for them: see Layout.
   std::vector<bool> dash = {};
   /// The slice's own device, where it is another than its tensor's (patches() sets it): as there.
   std::string device_type = {};  ///< empty: the slice is where its tensor says
   std::optional<int> device_index = std::nullopt;
 };
 
-/// How a tensor is stored that several slices make up. Every reader gets the same elements.
+/// How a tensor that consists of several slices is stored. Every reader gets the same elements.
 enum class Storage {
   /// Slice by slice; dense where TensorFlow cannot put the dtype together from slices
   /// (dtype_assembles_in_tensorflow) and from 8,000 slices on, where it becomes slow. A large slice
@@ -77,10 +77,10 @@ struct Unresolved;
 class TensorSource {
  public:
   virtual ~TensorSource() = default;
-  /// Makes of `tensor` what the application has now: shape, boxes, memory. Called as a save or a
-  /// restore begins, by the thread that called it. What it throws, that call throws on all ranks.
+  /// Sets shape, boxes and memory of `tensor` to what the application has now. Called as a save or
+  /// a restore begins, by the thread that called it. What it throws, that call throws on all ranks.
   virtual void look(LocalTensor& tensor) = 0;
-  /// That call is over: memory that look() took a share of (a View's) is given up.
+  /// That call is over: gives up the memory (a View's) of which look() took a share.
   virtual void let_go(LocalTensor&) {}
 };
 
@@ -94,10 +94,10 @@ struct LocalTensor {
   /// The device's number. Not given: 0 for "CPU", else that of the rank among those of its node,
   /// since ranks of a node mostly share its devices in turn. A number that is given counts, also 0.
   std::optional<int> device_index = std::nullopt;
-  Storage storage = Storage::automatic;  ///< ranks that say something else than automatic agree
+  Storage storage = Storage::automatic;  ///< ranks that give another value must agree on it
   /// Ragged or rank-private (cairn/ragged.hpp): key, shape and slices follow when all ranks meet.
   std::shared_ptr<const Unresolved> unresolved = nullptr;
-  bool made_by_save = false;  ///< the library's own: an object graph, TensorFlow's save_counter
+  bool made_by_save = false;  ///< added by the library: an object graph, TensorFlow's save_counter
   std::shared_ptr<TensorSource> source = nullptr;  ///< null: it stays as it was given
   /// Why it cannot be used: State::add, which knows the key, throws it.
   std::shared_ptr<const Error> refused = nullptr;
@@ -187,9 +187,9 @@ LocalTensor whole(Vector* values) {
                               detail::bytes_of(values), !std::is_const_v<Vector>);
 }
 
-/// What a function gives, which is called at once and then at each save and restore: for buffers
-/// that take turns, subviews, patches that come and go. It gives neither ragged nor rank-private
-/// data. The state keeps what it gave only while a save or restore runs.
+/// The tensor that a function returns. The function is called at once and then at each save and
+/// restore: for buffers that take turns, subviews, patches that come and go. It must return neither
+/// ragged nor rank-private data. The state keeps the tensor only while a save or restore runs.
 LocalTensor each_time(std::function<LocalTensor()> give);
 
 /// Several slices of one tensor. All must have the same dtype and global shape; each keeps its
@@ -214,7 +214,7 @@ struct ObjectNotes {
 
 /// The tensors of one rank, in the order in which they were added. It refers to the application's
 /// memory and owns none of it: a pointer must stay valid, an object given by reference must stay at
-/// its address as long as the state is used. Not thread-safe, saves change what tensors() says.
+/// its address as long as the state is used. Not thread-safe: saves change what tensors() returns.
 class State {
  public:
   /// Throws invalid_argument for a key that is empty, not UTF-8, begins with a zero byte or with
@@ -254,7 +254,8 @@ class State {
   /// A list: KEY/0/…, KEY/1/…; all or none.
   State& add(const std::string& key, const std::vector<State>& parts);
 
-  /// The object under `target` (a key, or a path that keys begin with) is under `path` too.
+  /// Makes the object under `target` (a key, or a path that keys begin with) known under `path`
+  /// too.
   State& alias(std::string path, std::string target);
   /// The variable's name of the tensor under `key`. It is kept in the object graph, and a
   /// checkpoint that does not know the key is asked for it.
@@ -262,17 +263,17 @@ class State {
   /// The object graph that saves shall carry, such as that of a checkpoint which was restored.
   State& carry(std::shared_ptr<const ObjectGraph> graph);
 
-  /// As the last look found them; what each_time gave has no slices between saves.
+  /// As the last save or restore found them; tensors of each_time have no slices in between.
   const std::vector<std::pair<std::string, LocalTensor>>& tensors() const { return tensors_; }
   const LocalTensor* find(std::string_view key) const;
   const ObjectNotes& objects() const { return objects_; }
 
-  /// How tensors are stored that are themselves `automatic`. The same on all ranks.
+  /// How to store the tensors whose own Storage is `automatic`. The same on all ranks.
   State& store(Storage storage) { return storage_ = storage, *this; }
   Storage storage() const { return storage_; }
 
   /// Looks at everything that was given by reference, as each save and restore does first. Throws
-  /// what is wrong with it now, with the key.
+  /// what is wrong with a tensor now, with its key.
   void look() const;
   /// Gives up what look() took a share of, as each save and restore does last.
   void let_go() const;

@@ -9,8 +9,8 @@ namespace cairn {
 /// Seconds in the stages of a save. In an asynchronous one all from `write` on happen while the
 /// application computes, and time in which a save only waits for a collective call is in none.
 struct StageSeconds {
-  double wait = 0;  ///< for the saves before it
-  double plan = 0;  ///< who writes what, and the temp directory; or the question whether it stays
+  double wait = 0;     ///< for the saves before it
+  double plan = 0;     ///< who writes what, and the temp directory; or whether the last plan fits
   double capture = 0;  ///< the copy of an asynchronous save
   double write = 0;    ///< data files and part records, synced; replicas are compared
   double merge = 0;    ///< the entries of all ranks become one index
@@ -25,7 +25,7 @@ struct StageSeconds {
 struct SaveStatistics {
   std::int64_t step = 0;
   bool asynchronous = false;
-  std::string blocking_because;     ///< why save_async saved as save() does; empty: it did not
+  std::string blocking_because;     ///< why save_async blocked, as save() does; empty: it did not
   bool plan_reused = false;         ///< the plan of the save before it served again
   std::int64_t bytes = 0;           ///< written to data files
   std::int64_t replica_bytes = 0;   ///< held by more ranks than one, and not written again; rank 0
@@ -44,7 +44,7 @@ struct SaveStatistics {
   }
 };
 
-/// Of one manager.
+/// Of all saves of one manager.
 struct Statistics {
   std::int64_t committed = 0;
   std::int64_t failed = 0;    ///< save() threw, or a save in flight came to nothing

@@ -40,8 +40,8 @@ struct StopReason {
 };
 
 struct StopOptions {
-  /// Of these the process takes note instead of dying: SIGTERM, SIGUSR1, SIGUSR2, and the like;
-  /// none: no handler is installed. The same on all ranks is wise, but not needed.
+  /// Signals that ask the process to stop instead of ending it: SIGTERM, SIGUSR1, SIGUSR2, and the
+  /// like; none: no handler is installed. The same on all ranks is wise, but not needed.
   std::vector<int> signals = {SIGTERM, SIGUSR1};
   /// Whether the job's time limit counts. It is end_seconds if given (since 1970), else
   /// SLURM_JOB_END_TIME, else what `squeue` or, if that fails, `scontrol` says of SLURM_JOB_ID:
@@ -69,8 +69,8 @@ struct StopOptions {
 /// A signal handler here sets a lock-free flag, then calls the handler that was there before, plain
 /// or SA_SIGINFO; nothing else. System calls are restarted. The handler before is put back with the
 /// last StopRequest for the signal, unless another one has been installed meanwhile; that one may
-/// go on to call ours, which then does what the signal did before, by default too. So it is in
-/// forked children, until they make a StopRequest of their own.
+/// go on to call ours, which then does what the signal did before, by default too. The same holds
+/// in forked children, until they make a StopRequest of their own.
 class StopRequest {
  public:
   /// Not collective. Throws invalid_argument for signals that cannot be caught, negative numbers,

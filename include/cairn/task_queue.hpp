@@ -1,5 +1,5 @@
 #pragma once
-/// Where work goes on that the caller does not wait for.
+/// Queues for work that the caller does not wait for.
 #include <functional>
 #include <memory>
 
@@ -8,8 +8,8 @@ namespace cairn {
 /// Runs tasks one at a time, in the order in which they came.
 class TaskQueue {
  public:
-  virtual ~TaskQueue() = default;  ///< drains
-  /// Any thread. A task throws nothing. What throws has not taken the task.
+  virtual ~TaskQueue() = default;  ///< runs what is left first
+  /// Any thread. A task throws nothing. If this throws, the task was not taken and will not run.
   virtual void run(std::function<void()> task) = 0;
   /// Returns when all that was given before has run. Not to be called by a task.
   virtual void drain() = 0;
@@ -18,7 +18,7 @@ class TaskQueue {
 /// A thread of its own, which begins with the first task and ends with the queue.
 std::shared_ptr<TaskQueue> thread_queue();
 
-/// run() runs the task itself: nothing goes on behind the caller's back.
+/// run() runs the task before it returns.
 std::shared_ptr<TaskQueue> inline_queue();
 
 }  // namespace cairn

@@ -5,12 +5,12 @@
 namespace cairn {
 
 /// Of this process. Times are those of one wait, not of a whole call: a save of ten minutes, in
-/// which no rank waits for another for a minute, says nothing.
+/// which no rank waits for another for a minute, is not reported.
 struct WaitLimits {
   /// A rank that has waited for so long tells the log in which call, at what, and for whom as far
-  /// as that is known; again each time the wait has doubled, and when it is over. Rank 0 and those
-  /// whose number is a power of two speak, so that of ten thousand ranks that wait for one fifteen
-  /// do. 0: nobody does.
+  /// as that is known; again each time the wait has doubled, and when it is over. Only rank 0 and
+  /// ranks whose number is a power of two do, so that fifteen of ten thousand ranks that wait for
+  /// one speak. 0: none does.
   double log_seconds = 60;
   /// A rank that has waited for so long ends the job: the message goes to the log and to the fatal
   /// handler (cairn/log.hpp), then the process ends with EXIT_FAILURE, and whatever started it ends

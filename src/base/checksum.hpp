@@ -18,7 +18,7 @@ inline constexpr std::int64_t cached_bytes = std::int64_t{1} << 20;
 /// The checksum of a ‖ b from those of a and b.
 std::uint32_t crc32c_combine(std::uint32_t a, std::uint32_t b, std::uint64_t length_of_b);
 
-/// A number that looks like any other, one for each (splitmix64's finish).
+/// A hash: each number gets another one, with all bits mixed (splitmix64's finish).
 constexpr std::uint64_t mixed_bits(std::uint64_t value) {
   value += 0x9e3779b97f4a7c15u;
   value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9u;

@@ -1,5 +1,5 @@
 #pragma once
-/// Watches the waits of ranks: says who waits for too long, and ends the job in the end.
+/// Watches how long ranks wait for each other: reports long waits, and ends the job after a limit.
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace cairn {
 /// "rank 3", "ranks 0-4, 7", and at most eight such pieces. Ranks ascend.
 std::string ranks_text(const std::vector<int>& ranks);
 
-/// A wait, as its message tells of it.
+/// A wait, as it is reported.
 struct WaitTold {
   int rank = 0, ranks = 1;
   double seconds = 0;
@@ -27,10 +27,11 @@ struct WaitTold {
 };
 std::string wait_text(const WaitTold&);
 
-/// Whether ranks of this number speak of their waits.
+/// Whether the rank of this number reports its waits: rank 0 and powers of two do.
 bool speaks_of_waits(int rank);
 
-/// What becomes of a wait that has lasted so long. Pure, but for what it remembers of the wait.
+/// Decides whether a wait of this length is reported, or ends the job. Pure, except that it
+/// remembers when the wait was last reported.
 class Patience {
  public:
   enum class Verdict { none, tell, end };
@@ -38,7 +39,7 @@ class Patience {
   void begin_anew() { told_ = 0; }
 
  private:
-  double told_ = 0;  // how long the wait had lasted when it was last told
+  double told_ = 0;  // how long the wait had lasted when it was last reported
 };
 
 /// A rank whose waits are watched while this lives. begin and end are for the rank's own thread;
@@ -55,7 +56,7 @@ class WatchedRank {
   const char* call() const { return call_.load(std::memory_order_relaxed); }
   void call(const char* name) { call_.store(name, std::memory_order_relaxed); }
 
-  /// Literals. A null stage: for the other ranks to make this call.
+  /// `stage` is a literal; null: the rank waits for the others to make this call.
   void begin(const char* stage, int peer = -1) noexcept;
   void end();
 
@@ -70,7 +71,7 @@ class WatchedRank {
   std::atomic<const char*> call_ = nullptr, stage_ = nullptr;
   std::atomic<int> peer_ = -1;
   std::atomic<std::int64_t> since_ = 0;  // steady nanoseconds; 0: no wait
-  std::atomic<std::int64_t> told_ = 0;   // the `since_` of the wait that was told of
+  std::atomic<std::int64_t> told_ = 0;   // the `since_` of the wait that was reported
   std::int64_t seen_ = 0;                // the watch's
   Patience patience_;                    // the watch's
 };

@@ -32,7 +32,7 @@ class WireWriter {
     for (const auto& value : values) put(value);
     return *this;
   }
-  /// Numbers that lie in a row, and how many.
+  /// An array of numbers, with its length.
   template <class T>
   WireWriter& put_row(const T* values, std::size_t count) {
     static_assert(std::is_trivially_copyable_v<T>);
@@ -69,7 +69,7 @@ class WireReader {
     for (std::uint64_t i = 0; i < count; ++i) values.push_back(get<T>());
     return values;
   }
-  /// What put_row() put, into something with resize() and data().
+  /// Reads what put_row() wrote into something with resize() and data().
   template <class Row>
   void get_row(Row& values) {
     using T = typename Row::value_type;

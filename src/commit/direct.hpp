@@ -1,5 +1,5 @@
 #pragma once
-/// The steps of the protocol that are others for a direct save. To be called through protocol.hpp.
+/// The steps of the protocol that differ for a direct save. To be called through protocol.hpp.
 #include "commit/protocol.hpp"
 
 namespace cairn::commit {

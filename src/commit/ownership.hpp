@@ -75,8 +75,8 @@ class Ownership {
 
   const OwnerRecord& record() const;
 
-  /// Whether whoever owned the directory before has given it up, or is known to be dead. Else it
-  /// was only not heard of for long, and may go on.
+  /// Whether whoever owned the directory before has given it up, or is known to be dead. Otherwise
+  /// it was only silent for long, and may go on.
   bool alone() const;
 
   /// False if the options or the directory say so, or if a rename was refused as unsupported.

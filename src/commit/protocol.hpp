@@ -11,7 +11,7 @@
 
 namespace cairn::commit {
 
-/// How a rank came by the data files that it wrote.
+/// How many data files a rank overwrote instead of making new ones.
 struct FileCounts {
   std::int64_t recycled = 0;
 };
@@ -27,10 +27,10 @@ struct Transaction {
   bool hdf5 = false;     ///< all is in one file, whose rename is the commit; never direct
   bool recycle = false;  ///< data files of checkpoints that are gone are overwritten (recycled.hpp)
   DirectIo direct_io = DirectIo::automatic;  ///< of data files
-  FileCounts* counts = nullptr;  ///< of this rank, for whoever wants to know; outlives the writing
+  FileCounts* counts = nullptr;         ///< this rank's; null: not counted; outlives the writing
   std::vector<SeenFile> replaces = {};  ///< rank 0: what was there of this step, in any format
-  bool looked = false;                  ///< rank 0: whether that has been found out
-  std::string keeper = {};              ///< not the owner that began it: see keep
+  bool looked = false;                  ///< rank 0: whether `replaces` was found out
+  std::string keeper = {};              ///< token of the later owner that took the save over (keep)
 
   io::Path prefix() const;
   io::Path temp() const;
@@ -127,8 +127,8 @@ void keep(io::FileSystem&, Transaction&, const Ownership&);
 /// place.
 void copy_hdf5_part(io::FileSystem&, const Transaction&);
 
-/// What a dead process left of a direct save (its records, and the index of its step) may be
-/// visible and not durable. It is, on return.
+/// Makes durable what a dead process left of a direct save (its records, and the index of its
+/// step): so far it may only be visible.
 void settle(io::FileSystem&, const Transaction&);
 
 /// Removes everything in a temp directory of ours, and the directory.

@@ -16,7 +16,7 @@ namespace cairn {
 inline constexpr std::string_view own_key_prefix = "_cairn/";
 std::string filler_key(int file);
 
-/// What one rank reads and tells the others: they parse it for themselves.
+/// What one rank reads and sends to the others, which parse it for themselves.
 struct IndexFile {
   Format format = Format::bundle;
   std::string bytes;
@@ -26,7 +26,7 @@ struct IndexFile {
   std::string meta_problem;
   std::string graph;  ///< bytes of the object graph; empty: none, not asked for, or graph_problem
   std::string graph_problem;
-  /// The tensors, on the rank that read the bytes, which had to parse them: not told to others.
+  /// The tensors, on the rank that read the bytes, which had to parse them: not sent.
   std::optional<CheckpointContents> parsed;
 };
 
@@ -37,13 +37,12 @@ enum class Graph { skip, read };
 bool has_checkpoint(io::FileSystem&, const io::Path& prefix);
 
 /// Throws not_found if there is no checkpoint, data_loss if it is lost or its index is damaged as a
-/// whole. Where
-/// the prefix has both formats, because a save is replacing one by the other, it is the newer one
-/// of those that can be read.
+/// whole. Where the prefix has both formats, because a save is replacing one by the other, it is
+/// the newer one of those that can be read.
 IndexFile load_index(io::FileSystem&, const io::Path& prefix, Graph = Graph::skip);
 /// The same of an index that is read already.
 IndexFile look_into(io::FileSystem&, const io::Path& prefix, std::string index, Graph);
-/// Takes what is parsed already.
+/// Uses what is parsed already.
 CheckpointContents parse_contents(IndexFile&, const io::Path& prefix);
 
 /// Both.
@@ -77,7 +76,7 @@ std::vector<std::string> read_strings(io::FileSystem&, const CheckpointContents&
 /// Throws not_found if the stored slices do not cover each of these boxes.
 void require_stored(const StoredTensor&, const std::vector<Box>& wanted);
 
-/// What is said when bytes of a slice do not have the stored checksum.
+/// The error for bytes of a slice that do not have the stored checksum.
 Error checksum_error(const CheckpointContents&, const StoredTensor&, const StoredSlice&,
                      std::uint32_t found);
 

@@ -1,6 +1,6 @@
 #pragma once
-/// What makes a checkpoint of data that are written: the index of a bundle, the table and seal of
-/// an HDF5 file. A save's merge ends in it, and so does the recovery of a save that died.
+/// Makes a checkpoint of data files that are written: the index of a bundle, or the table and seal
+/// of an HDF5 file. A save's merge ends in it, and so does the recovery of a save that died.
 #include <optional>
 #include <string>
 #include <vector>

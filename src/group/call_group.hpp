@@ -1,6 +1,6 @@
 #pragma once
-/// What ranks call of the public interface: that it is the same, and that it does not wait for
-/// ever.
+/// Checks that all ranks make the same call of the public interface, and watches how long they wait
+/// in it.
 ///
 /// Every collective call begins with a *meeting*: a sum over ranks of one form, which says in which
 /// call each rank is. The form must be the same for all calls, since MPI says nothing of what
@@ -31,8 +31,8 @@ class CallGroup final : public Group {
   static std::shared_ptr<CallGroup> of(std::shared_ptr<Group>);
   explicit CallGroup(std::shared_ptr<Group>);
 
-  /// What the calls are members of, such as " of 'ckpt' in /run": a call of another one's is a
-  /// different call. Not collective, the same on all ranks.
+  /// Which object the calls are made on, such as " of 'ckpt' in /run": the same call on another
+  /// object is a different call. Not collective, the same on all ranks.
   void describe(std::string object);
 
   /// Collective. Adds up the values (at most `room`) over ranks. Throws disagreement, on all ranks,
@@ -42,7 +42,7 @@ class CallGroup final : public Group {
   /// In two halves, between which there may be other calls; for turns.
   class Meeting {
    public:
-    /// A literal, of the call whatever the caller's is; null: the call that goes on.
+    /// `call` is a literal that names the call; null: the call that this rank is in.
     Meeting(CallGroup& group, const char* call);
     void begin(std::span<const std::int64_t> values);
     void end(std::span<std::int64_t> values);

@@ -112,8 +112,8 @@ requires std::is_trivially_copyable_v<T> T broadcast_value(Group& group, T value
 }
 std::string broadcast_text(Group& group, std::string text, int root = 0);
 
-/// Weights of ranks add up to 0, and no other numbers times these are likely to: so one sum tells
-/// whether all ranks have the same number.
+/// The weight of a rank. The weights of all ranks add up to 0. So the sum of number times weight is
+/// 0 if all ranks have the same number, and hardly ever otherwise.
 std::uint64_t rank_weight(int rank, int ranks);
 
 std::int64_t all_reduce(Group& group, std::int64_t value, Group::Op op);

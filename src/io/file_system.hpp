@@ -22,16 +22,17 @@ using Path = std::filesystem::path;
 /// cairn::Error (io, or no_space for a full disk or quota) with path and system message.
 class File {
  public:
-  virtual ~File() = default;  ///< closes; call close() first to hear of errors
+  virtual ~File() = default;  ///< closes; call close() first to get errors
   /// Writes all bytes, however many (short writes and EINTR are handled inside).
   virtual void write_at(std::int64_t offset, std::span<const std::byte> bytes) = 0;
-  /// The same, at leisure: the bytes must stay as they are until sync() or close() has returned.
+  /// The same, but the write may happen later: the bytes must stay as they are until sync() or
+  /// close() has returned.
   virtual void write_behind(std::int64_t offset, std::span<const std::byte> bytes) {
     write_at(offset, bytes);
   }
-  /// From now on much is written, mostly in a row: it may go past the page cache and behind the
-  /// caller's back, so that errors of a write come with a later one or with sync() or close().
-  /// Nothing is read before one of those two.
+  /// Announces that much will be written, mostly in a row. Writes may then go past the page cache
+  /// and happen in another thread, so that the error of a write comes with a later one or with
+  /// sync() or close(). Nothing is read before one of those two.
   virtual void stream(DirectIo) {}
   /// Reads exactly bytes.size() bytes; data_loss if the file ends before.
   virtual void read_at(std::int64_t offset, std::span<std::byte> bytes) const = 0;
@@ -74,7 +75,7 @@ struct Status {
 class FileSystem {
  public:
   virtual ~FileSystem() = default;
-  /// The one whose files these are, of several that differ in their ways only.
+  /// The file system whose files these are: one that only wraps another returns that one's.
   virtual const FileSystem* identity() const { return this; }
   virtual std::unique_ptr<File> create(const Path&) = 0;  ///< exclusive, read and write
   virtual std::unique_ptr<File> open_read(const Path&) = 0;

@@ -15,7 +15,7 @@ namespace cairn::io {
 
 class LimitedFileSystem : public FileSystem {
  public:
-  /// Any thread: the limit of what callers wait for now has passed. For tests, which have no time.
+  /// Any thread: the limit of what callers wait for now has passed. For tests, which do not wait.
   virtual void give_up() = 0;
   /// Returns when what was given up has come back.
   virtual void wait_until_back() = 0;
@@ -25,8 +25,8 @@ class LimitedFileSystem : public FileSystem {
 /// (FileSystem::read_ahead) is as it was.
 std::shared_ptr<LimitedFileSystem> limited(std::shared_ptr<FileSystem>, double seconds);
 
-/// While it lives, this thread's operations on limited file systems fail from so many seconds after
-/// its making on. With several, the earliest counts. 0: no limit.
+/// While it lives, this thread's operations on limited file systems fail once so many seconds have
+/// passed since it was made. With several, the earliest counts. 0: no limit.
 class Deadline {
  public:
   using Clock = std::chrono::steady_clock;

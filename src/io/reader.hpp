@@ -1,6 +1,6 @@
 #pragma once
-/// Reading what is known beforehand: the disk works on what comes next while the caller is busy
-/// with what it has.
+/// Reading extents that are known beforehand: the disk fetches the next ones while the caller works
+/// on those that it has.
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -17,7 +17,7 @@ class FileSystem;
 struct Extent {
   int file = 0;
   std::int64_t offset = 0, bytes = 0;
-  std::byte* to = nullptr;  ///< null: they are only looked at
+  std::byte* to = nullptr;  ///< null: they are only checksummed
   bool early = false;  ///< nothing else uses that memory: it may be written before its turn comes
 };
 

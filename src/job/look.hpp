@@ -7,8 +7,8 @@
 
 namespace cairn {
 
-/// Looks at what the state was given by reference, and lets go of it in the end. Local: what went
-/// wrong is kept until ranks meet.
+/// Reads what the state was given by reference, and gives it up when it is destroyed. Local: an
+/// error is kept until ranks meet.
 class Look {
  public:
   explicit Look(const State& state) : state(state) {

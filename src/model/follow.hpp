@@ -1,5 +1,6 @@
 #pragma once
-/// What tensors that are given by reference are at one instant, and errors that learn their key.
+/// Tensors that were given by reference, as they are at one instant; errors that get the key of
+/// their tensor.
 #include <exception>
 #include <string_view>
 #include <utility>
@@ -12,7 +13,7 @@ namespace cairn {
 /// The tensor as it is now, and so it stays.
 LocalTensor looked_at(LocalTensor tensor);
 
-/// The same error, of this tensor, whose key its text names.
+/// The same error with the key of its tensor, also in its text.
 Error named(const Error&, std::string_view key);
 
 /// The tensor that a function makes, or one that State::add refuses for the error it threw.

@@ -31,7 +31,7 @@ void require_same_options(Group&, const RestoreOptions&);
 
 /// Collective. Every check that needs no data; nothing is touched. Throws disagreement if options
 /// differ between ranks, not_found for a key that is not there and must be, invalid_argument for
-/// dtypes, shapes and offsets that do not fit, for const memory, and what the look met with.
+/// dtypes, shapes and offsets that do not fit, for const memory, and the error of the look.
 WantedState resolve(Group&, const CheckpointContents&, const TensorFinder&, const Look&,
                     const RestoreOptions&);
 

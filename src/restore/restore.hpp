@@ -20,10 +20,11 @@ struct Touched {
 
 struct RestoreExtras {
   bool savers = true;          // call the registered ones
-  Touched* touched = nullptr;  // told, if not null
+  Touched* touched = nullptr;  // filled, if not null
 };
 
-/// Collective. Calls the savers that took part in the checkpoint; those are told to `touched`.
+/// Collective. Calls the savers that took part in the checkpoint, and adds their names to
+/// `touched`.
 void restore_savers(const Job&, const CheckpointContents&, Touched* touched);
 
 /// Collective. Fills the state from the checkpoint. Throws, on all ranks alike: what resolve()

@@ -13,7 +13,7 @@ namespace cairn {
 /// A rank's part of a message: its number, and where its slices of these tensors live.
 void put_holding(WireWriter&, const Job&, const State&, const std::vector<DenseTensor>&);
 
-/// What comes of the messages of all ranks.
+/// Collects the messages of all ranks.
 class Holding {
  public:
   void take_rank(WireReader&);

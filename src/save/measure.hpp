@@ -22,10 +22,11 @@ inline double seconds_since(SaveTime begin) {
 struct SaveCall {
   SaveTime at = std::chrono::steady_clock::now();
   std::string why_blocking = "";
-  SaveTime way = {};  ///< nothing was in the way any more
+  SaveTime way = {};  ///< when no earlier save was in the way any more
 };
 
-/// Stages of a save, one after the other on one thread: each adds its seconds to its member.
+/// Measures stages of a save that follow each other on one thread, and adds the seconds of each to
+/// its member of StageSeconds.
 class Laps {
  public:
   using Stage = double StageSeconds::*;

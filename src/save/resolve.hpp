@@ -9,8 +9,8 @@
 namespace cairn {
 
 /// Collective. The state of a save as plain tensors; nothing if it is one of plain tensors on all
-/// ranks already. Throws disagreement where ranks have rows of different dtypes or shapes, and what
-/// the look met with.
+/// ranks already. Throws disagreement where ranks have rows of different dtypes or shapes, and the
+/// error of the look.
 std::optional<State> resolve(Group&, const Look&);
 
 }  // namespace cairn

@@ -26,8 +26,8 @@ class SharedRange {
     std::span<const std::byte> bytes = {};
   };
   /// The next frame, to be asked for in order: where it lies in the application's memory, or
-  /// packed, valid until the next call. Checksums are taken on the way. What the memory throws
-  /// passes.
+  /// packed, valid until the next call. Checksums are taken on the way. Exceptions of the slice
+  /// memory are passed on.
   Bytes fill(std::size_t frame);
 
   /// After the last frame: the entries with their checksums, and by entry the checksum of its bytes

@@ -15,7 +15,7 @@ namespace cairn {
 std::optional<double> end_from_squeue(std::string_view text, std::string_view job);
 std::optional<double> end_from_scontrol(std::string_view text, std::string_view job);
 
-/// Rank 0's. Asks without waiting: each call takes in what has been answered meanwhile.
+/// Rank 0's. Asks without waiting: each call reads what has been answered meanwhile.
 class JobEnd {
  public:
   /// Reads the environment.

@@ -1,5 +1,5 @@
 #pragma once
-/// What ranks ask each other once a step: whether to save, whether to stop.
+/// What ranks agree on once a step: whether to save, whether to stop.
 ///
 /// A turn ends the reduction that the turn before has begun, which gives the answers, and begins
 /// the next one with what this rank knows now. So answers are one turn old, and the same on all
@@ -24,7 +24,7 @@ namespace cairn {
 /// A turn is begun by either question: they are one call.
 inline constexpr const char* turn_call = "CheckpointManager::should_save or should_stop";
 
-/// Added up over ranks; 0 says nothing.
+/// What a rank adds to the sum of a turn; 0 means that it has nothing to say.
 struct Vote {
   enum Index : std::size_t {
     stop,     ///< 1: this rank has a reason; what its stop_code is, is asked when any rank has
@@ -101,7 +101,7 @@ class Turns {
   const std::shared_ptr<CallGroup> calls_;
   CallGroup::Meeting reduction_;
   std::int64_t asked_stop_code_ = 0;            // this rank's, in the turn that goes on
-  bool asked_save_ = true, asked_stop_ = true;  // in this turn; before the first, as if
+  bool asked_save_ = true, asked_stop_ = true;  // in this turn; at first, to begin one
   bool answer_save_ = false, saved_since_asked_ = false;
   std::optional<std::int64_t> last_step_, last_saved_;
   std::optional<StopReason> stop_;

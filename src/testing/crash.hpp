@@ -1,5 +1,5 @@
 #pragma once
-/// The end of a job at an instant, played inside one process.
+/// The end of a job at an instant, simulated inside one process.
 #include "base/unwinding.hpp"
 
 namespace cairn {

@@ -34,7 +34,7 @@ struct CrashChoice {
   std::optional<Tear> tear;
 };
 
-/// An error to come.
+/// An error that an operation is to fail with.
 struct Fault {
   Code code;
   /// "create", "write", "resize", "sync", "rename", "remove", "create_directory",

@@ -2,16 +2,25 @@
 """Holds the code in the documentation to code that is compiled or run. usage: check_docs.py [ROOT]
 
 A block of C++ or Python in docs/ that follows a line `<!-- from FILE -->` must be found in FILE, line
-for line but for indentation. A page that has such a line has one before each of its blocks. Prints
-one line a fault; exit status 1 if there is any.
+for line but for indentation. A page that has such a line has one before each of its blocks. Links
+between the tree's pages must lead to files and headings that are there, and the drawing of the rooms
+in ARCHITECTURE.md must be what draw_rooms.py draws. Prints one line a fault; exit status 1 if there
+is any.
 """
 import re
 import sys
 import textwrap
 from pathlib import Path
 
+sys.dont_write_bytecode = True
+import draw_rooms  # noqa: E402
+
 BLOCK = re.compile(r"(?:^<!-- from (\S+) -->\n)?^```(?:cpp|c\+\+|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 MARK = re.compile(r"^<!-- from (\S+) -->$", re.MULTILINE)
+FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+CODE = re.compile(r"`[^`\n]*`")
+LINK = re.compile(r"\]\(([^()\s]+)\)")
+HEADING = re.compile(r"^#{1,6} (.+)$", re.MULTILINE)
 
 
 def lines_of(text):
@@ -45,10 +54,38 @@ def check_page(root, page):
         yield f"{page}: {marks - used} lines say which file code is from, but no code follows"
 
 
+def anchors_of(text):
+    """The names that headings get on a forge: lower case, without punctuation, '-' for blanks."""
+    counts, anchors = {}, set()
+    for heading in HEADING.findall(FENCED.sub("", text)):
+        name = re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
+        number = counts.get(name, 0)
+        counts[name] = number + 1
+        anchors.add(f"{name}-{number}" if number else name)
+    return anchors
+
+
+def check_links(root, page):
+    text = (root / page).read_text(encoding="utf-8")
+    for link in LINK.findall(CODE.sub("", FENCED.sub("", text))):
+        if "://" in link or link.startswith("mailto:"):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (root / page).parent / path if path else root / page
+        if not target.exists():
+            yield f"{page}: the link to {link} leads nowhere"
+        elif anchor and target.suffix == ".md":
+            if anchor not in anchors_of(target.read_text(encoding="utf-8")):
+                yield f"{page}: the link to {link} names no heading there"
+
+
 def check_docs(root):
     root = Path(root).resolve()
     pages = sorted(path.relative_to(root) for path in (root / "docs").rglob("*.md"))
-    return [fault for page in pages for fault in check_page(root, page)]
+    faults = [fault for page in pages for fault in check_page(root, page)]
+    top = sorted(path.relative_to(root) for path in root.glob("*.md"))
+    faults += [fault for page in top + pages for fault in check_links(root, page)]
+    return faults + list(draw_rooms.check_drawing(root))
 
 
 def main(arguments):
@@ -56,7 +93,7 @@ def main(arguments):
         print(__doc__)
         return 2
     faults = check_docs(arguments[0] if arguments else Path(__file__).parents[2])
-    print("\n".join(faults) if faults else "the documentation's code is compiled code")
+    print("\n".join(faults) if faults else "the documentation says what is there")
     return 1 if faults else 0
 
 
