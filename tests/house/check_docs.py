@@ -3,8 +3,9 @@
 
 A block of C++ or Python in docs/ that follows a line `<!-- from FILE -->` must be found in FILE, line
 for line but for indentation. A page that has such a line has one before each of its blocks. Links
-between the tree's pages must lead to files and headings that are there, and the drawing of the rooms
-in ARCHITECTURE.md must be what draw_rooms.py draws. Prints one line a fault; exit status 1 if there
+between the tree's pages must lead to files and headings that are there, files that a page names with
+their folder must be there, and the drawing of the rooms in ARCHITECTURE.md must be what draw_rooms.py
+draws. Prints one line a fault; exit status 1 if there
 is any.
 """
 import re
@@ -20,6 +21,7 @@ MARK = re.compile(r"^<!-- from (\S+) -->$", re.MULTILINE)
 FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"`[^`\n]*`")
 LINK = re.compile(r"\]\(([^()\s]+)\)")
+FILE = re.compile(r"`((?:[\w.-]+/)+[\w.-]+\.(?:hpp|cpp|py))`")
 HEADING = re.compile(r"^#{1,6} (.+)$", re.MULTILINE)
 
 
@@ -79,12 +81,22 @@ def check_links(root, page):
                 yield f"{page}: the link to {link} names no heading there"
 
 
+def check_files(root, page):
+    """Files that a page names, with their folder, are there. NAME stands for one to come."""
+    for name in sorted(set(FILE.findall(FENCED.sub("", (root / page).read_text(encoding="utf-8"))))):
+        places = [root / folder / name for folder in (".", "src", "include")]
+        if "NAME" not in name and not any(place.is_file() for place in places):
+            yield f"{page}: there is no file {name}"
+
+
 def check_docs(root):
     root = Path(root).resolve()
     pages = sorted(path.relative_to(root) for path in (root / "docs").rglob("*.md"))
     faults = [fault for page in pages for fault in check_page(root, page)]
     top = sorted(path.relative_to(root) for path in root.glob("*.md"))
     faults += [fault for page in top + pages for fault in check_links(root, page)]
+    present = [page for page in top + pages if page.name != "CHANGELOG.md"]  # that tells of the past
+    faults += [fault for page in present for fault in check_files(root, page)]
     return faults + list(draw_rooms.check_drawing(root))
 
 

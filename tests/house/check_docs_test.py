@@ -78,6 +78,14 @@ class CheckDocs(Pages):
         (self.root / "README.md").write_text("[a](docs/other.md)\n")
         self.assertEqual(self.faults(""), ["README.md: the link to docs/other.md leads nowhere"])
 
+    def test_files_that_a_page_names(self):
+        (self.root / "src/io").mkdir(parents=True)
+        (self.root / "src/io/file.hpp").write_text("")
+        self.assertEqual(self.faults("`io/file.hpp` `src/io/file.hpp` `src/format/NAME/a.hpp` `file.cpp`\n"), [])
+        self.assertEqual(self.faults("`io/gone.hpp`\n"), ["docs/page.md: there is no file io/gone.hpp"])
+        (self.root / "CHANGELOG.md").write_text("`io/gone.hpp`\n")
+        self.assertEqual(self.faults(""), [])
+
 
 class DrawRooms(Pages):
     TABLE = {"base": set(), "model": {"base"}, "io": {"base"}, "commit": {"base", "io"},
