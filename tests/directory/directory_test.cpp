@@ -1,0 +1,211 @@
+// Directory alone: one process, no engine, no ranks but its own. Saves are made of the protocol's
+// own calls and of empty bundles.
+#include "directory/directory.hpp"
+
+#include <gmock/gmock.h>
+
+#include "base/text.hpp"
+#include "support/memory_run.hpp"
+
+namespace cairn {
+namespace {
+
+using test::expect_error;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class DirectoryAlone : public ::testing::Test {
+ protected:
+  // An owner of its own, as a job that begins.
+  struct Owner {
+    Job job;
+    Directory directory;
+    explicit Owner(const ManagerOptions& options)
+        : job(make_job(serial_group(), "/run", options.name, options)), directory(job) {
+      directory.take();
+      directory.begin(recover(job, directory.ownership()));
+    }
+
+    // One checkpoint of this step, by the steps of the protocol.
+    Prepared save(std::int64_t step, std::optional<double> metric = std::nullopt) {
+      auto prepared = begin(step);
+      prepared.meta.metric = metric;
+      auto there = directory.copy_of(step);
+      const auto index = directory.publish(prepared, 0, {}, there);
+      directory.committed(prepared, false, index);
+      directory.tell_state_file(step, directory.catalog());
+      directory.tidy(prepared.save);
+      return prepared;
+    }
+
+    Prepared begin(std::int64_t step) {
+      auto [save, sequence] = directory.begin_save(step, 0, 0);
+      Prepared prepared;
+      prepared.meta.step = step;
+      prepared.meta.name = save.name.name;
+      prepared.meta.sequence = sequence;
+      prepared.meta.parent = directory.head();
+      prepared.meta.uuid = save.uuid;
+      prepared.meta.ranks = 1;
+      prepared.save = std::move(save);
+      return prepared;
+    }
+
+    std::vector<std::int64_t> steps() const {
+      std::vector<std::int64_t> steps;
+      for (const auto& entry : directory.catalog()) steps.push_back(entry.step);
+      return steps;
+    }
+  };
+
+  ManagerOptions options_ = test::on_disk();
+};
+
+TEST_F(DirectoryAlone, KnowsWhatItHasCommittedAndSoDoesTheNext) {
+  {
+    Owner owner(options_);
+    EXPECT_EQ(owner.directory.head(), -1);
+    const auto first = owner.save(10).meta.sequence;
+    const auto second = owner.save(20).meta.sequence;
+    EXPECT_EQ(second, first + 1);
+    EXPECT_EQ(owner.directory.head(), second);
+    EXPECT_THAT(owner.steps(), ElementsAre(10, 20));
+  }
+  Owner next(options_);
+  EXPECT_THAT(next.steps(), ElementsAre(10, 20));
+  EXPECT_EQ(next.directory.find(20)->parent, next.directory.find(10)->sequence);
+  EXPECT_GT(next.save(30).meta.sequence, next.directory.find(20)->sequence);
+}
+
+TEST_F(DirectoryAlone, IsOneOwners) {
+  Owner owner(options_);
+  expect_error(Code::busy, HasSubstr("in use by this very process"),
+               [&] { Owner second(options_); });
+  options_.name = "other";
+  EXPECT_NO_THROW(Owner second(options_));
+}
+
+TEST_F(DirectoryAlone, RefusesAStepThatIsThereUntilTheRunHasGoneBack) {
+  Owner owner(options_);
+  owner.save(10);
+  const auto first = owner.directory.find(10)->sequence;
+  owner.save(20);
+  expect_error(Code::already_exists, HasSubstr("nothing has superseded it"),
+               [&] { owner.begin(20); });
+  owner.directory.went_back_to(10, std::nullopt);
+  EXPECT_EQ(owner.directory.head(), first);
+  owner.save(20);
+  EXPECT_EQ(owner.directory.find(20)->parent, first);
+}
+
+TEST_F(DirectoryAlone, ASaveThatIsWithdrawnLeavesNothingAndUsesItsNumberUp) {
+  Owner owner(options_);
+  owner.save(10);
+  const auto failed = owner.begin(20);
+  EXPECT_TRUE(io::exists(*owner.job.files, failed.save.temp()));
+  EXPECT_EQ(owner.directory.withdraw(failed.save), Directory::Withdrawn::gone);
+  EXPECT_FALSE(io::exists(*owner.job.files, failed.save.temp()));
+  EXPECT_THAT(owner.steps(), ElementsAre(10));
+  EXPECT_EQ(owner.save(20).meta.sequence, failed.meta.sequence + 1);
+}
+
+TEST_F(DirectoryAlone, WhatCommittedWithoutBeingDurableIsMadeSoBeforeAnythingIsBuiltOnIt) {
+  Owner owner(options_);
+  const auto prepared = owner.begin(10);
+  owner.directory.committed(prepared, true, owner.directory.publish(prepared, 0, {}, {}));
+  EXPECT_TRUE(owner.directory.find(10)->volatile_commit);
+  EXPECT_FALSE(owner.directory.is_simple(20));
+  owner.directory.look_again();
+  EXPECT_FALSE(owner.directory.find(10)->volatile_commit);
+  EXPECT_TRUE(owner.directory.is_simple(20));
+  // One that is not there after all is forgotten.
+  const auto lost = owner.begin(20);
+  owner.directory.committed(lost, true, std::nullopt);
+  owner.directory.look_again();
+  EXPECT_THAT(owner.steps(), ElementsAre(10));
+}
+
+TEST_F(DirectoryAlone, ASimpleStepIsANewOneWithANumberAtHand) {
+  Owner owner(options_);
+  EXPECT_FALSE(owner.directory.is_simple(10)) << "no block of numbers is reserved yet";
+  owner.save(10);
+  EXPECT_FALSE(owner.directory.is_simple(10)) << "it is there";
+  EXPECT_TRUE(owner.directory.is_simple(20));
+}
+
+TEST_F(DirectoryAlone, TidyingBehindTheCallersBackIsTakenOverWhenTheCallerLooks) {
+  options_.max_to_keep = 1;
+  Owner owner(options_);
+  owner.save(10);
+  auto prepared = owner.begin(20);
+  owner.directory.committed(prepared, false, owner.directory.publish(prepared, 0, {}, {}));
+  auto entries = owner.directory.catalog();
+  EXPECT_FALSE(owner.directory.tidy_later(prepared.save, 0, false, entries, {}));
+  EXPECT_TRUE(io::exists(*owner.job.files, "/run/ckpt-10.index")) << "20 is not durable";
+  EXPECT_TRUE(owner.directory.tidy_later(prepared.save, 0, true, entries, {10}));
+  EXPECT_TRUE(io::exists(*owner.job.files, "/run/ckpt-10.index")) << "it is being saved";
+  EXPECT_TRUE(owner.directory.tidy_later(prepared.save, 0, true, entries, {}));
+  EXPECT_FALSE(io::exists(*owner.job.files, "/run/ckpt-10.index"));
+  EXPECT_THAT(owner.steps(), ElementsAre(10, 20)) << "until it looks";
+  owner.directory.apply_tidied();
+  EXPECT_THAT(owner.steps(), ElementsAre(20));
+  EXPECT_GE(owner.directory.take_recycled_bytes(), 0);
+  EXPECT_EQ(owner.directory.take_recycled_bytes(), -1) << "they were given away";
+}
+
+TEST_F(DirectoryAlone, APinnedStepIsNeitherReplacedNorRemoved) {
+  options_.max_to_keep = 1;
+  options_.overwrite = true;
+  Owner owner(options_);
+  owner.save(10);
+  owner.directory.pin(10);
+  owner.save(20);
+  EXPECT_THAT(owner.steps(), ElementsAre(10, 20));
+  expect_error(Code::already_exists, HasSubstr("is pinned"), [&] { owner.begin(10); });
+  owner.directory.unpin(10);
+  const auto decisions = owner.directory.preview_retention(std::nullopt, {});
+  ASSERT_EQ(decisions.size(), 2u);
+  EXPECT_FALSE(decisions[0].stays);
+  expect_error(Code::not_found, HasSubstr("there is no step 30"), [&] { owner.directory.pin(30); });
+}
+
+TEST_F(DirectoryAlone, AConversionTakesThePlaceOfWhatItReplaces) {
+  options_.overwrite = true;
+  Owner owner(options_);
+  owner.save(10);
+  owner.save(20);
+  CheckpointMeta origin;
+  origin.uuid = commit::new_uuid();
+  origin.sequence = 7;
+  origin.ranks = 12;
+  owner.directory.stand_for(origin);
+  auto prepared = owner.begin(10);
+  owner.directory.place_in_history(prepared.meta);
+  EXPECT_EQ(prepared.meta.sequence, owner.directory.find(10)->sequence);
+  EXPECT_EQ(prepared.meta.ranks, 12);
+  prepared.meta.step = 30;
+  owner.directory.place_in_history(prepared.meta);
+  EXPECT_EQ(prepared.meta.sequence, 7) << "its own, where nothing is replaced";
+}
+
+TEST_F(DirectoryAlone, AReaderChoosesAmongWhatIsThereNow) {
+  Owner owner(options_);
+  owner.save(10);
+  auto reading = options_;
+  reading.read_only = true;
+  auto job = make_job(serial_group(), "/run", reading.name, reading);
+  Directory reader(job);
+  reader.take();
+  reader.begin({});
+  EXPECT_THAT(reader.choices().steps, ElementsAre(10));
+  EXPECT_FALSE(reader.changed_meanwhile(10));
+  owner.save(20);
+  reader.look_again();
+  EXPECT_THAT(reader.choices().steps, ElementsAre(20, 10));
+  reader.remember_damage(20, Error(Code::data_loss, "bytes are wrong"));
+  EXPECT_THAT(reader.choices().steps, ElementsAre(10));
+  EXPECT_THAT(reader.choices().passed, ElementsAre(HasSubstr("step 20: ")));
+}
+
+}  // namespace
+}  // namespace cairn
