@@ -56,12 +56,12 @@ bool Engine::make_way() {
     return true;
   }
   // Whether it can be removed or not: what was cancelled must never land.
-  const bool gone = withdraw(flight.prepared.value().save, false) == Directory::Withdrawn::gone;
+  const bool gone = withdraw(&flight.prepared.value().save, false) == Directory::Withdrawn::gone;
   if (gone) ledger.replaced();
   if (!gone) ledger.failed();
   change(flight, gone ? SaveStage::replaced : SaveStage::failed);
   const auto step = flight.step;
-  flights.last_has_landed();
+  flights.retire_last();
   if (!gone) {
     throw Error(Code::io,
                 cat("step ", step, " was to give way to a later save, but could not be removed"),
@@ -90,8 +90,22 @@ Engine::Planned Engine::plan(const Request& request, const Look& look) {
   // An HDF5 file is laid out anew each time, on rank 0.
   const bool quick = background && job.options.format != Format::hdf5;
   const auto kept = plans.kept();
-  auto sum = plans.ask(step, look, options, kept && (!quick || is_quick(*kept, step)));
-  if (quick && job.root() && sum.fits()) offer_numbers(sum);
+  // What goes wrong on one rank is a miss: the long way meets it again, and says so on all ranks.
+  bool may = kept != nullptr;
+  if (may && quick) try {
+      may = is_quick(*kept, step);
+    } catch (...) {
+      error_in_flight();
+      may = false;
+    }
+  auto sum = plans.ask(step, look, options, may);
+  if (quick && job.root() && sum.fits()) try {
+      offer_numbers(sum);
+    } catch (...) {
+      error_in_flight();
+      sum = {};
+      sum[PlanSum::misses] = 1;
+    }
   static_assert(PlanSum::slots <= CallGroup::room);
   calls().meet(sum.values);
   Planned planned;
@@ -177,14 +191,15 @@ Prepared Engine::prepare(std::int64_t step, const FileLayout& layout) {
   const auto num_files = reader.get<int>();
   const auto sequence = reader.get<std::int64_t>();
   const auto parent = reader.get<std::int64_t>();
-  auto prepared = named(step, std::move(uuid), num_files, sequence, parent, reader.get<double>());
+  auto prepared =
+      prepared_of(step, std::move(uuid), num_files, sequence, parent, reader.get<double>());
   prepared.save.replaces = std::move(mine.replaces);
   prepared.save.looked = mine.looked;
   return prepared;
 }
 
-Prepared Engine::named(std::int64_t step, std::string uuid, int num_files, std::int64_t sequence,
-                       std::int64_t parent, double time) const {
+Prepared Engine::prepared_of(std::int64_t step, std::string uuid, int num_files,
+                             std::int64_t sequence, std::int64_t parent, double time) const {
   Prepared prepared;
   prepared.save = {job.directory, job.naming, step, std::move(uuid), num_files};
   prepared.save.direct = !job.atomic_rename;
@@ -204,10 +219,11 @@ Prepared Engine::named(std::int64_t step, std::string uuid, int num_files, std::
 }
 
 // Any thread: a save on whose numbers ranks have agreed gets its name.
-void Engine::name(Flight& flight) const {
+void Engine::take_name(Flight& flight) const {
   const auto& numbers = flight.numbers.value();
-  auto prepared = named(flight.step, commit::uuid_text(numbers.uuid), flight.layout.data_files + 1,
-                        numbers.sequence, numbers.parent, numbers.time);
+  auto prepared =
+      prepared_of(flight.step, commit::uuid_text(numbers.uuid), flight.layout.data_files + 1,
+                  numbers.sequence, numbers.parent, numbers.time);
   prepared.meta.metric = flight.metric;
   prepared.save.counts = &flight.counts;
   prepared.save.recycle = numbers.recycled_bytes >= 0;

@@ -280,8 +280,8 @@ struct Checkpoint::Impl {
     const auto name = prefix.filename().string();
     const bool same = held && held->job.directory == directory && held->job.naming.name == name;
     if (same) return *held;
-    std::optional<Plans::Turns> before;
-    if (held) before = held->plans.turns();
+    std::optional<Plans::Comparisons> before;
+    if (held) before = held->plans.comparisons();
     held.reset();
     group->barrier();  // rank 0 has given it up
     auto settings = options;

@@ -49,7 +49,7 @@ void Engine::make_ready(Flight& flight) const {
 }
 
 // Rank 0, any thread.
-void Engine::commit(Flight& flight) const {
+void Engine::publish(Flight& flight) const {
   flight.index = directory.publish(*flight.prepared, flight.layout.data_files,
                                    std::move(flight.entries), flight.there);
 }
@@ -58,21 +58,25 @@ void Engine::commit(Flight& flight) const {
 // and begins here otherwise.
 void Engine::finish(Flight& flight) {
   const auto& prepared = *flight.prepared;
-  const auto mine = error_of(std::exchange(flight.failure, nullptr));
+  auto mine = error_of(std::exchange(flight.failure, nullptr));
   const bool volatile_commit = mine && mine->code() == Code::durability_unknown;
-  if (job.root() && (!mine || volatile_commit)) {
-    directory.apply_tidied();
-    directory.committed(prepared, volatile_commit, flight.index);
-    if (flight.background) {
-      tidy_in_background(flight, !volatile_commit);
-    } else {
-      directory.tell_state_file(flight.step, directory.catalog());
+  const bool counts = job.root() && (!mine || volatile_commit);
+  if (counts) try {
+      directory.apply_tidied();
+      directory.committed(prepared, volatile_commit, flight.index);
+      if (flight.background) {
+        tidy_in_background(flight, !volatile_commit);
+      } else {
+        directory.tell_state_file(flight.step, directory.catalog());
+      }
+    } catch (...) {
+      const auto error = error_in_flight();
+      if (!mine) mine = error;
     }
-  }
   try {
     agree(*job.group, mine);
   } catch (const Error& error) {
-    give_up(error, prepared.save, volatile_commit);
+    give_up(error, &prepared.save, counts);  // what is committed is never withdrawn
   }
 }
 
@@ -86,7 +90,7 @@ void Engine::land(Flight& flight) {
   }
   auto mine = error_of(std::exchange(flight.failure, nullptr));
   if (!flight.prepared) try {
-      name(flight);
+      take_name(flight);
     } catch (...) {
       mine = error_in_flight();
     }
@@ -95,7 +99,7 @@ void Engine::land(Flight& flight) {
     const Laps laps(flight.figures, trace.get(), Trace::Thread::caller, &StageSeconds::merge);
     merge(flight);
   } catch (const Error& error) {
-    give_up(error, flight.prepared.value().save, false);
+    give_up(error, flight.prepared ? &flight.prepared->save : nullptr, false);
   }
   if (!job.root()) return;
   try {
@@ -135,7 +139,7 @@ void Engine::advance(bool wait) {
       if (job.options.async.throw_failures) flights.remember(*failed);
       plans.forget();  // the long way looks at more
     }
-    if (failed || flight.handle->stage == SaveStage::committed) flights.first_has_landed();
+    if (failed || flight.handle->stage == SaveStage::committed) flights.retire_first();
   }
   if (wait) flights.drain();
   directory.apply_tidied();
@@ -165,20 +169,24 @@ void Engine::tidy_in_background(const Flight& flight, bool durable) {
   } catch (const std::exception& error) {  // the next save tidies
     log(LogLevel::warning,
         cat("older checkpoints stay after step ", save.step, ": ", error.what()));
-    directory.take_recycled_bytes();
+    directory.forget_recycled_bytes();
   }
 }
 
-// After all ranks have failed alike.
-Directory::Withdrawn Engine::withdraw(const commit::Transaction& save, bool committed) {
+// After all ranks have failed alike. Without its name, which took more memory than there was, rank
+// 0 does not know what to remove.
+Directory::Withdrawn Engine::withdraw(const commit::Transaction* save, bool committed) {
   auto done = static_cast<std::int64_t>(Directory::Withdrawn::gone);
-  if (job.root() && !committed) done = static_cast<std::int64_t>(directory.withdraw(save));
+  if (job.root() && !committed) {
+    done =
+        static_cast<std::int64_t>(save ? directory.withdraw(*save) : Directory::Withdrawn::stays);
+  }
   job.group->all_reduce({&done, 1}, Group::Op::max);
   return static_cast<Directory::Withdrawn>(done);
 }
 
 // The same: nothing of the save stays, if that can be.
-void Engine::give_up(const Error& error, const commit::Transaction& save, bool committed) {
+void Engine::give_up(const Error& error, const commit::Transaction* save, bool committed) {
   if (error.code() == Code::communication || error.code() == Code::durability_unknown) {
     throw Error(error);
   }

@@ -18,12 +18,12 @@
 
 namespace cairn {
 
-/// Every member function is collective and called under guarded(), by the thread that may call MPI,
-/// unless it is marked. What is said of the members of CheckpointManager holds for those of the
-/// same name.
+/// Members are called by the thread that may call MPI, under guarded(). Collective ones come first
+/// in each part; what is local is marked. What is said of the members of CheckpointManager holds
+/// for those of the same name.
 class Engine {
  public:
-  explicit Engine(Job);
+  explicit Engine(Job);  ///< one of make_job(), not yet settled
   /// Not collective.
   ~Engine();
   Engine(const Engine&) = delete;
@@ -80,45 +80,48 @@ class Engine {
     std::optional<State> resolved = std::nullopt;  // nothing: the state is saved as it was given
   };
 
-  // The stages of a save, in their order (save.cpp, begin_save.cpp, end_save.cpp).
-  // Those that take no other rank are const.
+  // The stages of a save, in their order (save.cpp, begin_save.cpp, end_save.cpp). Collective:
   SaveHandle run(Request&);
   SaveHandle run_blocking(const Request&, const std::string& why);
   bool make_way();
   Planned plan(const Request&, const Look&);
+  void require_step(std::int64_t step, const SaveOptions&) const;
   Prepared prepare(std::int64_t step, const FileLayout&);
   void write_first(Flight&, const State&, std::vector<commit::Patch>& structure);
-  void copy(Flight&, const State&, bool compares);
   void write(Flight&, const State&, bool compares);
-  void work_in_background(Flight&);
+  void copy(Flight&, const State&, bool compares, Laps&);
+  void land(Flight&);
+  void merge(Flight&);
+  void finish(Flight&);
+  Directory::Withdrawn withdraw(const commit::Transaction*, bool committed);
+  [[noreturn]] void give_up(const Error&, const commit::Transaction*, bool committed);
+
+  // Local, and any thread: what tasks do in the background.
   void work_on(Flight&) const;
   void write_copy(Flight&) const;
+  void take_name(Flight&) const;
   void record(Flight&) const;
-  void merge(Flight&);
-  void make_ready(Flight&) const;
-  void commit(Flight&) const;
-  void land(Flight&);
+  void publish(Flight&) const;  // rank 0
 
+  // Local.
   std::string why_blocking() const;
   bool is_quick(const SavePlan&, std::int64_t step) const;
-  void offer_numbers(PlanSum&);
-  void require_step(std::int64_t step, const SaveOptions&) const;
-  Prepared named(std::int64_t step, std::string uuid, int num_files, std::int64_t sequence,
-                 std::int64_t parent, double time) const;
-  void name(Flight&) const;
-  std::int64_t parent() const;
-  void finish(Flight&);
-  void tidy_in_background(const Flight&, bool durable);
-  Directory::Withdrawn withdraw(const commit::Transaction&, bool committed);
-  [[noreturn]] void give_up(const Error&, const commit::Transaction&, bool committed);
+  void offer_numbers(PlanSum&);  // rank 0
+  std::int64_t parent() const;   // rank 0
+  Prepared prepared_of(std::int64_t step, std::string uuid, int num_files, std::int64_t sequence,
+                       std::int64_t parent, double time) const;
+  void work_in_background(Flight&);
+  void make_ready(Flight&) const;                        // rank 0
+  void tidy_in_background(const Flight&, bool durable);  // rank 0
   void enter(const Flight&);
   void change(Flight&, SaveStage) const;
   void tell(const SaveHandle&) const;
 
+  // Restores. Collective:
   RestoreReport restore_step(std::int64_t step, State&, const RestoreOptions&, Touched* = nullptr);
-  bool changed_meanwhile(std::int64_t step);
-  void remember_damage(std::int64_t step, const Error&);
   Directory::Choices choose();
+  bool changed_meanwhile(std::int64_t step);
+  void remember_damage(std::int64_t step, const Error&);  // local
 };
 
 }  // namespace cairn

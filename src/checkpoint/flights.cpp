@@ -55,13 +55,9 @@ std::unique_ptr<Flight> Flights::make(std::int64_t step, bool background, const 
     flight = std::move(landed_.back());
     landed_.pop_back();
     flight->numbers.reset();
-    flight->prepared.reset();
     flight->memory = {};
     flight->held = {};
-    flight->runs.clear();
-    flight->entries.clear();
     flight->merged = flight->cancelled = false;
-    flight->there.reset();
     flight->index.reset();
     flight->failure = nullptr;
   }
@@ -90,17 +86,23 @@ std::unique_ptr<Flight> Flights::make(std::int64_t step, bool background, const 
 
 void Flights::add(std::unique_ptr<Flight> flight) { flights_.push_back(std::move(flight)); }
 
-void Flights::keep_for_later(std::unique_ptr<Flight> flight) {
+void Flights::retire(std::unique_ptr<Flight> flight) {
+  flight->held = {};
+  flight->plan.reset();
+  flight->prepared.reset();
+  flight->there.reset();
+  flight->runs.clear();
+  flight->entries.clear();
   landed_.push_back(std::move(flight));
 }
 
-void Flights::first_has_landed() {
-  landed_.push_back(std::move(flights_.front()));
+void Flights::retire_first() {
+  retire(std::move(flights_.front()));
   flights_.erase(flights_.begin());
 }
 
-void Flights::last_has_landed() {
-  landed_.push_back(std::move(flights_.back()));
+void Flights::retire_last() {
+  retire(std::move(flights_.back()));
   flights_.pop_back();
 }
 

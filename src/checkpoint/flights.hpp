@@ -81,7 +81,8 @@ class Flights {
  public:
   /// The job outlives it.
   explicit Flights(const Job&);
-  /// Not collective. Waits for tasks: what is in flight stays so, for a restart to complete.
+  /// Not collective. Waits for tasks: what is in flight stays so, for a restart to complete. (An
+  /// engine has drained before, to write its trace.)
   ~Flights();
   Flights(const Flights&) = delete;
   Flights& operator=(const Flights&) = delete;
@@ -98,13 +99,14 @@ class Flights {
   std::vector<std::int64_t> steps_but(std::int64_t step) const;
   void wait_until_idle() const;
 
-  /// A save that begins; one that has landed, where nobody looks at that any more, so that
-  /// repeated saves allocate nothing.
+  /// Makes the flight of a save that begins. It takes one that has ended, and whose handle nobody
+  /// holds, so that repeated saves allocate nothing.
   std::unique_ptr<Flight> make(std::int64_t step, bool background, const SaveCall&);
   void add(std::unique_ptr<Flight>);
-  void keep_for_later(std::unique_ptr<Flight>);  ///< has landed, and was never added
-  void first_has_landed();
-  void last_has_landed();
+  /// It has ended, one way or the other: what it held is let go, its memory stays for a later one.
+  void retire(std::unique_ptr<Flight>);  ///< one that was never added
+  void retire_first();
+  void retire_last();
 
   /// Collective. Memory for a copy of what this rank will write; why it does not fit on some rank,
   /// or "".
@@ -132,8 +134,8 @@ class Flights {
   std::optional<Error> take_earlier_failure() {
     return std::exchange(earlier_failure_, std::nullopt);
   }
-  /// True once: the log has not been told yet that asynchronous saves block here.
-  bool is_first_to_block() { return !std::exchange(told_blocking_, true); }
+  /// True the first time: the log is to be told once that asynchronous saves block here.
+  bool take_first_block() { return !std::exchange(told_blocking_, true); }
 
  private:
   void choose_memory(const State&);

@@ -3,15 +3,17 @@
 //
 //   settle    what is in flight moves on; before a blocking save it lands
 //   plan      who writes what, and where: the last plan, where no rank's state has another form
-//   prepare   number, name, temp directory
+//   prepare   number, name, temp directory; where ranks have agreed on number and name by a sum,
+//             each writer makes the directory if it is not there
 //   write     this rank's bytes and those that ranks exchange, durable; behind the application's
 //             back, a copy of them first
-//   compare   replicas
+//   compare   replicas: with checksums from writing, or, in the background, of the application's
+//             memory before it is let go
 //   record    what a recovery needs to complete the save
 //   verdict   of all ranks
 //   merge     the entries of all ranks become those of one index, on rank 0
-//   commit    the checkpoint counts
-//   tidy      state file, retention
+//   commit    the checkpoint counts; a blocking save tells the state file before its verdict
+//   tidy      what the save replaced and what retention lets go; in the background, the state file
 //
 // What ranks do together happens in calls of the application; what a rank does alone happens there
 // too, or in the queue of Flights. From the end of all ranks' records on, a restart completes the
@@ -125,10 +127,9 @@ SaveHandle Engine::run(Request& request) {
 
   // write, compare, record
   const bool compares = flight.plan->replicas.any && !planned.again;
-  laps.next(background ? &StageSeconds::capture : &StageSeconds::write);
   if (background) {
-    copy(flight, state, compares);
-    plans.turn_is_over();
+    copy(flight, state, compares, laps);
+    plans.end_turn();
     SaveHandle handle(flight.handle);
     flights.add(std::move(made));
     laps.end();
@@ -138,13 +139,14 @@ SaveHandle Engine::run(Request& request) {
     flight.figures.blocked_seconds = seconds_since(call.at);
     return handle;
   }
+  laps.next(&StageSeconds::write);
   try {
     write(flight, state, compares);
-    plans.turn_is_over();
+    plans.end_turn();
     laps.next(&StageSeconds::merge);
     merge(flight);
   } catch (const Error& error) {
-    give_up(error, flight.prepared->save, false);
+    give_up(error, &flight.prepared->save, false);
   }
 
   // commit, tidy
@@ -152,7 +154,7 @@ SaveHandle Engine::run(Request& request) {
   if (job.root()) {
     try {
       make_ready(flight);
-      commit(flight);
+      publish(flight);
     } catch (...) {
       flight.failure = std::current_exception();
     }
@@ -166,13 +168,13 @@ SaveHandle Engine::run(Request& request) {
   flight.figures.blocked_seconds = seconds_since(call.at);
   enter(flight);
   SaveHandle handle(flight.handle);
-  flights.keep_for_later(std::move(made));
+  flights.retire(std::move(made));
   return handle;
 }
 
 // Blocking after all: asynchronous saves cannot serve this.
 SaveHandle Engine::run_blocking(const Request& request, const std::string& why) {
-  if (job.root() && flights.is_first_to_block()) {
+  if (job.root() && flights.take_first_block()) {
     log(LogLevel::warning, cat("save_async saves before it returns: ", why));
   }
   request.call.why_blocking = why;
@@ -245,7 +247,7 @@ void Engine::write(Flight& flight, const State& state, bool compares) {
   if (job.shares_files() && !save.hdf5) {
     entries = share_files(job, state, plan.local, layout, save);
   }
-  const auto finish = [&] {
+  const auto gather_and_record = [&] {
     append(entries, runs);
     append(entries, flight.entries);
     flight.entries = std::move(entries);
@@ -256,7 +258,7 @@ void Engine::write(Flight& flight, const State& state, bool compares) {
       entries = write_shards(job, state, plan.local, layout, save);
     }
     if (!compares) {
-      finish();
+      gather_and_record();
       return std::vector<std::uint32_t>();
     }
     // What was written for others says nothing of this rank's own replicas.
@@ -265,12 +267,12 @@ void Engine::write(Flight& flight, const State& state, bool compares) {
   });
   if (!compares) return;
   plans.compare(state, plan.replicas, checksums, save.prefix().string());
-  together(group, finish);
+  together(group, gather_and_record);
 }
 
 // The copy of an asynchronous save, and its comparison. Where nothing has been made of the save
 // yet, ranks exchange no message but dense tensors: what goes wrong waits for the verdict.
-void Engine::copy(Flight& flight, const State& state, bool compares) {
+void Engine::copy(Flight& flight, const State& state, bool compares, Laps& laps) {
   auto& plan = *flight.plan;
   const auto copy_dense = [&] {
     if (plan.dense.bytes == 0) return;
@@ -279,6 +281,7 @@ void Engine::copy(Flight& flight, const State& state, bool compares) {
   };
   const auto copy_shards = [&] { plan.capture.copy(state, plan.local.strings, flight.memory); };
   if (flight.numbers) {
+    laps.next(&StageSeconds::capture);
     copy_dense();
     try {
       copy_shards();
@@ -292,6 +295,7 @@ void Engine::copy(Flight& flight, const State& state, bool compares) {
   try {
     std::vector<commit::Patch> structure;
     write_first(flight, state, structure);
+    laps.next(&StageSeconds::capture);
     together(*job.group, copy_shards);
     copy_dense();
     if (!compares) return;
@@ -300,7 +304,7 @@ void Engine::copy(Flight& flight, const State& state, bool compares) {
     });
     plans.compare(state, plan.replicas, checksums, save.prefix().string());
   } catch (const Error& error) {
-    give_up(error, save, false);
+    give_up(error, &save, false);
   }
 }
 
@@ -333,7 +337,7 @@ void Engine::work_in_background(Flight& flight) {
 void Engine::work_on(Flight& flight) const {
   if (flight.merged) {
     const Laps laps(flight.figures, trace.get(), Trace::Thread::writer, &StageSeconds::commit);
-    commit(flight);
+    publish(flight);
   } else {
     write_copy(flight);
   }
@@ -345,7 +349,7 @@ void Engine::write_copy(Flight& flight) const {
   const auto held = std::move(flight.held);
   const auto& layout = flight.layout;
   if (!flight.prepared) {
-    name(flight);
+    take_name(flight);
     if (job.root()) {
       directory.join_save(*flight.prepared, layout.total_bytes, flight.numbers->recycled_bytes);
     }

@@ -25,10 +25,10 @@ struct Prepared {
   CheckpointMeta meta;
 };
 
-/// Nothing here is collective. All ranks have one; that of another rank than 0 stays empty. What is
-/// not marked otherwise is called by the thread that calls the manager. Marked "any thread": it
-/// reads the job and asks for the ownership, and changes no member that another thread reads
-/// without its mutex.
+/// Nothing here is collective. All ranks have one; on others than rank 0 it owns nothing and knows
+/// of no checkpoint. What is not marked otherwise is called by the thread that calls the manager.
+/// Marked "any thread": it reads the job and asks for the ownership, and changes no member that
+/// another thread reads without its mutex.
 class Directory {
  public:
   /// The job outlives it. Where no data files can be kept for later saves, the job's option to do
@@ -43,7 +43,8 @@ class Directory {
     return ownership_ ? &ownership_->ownership() : nullptr;
   }
   bool atomic_rename() const { return !ownership_ || ownership_->atomic_rename(); }
-  /// When the directory has been recovered: reads the catalog, begins to give out numbers.
+  /// When the directory has been recovered: reads the catalog, begins to give out numbers, makes
+  /// room for recycled files, brings notes and state file up to date.
   void begin(Recovered);
   /// Throws busy when the directory has another owner. Any thread.
   void check_owner() const {
@@ -83,7 +84,8 @@ class Directory {
   /// to be withdrawn, and a number is at hand.
   bool is_simple(std::int64_t step) const;
   /// Step 1 of the protocol: whether this step may be saved, under which number of files, and as
-  /// which commit; then makes the temp directory. Throws already_exists, no_space, busy, io.
+  /// which commit; then makes the temp directory. No tidy_later may be under way. Throws
+  /// already_exists, no_space, busy, io.
   std::pair<commit::Transaction, std::int64_t> begin_save(std::int64_t step, int data_files,
                                                           std::int64_t bytes);
   /// The same where ranks have agreed on number and name (is_simple): the number.
@@ -100,11 +102,12 @@ class Directory {
                                     const std::optional<CatalogEntry>& there) const;
   /// The checkpoint counts; it may not be durable yet if `volatile_commit`.
   void committed(const Prepared&, bool volatile_commit, const std::optional<io::FileId>& index);
-  /// Step 7, with the catalog as it was at the commit. Any thread; what fails is logged.
+  /// Step 7, with the catalog as it was at the commit. Any thread; an Error is logged.
   void tell_state_file(std::int64_t step, const std::vector<CatalogEntry>&) const;
   /// Step 8: removes what the save replaced and what retention lets go, from the entries too. Any
-  /// thread; what fails is logged.
+  /// thread; an Error is logged.
   void tidy(const commit::Transaction&, std::vector<CatalogEntry>&) const;
+  /// The same, from the catalog: the caller's thread.
   void tidy(const commit::Transaction& save) { tidy(save, catalog_); }
   /// Both steps behind the caller's back, on a copy of the catalog, less the steps that are being
   /// saved; then counts what is kept for the next save. False: nothing was to be removed, since the

@@ -75,7 +75,7 @@ std::pair<commit::Transaction, std::int64_t> Directory::begin_save(std::int64_t 
   const auto recycled =
       job_.recycles() ? commit::trim_recycled(*job_.files, job_.directory, job_.naming, data_files)
                       : 0;
-  recycled_bytes_ = -1;
+  forget_recycled_bytes();
   require_free(step, bytes - recycled);
   commit::Transaction save{job_.directory,     job_.naming,    step,
                            commit::new_uuid(), data_files + 1, !job_.atomic_rename};

@@ -64,19 +64,19 @@ void Plans::begin(std::int64_t turn) {
   weight_ = rank_weight(job_.rank(), job_.group->size());
   policy_is_known_ =
       !options.device_of && (!options.policy || options.policy->parameters().has_value());
-  turns_.count = turn;
+  comparisons_.count = turn;
 }
 
-void Plans::go_on_from(const Turns& before) {
-  turns_.count = std::max(turns_.count, before.count);
-  turns_.suspect = before.suspect;
+void Plans::go_on_from(const Comparisons& before) {
+  comparisons_.count = std::max(comparisons_.count, before.count);
+  comparisons_.suspect = before.suspect;
 }
 
 std::shared_ptr<SavePlan> Plans::make(const State& given, const State& resolved) {
   forget();
   const auto now = turn();
   const auto plan = std::make_shared<SavePlan>(plan_save(job_, resolved, now));
-  turns_.count = plan->replicas.turn;
+  comparisons_.count = plan->replicas.turn;
   const auto& replicas = job_.options.replicas;
   if (!policy_is_known_ || now.check != replicas.check) return plan;
   // Rank 0 has all ranks' strings for an HDF5 file, as they were.
@@ -95,7 +95,7 @@ std::shared_ptr<SavePlan> Plans::make(const State& given, const State& resolved)
 
 // Whether this rank could save so; strings are encoded anew then.
 bool Plans::fits(std::int64_t step, const State& state) {
-  if (!kept_ || step < 0 || turns_.suspect || !kept_->form.fits(state)) return false;
+  if (!kept_ || step < 0 || comparisons_.suspect || !kept_->form.fits(state)) return false;
   for (auto& [tensor, encoded] : kept_->plan->local.strings) {
     const auto& [key, now] = state.tensors()[tensor];
     auto again = bundle::encode_strings(string_values(key, now));
@@ -111,7 +111,7 @@ PlanSum Plans::ask(std::int64_t step, const Look& look, const SaveOptions& optio
   std::uint64_t replicas = 0;
   try {
     may = may && !look.error() && fits(step, state);
-    if (may) replicas = kept_->watch.look(state, turns_.count);
+    if (may) replicas = kept_->watch.look(state, comparisons_.count);
   } catch (...) {
     error_in_flight();  // whatever it is, the long way meets it again, and says so on all ranks
     may = false;
@@ -131,16 +131,17 @@ PlanSum Plans::ask(std::int64_t step, const Look& look, const SaveOptions& optio
 
 ReplicaTurn Plans::turn() const {
   const auto& replicas = job_.options.replicas;
-  const auto check =
-      turns_.suspect && replicas.check == ReplicaCheck::sample ? ReplicaCheck::all : replicas.check;
-  return {check, replicas.sample_of, turns_.count};
+  const auto check = comparisons_.suspect && replicas.check == ReplicaCheck::sample
+                         ? ReplicaCheck::all
+                         : replicas.check;
+  return {check, replicas.sample_of, comparisons_.count};
 }
 
 void Plans::compare(const State& state, const ReplicaPlan& plan,
                     const std::vector<std::uint32_t>& checksums, const std::string& prefix) {
-  turns_.suspect = job_.options.replicas.divergence_is_error;
+  comparisons_.suspect = job_.options.replicas.divergence_is_error;
   compare_replicas(job_, state, plan, checksums, prefix);
-  turns_.suspect = false;
+  comparisons_.suspect = false;
 }
 
 }  // namespace cairn

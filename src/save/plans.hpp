@@ -52,7 +52,7 @@ struct PlanSum {
   };
   std::array<std::int64_t, slots> values = {};
   std::int64_t& operator[](Slot slot) { return values[slot]; }
-  /// Of one rank: whether the plan fits its state.
+  /// Of one rank: whether it can use the plan.
   bool fits() const { return values[misses] == 0; }
   /// Of the sum: whether all ranks have the plan, and agree on step, metric and replicas.
   bool agreed() const {
@@ -78,8 +78,8 @@ class Plans {
   std::shared_ptr<SavePlan> kept() const { return kept_ ? kept_->plan : nullptr; }
   void forget() { kept_.reset(); }
 
-  /// Local, throws nothing: what this rank says of using the kept plan for this save. `may`: what
-  /// else this rank knows does not forbid it. Strings of the plan are encoded anew.
+  /// Local; what fails counts as a miss: what this rank says of using the kept plan for this save.
+  /// `may`: what else this rank knows does not forbid it. Strings of the plan are encoded anew.
   PlanSum ask(std::int64_t step, const Look&, const SaveOptions&, bool may);
 
   /// Which replicas a save that begins now compares.
@@ -89,14 +89,14 @@ class Plans {
   void compare(const State&, const ReplicaPlan&, const std::vector<std::uint32_t>& checksums,
                const std::string& prefix);
   /// A save has come as far as its comparison.
-  void turn_is_over() { ++turns_.count; }
+  void end_turn() { ++comparisons_.count; }
   /// For the plans of another name, under which the same state is saved next.
-  struct Turns {
+  struct Comparisons {
     std::int64_t count = 0;  ///< which sample of replicas is the next; rank 0's counts
     bool suspect = false;    ///< the last comparison found a difference
   };
-  const Turns& turns() const { return turns_; }
-  void go_on_from(const Turns& before);
+  const Comparisons& comparisons() const { return comparisons_; }
+  void go_on_from(const Comparisons& before);
 
  private:
   bool fits(std::int64_t step, const State&);
@@ -104,7 +104,7 @@ class Plans {
   const Job& job_;
   std::uint64_t weight_ = 0;     // of this rank, in sums that tell whether ranks agree
   bool policy_is_known_ = true;  // by its parameters: the same ones shard alike
-  Turns turns_;
+  Comparisons comparisons_;
   struct Kept {
     StateForm form;  // of the state that it was made for
     std::shared_ptr<SavePlan> plan;

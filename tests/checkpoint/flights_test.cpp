@@ -28,14 +28,14 @@ TEST_F(FlightsAlone, OneThatHasLandedServesTheNextUnlessItsHandleIsHeld) {
   EXPECT_FALSE(flights.is_writing());
   EXPECT_THAT(flights.steps_but(2), ElementsAre(1));
   EXPECT_THAT(flights.steps_but(1), ElementsAre());
-  flights.first_has_landed();
+  flights.retire_first();
   EXPECT_TRUE(flights.empty());
   auto second = flights.make(2, true, call);
   EXPECT_EQ(second.get(), memory);
   EXPECT_EQ(second->handle.get(), shared);
   EXPECT_FALSE(second->merged);
   const SaveHandle held(second->handle);
-  flights.keep_for_later(std::move(second));
+  flights.retire(std::move(second));
   const auto third = flights.make(3, true, call);
   EXPECT_EQ(third.get(), memory);
   EXPECT_NE(third->handle.get(), shared) << "somebody still looks at step 2";

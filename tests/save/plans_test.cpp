@@ -116,10 +116,10 @@ TEST_P(PlansAlone, APolicyThatStatesNoParametersHasNoPlanForLater) {
 TEST_P(PlansAlone, AfterADifferenceEverythingIsCompared) {
   run([](Rank& rank) {
     EXPECT_EQ(rank.plans.turn().check, ReplicaCheck::sample);
-    Plans::Turns suspect{.count = 40, .suspect = true};
-    rank.plans.turn_is_over();
+    Plans::Comparisons suspect{.count = 40, .suspect = true};
+    rank.plans.end_turn();
     rank.plans.go_on_from(suspect);
-    EXPECT_EQ(rank.plans.turns().count, 40);
+    EXPECT_EQ(rank.plans.comparisons().count, 40);
     EXPECT_EQ(rank.plans.turn().check, ReplicaCheck::all);
     Sample sample(rank);
     rank.make(sample.state);
