@@ -38,32 +38,32 @@ INSTANTIATE_TEST_SUITE_P(Ranks, ApplicationFiles, testing::Values(1, 3),
 
 // The checkpoint counts by then: ranks hear of what went wrong, and nothing is withdrawn.
 TEST_P(ApplicationFiles, WhatFailsAfterTheCommitTakesNothingAway) {
-  run([&](Rank& rank) {
-    rank.manager.save(1, rank.state);
+  job([&](Rank& rank) {
+    rank.save(1);
     rank.group->barrier();
     if (rank.group->rank() == 0) throwing_->at = "checkpoint.tmp";
     rank.group->barrier();
     expect_error(rank, Code::internal, "the application's own files",
-                 [&] { rank.manager.save(2, rank.state); });
+                 [&] { rank.save(2); });
     const auto steps = rank.manager.steps();
     ASSERT_EQ(steps.size(), 2u);
     EXPECT_EQ(steps.back().step, 2);
-    EXPECT_EQ(rank.manager.restore_latest(rank.state)->step, 2);
-    rank.manager.save(3, rank.state);
+    EXPECT_EQ(rank.latest(), 2);
+    rank.save(3);
   });
   EXPECT_THAT(state_file(), testing::HasSubstr("ckpt-3"));
 }
 
 TEST_P(ApplicationFiles, WhatFailsBeforeTheCommitIsHeardAlike) {
-  run([&](Rank& rank) {
-    rank.manager.save(1, rank.state);
+  job([&](Rank& rank) {
+    rank.save(1);
     rank.group->barrier();
     if (rank.group->rank() == 0) throwing_->at = "ckpt-2.index";
     rank.group->barrier();
     expect_error(rank, Code::internal, "the application's own files",
-                 [&] { rank.manager.save(2, rank.state); });
+                 [&] { rank.save(2); });
     EXPECT_EQ(rank.manager.steps().size(), 1u);
-    rank.manager.save(2, rank.state);
+    rank.save(2);
   });
 }
 
