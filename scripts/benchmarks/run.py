@@ -148,6 +148,7 @@ def measure_against(options, np, state, size):
         try:
             for build, name in (options.build, "this"), (options.against, "other"):
                 folder = options.directory / f"cairn_bench_{name}"
+                folder.mkdir(exist_ok=True)
                 programs.append(start_bench(options, build, folder, np, state, size))
             against.compete(programs, repetitions, start + 1, samples)
         finally:
