@@ -19,7 +19,8 @@ die() {
 # The comment block at the head of a script is its help.
 print_help() { sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$0"; }
 
-cores() { nproc 2>/dev/null || echo 2; }
+# nproc goes by OpenMP's settings, which jobs.sh makes for what it runs.
+cores() { env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc 2>/dev/null || echo 2; }
 
 # Debian's names. A program that is there by other means does not count as missing.
 build_packages=(g++ cmake ninja-build libopenmpi-dev openmpi-bin libtrilinos-kokkos-dev

@@ -1,4 +1,4 @@
-"""What scripts show while they build: how far it is, and what failed."""
+"""How scripts build: on all cores, saying how far it is, and what failed."""
 import os
 import pty
 import subprocess
@@ -56,6 +56,12 @@ class Progress(unittest.TestCase):
         lines = [line.split(" after ")[0] for line in ran.stdout.splitlines()]
         self.assertEqual(list(dict.fromkeys(lines)), ["building: 40%", "building: 1 of 12", "building: 2 of 12",
                                                        "status 0"])
+
+    def test_cores_are_those_of_the_machine(self):
+        settings = {**os.environ, "OMP_NUM_THREADS": "7", "OMP_THREAD_LIMIT": "1"}
+        ran = subprocess.run(["bash", "-c", f'. "{ROOT}/scripts/lib.sh"; cores'], env=settings,
+                             capture_output=True, text=True, check=True)
+        self.assertEqual(int(ran.stdout), len(os.sched_getaffinity(0)))
 
     def test_a_terminal_has_one_line_that_goes(self):
         shown = self.on_terminal(BUILD, 0)
