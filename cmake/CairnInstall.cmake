@@ -1,6 +1,7 @@
-# `cmake --install`: include/, lib/, lib/cmake/Cairn, bin/cairn and bin/cairn-job, share/doc/cairn,
-# share/cairn/slurm. The package has the components core, mpi and kokkos, each with its own file of
-# targets, so that a program that wants only the core needs neither MPI nor Kokkos.
+# `cmake --install`: include/, lib/, lib/cairn (a module of the tool), lib/cmake/Cairn, bin/cairn and
+# bin/cairn-job, share/doc/cairn, share/cairn/slurm. The package has the components core, mpi and
+# kokkos, each with its own file of targets, so that a program that wants only the core needs neither
+# MPI nor Kokkos.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -40,8 +41,10 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/cairn DESTINATION ${CMAKE_INSTAL
         FILES_MATCHING PATTERN *.hpp ${left_out})
 
 if(TARGET cairn_cli)
-  set_target_properties(cairn_cli PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
   install(TARGETS cairn_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  if(TARGET cairn_hdf5)
+    install(TARGETS cairn_hdf5 LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/cairn)
+  endif()
   install(PROGRAMS ${PROJECT_SOURCE_DIR}/slurm/cairn-job DESTINATION ${CMAKE_INSTALL_BINDIR})
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/slurm DESTINATION ${CMAKE_INSTALL_DATADIR}/cairn
           FILES_MATCHING PATTERN *.sbatch)

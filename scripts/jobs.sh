@@ -127,7 +127,7 @@ build_programs() {
   quietly "$build/configure.log" cmake -S "$root" --preset release -B "$build" -DCAIRN_HDF5=$hdf5 \
     -DCMAKE_UNITY_BUILD=ON ||
     die "the configure step failed"
-  quietly "$build/build.log" cmake --build "$build" --parallel "${jobs:-$(cores)}" \
+  building "$build/build.log" cmake --build "$build" --parallel "${jobs:-$(cores)}" \
     --target "$example" cairn_cli || die "the build failed"
   note "built in $(since $start)"
   program=$build/bin/$example cairn=$build/bin/cairn

@@ -19,7 +19,8 @@ die() {
 # The comment block at the head of a script is its help.
 print_help() { sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$0"; }
 
-cores() { nproc 2>/dev/null || echo 2; }
+# nproc goes by OpenMP's settings, which jobs.sh makes for what it runs.
+cores() { env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc 2>/dev/null || echo 2; }
 
 # Debian's names. A program that is there by other means does not count as missing.
 build_packages=(g++ cmake ninja-build libopenmpi-dev openmpi-bin libtrilinos-kokkos-dev
@@ -92,12 +93,45 @@ quietly() {
   local log=$1
   shift
   "$@" </dev/null >"$log" 2>&1 && return 0
-  local status=$?
+  complain_of "$log" $?
+}
+complain_of() {
+  local log=$1 status=$2
   printf '%s' "$red" >&2
   grep -nE -A3 -m 20 'error|Error|FAILED' "$log" | head -n 60 >&2
   tail -n 25 "$log" >&2
   printf '%s\n' "$plain(all of it: $log)" >&2
   return $status
+}
+
+# building LOG COMMAND...: like quietly, and says how far the build has come, by ninja's [n/m] or make's
+# percentage: on a terminal in one line, which goes at the end, else in a line each half minute.
+note_after=30
+building() {
+  local log=$1 status
+  shift
+  NINJA_STATUS='[%f/%t] ' "$@" </dev/null 2>&1 | tee "$log" | show_progress
+  status=${PIPESTATUS[0]}
+  [ "$status" -eq 0 ] || complain_of "$log" "$status"
+}
+show_progress() {
+  local line part='' far='' status=0 start=$SECONDS next=$((SECONDS + note_after))
+  while [ $status -eq 0 ] || [ $status -gt 128 ]; do  # above 128: nothing came for a second
+    IFS= read -r -t 1 line
+    status=$?
+    part+=$line
+    if [[ $part =~ ^\[\ *([0-9]+(/[0-9]+|%))\] ]]; then far=${BASH_REMATCH[1]/"/"/ of }; fi
+    [ $status -gt 128 ] || part=''
+    if [ -z "$far" ]; then
+      continue
+    elif [ -t 1 ]; then
+      printf '\r%sbuilding: %s, %s%s\e[K' "$dim" "$far" "$(since $start)" "$plain"
+    elif [ $SECONDS -ge $next ]; then
+      next=$((SECONDS + note_after))
+      note "building: $far after $(since $start)"
+    fi
+  done
+  if [ -t 1 ] && [ -n "$far" ]; then printf '\r\e[K'; fi
 }
 
 # Seconds since a moment taken from $SECONDS, as "1 m 05 s".

@@ -59,7 +59,8 @@ quietly "$work/configure.log" nice cmake -S "$root" -B "$work/build" -G Ninja \
   -DKokkos_ROOT="$work/kokkos" -DCAIRN_KOKKOS_BACKEND=CUDA -DCMAKE_CUDA_COMPILER="$nvcc" \
   -DCMAKE_CUDA_HOST_COMPILER="$host" -DCMAKE_CUDA_ARCHITECTURES=90 -DCMAKE_BUILD_TYPE=Debug \
   -DCMAKE_CUDA_FLAGS="-Werror all-warnings -Xcompiler=-Wall,-Wextra" \
-  -DCMAKE_CUDA_FLAGS_DEBUG=-O0 -DCAIRN_TESTS=ON -DCAIRN_EXAMPLES=ON -DCAIRN_BENCH=ON ||
+  -DCMAKE_CUDA_FLAGS_DEBUG=-O0 -DCAIRN_TESTS=ON -DCAIRN_EXAMPLES=ON -DCAIRN_BENCH=ON \
+  -DCMAKE_UNITY_BUILD=OFF ||
   { loud "FAILED: lane cuda: the configure step" && exit 1; }
 nice python3 -B "$root/scripts/lanes/compile-device.py" "$root" "$work/build" CUDA || exit 1
 note "Nothing was linked or run: that needs Kokkos' libraries for CUDA, and a GPU."

@@ -15,7 +15,8 @@ note "Kokkos $kokkos_version with HIP, $("$compiler" --version | head -n 1)"
 quietly $work/configure.log cmake -S "$root" -B $work/build -G Ninja -DKokkos_ROOT=$work/kokkos \
   -DCAIRN_KOKKOS_BACKEND=HIP -DCMAKE_HIP_COMPILER="$compiler" -DCMAKE_HIP_PLATFORM=amd \
   -DCMAKE_HIP_ARCHITECTURES=$architecture -DCMAKE_BUILD_TYPE=Debug -DCMAKE_HIP_FLAGS_DEBUG=-O0 \
-  -DCMAKE_HIP_FLAGS="-Wall -Wextra -Werror" -DCAIRN_TESTS=ON -DCAIRN_EXAMPLES=ON -DCAIRN_BENCH=ON ||
+  -DCMAKE_HIP_FLAGS="-Wall -Wextra -Werror" -DCAIRN_TESTS=ON -DCAIRN_EXAMPLES=ON -DCAIRN_BENCH=ON \
+  -DCMAKE_UNITY_BUILD=OFF ||
   exit 1
 python3 -B "$root/scripts/lanes/compile-device.py" "$root" $work/build HIP || exit 1
 note "Nothing was linked or run: that needs Kokkos' libraries for HIP, and a GPU."

@@ -16,10 +16,14 @@ namespace cairn::test {
 namespace fs = std::filesystem;
 
 Ran run_tool(const std::vector<std::string>& arguments) {
-  const ScratchDirectory scratch;
-  const auto out = (scratch.path() / "out").string(), err = (scratch.path() / "err").string();
   std::vector<std::string> words = {CAIRN_TOOL};
   words.insert(words.end(), arguments.begin(), arguments.end());
+  return run_program(std::move(words));
+}
+
+Ran run_program(std::vector<std::string> words) {
+  const ScratchDirectory scratch;
+  const auto out = (scratch.path() / "out").string(), err = (scratch.path() / "err").string();
   std::vector<char*> pointers;
   for (auto& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
@@ -31,7 +35,7 @@ Ran run_tool(const std::vector<std::string>& arguments) {
   pid_t child = 0;
   const int failed = posix_spawn(&child, pointers[0], &actions, nullptr, pointers.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
-  if (failed) throw std::runtime_error("cannot start " CAIRN_TOOL);
+  if (failed) throw std::runtime_error("cannot start " + words[0]);
   int status = 0;
   if (waitpid(child, &status, 0) != child) throw std::runtime_error("waitpid failed");
   return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), read_bytes(out),

@@ -15,6 +15,8 @@ struct Ran {
 };
 
 Ran run_tool(const std::vector<std::string>& arguments);
+/// Of another path; the program is the first word.
+Ran run_program(std::vector<std::string> words);
 /// Its standard output, which is a terminal of so many columns.
 std::string run_tool_on_terminal(const std::vector<std::string>& arguments, unsigned short columns);
 

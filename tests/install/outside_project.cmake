@@ -55,6 +55,10 @@ if(NOT text MATCHES "core works")
   message(FATAL_ERROR "The core program said: ${text}")
 endif()
 run("The installed tool" ${WORK}/moved/bin/cairn verify ${WORK}/checkpoints)
+if(HDF5)  # through its module
+  run("The installed tool" ${WORK}/moved/bin/cairn convert ${SOURCE}/tests/golden/sliced_merged/ckpt
+                           ${WORK}/converted.h5)
+endif()
 
 if(components)
   file(WRITE ${WORK}/components.cmake "set(COMPONENTS \"${components}\" CACHE STRING \"\")\n")

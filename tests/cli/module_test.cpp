@@ -1,0 +1,73 @@
+// The tool needs no MPI: libhdf5, which brings it, comes with a module.
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+
+#include "base/text.hpp"
+#include "cli/tool.hpp"
+
+namespace cairn::test {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr const char* golden = CAIRN_GOLDEN_DIR "/sliced_merged/ckpt";
+
+// What the dynamic linker would load for it, line by line.
+std::string libraries_of(const std::string& program) {
+  setenv("LD_TRACE_LOADED_OBJECTS", "1", 1);
+  const auto ran = run_program({program});
+  unsetenv("LD_TRACE_LOADED_OBJECTS");
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  return ran.out;
+}
+
+TEST(Module, TheToolLoadsNeitherMpiNorHdf5) {
+  EXPECT_THAT(libraries_of(CAIRN_TOOL),
+              AllOf(HasSubstr("libstdc++"), Not(HasSubstr("libmpi")), Not(HasSubstr("libhdf5")),
+                    Not(HasSubstr("libcairn"))));
+}
+
+TEST(Module, WithoutItOnlyWhatNeedsLibhdf5Fails) {
+  const ScratchDirectory scratch;
+  const auto at = [&](const char* name) { return (scratch.path() / name).string(); };
+  fs::create_directory(at("bin"));
+  fs::copy_file(CAIRN_TOOL, at("bin/cairn"));
+  ASSERT_EQ(run_tool({"convert", golden, at("x.h5")}).status, 0);
+
+  auto ran = run_program({at("bin/cairn"), "convert", golden, at("y.h5")});
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_THAT(ran.err, AllOf(HasSubstr("module for HDF5"), HasSubstr(scratch.path().string()),
+                             HasSubstr("libcairn_hdf5.so"), HasSubstr("Install")));
+  EXPECT_FALSE(fs::exists(at("y.h5")));
+  EXPECT_EQ(run_program({at("bin/cairn"), "verify", at("x.h5")}).status, 0);
+  EXPECT_EQ(run_program({at("bin/cairn"), "show", at("x.h5")}).status, 0);
+  ran = run_program({at("bin/cairn"), "convert", at("x.h5"), at("back")});
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_EQ(run_program({at("bin/cairn"), "diff", golden, at("back")}).status, 0);
+}
+
+TEST(Module, ThatIsNoneIsNamed) {
+  const ScratchDirectory scratch;
+  const auto program = scratch.path() / "bin" / "cairn";
+  const auto module = (program.parent_path() / CAIRN_MODULE).lexically_normal();
+  fs::create_directory(program.parent_path());
+  fs::create_directories(module.parent_path());
+  fs::copy_file(CAIRN_TOOL, program);
+  write_bytes(module, "no library");
+  const auto file = (scratch.path() / "x.h5").string();
+  auto ran = run_program({program, "convert", golden, file});
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_THAT(ran.err, HasSubstr(module.string()));
+  fs::remove(module);
+  fs::copy_file(fs::path(CAIRN_TOOL).parent_path() / CAIRN_MODULE, module);
+  ran = run_program({program, "convert", golden, file});
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_EQ(run_program({program, "diff", golden, file}).status, 0);
+}
+
+}  // namespace
+}  // namespace cairn::test
