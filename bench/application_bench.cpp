@@ -71,7 +71,8 @@ class Application {
             .before =
                 [this, what, async, manager] {
                   if (!*manager) {
-                    manager->emplace(group_, directory_ / what, ManagerOptions{.max_to_keep = 1});
+                    manager->emplace(group_, directory_ / what,
+                                     ManagerOptions{.keep = {.last = 1}});
                     // The pool is touched, and an expired checkpoint's files are there.
                     for (int i = 0; i < 3; ++i) save(**manager, async, 0);
                   }

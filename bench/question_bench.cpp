@@ -57,8 +57,8 @@ void run(const char* directory) {
   check(MPI_Comm_rank(MPI_COMM_WORLD, &rank));
   check(MPI_Comm_size(MPI_COMM_WORLD, &size));
   cairn::ManagerOptions options;
-  options.stop = std::make_shared<cairn::StopRequest>();
-  options.interval = cairn::every_seconds(1e9);
+  options.when.stop = std::make_shared<cairn::StopRequest>();
+  options.when.interval = cairn::every_seconds(1e9);
   cairn::CheckpointManager manager(cairn::mpi(MPI_COMM_WORLD), directory, options);
   Bare bare;
   std::int64_t step = 0;

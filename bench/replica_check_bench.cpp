@@ -95,7 +95,7 @@ AllTimes measure(const Settings& settings, const fs::path& directory, std::int64
     for (std::size_t i = 0; i < checks.size(); ++i) {
       ManagerOptions options;
       options.overwrite = true;
-      options.replicas.check = checks[i];
+      options.store.replicas.check = checks[i];
       managers.push_back(std::make_unique<CheckpointManager>(group, directory / names[i], options));
     }
     std::mt19937 random(1);  // the same order on all ranks

@@ -37,7 +37,7 @@ using KeeperPtr = std::shared_ptr<Keeper>;
 
 KeeperPtr keeper(Arena& arena, const std::string& name, ManagerOptions options,
                  Sample* sample = nullptr) {
-  options.max_to_keep = 1;
+  options.keep.last = 1;
   return std::make_shared<Keeper>(Keeper{arena, arena.work / name, std::move(options),
                                          (sample ? sample : &arena.source)->state()});
 }
@@ -340,8 +340,8 @@ Contestants async_contests(Arena& arena) {
 
 Contestants mpi_io_contests(Arena& arena) {
   Contestants all;
-  ManagerOptions options{.writer = Writer::mpi_io};
-  options.mpi_io.files = 1;
+  ManagerOptions options{.write = {.writer = Writer::mpi_io}};
+  options.write.mpi_io.files = 1;
   all.push_back(first_save("Cairn", keeper(arena, "bundle", {})));
   all.push_back(first_save("Cairn, Writer::mpi_io, one file", keeper(arena, "shared", options)));
   mpi_io(all, arena, false);
@@ -351,11 +351,12 @@ Contestants mpi_io_contests(Arena& arena) {
 
 Contestants hdf5_contests(Arena& arena) {
   Contestants all;
-  all.push_back(
-      first_save("Cairn, HDF5, laid out", keeper(arena, "laid", {.format = Format::hdf5})));
+  all.push_back(first_save("Cairn, HDF5, laid out",
+                           keeper(arena, "laid", {.store = {.format = Format::hdf5}})));
   all.push_back(first_save(
       "Cairn, HDF5, Writer::hdf5_collective",
-      keeper(arena, "sets", {.format = Format::hdf5, .writer = Writer::hdf5_collective})));
+      keeper(arena, "sets",
+             {.store = {.format = Format::hdf5}, .write = {.writer = Writer::hdf5_collective}})));
   hdf5(all, arena, false);
   mpi_io(all, arena, false);
   raw(all, arena, false);
@@ -368,8 +369,9 @@ Contestants ways_contests(Arena& arena) {
     for (const auto direct : {DirectIo::off, DirectIo::on}) {
       const std::string name = std::string(recycle ? "recycled" : "new files") +
                                (direct == DirectIo::on ? ", direct" : ", buffered");
-      all.push_back(steady_save("Cairn, " + name,
-                                keeper(arena, name, {.direct_io = direct, .recycle = recycle})));
+      all.push_back(
+          steady_save("Cairn, " + name,
+                      keeper(arena, name, {.write = {.direct_io = direct, .recycle = recycle}})));
     }
   }
   raw(all, arena);

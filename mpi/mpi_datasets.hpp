@@ -2,7 +2,7 @@
 /// HDF5 files that the ranks of a communicator write through libhdf5's MPI-IO driver.
 #include <mpi.h>
 
-#include "cairn/dataset_files.hpp"
+#include "cairn/shared_files.hpp"
 #include "mpi/mpi_files.hpp"
 
 namespace cairn {

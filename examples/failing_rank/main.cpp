@@ -43,7 +43,7 @@ void run(const std::string& directory) {
   // A callback that fails on the last rank stops the save on all of them; nothing of it stays.
   std::int64_t fails_at = 20;
   cairn::ManagerOptions options;
-  options.before_save.push_back([&](std::int64_t step) {
+  options.hooks.before_save.push_back([&](std::int64_t step) {
     if (step == fails_at && rank == last) throw std::runtime_error("the halo is not exchanged");
   });
   cairn::CheckpointManager manager(ranks, directory, options);

@@ -87,16 +87,16 @@ int run(const Options& o) {
   std::optional<cairn::CheckpointManager> manager;
   std::optional<cairn::RestoreReport> restored;
   if (!o.checkpoint_dir.empty()) {
-    cairn::ManagerOptions keep;
-    keep.max_to_keep = o.max_to_keep;
-    if (o.format == "hdf5") keep.format = cairn::Format::hdf5;
-    keep.interval = {.steps = o.every, .seconds = o.seconds};
-    if (o.mtbf > 0) keep.interval.optimal_for = cairn::Mtbf::job(o.mtbf);
-    keep.stop = stop;
-    keep.async.on_change = [&](const cairn::SaveHandle& save) {
+    cairn::ManagerOptions options;
+    options.keep.last = o.max_to_keep;
+    if (o.format == "hdf5") options.store.format = cairn::Format::hdf5;
+    options.when.interval = {.steps = o.every, .seconds = o.seconds};
+    if (o.mtbf > 0) options.when.interval.optimal_for = cairn::Mtbf::job(o.mtbf);
+    options.when.stop = stop;
+    options.async.on_change = [&](const cairn::SaveHandle& save) {
       if (save.committed()) say("saved step " + std::to_string(save.step()));
     };
-    manager.emplace(cairn::mpi(MPI_COMM_WORLD), o.checkpoint_dir, keep);
+    manager.emplace(cairn::mpi(MPI_COMM_WORLD), o.checkpoint_dir, options);
     if (o.restart == "auto") restored = manager->restore_latest(state);
     if (!std::isalpha(o.restart[0])) restored = manager->restore(std::stoll(o.restart), state);
   }

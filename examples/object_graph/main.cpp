@@ -46,7 +46,7 @@ void save(const std::string& directory) {
   cairn::State state;
   state.add("model", model).add("step", step);
 
-  cairn::CheckpointManager manager(ranks, directory, {.object_graph = true});
+  cairn::CheckpointManager manager(ranks, directory, {.store = {.object_graph = true}});
   manager.save(step, state);
 }
 
@@ -72,7 +72,7 @@ void halve(const std::string& from, const std::string& to) {
     for (auto& value : values) value /= 2;
   }
   state.carry(contents.graph);
-  cairn::CheckpointManager(ranks, to, {.object_graph = true}).save(step + 1, state);
+  cairn::CheckpointManager(ranks, to, {.store = {.object_graph = true}}).save(step + 1, state);
 }
 
 }  // namespace

@@ -41,7 +41,7 @@ std::int64_t simulate(const std::shared_ptr<cairn::Group>& group, const std::str
   state.add("generator", cairn::rank_private(generator, {.deal = deal}));
 
   cairn::ManagerOptions options;
-  options.max_to_keep = 2;
+  options.keep.last = 2;
   options.keep.every_steps = 4;  // 4, 8, 12, … for ever
   options.keep.best = 1;         // and the one with the smallest metric
   cairn::CheckpointManager manager(group, directory, options);

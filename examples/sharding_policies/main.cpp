@@ -60,16 +60,16 @@ void save_all(const std::filesystem::path& directory) {
   cairn::ManagerOptions options;
   save_under("the default, one shard a task", directory / "default", options);
 
-  options.policy = std::make_shared<cairn::MaxShardSizePolicy>(100'000);
+  options.store.policy = std::make_shared<cairn::MaxShardSizePolicy>(100'000);
   save_under("MaxShardSizePolicy(100'000)", directory / "max", options);
 
-  options.policy = std::make_shared<AllInOne>();
+  options.store.policy = std::make_shared<AllInOne>();
   save_under("AllInOne", directory / "all_in_one", options);
 
-  options.policy = std::make_shared<cairn::PerDevicePolicy>();
+  options.store.policy = std::make_shared<cairn::PerDevicePolicy>();
   save_under("PerDevicePolicy", directory / "devices", options);
 
-  options.policy = std::make_shared<ParameterPolicy>(3);
+  options.store.policy = std::make_shared<ParameterPolicy>(3);
   save_under("ParameterPolicy(3)", directory / "stripes", options);
 }
 

@@ -28,20 +28,21 @@ void run(const std::string& directory) {
 
   // checkpoint = tf.train.Checkpoint(...); path = checkpoint.save(prefix)
   cairn::CheckpointOptions options;
-  options.policy = std::make_shared<cairn::MaxShardSizePolicy>(64);
-  options.before_save.push_back([&](std::int64_t) { epoch = 4; });
-  options.savers.push_back({"notes",
-                            [rank](const std::string& prefix) -> std::vector<std::string> {
-                              if (rank != 0) return {};
-                              cairn::BundleWriter writer(prefix + "-notes");
-                              writer.add_strings("notes", {1}, {{"written by the application"}});
-                              writer.finish();
-                              return {prefix + "-notes"};
-                            },
-                            [](const std::string& prefix) {
-                              const cairn::BundleReader reader(prefix);
-                              require(reader.read_strings("notes").size() == 1, "the notes");
-                            }});
+  options.store.policy = std::make_shared<cairn::MaxShardSizePolicy>(64);
+  options.hooks.before_save.push_back([&](std::int64_t) { epoch = 4; });
+  options.hooks.savers.push_back({"notes",
+                                  [rank](const std::string& prefix) -> std::vector<std::string> {
+                                    if (rank != 0) return {};
+                                    cairn::BundleWriter writer(prefix + "-notes");
+                                    writer.add_strings("notes", {1},
+                                                       {{"written by the application"}});
+                                    writer.finish();
+                                    return {prefix + "-notes"};
+                                  },
+                                  [](const std::string& prefix) {
+                                    const cairn::BundleReader reader(prefix);
+                                    require(reader.read_strings("notes").size() == 1, "the notes");
+                                  }});
   cairn::Checkpoint checkpoint(ranks, state, options);
   const auto path = checkpoint.save(directory + "/ckpt");
   require(path == cairn::latest_checkpoint(ranks, directory), "the newest is what was saved");

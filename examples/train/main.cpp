@@ -97,14 +97,14 @@ int run(const Options& o) {
 
   std::optional<cairn::CheckpointManager> manager;
   if (!o.checkpoint_dir.empty()) {
-    cairn::ManagerOptions keep;
-    keep.object_graph = true;
-    keep.interval.steps = o.every;
-    keep.stop = stop;
-    keep.async.on_change = [&](const cairn::SaveHandle& save) {
+    cairn::ManagerOptions options;
+    options.store.object_graph = true;
+    options.when.interval.steps = o.every;
+    options.when.stop = stop;
+    options.async.on_change = [&](const cairn::SaveHandle& save) {
       if (save.committed()) say("saved step " + std::to_string(save.step()));
     };
-    manager.emplace(cairn::mpi(MPI_COMM_WORLD), o.checkpoint_dir, keep);
+    manager.emplace(cairn::mpi(MPI_COMM_WORLD), o.checkpoint_dir, options);
     if (const auto restored = manager->restore_latest(state)) {
       for (const auto& why : restored->skipped) say("passed over a damaged checkpoint, " + why);
       say("restored step " + std::to_string(step) + " from " + restored->prefix);

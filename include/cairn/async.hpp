@@ -1,14 +1,14 @@
 #pragma once
 /// Saves that go on while the application computes.
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 
+#include "cairn/background.hpp"
 #include "cairn/error.hpp"
-#include "cairn/staging.hpp"
-#include "cairn/task_queue.hpp"
 
 namespace cairn {
 
@@ -51,7 +51,9 @@ enum class WhenBusy {
   skip,    ///< nothing is saved this time
   replace  ///< the save before is given up
 };
+constexpr std::array<const char*, 3> words(WhenBusy) { return {"wait", "skip", "replace"}; }
 
+/// The group `async`: what save_async does.
 struct AsyncOptions {
   WhenBusy when_busy = WhenBusy::wait;
   /// The largest copy that a rank may make; 0: half of the free memory, shared by the ranks of the
@@ -72,6 +74,18 @@ struct AsyncOptions {
   std::shared_ptr<StagingMemory> memory = nullptr;
   /// Runs the writing; null: a thread_queue of the manager's own.
   std::shared_ptr<TaskQueue> queue = nullptr;
+
+  /// Members by name, as cairn/options.hpp says.
+  template <class Self, class Visitor>
+  static void visit(Self& self, Visitor&& options) {
+    auto& [when_busy, pool_bytes, throw_failures, on_change, memory, queue] = self;
+    options.agreed("when_busy", when_busy);
+    options.own("pool_bytes", pool_bytes);
+    options.agreed("throw_failures", throw_failures);
+    options.own("on_change", on_change);
+    options.own("memory", memory);
+    options.own("queue", queue);
+  }
 };
 
 }  // namespace cairn

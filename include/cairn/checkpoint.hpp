@@ -13,27 +13,14 @@
 
 namespace cairn {
 
-/// Members as in ManagerOptions.
+/// The groups are those of ManagerOptions (cairn/options.hpp).
 struct CheckpointOptions {
-  Format format = Format::bundle;
+  StoreOptions store = {};
+  WriteOptions write = {};
+  Hooks hooks = {};
   /// save(): replace a checkpoint of the same number. (write() always replaces.)
   bool overwrite = false;
-  bool verify_first = false;
-  bool object_graph = false;
-  bool atomic_rename = true;
-  std::int64_t chunk_bytes = std::int64_t{16} << 20;
-  ReplicaOptions replicas = {};
-  IoRanks io_ranks = {};
-  Writer writer = Writer::posix;
-  MpiIoOptions mpi_io = {};
-  DirectIo direct_io = DirectIo::automatic;
-  bool recycle = true;
-  double owner_wait_seconds = 10;
-  std::shared_ptr<const ShardingCallback> policy = nullptr;
-  std::function<DeviceTask(int rank, const LocalTensor&)> device_of = nullptr;
-  std::vector<BeforeSave> before_save = {};
-  std::vector<RegisteredSaver> savers = {};
-  std::shared_ptr<io::FileSystem> file_system = nullptr;
+  bool verify_first = false;  ///< as in ManagerOptions
 };
 
 /// How far a restore went. Keys are those of the state or of the checkpoint. A copy speaks of the

@@ -31,7 +31,7 @@ struct StepInfo {
 /// All members but statistics(), write_trace(), directory() and the destructor are collective:
 /// every rank of the group calls them with the same arguments, from the thread that may call MPI.
 /// They throw on all ranks or on none, with the same Error; ranks that are in different calls get
-/// disagreement, and how long a rank waits for one that is in none is set in cairn/waiting.hpp. A
+/// disagreement, and how long a rank waits for one that is in none is set in cairn/log.hpp. A
 /// failed save leaves older checkpoints whole and the manager usable. The destructor is not
 /// collective and only gives up the directory.
 class CheckpointManager {

@@ -1,5 +1,6 @@
 #pragma once
 /// What a checkpoint holds, as its index says: keys, dtypes, shapes, slices, files, own metadata.
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -21,6 +22,7 @@ enum class Format {
   bundle,  ///< TensorFlow's: PREFIX.index and PREFIX.data-?????-of-?????
   hdf5     ///< one PREFIX.h5, in which each tensor is a dataset (docs/format-hdf5.md)
 };
+constexpr std::array<const char*, 2> words(Format) { return {"bundle", "hdf5"}; }
 
 /// One contiguous run of bytes in a data file that holds the elements of one box, row-major.
 struct StoredSlice {

@@ -1,6 +1,6 @@
 #pragma once
 /// HDF5 files that Cairn did not write: h5py's, a simulation's own output. (Checkpoints that are
-/// HDF5 files are saved and restored as all others: ManagerOptions::format.)
+/// HDF5 files are saved and restored as all others: StoreOptions::format.)
 #include <cstdint>
 #include <filesystem>
 #include <memory>

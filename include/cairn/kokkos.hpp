@@ -20,12 +20,12 @@
 #include <type_traits>
 #include <utility>
 
+#include "cairn/background.hpp"
 #include "cairn/error.hpp"
 #include "cairn/kokkos/compat.hpp"
 #include "cairn/kokkos/followed_view.hpp"
 #include "cairn/kokkos/pinned.hpp"
 #include "cairn/kokkos/view_memory.hpp"
-#include "cairn/staging.hpp"
 #include "cairn/state.hpp"
 
 namespace cairn {

@@ -11,20 +11,14 @@
 
 namespace cairn {
 
+/// The groups are those of ManagerOptions (cairn/options.hpp). Replicas are by default compared
+/// whole: there are no later saves to compare the rest. With ReplicaCheck::sample, saves over one
+/// prefix take the samples in turn.
 struct ShardedOptions {
-  std::int64_t chunk_bytes = std::int64_t{16} << 20;  ///< as ManagerOptions
-  IoRanks io_ranks = {};                              ///< as ManagerOptions
-  Writer writer = Writer::posix;                      ///< as ManagerOptions
-  MpiIoOptions mpi_io = {};                           ///< as ManagerOptions
-  bool verify_first = false;                          ///< of sharded_restore
-  RestoreOptions restore = {};                        ///< of sharded_restore: into less or more
-  /// As ManagerOptions, but by default everything is compared: there are no later saves to compare
-  /// the rest. With `sample`, saves over one prefix take the samples in turn.
-  ReplicaOptions replicas = {.check = ReplicaCheck::all};
-  bool atomic_rename = true;  ///< as ManagerOptions
-  double owner_wait_seconds = 10;
-  std::shared_ptr<const ShardingCallback> policy = nullptr;
-  std::shared_ptr<io::FileSystem> file_system = nullptr;  ///< none: POSIX
+  StoreOptions store = {};
+  WriteOptions write = {};
+  bool verify_first = false;    ///< of sharded_restore, as in ManagerOptions
+  RestoreOptions restore = {};  ///< of sharded_restore: into less or more
 };
 
 /// Saves tensors[i] under tensor_names[i] to FILE_PREFIX.index and its data files, over what is

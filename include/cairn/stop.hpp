@@ -63,7 +63,7 @@ struct StopOptions {
 };
 
 /// What asks this rank to stop. Make one at the beginning of the program, after MPI_Init, so that
-/// early signals count, and give it to managers as ManagerOptions::stop: their should_stop() agrees
+/// early signals count, and give it to managers as WhenOptions::stop: their should_stop() agrees
 /// over ranks. Any number may live in a process, each with the signals that came since it was made.
 ///
 /// A signal handler here sets a lock-free flag, then calls the handler that was there before, plain

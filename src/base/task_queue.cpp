@@ -1,4 +1,4 @@
-#include "cairn/task_queue.hpp"
+#include "cairn/background.hpp"
 
 #include <unistd.h>
 

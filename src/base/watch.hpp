@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "cairn/waiting.hpp"
+#include "cairn/log.hpp"
 
 namespace cairn {
 

@@ -88,7 +88,7 @@ void Engine::clear_way_for_last_save() {
 Engine::Planned Engine::plan(const Request& request, const Look& look) {
   const auto& [step, given, options, background, call] = request;
   // An HDF5 file is laid out anew each time, on rank 0.
-  const bool quick = background && job.options.format != Format::hdf5;
+  const bool quick = background && job.options.store.format != Format::hdf5;
   const auto kept = plans.kept();
   // What goes wrong on one rank is a miss: the long way meets it again, and says so on all ranks.
   bool may = kept != nullptr;
@@ -141,7 +141,7 @@ Engine::Planned Engine::plan(const Request& request, const Look& look) {
 // only for a new step: there is nothing to replace, and no failed save to withdraw. Rank 0 must
 // leave a part record, or recovery could complete a save that rank 0 did not finish.
 bool Engine::is_quick(const SavePlan& plan, std::int64_t step) const {
-  if (!job.options.savers.empty() || !plan.capture.made() ||
+  if (!job.options.hooks.savers.empty() || !plan.capture.made() ||
       flights.pool().bytes() < plan.capture.layout().bytes || flights.has(step)) {
     return false;
   }
@@ -203,9 +203,9 @@ Prepared Engine::prepared_of(std::int64_t step, std::string uuid, int num_files,
   Prepared prepared;
   prepared.save = {job.directory, job.naming, step, std::move(uuid), num_files};
   prepared.save.direct = !job.atomic_rename;
-  prepared.save.hdf5 = job.options.format == Format::hdf5;
+  prepared.save.hdf5 = job.options.store.format == Format::hdf5;
   prepared.save.recycle = job.recycles();
-  prepared.save.direct_io = job.options.direct_io;
+  prepared.save.direct_io = job.options.write.direct_io;
   prepared.meta.step = step;
   if (job.naming.numbered) prepared.meta.name = job.naming.name;
   prepared.meta.sequence = sequence;

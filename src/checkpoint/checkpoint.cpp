@@ -24,30 +24,6 @@ namespace {
 
 constexpr const char* counter_key = "save_counter";
 
-ManagerOptions engine_options(const CheckpointOptions& options) {
-  ManagerOptions engine;
-  engine.max_to_keep = 0;
-  engine.format = options.format;
-  engine.overwrite = options.overwrite;
-  engine.verify_first = options.verify_first;
-  engine.object_graph = options.object_graph;
-  engine.atomic_rename = options.atomic_rename;
-  engine.chunk_bytes = options.chunk_bytes;
-  engine.replicas = options.replicas;
-  engine.writer = options.writer;
-  engine.mpi_io = options.mpi_io;
-  engine.direct_io = options.direct_io;
-  engine.recycle = options.recycle;
-  engine.io_ranks = options.io_ranks;
-  engine.owner_wait_seconds = options.owner_wait_seconds;
-  engine.policy = options.policy;
-  engine.device_of = options.device_of;
-  engine.before_save = options.before_save;
-  engine.savers = options.savers;
-  engine.file_system = options.file_system;
-  return engine;
-}
-
 std::string list_text(const std::vector<std::string>& keys) {
   constexpr std::size_t shown = 10;
   std::string text;
@@ -298,7 +274,7 @@ struct Checkpoint::Impl {
 
   // Collective. A counter is in the state already, or is not wanted.
   std::string save(Engine& engine, std::int64_t step, const State& tensors) const {
-    if (!options.object_graph) return engine.save(step, tensors);
+    if (!options.store.object_graph) return engine.save(step, tensors);
     return engine.save(step, with_object_graph(*group, tensors, std::nullopt));
   }
 
@@ -321,12 +297,11 @@ struct Checkpoint::Impl {
       const auto whole = checked_prefix(*group, path.has_filename() ? path : path.parent_path());
       require_same_options(*group, restore);
       require_same(*group, "CheckpointOptions",
-                   {{"chunk_bytes", cat(options.chunk_bytes)},
+                   {{"write.chunk_bytes", cat(options.write.chunk_bytes)},
                     {"verify_first", options.verify_first ? "true" : "false"}});
-      require_savers(*group, options.savers);
+      require_savers(*group, options.hooks.savers);
       auto status = std::make_shared<LoadStatus::Impl>();
-      status->job = Job{group, options.file_system ? options.file_system : io::posix_file_system(),
-                        whole.parent_path(), whole.filename().string(), options};
+      status->job = make_job(group, whole.parent_path(), whole.filename().string(), options);
       status->calls = group;
       settle_nodes(status->job);
       settle_io_ranks(status->job);
@@ -353,7 +328,12 @@ Checkpoint::Checkpoint(std::shared_ptr<Group> group, State& state, CheckpointOpt
   if (!group) throw Error(Code::invalid_argument, "the group of a Checkpoint is null");
   impl_->group = CallGroup::of(std::move(group));
   impl_->state = &state;
-  impl_->options = engine_options(options);
+  impl_->options = {.keep = {.last = 0},
+                    .store = std::move(options.store),
+                    .write = std::move(options.write),
+                    .hooks = std::move(options.hooks),
+                    .overwrite = options.overwrite,
+                    .verify_first = options.verify_first};
 }
 
 Checkpoint::Checkpoint(std::shared_ptr<Group> group, const Mesh& mesh, State& state,

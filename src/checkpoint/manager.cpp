@@ -41,7 +41,7 @@ std::string CheckpointManager::save(std::int64_t step, const State& state,
     self.meet_for_save();
     self.clear_way_for_last_save();
     self.call_before_save(step);
-    auto prefix = self.job.options.object_graph
+    auto prefix = self.job.options.store.object_graph
                       ? self.save(step, with_object_graph(group, state, step), options)
                       : self.save(step, state, options);
     self.turns->saved(step, false);
@@ -57,7 +57,7 @@ SaveHandle CheckpointManager::save_async(std::int64_t step, const State& state,
     self.meet_for_save();
     self.clear_way_for_last_save();
     self.call_before_save(step);
-    auto handle = self.job.options.object_graph
+    auto handle = self.job.options.store.object_graph
                       ? self.save_async(step, with_object_graph(group, state, step), options)
                       : self.save_async(step, state, options);
     // Skipped on all ranks or on none.

@@ -51,7 +51,7 @@ void Engine::open() {
   group.all_reduce({&renames, 1}, Group::Op::min);
   job.atomic_rename = renames != 0;
   const bool writes = !job.options.read_only;
-  if (job.options.format == Format::hdf5 && writes && !job.atomic_rename) {
+  if (job.options.store.format == Format::hdf5 && writes && !job.atomic_rename) {
     throw Error(Code::unsupported, cat("no HDF5 file can be saved in ", job.directory.string()),
                 "its commit is a rename, which this directory does without",
                 "Save in the format of bundles.")

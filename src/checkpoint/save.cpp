@@ -72,7 +72,7 @@ SaveHandle Engine::save_async(std::int64_t step, const State& given, const SaveO
 
 SaveHandle Engine::run(Request& request) {
   const auto& [step, given, options, background, call] = request;
-  const io::Deadline deadline(job.options.storage_limit_seconds);
+  const io::Deadline deadline(job.options.write.storage_limit_seconds);
   require_writable("save");
 
   // settle
@@ -200,11 +200,11 @@ void Engine::require_writable(const char* what) const {
 
 // Callbacks may do what ranks do together: before them ranks must know that they are in one call.
 void Engine::meet_for_save() const {
-  if (!job.options.before_save.empty() || job.options.object_graph) meet();
+  if (!job.options.hooks.before_save.empty() || job.options.store.object_graph) meet();
 }
 
 void Engine::call_before_save(std::int64_t step) const {
-  const auto& callbacks = job.options.before_save;
+  const auto& callbacks = job.options.hooks.before_save;
   for (std::size_t i = 0; i < callbacks.size(); ++i) {
     together(*job.group, [&] {
       try {
@@ -319,7 +319,7 @@ void Engine::work_in_background(Flight& flight) {
   try {
     // No more than a std::function holds without an allocation.
     flights.later([this, &flight] {
-      const io::Deadline deadline(job.options.storage_limit_seconds);
+      const io::Deadline deadline(job.options.write.storage_limit_seconds);
       try {
         work_on(flight);
       } catch (...) {

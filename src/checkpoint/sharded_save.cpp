@@ -4,6 +4,7 @@
 
 #include "base/text.hpp"
 #include "checkpoint/engine.hpp"
+#include "checkpoint/objects.hpp"
 #include "checkpoint/on_mesh.hpp"
 #include "group/collectives.hpp"
 #include "job/prefix.hpp"
@@ -73,25 +74,20 @@ State state_of(const std::vector<std::string>& names, const std::vector<std::str
   return state;
 }
 
-ManagerOptions options_of(const ShardedOptions& options) {
-  if (options.chunk_bytes < 4096 || options.chunk_bytes > (std::int64_t{64} << 20)) {
-    throw Error(Code::invalid_argument, cat("ShardedOptions::chunk_bytes is ", options.chunk_bytes),
+ManagerOptions engine_options(const ShardedOptions& options) {
+  if (options.write.chunk_bytes < 4096 || options.write.chunk_bytes > (std::int64_t{64} << 20)) {
+    throw Error(Code::invalid_argument,
+                cat("WriteOptions::chunk_bytes is ", options.write.chunk_bytes),
                 "it must lie between 4096 and 64 MiB");
   }
-  ManagerOptions out;
-  out.max_to_keep = 0;
-  out.overwrite = true;
-  out.chunk_bytes = options.chunk_bytes;
-  out.io_ranks = options.io_ranks;
-  out.writer = options.writer;
-  out.mpi_io = options.mpi_io;
-  out.verify_first = options.verify_first;
-  out.replicas = options.replicas;
-  out.atomic_rename = options.atomic_rename;
-  out.owner_wait_seconds = options.owner_wait_seconds;
-  out.policy = options.policy;
-  out.file_system = options.file_system;
-  return out;
+  ManagerOptions engine{.keep = {.last = 0},
+                        .store = options.store,
+                        .write = options.write,
+                        .overwrite = true,
+                        .verify_first = options.verify_first};
+  auto& check = engine.store.replicas.check;
+  if (check == ReplicaCheck::automatic) check = ReplicaCheck::all;
+  return engine;
 }
 
 void require_group(const std::shared_ptr<Group>& group) {
@@ -113,7 +109,7 @@ std::string sharded_save(const std::shared_ptr<Group>& given, const Mesh& mesh,
     const auto prefix = checked_prefix(*group, file_prefix);
     const auto state =
         together(*group, [&] { return state_of(tensor_names, shape_and_slices, tensors); });
-    const auto all = together(*group, [&] { return options_of(options); });
+    const auto all = together(*group, [&] { return engine_options(options); });
     std::string saved;
     {
       auto job = make_job(group, prefix.parent_path(),
@@ -122,7 +118,8 @@ std::string sharded_save(const std::shared_ptr<Group>& given, const Mesh& mesh,
       job.options_name = "ShardedOptions";
       Engine engine(std::move(job));
       engine.open();
-      saved = engine.save(0, state);
+      saved = engine.save(
+          0, all.store.object_graph ? with_object_graph(*group, state, std::nullopt) : state);
     }
     group->barrier();  // rank 0 tidies up and gives the directory up
     return saved;
@@ -143,7 +140,7 @@ RestoreReport sharded_restore(const std::shared_ptr<Group>& given, const Mesh& m
     const auto prefix = checked_prefix(*group, file_prefix);
     auto state =
         together(*group, [&] { return state_of(tensor_names, shape_and_slices, tensors); });
-    const auto all = together(*group, [&] { return options_of(options); });
+    const auto all = together(*group, [&] { return engine_options(options); });
     auto job = make_job(group, prefix.parent_path(),
                         commit::Naming(prefix.filename().string(), false), all);
     settle_nodes(job);

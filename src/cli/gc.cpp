@@ -69,11 +69,12 @@ void print(const std::vector<RecoveryStep>& steps, bool dry_run) {
 bool retire(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
             const GcArguments& options, const commit::Ownership* owner) {
   auto catalog = scan_catalog(files, directory, name);
-  const auto decisions = decide_retention(catalog, options.max_to_keep, options.keep);
+  auto keep = options.keep;
+  keep.last = options.max_to_keep;
+  const auto decisions = decide_retention(catalog, keep);
   std::vector<std::int64_t> gone;
   if (!options.dry_run) {
-    gone =
-        apply_retention(files, directory, name, catalog, options.max_to_keep, options.keep, *owner);
+    gone = apply_retention(files, directory, name, catalog, keep, *owner);
   }
   bool any = false;
   for (const auto& one : decisions) {

@@ -37,10 +37,10 @@ void Directory::take() {
   }
   io::create_directories(*job_.files, job_.directory);
   auto taking = commit::default_ownership();
-  taking.atomic_rename = options.atomic_rename;
+  taking.atomic_rename = options.write.atomic_rename;
   try {
     ownership_.emplace(commit::OwnedName::take(job_.files, job_.directory, job_.naming,
-                                               options.owner_wait_seconds, taking));
+                                               options.write.owner_wait_seconds, taking));
   } catch (const Error& error) {
     if (error.code() == Code::busy) throw of_this_process(job_, error);
     throw;
@@ -53,7 +53,7 @@ void Directory::begin(Recovered found) {
       recycling_.emplace(job_);
     } catch (const Error& error) {
       log(LogLevel::warning, cat("data files are not kept for later saves: ", error.what()));
-      job_.options.recycle = false;  // this rank alone decides what is kept
+      job_.options.write.recycle = false;  // this rank alone decides what is kept
     }
   }
   catalog_ = scan_catalog(*job_.files, job_.directory, job_.naming);

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "cairn/retention.hpp"
+#include "cairn/options.hpp"
 #include "commit/ownership.hpp"
 #include "commit/protocol.hpp"
 #include "directory/catalog.hpp"

@@ -21,13 +21,15 @@ Error no_such_step(const Job& job, std::int64_t step) {
 void Directory::pin(std::int64_t step) {
   const auto* entry = find(step);
   if (!entry) throw no_such_step(job_, step);
-  const auto lock = PinLock::take(*job_.files, job_.directory, job_.options.owner_wait_seconds);
+  const auto lock =
+      PinLock::take(*job_.files, job_.directory, job_.options.write.owner_wait_seconds);
   add_pin(*job_.files, job_.directory, job_.naming, *entry);
   refresh_pins();
 }
 
 void Directory::unpin(std::int64_t step) {
-  const auto lock = PinLock::take(*job_.files, job_.directory, job_.options.owner_wait_seconds);
+  const auto lock =
+      PinLock::take(*job_.files, job_.directory, job_.options.write.owner_wait_seconds);
   const bool was = step >= 0 && remove_pin(*job_.files, job_.directory, job_.naming, step);
   if (!was && !find(step)) throw no_such_step(job_, step);
   refresh_pins();
@@ -58,7 +60,7 @@ std::vector<RetentionDecision> Directory::preview_retention(std::optional<std::i
     catalog.push_back(std::move(entry));
     mark_superseded(catalog);
   }
-  return decide_retention(catalog, job_.options.max_to_keep, job_.options.keep);
+  return decide_retention(catalog, job_.options.keep);
 }
 
 }  // namespace cairn

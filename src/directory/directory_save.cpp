@@ -39,7 +39,7 @@ void Directory::require_free(std::int64_t step, std::int64_t bytes) const {
               cat("step ", step, " needs ", text(bytes), ", and ", text(slack_bytes),
                   " for its index, records and metadata, in ", job_.directory.string(), ", where ",
                   text(free), " are free"),
-              "nothing was written", "Free space, or keep fewer checkpoints (max_to_keep).")
+              "nothing was written", "Free space, or keep fewer checkpoints (Retention::last).")
       .at(job_.directory.string());
 }
 
@@ -48,7 +48,7 @@ void Directory::require_replaceable(std::int64_t step) const {
   require_not_pinned(there);
   const auto prefix = job_.prefix(step);
   const auto one_file = commit::hdf5_path(prefix);
-  if (job_.options.format == Format::hdf5 && job_.files->status(one_file) &&
+  if (job_.options.store.format == Format::hdf5 && job_.files->status(one_file) &&
       !was_own_hdf5(*job_.files, prefix)) {
     throw Error(Code::already_exists, cat(one_file.string(), " is there"),
                 "Cairn did not write it, and does not replace it",
@@ -79,7 +79,7 @@ std::pair<commit::Transaction, std::int64_t> Directory::begin_save(std::int64_t 
   require_free(step, bytes - recycled);
   commit::Transaction save{job_.directory,     job_.naming,    step,
                            commit::new_uuid(), data_files + 1, !job_.atomic_rename};
-  save.hdf5 = job_.options.format == Format::hdf5;
+  save.hdf5 = job_.options.store.format == Format::hdf5;
   if (save.hdf5) save.num_files = 1;
   commit::avoid_counts_in_use(*job_.files, save);
   // Before the question whether the directory is ours: a number that was taken after another owner
@@ -149,7 +149,7 @@ std::optional<io::FileId> Directory::publish(const Prepared& prepared, int data_
   // It may have been pinned meanwhile; nobody pins or unpins while it is replaced.
   std::optional<PinLock> pins;
   if (there) {
-    pins = PinLock::take(*job_.files, job_.directory, job_.options.owner_wait_seconds);
+    pins = PinLock::take(*job_.files, job_.directory, job_.options.write.owner_wait_seconds);
     require_not_pinned(&*there);
   }
   const auto is_committed = [&](const auto& one) { return holds(*job_.files, one); };
@@ -164,7 +164,7 @@ void Directory::committed(const Prepared& prepared, bool volatile_commit,
   std::erase_if(catalog_, [&](const auto& entry) { return entry.step == save.step; });
   CatalogEntry entry;
   entry.step = save.step;
-  entry.format = job_.options.format;
+  entry.format = job_.options.store.format;
   entry.sequence = meta.sequence;
   entry.wall_time_seconds = meta.wall_time_seconds;
   entry.num_files = save.num_files;
@@ -187,8 +187,8 @@ void Directory::tell_state_file(std::int64_t step, const std::vector<CatalogEntr
   try {
     ownership_->check();
     // As it will be after step 8, which has no need to write it again.
-    write_state_file(after_retention(*job_.files, job_.directory, job_.naming, entries,
-                                     job_.options.max_to_keep, job_.options.keep));
+    write_state_file(
+        after_retention(*job_.files, job_.directory, job_.naming, entries, job_.options.keep));
   } catch (const Error& error) {
     log(LogLevel::warning,
         cat("step ", step, " is saved, but the state file is not: ", error.what()));
@@ -200,13 +200,14 @@ void Directory::tidy(const commit::Transaction& save, std::vector<CatalogEntry>&
     // A foreign PREFIX.h5 beside a bundle is none of our business.
     const bool other_format = save.hdf5 || was_own_hdf5(*job_.files, save.prefix());
     commit::clean_up(*job_.files, save, ownership_->ownership(), other_format);
-    note_saved(*job_.files, save.prefix(), job_.naming.numbered, job_.options.format, save.uuid);
+    note_saved(*job_.files, save.prefix(), job_.naming.numbered, job_.options.store.format,
+               save.uuid);
   } catch (const Error& error) {
     log(LogLevel::warning, cat("while tidying up after a save: ", error.what()));
   }
   try {
-    apply_retention(*job_.files, job_.directory, job_.naming, entries, job_.options.max_to_keep,
-                    job_.options.keep, ownership_->ownership(), job_.recycles());
+    apply_retention(*job_.files, job_.directory, job_.naming, entries, job_.options.keep,
+                    ownership_->ownership(), job_.recycles());
   } catch (const Error& error) {
     log(LogLevel::warning, cat("while removing old checkpoints: ", error.what()));
   }

@@ -69,14 +69,13 @@ std::vector<std::size_t> by_metric(const std::vector<CatalogEntry>& entries,
 }  // namespace
 
 std::vector<RetentionDecision> decide_retention(const std::vector<CatalogEntry>& entries,
-                                                int max_to_keep, const Retention& keep) {
+                                                const Retention& keep) {
   std::vector<RetentionDecision> decisions;
   for (const auto& entry : entries) {
     decisions.push_back({entry.step, false,
                          !entry.damage.empty() ? "damaged"
-                         : entry.superseded
-                             ? cat("superseded, and not one of the last ", max_to_keep)
-                             : cat("not one of the last ", max_to_keep)});
+                         : entry.superseded ? cat("superseded, and not one of the last ", keep.last)
+                                            : cat("not one of the last ", keep.last)});
   }
   const auto stays = [&](std::size_t i, std::string why) {
     if (!decisions[i].stays) decisions[i] = {entries[i].step, true, std::move(why)};
@@ -88,11 +87,11 @@ std::vector<RetentionDecision> decide_retention(const std::vector<CatalogEntry>&
     if (entry.pinned) stays(i, "pinned");
     if (!entry.ours) stays(i, "not saved by Cairn");
     if (entry.unreadable) stays(i, "it cannot be read now");
-    if (max_to_keep == 0) stays(i, "all stay: max_to_keep is 0");
+    if (keep.last == 0) stays(i, "all stay: keep.last is 0");
   }
   const auto last = by_age(entries);
-  for (std::size_t k = 0; k < last.size() && k < static_cast<std::size_t>(max_to_keep); ++k) {
-    stays(last[k], cat("one of the last ", max_to_keep));
+  for (std::size_t k = 0; k < last.size() && k < static_cast<std::size_t>(keep.last); ++k) {
+    stays(last[k], cat("one of the last ", keep.last));
   }
   for (std::size_t i = 0; keep.every_steps > 0 && i < entries.size(); ++i) {
     if (entries[i].damage.empty() && entries[i].step % keep.every_steps == 0) {
@@ -110,10 +109,10 @@ std::vector<RetentionDecision> decide_retention(const std::vector<CatalogEntry>&
 
 std::vector<CatalogEntry> after_retention(io::FileSystem& files, const io::Path& directory,
                                           const commit::Naming& name,
-                                          std::vector<CatalogEntry> catalog, int max_to_keep,
+                                          std::vector<CatalogEntry> catalog,
                                           const Retention& keep) {
   refresh_pins(files, directory, name, catalog);
-  const auto decisions = decide_retention(catalog, max_to_keep, keep);
+  const auto decisions = decide_retention(catalog, keep);
   std::erase_if(catalog, [&](const auto& entry) {
     return std::any_of(decisions.begin(), decisions.end(),
                        [&](const auto& one) { return one.step == entry.step && !one.stays; });
@@ -123,14 +122,13 @@ std::vector<CatalogEntry> after_retention(io::FileSystem& files, const io::Path&
 
 std::vector<std::int64_t> apply_retention(io::FileSystem& files, const io::Path& directory,
                                           const commit::Naming& name,
-                                          std::vector<CatalogEntry>& catalog, int max_to_keep,
-                                          const Retention& keep, const commit::Ownership& owner,
-                                          bool recycle) {
-  if (max_to_keep == 0) return {};
+                                          std::vector<CatalogEntry>& catalog, const Retention& keep,
+                                          const commit::Ownership& owner, bool recycle) {
+  if (keep.last == 0) return {};
   const auto victims = [&] {
     refresh_pins(files, directory, name, catalog);
     std::vector<std::int64_t> steps;
-    for (const auto& one : decide_retention(catalog, max_to_keep, keep)) {
+    for (const auto& one : decide_retention(catalog, keep)) {
       if (!one.stays) steps.push_back(one.step);
     }
     return steps;

@@ -2,23 +2,22 @@
 /// Which checkpoints go, and their removal.
 #include <vector>
 
-#include "cairn/retention.hpp"
+#include "cairn/options.hpp"
 #include "commit/ownership.hpp"
 #include "directory/catalog.hpp"
 
 namespace cairn {
 
 /// A pure function, one decision an entry, in their order. What stays: the newest that can be
-/// restored; the last max_to_keep (0: all), where live ones count first, newest first, then
+/// restored; the Retention::last (0: all), where live ones count first, newest first, then
 /// superseded ones, then damaged ones; what is pinned; what the rules protect. Others' checkpoints
 /// and what could not be read now are neither counted nor removed.
-std::vector<RetentionDecision> decide_retention(const std::vector<CatalogEntry>&, int max_to_keep,
-                                                const Retention&);
+std::vector<RetentionDecision> decide_retention(const std::vector<CatalogEntry>&, const Retention&);
 
 /// What apply_retention would leave of the catalog now.
 std::vector<CatalogEntry> after_retention(io::FileSystem&, const io::Path& directory,
                                           const commit::Naming& name, std::vector<CatalogEntry>,
-                                          int max_to_keep, const Retention&);
+                                          const Retention&);
 
 /// Removes what is not to stay, from the disk and from the catalog. The state file goes first, so
 /// that it never names what is half removed. Pins that others made in the meantime are respected;
@@ -27,7 +26,7 @@ std::vector<CatalogEntry> after_retention(io::FileSystem&, const io::Path& direc
 /// Throws busy if the directory is no longer this owner's. Returns what went.
 std::vector<std::int64_t> apply_retention(io::FileSystem&, const io::Path& directory,
                                           const commit::Naming& name, std::vector<CatalogEntry>&,
-                                          int max_to_keep, const Retention&,
-                                          const commit::Ownership&, bool recycle = false);
+                                          const Retention&, const commit::Ownership&,
+                                          bool recycle = false);
 
 }  // namespace cairn

@@ -130,7 +130,7 @@ struct Setting {
 };
 
 /// The same of many settings: the error names those that differ, with both values, such as "ranks
-/// disagree on ManagerOptions: max_to_keep is 5 on rank 0 and 3 on rank 2". `what` is what to give
+/// disagree on ManagerOptions: keep.last is 5 on rank 0 and 3 on rank 2". `what` is what to give
 /// alike on all ranks. One that a rank does not have counts as "none".
 void require_same(Group& group, std::string_view what, const std::vector<Setting>& settings);
 

@@ -1,4 +1,4 @@
-#include "cairn/together.hpp"
+#include "cairn/group.hpp"
 
 #include "group/call_group.hpp"
 #include "group/collectives.hpp"

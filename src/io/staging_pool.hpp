@@ -4,7 +4,7 @@
 #include <memory>
 #include <span>
 
-#include "cairn/staging.hpp"
+#include "cairn/background.hpp"
 
 namespace cairn::io {
 

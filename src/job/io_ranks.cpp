@@ -38,15 +38,15 @@ void settle_nodes(Job& job) {
 
 void settle_io_ranks(Job& job) {
   Group& group = *job.group;
-  const auto& wish = job.options.io_ranks;
+  const auto& wish = job.options.write.io_ranks;
   require_same(group, "the io ranks", text_of(wish));
   job.served_by.clear();
   if (wish.choice == IoRanks::Choice::everyone) return;
   job.served_by = together(group, [&] {
-    if (wish.memory_bytes < job.options.chunk_bytes) {
+    if (wish.memory_bytes < job.options.write.chunk_bytes) {
       throw Error(Code::invalid_argument,
                   cat("IoRanks::memory_bytes is ", wish.memory_bytes, ", chunk_bytes is ",
-                      job.options.chunk_bytes),
+                      job.options.write.chunk_bytes),
                   "an io rank holds at least one chunk of what others send it",
                   "Allow more, or take smaller chunks.");
     }

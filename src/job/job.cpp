@@ -15,9 +15,9 @@ namespace {
 
 // The files that these options ask for.
 std::shared_ptr<io::FileSystem> files_of(const ManagerOptions& options) {
-  auto files = options.file_system ? options.file_system : io::posix_file_system();
-  if (!(options.storage_limit_seconds > 0)) return files;
-  return io::limited(std::move(files), options.storage_limit_seconds);
+  auto files = options.write.file_system ? options.write.file_system : io::posix_file_system();
+  if (!(options.write.storage_limit_seconds > 0)) return files;
+  return io::limited(std::move(files), options.write.storage_limit_seconds);
 }
 
 }  // namespace
@@ -26,6 +26,8 @@ Job make_job(std::shared_ptr<Group> group, const io::Path& directory, commit::Na
              ManagerOptions options) {
   if (!group) throw Error(Code::invalid_argument, "the group of a CheckpointManager is null");
   auto files = files_of(options);
+  auto& check = options.store.replicas.check;
+  if (check == ReplicaCheck::automatic) check = ReplicaCheck::sample;
   return Job{CallGroup::of(std::move(group)), std::move(files), checked_directory(directory),
              std::move(naming), std::move(options)};
 }

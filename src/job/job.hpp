@@ -37,13 +37,13 @@ struct Job {
   std::vector<int> io_ranks() const;  ///< ascending
   bool shares_files() const { return !file_of.empty(); }
   bool writes_datasets() const {
-    return options.writer == Writer::hdf5_collective && !options.read_only;
+    return options.write.writer == Writer::hdf5_collective && !options.read_only;
   }
   /// Whether the data files of a checkpoint that goes are for the next save to overwrite. Files
   /// that are written with holes, or whose holes tell what was lost, are always new.
   bool recycles() const {
-    return options.recycle && !options.read_only && atomic_rename &&
-           options.format == Format::bundle && options.writer == Writer::posix;
+    return options.write.recycle && !options.read_only && atomic_rename &&
+           options.store.format == Format::bundle && options.write.writer == Writer::posix;
   }
   io::Path prefix(std::int64_t step) const;
 };

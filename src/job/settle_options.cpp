@@ -1,6 +1,8 @@
 // Options: what they may be, and that all ranks have the same.
 #include <set>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
@@ -13,14 +15,14 @@ namespace {
 
 const ShardingCallback& policy_of(const ManagerOptions& options) {
   static const ShardByTaskPolicy by_default;
-  return options.policy ? *options.policy : by_default;
+  return options.store.policy ? *options.store.policy : by_default;
 }
 
 // Whether this build and these options can save in the format.
 void require_format(const ManagerOptions& options) {
-  if (options.format == Format::bundle || options.read_only) return;
+  if (options.store.format == Format::bundle || options.read_only) return;
   hdf5::require_available();
-  if (options.savers.empty()) return;
+  if (options.hooks.savers.empty()) return;
   throw Error(Code::unsupported, "registered savers cannot take part in a save as HDF5",
               "what they write are bundles, whose files become part of the checkpoint",
               "Save in the format of bundles.");
@@ -28,70 +30,71 @@ void require_format(const ManagerOptions& options) {
 
 // MPI-IO and parallel HDF5 wait for the storage by themselves.
 void require_limit(const ManagerOptions& options) {
-  if (!(options.storage_limit_seconds >= 0)) {
+  if (!(options.write.storage_limit_seconds >= 0)) {
     throw Error(Code::invalid_argument,
-                cat("ManagerOptions::storage_limit_seconds is ", options.storage_limit_seconds), "",
-                "Give seconds, or 0 for no limit.");
+                cat("WriteOptions::storage_limit_seconds is ", options.write.storage_limit_seconds),
+                "", "Give seconds, or 0 for no limit.");
   }
-  if (options.storage_limit_seconds == 0 || options.writer == Writer::posix) return;
+  if (options.write.storage_limit_seconds == 0 || options.write.writer == Writer::posix) return;
   throw Error(Code::unsupported, "a limit on how long storage is waited for takes Writer::posix",
               "MPI-IO and parallel HDF5 wait for the storage by themselves",
               "Leave storage_limit_seconds at 0, or write with Writer::posix.");
 }
 
-const char* yes(bool value) { return value ? "true" : "false"; }
-
-const char* word(ReplicaCheck check) {
-  return check == ReplicaCheck::none ? "none" : check == ReplicaCheck::all ? "all" : "sample";
+std::string text_of(const std::string& value) { return value; }
+std::string text_of(const std::optional<Mtbf>& mtbf) {
+  return mtbf ? cat(mtbf->seconds, " s of kind ", static_cast<int>(mtbf->of)) : "none";
+}
+template <class T>
+std::string text_of(const std::shared_ptr<T>& value) {
+  return value ? "given" : "none";
+}
+template <class T>
+std::string text_of(const std::vector<T>& values) {
+  return cat(values.size(), " given");
+}
+template <class T>
+std::string text_of(const T& value) {
+  if constexpr (std::is_same_v<T, bool>) {
+    return value ? "true" : "false";
+  } else if constexpr (std::is_enum_v<T>) {
+    return words(value).at(static_cast<std::size_t>(value));
+  } else {
+    static_assert(std::is_arithmetic_v<T>);
+    return cat(value);
+  }
 }
 
-const char* word(WhenBusy when) {
-  return when == WhenBusy::wait ? "wait" : when == WhenBusy::skip ? "skip" : "replace";
-}
+// A visitor of options: what ranks must agree on, under the names that programs give it.
+struct AgreedSettings {
+  std::vector<Setting>& found;
+  std::string group_name = {};
 
-const char* word(DirectIo how) {
-  return how == DirectIo::automatic ? "automatic" : how == DirectIo::on ? "on" : "off";
-}
+  template <class T>
+  void agreed(const char* name, const T& value) {
+    found.push_back({cat(group_name, name), text_of(value)});
+  }
+  template <class T>
+  void group(const char* name, const T& options) {
+    T::visit(options, AgreedSettings{found, cat(group_name, name, ".")});
+  }
+  template <class T>
+  void settled(const char*, const T&) {}
+  template <class T>
+  void own(const char*, const T&) {}
+};
 
-// What ranks must agree on, under the names that programs give it.
-std::vector<Setting> settings_of(const ManagerOptions& options, const std::string& name) {
-  const auto& keep = options.keep;
-  const auto& replicas = options.replicas;
-  const auto& interval = options.interval;
-  const auto& mtbf = interval.optimal_for;
-  return {{"name", name},
-          {"max_to_keep", cat(options.max_to_keep)},
-          {"format", options.format == Format::hdf5 ? "hdf5" : "bundle"},
-          {"overwrite", yes(options.overwrite)},
-          {"read_only", yes(options.read_only)},
-          {"fall_back", yes(options.fall_back)},
-          {"verify_first", yes(options.verify_first)},
-          {"keep.every_steps", cat(keep.every_steps)},
-          {"keep.every_hours", cat(keep.every_hours)},
-          {"keep.best", cat(keep.best)},
-          {"keep.larger_is_better", yes(keep.larger_is_better)},
-          {"chunk_bytes", cat(options.chunk_bytes)},
-          {"object_graph", yes(options.object_graph)},
-          {"async.when_busy", word(options.async.when_busy)},
-          {"async.throw_failures", yes(options.async.throw_failures)},
-          {"atomic_rename", yes(options.atomic_rename)},
-          {"recycle", yes(options.recycle)},
-          {"direct_io", word(options.direct_io)},
-          {"replicas.check", word(replicas.check)},
-          {"replicas.sample_of", cat(replicas.sample_of)},
-          {"replicas.divergence_is_error", yes(replicas.divergence_is_error)},
-          {"interval.steps", cat(interval.steps)},
-          {"interval.seconds", cat(interval.seconds)},
-          {"interval.optimal_for",
-           mtbf ? cat(mtbf->seconds, " s of kind ", static_cast<int>(mtbf->of)) : "none"},
-          {"stop", options.stop ? "given" : "none"},
-          {"the number of before_save callbacks", cat(options.before_save.size())}};
+std::vector<Setting> settings_of(ManagerOptions options, const std::string& name) {
+  options.name = name;  // which the other faces give otherwise
+  std::vector<Setting> found;
+  ManagerOptions::visit(std::as_const(options), AgreedSettings{found});
+  return found;
 }
 
 void require_interval(const SaveInterval& interval) {
   const auto& mtbf = interval.optimal_for;
   if (interval.steps >= 0 && interval.seconds >= 0 && (!mtbf || mtbf->seconds > 0)) return;
-  throw Error(Code::invalid_argument, "a number in ManagerOptions::interval cannot be used",
+  throw Error(Code::invalid_argument, "a number in WhenOptions::interval cannot be used",
               cat("steps ", interval.steps, ", seconds ", interval.seconds,
                   ", mean time between "
                   "failures ",
@@ -131,26 +134,24 @@ void settle_options(Job& job) {
   std::string parameters;
   together(group, [&] {
     commit::check_checkpoint_name(job.naming.name);
-    if (options.chunk_bytes < 4096 || options.chunk_bytes > (std::int64_t{64} << 20)) {
+    if (options.write.chunk_bytes < 4096 || options.write.chunk_bytes > (std::int64_t{64} << 20)) {
       throw Error(Code::invalid_argument,
-                  cat(job.options_name, "::chunk_bytes is ", options.chunk_bytes),
+                  cat("WriteOptions::chunk_bytes is ", options.write.chunk_bytes),
                   "it must lie between 4096 and 64 MiB");
     }
-    if (options.max_to_keep < 0) {
-      throw Error(Code::invalid_argument,
-                  cat("ManagerOptions::max_to_keep is ", options.max_to_keep), "",
+    if (options.keep.last < 0) {
+      throw Error(Code::invalid_argument, cat("Retention::last is ", options.keep.last), "",
                   "Give a number of checkpoints, or 0 to keep all.");
     }
-    if (options.replicas.sample_of < 1) {
+    if (options.store.replicas.sample_of < 1) {
       throw Error(Code::invalid_argument,
-                  cat("ReplicaOptions::sample_of is ", options.replicas.sample_of),
+                  cat("ReplicaOptions::sample_of is ", options.store.replicas.sample_of),
                   "it must be at least 1");
     }
     if (options.keep.every_steps < 0 || options.keep.best < 0 || !(options.keep.every_hours >= 0)) {
-      throw Error(Code::invalid_argument, "a number in ManagerOptions::keep is negative", "",
-                  "0 means none.");
+      throw Error(Code::invalid_argument, "a number of Retention is negative", "", "0 means none.");
     }
-    require_interval(options.interval);
+    require_interval(options.when.interval);
     require_limit(options);
     require_format(options);
     job.policy = policy_of(options).description();
@@ -160,7 +161,7 @@ void settle_options(Job& job) {
   require_same(group, "the directory", job.directory.string());
   require_same(group, job.options_name, settings_of(options, job.naming.name));
   require_same(group, "the sharding policy", job.policy);
-  require_savers(group, options.savers);
+  require_savers(group, options.hooks.savers);
   require_same(group, "the parameters of the sharding policy", parameters);
   settle_io_ranks(job);
   settle_writer(job);

@@ -1,11 +1,11 @@
 #pragma once
-/// Elements of one dtype as elements of another, by the rule of cairn/conversion.hpp.
+/// Elements of one dtype as elements of another, by the rule of cairn/restore_options.hpp.
 #include <cstddef>
 #include <cstdint>
 #include <string>
 
-#include "cairn/conversion.hpp"
 #include "cairn/dtype.hpp"
+#include "cairn/restore_options.hpp"
 
 namespace cairn {
 

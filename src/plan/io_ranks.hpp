@@ -2,7 +2,7 @@
 /// Which ranks touch which files, and for whom. Pure.
 #include <vector>
 
-#include "cairn/io_ranks.hpp"
+#include "cairn/write_options.hpp"
 
 namespace cairn::plan {
 

@@ -3,7 +3,7 @@
 #include <memory>
 #include <string>
 
-#include "cairn/conversion.hpp"
+#include "cairn/restore_options.hpp"
 #include "cairn/state.hpp"
 
 namespace cairn {

@@ -141,7 +141,7 @@ RestoreReport restore_state(const Job& job, const CheckpointContents& contents, 
   report.bytes_read = bytes;
   if (extras.savers) restore_savers(job, contents, extras.touched);
   std::set<std::string> of_savers;
-  for (const auto& saver : job.options.savers) {
+  for (const auto& saver : job.options.hooks.savers) {
     if (!contents.meta || !contents.meta->savers.count(saver.name)) continue;
     const auto& keys = contents.meta->savers.at(saver.name);
     of_savers.insert(keys.begin(), keys.end());

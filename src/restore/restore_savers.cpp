@@ -8,7 +8,7 @@ namespace cairn {
 
 void restore_savers(const Job& job, const CheckpointContents& contents, Touched* touched) {
   if (!contents.meta) return;
-  for (const auto& saver : job.options.savers) {
+  for (const auto& saver : job.options.hooks.savers) {
     if (!contents.meta->savers.count(saver.name)) continue;
     if (touched) touched->savers.insert(saver.name);
     together(*job.group, [&] {

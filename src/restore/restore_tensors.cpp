@@ -71,8 +71,8 @@ class Restore {
         targets_.push_back({want.tensor, want.box, want.rank, want.id});
       }
     }
-    plan_ = plan::plan_exchange(sources_, targets_, job.group->size(), job.options.chunk_bytes,
-                                plan::Packing::fill, job.served_by);
+    plan_ = plan::plan_exchange(sources_, targets_, job.group->size(),
+                                job.options.write.chunk_bytes, plan::Packing::fill, job.served_by);
   }
 
   std::int64_t run() {

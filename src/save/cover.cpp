@@ -133,9 +133,9 @@ Covered cover(const Job& job, const State& state, const ReplicaTurn& turn) {
     if (group.rank() != 0) return;
     WireReader reader(all);
     std::vector<DenseTensor> tensors;
-    orders = assign(get_declarations(reader), group.size(), job.options.format, turn, tensors,
+    orders = assign(get_declarations(reader), group.size(), job.options.store.format, turn, tensors,
                     covered.replicas.all);
-    if (job.options.format == Format::bundle) choose_dense_files(job, state, tensors);
+    if (job.options.store.format == Format::bundle) choose_dense_files(job, state, tensors);
     WireWriter writer;
     put(writer, tensors);
     dense = writer.take();

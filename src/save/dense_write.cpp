@@ -7,8 +7,8 @@
 #include <unordered_map>
 
 #include "base/copy.hpp"
-#include "cairn/dataset_files.hpp"
 #include "cairn/error.hpp"
+#include "cairn/shared_files.hpp"
 #include "group/collectives.hpp"
 #include "model/runs.hpp"
 #include "save/dense.hpp"
@@ -109,7 +109,7 @@ class DenseWrite {
     } else if (mine_[file]) {
       error_.guard([&] {
         file_ = job_.files->open_write(path_);
-        file_->stream(job_.options.direct_io);
+        file_->stream(job_.options.write.direct_io);
       });
     }
   }
@@ -155,7 +155,7 @@ class DenseWrite {
     Group& group = *job_.group;
     together(group, [&] { file_ = job_.files->open_write(path); });
     datasets_ = together(
-        group, [&] { return group.dataset_files()->open(path, job_.options.mpi_io.hints); });
+        group, [&] { return group.dataset_files()->open(path, job_.options.write.mpi_io.hints); });
   }
 
   // All ranks' runs of a tensor in one transfer, tensors in order.

@@ -122,7 +122,7 @@ class Forward {
       }
     }
     together(group_, [&] {
-      const auto limit = job_.options.chunk_bytes;
+      const auto limit = job_.options.write.chunk_bytes;
       if (!job_.is_io_rank()) {
         stream_ = Stream(out_.entries, limit);
         checksums_.resize(out_.entries.size());
@@ -140,7 +140,8 @@ class Forward {
                                      std::min(limit, ShardFiles::gathered_bytes));
         senders_.back().checksums.resize(senders_.back().entries.size());
       }
-      const auto at_once = static_cast<std::size_t>(job_.options.io_ranks.memory_bytes / limit);
+      const auto at_once =
+          static_cast<std::size_t>(job_.options.write.io_ranks.memory_bytes / limit);
       for (std::size_t i = 0; i < std::min(at_once, senders_.size()); ++i) {
         buffers_.push_back(take(largest));
       }

@@ -237,7 +237,7 @@ std::vector<StoredTensor> make_hdf5(const Job& job, const commit::Transaction& s
   std::vector<StoredTensor> entries;
   const auto message = from_root(*job.group, [&] {
     NewHdf5 file(meta, gathered, dense.tensors);
-    file.write(*job.files, save.part(0), job.options.writer != Writer::posix);
+    file.write(*job.files, save.part(0), job.options.write.writer != Writer::posix);
     entries = file.entries();
     structure = file.take_structure();
     return WireWriter().put(file.dense_offsets()).take();

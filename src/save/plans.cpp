@@ -62,8 +62,8 @@ bool StateForm::fits(const State& state) const {
 void Plans::begin(std::int64_t turn) {
   const auto& options = job_.options;
   weight_ = rank_weight(job_.rank(), job_.group->size());
-  policy_is_known_ =
-      !options.device_of && (!options.policy || options.policy->parameters().has_value());
+  policy_is_known_ = !options.store.device_of &&
+                     (!options.store.policy || options.store.policy->parameters().has_value());
   comparisons_.count = turn;
 }
 
@@ -77,10 +77,11 @@ std::shared_ptr<SavePlan> Plans::make(const State& given, const State& resolved)
   const auto now = turn();
   const auto plan = std::make_shared<SavePlan>(plan_save(job_, resolved, now));
   comparisons_.count = plan->replicas.turn;
-  const auto& replicas = job_.options.replicas;
+  const auto& replicas = job_.options.store.replicas;
   if (!policy_is_known_ || now.check != replicas.check) return plan;
   // Rank 0 has all ranks' strings for an HDF5 file, as they were.
-  if (job_.options.format == Format::hdf5 && any_of(*job_.group, !plan->local.strings.empty())) {
+  if (job_.options.store.format == Format::hdf5 &&
+      any_of(*job_.group, !plan->local.strings.empty())) {
     return plan;
   }
   auto made = together(*job_.group, [&]() -> std::optional<Kept> {
@@ -130,16 +131,15 @@ PlanSum Plans::ask(std::int64_t step, const Look& look, const SaveOptions& optio
 }
 
 ReplicaTurn Plans::turn() const {
-  const auto& replicas = job_.options.replicas;
-  const auto check = comparisons_.suspect && replicas.check == ReplicaCheck::sample
-                         ? ReplicaCheck::all
-                         : replicas.check;
+  const auto& replicas = job_.options.store.replicas;
+  const auto check =
+      comparisons_.suspect && replicas.check == ReplicaCheck::sample ? ReplicaCheck::all : replicas.check;
   return {check, replicas.sample_of, comparisons_.count};
 }
 
 void Plans::compare(const State& state, const ReplicaPlan& plan,
                     const std::vector<std::uint32_t>& checksums, const std::string& prefix) {
-  comparisons_.suspect = job_.options.replicas.divergence_is_error;
+  comparisons_.suspect = job_.options.store.replicas.divergence_is_error;
   compare_replicas(job_, state, plan, checksums, prefix);
   comparisons_.suspect = false;
 }

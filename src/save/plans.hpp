@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "cairn/retention.hpp"
+#include "cairn/options.hpp"
 #include "job/look.hpp"
 #include "save/save_plan.hpp"
 

@@ -226,7 +226,7 @@ void compare_replicas(const Job& job, const State& state, const ReplicaPlan& pla
     each_told_side(divergences, [&](Side& side) {
       side.details = readers[static_cast<std::size_t>(side.ranks.front())].get_all<std::uint32_t>();
     });
-    const bool is_error = job.options.replicas.divergence_is_error;
+    const bool is_error = job.options.store.replicas.divergence_is_error;
     const auto error = error_of(divergences, !is_error);
     if (is_error) throw error;
     log(LogLevel::warning, cat("in ", prefix, ": ", error.problem(), " (", error.reason(), ")"));

@@ -30,7 +30,7 @@ std::string whose(const RegisteredSaver& saver) { return cat("saver '", saver.na
 
 Bundle open_bundle(const Job& job, std::size_t number, const std::string& given,
                    const std::string& returned) {
-  const auto& saver = job.options.savers[number];
+  const auto& saver = job.options.hooks.savers[number];
   if (!returned.starts_with(given) || returned.find('/', given.size()) != returned.npos) {
     throw of_saver(saver, cat("it returned ", returned), cat("it was given ", given));
   }
@@ -180,7 +180,7 @@ int files_of(const std::vector<Bundle>& bundles) {
 std::vector<StoredTensor> run_savers(const Job& job, const State& state, commit::Transaction& save,
                                      FileLayout& layout, CheckpointMeta& meta) {
   Group& group = *job.group;
-  const auto& savers = job.options.savers;
+  const auto& savers = job.options.hooks.savers;
   if (savers.empty()) return {};
   std::vector<Bundle> mine;
   for (std::size_t i = 0; i < savers.size(); ++i) {

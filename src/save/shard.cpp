@@ -61,7 +61,7 @@ DeviceTask device_of(const Job& job, const LocalTensor& tensor, int slice) {
     one.device_index = std::exchange(only.device_index, std::nullopt);
     return device_of(job, one, 0);
   }
-  if (job.options.device_of) return job.options.device_of(job.rank(), tensor);
+  if (job.options.store.device_of) return job.options.store.device_of(job.rank(), tensor);
   DeviceTask task;
   task.task = job.rank();
   task.device_type = tensor.device_type;
@@ -87,7 +87,7 @@ LocalShards shard(const Job& job, const State& state, const std::vector<Task>& t
     if (!one.owner) own.emplace(key, task.tensor);
     by_task[one.task].push_back(std::move(one));
   }
-  const auto& policy = policy_of(job.options.policy);
+  const auto& policy = policy_of(job.options.store.policy);
   const auto description = by_task.empty() ? std::string() : policy.description();
   for (const auto& of_task : by_task) {
     const auto& tensors = of_task.second;

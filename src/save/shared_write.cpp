@@ -72,13 +72,14 @@ std::unique_ptr<SharedFile> open_shared(const Job& job, const io::Path& path, in
     file->reserve(bytes);
     file->close();
   });
-  return together(
-      group, [&] { return group.shared_files()->open(path, number, job.options.mpi_io.hints); });
+  return together(group, [&] {
+    return group.shared_files()->open(path, number, job.options.write.mpi_io.hints);
+  });
 }
 
 void read_back(const Job& job, const io::Path& path, const std::vector<StoredTensor>& entries,
                const std::vector<std::uint32_t>& checksums) {
-  const auto& options = job.options.mpi_io;
+  const auto& options = job.options.write.mpi_io;
   const auto& shared = *job.group->shared_files();
   const auto doubt = shared.doubt(options.hints);
   if (entries.empty()) return;
@@ -108,7 +109,7 @@ void read_back(const Job& job, const io::Path& path, const std::vector<StoredTen
                                  : std::string("read back, the checksum is another one"),
                       doubt.empty() ? "" : cat("; ", doubt), "; ",
                       bytes_text(static_cast<double>(free)), " are free"),
-                  full                     ? "Free space, or keep fewer checkpoints (max_to_keep)."
+                  full ? "Free space, or keep fewer checkpoints (Retention::last)."
                   : !options.hints.empty() ? "Do without the hints, or use Writer::posix."
                   : !doubt.empty()
                       ? "Use Writer::posix, or an MPI library that is not known for it."
@@ -124,7 +125,8 @@ std::vector<StoredTensor> share_files(const Job& job, const State& state, const 
                                       const FileLayout& layout, const commit::Transaction& save) {
   Group& group = *job.group;
   auto range = together(group, [&] {
-    return SharedRange(outgoing(state, local, layout.first_file, true), job.options.chunk_bytes);
+    return SharedRange(outgoing(state, local, layout.first_file, true),
+                       job.options.write.chunk_bytes);
   });
   const auto place = find_place(job, range, !local.shards.empty());
   together(group, [&] { range.settle(place.begin); });

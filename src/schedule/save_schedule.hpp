@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "cairn/save_interval.hpp"
+#include "cairn/options.hpp"
 #include "cairn/statistics.hpp"
 
 namespace cairn {

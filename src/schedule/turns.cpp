@@ -22,7 +22,7 @@ std::int64_t milliseconds(double seconds) {
 
 // Ranks have counted nodes when this is asked.
 double mtbf_of(const Job& job, const std::optional<RunRecorder>& runs) {
-  const auto& wanted = job.options.interval.optimal_for;
+  const auto& wanted = job.options.when.interval.optimal_for;
   if (!wanted) return 1;
   switch (wanted->of) {
     case Mtbf::Of::job:
@@ -80,7 +80,7 @@ Turns::Turns(const Job& job, const std::vector<CatalogEntry>& catalog,
   static_assert(Vote::size <= CallGroup::room);
   const auto& options = job.options;
   if (job.root()) {
-    const auto& wanted = options.interval.optimal_for;
+    const auto& wanted = options.when.interval.optimal_for;
     if (wanted && wanted->of == Mtbf::Of::learnt && !options.read_only) {
       runs_.emplace(job.files, job.directory, job.naming, job.atomic_rename,
                     std::move(check_owner));
@@ -88,10 +88,10 @@ Turns::Turns(const Job& job, const std::vector<CatalogEntry>& catalog,
       for (const auto& entry : catalog) newest = std::max(newest, entry.wall_time_seconds);
       runs_->begin(wall(), newest);
     }
-    if (options.stop) job_end_.emplace(options.stop->options());
-    if (options.stop || wanted) learn(0, statistics_of_newest(job, catalog));
+    if (options.when.stop) job_end_.emplace(options.when.stop->options());
+    if (options.when.stop || wanted) learn(0, statistics_of_newest(job, catalog));
   }
-  schedule_ = SaveSchedule(options.interval, mtbf_of(job, runs_));
+  schedule_ = SaveSchedule(options.when.interval, mtbf_of(job, runs_));
 }
 
 Turns::~Turns() {
@@ -101,12 +101,12 @@ Turns::~Turns() {
 }
 
 double Turns::wall() const {
-  if (job_.options.clock) return job_.options.clock();
+  if (job_.options.when.clock) return job_.options.when.clock();
   return Seconds(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
 double Turns::steady() const {
-  if (job_.options.clock) return job_.options.clock();
+  if (job_.options.when.clock) return job_.options.when.clock();
   return Seconds(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
@@ -119,7 +119,7 @@ bool Turns::hear(bool in_flight) {
   if (!stop_ && sum.values[Vote::stop] != 0) {
     stop_ = sum.reason(all_reduce(*calls_, asked_stop_code_, Group::Op::max));
     if (stop_->kind == StopKind::file) {
-      stop_->file = (job_.directory / job_.options.stop->options().file).string();
+      stop_->file = (job_.directory / job_.options.when.stop->options().file).string();
       if (job_.root()) remove_file();
     }
   }
@@ -140,7 +140,7 @@ void Turns::ask(bool in_flight, bool busy) {
   // The application may go on for long after a stop.
   if (stop_ && !in_flight && !schedule_.by_clock()) return;
   Vote mine;
-  const auto& stop = job_.options.stop;
+  const auto& stop = job_.options.when.stop;
   if (stop && !stop_) {
     auto& code = mine.values[Vote::stop];
     const int rank = job_.rank();
@@ -188,7 +188,7 @@ void Turns::look(Vote& mine, bool in_flight) {
   step_began_ = now;
   in_flight_before_ = in_flight;
   mine.values[Vote::save] = !answer_save_ && schedule_.due(now, cost_, slow_down_.seconds_a_save());
-  if (!job_.options.stop || stop_) return;
+  if (!job_.options.when.stop || stop_) return;
   if (sees_file()) {
     const auto code = Vote::stop_code(StopKind::file, 0, 0);
     mine.values[Vote::stop] = std::max(mine.values[Vote::stop], code);
@@ -209,7 +209,7 @@ void Turns::look_at_time_limit(Vote& mine) {
   const double left = *end - now;
   // The answer comes a step from now, and it is no use to be told in the last one that fits. Before
   // the last save another one may have to end, that is in flight or due.
-  const auto& options = job_.options.stop->options();
+  const auto& options = job_.options.when.stop->options();
   if (left > 2 * std::max(save, 0.0) + 2 * steps_.longest() + options.margin_seconds) return;
   const auto code = Vote::stop_code(StopKind::time_limit, 0, 0);
   mine.values[Vote::stop] = std::max(mine.values[Vote::stop], code);
@@ -219,7 +219,7 @@ void Turns::look_at_time_limit(Vote& mine) {
 }
 
 bool Turns::sees_file() {
-  const auto& options = job_.options.stop->options();
+  const auto& options = job_.options.when.stop->options();
   if (file_seen_ || options.file.empty()) return file_seen_;
   const double now = steady();
   if (looked_ && now - *looked_ < options.look_seconds) return false;
@@ -232,7 +232,7 @@ bool Turns::sees_file() {
 }
 
 void Turns::remove_file() const {
-  const auto path = job_.directory / job_.options.stop->options().file;
+  const auto path = job_.directory / job_.options.when.stop->options().file;
   if (job_.options.read_only) return;
   try {
     io::remove_if_there(*job_.files, path);
@@ -244,7 +244,7 @@ void Turns::remove_file() const {
 }
 
 bool Turns::should_save(std::int64_t step) {
-  const auto every = job_.options.interval.steps;
+  const auto every = job_.options.when.interval.steps;
   const auto before = std::exchange(last_step_, step);
   if (last_saved_ == step) return false;
   if (stop_ && !saved_for_stop_) return true;

@@ -64,7 +64,7 @@ class Turns {
   ~Turns();
 
   /// Whether any question is ever put to other ranks. The same on all ranks.
-  bool asks() const { return job_.options.stop || schedule_.by_clock(); }
+  bool asks() const { return job_.options.when.stop || schedule_.by_clock(); }
 
   bool turn_is_over_for_save() { return std::exchange(asked_save_, true); }
   bool turn_is_over_for_stop() { return std::exchange(asked_stop_, true); }

@@ -125,12 +125,12 @@ std::string convert_checkpoint(std::shared_ptr<io::FileSystem> files,
   }
   const auto prefix = checked_prefix(*group, hdf5 ? named->prefix : destination);
   ManagerOptions manager;
-  if (hdf5) manager.format = Format::hdf5;
-  manager.file_system = files;
-  manager.max_to_keep = 0;
+  if (hdf5) manager.store.format = Format::hdf5;
+  manager.write.file_system = files;
+  manager.keep.last = 0;
   manager.overwrite = options.overwrite;
   if (options.max_shard_bytes > 0) {
-    manager.policy = std::make_shared<MaxShardSizePolicy>(options.max_shard_bytes);
+    manager.store.policy = std::make_shared<MaxShardSizePolicy>(options.max_shard_bytes);
   }
   const auto name = prefix.filename().string();
   const auto numbered = commit::split_step(name);

@@ -262,11 +262,8 @@ void merge_checkpoints(const std::vector<std::filesystem::path>& given,
   const auto to = normal_prefix(destination);
   const commit::Naming naming(to.filename().string(), false);
   commit::check_checkpoint_name(naming.name);
-  Job job{serial_group(),
-          options.file_system ? options.file_system : io::posix_file_system(),
-          to.parent_path(),
-          naming,
-          {}};
+  Job job{serial_group(), options.file_system ? options.file_system : io::posix_file_system(),
+          to.parent_path(), naming, ManagerOptions()};
   auto& files = *job.files;
   const auto parts = whole_prefixes(prefixes);
   std::optional<commit::OwnedName> owned;

@@ -241,15 +241,15 @@ bool Findings::empty() const {
 ManagerOptions options_of(const Plan& plan, const Process& process,
                           std::shared_ptr<io::FileSystem> files) {
   ManagerOptions options;
-  options.file_system = std::move(files);
-  options.max_to_keep = process.max_to_keep;
-  options.format = process.format;
+  options.write.file_system = std::move(files);
+  options.keep.last = process.max_to_keep;
+  options.store.format = process.format;
   options.overwrite = process.overwrite;
-  options.recycle = process.recycle;
-  options.owner_wait_seconds = 0;
-  options.chunk_bytes = 4096;
-  if (process.io_ranks > 0) options.io_ranks = IoRanks::count(process.io_ranks);
-  options.atomic_rename = !plan.direct;
+  options.write.recycle = process.recycle;
+  options.write.owner_wait_seconds = 0;
+  options.write.chunk_bytes = 4096;
+  if (process.io_ranks > 0) options.write.io_ranks = IoRanks::count(process.io_ranks);
+  options.write.atomic_rename = !plan.direct;
   options.async.when_busy = process.when_busy;
   options.async.queue = plan.threads ? thread_queue() : inline_queue();
   return options;

@@ -34,11 +34,11 @@ std::shared_ptr<Group> with_files(const FaultCase& which, std::shared_ptr<Group>
 
 ManagerOptions plain_options(std::shared_ptr<io::FileSystem> files) {
   ManagerOptions options;
-  options.file_system = std::move(files);
-  options.owner_wait_seconds = 0;
-  options.chunk_bytes = 4096;
+  options.write.file_system = std::move(files);
+  options.write.owner_wait_seconds = 0;
+  options.write.chunk_bytes = 4096;
   options.overwrite = true;
-  options.max_to_keep = 0;
+  options.keep.last = 0;
   return options;
 }
 
@@ -95,11 +95,11 @@ FaultRank::FaultRank(FaultJob& job, std::shared_ptr<Group> group)
 ManagerOptions FaultRank::options(bool read_only) const {
   auto options = plain_options(files_);
   // What was stuck may still be letting go of the lock.
-  if (limited_) options.owner_wait_seconds = 30;
+  if (limited_) options.write.owner_wait_seconds = 30;
   const auto& story = stories()[job_.which.story];
   options.async.queue = job_.which.schedule == 0 ? thread_queue() : inline_queue();
-  options.max_to_keep = story.max_to_keep;
-  options.recycle = story.recycle;
+  options.keep.last = story.max_to_keep;
+  options.write.recycle = story.recycle;
   line_of(job_.which).choose(options);
   options.read_only = read_only;
   return options;
@@ -235,7 +235,7 @@ Found fault_restart(const FaultCase& which, const std::shared_ptr<io::MemoryFile
   const auto group = serial_group();
   StampedState mine(group, fault_shape());
   auto options = plain_options(disk);
-  if (line_of(which).name == "bundle_no_rename") options.atomic_rename = false;
+  if (line_of(which).name == "bundle_no_rename") options.write.atomic_rename = false;
   try {
     CheckpointManager manager(group, "/run", options);
     mine.spoil();

@@ -42,14 +42,14 @@ std::string text_of(const Job& job) {
 void run(const Job& job, Home& home, std::int64_t first_stamp, std::shared_ptr<Group> group,
          std::shared_ptr<io::MemoryFileSystem> disk) {
   ManagerOptions options;
-  options.file_system = disk;
-  options.format = job.format;
-  options.max_to_keep = job.keep;
-  options.owner_wait_seconds = 0;
-  options.chunk_bytes = 4096;
-  options.atomic_rename = !home.direct;
+  options.write.file_system = disk;
+  options.store.format = job.format;
+  options.keep.last = job.keep;
+  options.write.owner_wait_seconds = 0;
+  options.write.chunk_bytes = 4096;
+  options.write.atomic_rename = !home.direct;
   options.async.queue = inline_queue();
-  if (job.io_ranks > 0) options.io_ranks = IoRanks::count(job.io_ranks);
+  if (job.io_ranks > 0) options.write.io_ranks = IoRanks::count(job.io_ranks);
   const bool root = group->rank() == 0;
   StampedState mine(group, home.shape);
   CheckpointManager manager(group, "/run", options);

@@ -192,13 +192,13 @@ void run(Look& look) {
 void choose(Look& look, Random& random, bool hdf5) {
   look.ranks = random.between(1, 3);
   auto& options = look.options;
-  options.file_system = look.disk;
-  options.max_to_keep = 0;
-  options.owner_wait_seconds = 0;
-  options.chunk_bytes = 4096;
-  options.atomic_rename = !look.home.direct;
+  options.write.file_system = look.disk;
+  options.keep.last = 0;
+  options.write.owner_wait_seconds = 0;
+  options.write.chunk_bytes = 4096;
+  options.write.atomic_rename = !look.home.direct;
   options.verify_first = random.one_in(4);
-  if (hdf5 && !look.home.direct && random.one_in(3)) options.format = Format::hdf5;
+  if (hdf5 && !look.home.direct && random.one_in(3)) options.store.format = Format::hdf5;
 }
 
 }  // namespace

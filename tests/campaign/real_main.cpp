@@ -100,12 +100,12 @@ int run(const std::vector<std::string>& arguments) {
     return 2;
   }
   Job job(mpi(MPI_COMM_WORLD), arguments[0]);
-  job.options.max_to_keep = 2;
+  job.options.keep.last = 2;
   for (std::size_t i = 2; i < arguments.size(); ++i) {
-    if (arguments[i] == "--hdf5") job.options.format = Format::hdf5;
+    if (arguments[i] == "--hdf5") job.options.store.format = Format::hdf5;
     if (arguments[i] == "--async") job.async = true;
     if (arguments[i] == "--limit")
-      job.options.storage_limit_seconds = atof(arguments.at(++i).c_str());
+      job.options.write.storage_limit_seconds = atof(arguments.at(++i).c_str());
   }
   try {
     job.run(std::atoi(arguments[1].c_str()));

@@ -30,7 +30,7 @@ class ThrowingFiles : public test::ForwardingFiles {
 class ApplicationFiles : public Manager {
  protected:
   std::shared_ptr<ThrowingFiles> throwing_ = std::make_shared<ThrowingFiles>(files_);
-  ApplicationFiles() { options_.file_system = throwing_; }
+  ApplicationFiles() { options_.write.file_system = throwing_; }
 };
 
 INSTANTIATE_TEST_SUITE_P(Ranks, ApplicationFiles, testing::Values(1, 3),

@@ -5,8 +5,8 @@
 
 #include "base/text.hpp"
 #include "cairn/checkpoint.hpp"
+#include "cairn/group.hpp"
 #include "cairn/sharded_save.hpp"
-#include "cairn/together.hpp"
 #include "group/call_group.hpp"
 #include "support/manager_kit.hpp"
 
@@ -83,7 +83,7 @@ TEST_P(Calls, WhileASaveIsInFlight) {
   table["CheckpointManager::poll"] = [](Rank& rank) { rank.manager.poll(); };
   table["CheckpointManager::wait"] = [](Rank& rank) { rank.manager.wait(); };
   // Its first stage is over on all ranks alike, or the calls would find out at different meetings.
-  options_.max_to_keep = 3;
+  options_.keep.last = 3;
   std::int64_t asynchronous = 0;
   every_pair(
       table,
@@ -97,13 +97,13 @@ TEST_P(Calls, WhileASaveIsInFlight) {
 }
 
 TEST_P(Calls, BehindCallbacksAndObjects) {
-  options_.before_save.push_back([](std::int64_t) {});
+  options_.hooks.before_save.push_back([](std::int64_t) {});
   every_pair(
       manager_calls(), [](Rank&) {}, 100);
   files_ = std::make_shared<io::MemoryFileSystem>();
-  options_.file_system = files_;
-  options_.before_save.clear();
-  options_.object_graph = true;
+  options_.write.file_system = files_;
+  options_.hooks.before_save.clear();
+  options_.store.object_graph = true;
   every_pair(
       manager_calls(), [](Rank&) {}, 100);
 }
@@ -111,7 +111,7 @@ TEST_P(Calls, BehindCallbacksAndObjects) {
 // A callback may wait for other ranks by itself: it must not run where they are not in the call.
 TEST_P(Calls, NoCallbackRunsWhereRanksAreInDifferentCalls) {
   int ran = 0;
-  options_.before_save.push_back([&](std::int64_t) { ++ran; });
+  options_.hooks.before_save.push_back([&](std::int64_t) { ++ran; });
   job([&](Rank& rank) {
     expect_error(rank, Code::disagreement, "different calls", [&] {
       rank.group->rank() == 0 ? static_cast<void>(rank.manager.steps()) : rank.save(1);
@@ -140,10 +140,11 @@ TEST_P(Calls, OfAnotherManager) {
 // The question is answered at once, by what others said a turn ago: so the rank that asked it
 // hears of the difference when it asks again.
 TEST_P(Calls, OneThatAsksWhetherToStopWhileOthersSave) {
-  options_.stop = nullptr;
+  options_.when.stop = nullptr;
   run_threads(GetParam(), [&](std::shared_ptr<Group> group) {
     auto options = options_;
-    options.stop = std::make_shared<StopRequest>(StopOptions{.signals = {}, .time_limit = false});
+    options.when.stop =
+        std::make_shared<StopRequest>(StopOptions{.signals = {}, .time_limit = false});
     Rank rank(group, options);
     rank.save(1);
     const int last = group->size() - 1;
@@ -175,12 +176,12 @@ TEST_P(Calls, OfOtherObjectsOfTheInterface) {
     State state;
     state.add("x", whole_value);
     CheckpointOptions options;
-    options.file_system = files_;
+    options.write.file_system = files_;
     Checkpoint checkpoint(group, state, options);
     checkpoint.write("/other/single");
     const Mesh mesh({{"x", group->size()}});
     ShardedOptions sharded;
-    sharded.file_system = files_;
+    sharded.write.file_system = files_;
     const auto status = checkpoint.read("/other/single");
     std::vector<double> part(4);
     const auto tensors = [&] { return std::vector<LocalTensor>{whole(&whole_value, {})}; };

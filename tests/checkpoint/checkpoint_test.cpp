@@ -24,8 +24,8 @@ using ::testing::IsEmpty;
 class Faces : public ::testing::TestWithParam<int> {
  protected:
   Faces() {
-    options_.file_system = files_;
-    options_.owner_wait_seconds = 0;
+    options_.write.file_system = files_;
+    options_.write.owner_wait_seconds = 0;
   }
   template <class F>
   void on_ranks(F&& function) {
@@ -167,9 +167,9 @@ TEST_P(Faces, SavesAndExportsShareADirectory) {
   on_ranks([&](std::shared_ptr<Group> group) {
     SavedRows rows(*group, 1, 1);
     ManagerOptions manager_options;
-    manager_options.file_system = files_;
+    manager_options.write.file_system = files_;
     manager_options.name = "step";
-    manager_options.owner_wait_seconds = 0;
+    manager_options.write.owner_wait_seconds = 0;
     CheckpointManager manager(group, "/run", manager_options);
     Checkpoint checkpoint(group, rows.state, options_);
     manager.save(1, rows.state);
@@ -243,8 +243,9 @@ TEST_P(Faces, SaversRestoreOnceWhateverIsAddedLater) {
     SavedRows rows(*group, 5, 3);
     int restored = 0;
     auto options = options_;
-    options.savers.push_back({"s", [](const std::string&) { return std::vector<std::string>{}; },
-                              [&](const std::string&) { ++restored; }});
+    options.hooks.savers.push_back({"s",
+                                    [](const std::string&) { return std::vector<std::string>{}; },
+                                    [&](const std::string&) { ++restored; }});
     Checkpoint(group, rows.state, options).write("/run/all");
     State state;
     Checkpoint checkpoint(group, state, options);
@@ -386,7 +387,7 @@ TEST(LoadStatusWarning, SpeaksOnceOnRankZeroUnlessExpected) {
   });
   run_threads(2, [&](std::shared_ptr<Group> group) {
     CheckpointOptions options;
-    options.file_system = files;
+    options.write.file_system = files;
     std::int64_t a = 1, b = 2;
     State both, one;
     both.add("a", a).add("b", b);

@@ -27,17 +27,17 @@ class Hdf5 : public testing::Test {
  protected:
   Hdf5() {
     set_log_sink({});
-    options_.file_system = files_;
-    options_.format = Format::hdf5;
+    options_.write.file_system = files_;
+    options_.store.format = Format::hdf5;
   }
   void fresh() {
     files_ = std::make_shared<io::MemoryFileSystem>();
-    options_.file_system = files_;
+    options_.write.file_system = files_;
   }
   // One rank saves a number.
   void save(std::int64_t step, double value, Format format = Format::hdf5) {
     auto options = options_;
-    options.format = format;
+    options.store.format = format;
     State state;
     state.add("u", value);
     CheckpointManager(serial_group(), "/run", options).save(step, state);
@@ -150,12 +150,12 @@ TEST_F(Hdf5, TakesOptionsThatFitIt) {
     }
   };
   auto options = options_;
-  options.atomic_rename = false;
+  options.write.atomic_rename = false;
   EXPECT_THAT(refused(options), HasSubstr("its commit is a rename"));
   fresh();
   options = options_;
-  options.savers.push_back({"one", [](const std::string&) { return std::vector<std::string>{}; },
-                            [](const std::string&) {}});
+  const auto none = [](const std::string&) { return std::vector<std::string>{}; };
+  options.hooks.savers.push_back({"one", none, [](const std::string&) {}});
   EXPECT_THAT(refused(options), HasSubstr("registered savers"));
   EXPECT_EQ(refused(options_), "");
 }
@@ -163,7 +163,7 @@ TEST_F(Hdf5, TakesOptionsThatFitIt) {
 TEST_F(Hdf5, RanksAgreeOnTheFormat) {
   run_threads(2, [&](std::shared_ptr<Group> group) {
     auto options = options_;
-    if (group->rank() == 1) options.format = Format::bundle;
+    if (group->rank() == 1) options.store.format = Format::bundle;
     try {
       CheckpointManager(group, "/run", options);
       ADD_FAILURE() << "made";
@@ -178,8 +178,8 @@ TEST_F(Hdf5, SaysWhichDeviceTaskHeldEachSlice) {
   for (const bool io_ranks : {false, true}) {
     SCOPED_TRACE(io_ranks);
     fresh();
-    if (io_ranks) options_.io_ranks = IoRanks::one_a_node();
-    options_.device_of = [](int rank, const LocalTensor& tensor) {
+    if (io_ranks) options_.write.io_ranks = IoRanks::one_a_node();
+    options_.store.device_of = [](int rank, const LocalTensor& tensor) {
       DeviceTask task;
       task.job = "sim";
       task.task = rank;
@@ -246,9 +246,9 @@ TEST_F(Hdf5, ObjectGraphsAndTheOtherFace) {
     State state;
     state.add("layer/u", slice(u.data(), {6}, {group->rank() * 3}, {3}));
     CheckpointOptions options;
-    options.format = Format::hdf5;
-    options.object_graph = true;
-    options.file_system = files_;
+    options.store.format = Format::hdf5;
+    options.store.object_graph = true;
+    options.write.file_system = files_;
     Checkpoint checkpoint(group, state, options);
     const auto path = checkpoint.save("/run/model");
     EXPECT_EQ(path, "/run/model-1");
@@ -273,7 +273,7 @@ TEST_F(Hdf5, LiesBesideBundlesInOneDirectory) {
   State state;
   state.add("u", u);
   for (const auto format : {Format::bundle, Format::hdf5}) {
-    options_.format = format;
+    options_.store.format = format;
     CheckpointManager manager(serial_group(), "/run", options_);
     EXPECT_EQ(manager.steps().size(), 4u);
     EXPECT_EQ(manager.restore_latest(state)->step, 4);
@@ -286,8 +286,8 @@ TEST_F(Hdf5, LiesBesideBundlesInOneDirectory) {
     }
     manager.restore(4, state);
   }
-  options_.max_to_keep = 2;
-  options_.format = Format::hdf5;
+  options_.keep.last = 2;
+  options_.store.format = Format::hdf5;
   save(5, 5);
   EXPECT_THAT(files_->list("/run"), ElementsAre(".cairn", "checkpoint", "ckpt-4.h5", "ckpt-5.h5"));
 }
@@ -485,7 +485,7 @@ TEST_F(Hdf5, ManySmallTensors) {
 }
 
 TEST_F(Hdf5, PinsHoldIt) {
-  options_.max_to_keep = 1;
+  options_.keep.last = 1;
   save(1, 1);
   {
     CheckpointManager manager(serial_group(), "/run", options_);

@@ -149,7 +149,7 @@ TEST_P(Manager, OnlyDamagedOnesIsAnError) {
 }
 
 TEST_P(Manager, KeepsTheNewest) {
-  options_.max_to_keep = 2;
+  options_.keep.last = 2;
   job([&](Rank& rank) {
     for (int step = 1; step <= 4; ++step) rank.save(step);
     EXPECT_THAT(rank.steps(), ElementsAre(3, 4));
@@ -266,7 +266,7 @@ TEST_P(Manager, EveryFileOperationOfASaveMayFail) {
   int failed = 0;
   for (std::size_t skip = 0;; skip += stride) {
     files_ = std::make_shared<io::MemoryFileSystem>();
-    options_.file_system = files_;
+    options_.write.file_system = files_;
     bool hit = false;
     job([&](Rank& rank) {
       rank.save(1);
@@ -332,7 +332,7 @@ TEST_P(Manager, AMarkOfDamageGoesWithItsCheckpoint) {
 }
 
 TEST_P(Manager, AReturnToAnEarlierStepLeavesTheHigherOnesBehindWhateverComesNext) {
-  options_.max_to_keep = 3;
+  options_.keep.last = 3;
   job([&](Rank& rank) {
     for (const int step : {10, 20, 30}) rank.save(step);
     rank.manager.restore(10, rank.state);
@@ -353,7 +353,7 @@ TEST_P(Manager, RetentionKeepsOtherProgramsCheckpoints) {
   files_->remove("/run/ckpt-1.index");
   io::write_file(*files_, "/run/ckpt-1.index", theirs);
   io::write_file(*files_, "/run/ckpt-7.index", "a stranger's text");
-  options_.max_to_keep = 1;
+  options_.keep.last = 1;
   job([&](Rank& rank) {
     for (const int step : {10, 20}) rank.save(step);
     rank.manager.restore(1, rank.state);
@@ -369,7 +369,7 @@ TEST_P(Manager, WhatCannotBeReadNowIsNotTakenForDamaged) {
     rank.save(10);
     rank.save(20);
   });
-  options_.max_to_keep = 1;
+  options_.keep.last = 1;
   files_->inject({Code::io, "open", "ckpt-20.index", 0, 1000});
   job([&](Rank& rank) {
     EXPECT_EQ(rank.latest(), 10);
@@ -439,10 +439,10 @@ INSTANTIATE_TEST_SUITE_P(Ranks, Manager, testing::Values(1, 2, 3, 7),
 TEST_P(Manager, AReaderThatChoosesAgainKeepsToItsOptions) {
   for (const bool fall_back : {true, false}) {
     files_ = std::make_shared<io::MemoryFileSystem>();
-    options_.file_system = files_;
+    options_.write.file_system = files_;
     options_.read_only = false;
-    options_.savers = {{"s", [](const std::string&) { return std::vector<std::string>{}; },
-                        [](const std::string&) {}}};
+    options_.hooks.savers = {{"s", [](const std::string&) { return std::vector<std::string>{}; },
+                              [](const std::string&) {}}};
     job([](Rank& rank) {
       rank.save(10);
       rank.save(20);
@@ -451,7 +451,7 @@ TEST_P(Manager, AReaderThatChoosesAgainKeepsToItsOptions) {
     options_.fall_back = fall_back;
     run_threads(GetParam(), [&](std::shared_ptr<Group> group) {
       auto options = options_;
-      options.savers[0].restore = [&](const std::string& prefix) {
+      options.hooks.savers[0].restore = [&](const std::string& prefix) {
         if (!prefix.ends_with("-20")) return;
         if (group->rank() == 0) flip("/run/ckpt-20.index", 20);
         throw Error(Code::data_loss, "half of it is gone");

@@ -122,7 +122,7 @@ struct Field {
 
 class Memory : public testing::Test {
  protected:
-  Memory() { options_.chunk_bytes = chunk; }
+  Memory() { options_.write.chunk_bytes = chunk; }
 
   // Most bytes that all ranks together held during the call, beyond what they held before it.
   template <class F>
@@ -200,11 +200,11 @@ TEST_F(Memory, ADenseSaveOfStridedArraysStagesNoMore) {
 
 TEST_F(Memory, AnIoRankHoldsNoMoreOfOthersThanItsLimit) {
   options_.overwrite = true;
-  options_.io_ranks = IoRanks::count(1);
-  options_.io_ranks.memory_bytes = chunk;
+  options_.write.io_ranks = IoRanks::count(1);
+  options_.write.io_ranks.memory_bytes = chunk;
   // Besides, each of the others may pack a chunk, and the io rank a piece of its own.
   EXPECT_LE(save(4, Layout::rows, true), chunks(1, 1 + 3 + 1));
-  options_.io_ranks.memory_bytes = 2 * chunk + chunk / 2;
+  options_.write.io_ranks.memory_bytes = 2 * chunk + chunk / 2;
   EXPECT_LE(save(4, Layout::rows, true), chunks(1, 2 + 3 + 1));
   EXPECT_LE(restore(4, Layout::rows, true), chunks(4, 3));
 }

@@ -89,8 +89,8 @@ TEST_P(Meshes, AnyLayoutToAnyOther) {
   for (const auto& mesh : meshes_of(n)) {
     const auto tensors = tensors_on(mesh);
     ManagerOptions options;
-    options.file_system = std::make_shared<io::MemoryFileSystem>();
-    options.chunk_bytes = 4096;
+    options.write.file_system = std::make_shared<io::MemoryFileSystem>();
+    options.write.chunk_bytes = 4096;
     run_threads(n, [&](std::shared_ptr<Group> group) {
       test::SampleState mine(1);
       for (const auto& [sample, layout] : tensors) add(mine, sample, layout, group->rank(), 0);
@@ -99,7 +99,7 @@ TEST_P(Meshes, AnyLayoutToAnyOther) {
     });
 
     // DTensor's spelling: numbers where it is cut, "-" where it is not; replicas once.
-    const auto contents = read_contents(*options.file_system, "/run/ckpt-1");
+    const auto contents = read_contents(*options.write.file_system, "/run/ckpt-1");
     for (const auto& [sample, layout] : tensors) {
       const auto* stored = contents.find(sample.key);
       ASSERT_TRUE(stored);
@@ -143,7 +143,7 @@ INSTANTIATE_TEST_SUITE_P(Ranks, Meshes, testing::Range(1, 9));
 
 TEST(Meshes, ADenseRequestWinsOverTheLayout) {
   ManagerOptions options;
-  options.file_system = std::make_shared<io::MemoryFileSystem>();
+  options.write.file_system = std::make_shared<io::MemoryFileSystem>();
   const Sample sample{"u", DType::float32, {4, 6}};
   run_threads(4, [&](std::shared_ptr<Group> group) {
     const Layout layout({"x", unsharded}, Mesh({{"x", 2}, {"y", 2}}));
@@ -181,8 +181,8 @@ class Halves : public ShardingCallback {
 
 TEST(Meshes, WhatAPolicyCutsFurtherIsNoLongerWholeThere) {
   ManagerOptions options;
-  options.file_system = std::make_shared<io::MemoryFileSystem>();
-  options.policy = std::make_shared<Halves>();
+  options.write.file_system = std::make_shared<io::MemoryFileSystem>();
+  options.store.policy = std::make_shared<Halves>();
   const Layout layout({"x", unsharded}, Mesh({{"x", 2}}));
   const Sample sample{"u", DType::float32, {2, 6}};
   run_threads(2, [&](std::shared_ptr<Group> group) {
@@ -191,7 +191,7 @@ TEST(Meshes, WhatAPolicyCutsFurtherIsNoLongerWholeThere) {
     mine.fill();
     CheckpointManager(group, "/run", options).save(1, mine.state());
   });
-  const auto contents = read_contents(*options.file_system, "/run/ckpt-1");
+  const auto contents = read_contents(*options.write.file_system, "/run/ckpt-1");
   EXPECT_EQ(specs(*contents.find("u")),
             (std::vector<std::string>{"2 6 0,1:0,3", "2 6 0,1:3,3", "2 6 1,1:0,3", "2 6 1,1:3,3"}));
 }

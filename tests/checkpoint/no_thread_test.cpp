@@ -31,7 +31,7 @@ class NoThread : public Manager {
   void job_refused(int rank, int task, F&& body) {
     run_threads(GetParam(), [&](std::shared_ptr<Group> group) {
       auto options = options_;
-      options.max_to_keep = 1;
+      options.keep.last = 1;
       options.async.queue = std::make_shared<Refusing>(group->rank() == rank ? task : 0);
       Rank mine(group, options);
       body(mine);

@@ -68,9 +68,9 @@ class Objects : public testing::TestWithParam<int> {
  protected:
   Objects() {
     set_log_sink({});
-    options_.file_system = files_;
-    options_.owner_wait_seconds = 0;
-    options_.object_graph = true;
+    options_.write.file_system = files_;
+    options_.write.owner_wait_seconds = 0;
+    options_.store.object_graph = true;
   }
 
   template <class F>
@@ -231,9 +231,9 @@ TEST_P(Objects, ACarriedCounterIsLeftOutByWrite) {
       build_object_graph({{"w", ""}, {"save_counter", ""}}, {}));
   run_threads(GetParam(), [&](std::shared_ptr<Group> group) {
     CheckpointOptions options;
-    options.object_graph = true;
-    options.file_system = files_;
-    options.owner_wait_seconds = 0;
+    options.store.object_graph = true;
+    options.write.file_system = files_;
+    options.write.owner_wait_seconds = 0;
     double w = 1;
     State state;
     state.add("w", w).carry(carried);
@@ -308,9 +308,9 @@ TEST_P(Objects, TakesItsOwnSaveCounter) {
 TEST_P(Objects, CheckpointsHaveThemToo) {
   run_threads(GetParam(), [&](std::shared_ptr<Group> group) {
     CheckpointOptions options;
-    options.object_graph = true;
-    options.file_system = files_;
-    options.owner_wait_seconds = 0;
+    options.store.object_graph = true;
+    options.write.file_system = files_;
+    options.write.owner_wait_seconds = 0;
     Model model(*group);
     auto state = model.state();
     Checkpoint checkpoint(group, state, options);
@@ -371,7 +371,7 @@ TEST_P(Objects, RaggedTensorsAreObjectsAndPrivateItemsAreNot) {
 
 // Without the graph a checkpoint is a set of names.
 TEST_P(Objects, ReadsCheckpointsByName) {
-  options_.object_graph = false;
+  options_.store.object_graph = false;
   job([&](Group&, CheckpointManager& manager) {
     double kernel = 3, value = 4;
     manager.save(1, State().add("dense/kernel", kernel).add(stored("x..y/z"), value));
@@ -418,7 +418,7 @@ TEST_P(Objects, ADamagedGraphLeavesTheKeys) {
 }
 
 TEST_P(Objects, AGraphThatIsNoneIsDamage) {
-  options_.object_graph = false;
+  options_.store.object_graph = false;
   std::string text = "no graph";
   job([&](Group&, CheckpointManager& manager) {
     std::string mine = text;
@@ -452,7 +452,7 @@ TEST_P(Objects, ARolledForwardSaveIsTheSave) {
   int rolled = 0;
   for (std::size_t stop = 0; stop <= whole->operation_count(); ++stop) {
     files_ = whole->crash(stop, {.keep = true, .except = {}, .tear = {}});
-    options_.file_system = files_;
+    options_.write.file_system = files_;
     const bool committed = io::exists(*files_, "/run/ckpt-7.index");
     job([&](Group& group, CheckpointManager& manager) {
       Model model(group);

@@ -26,7 +26,7 @@ const Mesh square({{"x", 2}, {"y", 2}});
 
 class ShardedSave : public testing::Test {
  protected:
-  ShardedSave() { options_.file_system = files_; }
+  ShardedSave() { options_.write.file_system = files_; }
   std::vector<std::string> specs(const std::string& prefix, const std::string& key) {
     const auto contents = read_contents(*files_, prefix);
     const auto& tensor = *contents.find(key);
@@ -183,9 +183,9 @@ TEST_F(ShardedSave, ACrashLeavesTheOldOrTheNew) {
       std::vector<std::uint16_t> sliced(1500, value), dense(1500, value);
       const auto rank = group->rank();
       ShardedOptions options;
-      options.file_system = disk;
-      options.owner_wait_seconds = 0;
-      options.chunk_bytes = 4096;
+      options.write.file_system = disk;
+      options.write.owner_wait_seconds = 0;
+      options.write.chunk_bytes = 4096;
       sharded_save(group, line, "/d/model", {"sliced", "dense"}, {"", ""},
                    {slice(sliced.data(), {3000}, Layout({"x"}, line), rank),
                     slice(dense.data(), {3, 1000}, {0, rank * 500}, {3, 500})},
@@ -203,7 +203,7 @@ TEST_F(ShardedSave, ACrashLeavesTheOldOrTheNew) {
       const auto found = [&] {
         std::vector<std::uint16_t> sliced(3000), dense(3000);
         ShardedOptions options;
-        options.file_system = disk;
+        options.write.file_system = disk;
         sharded_restore(serial_group(), Mesh({{"x", 1}}), "/d/model", {"sliced", "dense"}, {"", ""},
                         {whole(sliced.data(), {3000}), whole(dense.data(), {3, 1000})}, options);
         sliced.insert(sliced.end(), dense.begin(), dense.end());

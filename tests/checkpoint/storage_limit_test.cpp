@@ -30,11 +30,11 @@ class StorageLimit : public testing::TestWithParam<Silence> {
 
   ManagerOptions options(std::shared_ptr<io::FileSystem> files) const {
     ManagerOptions options;
-    options.file_system = std::move(files);
-    options.max_to_keep = 2;
-    options.owner_wait_seconds = 0;
-    options.chunk_bytes = 4096;
-    options.format = GetParam().format;
+    options.write.file_system = std::move(files);
+    options.keep.last = 2;
+    options.write.owner_wait_seconds = 0;
+    options.write.chunk_bytes = 4096;
+    options.store.format = GetParam().format;
     return options;
   }
 

@@ -32,7 +32,7 @@ class Checkpoint : public testing::Test {
     state_.add("field", patches({slice(field_.data(), {4, 6}, {0, 0}, {2, 6}),
                                  slice(field_.data() + 12, {4, 6}, {2, 0}, {2, 6})}));
     state_.add("names", names_);
-    options_.max_to_keep = 0;
+    options_.keep.last = 0;
   }
 
   std::string save(std::int64_t step) {

@@ -19,18 +19,19 @@ class Convert : public testing::Test {
 
   ManagerOptions with_saver(int* restored = nullptr) const {
     ManagerOptions options;
-    options.max_to_keep = 0;
-    options.savers.push_back({"own",
-                              [](const std::string& prefix) {
-                                BundleWriter writer(prefix);
-                                writer.add("extra", std::vector<float>{1, 2}.data(), {2});
-                                writer.finish();
-                                return std::vector<std::string>{prefix};
-                              },
-                              [restored](const std::string& prefix) {
-                                if (restored && BundleReader(prefix).read("extra").size() == 8)
-                                  ++*restored;
-                              }});
+    options.keep.last = 0;
+    options.hooks.savers.push_back({"own",
+                                    [](const std::string& prefix) {
+                                      BundleWriter writer(prefix);
+                                      writer.add("extra", std::vector<float>{1, 2}.data(), {2});
+                                      writer.finish();
+                                      return std::vector<std::string>{prefix};
+                                    },
+                                    [restored](const std::string& prefix) {
+                                      if (restored &&
+                                          BundleReader(prefix).read("extra").size() == 8)
+                                        ++*restored;
+                                    }});
     return options;
   }
 

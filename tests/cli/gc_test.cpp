@@ -44,8 +44,8 @@ class Gc : public testing::Test {
   // The job saves, and dies there. Empty: it does not.
   void save(std::int64_t step, const std::string& dies_at = "") {
     auto options = options_;
-    options.max_to_keep = 0;
-    if (!dies_at.empty()) options.file_system = std::make_shared<DyingDisk>(dies_at);
+    options.keep.last = 0;
+    if (!dies_at.empty()) options.write.file_system = std::make_shared<DyingDisk>(dies_at);
     value_ = static_cast<double>(step);
     try {
       CheckpointManager(serial_group(), scratch_.path(), options).save(step, state_);
@@ -115,7 +115,7 @@ TEST_F(Gc, RemovesASaveThatWasNot) {
 }
 
 TEST_F(Gc, CompletesADirectSave) {
-  options_.atomic_rename = false;
+  options_.write.atomic_rename = false;
   save(1);
   save(2, "ckpt-2.index");
   const auto before = scratch_.listing();
@@ -129,7 +129,7 @@ TEST_F(Gc, CompletesADirectSave) {
 }
 
 TEST_F(Gc, GivesTheIndexBackThatADirectSaveWasReplacing) {
-  options_.atomic_rename = false;
+  options_.write.atomic_rename = false;
   options_.overwrite = true;
   save(1);
   save(1, "ckpt-1.index");
@@ -147,7 +147,7 @@ TEST_F(Gc, GivesTheIndexBackThatADirectSaveWasReplacing) {
 }
 
 TEST_F(Gc, RemovesADirectSaveThatWasNot) {
-  options_.atomic_rename = false;
+  options_.write.atomic_rename = false;
   save(1, "record-");
   ASSERT_TRUE(left_over());
   EXPECT_THAT(gc({"--dry-run"}).out, AllOf(HasSubstr("would remove ckpt-1.part_"),

@@ -66,7 +66,7 @@ TEST(Hdf5Lost, AnEmptiedFileIsNamed) {
   State state;
   state.add("u", u);
   ManagerOptions options;
-  options.format = Format::hdf5;
+  options.store.format = Format::hdf5;
   set_log_sink({});
   CheckpointManager(serial_group(), directory, options).save(6, state);
   write_bytes(directory + "/ckpt-6.h5", "");
@@ -113,7 +113,7 @@ TEST(Hdf5Holders, ShowAndMapTellWhoHeldTheSlices) {
     State state;
     state.add("u", slice(u.data(), {6, 4}, {2 * group->rank(), 0}, {2, 4})).add("time", time);
     ManagerOptions options;
-    options.format = Format::hdf5;
+    options.store.format = Format::hdf5;
     CheckpointManager(group, scratch.path(), options).save(1, state);
   });
   const auto path = (scratch.path() / "ckpt-1.h5").string();

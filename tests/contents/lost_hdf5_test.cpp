@@ -26,7 +26,7 @@ class LostHdf5 : public Lost {
 };
 
 TEST_F(LostHdf5, AnHdf5FileThatWasEmptiedIsNamedAndReplaced) {
-  options_.format = Format::hdf5;
+  options_.store.format = Format::hdf5;
   job().save(1, 1);
   job().save(2, 2);
   const auto good = io::read_file(*files_, "/run/ckpt-2.h5", 1 << 30);
@@ -59,7 +59,7 @@ TEST_F(LostHdf5, AnHdf5FileThatWasEmptiedIsNamedAndReplaced) {
 
 // The state file cannot tell of it: its bytes are lost as well, or it is another name's.
 TEST_F(LostHdf5, WithoutAStateFileTheNoteTellsOfAnHdf5File) {
-  options_.format = Format::hdf5;
+  options_.store.format = Format::hdf5;
   const auto file = [&](const std::string& name) {
     return io::read_file(*files_, "/run/" + name, 1 << 30);
   };
@@ -98,15 +98,15 @@ TEST_F(LostHdf5, WithoutAStateFileTheNoteTellsOfAnHdf5File) {
 
 // A bundle over it, and retention, take it away.
 TEST_F(LostHdf5, AnEmptiedHdf5FileGoesWithItsStep) {
-  options_.format = Format::hdf5;
+  options_.store.format = Format::hdf5;
   for (int step = 1; step <= 3; ++step) job().save(step, step);
   replace(*files_, "/run/ckpt-2.h5", "");
   replace(*files_, "/run/ckpt-3.h5", "");
-  options_.format = Format::bundle;
+  options_.store.format = Format::bundle;
   job().save(3, 4);
   EXPECT_FALSE(files_->status("/run/ckpt-3.h5"));
   EXPECT_TRUE(files_->status("/run/ckpt-2.h5"));
-  options_.max_to_keep = 2;
+  options_.keep.last = 2;
   job().save(4, 5);
   EXPECT_THAT(names_of(*files_, "ckpt-2"), IsEmpty());
   job();
@@ -114,14 +114,14 @@ TEST_F(LostHdf5, AnEmptiedHdf5FileGoesWithItsStep) {
   // The same name is free for others now.
   io::write_file(*files_, "/run/ckpt-2.h5", "");
   EXPECT_EQ(find_lost(*files_, "/run").size(), 0u);
-  options_.format = Format::hdf5;
+  options_.store.format = Format::hdf5;
   test::expect_error(Code::already_exists, HasSubstr("Cairn did not write it"),
                      [&] { job().save(2, 1); });
 }
 
 // What stands there may be somebody's work.
 TEST_F(LostHdf5, AWholeHdf5FileOfOthersIsNotReplaced) {
-  options_.format = Format::hdf5;
+  options_.store.format = Format::hdf5;
   job().save(1, 1);
   job().save(2, 2);
   auto foreign = io::read_file(*files_, "/run/ckpt-2.h5", 1 << 30);
@@ -135,7 +135,7 @@ TEST_F(LostHdf5, AWholeHdf5FileOfOthersIsNotReplaced) {
                      [&] { job().save(2, 1); });
   EXPECT_EQ(io::read_file(*files_, "/run/ckpt-2.h5", 1 << 30), foreign);
   // Nor removed with the step that it was.
-  options_.max_to_keep = 1;
+  options_.keep.last = 1;
   job().save(3, 3);
   EXPECT_EQ(job().manager.steps().size(), 1u);
   EXPECT_EQ(io::read_file(*files_, "/run/ckpt-2.h5", 1 << 30), foreign);
@@ -143,14 +143,14 @@ TEST_F(LostHdf5, AWholeHdf5FileOfOthersIsNotReplaced) {
 }
 
 TEST_F(LostHdf5, RetentionOfLostOnesLeavesNoTraceOfThem) {
-  options_.format = Format::hdf5;
+  options_.store.format = Format::hdf5;
   for (int step = 1; step <= 3; ++step) job().save(step, step);
   for (int step = 1; step <= 3; ++step) replace(*files_, cat("/run/ckpt-", step, ".h5"), "");
   auto catalog = scan_catalog(*files_, "/run", "ckpt");
   ASSERT_EQ(catalog.size(), 3u);
   {
     const auto owner = commit::Ownership::take(files_, "/run", 0);
-    apply_retention(*files_, "/run", "ckpt", catalog, 1, {}, owner);
+    apply_retention(*files_, "/run", "ckpt", catalog, {.last = 1}, owner);
   }
   EXPECT_EQ(find_lost(*files_, "/run").size(), 1u);
   EXPECT_THAT(commit::read_state_file(*files_, "/run")->all_paths, ElementsAre("ckpt-3"));

@@ -42,7 +42,7 @@ class Lost : public testing::Test {
  protected:
   using Disk = lost::Disk;
 
-  Lost() { options_.max_to_keep = 0; }
+  Lost() { options_.keep.last = 0; }
 
   struct One {
     double u = 0;
@@ -50,7 +50,7 @@ class Lost : public testing::Test {
     CheckpointManager manager;
     One(Disk disk, ManagerOptions options)
         : manager(serial_group(), "/run",
-                  (options.file_system = std::move(disk), std::move(options))) {
+                  (options.write.file_system = std::move(disk), std::move(options))) {
       state.add("u", u);
     }
     void save(std::int64_t step, double value) {

@@ -71,7 +71,7 @@ TEST_P(Manager, ARemovedIndexIsNamedPassedOverAndReplaced) {
 TEST_P(Manager, OnlyLostOnesIsAnError) {
   for (const auto format : {Format::bundle, Format::hdf5}) {
     if (format == Format::hdf5 && !hdf5::available()) continue;
-    options_.format = format;
+    options_.store.format = format;
     job([&](Rank& rank) { rank.save(format == Format::bundle ? 1 : 2); });
     if (format == Format::hdf5) replace(*files_, "/run/ckpt-2.h5", "");
     if (format == Format::bundle) files_->remove("/run/ckpt-1.index");
@@ -163,10 +163,10 @@ TEST_F(Lost, WithoutEvidenceItIsDebris) {
 
 // Wherever a job dies, what was removed on purpose is not taken for lost.
 TEST_F(Lost, WhatRetentionRemovesNeverComesBack) {
-  options_.max_to_keep = 1;
+  options_.keep.last = 1;
   for (const int kind : {0, 1, 2, 3}) {
     const bool full = kind % 2;
-    options_.format = kind < 2 ? Format::bundle : Format::hdf5;
+    options_.store.format = kind < 2 ? Format::bundle : Format::hdf5;
     if (kind >= 2 && !hdf5::available()) continue;
     SCOPED_TRACE(kind);
     auto disk = std::make_shared<io::MemoryFileSystem>();
@@ -204,7 +204,7 @@ TEST_F(Lost, WhatAMergeRemovesNeverComesBack) {
   State state;
   state.add("v", v);
   CheckpointOptions options;
-  options.file_system = disk;
+  options.write.file_system = disk;
   Checkpoint(serial_group(), state, options).write("/run/part");
   disk->mark();
   MergeOptions merge;
@@ -253,7 +253,7 @@ TEST_F(Lost, ASaveOverALostStepMayDie) {
       SCOPED_TRACE(cat(fails ? "fails" : "dies", renames ? "" : ", no renames"));
       auto disk = std::make_shared<io::MemoryFileSystem>();
       if (!renames) disk->refuse_renames();
-      options_.atomic_rename = renames;
+      options_.write.atomic_rename = renames;
       {
         auto one = job(disk);
         one.save(1, 1);
@@ -287,7 +287,7 @@ TEST_F(Lost, ARepairMayDie) {
       SCOPED_TRACE(cat(renames ? "renames" : "no renames", removed ? ", removed" : ", damaged"));
       auto disk = std::make_shared<io::MemoryFileSystem>();
       if (!renames) disk->refuse_renames();
-      options_.atomic_rename = renames;
+      options_.write.atomic_rename = renames;
       job(disk).save(1, 1);
       job(disk).save(2, 2);
       if (removed) disk->remove("/run/ckpt-2.index");
@@ -329,7 +329,7 @@ TEST_F(Lost, ACheckpointWithoutANumberIsKnownByItsNote) {
   State state;
   state.add("u", u);
   CheckpointOptions options;
-  options.file_system = files_;
+  options.write.file_system = files_;
   {
     Checkpoint checkpoint(serial_group(), state, options);
     checkpoint.write("/run/export");

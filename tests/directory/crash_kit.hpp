@@ -23,7 +23,7 @@ inline std::shared_ptr<io::MemoryFileSystem> record(const Story& story, unsigned
                 const auto group = group_of(story, ranks, disk);
                 if (story.before_format) {
                   auto options = options_of(story, disk);
-                  options.format = *story.before_format;
+                  options.store.format = *story.before_format;
                   StoryJob earlier(group, options, story.ranks, story.storage);
                   story.before(earlier);
                   group->barrier();

@@ -32,12 +32,12 @@ class Direct : public testing::Test {
   }
   static ManagerOptions options_on(Disk disk) {
     ManagerOptions options;
-    options.file_system = std::move(disk);
-    options.atomic_rename = false;
+    options.write.file_system = std::move(disk);
+    options.write.atomic_rename = false;
     options.overwrite = true;
-    options.max_to_keep = 0;
-    options.owner_wait_seconds = 0;
-    options.chunk_bytes = 4096;
+    options.keep.last = 0;
+    options.write.owner_wait_seconds = 0;
+    options.write.chunk_bytes = 4096;
     return options;
   }
   // All elements of a state are the stamp of one save.

@@ -38,9 +38,9 @@ TEST_F(Direct, AReaderFallsBackInTheMeantime) {
 // directory finds the old one or the new one, whole.
 TEST_F(Direct, ReadersFindTheReplacedCheckpointThroughItsOldIndex) {
   ShardedOptions sharded;
-  sharded.atomic_rename = false;
-  sharded.owner_wait_seconds = 0;
-  sharded.file_system = disk_;
+  sharded.write.atomic_rename = false;
+  sharded.write.owner_wait_seconds = 0;
+  sharded.write.file_system = disk_;
   const Mesh mesh({{"x", 1}});
   const Disk disk = disk_;
   std::vector<std::int64_t> values(700, 1);
@@ -58,7 +58,7 @@ TEST_F(Direct, ReadersFindTheReplacedCheckpointThroughItsOldIndex) {
     for (const auto& choice : disk->crash_choices(stop)) {
       const auto what = [&] { return disk->describe(stop, choice); };
       const auto after = disk->crash(stop, choice);
-      sharded.file_system = after;
+      sharded.write.file_system = after;
       std::fill(values.begin(), values.end(), 0);
       sharded_restore(serial_group(), mesh, "/run/x", {"values"}, {""}, tensors(), sharded);
       ASSERT_EQ(values, std::vector<std::int64_t>(700, values.front())) << what();
@@ -68,7 +68,7 @@ TEST_F(Direct, ReadersFindTheReplacedCheckpointThroughItsOldIndex) {
       State state;
       state.add("values", read);
       CheckpointOptions options;
-      options.file_system = after;
+      options.write.file_system = after;
       Checkpoint(serial_group(), state, options).read("/run/x").assert_consumed();
       ASSERT_EQ(read, values) << what();
       ASSERT_EQ(after->operation_count(), 0u) << "a reader changes nothing";

@@ -56,14 +56,14 @@ TEST_F(Direct, DataIsUnderItsFinalNamesBeforeTheIndex) {
 TEST_F(Direct, TheDirectoryRemembers) {
   save(10, 1);
   auto options = options_on(disk_);
-  options.atomic_rename = true;
+  options.write.atomic_rename = true;
   One(options).save(20, 2);
   EXPECT_EQ(latest(), 2);
 }
 
 TEST_F(Direct, ARefusedRenameIsNoticed) {
   auto options = options_on(disk_);
-  options.atomic_rename = true;
+  options.write.atomic_rename = true;
   One(options).save(10, 1);
   EXPECT_TRUE(io::exists(*disk_, note));
   EXPECT_EQ(One(options).latest(), 1);
@@ -73,7 +73,7 @@ TEST_F(Direct, ANoteByHandIsEnough) {
   io::create_directories(*disk_, "/run/.cairn");
   io::write_file(*disk_, note, "");
   CheckpointOptions options;
-  options.file_system = disk_;
+  options.write.file_system = disk_;
   std::int64_t value = 4;
   State state;
   state.add("value", value);
@@ -93,14 +93,14 @@ TEST_F(Direct, OptionsOfCheckpointAndShardedSave) {
   std::int64_t value = 4;
   state.add("value", value);
   CheckpointOptions options;
-  options.file_system = disk_;
-  options.atomic_rename = false;
+  options.write.file_system = disk_;
+  options.write.atomic_rename = false;
   Checkpoint(serial_group(), state, options).write("/run/best");
   EXPECT_TRUE(io::exists(*disk_, note));
   disk_ = new_disk();
   ShardedOptions sharded;
-  sharded.file_system = disk_;
-  sharded.atomic_rename = false;
+  sharded.write.file_system = disk_;
+  sharded.write.atomic_rename = false;
   const Mesh mesh({{"x", 1}});
   sharded_save(serial_group(), mesh, "/run/best", {"value"}, {""}, {whole(&value, {})}, sharded);
   EXPECT_TRUE(io::exists(*disk_, note));
@@ -109,7 +109,7 @@ TEST_F(Direct, OptionsOfCheckpointAndShardedSave) {
 TEST_F(Direct, RanksMustAgree) {
   run_threads(3, [&](std::shared_ptr<Group> group) {
     auto options = options_on(disk_);
-    options.atomic_rename = group->rank() != 1;
+    options.write.atomic_rename = group->rank() != 1;
     try {
       CheckpointManager manager(group, "/run", options);
       ADD_FAILURE() << "no error";
@@ -255,7 +255,7 @@ TEST_F(Direct, ARemovedStepStaysAway) {
   save(10, 1);
   {
     auto options = options_on(disk_);
-    options.max_to_keep = 1;
+    options.keep.last = 1;
     One one(options);
     disk_->inject({Code::io, "remove", "record-", 0, 1});
     one.save(10, 2);
@@ -268,7 +268,7 @@ TEST_F(Direct, ARemovedStepStaysAway) {
 
 TEST_F(Direct, PinsAreKept) {
   auto options = options_on(disk_);
-  options.max_to_keep = 1;
+  options.keep.last = 1;
   One one(options);
   one.save(10, 1);
   one.manager.pin(10);
@@ -296,7 +296,7 @@ TEST_F(Direct, ATornIndexIsWrittenAgain) {
 TEST_F(Direct, ASaveThatNeedsRenamesIsNotCompletedWithoutThem) {
   disk_ = std::make_shared<io::MemoryFileSystem>();
   auto ordinary = options_on(disk_);
-  ordinary.atomic_rename = true;
+  ordinary.write.atomic_rename = true;
   One(ordinary).save(10, 1);
   {
     One one(ordinary);
@@ -309,15 +309,15 @@ TEST_F(Direct, ASaveThatNeedsRenamesIsNotCompletedWithoutThem) {
 
 TEST_F(Direct, ASaverWritesBundles) {
   auto options = options_on(disk_);
-  options.savers.push_back({"extra",
-                            [&](const std::string& prefix) {
-                              const std::int32_t seven = 7;
-                              BundleWriter writer(prefix + "mine", disk_);
-                              writer.add("extra/seven", DType::int32, {}, &seven);
-                              writer.finish();
-                              return std::vector<std::string>{prefix + "mine"};
-                            },
-                            [](const std::string&) {}});
+  options.hooks.savers.push_back({"extra",
+                                  [&](const std::string& prefix) {
+                                    const std::int32_t seven = 7;
+                                    BundleWriter writer(prefix + "mine", disk_);
+                                    writer.add("extra/seven", DType::int32, {}, &seven);
+                                    writer.finish();
+                                    return std::vector<std::string>{prefix + "mine"};
+                                  },
+                                  [](const std::string&) {}});
   {
     One one(options);
     one.save(10, 1);

@@ -134,7 +134,7 @@ TEST_F(DirectoryAlone, ASimpleStepIsANewOneWithANumberAtHand) {
 }
 
 TEST_F(DirectoryAlone, TidyingBehindTheCallersBackIsTakenOverWhenTheCallerLooks) {
-  options_.max_to_keep = 1;
+  options_.keep.last = 1;
   Owner owner(options_);
   owner.save(10);
   auto prepared = owner.begin(20);
@@ -154,7 +154,7 @@ TEST_F(DirectoryAlone, TidyingBehindTheCallersBackIsTakenOverWhenTheCallerLooks)
 }
 
 TEST_F(DirectoryAlone, APinnedStepIsNeitherReplacedNorRemoved) {
-  options_.max_to_keep = 1;
+  options_.keep.last = 1;
   options_.overwrite = true;
   Owner owner(options_);
   owner.save(10);

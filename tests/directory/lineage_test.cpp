@@ -11,7 +11,7 @@ namespace {
 
 // What a run left behind stays behind, also when the index that knew of it is gone.
 TEST_P(Manager, ADestroyedIndexDoesNotBringAnAbandonedLineBack) {
-  options_.max_to_keep = 0;
+  options_.keep.last = 0;
   job([&](Rank& rank) {
     for (int step = 1; step <= 3; ++step) rank.save(step * 10);
     rank.manager.restore(10, rank.state);
@@ -48,8 +48,8 @@ TEST_P(Manager, ADestroyedIndexDoesNotBringAnAbandonedLineBack) {
 // would tell is damaged too.
 TEST_P(Manager, ADamagedHdf5FileDoesNotBringAnAbandonedLineBack) {
   if (!hdf5::available()) GTEST_SKIP() << "this build has no HDF5";
-  options_.max_to_keep = 0;
-  options_.format = Format::hdf5;
+  options_.keep.last = 0;
+  options_.store.format = Format::hdf5;
   job([&](Rank& rank) {
     for (int step = 1; step <= 3; ++step) rank.save(step * 10);
     rank.manager.restore(10, rank.state);
@@ -102,7 +102,7 @@ TEST_P(Manager, ADamagedHdf5FileDoesNotBringAnAbandonedLineBack) {
 
 // The copy is proved before it is believed.
 TEST_P(Manager, WithoutASoundCopyADestroyedIndexTellsNothing) {
-  options_.max_to_keep = 0;
+  options_.keep.last = 0;
   job([&](Rank& rank) {
     for (int step = 1; step <= 3; ++step) rank.save(step * 10);
     rank.manager.restore(10, rank.state);
@@ -161,7 +161,7 @@ TEST_P(Manager, NamesDoNotDisturbEachOthersStateFiles) {
 
 // On a full disk there is no room for a state file, until old checkpoints are removed.
 TEST_P(Manager, AFullDiskDoesNotKeepOldCheckpoints) {
-  options_.max_to_keep = 2;
+  options_.keep.last = 2;
   job([&](Rank& rank) {
     rank.save(1);
     rank.save(2);

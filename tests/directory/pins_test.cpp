@@ -29,7 +29,7 @@ class Pins : public test::MemoryRun {
 INSTANTIATE_TEST_SUITE_P(Ranks, Pins, testing::Values(1, 3));
 
 TEST_P(Pins, APinnedCheckpointStaysOverJobsUntilItIsUnpinned) {
-  options_.max_to_keep = 1;
+  options_.keep.last = 1;
   job([](Rank& rank) {
     rank.save(1);
     rank.manager.pin(1);
@@ -59,7 +59,7 @@ TEST_P(Pins, APinnedCheckpointStaysOverJobsUntilItIsUnpinned) {
 }
 
 TEST_P(Pins, ADamagedPinHoldsAndKeepsNobodyOut) {
-  options_.max_to_keep = 1;
+  options_.keep.last = 1;
   job([](Rank& rank) {
     rank.save(1);
     rank.manager.pin(1);
@@ -77,7 +77,7 @@ TEST_P(Pins, ADamagedPinHoldsAndKeepsNobodyOut) {
 
 // A pin whose bytes are not those that were written may be the one that is meant.
 TEST_P(Pins, AnyFlippedByteOfAPinIsNoticedAndKeepsTheCheckpoint) {
-  options_.max_to_keep = 1;
+  options_.keep.last = 1;
   std::mutex mutex;
   std::string warnings;
   set_log_sink([&](LogLevel level, std::string_view text) {
@@ -139,7 +139,7 @@ TEST_P(Pins, AnyFlippedByteOfAPinIsNoticedAndKeepsTheCheckpoint) {
 
 // Each pin says whose it is: where two have changed places, both hold.
 TEST_P(Pins, PinsThatWereExchangedHold) {
-  options_.max_to_keep = 1;
+  options_.keep.last = 1;
   job([](Rank& rank) {
     for (const int step : {1, 2}) {
       rank.save(step);
@@ -183,7 +183,7 @@ TEST_P(Pins, APinThatIsMadeDuringASaveCounts) {
       }
       return {};
     };
-    options.savers.push_back({"pins", save, [](const std::string&) {}});
+    options.hooks.savers.push_back({"pins", save, [](const std::string&) {}});
     Rank rank(group, options);
     rank.save(1);
     if (group->rank() == 0) pins = true;
@@ -208,7 +208,7 @@ TEST_P(Pins, AReaderPinsNothing) {
 
 // As `cairn pin` does beside a running job.
 TEST_P(Pins, AnotherProcessPins) {
-  options_.max_to_keep = 1;
+  options_.keep.last = 1;
   job([&](Rank& rank) {
     rank.save(1);
     rank.group->barrier();
@@ -237,7 +237,7 @@ TEST_P(Pins, AnotherProcessPins) {
 }
 
 TEST_P(Pins, WithoutLocksOneCanPinToo) {
-  options_.max_to_keep = 1;
+  options_.keep.last = 1;
   job([&](Rank& rank) {
     rank.group->barrier();
     if (rank.group->rank() == 0) {
@@ -273,7 +273,7 @@ TEST_P(Pins, APinGoesWithItsCheckpointAndMeansThatSaveOnly) {
 }
 
 TEST_P(Pins, TheBestStayAndMetricsAreStored) {
-  options_.max_to_keep = 1;
+  options_.keep.last = 1;
   options_.keep.best = 2;
   const double nan = std::numeric_limits<double>::quiet_NaN();
   job([&](Rank& rank) {
@@ -297,7 +297,7 @@ TEST_P(Pins, TheBestStayAndMetricsAreStored) {
 }
 
 TEST_P(Pins, ThePreviewIsWhatHappens) {
-  options_.max_to_keep = 2;
+  options_.keep.last = 2;
   options_.keep.every_steps = 4;
   job([](Rank& rank) {
     for (int step = 1; step <= 9; ++step) {
@@ -315,8 +315,7 @@ TEST_P(Pins, ThePreviewIsWhatHappens) {
     EXPECT_EQ(preview[3].why, "the newest");
   });
   options_.read_only = true;
-  options_.max_to_keep = 1;
-  options_.keep = {};
+  options_.keep = {.last = 1};
   job([](Rank& rank) {
     const auto preview = rank.manager.preview_retention();
     ASSERT_EQ(preview.size(), 3u);
@@ -329,8 +328,7 @@ TEST_P(Pins, ThePreviewIsWhatHappens) {
 TEST_P(Pins, NegativeRulesAreRefused) {
   const auto refused = [&] {
     run_threads(GetParam(), [&](std::shared_ptr<Group> group) {
-      expect_error(Code::invalid_argument,
-                   HasSubstr("a number in ManagerOptions::keep is negative"),
+      expect_error(Code::invalid_argument, HasSubstr("a number of Retention is negative"),
                    [&] { CheckpointManager(group, "/run", options_); });
     });
   };
@@ -347,15 +345,15 @@ TEST_P(Pins, NegativeRulesAreRefused) {
 TEST(PinCrash, AtEveryFileOperation) {
   set_log_sink({});
   ManagerOptions options;
-  options.max_to_keep = 1;
-  options.owner_wait_seconds = 0;
+  options.keep.last = 1;
+  options.write.owner_wait_seconds = 0;
   double value = 1;
   State state;
   state.add("value", value);
   const auto disk = std::make_shared<io::MemoryFileSystem>();
   std::size_t pinned = 0, saved = 0, unpinned = 0;
   {
-    options.file_system = disk;
+    options.write.file_system = disk;
     CheckpointManager manager(serial_group(), "/run", options);
     manager.save(1, state);
     disk->mark();
@@ -372,7 +370,7 @@ TEST(PinCrash, AtEveryFileOperation) {
       ++states;
       const auto found = disk->crash(stop, choice);
       const auto what = [&] { return disk->describe(stop, choice); };
-      options.file_system = found;
+      options.write.file_system = found;
       CheckpointManager manager(serial_group(), "/run", options);
       const auto steps = manager.steps();
       ASSERT_FALSE(steps.empty()) << what();

@@ -18,17 +18,12 @@ using testing::HasSubstr;
 
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
-struct Rules {
-  int max_to_keep;
-  Retention keep;
-};
-
-Rules random_rules(std::mt19937& random) {
-  Rules rules{static_cast<int>(random() % 6), {}};
-  if (random() % 2) rules.keep.every_steps = 1 + random() % 7;
-  if (random() % 2) rules.keep.every_hours = 0.5 * static_cast<double>(1 + random() % 10);
-  if (random() % 2) rules.keep.best = static_cast<int>(random() % 5);
-  rules.keep.larger_is_better = random() % 2;
+Retention random_rules(std::mt19937& random) {
+  Retention rules{.last = static_cast<int>(random() % 6)};
+  if (random() % 2) rules.every_steps = 1 + random() % 7;
+  if (random() % 2) rules.every_hours = 0.5 * static_cast<double>(1 + random() % 10);
+  if (random() % 2) rules.best = static_cast<int>(random() % 5);
+  rules.larger_is_better = random() % 2;
   return rules;
 }
 
@@ -60,9 +55,9 @@ std::vector<CatalogEntry> random_catalog(std::mt19937& random) {
   return entries;
 }
 
-std::set<std::int64_t> staying(const std::vector<CatalogEntry>& entries, const Rules& rules) {
+std::set<std::int64_t> staying(const std::vector<CatalogEntry>& entries, const Retention& rules) {
   std::set<std::int64_t> steps;
-  for (const auto& one : decide_retention(entries, rules.max_to_keep, rules.keep)) {
+  for (const auto& one : decide_retention(entries, rules)) {
     if (one.stays) steps.insert(one.step);
   }
   return steps;
@@ -84,7 +79,7 @@ bool is_better(const CatalogEntry& a, std::size_t i, const CatalogEntry& b, std:
 }
 
 // The rules, entry by entry.
-std::set<std::int64_t> expected(const std::vector<CatalogEntry>& all, const Rules& rules) {
+std::set<std::int64_t> expected(const std::vector<CatalogEntry>& all, const Retention& rules) {
   std::set<std::int64_t> steps;
   double last_hour = 0;
   bool any_hour = false;
@@ -95,21 +90,20 @@ std::set<std::int64_t> expected(const std::vector<CatalogEntry>& all, const Rule
   for (std::size_t i = 0; i < all.size(); ++i) {
     const auto& entry = all[i];
     const bool counted = entry.ours && !entry.unreadable, sound = entry.damage.empty();
-    bool stays = !counted || entry.pinned || rules.max_to_keep == 0 || &entry == newest;
+    bool stays = !counted || entry.pinned || rules.last == 0 || &entry == newest;
     int before = 0, better = 0;
     for (std::size_t j = 0; j < all.size(); ++j) {
       const auto& other = all[j];
       if (j == i || !other.ours || other.unreadable) continue;
       before += is_kept_before(other, j, entry, i);
       better += entry.metric && other.metric && other.damage.empty() &&
-                is_better(other, j, entry, i, rules.keep.larger_is_better);
+                is_better(other, j, entry, i, rules.larger_is_better);
     }
-    stays |= counted && before < rules.max_to_keep;
-    stays |= counted && sound && entry.metric && better < rules.keep.best;
-    stays |= sound && rules.keep.every_steps > 0 && entry.step % rules.keep.every_steps == 0;
-    if (counted && sound && rules.keep.every_hours > 0 &&
-        (!any_hour ||
-         std::abs(entry.wall_time_seconds - last_hour) >= 3600 * rules.keep.every_hours)) {
+    stays |= counted && before < rules.last;
+    stays |= counted && sound && entry.metric && better < rules.best;
+    stays |= sound && rules.every_steps > 0 && entry.step % rules.every_steps == 0;
+    if (counted && sound && rules.every_hours > 0 &&
+        (!any_hour || std::abs(entry.wall_time_seconds - last_hour) >= 3600 * rules.every_hours)) {
       stays = any_hour = true;
       last_hour = entry.wall_time_seconds;
     }
@@ -142,7 +136,7 @@ TEST(Retention, OverALongHistory) {
   for (unsigned seed = 0; seed < test::rounds(300u); ++seed) {
     std::mt19937 random(seed);
     auto rules = random_rules(random);
-    rules.max_to_keep = std::max(rules.max_to_keep, 1);
+    rules.last = std::max(rules.last, 1);
     std::vector<CatalogEntry> history, there;
     double time = 1e9;
     for (int i = 1; i <= 60; ++i) {
@@ -173,7 +167,7 @@ TEST(Retention, SaysWhy) {
   entries[1].metric = 0.5;
   entries[4].superseded = true;
   const auto decisions =
-      decide_retention(entries, 2, {.every_steps = 3, .every_hours = 1, .best = 1});
+      decide_retention(entries, {.last = 2, .every_steps = 3, .every_hours = 1, .best = 1});
   const char* why[] = {"pinned",
                        "one of the best 1, metric 0.5",
                        "a multiple of 3 steps",
@@ -186,8 +180,8 @@ TEST(Retention, SaysWhy) {
     EXPECT_EQ(decisions[i].stays, std::string(why[i]).find("not one") == std::string::npos);
   }
   entries[0].pinned = false;
-  EXPECT_EQ(decide_retention(entries, 2, {.every_hours = 1})[0].why, "the one in 1 hours");
-  EXPECT_EQ(decide_retention(entries, 0, {})[3].why, "all stay: max_to_keep is 0");
+  EXPECT_EQ(decide_retention(entries, {.last = 2, .every_hours = 1})[0].why, "the one in 1 hours");
+  EXPECT_EQ(decide_retention(entries, {.last = 0})[3].why, "all stay: keep.last is 0");
 }
 
 TEST(Retention, NanIsTheWorst) {
@@ -200,7 +194,7 @@ TEST(Retention, NanIsTheWorst) {
       entries[i].ours = true;
       if (i < 3) entries[i].metric = metrics[i];
     }
-    const Rules two{1, {.best = 2, .larger_is_better = larger}};
+    const Retention two{.last = 1, .best = 2, .larger_is_better = larger};
     EXPECT_EQ(staying(entries, two), (std::set<std::int64_t>{0, 2, 3}));
   }
 }

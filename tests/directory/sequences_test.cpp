@@ -42,7 +42,7 @@ TEST_P(Sequences, AreNotGivenTwiceAfterAReadErrorAtTheOpening) {
     rank.save(15);
     EXPECT_EQ(rank.manager.steps().back().step, 15);
   });
-  options_.max_to_keep = 1;
+  options_.keep.last = 1;
   job([&](Rank& rank) {
     EXPECT_EQ(rank.latest(), 15);
     const auto steps = rank.manager.steps();
@@ -140,7 +140,7 @@ TEST_P(Sequences, TwoFormatsOfOneStepWithEqualOnesDoNotStay) {
     for (const auto& [directory, format] :
          {std::pair("/run", first),
           std::pair("/other", first == Format::bundle ? Format::hdf5 : Format::bundle)}) {
-      options_.format = format;
+      options_.store.format = format;
       double value = 3;
       State state;
       state.add("value", value);
@@ -184,10 +184,10 @@ class LyingDisk : public test::OtherHost {
 };
 
 TEST_P(Sequences, ACommitThatIsReportedAsAnErrorCounts) {
-  options_.file_system = std::make_shared<LyingDisk>(files_);
+  options_.write.file_system = std::make_shared<LyingDisk>(files_);
   for (const auto format : {Format::bundle, Format::hdf5}) {
     if (format == Format::hdf5 && !hdf5::available()) continue;
-    options_.format = format;
+    options_.store.format = format;
     options_.overwrite = true;
     job([&](Rank& rank) {
       rank.save(10);
@@ -201,12 +201,12 @@ TEST_P(Sequences, ACommitThatIsReportedAsAnErrorCounts) {
 TEST_P(Sequences, ACommitThatCannotBeToldIsNotUndone) {
   const auto disk = std::make_shared<LyingDisk>(files_);
   disk->blind = true;
-  options_.file_system = disk;
-  options_.max_to_keep = 1;
+  options_.write.file_system = disk;
+  options_.keep.last = 1;
   options_.overwrite = true;
   for (const auto format : {Format::bundle, Format::hdf5}) {
     if (format == Format::hdf5 && !hdf5::available()) continue;
-    options_.format = format;
+    options_.store.format = format;
     job([&](Rank& rank) {
       rank.save(10);
       expect_error(rank, Code::durability_unknown, "it cannot be told whether",
@@ -258,7 +258,7 @@ TEST_P(Sequences, ACommitThatCouldNotBeToldAndDidNotHappenIsForgotten) {
 
 // An index is set aside, and can neither be removed nor get its name back.
 TEST_P(Sequences, ARemovalThatStoppedHalfwayIsBegunAgain) {
-  options_.max_to_keep = 1;
+  options_.keep.last = 1;
   job([&](Rank& rank) {
     rank.save(1);
     if (rank.group->rank() == 0) {

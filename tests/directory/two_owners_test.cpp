@@ -49,12 +49,13 @@ class TwoOwners : public testing::TestWithParam<std::tuple<Play, OtherHost::Lock
 
   ManagerOptions options(Format format) const {
     ManagerOptions options;
-    options.file_system = std::make_shared<OtherHost>(disk_, std::get<1>(GetParam()), observer_);
-    options.max_to_keep = play().max_to_keep;
+    options.write.file_system =
+        std::make_shared<OtherHost>(disk_, std::get<1>(GetParam()), observer_);
+    options.keep.last = play().max_to_keep;
     options.overwrite = true;
-    options.owner_wait_seconds = 0;
-    options.chunk_bytes = 4096;
-    options.format = format;
+    options.write.owner_wait_seconds = 0;
+    options.write.chunk_bytes = 4096;
+    options.store.format = format;
     options.async.queue = inline_queue();
     return options;
   }
@@ -125,7 +126,7 @@ class TwoOwners : public testing::TestWithParam<std::tuple<Play, OtherHost::Lock
       clock_ = 2000;  // the first owner's record is stale
       Job second;
       auto its_options = options(play().second);
-      if (play().second_keeps_all) its_options.max_to_keep = 0;
+      if (play().second_keeps_all) its_options.keep.last = 0;
       if (play().unreadable) {
         disk_->inject({.code = Code::io, .kind = "open", .path_part = "record-", .times = 99});
       }

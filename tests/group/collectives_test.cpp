@@ -5,7 +5,7 @@
 #include <stdexcept>
 
 #include "base/text.hpp"
-#include "cairn/together.hpp"
+#include "cairn/group.hpp"
 #include "support/group_kit.hpp"
 #include "testing/crash.hpp"
 
@@ -93,7 +93,7 @@ TEST_P(Collectives, TogetherTurnsForeignExceptionsIntoInternalOnes) {
   });
 }
 
-// The application's own: include/cairn/together.hpp.
+// The application's own: together() of include/cairn/group.hpp.
 TEST_P(Collectives, WhatTheApplicationThrowsOnOneRankAllThrow) {
   on_ranks([&](std::shared_ptr<Group> group) {
     const int me = group->rank(), last = group->size() - 1;
@@ -324,7 +324,7 @@ TEST_P(Collectives, RequireSameNamesTheSettingsThatDiffer) {
   on_ranks([&](auto group) {
     const int me = group->rank(), last = group->size() - 1;
     const auto settings = [&](bool other) {
-      std::vector<Setting> all{{"max_to_keep", other ? "3" : "5"}, {"name", "ckpt"}};
+      std::vector<Setting> all{{"keep.last", other ? "3" : "5"}, {"name", "ckpt"}};
       for (int i = 0; i < 100; ++i) all.push_back({cat("filler ", i), "the same everywhere"});
       all.push_back({"overwrite", other ? "true" : "false"});
       if (other) all.push_back({"rename['x']", "'y'"});
@@ -338,12 +338,12 @@ TEST_P(Collectives, RequireSameNamesTheSettingsThatDiffer) {
     EXPECT_EQ(error->code(), Code::disagreement);
     const auto on = cat(" on rank ", last);
     EXPECT_EQ(std::string(error->what()),
-              cat("ranks disagree on ManagerOptions: max_to_keep is 5 on rank 0 and 3", on,
+              cat("ranks disagree on ManagerOptions: keep.last is 5 on rank 0 and 3", on,
                   "; overwrite is false on rank 0 and true", on,
                   "; rename['x'] is none on rank 0 and 'y'", on,
                   ". Give the same ManagerOptions on all ranks."));
     expect_error([&] { require_same(*group, "x", settings(me == 0)); }, Code::disagreement,
-                 HasSubstr("max_to_keep is 3 on rank 0 and 5 on rank 1"));
+                 HasSubstr("keep.last is 3 on rank 0 and 5 on rank 1"));
   });
 }
 

@@ -7,7 +7,6 @@
 #include "base/text.hpp"
 #include "base/watch.hpp"
 #include "cairn/log.hpp"
-#include "cairn/waiting.hpp"
 #include "group/call_group.hpp"
 #include "group/collectives.hpp"
 #include "support/group_kit.hpp"

@@ -118,7 +118,7 @@ void save(const std::filesystem::path& directory) {
                    lists.tensors);
       cairn::ManagerOptions options;
       options.name = "objects";
-      options.object_graph = true;
+      options.store.object_graph = true;
       cairn::CheckpointManager(group, directory / name, options).save(1, mine.state());
     });
     nlohmann::json one{{"name", name}, {"dimensions", nlohmann::json::array()}};

@@ -127,7 +127,7 @@ void change(const std::string& from, const std::string& to, const std::string& h
   if (!report.unused_keys.empty()) throw std::runtime_error("left: " + report.unused_keys[0]);
   for (auto& one : held) one.change();
   state.carry(contents.graph);
-  cairn::CheckpointManager(group, to, {.object_graph = true}).save(step + 1, state);
+  cairn::CheckpointManager(group, to, {.store = {.object_graph = true}}).save(step + 1, state);
 }
 
 // Each number is a function of its place in the whole tensor.
@@ -174,13 +174,13 @@ void save_paths(const std::string& directory) {
   Tree tree(*group);
   std::vector<std::int32_t> generator(3, group->rank());
   tree.state.add("generator", cairn::rank_private(generator));  // no object of TensorFlow's
-  cairn::CheckpointManager(group, directory, {.object_graph = true}).save(1, tree.state);
+  cairn::CheckpointManager(group, directory, {.store = {.object_graph = true}}).save(1, tree.state);
 }
 
 void through(const std::string& saved, const std::string& written, const std::string& directory) {
   const auto group = cairn::mpi(MPI_COMM_WORLD);
   Tree tree(*group);
-  cairn::Checkpoint checkpoint(group, tree.state, {.object_graph = true});
+  cairn::Checkpoint checkpoint(group, tree.state, {.store = {.object_graph = true}});
   const auto status = checkpoint.restore(saved);
   status.assert_consumed();
   checkpoint.save(directory + "/saved");

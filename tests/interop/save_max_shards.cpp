@@ -120,7 +120,7 @@ void write(const std::filesystem::path& directory) {
   mine.fill();
   cairn::set_log_sink({});  // what is not cut is a warning
   cairn::ManagerOptions options;
-  options.policy = std::make_shared<cairn::MaxShardSizePolicy>(limit);
+  options.store.policy = std::make_shared<cairn::MaxShardSizePolicy>(limit);
   cairn::CheckpointManager manager(group, directory / "run", options);
   manager.save(1, mine.state());
   const auto contents = manager.open(1);

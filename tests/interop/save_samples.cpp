@@ -257,12 +257,12 @@ void save(cairn::CheckpointManager& manager, int rank, const Plan& plan, int ste
 void write(const std::filesystem::path& directory, std::string_view how) {
   const auto group = cairn::mpi(MPI_COMM_WORLD);
   const Plan plan(group->size());
-  cairn::ManagerOptions options{.max_to_keep = 3, .overwrite = true};
-  options.atomic_rename = how != "--no-atomic-rename";
-  if (how == "--mpi-io") options.writer = cairn::Writer::mpi_io;
-  options.mpi_io.files = 1;
-  if (how.starts_with("--hdf5")) options.format = cairn::Format::hdf5;
-  if (how == "--hdf5-collective") options.writer = cairn::Writer::hdf5_collective;
+  cairn::ManagerOptions options{.keep = {.last = 3}, .overwrite = true};
+  options.write.atomic_rename = how != "--no-atomic-rename";
+  if (how == "--mpi-io") options.write.writer = cairn::Writer::mpi_io;
+  options.write.mpi_io.files = 1;
+  if (how.starts_with("--hdf5")) options.store.format = cairn::Format::hdf5;
+  if (how == "--hdf5-collective") options.write.writer = cairn::Writer::hdf5_collective;
   cairn::CheckpointManager manager(group, directory / "run", options);
   save(manager, group->rank(), plan, 5, 5);  // max_to_keep removes it
   save(manager, group->rank(), plan, 10, 10);

@@ -1,4 +1,4 @@
-// What every file system must do, run on the disk and on the double in memory.
+// What every file system must do, run on the disk, on the double in memory and through a wrapper.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -30,6 +30,7 @@ class Conformance : public ::testing::TestWithParam<const char*> {
       files_->create_directory("/d");
       directory_ = "/d";
     }
+    if (std::string(GetParam()) == "wrapper") files_ = std::make_shared<FileSystemWrapper>(files_);
   }
   FileSystem& files() { return *files_; }
   Path at(const std::string& name) const { return directory_ / name; }
@@ -40,7 +41,7 @@ class Conformance : public ::testing::TestWithParam<const char*> {
   Path directory_;
 };
 
-INSTANTIATE_TEST_SUITE_P(On, Conformance, ::testing::Values("posix", "memory"),
+INSTANTIATE_TEST_SUITE_P(On, Conformance, ::testing::Values("posix", "memory", "wrapper"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST_P(Conformance, ResizedFilesAreCutOrZeros) {

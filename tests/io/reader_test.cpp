@@ -417,6 +417,28 @@ TEST(Reader, OneOfADiskInMemoryReadsWhenAsked) {
   EXPECT_CAIRN_ERROR(reader->next(), Code::data_loss, "/a");
 }
 
+// Whoever wraps a file system and overrides open_read sees each file that is read.
+TEST(Reader, OfAWrapperReadsWhatTheWrapperOpens) {
+  class Counted : public FileSystemWrapper {
+   public:
+    Counted() : FileSystemWrapper(posix_file_system()) {}
+    std::unique_ptr<File> open_read(const Path& path) override {
+      ++opened;
+      return FileSystemWrapper::open_read(path);
+    }
+    int opened = 0;
+  } files;
+  const test::TemporaryDirectory place;
+  const auto path = place.path() / "a";
+  const auto bytes = random_bytes(100, 7);
+  write_file(files, path, bytes);
+  EXPECT_EQ(files.opened, 0);
+  EXPECT_EQ(files.read_ahead({path}, {{0, 0, 100, nullptr, false}}, DirectIo::on)->next(),
+            crc32c(bytes));
+  EXPECT_EQ(files.opened, 1);
+  EXPECT_EQ(files.identity(), files.target().identity());
+}
+
 TEST(Rings, AProcessHasFourAtMost) {
   std::vector<Ring> rings;
   while (auto ring = take_ring()) {

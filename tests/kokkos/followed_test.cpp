@@ -36,9 +36,9 @@ std::vector<double> values_of(const View& view) {
 class FollowedViews : public ::testing::Test {
  protected:
   FollowedViews() {
-    options_.file_system = std::make_shared<io::MemoryFileSystem>();
-    options_.owner_wait_seconds = 0;
-    options_.max_to_keep = 0;
+    options_.write.file_system = std::make_shared<io::MemoryFileSystem>();
+    options_.write.owner_wait_seconds = 0;
+    options_.keep.last = 0;
     manager_.emplace(serial_group(), "/run", options_);
   }
   void save(std::int64_t step, const State& state, bool async) {

@@ -1,4 +1,4 @@
-// The rule of cairn/conversion.hpp, against independent arithmetic.
+// The rule of cairn/restore_options.hpp, against independent arithmetic.
 #include "model/convert.hpp"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Dims against std::vector, which it stands for.
-#include "cairn/dims.hpp"
+#include "cairn/box.hpp"
 
 #include <gtest/gtest.h>
 

@@ -18,7 +18,7 @@ void run(const char* directory) {
   // &u, not u.data(): what u is at each save, since it takes turns with `next`.
   state.add("u",
             cairn::slice(&u, {ranks->size() * rows, 64}, {ranks->rank() * rows, 0}, {rows, 64}));
-  cairn::CheckpointManager manager(ranks, directory, {.max_to_keep = 3});
+  cairn::CheckpointManager manager(ranks, directory, {.keep = {.last = 3}});
   for (; step < 100;) {
     for (std::size_t i = 0; i < u.size(); ++i) next[i] = 0.5 * u[i] + 1;
     std::swap(u, next);

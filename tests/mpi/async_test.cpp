@@ -51,8 +51,8 @@ TEST_P(MpiAsync, SavesOverlapWithMessagesAndRestoreOnOtherRanks) {
   const auto world = mpi(MPI_COMM_WORLD);
   const Directory directory(*world);
   ManagerOptions options;
-  options.format = GetParam();
-  options.max_to_keep = 2;
+  options.store.format = GetParam();
+  options.keep.last = 2;
   {
     CheckpointManager manager(world, directory.path(), options);
     Part part(*world);

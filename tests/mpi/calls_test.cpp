@@ -7,9 +7,8 @@
 
 #include "base/text.hpp"
 #include "cairn/checkpoint_manager.hpp"
+#include "cairn/group.hpp"
 #include "cairn/log.hpp"
-#include "cairn/together.hpp"
-#include "cairn/waiting.hpp"
 #include "group/call_group.hpp"
 #include "mpi/mpi_kit.hpp"
 #include "support/group_kit.hpp"
@@ -28,7 +27,7 @@ class Calls : public ::testing::Test {
   const bool is_last = group->rank() == last;
   std::shared_ptr<StopRequest> stop =
       std::make_shared<StopRequest>(StopOptions{.signals = {}, .time_limit = false});
-  ManagerOptions options{.stop = stop};
+  ManagerOptions options{.when = {.stop = stop}};
   CheckpointManager manager{group, directory.path(), options};
   double value = group->rank();
   State state;

@@ -24,7 +24,7 @@ class MpiFormats : public testing::TestWithParam<Format> {};
 TEST_P(MpiFormats, NToMOfAllPairs) {
   const auto world = mpi(MPI_COMM_WORLD);
   ManagerOptions options;
-  options.format = GetParam();
+  options.store.format = GetParam();
   for (int n = 1; n <= world->size(); ++n) {
     for (int m = 1; m <= world->size(); ++m) {
       if (world->size() > 4 && n != world->size() && m != world->size()) continue;
@@ -56,9 +56,9 @@ TEST(MpiCheckpoint, IoRanks) {
   const auto world = mpi(MPI_COMM_WORLD);
   const int ranks = world->size();
   ManagerOptions two, one_a_node;
-  two.io_ranks = IoRanks::count(2);
-  two.io_ranks.memory_bytes = 4096;
-  one_a_node.io_ranks = IoRanks::one_a_node();
+  two.write.io_ranks = IoRanks::count(2);
+  two.write.io_ranks.memory_bytes = 4096;
+  one_a_node.write.io_ranks = IoRanks::one_a_node();
   for (unsigned seed = 0; seed < 4; ++seed) {
     const Directory directory(*world);
     test::NToMCase one(ranks, ranks, seed);
@@ -76,10 +76,10 @@ TEST(MpiCheckpoint, IoRanks) {
 TEST(MpiCheckpoint, IoRanksWithoutAtomicRename) {
   const auto world = mpi(MPI_COMM_WORLD);
   ManagerOptions options;
-  options.atomic_rename = false;
+  options.write.atomic_rename = false;
   options.overwrite = true;
-  options.io_ranks = IoRanks::count(2);
-  options.io_ranks.memory_bytes = 4096;
+  options.write.io_ranks = IoRanks::count(2);
+  options.write.io_ranks.memory_bytes = 4096;
   for (int n = 1; n <= world->size(); ++n) {
     for (int m = 1; m <= world->size(); ++m) {
       if (world->size() > 3 && n != world->size() && m != world->size()) continue;

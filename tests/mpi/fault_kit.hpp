@@ -26,7 +26,7 @@ class WriterFaults {
 
   WriterFaults() {
     set_log_sink([](LogLevel, std::string_view) {});
-    options.chunk_bytes = 65536;
+    options.write.chunk_bytes = 65536;
     auto tensor = slice(row.data(), {group->size(), columns}, {group->rank(), 0}, {1, columns});
     tensor.slices.front().memory = memory;
     state.add("u", std::move(tensor));

@@ -194,11 +194,11 @@ TEST_P(FullDisk, BeforeAnyOperationOfASave) {
     if (group_->rank() == 0 && operations++ == fill_before) disk.fill();
   };
   ManagerOptions options;
-  options.file_system = std::make_shared<WatchedFiles>(tell);
-  options.format = format;
-  options.writer = writer;
-  options.chunk_bytes = 65536;
-  options.max_to_keep = 2;
+  options.write.file_system = std::make_shared<WatchedFiles>(tell);
+  options.store.format = format;
+  options.write.writer = writer;
+  options.write.chunk_bytes = 65536;
+  options.keep.last = 2;
   const Dims whole{group_->size(), std::ssize(row_)}, extent{1, std::ssize(row_)};
   auto tensor = slice(row_.data(), whole, {group_->rank(), 0}, extent);
   tensor.slices.front().memory = std::make_shared<WatchedMemory>(row_.data(), extent, tell);

@@ -16,8 +16,8 @@ using ::testing::HasSubstr;
 class Hdf5CollectiveFaults : public test::WriterFaults, public ::testing::Test {
  protected:
   Hdf5CollectiveFaults() {
-    options.format = Format::hdf5;
-    options.writer = Writer::hdf5_collective;
+    options.store.format = Format::hdf5;
+    options.write.writer = Writer::hdf5_collective;
     state.add("words", words);
   }
   void TearDown() override {
@@ -56,7 +56,7 @@ TEST_F(Hdf5CollectiveFaults, FlushFailsOnOneRank) {
 }
 
 TEST_F(Hdf5CollectiveFaults, LostBytesAreReported) {
-  options.mpi_io.read_back = true;
+  options.write.mpi_io.read_back = true;
   for (const bool all_lost : {false, true}) {
     fail_a_save(Code::data_loss,
                 HasSubstr(cat("not what rank ", group->size() - 1, " wrote there")), [&] {
@@ -69,8 +69,8 @@ TEST_F(Hdf5CollectiveFaults, LostBytesAreReported) {
 }
 
 TEST_F(Hdf5CollectiveFaults, BadHintsAreReadBackUnasked) {
-  options.mpi_io.hints = {{"cb_nodes", "1"}};
-  if (group->shared_files()->doubt(options.mpi_io.hints).empty()) {
+  options.write.mpi_io.hints = {{"cb_nodes", "1"}};
+  if (group->shared_files()->doubt(options.write.mpi_io.hints).empty()) {
     GTEST_SKIP() << group->shared_files()->library() << " is not known to be bad";
   }
   fail_a_save(Code::data_loss, HasSubstr("the hint cb_nodes=1"), [&] {

@@ -9,7 +9,7 @@
 
 #include "base/text.hpp"
 #include "cairn/cairn.hpp"
-#include "cairn/dataset_files.hpp"
+#include "cairn/shared_files.hpp"
 #include "contents/contents_reader.hpp"
 #include "format/hdf5/lay_out.hpp"
 #include "format/hdf5/library.hpp"
@@ -30,9 +30,9 @@ using ::testing::HasSubstr;
 
 ManagerOptions writing(Writer writer, std::map<std::string, std::string> hints = {}) {
   ManagerOptions options;
-  options.format = Format::hdf5;
-  options.writer = writer;
-  options.mpi_io.hints = std::move(hints);
+  options.store.format = Format::hdf5;
+  options.write.writer = writer;
+  options.write.mpi_io.hints = std::move(hints);
   return options;
 }
 const auto collective = [](std::map<std::string, std::string> hints = {}) {
@@ -93,7 +93,7 @@ TEST(Hdf5Collective, NToMAndTheSameFilesAsTheOtherWriters) {
       const test::NToMCase one(n, m, seed);
       if (const auto group = first_ranks(n, world->rank())) {
         auto options = collective();
-        options.mpi_io.read_back = seed % 2 == 0;
+        options.write.mpi_io.read_back = seed % 2 == 0;
         one.save(group, directory.path() / "together", options);
         one.save(group, directory.path() / "apart", writing(Writer::posix));
         if (group->rank() == 0) {
@@ -170,10 +170,10 @@ TEST(Hdf5Collective, OneOfEverythingAtEachChunkSize) {
     const Directory directory(*world);
     Mixed mine(*world);
     auto options = collective();
-    options.chunk_bytes = chunk;
+    options.write.chunk_bytes = chunk;
     CheckpointManager manager(world, directory.path() / "together", options);
     manager.save(1, mine.state);
-    options.writer = Writer::posix;
+    options.write.writer = Writer::posix;
     CheckpointManager(world, directory.path() / "apart", options).save(1, mine.state);
     if (world->rank() == 0) {
       EXPECT_EQ(difference(directory.path() / "together/ckpt-1", directory.path() / "apart/ckpt-1"),
@@ -208,7 +208,7 @@ TEST(Hdf5Collective, OverwritesAndKeepsTheLast) {
   const auto world = mpi(MPI_COMM_WORLD);
   const Directory directory(*world);
   auto options = collective();
-  options.max_to_keep = 2;
+  options.keep.last = 2;
   options.overwrite = true;
   std::vector<double> row(5000);
   State state;
@@ -235,8 +235,8 @@ TEST(Hdf5Collective, TheExampleOfTheDocs) {
   const Directory parent(*world);
   const auto directory = parent.path();
   cairn::ManagerOptions options;
-  options.format = cairn::Format::hdf5;
-  options.writer = cairn::Writer::hdf5_collective;
+  options.store.format = cairn::Format::hdf5;
+  options.write.writer = cairn::Writer::hdf5_collective;
   cairn::CheckpointManager manager(cairn::mpi(MPI_COMM_WORLD), directory, options);
   Mixed mine(*world);
   manager.save(1, mine.state);
@@ -244,8 +244,8 @@ TEST(Hdf5Collective, TheExampleOfTheDocs) {
 
   std::vector<float> row(100, static_cast<float>(world->rank()));
   CheckpointOptions face;
-  face.format = Format::hdf5;
-  face.writer = Writer::hdf5_collective;
+  face.store.format = Format::hdf5;
+  face.write.writer = Writer::hdf5_collective;
   State state;
   state.add("u", slice(row.data(), {world->size(), 100}, {world->rank(), 0}, {1, 100}));
   Checkpoint(world, state, face).write(directory / "face");
@@ -266,11 +266,11 @@ TEST(Hdf5Collective, WhatDoesNotGoTogetherIsRefusedBeforeAnythingIsMade) {
           "needs the ranks of an MPI communicator");
   world->barrier();
   auto bundles = collective();
-  bundles.format = Format::bundle;
+  bundles.store.format = Format::bundle;
   refused(world, bundles, Code::invalid_argument, "Writer::hdf5_collective cannot write bundles");
   refused(world, collective({{"", "x"}}), Code::invalid_argument, "the hint ''");
   auto served = collective();
-  served.io_ranks = IoRanks::count(1);
+  served.write.io_ranks = IoRanks::count(1);
   refused(world, served, Code::invalid_argument, "does not go with io ranks");
   if (world->size() == 1) return;
   const auto odd = world->rank() == world->size() - 1;

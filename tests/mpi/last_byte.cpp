@@ -31,7 +31,7 @@ int run(const std::string& directory, bool hdf5, bool kill) {
   state.add("step", step);
   state.add("field", cairn::slice(field.data(), {rows, columns}, {first, 0}, {mine, columns}));
   cairn::ManagerOptions options;
-  if (hdf5) options.format = cairn::Format::hdf5;
+  if (hdf5) options.store.format = cairn::Format::hdf5;
   cairn::CheckpointManager manager(group, directory, options);
   const auto fill = [&](std::int64_t at) {
     step = at;

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "cairn/checkpoint_manager.hpp"
+#include "cairn/group.hpp"
 #include "cairn/mpi.hpp"
-#include "cairn/together.hpp"
 #include "support/group_kit.hpp"
 
 namespace cairn {

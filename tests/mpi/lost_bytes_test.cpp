@@ -28,14 +28,14 @@ void save_until_bytes_are_lost(const std::map<std::string, std::string>& hints,
   constexpr int enough_lost = 3, rows_a_rank = 7;
   constexpr std::int64_t columns = 2100;  // one row a write, with chunks of 4 KiB
   ManagerOptions options;
-  options.writer = Writer::mpi_io;
-  options.mpi_io.files = 1;
-  options.mpi_io.hints = hints;
-  options.chunk_bytes = 4096;
-  options.max_to_keep = 2;
+  options.write.writer = Writer::mpi_io;
+  options.write.mpi_io.files = 1;
+  options.write.mpi_io.hints = hints;
+  options.write.chunk_bytes = 4096;
+  options.keep.last = 2;
   std::vector<std::uint8_t> head(1000), rows(rows_a_rank * columns);
   // Where the library is not known to be bad with these hints the check is asked for.
-  options.mpi_io.read_back = !hints.empty() && world->shared_files()->doubt(hints).empty();
+  options.write.mpi_io.read_back = !hints.empty() && world->shared_files()->doubt(hints).empty();
   std::vector<LocalTensor> parts;
   for (int i = 0; i < rows_a_rank; ++i) {
     parts.push_back(slice(rows.data() + i * columns, {rows_a_rank * size, columns},

@@ -16,8 +16,8 @@ TEST(LostRank, EndsTheJob) {
   const char* directory = ::getenv("CAIRN_TEST_DIRECTORY");
   ASSERT_TRUE(directory);
   ManagerOptions options;
-  options.format = Format::hdf5;
-  options.writer = Writer::hdf5_collective;
+  options.store.format = Format::hdf5;
+  options.write.writer = Writer::hdf5_collective;
   std::vector<double> row(1000, 1.5);
   State state;
   state.add("u", slice(row.data(), {group->size(), 1000}, {group->rank(), 0}, {1, 1000}));

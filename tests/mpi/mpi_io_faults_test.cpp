@@ -20,8 +20,8 @@ using ::testing::HasSubstr;
 class MpiIoFaults : public test::WriterFaults, public ::testing::TestWithParam<Storage> {
  protected:
   MpiIoFaults() {
-    options.writer = Writer::mpi_io;
-    options.mpi_io.files = 2;
+    options.write.writer = Writer::mpi_io;
+    options.write.mpi_io.files = 2;
     state.store(GetParam());
   }
 };
@@ -60,8 +60,8 @@ TEST_P(MpiIoFaults, MemoryFailsInTheMiddle) {
 
 TEST_P(MpiIoFaults, LostBytesAreReported) {
   for (const bool all_lost : {false, true}) {
-    options.mpi_io.read_back = true;
-    options.mpi_io.hints = {{"cairn_test", "1"}, {"other", "x"}};
+    options.write.mpi_io.read_back = true;
+    options.write.mpi_io.hints = {{"cairn_test", "1"}, {"other", "x"}};
     fail_a_save(Code::data_loss,
                 HasSubstr(cat("not what rank ", group->size() - 1, " wrote there")), [&] {
                   const auto lose = [&](int call, int bytes) {
@@ -82,8 +82,8 @@ TEST_P(MpiIoFaults, LostPagesAreFoundUnasked) {
 
 // What is known to be bad is read back unasked, and the message says with what it was written.
 TEST_P(MpiIoFaults, BadHintsAreReadBackUnasked) {
-  options.mpi_io.hints = {{"cb_nodes", "1"}};
-  const auto doubt = group->shared_files()->doubt(options.mpi_io.hints);
+  options.write.mpi_io.hints = {{"cb_nodes", "1"}};
+  const auto doubt = group->shared_files()->doubt(options.write.mpi_io.hints);
   if (doubt.empty()) GTEST_SKIP() << group->shared_files()->library() << " is not known to be bad";
   EXPECT_THAT(doubt, HasSubstr("is known to lose bytes silently with the hint cb_nodes"));
   EXPECT_EQ(group->shared_files()->doubt({{"cb_buffer_size", "1"}}), "");
@@ -152,8 +152,8 @@ TEST_P(Hdf5Space, IsTakenBeforeMpiWrites) {
   if (!hdf5::available()) GTEST_SKIP() << "this build has no HDF5";
   const auto group = mpi(MPI_COMM_WORLD);
   ManagerOptions options;
-  options.format = Format::hdf5;
-  options.writer = GetParam();
+  options.store.format = Format::hdf5;
+  options.write.writer = GetParam();
   const test::Directory directory(*group);
   constexpr std::int64_t columns = 300000;
   std::vector<double> row(columns);

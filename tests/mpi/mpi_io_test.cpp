@@ -26,9 +26,9 @@ using ::testing::HasSubstr;
 
 ManagerOptions sharing(int files, std::map<std::string, std::string> hints = {}) {
   ManagerOptions options;
-  options.writer = Writer::mpi_io;
-  options.mpi_io.files = files;
-  options.mpi_io.hints = std::move(hints);
+  options.write.writer = Writer::mpi_io;
+  options.write.mpi_io.files = files;
+  options.write.mpi_io.hints = std::move(hints);
   return options;
 }
 
@@ -72,8 +72,8 @@ TEST(MpiIo, NToMAndTheSameAsTheOtherWriter) {
       if (seed % 3 == 1) one.storage = Storage::dense;
       if (const auto group = first_ranks(n, world->rank())) {
         auto options = sharing(files);
-        options.mpi_io.read_back = seed % 2 == 0;
-        options.atomic_rename = seed % 4 != 0;
+        options.write.mpi_io.read_back = seed % 2 == 0;
+        options.write.atomic_rename = seed % 4 != 0;
         one.save(group, directory.path() / "shared", options);
         one.save(group, directory.path() / "own", {});
         if (group->rank() == 0) {
@@ -134,8 +134,8 @@ TEST(MpiIo, FilesAreSharedInPagesAndGapsAreZeros) {
     SCOPED_TRACE(files);
     const Directory directory(*world);
     auto options = sharing(files);
-    options.chunk_bytes = 100000;
-    options.policy = std::make_shared<MaxShardSizePolicy>(90000);
+    options.write.chunk_bytes = 100000;
+    options.store.policy = std::make_shared<MaxShardSizePolicy>(90000);
     Mixed mine(*world);
     CheckpointManager(world, directory.path(), options).save(3, mine.state);
     if (world->rank() == 0) {
@@ -187,9 +187,9 @@ TEST(MpiIo, TheExampleOfTheDocs) {
   const Directory parent(*world);
   const auto directory = parent.path();
   cairn::ManagerOptions options;
-  options.writer = cairn::Writer::mpi_io;
-  options.mpi_io.files = 1;
-  options.mpi_io.hints = {{"striping_factor", "16"}};
+  options.write.writer = cairn::Writer::mpi_io;
+  options.write.mpi_io.files = 1;
+  options.write.mpi_io.hints = {{"striping_factor", "16"}};
   cairn::CheckpointManager manager(cairn::mpi(MPI_COMM_WORLD), directory, options);
   Mixed mine(*world);
   manager.save(1, mine.state);
@@ -202,8 +202,8 @@ TEST(MpiIo, OtherFacesTakeIt) {
   const int size = world->size();
   std::vector<float> row(100, static_cast<float>(world->rank()));
   CheckpointOptions options;
-  options.writer = Writer::mpi_io;
-  options.mpi_io.files = 1;
+  options.write.writer = Writer::mpi_io;
+  options.write.mpi_io.files = 1;
   State state;
   state.add("u", slice(row.data(), {size, 100}, {world->rank(), 0}, {1, 100}));
   const auto prefix = Checkpoint(world, state, options).write(directory.path() / "face");
@@ -211,8 +211,8 @@ TEST(MpiIo, OtherFacesTakeIt) {
 
   const Mesh mesh({{"x", size}});
   ShardedOptions sharded;
-  sharded.writer = Writer::mpi_io;
-  sharded.mpi_io.files = 1;
+  sharded.write.writer = Writer::mpi_io;
+  sharded.write.mpi_io.files = 1;
   const auto other = sharded_save(world, mesh, directory.path() / "sharded", {"u"},
                                   {cat(size, " 100 ", world->rank(), ",1:0,100")},
                                   {whole(row.data(), {1, 100})}, sharded);
@@ -236,7 +236,7 @@ TEST(MpiIo, WhatDoesNotGoTogetherIsRefusedBeforeAnythingIsMade) {
   refused(world, sharing(1, {{"", "x"}}), Code::invalid_argument, "the hint ''");
   refused(world, sharing(1, {{std::string(400, 'k'), "x"}}), Code::invalid_argument, "characters");
   auto served = sharing(1);
-  served.io_ranks = IoRanks::count(1);
+  served.write.io_ranks = IoRanks::count(1);
   refused(world, served, Code::invalid_argument, "does not go with io ranks");
   if (world->size() == 1) return;
   const auto odd = world->rank() == world->size() - 1;

@@ -19,8 +19,8 @@ int run(const std::filesystem::path& directory) {
 
   auto stop = std::make_shared<cairn::StopRequest>();  // SIGTERM and SIGUSR1 count from here on
   cairn::ManagerOptions options;
-  options.interval = cairn::optimal(cairn::Mtbf::per_node(5 * 365 * 86400.0));
-  options.stop = stop;
+  options.when.interval = cairn::optimal(cairn::Mtbf::per_node(5 * 365 * 86400.0));
+  options.when.stop = stop;
   cairn::CheckpointManager manager(ranks, directory, options);
   manager.restore_latest(state);
   std::optional<cairn::StopReason> stopped;

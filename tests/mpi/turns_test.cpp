@@ -28,7 +28,7 @@ struct Job {
     state.add("step", step);
     state.add("value", slice(&value, {group->size()}, {group->rank()}, {1}));
     ManagerOptions options;
-    const auto stop = options.stop = std::make_shared<StopRequest>(how);
+    const auto stop = options.when.stop = std::make_shared<StopRequest>(how);
     CheckpointManager manager(group, directory, options);
     manager.restore_latest(state);
     while (step < 40 && !stopped) {

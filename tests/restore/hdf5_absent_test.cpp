@@ -10,8 +10,8 @@ namespace {
 
 TEST(Hdf5Absent, IsSaidWhenTheManagerIsMade) {
   ManagerOptions options;
-  options.file_system = std::make_shared<io::MemoryFileSystem>();
-  options.format = Format::hdf5;
+  options.write.file_system = std::make_shared<io::MemoryFileSystem>();
+  options.store.format = Format::hdf5;
   try {
     CheckpointManager(serial_group(), "/run", options);
     FAIL() << "made";
@@ -20,7 +20,7 @@ TEST(Hdf5Absent, IsSaidWhenTheManagerIsMade) {
     EXPECT_THAT(error.what(), testing::HasSubstr("built without HDF5"));
   }
   options.read_only = true;
-  options.file_system->create_directory("/run");
+  options.write.file_system->create_directory("/run");
   CheckpointManager(serial_group(), "/run", options);  // reading needs none
 }
 

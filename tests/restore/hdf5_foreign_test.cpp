@@ -420,8 +420,8 @@ TEST_F(Hdf5Foreign, OurOwnCheckpointsAreRead) {
   }
   const auto files = std::make_shared<io::MemoryFileSystem>();
   ManagerOptions options;
-  options.file_system = files;
-  options.format = Format::hdf5;
+  options.write.file_system = files;
+  options.store.format = Format::hdf5;
   const std::vector<std::string> words{"a", std::string("b\0c\0", 4)};
   run_threads(3, [&](std::shared_ptr<Group> group) {
     test::SampleState mine(1);

@@ -15,8 +15,8 @@ TEST(Hdf5Places, FilesThatChangedPlacesAreDamagedAndNotRestored) {
   set_log_sink({});
   const auto files = std::make_shared<io::MemoryFileSystem>();
   ManagerOptions options;
-  options.file_system = files;
-  options.format = Format::hdf5;
+  options.write.file_system = files;
+  options.store.format = Format::hdf5;
   double u = 0;
   State state;
   state.add("u", u);

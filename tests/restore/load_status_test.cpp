@@ -21,8 +21,8 @@ class Status : public testing::TestWithParam<int> {
  protected:
   Status() {
     set_log_sink({});
-    options_.file_system = files_;
-    options_.owner_wait_seconds = 0;
+    options_.write.file_system = files_;
+    options_.write.owner_wait_seconds = 0;
   }
   template <class F>
   void on_ranks(F&& function) {

@@ -21,7 +21,7 @@ TEST_P(NToM, RandomBoxes) {
   for (unsigned seed = 0; seed < test::rounds(6u); ++seed) {
     const test::NToMCase one(n, m, seed);
     ManagerOptions options;
-    options.file_system = std::make_shared<io::MemoryFileSystem>();
+    options.write.file_system = std::make_shared<io::MemoryFileSystem>();
     run_threads(n, [&](auto group) { one.save(group, "/run", options); });
     run_threads(m, [&](auto group) {
       EXPECT_EQ(one.restore(group, "/run", options), "") << "seed " << seed;
@@ -41,7 +41,7 @@ TEST(NToM, SixtyFourRanksToFive) {
   const Sample sample{"u", DType::float64, {64, 48}};
   auto files = std::make_shared<io::MemoryFileSystem>();
   ManagerOptions options;
-  options.file_system = files;
+  options.write.file_system = files;
   run_threads(64, [&](std::shared_ptr<Group> group) {
     test::SampleState mine(1);
     mine.add(sample, {{{group->rank(), 0}, {1, 48}}}, 1);

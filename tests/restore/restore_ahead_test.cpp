@@ -27,8 +27,8 @@ constexpr std::int64_t rows = 600, columns = 1000;  // of 8 bytes: 4.6 MiB
 ManagerOptions small_chunks(Format format) {
   set_log_sink({});
   ManagerOptions options;
-  options.chunk_bytes = std::int64_t{1} << 20;
-  options.format = format;
+  options.write.chunk_bytes = std::int64_t{1} << 20;
+  options.store.format = format;
   return options;
 }
 

@@ -166,7 +166,7 @@ TEST_P(Async, WhatWasNotWrittenIsNotCompleted) {
 }
 
 TEST_P(Async, ManySavesInARow) {
-  options_.max_to_keep = 2;
+  options_.keep.last = 2;
   job([&](Rank& rank) {
     std::vector<SaveHandle> handles;
     for (int step = 1; step <= 10; ++step) handles.push_back(start(rank, step));
@@ -316,7 +316,7 @@ TEST_P(Async, AStepInFlightExists) {
 
 // The commit is visible and may yet be undone: what came before it must stay.
 TEST_P(Async, ACommitOfUnknownDurabilityRemovesNothing) {
-  options_.max_to_keep = 1;
+  options_.keep.last = 1;
   job([&](Rank& rank) {
     rank.save(10);
     const auto handle = start(rank, 20);
@@ -403,9 +403,9 @@ TEST_P(Async, EachGoesOnFromTheLastThatCommitted) {
 
 // Without renames the bytes in flight have their last names already, beside the old index.
 TEST_P(Async, RetentionLeavesTheStepsInFlightAlone) {
-  options_.atomic_rename = false;
+  options_.write.atomic_rename = false;
   options_.overwrite = true;
-  options_.max_to_keep = 2;
+  options_.keep.last = 2;
   job([&](Rank& rank) {
     rank.save(10);
     rank.save(20);
@@ -465,7 +465,7 @@ TEST_P(Async, WhatDoesNotFitTheMemoryIsSavedBeforeTheCallReturns) {
 
 TEST_P(Async, SoAreSavesWithIoRanks) {
   if (GetParam() == 1) return;
-  options_.io_ranks = IoRanks::count(1);
+  options_.write.io_ranks = IoRanks::count(1);
   job([&](Rank& rank) {
     const auto handle = start(rank, 10);
     EXPECT_TRUE(handle.committed());

@@ -38,10 +38,10 @@ class DenseFiles : public testing::TestWithParam<int> {
  protected:
   static constexpr std::int64_t limit = 300'000;
   DenseFiles() {
-    options_.file_system = files_;
-    options_.policy = std::make_shared<MaxShardSizePolicy>(limit);
-    options_.chunk_bytes = 64 << 10;
-    options_.max_to_keep = 1;
+    options_.write.file_system = files_;
+    options_.store.policy = std::make_shared<MaxShardSizePolicy>(limit);
+    options_.write.chunk_bytes = 64 << 10;
+    options_.keep.last = 1;
     set_log_sink([this](LogLevel, std::string_view text) {
       const std::lock_guard guard(mutex_);
       warnings_.emplace_back(text);
@@ -63,7 +63,7 @@ class DenseFiles : public testing::TestWithParam<int> {
   }
   void save_all(int ranks, std::int64_t step, bool async) {
     run_threads(ranks, [&](std::shared_ptr<Group> group) {
-      if (options_.writer == Writer::mpi_io) {
+      if (options_.write.writer == Writer::mpi_io) {
         group = std::make_shared<test::SharingGroup>(std::move(group), files_);
       }
       test::SampleState mine(static_cast<std::uint64_t>(step));
@@ -111,7 +111,7 @@ class DenseFiles : public testing::TestWithParam<int> {
       mine.poison();
       auto reading = options_;
       reading.read_only = true;
-      reading.policy = nullptr;
+      reading.store.policy = nullptr;
       CheckpointManager(group, "/run", reading).restore(step, mine.state());
       EXPECT_EQ(mine.check(version), "");
     });
@@ -135,19 +135,19 @@ TEST_P(DenseFiles, AreWithinTheLimitOfThePolicy) {
   const Way ways[] = {
       {"posix", [](auto&) {}},
       {"asynchronous", [](auto&) {}, true},
-      {"without renames", [](auto& o) { o.atomic_rename = false; }},
+      {"without renames", [](auto& o) { o.write.atomic_rename = false; }},
       {"io ranks",
        [](auto& o) {
-         o.io_ranks = {IoRanks::Choice::count, 2, 64 << 10};
+         o.write.io_ranks = {IoRanks::Choice::count, 2, 64 << 10};
        }},
-      {"shared files", [](auto& o) { o.writer = Writer::mpi_io; }},
+      {"shared files", [](auto& o) { o.write.writer = Writer::mpi_io; }},
   };
   const auto plain = options_;
   for (const auto& way : ways) {
     SCOPED_TRACE(way.name);
     files_ = std::make_shared<io::MemoryFileSystem>();
     options_ = plain;
-    options_.file_system = files_;
+    options_.write.file_system = files_;
     way.set(options_);
     save_all(ranks, 1, way.async);
     expect_packed(2);
@@ -176,9 +176,9 @@ struct Answering : ShardByTaskPolicy {
 TEST(DensePolicies, WhatAPolicyAnswersIsCheckedAndOneErrorOnAllRanks) {
   auto files = std::make_shared<io::MemoryFileSystem>();
   ManagerOptions options;
-  options.file_system = files;
+  options.write.file_system = files;
   const auto policy = std::make_shared<Answering>();
-  options.policy = policy;
+  options.store.policy = policy;
   const Sample a{"a", DType::float16, {6}}, b{"b", DType::float16, {4, 3}};
   std::vector<std::string> heard(3);
   const auto error_of = [&](std::function<std::vector<int>(std::size_t)> answer) {
@@ -221,12 +221,12 @@ TEST(DensePolicies, WhatAPolicyAnswersIsCheckedAndOneErrorOnAllRanks) {
 TEST(DensePolicies, APolicyWithoutASayIsAWarning) {
   auto files = std::make_shared<io::MemoryFileSystem>();
   ManagerOptions options;
-  options.file_system = files;
+  options.write.file_system = files;
   std::vector<std::string> warnings;
   set_log_sink([&](LogLevel, std::string_view text) { warnings.emplace_back(text); });
   const auto make = [&](std::shared_ptr<const ShardingCallback> policy) {
     warnings.clear();
-    options.policy = std::move(policy);
+    options.store.policy = std::move(policy);
     run_threads(2, [&](std::shared_ptr<Group> group) {
       CheckpointManager(std::make_shared<test::SharingGroup>(std::move(group), files), "/run",
                         options);
@@ -236,7 +236,7 @@ TEST(DensePolicies, APolicyWithoutASayIsAWarning) {
   const auto limited = std::make_shared<MaxShardSizePolicy>(100);
   const auto of = testing::StartsWith("the sharding policy 'shards of at most 100 bytes' ");
   EXPECT_THAT(make(limited), testing::IsEmpty());
-  options.writer = Writer::mpi_io;
+  options.write.writer = Writer::mpi_io;
   EXPECT_THAT(make(limited), testing::ElementsAre(testing::AllOf(of, HasSubstr("Writer::mpi_io"))));
   EXPECT_THAT(make(nullptr), testing::IsEmpty());
   EXPECT_THAT(make(std::make_shared<ShardByTaskPolicy>()), testing::IsEmpty());

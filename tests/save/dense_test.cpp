@@ -45,7 +45,7 @@ std::vector<Box> column_blocks(const Dims& shape, int parts) {
 
 class Dense : public testing::Test {
  protected:
-  Dense() { options_.file_system = files_; }
+  Dense() { options_.write.file_system = files_; }
 
   // Saves step 1; each rank holds the boxes of its number.
   void save(int ranks, const Sample& sample, const std::vector<Box>& boxes, Storage storage,
@@ -98,7 +98,7 @@ TEST_F(Dense, IsTheDefaultForWhatTensorFlowCannotAssemble) {
     const auto dtype = dtype_from_number(number);
     if (!dtype || dtype_size(*dtype) == 0) continue;
     files_ = std::make_shared<io::MemoryFileSystem>();
-    options_.file_system = files_;
+    options_.write.file_system = files_;
     const Sample sample{"u", *dtype, {7, 5}};
     save(2, sample, rows(sample.shape, 3), Storage::automatic);
     EXPECT_EQ(is_dense(sample), !dtype_assembles_in_tensorflow(*dtype)) << dtype_name(*dtype);
@@ -113,7 +113,7 @@ TEST_F(Dense, IsTheDefaultAboveEightThousandSlices) {
   EXPECT_TRUE(is_dense(sample));
   EXPECT_EQ(read(sample), "");
   files_ = std::make_shared<io::MemoryFileSystem>();
-  options_.file_system = files_;
+  options_.write.file_system = files_;
   const Sample fewer{"u", DType::int8, {8000}};
   save(2, fewer, rows(fewer.shape, 8000), Storage::automatic);
   EXPECT_FALSE(is_dense(fewer));
@@ -129,7 +129,7 @@ TEST_F(Dense, CanBeRefused) {
 TEST_F(Dense, ATensorThatOneRankHoldsWholeOrWithoutElementsIsPlainAnyway) {
   for (const Dims& shape : {Dims{7, 5}, Dims{0, 3}, Dims{}}) {
     files_ = std::make_shared<io::MemoryFileSystem>();
-    options_.file_system = files_;
+    options_.write.file_system = files_;
     const Sample sample{"u", DType::float16, shape};
     save(3, sample, {Box::whole(shape)}, Storage::dense);
     EXPECT_TRUE(is_dense(sample));
@@ -174,7 +174,7 @@ TEST_F(Dense, ARequestOfAStateHoldsForItsTensors) {
     EXPECT_TRUE(contents.find("w")->sliced);
 
     auto options = options_;
-    options.object_graph = true;
+    options.store.object_graph = true;
     CheckpointManager with_graph(group, "/graph", options);
     with_graph.save(1, part);
     contents = with_graph.open(1);
@@ -200,7 +200,7 @@ TEST_F(Dense, HoldsTheSameBytesAsSliced) {
     test::NToMCase one(n, m, seed);
     for (const auto storage : {Storage::sliced, Storage::dense}) {
       files_ = std::make_shared<io::MemoryFileSystem>();
-      options_.file_system = files_;
+      options_.write.file_system = files_;
       one.storage = storage;
       run_threads(n, [&](auto group) { one.save(group, "/run", options_); });
       run_threads(m, [&](auto group) {
@@ -216,11 +216,11 @@ TEST_F(Dense, HoldsTheSameBytesAsSliced) {
 
 // With a seed ranks take turns in another order; 4-KiB chunks make many rounds.
 TEST_F(Dense, ManyRoundsInAnyOrder) {
-  options_.chunk_bytes = 4096;
+  options_.write.chunk_bytes = 4096;
   const Sample sample{"u", DType::uint32, {90, 111}};
   for (unsigned seed = 1; seed <= 4; ++seed) {
     files_ = std::make_shared<io::MemoryFileSystem>();
-    options_.file_system = files_;
+    options_.write.file_system = files_;
     std::mt19937 random(seed);
     const auto held = test::deal(test::guillotine(sample.shape, 25, random), 5, true, random);
     run_threads(5,
@@ -257,8 +257,8 @@ TEST_F(Dense, AnErrorOfOneRankIsOneErrorOfAllAndNothingIsLeft) {
                                       {Code::io, "open", "part-", 1, 1}};
   for (std::size_t f = 0; f <= faults.size() + 1; ++f) {
     files_ = std::make_shared<io::MemoryFileSystem>();
-    options_.file_system = files_;
-    options_.chunk_bytes = 4096;
+    options_.write.file_system = files_;
+    options_.write.chunk_bytes = 4096;
     run_threads(3, [&](std::shared_ptr<Group> group) {
       std::vector<std::uint16_t> u(900 * 10);
       const auto mine = column_blocks({900, 30}, 3)[static_cast<std::size_t>(group->rank())];

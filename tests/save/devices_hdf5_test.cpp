@@ -17,8 +17,8 @@ using testing::HasSubstr;
 class DevicesHdf5 : public testing::Test {
  protected:
   DevicesHdf5() {
-    options_.format = Format::hdf5;
-    options_.file_system = files_;
+    options_.store.format = Format::hdf5;
+    options_.write.file_system = files_;
   }
   std::shared_ptr<io::MemoryFileSystem> files_ = std::make_shared<io::MemoryFileSystem>();
   ManagerOptions options_;
@@ -27,7 +27,7 @@ class DevicesHdf5 : public testing::Test {
 TEST_F(DevicesHdf5, APolicyIsNotCalledAndThatIsSaid) {
   std::vector<std::string> warnings;
   set_log_sink([&](LogLevel, std::string_view text) { warnings.emplace_back(text); });
-  options_.policy = std::make_shared<MaxShardSizePolicy>(100);
+  options_.store.policy = std::make_shared<MaxShardSizePolicy>(100);
   CheckpointManager(serial_group(), "/run", options_);
   set_log_sink({});
   EXPECT_THAT(warnings, testing::ElementsAre(HasSubstr(

@@ -63,7 +63,7 @@ LocalTensor on(const char* type, std::optional<int> index, LocalTensor tensor) {
 
 class Devices : public testing::Test {
  protected:
-  Devices() { options_.file_system = files_; }
+  Devices() { options_.write.file_system = files_; }
 
   // Three rows of each rank: on its CUDA:0, on its CUDA:1, and on no device that has a name.
   void save(std::int64_t step) {
@@ -84,7 +84,7 @@ class Devices : public testing::Test {
   }
   ManagerOptions reading() const {
     auto options = options_;
-    options.policy = nullptr;
+    options.store.policy = nullptr;
     options.read_only = true;
     return options;
   }
@@ -112,7 +112,7 @@ constexpr const char* first_task = "/job:worker/replica:0/task:";
 // The ranks are of one node, so that what has no number is rank 1's CUDA:1.
 TEST_F(Devices, NumberZeroIsANumber) {
   const auto policy = std::make_shared<Watching>();
-  options_.policy = policy;
+  options_.store.policy = policy;
   save(1);
   const auto call = [](int rank) {
     const auto device = cat(first_task, rank, "/device:");
@@ -131,7 +131,7 @@ TEST_F(Devices, OfATaskShareItsShard) {
 
 TEST_F(Devices, HaveShardsOfTheirOwnWhereThePolicySaysSo) {
   const auto watching = std::make_shared<Watching>();
-  options_.policy = std::make_shared<PerDevicePolicy>(watching);
+  options_.store.policy = std::make_shared<PerDevicePolicy>(watching);
   save(1);
   const auto device = [](int rank) { return cat(first_task, rank, "/device:"); };
   const auto on_device = [&](int rank, const char* key, const char* name) {
@@ -152,7 +152,7 @@ TEST_F(Devices, HaveShardsOfTheirOwnWhereThePolicySaysSo) {
 
 TEST_F(Devices, PatchesKeepTheirs) {
   const auto policy = std::make_shared<Watching>();
-  options_.policy = std::make_shared<PerDevicePolicy>(policy);
+  options_.store.policy = std::make_shared<PerDevicePolicy>(policy);
   std::vector<float> low(4, 1), high(4, 2), rest(4, 3);
   const auto state_of = [&](int second) {
     State state;
@@ -176,7 +176,7 @@ TEST_F(Devices, PatchesKeepTheirs) {
   EXPECT_EQ(slices.at(1).file, 2);
 
   std::vector<std::string> asked;
-  options_.device_of = [&](int rank, const LocalTensor& tensor) {
+  options_.store.device_of = [&](int rank, const LocalTensor& tensor) {
     asked.push_back(cat(tensor.device_type, tensor.device_index.value_or(-1), " of ",
                         tensor.slices.size(), " from ", tensor.slices.front().box.start[0]));
     return DeviceTask{.task = rank};
@@ -187,8 +187,8 @@ TEST_F(Devices, PatchesKeepTheirs) {
 
 TEST_F(Devices, TasksOfOneRankAreCalledApart) {
   const auto policy = std::make_shared<Watching>();
-  options_.policy = policy;
-  options_.device_of = [](int rank, const LocalTensor& tensor) {
+  options_.store.policy = policy;
+  options_.store.device_of = [](int rank, const LocalTensor& tensor) {
     DeviceTask one;
     one.task = 10 * rank + (tensor.device_type == "CPU");
     one.device_index = tensor.device_index.value_or(5);
@@ -236,15 +236,15 @@ TEST(PoliciesSee, NamesAndOwnersOfTheStateAndNothingBeyondIt) {
   NamedState mine;
   const auto policy = std::make_shared<Looking>(mine.state);
   ManagerOptions options;
-  options.file_system = std::make_shared<io::MemoryFileSystem>();
-  options.policy = policy;
+  options.write.file_system = std::make_shared<io::MemoryFileSystem>();
+  options.store.policy = policy;
   {
     CheckpointManager manager(serial_group(), "/plain", options);
     manager.save(1, mine.state);
     EXPECT_THAT(policy->seen,
                 ElementsAre("the x <- x", "rows <- rows", "some words <- words", "dice <- random"));
   }
-  options.object_graph = true;
+  options.store.object_graph = true;
   const auto attribute = [](const char* key) { return cat(key, "/.ATTRIBUTES/VARIABLE_VALUE"); };
   {
     CheckpointManager manager(serial_group(), "/objects", options);
@@ -257,9 +257,9 @@ TEST(PoliciesSee, NamesAndOwnersOfTheStateAndNothingBeyondIt) {
   }
   for (const bool graph : {false, true}) {
     CheckpointOptions facing;
-    facing.file_system = options.file_system;
-    facing.policy = policy;
-    facing.object_graph = graph;
+    facing.write.file_system = options.write.file_system;
+    facing.store.policy = policy;
+    facing.store.object_graph = graph;
     Checkpoint checkpoint(serial_group(), mine.state, facing);
     checkpoint.save(graph ? "/facing/graph" : "/facing/keys");
     const auto counter = graph ? attribute("save_counter") : std::string("save_counter");
@@ -280,8 +280,8 @@ TEST(PoliciesSee, ANewNameAtTheNextSave) {
   State state = state_called("first");
   const auto policy = std::make_shared<Looking>(state);
   ManagerOptions options;
-  options.file_system = std::make_shared<io::MemoryFileSystem>();
-  options.policy = policy;
+  options.write.file_system = std::make_shared<io::MemoryFileSystem>();
+  options.store.policy = policy;
   CheckpointManager manager(serial_group(), "/run", options);
   manager.save(1, state);
   EXPECT_THAT(policy->seen, ElementsAre("first <- x"));

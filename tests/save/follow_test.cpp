@@ -216,8 +216,8 @@ TEST_P(Follow, NothingOfWhatAFunctionGaveIsHeldAfterwards) {
 TEST_P(Follow, CheckpointsObjectGraphsAndShardedSavesDoToo) {
   run_threads(GetParam(), [&](std::shared_ptr<Group> group) {
     CheckpointOptions options;
-    options.file_system = files_;
-    options.object_graph = true;
+    options.write.file_system = files_;
+    options.store.object_graph = true;
     std::vector<double> u = values(*group, 1), w = values(*group, 2), later;
     State state;
     state.add("u", part(&u, *group));
@@ -237,7 +237,7 @@ TEST_P(Follow, CheckpointsObjectGraphsAndShardedSavesDoToo) {
     const Mesh mesh({{"x", group->size()}});
     std::vector<double> whole_of_it(rows);
     ShardedOptions sharded;
-    sharded.file_system = files_;
+    sharded.write.file_system = files_;
     const auto spec = cat(group->size() * rows, " ", group->rank() * rows, ",", rows);
     const std::vector<LocalTensor> tensors{whole(&whole_of_it)};
     for (const std::int64_t step : {3, 4}) {

@@ -63,10 +63,10 @@ class IoRanksFaults : public ::testing::Test {
 
   IoRanksFaults() {
     set_log_sink([](LogLevel, std::string_view) {});
-    options.file_system = disk;
-    options.chunk_bytes = 4096;
-    options.io_ranks = IoRanks::count(2);
-    options.io_ranks.memory_bytes = 4096;
+    options.write.file_system = disk;
+    options.write.chunk_bytes = 4096;
+    options.write.io_ranks = IoRanks::count(2);
+    options.write.io_ranks.memory_bytes = 4096;
   }
   ~IoRanksFaults() override { set_log_sink({}); }
 
@@ -110,7 +110,7 @@ TEST_F(IoRanksFaults, AWriteOfAnIoRankFails) {
                           Case{Storage::dense, "sync", "part-00000", 1}}) {
     SCOPED_TRACE(cat(one.kind, " ", one.file, " ", one.skip));
     disk = std::make_shared<WatchedDisk>();
-    options.file_system = disk;
+    options.write.file_system = disk;
     const auto break_it = [&](Rank& mine) {
       mine.state.store(one.storage);
       if (mine.group->rank() == 1) disk->inject({Code::io, one.kind, one.file, one.skip, 1});
@@ -122,7 +122,7 @@ TEST_F(IoRanksFaults, AWriteOfAnIoRankFails) {
 TEST_F(IoRanksFaults, TheMemoryOfARankThatIsServedFails) {
   for (const int bad : {1, 3}) {
     disk = std::make_shared<WatchedDisk>();
-    options.file_system = disk;
+    options.write.file_system = disk;
     fail_a_save(
         Code::io, "the device is gone",
         [&](Rank& mine) {

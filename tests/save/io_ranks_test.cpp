@@ -44,16 +44,17 @@ TEST_P(IoRanksNToM, AnyChoiceRestoresWhatAnyOtherSaved) {
     if (seed % 2 == 1) one.storage = Storage::dense;
     auto disk = std::make_shared<WatchedDisk>();
     ManagerOptions saving, restoring;
-    saving.file_system = restoring.file_system = disk;
-    saving.io_ranks = choice(seed + static_cast<unsigned>(n) + 1);
-    restoring.io_ranks = choice(seed / 2 + static_cast<unsigned>(m) + 2);
+    saving.write.file_system = restoring.write.file_system = disk;
+    saving.write.io_ranks = choice(seed + static_cast<unsigned>(n) + 1);
+    restoring.write.io_ranks = choice(seed / 2 + static_cast<unsigned>(m) + 2);
     on_ranks(n, ranks_a_node, [&](auto group) { one.save(group, "/run", saving); });
-    EXPECT_THAT(disk->touched(), IsSubsetOf(test::io_ranks_of(n, ranks_a_node, saving.io_ranks)));
+    EXPECT_THAT(disk->touched(),
+                IsSubsetOf(test::io_ranks_of(n, ranks_a_node, saving.write.io_ranks)));
     on_ranks(m, ranks_a_node, [&](auto group) {
       EXPECT_EQ(one.restore(group, "/run", restoring), "") << "rank " << group->rank();
     });
     EXPECT_THAT(disk->touched(),
-                IsSubsetOf(test::io_ranks_of(m, ranks_a_node, restoring.io_ranks)));
+                IsSubsetOf(test::io_ranks_of(m, ranks_a_node, restoring.write.io_ranks)));
   }
 }
 
@@ -72,9 +73,9 @@ TEST(IoRanks, DataFilesAreTheSameBytes) {
       one.storage = storage;
       auto disk = std::make_shared<WatchedDisk>();
       ManagerOptions options;
-      options.file_system = disk;
-      options.policy = std::make_shared<MaxShardSizePolicy>(2000);
-      options.io_ranks = choice(number);
+      options.write.file_system = disk;
+      options.store.policy = std::make_shared<MaxShardSizePolicy>(2000);
+      options.write.io_ranks = choice(number);
       on_ranks(7, ranks_a_node, [&](auto group) { one.save(group, "/run", options); });
       const auto data = disk->data();
       if (number == 0) expected = data;
@@ -97,8 +98,8 @@ struct SavedRows {
 TEST(IoRanks, EveryIoRankHasItsPart) {
   auto disk = std::make_shared<WatchedDisk>();
   ManagerOptions options;
-  options.file_system = disk;
-  options.io_ranks = IoRanks::one_a_node();
+  options.write.file_system = disk;
+  options.write.io_ranks = IoRanks::one_a_node();
   on_ranks(6, 2, [&](auto group) {
     SavedRows rows(*group);
     rows.fill(group->rank());
@@ -128,8 +129,8 @@ TEST(IoRanks, OnlyTheyCheckASaveThatIsCompleted) {
   set_log_sink([](LogLevel, std::string_view) {});
   auto disk = std::make_shared<WatchedDisk>();
   ManagerOptions options;
-  options.file_system = disk;
-  options.io_ranks = IoRanks::count(2);
+  options.write.file_system = disk;
+  options.write.io_ranks = IoRanks::count(2);
   const auto body = [&](auto group) {
     SavedRows rows(*group);
     rows.fill(group->rank());
@@ -166,8 +167,8 @@ TEST(IoRanks, OfCheckpointAndShardedSave) {
     SavedRows rows(*group);
     rows.fill(1 + group->rank());
     CheckpointOptions options;
-    options.file_system = disk;
-    options.io_ranks = IoRanks::count(1);
+    options.write.file_system = disk;
+    options.write.io_ranks = IoRanks::count(1);
     std::string path;
     {
       Checkpoint checkpoint(group, rows.state, options);
@@ -179,8 +180,8 @@ TEST(IoRanks, OfCheckpointAndShardedSave) {
     EXPECT_EQ(rows.row.front(), 1 + group->rank());
 
     ShardedOptions sharded;
-    sharded.file_system = disk;
-    sharded.io_ranks = IoRanks::count(1);
+    sharded.write.file_system = disk;
+    sharded.write.io_ranks = IoRanks::count(1);
     const Mesh mesh({{"x", 4}});
     const std::vector<LocalTensor> tensors{rows.state.tensors().front().second};
     sharded_save(group, mesh, "/run/sharded", {"u"}, {""}, tensors, sharded);
@@ -194,8 +195,8 @@ TEST(IoRanks, OfCheckpointAndShardedSave) {
 TEST(IoRanks, SaversRunOnEveryRank) {
   auto disk = std::make_shared<WatchedDisk>();
   ManagerOptions options;
-  options.file_system = disk;
-  options.io_ranks = IoRanks::count(1);
+  options.write.file_system = disk;
+  options.write.io_ranks = IoRanks::count(1);
   std::atomic<int> restored{0};
   const auto save = [&](const std::string& prefix) {
     const double value = test::this_rank;
@@ -211,7 +212,7 @@ TEST(IoRanks, SaversRunOnEveryRank) {
     std::memcpy(&value, bytes.data(), sizeof value);
     restored += value == test::this_rank;
   };
-  options.savers = {{"sample", save, restore}};
+  options.hooks.savers = {{"sample", save, restore}};
   on_ranks(3, 0, [&](auto group) {
     SavedRows rows(*group);
     rows.fill(5);
@@ -230,8 +231,8 @@ TEST(IoRanks, OptionsAreChecked) {
     auto disk = std::make_shared<WatchedDisk>();
     on_ranks(2, 0, [&](auto group) {
       ManagerOptions options;
-      options.file_system = disk;
-      options.io_ranks = group->rank() == 0 ? of_rank_0 : of_others;
+      options.write.file_system = disk;
+      options.write.io_ranks = group->rank() == 0 ? of_rank_0 : of_others;
       test::expect_error([&] { CheckpointManager manager(group, "/run", options); }, code,
                          HasSubstr(text));
     });

@@ -7,7 +7,7 @@ namespace {
 
 class PlanCacheHdf5 : public PlanCache {
  protected:
-  PlanCacheHdf5() { options_.format = Format::hdf5; }
+  PlanCacheHdf5() { options_.store.format = Format::hdf5; }
 };
 
 TEST_P(PlanCacheHdf5, ServesBothKindsOfSaves) {
@@ -87,7 +87,7 @@ TEST_P(PlanCacheHdf5, AFailureOfTheSameStepMeanwhileEndsIt) {
   options_.async.throw_failures = false;
   for (std::size_t operation = 0; operation < 40; ++operation) {
     files_ = std::make_shared<io::MemoryFileSystem>();
-    options_.file_system = files_;
+    options_.write.file_system = files_;
     job([&](Rank& rank) {
       rank.save(10);
       if (rank.group->rank() == 0) files_->inject({Code::io, "", "", operation, 1});

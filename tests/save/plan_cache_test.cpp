@@ -116,7 +116,7 @@ TEST_P(PlanCache, RanksThatDisagreeHearOfIt) {
 
 TEST_P(PlanCache, LargeReplicasAreLookedAtInTurn) {
   if (GetParam() == 1) return;
-  options_.replicas.sample_of = 4;
+  options_.store.replicas.sample_of = 4;
   std::atomic<int> found = 0;
   job([&](Rank& rank) {
     std::vector<double> large(40'000, 1);
@@ -231,9 +231,9 @@ class CountingPolicy : public ShardingCallback {
 TEST_P(PlanCache, APolicyIsAskedAgainUnlessItStatesItsParameters) {
   for (const bool stated : {false, true}) {
     files_ = std::make_shared<io::MemoryFileSystem>();
-    options_.file_system = files_;
+    options_.write.file_system = files_;
     const auto policy = std::make_shared<CountingPolicy>(stated);
-    options_.policy = policy;
+    options_.store.policy = policy;
     job([&](Rank& rank) {
       rank.save(10);
       rank.group->barrier();

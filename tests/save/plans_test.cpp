@@ -105,7 +105,7 @@ TEST_P(PlansAlone, APolicyThatStatesNoParametersHasNoPlanForLater) {
   struct Silent : ShardByTaskPolicy {
     std::optional<std::string> parameters() const override { return std::nullopt; }
   };
-  options_.policy = std::make_shared<Silent>();
+  options_.store.policy = std::make_shared<Silent>();
   run([](Rank& rank) {
     Sample sample(rank);
     EXPECT_TRUE(rank.make(sample.state));

@@ -21,7 +21,7 @@ using Shards = std::vector<Shard>;
 
 TEST(Writers, StringsCountInTheBalance) {
   ManagerOptions options;
-  options.file_system = std::make_shared<io::MemoryFileSystem>();
+  options.write.file_system = std::make_shared<io::MemoryFileSystem>();
   run_threads(2, [&](std::shared_ptr<Group> group) {
     std::string a(8000, 'a'), b(8000, 'b');
     std::vector<double> few(20);
@@ -39,7 +39,7 @@ TEST(Writers, StringsCountInTheBalance) {
 TEST(Writers, HoldersOfALargeReplicaShareTheWork) {
   auto files = std::make_shared<io::MemoryFileSystem>();
   ManagerOptions options;
-  options.file_system = files;
+  options.write.file_system = files;
   const test::Sample w{"w", DType::float32, {1024, 1024}}, h{"h", DType::float16, {2048, 1024}};
   const auto add = [&](test::SampleState& mine, const test::Sample& sample, Storage storage) {
     mine.add(sample, {Box::whole(sample.shape)}, 0,
@@ -91,8 +91,8 @@ TEST(Pieces, ArePackedByTheirOwnSize) {
     }
   };
   ManagerOptions options;
-  options.file_system = std::make_shared<io::MemoryFileSystem>();
-  options.policy = std::make_shared<Halves>();
+  options.write.file_system = std::make_shared<io::MemoryFileSystem>();
+  options.store.policy = std::make_shared<Halves>();
   std::vector<std::uint8_t> large(65536);  // large enough to begin on a page
   State state;
   state.add("large", large);
@@ -174,11 +174,11 @@ TEST_P(PolicyNToM, WhatIsSavedIsRestoredToTheSameBits) {
     SCOPED_TRACE(cat("seed ", seed));
     const test::NToMCase one(n, m, seed);
     ManagerOptions options;
-    options.file_system = std::make_shared<io::MemoryFileSystem>();
+    options.write.file_system = std::make_shared<io::MemoryFileSystem>();
     std::int64_t limit = 0;
-    options.policy = some_policy(seed, limit);
+    options.store.policy = some_policy(seed, limit);
     run_threads(n, [&](auto group) { one.save(group, "/run", options); });
-    options.policy = nullptr;
+    options.store.policy = nullptr;
     run_threads(m, [&](auto group) { EXPECT_EQ(one.restore(group, "/run", options), ""); });
     if (limit > 0) {
       options.read_only = true;

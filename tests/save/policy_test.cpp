@@ -191,8 +191,8 @@ class Policies : public testing::TestWithParam<int> {
  protected:
   Policies() {
     set_log_sink({});
-    options_.file_system = files_;
-    options_.owner_wait_seconds = 0;
+    options_.write.file_system = files_;
+    options_.write.owner_wait_seconds = 0;
   }
   int ranks() const { return GetParam(); }
 
@@ -227,7 +227,7 @@ class Policies : public testing::TestWithParam<int> {
 
   /// A save that fails as it should, with nothing left of it; then one that works.
   Error fails_once(const std::shared_ptr<Adversary>& policy) {
-    options_.policy = policy;
+    options_.store.policy = policy;
     std::vector<Seen> seen(static_cast<std::size_t>(ranks()));
     run_threads(ranks(), [&](std::shared_ptr<Group> group) {
       Mine mine(*group);
@@ -253,7 +253,7 @@ class Policies : public testing::TestWithParam<int> {
 
   void new_disk() {
     files_ = std::make_shared<io::MemoryFileSystem>();
-    options_.file_system = files_;
+    options_.write.file_system = files_;
   }
 
   std::shared_ptr<io::MemoryFileSystem> files_ = std::make_shared<io::MemoryFileSystem>();
@@ -300,7 +300,7 @@ TEST_P(Policies, WhatACallbackThrowsIsOneErrorOnAllRanks) {
 }
 
 TEST_P(Policies, EmptyShardsMakeNoFiles) {
-  options_.policy = std::make_shared<Adversary>(ranks() - 1, [](Shards& shards) {
+  options_.store.policy = std::make_shared<Adversary>(ranks() - 1, [](Shards& shards) {
     shards.insert(shards.begin(), Shard{});
     shards.push_back({{"u", {}}});
   });
@@ -329,7 +329,7 @@ TEST_P(Policies, RanksMustAgreeOnThem) {
                              std::shared_ptr<const ShardingCallback> other) {
     return errors([&](std::shared_ptr<Group> group) {
       auto options = options_;
-      options.policy = group->rank() == odd ? other : common;
+      options.store.policy = group->rank() == odd ? other : common;
       CheckpointManager(group, "/run", options);
     });
   };

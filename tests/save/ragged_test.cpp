@@ -99,10 +99,10 @@ TEST_F(Ragged, VerifyingFirstLeavesTheRowsOfADamagedOne) {
   CheckpointManager manager(serial_group(), "/run", options_);
   manager.save(1, state);
   const auto path = "/run/ckpt-1.data-00000-of-00002";
-  auto bytes = io::read_file(*options_.file_system, path, 1 << 20);
+  auto bytes = io::read_file(*options_.write.file_system, path, 1 << 20);
   bytes[10] ^= 1;
-  options_.file_system->remove(path);
-  io::write_file(*options_.file_system, path, bytes);
+  options_.write.file_system->remove(path);
+  io::write_file(*options_.write.file_system, path, bytes);
   rows = {7};
   EXPECT_THROW(manager.restore(1, state), Error);
   EXPECT_THAT(rows, ElementsAre(7));
@@ -159,10 +159,10 @@ TEST_F(Ragged, FallingBackDealsTheRowsOfTheOlderOne) {
     group.barrier();
     if (group.rank() == 0) {
       const auto path = "/run/ckpt-2.data-00001-of-00003";
-      auto bytes = io::read_file(*options_.file_system, path, 1 << 20);
+      auto bytes = io::read_file(*options_.write.file_system, path, 1 << 20);
       bytes[3] ^= 1;
-      options_.file_system->remove(path);
-      io::write_file(*options_.file_system, path, bytes);
+      options_.write.file_system->remove(path);
+      io::write_file(*options_.write.file_system, path, bytes);
     }
     group.barrier();
     const auto report = manager.restore_latest(state);
@@ -323,8 +323,8 @@ TEST_F(Ragged, RankPrivateOnAnotherNumberOfRanks) {
 }
 
 TEST_F(Ragged, AsObjectsToo) {
-  options_.object_graph = true;
-  options_.max_to_keep = 0;
+  options_.store.object_graph = true;
+  options_.keep.last = 0;
   job(3, [](CheckpointManager& manager, Group& group) {
     std::vector<double> rows(2, group.rank());
     std::string note(1, static_cast<char>('a' + group.rank()));

@@ -36,9 +36,9 @@ constexpr std::int64_t columns = 3000;
 ManagerOptions keep_one(std::shared_ptr<io::FileSystem> files) {
   set_log_sink({});
   ManagerOptions options;
-  options.max_to_keep = 1;
-  options.owner_wait_seconds = 0;
-  options.file_system = std::move(files);
+  options.keep.last = 1;
+  options.write.owner_wait_seconds = 0;
+  options.write.file_system = std::move(files);
   return options;
 }
 
@@ -122,7 +122,7 @@ TEST_F(Recycle, ReplacedCheckpointsOfOneNameToo) {
   State state;
   state.add("row", slice(row.data(), {columns}, {0}, {columns}));
   CheckpointOptions options;
-  options.file_system = disk_;
+  options.write.file_system = disk_;
   Checkpoint checkpoint(group, state, options);
   for (int i = 0; i < 3; ++i) {
     row.assign(columns, i);
@@ -147,10 +147,10 @@ TEST_F(Recycle, NothingWaitsWhereItIsOffOrCannotBe) {
     }
   };
   auto options = keep_one(disk_);
-  options.recycle = false;
+  options.write.recycle = false;
   never("off", options);
   options = keep_one(disk_);
-  options.atomic_rename = false;
+  options.write.atomic_rename = false;
   never("no-rename", options);
 }
 
@@ -200,7 +200,7 @@ TEST_F(Recycle, FilesHaveTheBytesOfNewOnes) {
       for (const bool recycle : {false, true}) {
         auto disk = std::make_shared<io::MemoryFileSystem>();
         auto options = keep_one(disk);
-        options.recycle = recycle;
+        options.write.recycle = recycle;
         run_threads(2, [&](std::shared_ptr<Group> group) {
           CheckpointManager manager(group, "/run", options);
           std::mt19937 random(seed);  // the same on both ranks
@@ -313,7 +313,7 @@ class RecycleOnDisk : public testing::Test {
 TEST_F(RecycleOnDisk, OverwritesTheSameFile) {
   for (const auto direct : {DirectIo::automatic, DirectIo::on, DirectIo::off}) {
     auto options = keep_one(nullptr);
-    options.direct_io = direct;
+    options.write.direct_io = direct;
     CheckpointManager manager(group_, directory_.path() / cat(static_cast<int>(direct)), options);
     const auto folder = directory_.path() / cat(static_cast<int>(direct));
     save(manager, *group_, 1);
@@ -346,7 +346,7 @@ std::pair<std::size_t, std::size_t> cached_pages(const fs::path& path) {
 TEST_F(RecycleOnDisk, WithoutDirectIoIsWrittenThroughThePageCache) {
   constexpr std::int64_t length = 1 << 20;  // so much that a file goes past it else, where it can
   auto options = keep_one(nullptr);
-  options.direct_io = DirectIo::off;
+  options.write.direct_io = DirectIo::off;
   CheckpointManager manager(group_, directory_.path(), options);
   for (int step = 1; step <= 3; ++step) save(manager, *group_, step, length);
   const auto [cached, all] = cached_pages(data(3));

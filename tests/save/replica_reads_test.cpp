@@ -79,17 +79,17 @@ TEST_F(ReplicaReads, WritersReadOnceWhatTheyWriteInRuns) {
     return counts;
   };
   EXPECT_THAT(reads(), ElementsAre(all, all, all));
-  options_.replicas.check = ReplicaCheck::none;
+  options_.store.replicas.check = ReplicaCheck::none;
   EXPECT_THAT(reads(), ElementsAre(0, 0, all));
-  options_.replicas.check = ReplicaCheck::all;
-  options_.policy = std::make_shared<MaxShardSizePolicy>(8000);
+  options_.store.replicas.check = ReplicaCheck::all;
+  options_.store.policy = std::make_shared<MaxShardSizePolicy>(8000);
   EXPECT_THAT(reads(), ElementsAre(all, all, all));
   reads(123 * 200 + 199);
-  options_.policy = std::make_shared<Columns>();
+  options_.store.policy = std::make_shared<Columns>();
   EXPECT_THAT(reads(), ElementsAre(all, all, 2 * all));
   reads(123 * 200 + 199);
-  options_.policy = nullptr;
-  options_.replicas = {.check = ReplicaCheck::sample, .sample_of = 4};
+  options_.store.policy = nullptr;
+  options_.store.replicas = {.check = ReplicaCheck::sample, .sample_of = 4};
   // 240,000 bytes make four parts of 75 rows, and the writer looks at its own once more.
   EXPECT_THAT(reads(), ElementsAre(all / 4, all / 4, all + all / 4));
 }
@@ -111,7 +111,8 @@ TEST_F(ReplicaReads, AHolderThatCannotBeReadIsAnErrorOfAll) {
 }
 
 TEST_F(ReplicaReads, AnyRowOfSamplesComparesEverything) {
-  options_.replicas = {.check = ReplicaCheck::sample, .sample_of = 4, .divergence_is_error = false};
+  options_.store.replicas = {
+      .check = ReplicaCheck::sample, .sample_of = 4, .divergence_is_error = false};
   const Dims shapes[] = {{100000}, {3, 40000}, {7, 11, 13, 17}};  // 391, 469 and 67 KiB
   std::mt19937 random(20);
   for (int round = 0; round < (test::sanitized ? 3 : 12); ++round) {
@@ -140,7 +141,7 @@ TEST_F(ReplicaReads, AnyRowOfSamplesComparesEverything) {
 }
 
 TEST_F(ReplicaReads, AfterADivergenceTheNextSaveOfASampleComparesEverything) {
-  options_.replicas = {.check = ReplicaCheck::sample, .sample_of = 8};
+  options_.store.replicas = {.check = ReplicaCheck::sample, .sample_of = 8};
   run_threads(2, [&](std::shared_ptr<Group> group) {
     CheckpointManager manager(group, "/run", options_);
     std::vector<float> u(1 << 17, 1.0f);
@@ -215,9 +216,9 @@ TEST_F(ReplicaReads, WritesToManyPrefixesTakeSamplesInTurn) {
     u[100000] = static_cast<float>(group->rank());
     State state;
     state.add("u", u);
-    Checkpoint checkpoint(
-        group, state,
-        {.replicas = {.check = ReplicaCheck::sample, .sample_of = 4}, .file_system = files_});
+    Checkpoint checkpoint(group, state,
+                          {.store = {.replicas = {.check = ReplicaCheck::sample, .sample_of = 4}},
+                           .write = {.file_system = files_}});
     int failed = 0;
     for (int i = 0; i < 4 && failed == 0; ++i) {
       try {

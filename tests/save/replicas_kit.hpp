@@ -24,10 +24,10 @@ class Replicas : public testing::Test {
       const std::lock_guard lock(mutex_);
       if (level == LogLevel::warning) warnings_.emplace_back(text);
     });
-    options_.file_system = files_;
-    options_.owner_wait_seconds = 0;
-    options_.max_to_keep = 0;
-    options_.replicas.check = ReplicaCheck::all;
+    options_.write.file_system = files_;
+    options_.write.owner_wait_seconds = 0;
+    options_.keep.last = 0;
+    options_.store.replicas.check = ReplicaCheck::all;
   }
   ~Replicas() override { set_log_sink({}); }
 

@@ -173,13 +173,13 @@ TEST_F(Replicas, DenseTensorsAndLayoutsAreComparedToo) {
 }
 
 TEST_F(Replicas, NoneLooksAtNothing) {
-  options_.replicas.check = ReplicaCheck::none;
+  options_.store.replicas.check = ReplicaCheck::none;
   EXPECT_EQ(save_whole<double>(3, {50}, [](int rank, auto& u) { u[7] = rank; }), "");
   EXPECT_THAT(warnings_, ElementsAre());
 }
 
 TEST_F(Replicas, AWarningSaysWhatIsStoredAndTheSaveGoesOn) {
-  options_.replicas.divergence_is_error = false;
+  options_.store.replicas.divergence_is_error = false;
   EXPECT_EQ(save_whole<double>(3, {50}, [](int rank, auto& u) { u[7] = rank; }), "");
   ASSERT_EQ(warnings_.size(), 1u);
   EXPECT_THAT(warnings_[0],
@@ -224,9 +224,9 @@ TEST_F(Replicas, RandomStates) {
     const int ranks = 2 + static_cast<int>(seed % 6);
     const test::NToMCase random(ranks, 1, seed);
     // A sample of one save is everything, looked at in another way.
-    options_.replicas.check = seed % 3 == 0 ? ReplicaCheck::sample : ReplicaCheck::all;
-    options_.replicas.sample_of = 1;
-    options_.policy = seed % 4 ? nullptr : std::make_shared<MaxShardSizePolicy>(64);
+    options_.store.replicas.check = seed % 3 == 0 ? ReplicaCheck::sample : ReplicaCheck::all;
+    options_.store.replicas.sample_of = 1;
+    options_.store.policy = seed % 4 ? nullptr : std::make_shared<MaxShardSizePolicy>(64);
     const auto with = [&](std::size_t sample, const Box& box, std::size_t bad) {
       return save(ranks, [&](int rank, State& state) {
         auto mine = std::make_shared<test::SampleState>(seed);
@@ -301,16 +301,16 @@ TEST_F(Replicas, ARefusedSaveIsNeverRolledForward) {
 }
 
 TEST_F(Replicas, OptionsAreCheckedAndTheSameOnAllRanks) {
-  options_.replicas.sample_of = 0;
+  options_.store.replicas.sample_of = 0;
   expect_thrown([&] { CheckpointManager(serial_group(), "/run", options_); },
                 "ReplicaOptions::sample_of is 0");
-  options_.replicas.sample_of = 3;
+  options_.store.replicas.sample_of = 3;
   run_threads(2, [&](std::shared_ptr<Group> group) {
     auto mine = options_;
-    if (group->rank() == 1) mine.replicas.divergence_is_error = false;
+    if (group->rank() == 1) mine.store.replicas.divergence_is_error = false;
     expect_thrown(
         [&] { CheckpointManager(group, "/run", mine); },
-        "ranks disagree on ManagerOptions: replicas.divergence_is_error is true on rank 0 "
+        "ranks disagree on ManagerOptions: store.replicas.divergence_is_error is true on rank 0 "
         "and false on rank 1");
   });
 }
@@ -321,20 +321,22 @@ TEST_F(Replicas, CheckpointAndShardedSaveCompareThem) {
     State state;
     state.add("u", value);
     const Mesh mesh({{"x", 2}});
-    Checkpoint by_default(group, state, {.file_system = files_});
+    Checkpoint by_default(group, state, {.write = {.file_system = files_}});
     expect_thrown([&] { by_default.save("/one/ckpt"); }, "replicas of tensor 'u'");
     expect_thrown([&] { by_default.write("/two/ckpt"); }, "replicas of tensor 'u'");
     expect_thrown(
         [&] {
           sharded_save(group, mesh, "/three/ckpt", {"u"}, {""}, {whole(&value, {})},
-                       {.file_system = files_});
+                       {.write = {.file_system = files_}});
         },
         "replicas of tensor 'u'");
-    Checkpoint without(group, state,
-                       {.replicas = {.check = ReplicaCheck::none}, .file_system = files_});
+    Checkpoint without(
+        group, state,
+        {.store = {.replicas = {.check = ReplicaCheck::none}}, .write = {.file_system = files_}});
     EXPECT_EQ(without.write("/four/ckpt"), "/four/ckpt");
     EXPECT_EQ(sharded_save(group, mesh, "/five/ckpt", {"u"}, {""}, {whole(&value, {})},
-                           {.replicas = {.check = ReplicaCheck::none}, .file_system = files_}),
+                           {.store = {.replicas = {.check = ReplicaCheck::none}},
+                            .write = {.file_system = files_}}),
               "/five/ckpt");
   });
 }

@@ -1,5 +1,5 @@
 // Before-save callbacks and registered savers.
-#include "cairn/savers.hpp"
+#include "cairn/options.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -24,8 +24,8 @@ using ::testing::IsEmpty;
 class Savers : public ::testing::TestWithParam<int> {
  protected:
   Savers() {
-    options_.file_system = files_;
-    options_.owner_wait_seconds = 0;
+    options_.write.file_system = files_;
+    options_.write.owner_wait_seconds = 0;
   }
   template <class F>
   void on_ranks(F&& function, int ranks = 0) {
@@ -68,8 +68,9 @@ TEST_P(Savers, CallbacksRunInOrderBeforeTheStateIsRead) {
     std::int64_t value = 0;
     std::vector<std::string> calls;
     auto options = options_;
-    options.before_save.push_back([&](std::int64_t step) { calls.push_back(cat("a", step)); });
-    options.before_save.push_back([&](std::int64_t step) { value = 7 * step; });
+    options.hooks.before_save.push_back(
+        [&](std::int64_t step) { calls.push_back(cat("a", step)); });
+    options.hooks.before_save.push_back([&](std::int64_t step) { value = 7 * step; });
     State state;
     state.add("value", value);
     CheckpointManager manager(group, "/run", options);
@@ -80,8 +81,8 @@ TEST_P(Savers, CallbacksRunInOrderBeforeTheStateIsRead) {
     EXPECT_EQ(value, 21);
 
     CheckpointOptions other;
-    other.file_system = files_;
-    other.before_save = options.before_save;
+    other.write.file_system = files_;
+    other.hooks.before_save = options.hooks.before_save;
     Checkpoint checkpoint(group, state, other);
     checkpoint.save("/run/numbered");
     checkpoint.write("/run/single");
@@ -96,7 +97,7 @@ TEST_P(Savers, ACallbackThatThrowsOnOneRankStopsTheSaveOnAll) {
     state.add("value", value);
     bool throws = false;
     auto options = options_;
-    options.before_save.push_back([&](std::int64_t) {
+    options.hooks.before_save.push_back([&](std::int64_t) {
       if (throws && group->rank() == group->size() - 1) throw std::runtime_error("not now");
     });
     CheckpointManager manager(group, "/run", options);
@@ -117,7 +118,7 @@ TEST_P(Savers, WhatTheyWriteIsPartOfTheCheckpoint) {
     State state;
     state.add("u", slice(u.data(), {group->size()}, {group->rank()}, {1}));
     auto options = options_;
-    options.savers.push_back(table(group, read));
+    options.hooks.savers.push_back(table(group, read));
     CheckpointManager manager(group, "/run", options);
     manager.save(1, state);
     const auto contents = manager.open(1);
@@ -142,7 +143,7 @@ TEST_P(Savers, WhatTheyWriteIsPartOfTheCheckpoint) {
         std::vector<std::int64_t> read;
         State none;
         auto options = options_;
-        options.savers.push_back(table(group, read));
+        options.hooks.savers.push_back(table(group, read));
         CheckpointManager manager(group, "/run", options);
         EXPECT_THAT(manager.restore_latest(none)->unused_keys, ElementsAre("u"));
         EXPECT_EQ(read.size(), 2u * static_cast<std::size_t>(GetParam()));
@@ -158,7 +159,7 @@ TEST_P(Savers, WithoutThemTheirKeysAreUnused) {
     state.add("value", value);
     {
       auto options = options_;
-      options.savers.push_back(table(group, read));
+      options.hooks.savers.push_back(table(group, read));
       CheckpointManager(group, "/run", options).save(1, state);
     }
     group->barrier();
@@ -170,7 +171,7 @@ TEST_P(Savers, WithoutThemTheirKeysAreUnused) {
     }
     group->barrier();
     auto options = options_;
-    options.savers.push_back(table(group, read));
+    options.hooks.savers.push_back(table(group, read));
     CheckpointManager manager(group, "/run", options);
     read = {99};
     manager.restore(2, state);
@@ -182,8 +183,9 @@ TEST_P(Savers, NoBundleAtAllIsFine) {
   on_ranks([&](std::shared_ptr<Group> group) {
     int restored = 0;
     auto options = options_;
-    options.savers.push_back({"idle", [](const std::string&) { return std::vector<std::string>{}; },
-                              [&](const std::string&) { ++restored; }});
+    options.hooks.savers.push_back({"idle",
+                                    [](const std::string&) { return std::vector<std::string>{}; },
+                                    [&](const std::string&) { ++restored; }});
     State state;
     std::int64_t value = 4;
     state.add("value", value);
@@ -233,14 +235,14 @@ TEST_P(Savers, WhatIsNoBundleOfTheirsIsAnErrorThatNamesThem) {
     on_ranks([&](std::shared_ptr<Group> group) {
       auto options = options_;
       bool bad = false;
-      options.savers.push_back({"bad",
-                                [&](const std::string& prefix) {
-                                  if (!bad || group->rank() != group->size() - 1) {
-                                    return std::vector<std::string>{};
-                                  }
-                                  return one.save(prefix);
-                                },
-                                [](const std::string&) {}});
+      options.hooks.savers.push_back({"bad",
+                                      [&](const std::string& prefix) {
+                                        if (!bad || group->rank() != group->size() - 1) {
+                                          return std::vector<std::string>{};
+                                        }
+                                        return one.save(prefix);
+                                      },
+                                      [](const std::string&) {}});
       std::int64_t value = 4;
       State state;
       state.add("value", value);
@@ -256,12 +258,12 @@ TEST_P(Savers, WhatIsNoBundleOfTheirsIsAnErrorThatNamesThem) {
   on_ranks([&](std::shared_ptr<Group> group) {
     auto options = options_;
     std::string key;
-    options.savers.push_back({"bad",
-                              [&](const std::string& prefix) {
-                                const auto mine = cat(prefix, "-", group->rank());
-                                return std::vector<std::string>{bundle(mine, key)};
-                              },
-                              [](const std::string&) {}});
+    options.hooks.savers.push_back({"bad",
+                                    [&](const std::string& prefix) {
+                                      const auto mine = cat(prefix, "-", group->rank());
+                                      return std::vector<std::string>{bundle(mine, key)};
+                                    },
+                                    [](const std::string&) {}});
     std::int64_t value = 4;
     State state;
     state.add("value", value);
@@ -283,15 +285,15 @@ TEST_P(Savers, WhatIsNoBundleOfTheirsIsAnErrorThatNamesThem) {
 TEST_P(Savers, AnyNameThatBeginsWithThePrefixIsClearedAway) {
   on_ranks([&](std::shared_ptr<Group> group) {
     auto options = options_;
-    options.savers.push_back({"digits",
-                              [&](const std::string& prefix) {
-                                const auto mine = cat(prefix, 7, group->rank());
-                                BundleWriter writer(mine, files_);
-                                writer.add_strings(cat("own/", group->rank()), {1}, {{"x"}});
-                                writer.finish();
-                                return std::vector<std::string>{mine};
-                              },
-                              [](const std::string&) {}});
+    options.hooks.savers.push_back({"digits",
+                                    [&](const std::string& prefix) {
+                                      const auto mine = cat(prefix, 7, group->rank());
+                                      BundleWriter writer(mine, files_);
+                                      writer.add_strings(cat("own/", group->rank()), {1}, {{"x"}});
+                                      writer.finish();
+                                      return std::vector<std::string>{mine};
+                                    },
+                                    [](const std::string&) {}});
     State none;
     CheckpointManager manager(group, "/run/", options);
     manager.save(1, none);
@@ -304,14 +306,15 @@ TEST_P(Savers, ADirectoryOfASaverIsNoReasonToRefuseLaterSaves) {
   on_ranks([&](std::shared_ptr<Group> group) {
     auto options = options_;
     bool bad = true;
-    options.savers.push_back({"folder",
-                              [&](const std::string& prefix) {
-                                if (!bad) return std::vector<std::string>{};
-                                if (group->rank() == 0) files_->create_directory(prefix + "-x");
-                                throw Error(Code::busy, "a nested manager is busy");
-                                return std::vector<std::string>{};
-                              },
-                              [](const std::string&) {}});
+    options.hooks.savers.push_back({"folder",
+                                    [&](const std::string& prefix) {
+                                      if (!bad) return std::vector<std::string>{};
+                                      if (group->rank() == 0)
+                                        files_->create_directory(prefix + "-x");
+                                      throw Error(Code::busy, "a nested manager is busy");
+                                      return std::vector<std::string>{};
+                                    },
+                                    [](const std::string&) {}});
     std::int64_t value = 1;
     State state;
     state.add("value", value);
@@ -328,11 +331,11 @@ TEST_P(Savers, ARestoreThatThrowsIsNamedAndIsNoDamageOfTheCheckpoint) {
   on_ranks([&](std::shared_ptr<Group> group) {
     std::function<void()> fails = [] {};
     auto options = options_;
-    options.savers.push_back({"table",
-                              [](const std::string&) { return std::vector<std::string>{}; },
-                              [&](const std::string&) {
-                                if (group->rank() == group->size() - 1) fails();
-                              }});
+    options.hooks.savers.push_back({"table",
+                                    [](const std::string&) { return std::vector<std::string>{}; },
+                                    [&](const std::string&) {
+                                      if (group->rank() == group->size() - 1) fails();
+                                    }});
     std::int64_t value = 1;
     State state;
     state.add("value", value);
@@ -398,7 +401,7 @@ TEST_P(Savers, BadRegistrations) {
     const auto restore = [](const std::string&) {};
     const auto make = [&](std::vector<RegisteredSaver> savers) {
       auto options = options_;
-      options.savers = std::move(savers);
+      options.hooks.savers = std::move(savers);
       CheckpointManager(group, "/run", options);
     };
     EXPECT_CAIRN_ERROR(make({{"", save, restore}}), Code::invalid_argument, "has no name");
@@ -432,10 +435,10 @@ TEST_P(Savers, SlicesThatDoNotMakeUpTheirTensorAreAnErrorThatNamesThem) {
       if (group->size() == 1 && one.rows == 0) return;
       bool bad = true;
       auto options = options_;
-      options.savers.push_back({"other",
-                                [](const std::string&) { return std::vector<std::string>{}; },
-                                [](const std::string&) {}});
-      options.savers.push_back(
+      options.hooks.savers.push_back({"other",
+                                      [](const std::string&) { return std::vector<std::string>{}; },
+                                      [](const std::string&) {}});
+      options.hooks.savers.push_back(
           {"rows",
            [&](const std::string& prefix) {
              const std::int64_t row[] = {rank, -rank};

@@ -27,10 +27,10 @@ class SharedFilesTest : public ::testing::Test {
  protected:
   SharedFilesTest() {
     set_log_sink([](LogLevel, std::string_view) {});
-    options.file_system = disk;
-    options.writer = Writer::mpi_io;
-    options.mpi_io.files = 2;
-    options.chunk_bytes = 4096;
+    options.write.file_system = disk;
+    options.write.writer = Writer::mpi_io;
+    options.write.mpi_io.files = 2;
+    options.write.chunk_bytes = 4096;
   }
   ~SharedFilesTest() override { set_log_sink({}); }
 
@@ -49,14 +49,14 @@ TEST_F(SharedFilesTest, RandomCasesAndTheSameAsTheOtherWriter) {
     std::mt19937 random(seed);
     const int n = 1 + static_cast<int>(random() % 7), m = 1 + static_cast<int>(random() % 7);
     const int nodes = static_cast<int>(random() % 4);
-    options.mpi_io.files = static_cast<int>(random() % 5);
-    options.mpi_io.read_back = random() % 2 == 0;
+    options.write.mpi_io.files = static_cast<int>(random() % 5);
+    options.write.mpi_io.read_back = random() % 2 == 0;
     SCOPED_TRACE(
-        cat("seed ", seed, ": ", n, " to ", m, " ranks, ", options.mpi_io.files, " files"));
+        cat("seed ", seed, ": ", n, " to ", m, " ranks, ", options.write.mpi_io.files, " files"));
     disk = std::make_shared<io::MemoryFileSystem>();
-    options.file_system = disk;
+    options.write.file_system = disk;
     auto own = options;
-    own.writer = Writer::posix;
+    own.write.writer = Writer::posix;
     test::NToMCase one(n, m, seed);
     if (seed % 3 == 1) one.storage = Storage::dense;
     on_ranks(n, nodes, [&](auto group) {
@@ -126,7 +126,7 @@ TEST_F(SharedFilesTest, FramesAreBoundedAndRangesBeginOnPages) {
 }
 
 TEST_F(SharedFilesTest, FilesThatNobodyNeedsAreNotMade) {
-  options.mpi_io.files = 3;
+  options.write.mpi_io.files = 3;
   on_ranks(6, 0, [&](auto group) {
     // Ranks 2 and 3, which would share the second file, have nothing.
     std::vector<double> u(10, group->rank());
@@ -167,7 +167,7 @@ class SharedFilesFaults : public SharedFilesTest, public ::testing::WithParamInt
   void fail_a_save(Code code, const std::string& text,
                    const std::function<void(SharingGroup&)>& broken) {
     disk = std::make_shared<io::MemoryFileSystem>();
-    options.file_system = disk;
+    options.write.file_system = disk;
     on_ranks(4, 0, [&](auto group) {
       std::vector<double> row(3000);
       State state;
@@ -228,7 +228,7 @@ TEST_P(SharedFilesFaults, ChangedBytesAreFoundWhereTheLibraryIsDoubted) {
     group.doubt = "it is known to flip bits";
     group.after_write = flip;
   };
-  options.mpi_io.hints = {{"speed", "high"}, {"width", "4"}};
+  options.write.mpi_io.hints = {{"speed", "high"}, {"width", "4"}};
   fail_a_save(Code::data_loss, "are not what rank 3 wrote there", doubtful);
   fail_a_save(Code::data_loss, "with the hints speed=high width=4", doubtful);
   fail_a_save(Code::data_loss, "it is known to flip bits", doubtful);
@@ -236,16 +236,16 @@ TEST_P(SharedFilesFaults, ChangedBytesAreFoundWhereTheLibraryIsDoubted) {
 
 // What rank 3 writes is the end of the file.
 TEST_P(SharedFilesFaults, AFileThatEndsTooSoonIsFound) {
-  options.mpi_io.read_back = true;
+  options.write.mpi_io.read_back = true;
   fail_a_save(Code::data_loss, "the file ends at", [](auto& group) { group.loses_writes = true; });
 }
 
 // Where nothing is free any more, that is the likely reason.
 TEST_P(SharedFilesFaults, LostBytesOnAFullDiskAreNoSpace) {
-  options.mpi_io.read_back = true;
+  options.write.mpi_io.read_back = true;
   for (const bool full : {false, true}) {
     disk = std::make_shared<io::MemoryFileSystem>();
-    options.file_system = disk;
+    options.write.file_system = disk;
     on_ranks(1, 0, [&](auto group) {
       std::vector<double> row(300, 1.0);
       State state;
@@ -268,7 +268,7 @@ TEST_P(SharedFilesFaults, LostBytesOnAFullDiskAreNoSpace) {
 }
 
 TEST_P(SharedFilesFaults, ChangedBytesAreFoundOnRequest) {
-  options.mpi_io.read_back = true;
+  options.write.mpi_io.read_back = true;
   fail_a_save(Code::data_loss, "was written by Sharing ranks 1.0 with no hints",
               [](auto& group) { group.after_write = flip; });
 }

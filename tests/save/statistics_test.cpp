@@ -66,7 +66,7 @@ class Figures : public Manager {
 TEST_P(Figures, OfSavesOfEitherKindAndFormat) {
   for (const auto format : {Format::bundle, Format::hdf5}) {
     if (format == Format::hdf5 && !hdf5::available()) continue;
-    options_.format = format;
+    options_.store.format = format;
     options_.overwrite = true;
     run_threads(GetParam(), [&](std::shared_ptr<Group> group) {
       Big big(*group);
@@ -125,7 +125,7 @@ TEST_P(Figures, OfSavesOfEitherKindAndFormat) {
 }
 
 TEST_P(Figures, TellReusedPlansAndRecycledFiles) {
-  options_.max_to_keep = 1;
+  options_.keep.last = 1;
   run_threads(GetParam(), [&](std::shared_ptr<Group> group) {
     Big big(*group);
     CheckpointManager manager(group, "/run", options_);
@@ -249,7 +249,7 @@ TEST_P(Figures, NoTraceIsWrittenWhereNoneWasKept) {
 // As a recovery finds it after a crash between these bytes and the rename.
 TEST_P(Figures, WhatABrokenCommitWroteOfThemIntoAnHdf5FileIsCleared) {
   if (!hdf5::available() || GetParam() > 1) return;
-  options_.format = Format::hdf5;
+  options_.store.format = Format::hdf5;
   Big big(*serial_group());
   CheckpointManager(serial_group(), "/run", options_).save(1, big.state);
   stored(1);

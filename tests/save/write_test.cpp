@@ -12,7 +12,7 @@ namespace {
 TEST(Write, LargeSlicesBeginOnAPageBehindAGapOfZeros) {
   auto files = std::make_shared<io::MemoryFileSystem>();
   ManagerOptions options;
-  options.file_system = files;
+  options.write.file_system = files;
   std::vector<std::uint8_t> small(5, 0xff), large(65536, 0xff), after(7, 0xff);
   State state;
   state.add("a", small).add("b", large).add("c", after);
@@ -66,7 +66,7 @@ class CountingDisk : public io::MemoryFileSystem {
 TEST(Write, SmallTensorsGoToTheFileTogether) {
   auto files = std::make_shared<CountingDisk>();
   ManagerOptions options;
-  options.file_system = files;
+  options.write.file_system = files;
   // Many small ones, one that is written as it lies, and small ones again.
   std::vector<std::vector<std::int32_t>> values;
   for (int i = 0; i < 700; ++i) values.emplace_back(i % 3 == 0 ? 1 : 1000, i);

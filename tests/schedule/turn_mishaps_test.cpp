@@ -13,7 +13,7 @@ class TurnMishaps : public TurnQuestions {};
 // should_stop in every step and should_save in every other one: the answer of the clock comes in a
 // step that does not ask.
 TEST_P(TurnMishaps, AYesOfTheClockWaitsUntilItIsHeard) {
-  options_.interval = every_seconds(8);
+  options_.when.interval = every_seconds(8);
   workers([&](Worker& worker) {
     Steps saved;
     for (std::int64_t step = 1; step <= 15; ++step) {
@@ -37,7 +37,7 @@ TEST_P(TurnMishaps, AYesOfTheClockWaitsUntilItIsHeard) {
 }
 
 TEST_P(TurnMishaps, WhoGoesOnAfterAStopStillSavesByTheClock) {
-  options_.interval = every_seconds(10);
+  options_.when.interval = every_seconds(10);
   workers([&](Worker& worker) {
     worker.stop->request();
     const auto saved = saved_steps(worker, 1, 7, [&](auto) { *worker.time += 3; });
@@ -96,7 +96,7 @@ TEST_P(TurnMishaps, ALastSaveThatFailsInFlightIsDueAgain) {
 }
 
 TEST_P(TurnMishaps, AfterARestoreStepsCountFromThere) {
-  options_.interval = every_steps(100);
+  options_.when.interval = every_steps(100);
   workers([&](Worker& worker) {
     auto& manager = worker.manager();
     worker.rank->save(50);
@@ -116,15 +116,16 @@ TEST_P(TurnMishaps, AfterARestoreStepsCountFromThere) {
 
 TEST_P(TurnMishaps, AClockThatThrowsLeavesNobodyBehind) {
   std::atomic<int> told = 0;
-  options_.interval = every_seconds(10);
+  options_.when.interval = every_seconds(10);
   set_log_sink([&](LogLevel, std::string_view text) {
     told += text.find("no time") != std::string_view::npos;
   });
   run_threads(GetParam(), [&](std::shared_ptr<Group> group) {
     auto options = options_;
     const auto broken = std::make_shared<bool>(false);
-    options.stop = std::make_shared<StopRequest>(StopOptions{.signals = {}, .time_limit = false});
-    options.clock = [broken] { return *broken ? throw std::runtime_error("no time") : 1e9; };
+    options.when.stop =
+        std::make_shared<StopRequest>(StopOptions{.signals = {}, .time_limit = false});
+    options.when.clock = [broken] { return *broken ? throw std::runtime_error("no time") : 1e9; };
     Rank rank(group, options);
     *broken = true;
     for (std::int64_t step = 1; step <= 5; ++step) {
@@ -133,7 +134,7 @@ TEST_P(TurnMishaps, AClockThatThrowsLeavesNobodyBehind) {
     }
     rank.save(5);
     // What else rank 0 knows counts all the same.
-    if (group->rank() == 0) options.stop->request();
+    if (group->rank() == 0) options.when.stop->request();
     EXPECT_FALSE(rank.manager.should_save(6));
     EXPECT_TRUE(rank.manager.should_save(7));
     EXPECT_TRUE(rank.manager.should_stop());
@@ -144,7 +145,7 @@ TEST_P(TurnMishaps, AClockThatThrowsLeavesNobodyBehind) {
 
 // Who has the directory now keeps its own history.
 TEST_P(TurnMishaps, AManagerThatLostItsDirectoryDoesNotWriteHowItsRunEnded) {
-  options_.interval = optimal(Mtbf::learnt(1000));
+  options_.when.interval = optimal(Mtbf::learnt(1000));
   const auto end_of_run = [&](bool lost) {
     workers([&](Worker& worker) {
       worker.group->barrier();

@@ -425,9 +425,9 @@ TEST(TurnRuns, WhoLostTheDirectoryWritesNothing) {
 TEST(TurnTimeLimit, LeavesRoomForTwoSaves) {
   double time = 1e9;
   ManagerOptions options;
-  options.stop = std::make_shared<StopRequest>(
+  options.when.stop = std::make_shared<StopRequest>(
       StopOptions{.signals = {}, .end_seconds = 1e9 + 1000, .margin_seconds = 50});
-  options.clock = [&] { return time; };
+  options.when.clock = [&] { return time; };
   const auto disk = std::make_shared<io::MemoryFileSystem>();
   disk->create_directory("/run");
   const Job job{serial_group(), disk, "/run", "ckpt", options};

@@ -66,8 +66,8 @@ class TurnQuestions : public Manager {
       Worker worker;
       worker.group = std::make_shared<CountingGroup>(group);
       auto options = options_;
-      if (with_stop) options.stop = worker.stop = std::make_shared<StopRequest>(how);
-      options.clock = [time = worker.time] { return *time; };
+      if (with_stop) options.when.stop = worker.stop = std::make_shared<StopRequest>(how);
+      options.when.clock = [time = worker.time] { return *time; };
       if (group->rank() != 0) *worker.time = 5;
       worker.rank = std::make_unique<Rank>(worker.group, options);
       worker.group->collectives = worker.group->begun = worker.group->ended = 0;

@@ -72,7 +72,7 @@ TEST_P(TurnQuestions, OneReductionAStepAndNothingElse) {
 }
 
 TEST_P(TurnQuestions, WithoutReasonsAndClockNobodyIsAsked) {
-  options_.interval = every_steps(4);
+  options_.when.interval = every_steps(4);
   workers(
       [&](Worker& worker) {
         EXPECT_EQ(saved_steps(worker, 1, 13, [](auto) {}), (Steps{4, 8, 12}));
@@ -83,7 +83,7 @@ TEST_P(TurnQuestions, WithoutReasonsAndClockNobodyIsAsked) {
 }
 
 TEST_P(TurnQuestions, EverySoManyStepsAlsoWhenTheyArePassed) {
-  options_.interval = every_steps(10);
+  options_.when.interval = every_steps(10);
   workers([&](Worker& worker) {
     Steps saved;
     for (const std::int64_t step : {7, 14, 21, 28, 30, 30, 39, 62}) {
@@ -96,7 +96,7 @@ TEST_P(TurnQuestions, EverySoManyStepsAlsoWhenTheyArePassed) {
 }
 
 TEST_P(TurnQuestions, EverySoManySecondsByTheClockOfRankZero) {
-  options_.interval = every_seconds(10);
+  options_.when.interval = every_seconds(10);
   workers([&](Worker& worker) {
     // Each step takes 3 s on rank 0; others' clocks stand or run wild. The count begins with the
     // first question, and begins again with each save.
@@ -109,7 +109,7 @@ TEST_P(TurnQuestions, EverySoManySecondsByTheClockOfRankZero) {
 }
 
 TEST_P(TurnQuestions, ASaveBetweenQuestionAndAnswerIsEnough) {
-  options_.interval = {.steps = 5, .seconds = 10};
+  options_.when.interval = {.steps = 5, .seconds = 10};
   workers([&](Worker& worker) {
     const auto saved = saved_steps(worker, 1, 7, [&](auto step) {
       if (step == 5) *worker.time += 100;  // due by the clock, in the very turn that saves by steps
@@ -119,7 +119,7 @@ TEST_P(TurnQuestions, ASaveBetweenQuestionAndAnswerIsEnough) {
 }
 
 TEST_P(TurnQuestions, OptimalSavesAreAsFarApartAsTheFormulaSays) {
-  options_.interval = optimal(10'000);
+  options_.when.interval = optimal(10'000);
   workers([&](Worker& worker) {
     // Nothing is measured: a save is taken to cost a second. What it costs in truth is far less.
     const auto first = static_cast<std::int64_t>(std::ceil(optimal_interval(1, 10'000)));
@@ -132,12 +132,12 @@ TEST_P(TurnQuestions, OptimalSavesAreAsFarApartAsTheFormulaSays) {
 }
 
 TEST_P(TurnQuestions, TheMeanTimeOfANodeIsSharedByNodes) {
-  options_.interval = optimal(Mtbf::per_node(40'000));
+  options_.when.interval = optimal(Mtbf::per_node(40'000));
   run_threads(4,
               [&](std::shared_ptr<Group> group) {
                 auto options = options_;
                 const auto time = std::make_shared<double>(0);
-                options.clock = [time] { return *time; };
+                options.when.clock = [time] { return *time; };
                 Rank rank(group, options);
                 const auto first =
                     static_cast<std::int64_t>(std::ceil(optimal_interval(1, 20'000)));
@@ -149,7 +149,7 @@ TEST_P(TurnQuestions, TheMeanTimeOfANodeIsSharedByNodes) {
 }
 
 TEST_P(TurnQuestions, TheMeanTimeIsLearntFromRunsThatFailed) {
-  options_.interval = optimal(Mtbf::learnt(30'000));
+  options_.when.interval = optimal(Mtbf::learnt(30'000));
   const auto runs = [&] {
     return RunHistory::parse(io::read_file(*files_, "/run/.cairn/runs.ckpt", 1 << 20)).value();
   };
@@ -167,7 +167,7 @@ TEST_P(TurnQuestions, TheMeanTimeIsLearntFromRunsThatFailed) {
   // It never saved: nothing is learnt from it, but from one that did.
   EXPECT_DOUBLE_EQ(runs().mtbf(30'000), 30'500);
   // TensorFlow's view of the directory is as it was, and a manager that does not learn leaves it.
-  options_.interval = {};
+  options_.when.interval = {};
   workers([&](Worker& worker) { EXPECT_EQ(worker.rank->steps(), Steps{1}); });
   EXPECT_EQ(runs().runs.size(), 3U);
 }
@@ -295,9 +295,9 @@ TEST_P(TurnQuestions, RefusesIntervalsThatCannotBe) {
                                optimal(0), optimal(Mtbf::per_node(-5))}) {
     run_threads(GetParam(), [&](std::shared_ptr<Group> group) {
       auto options = options_;
-      options.interval = interval;
+      options.when.interval = interval;
       test::expect_error(Code::invalid_argument,
-                         HasSubstr("a number in ManagerOptions::interval cannot be used"),
+                         HasSubstr("a number in WhenOptions::interval cannot be used"),
                          [&] { Rank rank(group, options); });
     });
   }
@@ -307,10 +307,10 @@ TEST_P(TurnQuestions, RanksMustAgreeOnTheInterval) {
   if (GetParam() == 1) return;
   run_threads(GetParam(), [&](std::shared_ptr<Group> group) {
     auto options = options_;
-    options.interval = every_steps(group->rank() == 1 ? 5 : 6);
+    options.when.interval = every_steps(group->rank() == 1 ? 5 : 6);
     test::expect_error(
         Code::disagreement,
-        HasSubstr("ranks disagree on ManagerOptions: interval.steps is 6 on rank 0 and 5 on "
+        HasSubstr("ranks disagree on ManagerOptions: when.interval.steps is 6 on rank 0 and 5 on "
                   "rank 1"),
         [&] { Rank rank(group, options); });
   });

@@ -15,19 +15,21 @@ const std::vector<Combination>& combinations() {
       {"bundle", [](ManagerOptions&) {}},
       {"bundle_io_ranks",
        [](auto& o) {
-         o.io_ranks = {IoRanks::Choice::count, 2, 8192};
+         o.write.io_ranks = {IoRanks::Choice::count, 2, 8192};
        }},
-      {"bundle_no_rename", [](auto& o) { o.atomic_rename = false; }},
-      {"bundle_mpi_io", [](auto& o) { o.writer = Writer::mpi_io; }, shared_files},
+      {"bundle_no_rename", [](auto& o) { o.write.atomic_rename = false; }},
+      {"bundle_mpi_io", [](auto& o) { o.write.writer = Writer::mpi_io; }, shared_files},
       {"bundle_async", [](ManagerOptions&) {}, nothing_special, true},
-      {"hdf5", [](auto& o) { o.format = Format::hdf5; }, libhdf5},
-      {"hdf5_async", [](auto& o) { o.format = Format::hdf5; }, libhdf5, true},
+      {"hdf5", [](auto& o) { o.store.format = Format::hdf5; }, libhdf5},
+      {"hdf5_async", [](auto& o) { o.store.format = Format::hdf5; }, libhdf5, true},
       {"hdf5_io_ranks",
-       [](auto& o) { o.format = Format::hdf5, o.io_ranks = IoRanks::one_a_node(); }, libhdf5},
-      {"hdf5_mpi_io", [](auto& o) { o.format = Format::hdf5, o.writer = Writer::mpi_io; },
+       [](auto& o) { o.store.format = Format::hdf5, o.write.io_ranks = IoRanks::one_a_node(); },
+       libhdf5},
+      {"hdf5_mpi_io",
+       [](auto& o) { o.store.format = Format::hdf5, o.write.writer = Writer::mpi_io; },
        libhdf5 | shared_files},
       {"hdf5_collective",
-       [](auto& o) { o.format = Format::hdf5, o.writer = Writer::hdf5_collective; },
+       [](auto& o) { o.store.format = Format::hdf5, o.write.writer = Writer::hdf5_collective; },
        libhdf5 | shared_datasets},
   };
   return all;
@@ -144,16 +146,16 @@ void Conformance::TearDown() {
 
 ManagerOptions Conformance::saving() const {
   ManagerOptions options;
-  options.file_system = launcher_->files();
-  options.chunk_bytes = 4096;
+  options.write.file_system = launcher_->files();
+  options.write.chunk_bytes = 4096;
   GetParam().combination.choose(options);
   return options;
 }
 
 ManagerOptions Conformance::reading() const {
   ManagerOptions options;
-  options.file_system = launcher_->files();
-  options.chunk_bytes = 4096;
+  options.write.file_system = launcher_->files();
+  options.write.chunk_bytes = 4096;
   options.read_only = true;
   return options;
 }

@@ -22,7 +22,7 @@ TEST_P(Conformance, ReplicasThatDifferAreRefusedBeforeTheCommit) {
       State state;
       state.add("u", u).add("step", step);
       auto options = saving();
-      options.replicas.check = ReplicaCheck::all;
+      options.store.replicas.check = ReplicaCheck::all;
       CheckpointManager manager(group, directory(), options);
       save(manager, 1, state);
       if (group->rank() == last) u[2000] = -0.5;
@@ -73,7 +73,7 @@ TEST_P(Conformance, RetentionRemovesAllFilesOfWhatItLetsGo) {
   on(n, cat(n, " ranks"), [&](auto group) -> std::string {
     Fields mine(*group, 1);
     auto options = saving();
-    options.max_to_keep = 2;
+    options.keep.last = 2;
     CheckpointManager manager(group, directory(), options);
     save(manager, 1, mine.state());
     manager.pin(1);

@@ -253,7 +253,7 @@ TEST_P(Conformance, Policies) {
       on(n, what, [&](auto group) -> std::string {
         Fields mine(*group, 1);
         auto options = saving();
-        options.policy = policy;
+        options.store.policy = policy;
         SampleState more(1);
         for (const auto& sample : dense) {
           Box part = Box::whole(sample.shape);

@@ -19,10 +19,10 @@ constexpr std::int64_t columns = 1500;  // a rank's row spans several 4-KiB bloc
 
 inline ManagerOptions options_on(std::shared_ptr<io::MemoryFileSystem> disk) {
   ManagerOptions options;
-  options.file_system = std::move(disk);
-  options.max_to_keep = 0;
-  options.owner_wait_seconds = 0;
-  options.chunk_bytes = 4096;
+  options.write.file_system = std::move(disk);
+  options.keep.last = 0;
+  options.write.owner_wait_seconds = 0;
+  options.write.chunk_bytes = 4096;
   return options;
 }
 
@@ -113,17 +113,17 @@ inline std::shared_ptr<Group> group_of(const Story& story, std::shared_ptr<Group
 
 inline ManagerOptions options_of(const Story& story, std::shared_ptr<io::MemoryFileSystem> disk) {
   auto options = options_on(disk);
-  if (story.saver) options.savers.push_back(sample_saver(disk));
-  options.max_to_keep = story.max_to_keep;
+  if (story.saver) options.hooks.savers.push_back(sample_saver(disk));
+  options.keep.last = story.max_to_keep;
   options.overwrite = story.overwrite;
-  options.io_ranks = story.io_ranks;
-  options.atomic_rename = story.renames;
-  options.writer = story.shares ? Writer::mpi_io : story.writer;
-  options.mpi_io.files = 2;
-  options.format = story.format;
+  options.write.io_ranks = story.io_ranks;
+  options.write.atomic_rename = story.renames;
+  options.write.writer = story.shares ? Writer::mpi_io : story.writer;
+  options.write.mpi_io.files = 2;
+  options.store.format = story.format;
   // The two tensors in a file each, the larger one with a warning.
   if (story.name == "Dense" && story.format == Format::bundle) {
-    options.policy = std::make_shared<MaxShardSizePolicy>(8);
+    options.store.policy = std::make_shared<MaxShardSizePolicy>(8);
   }
   // On the thread of the rank, so that the scheduler orders what it does too.
   options.async.queue = inline_queue();

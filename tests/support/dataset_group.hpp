@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "cairn/dataset_files.hpp"
+#include "cairn/shared_files.hpp"
 #include "format/hdf5/file_driver.hpp"
 #include "format/hdf5/seal.hpp"
 #include "support/sharing_group.hpp"

@@ -10,7 +10,7 @@ namespace cairn {
 class Manager : public test::MemoryRun {
  protected:
   using Rank = test::RunRank;
-  Manager() { options_.max_to_keep = 0; }
+  Manager() { options_.keep.last = 0; }
 
   // The same error on every rank, with this in its text.
   template <class F>

@@ -22,9 +22,9 @@ namespace cairn::test {
 inline ManagerOptions on_disk() {
   set_log_sink({});
   ManagerOptions options;
-  options.file_system = std::make_shared<io::MemoryFileSystem>();
-  options.chunk_bytes = 4096;
-  options.owner_wait_seconds = 0;
+  options.write.file_system = std::make_shared<io::MemoryFileSystem>();
+  options.write.chunk_bytes = 4096;
+  options.write.owner_wait_seconds = 0;
   return options;
 }
 
@@ -93,8 +93,8 @@ class MemoryRun : public ::testing::TestWithParam<int> {
  protected:
   MemoryRun() {
     set_log_sink({});
-    options_.file_system = files_;
-    options_.owner_wait_seconds = 0;
+    options_.write.file_system = files_;
+    options_.write.owner_wait_seconds = 0;
   }
   template <class F>
   void job(F&& body) {

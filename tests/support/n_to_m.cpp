@@ -44,7 +44,7 @@ NToMCase::NToMCase(int n, int m, unsigned s) : seed(s) {
 
 void NToMCase::save(std::shared_ptr<Group> group, const std::filesystem::path& directory,
                     ManagerOptions options) const {
-  options.chunk_bytes = 4096;
+  options.write.chunk_bytes = 4096;
   SampleState mine(seed);
   for (std::size_t i = 0; i < samples.size(); ++i) {
     mine.add(samples[i], held[i][static_cast<std::size_t>(group->rank())],
@@ -64,7 +64,7 @@ void NToMCase::save(std::shared_ptr<Group> group, const std::filesystem::path& d
 
 std::string NToMCase::restore(std::shared_ptr<Group> group, const std::filesystem::path& directory,
                               ManagerOptions options) const {
-  options.chunk_bytes = 4096;
+  options.write.chunk_bytes = 4096;
   options.verify_first = seed % 2 == 1;
   SampleState mine(seed);
   std::vector<std::string> read(words.size());

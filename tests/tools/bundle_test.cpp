@@ -139,7 +139,7 @@ TEST_F(Merge, EmptyPartsAndUnreferencedFiles) {
 
 TEST_F(Merge, OfCheckpointsKeepsTheNewestMetadata) {
   ManagerOptions manager_options;
-  manager_options.file_system = files;
+  manager_options.write.file_system = files;
   std::vector<double> a{1, 2}, b{3};
   CheckpointManager manager(serial_group(), "/run", manager_options);
   State first, second;
@@ -249,7 +249,7 @@ struct MergeSteps : Merge {
   ~MergeSteps() override { set_log_sink({}); }
   ManagerOptions manager_options() const {
     ManagerOptions made;
-    made.file_system = files;
+    made.write.file_system = files;
     return made;
   }
   void merge(const io::Path& to) { merge_checkpoints({"/run/ckpt-5", "/run/ckpt-9"}, to, options); }

@@ -26,7 +26,7 @@ class ReadTensor : public testing::Test {
     const auto held = deal(guillotine(sample.shape, 7, random), 3, true, random);
     run_threads(3, [&](std::shared_ptr<Group> group) {
       ManagerOptions options;
-      options.file_system = files_;
+      options.write.file_system = files_;
       options.overwrite = true;
       CheckpointManager manager(group, "/run", options);
       SampleState state(1);
@@ -124,7 +124,7 @@ TEST_F(ReadTensor, PartsOfStringTensors) {
   std::vector<std::string> words;
   for (int i = 0; i < 7; ++i) words.push_back(std::string(static_cast<std::size_t>(i), 'x'));
   ManagerOptions options;
-  options.file_system = files_;
+  options.write.file_system = files_;
   State state;
   state.add("words", words);
   CheckpointManager(serial_group(), "/run", options).save(1, state);

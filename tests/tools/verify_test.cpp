@@ -58,7 +58,7 @@ class Verify : public testing::Test {
   void save() {
     run_threads(3, [&](std::shared_ptr<Group> group) {
       ManagerOptions options;
-      options.file_system = files_;
+      options.write.file_system = files_;
       CheckpointManager manager(group, "/run", options);
       SampleState sample(5);
       const auto r = group->rank();

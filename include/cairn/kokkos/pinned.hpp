@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
+#include "cairn/background.hpp"
 #include "cairn/error.hpp"
 #include "cairn/kokkos/compat.hpp"
-#include "cairn/staging.hpp"
 
 namespace cairn::kokkos {
 

@@ -1,9 +1,27 @@
 #pragma once
-/// The memory in which asynchronous saves keep their copy of the state.
+/// What asynchronous saves use while the application computes: memory for their copy of the state,
+/// and a thread that writes it. For those who bring their own (AsyncOptions).
 #include <cstddef>
+#include <functional>
 #include <memory>
 
 namespace cairn {
+
+/// Runs tasks one at a time, in the order in which they came.
+class TaskQueue {
+ public:
+  virtual ~TaskQueue() = default;  ///< runs what is left first
+  /// Any thread. A task throws nothing. If this throws, the task was not taken and will not run.
+  virtual void run(std::function<void()> task) = 0;
+  /// Returns when all that was given before has run. Not to be called by a task.
+  virtual void drain() = 0;
+};
+
+/// A thread of its own, which begins with the first task and ends with the queue.
+std::shared_ptr<TaskQueue> thread_queue();
+
+/// run() runs the task before it returns.
+std::shared_ptr<TaskQueue> inline_queue();
 
 /// Where a pool takes its memory: one piece a rank, which grows with the largest save. Called by
 /// the thread that calls the manager.

@@ -1,0 +1,162 @@
+#pragma once
+/// The one interface to files. All that the library reads or writes goes through it, so that
+/// another store, a fault injector or a counter can take the place of POSIX
+/// (WriteOptions::file_system). The example examples/file_system has one.
+///
+/// Not frozen yet: a later version may add operations, or say more of what these must do.
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cairn/write_options.hpp"
+
+namespace cairn::io {
+
+using Path = std::filesystem::path;
+
+/// An open file. One thread at a time, except read_at, which any number may call. Errors throw
+/// cairn::Error (io, or no_space for a full disk or quota) with path and system message.
+class File {
+ public:
+  virtual ~File() = default;  ///< closes; call close() first to get errors
+  /// Writes all bytes, however many (short writes and EINTR are handled inside).
+  virtual void write_at(std::int64_t offset, std::span<const std::byte> bytes) = 0;
+  /// The same, but the write may happen later: the bytes must stay as they are until sync() or
+  /// close() has returned.
+  virtual void write_behind(std::int64_t offset, std::span<const std::byte> bytes) {
+    write_at(offset, bytes);
+  }
+  /// Announces that much will be written, mostly in a row. Writes may then go past the page cache
+  /// and happen in another thread, so that the error of a write comes with a later one or with
+  /// sync() or close(). Nothing is read before one of those two.
+  virtual void stream(DirectIo) {}
+  /// Reads exactly bytes.size() bytes; data_loss if the file ends before.
+  virtual void read_at(std::int64_t offset, std::span<std::byte> bytes) const = 0;
+  virtual std::int64_t size() const = 0;
+  virtual void resize(std::int64_t bytes) = 0;  ///< cut off, or longer by zeros
+  /// Makes the file so long, of zeros, and takes the space for it, where the file system can do
+  /// that at once; elsewhere does nothing. Throws no_space, or io for a limit.
+  virtual void reserve(std::int64_t /*bytes*/) {}
+  /// Where bytes that nobody wrote begin, at or after the offset, as far as the file system tells
+  /// (it may take zeros for such); the size if nowhere before.
+  virtual std::int64_t next_hole(std::int64_t from) const { return std::max(from, size()); }
+  virtual void sync() = 0;  ///< fsync: data and length are durable on return (the name is not)
+  virtual void close() = 0;
+};
+
+/// Bytes of one of several files, and the memory for them.
+struct Extent {
+  int file = 0;
+  std::int64_t offset = 0, bytes = 0;
+  std::byte* to = nullptr;  ///< null: they are only checksummed
+  bool early = false;  ///< nothing else uses that memory: it may be written before its turn comes
+};
+
+/// Reads extents that are known beforehand, so that the disk can fetch the next ones while the
+/// caller works on those that it has. For one thread, like the file system that made it, which
+/// outlives it.
+class Reader {
+ public:
+  virtual ~Reader() = default;
+  /// The next extent: returns when its bytes are in place, with their CRC-32C. Throws what opening
+  /// the file or File::read_at throws; the call after that goes on with the extent that follows.
+  virtual std::uint32_t next() = 0;
+};
+
+/// Held until destroyed or until the process dies.
+class Lock {
+ public:
+  virtual ~Lock() = default;
+};
+
+/// Which file it is: another one that came to have the same name has another identity. Renames keep
+/// it. Where the file system does not tell when a file was made, numbers may be used again.
+struct FileId {
+  std::uint64_t inode = 0;
+  std::int64_t size = 0;
+  std::int64_t made_nanoseconds = 0;  ///< since 1970; 0: unknown
+  bool operator==(const FileId&) const = default;
+};
+
+struct Status {
+  bool is_directory = false;
+  std::int64_t size = 0;
+  double modified_seconds = 0;  ///< since 1970
+  FileId id = {};
+};
+
+/// Thread-safe. Errors throw cairn::Error with the path; not_found where something must exist and
+/// does not, already_exists for the exclusive creators.
+class FileSystem {
+ public:
+  virtual ~FileSystem() = default;
+  /// The file system whose files these are: one that only wraps another returns that one's.
+  virtual const FileSystem* identity() const { return this; }
+  virtual std::unique_ptr<File> create(const Path&) = 0;  ///< exclusive, read and write
+  virtual std::unique_ptr<File> open_read(const Path&) = 0;
+  /// For what is read in this order. The default reads when asked; options say whether files on a
+  /// disk are read past the page cache.
+  virtual std::unique_ptr<Reader> read_ahead(std::vector<Path> files, std::vector<Extent>,
+                                             DirectIo);
+  /// An existing file, read and write: several processes may write disjoint parts of one.
+  virtual std::unique_ptr<File> open_write(const Path&) = 0;
+  virtual void rename(const Path& from, const Path& to) = 0;  ///< replaces atomically
+  /// Replaces nothing: already_exists where `to` is there. The default looks, then renames, which
+  /// is no single step.
+  virtual void rename_new(const Path& from, const Path& to);
+  /// A second name for a file's bytes. False where that cannot be, here or between these two.
+  virtual bool try_link(const Path& from, const Path& to);
+  /// Whether it is a regular file whose bytes no other name leads to. False where that cannot be
+  /// told.
+  virtual bool has_one_name(const Path&) { return false; }
+  virtual void remove(const Path&) = 0;                    ///< a file
+  virtual void create_directory(const Path&) = 0;          ///< one level, exclusive
+  virtual void remove_directory(const Path&) = 0;          ///< must be empty
+  virtual std::vector<std::string> list(const Path&) = 0;  ///< names, ascending, no dots
+  virtual std::optional<Status> status(const Path&) = 0;   ///< nothing if not there
+  virtual void sync_directory(const Path&) = 0;            ///< fsync of the directory
+  virtual std::int64_t free_bytes(const Path& directory) = 0;
+  /// A kernel lock on a file that is created when missing. Nothing if another holds it (also in
+  /// this process). Throws unsupported where the file system has no locks.
+  virtual std::unique_ptr<Lock> try_lock(const Path&) = 0;
+};
+
+/// Hands every operation on to another file system: override those that should do something else.
+/// read_ahead comes back to open_read of this object, so that nothing is read past it; override it
+/// too, to hand it on, where files are passed on as they are.
+class FileSystemWrapper : public FileSystem {
+ public:
+  explicit FileSystemWrapper(std::shared_ptr<FileSystem> target) : target_(std::move(target)) {}
+  FileSystem& target() const { return *target_; }
+
+  const FileSystem* identity() const override { return target_->identity(); }
+  std::unique_ptr<File> create(const Path& path) override { return target_->create(path); }
+  std::unique_ptr<File> open_read(const Path& path) override { return target_->open_read(path); }
+  std::unique_ptr<File> open_write(const Path& path) override { return target_->open_write(path); }
+  void rename(const Path& from, const Path& to) override { target_->rename(from, to); }
+  void rename_new(const Path& from, const Path& to) override { target_->rename_new(from, to); }
+  bool try_link(const Path& from, const Path& to) override { return target_->try_link(from, to); }
+  bool has_one_name(const Path& path) override { return target_->has_one_name(path); }
+  void remove(const Path& path) override { target_->remove(path); }
+  void create_directory(const Path& path) override { target_->create_directory(path); }
+  void remove_directory(const Path& path) override { target_->remove_directory(path); }
+  std::vector<std::string> list(const Path& path) override { return target_->list(path); }
+  std::optional<Status> status(const Path& path) override { return target_->status(path); }
+  void sync_directory(const Path& path) override { target_->sync_directory(path); }
+  std::int64_t free_bytes(const Path& path) override { return target_->free_bytes(path); }
+  std::unique_ptr<Lock> try_lock(const Path& path) override { return target_->try_lock(path); }
+
+ private:
+  std::shared_ptr<FileSystem> target_;
+};
+
+/// The files of the operating system.
+std::shared_ptr<FileSystem> posix_file_system();
+
+}  // namespace cairn::io
