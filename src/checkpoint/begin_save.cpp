@@ -7,6 +7,7 @@
 #include "base/wire.hpp"
 #include "cairn/log.hpp"
 #include "checkpoint/engine.hpp"
+#include "contents/format.hpp"
 #include "group/collectives.hpp"
 #include "save/resolve.hpp"
 
@@ -201,9 +202,10 @@ Prepared Engine::prepare(std::int64_t step, const FileLayout& layout) {
 Prepared Engine::prepared_of(std::int64_t step, std::string uuid, int num_files,
                              std::int64_t sequence, std::int64_t parent, double time) const {
   Prepared prepared;
-  prepared.save = {job.directory, job.naming, step, std::move(uuid), num_files};
+  prepared.save = {job.directory, job.naming, step, std::move(uuid)};
+  format_of(job.options.format).shape(prepared.save, 0);
+  prepared.save.num_files = num_files;  // rank 0 may have raised it
   prepared.save.direct = !job.atomic_rename;
-  prepared.save.hdf5 = job.options.format == Format::hdf5;
   prepared.save.recycle = job.recycles();
   prepared.save.direct_io = job.options.direct_io;
   prepared.meta.step = step;

@@ -6,6 +6,7 @@
 #include "base/text.hpp"
 #include "cairn/log.hpp"
 #include "contents/contents_reader.hpp"
+#include "contents/format.hpp"
 #include "contents/seal.hpp"
 #include "format/bundle/part_record.hpp"
 #include "format/bundle/strings.hpp"
@@ -146,10 +147,7 @@ std::vector<Candidate> find_candidates(const Job& job, const commit::Ownership* 
   std::int64_t committed = 0;
   for (const auto& name : names) {
     const auto parsed = commit::parse_name(name, job.naming);
-    if (parsed.kind != commit::ParsedName::Kind::index &&
-        parsed.kind != commit::ParsedName::Kind::hdf5) {
-      continue;
-    }
+    if (!is_main_kind(parsed.kind)) continue;
     const auto there = try_contents(job, parsed.step);
     if (there && there->meta) committed = std::max(committed, there->meta->sequence);
   }

@@ -42,14 +42,13 @@ CatalogEntry look_at(io::FileSystem& files, const io::Path& directory, const com
   CatalogEntry entry;
   entry.step = step;
   const auto prefix = directory / commit::prefix_name(name, step);
-  const io::Path names[] = {commit::index_path(prefix), commit::hdf5_path(prefix)};
-  std::optional<io::FileId> ids[2];
-  for (const auto& file : names) {
-    const auto status = files.status(file);
+  std::map<Format, io::FileId> ids;  // of the files that are there
+  for (const auto* format : all_formats()) {
+    const auto status = files.status(format->main_file(prefix));
     if (!status) continue;
     entry.wall_time_seconds = std::max(entry.wall_time_seconds, status->modified_seconds);
-    entry.format = &file == &names[0] ? Format::bundle : Format::hdf5;  // until it is read
-    ids[&file - names] = status->id;
+    entry.format = format->id();  // until it is read
+    ids[format->id()] = status->id;
   }
   try {
     auto loaded = load_index(files, prefix);
@@ -80,7 +79,7 @@ CatalogEntry look_at(io::FileSystem& files, const io::Path& directory, const com
     entry.ours |= entry.format == Format::hdf5;  // else it would not be looked at
     remember_lineage(files, directory, name, entry);
   }
-  entry.file = ids[entry.format == Format::hdf5];
+  if (const auto at = ids.find(entry.format); at != ids.end()) entry.file = at->second;
   return entry;
 }
 
@@ -119,10 +118,10 @@ std::vector<CatalogEntry> scan_catalog(io::FileSystem& files, const io::Path& di
   };
   for (const auto& file : files.list(directory)) {
     const auto parsed = commit::parse_name(file, name);
-    const bool hdf5 = parsed.kind == commit::ParsedName::Kind::hdf5;
-    if (!hdf5 && parsed.kind != commit::ParsedName::Kind::index) continue;
-    if (hdf5 && !is_own_hdf5(files, directory / file)) continue;
-    add(parsed.step, nullptr);
+    for (const auto* format : all_formats()) {
+      if (parsed.kind != format->main_kind()) continue;
+      if (format->recognises(files, directory / file)) add(parsed.step, nullptr);
+    }
   }
   for (const auto& [step, lost] : find_lost_steps(files, directory, name)) add(step, &lost);
   // Where the state file lists an entry. Absolute and relative paths end alike.

@@ -5,9 +5,9 @@
 #include "base/text.hpp"
 #include "cairn/log.hpp"
 #include "commit/recycled.hpp"
+#include "contents/format.hpp"
 #include "contents/lost.hpp"
 #include "contents/notes.hpp"
-#include "contents/seal.hpp"
 #include "directory/directory.hpp"
 #include "directory/pins.hpp"
 #include "directory/retention.hpp"
@@ -79,8 +79,7 @@ std::pair<commit::Transaction, std::int64_t> Directory::begin_save(std::int64_t 
   require_free(step, bytes - recycled);
   commit::Transaction save{job_.directory,     job_.naming,    step,
                            commit::new_uuid(), data_files + 1, !job_.atomic_rename};
-  save.hdf5 = job_.options.format == Format::hdf5;
-  if (save.hdf5) save.num_files = 1;
+  format_of(job_.options.format).shape(save, data_files);
   commit::avoid_counts_in_use(*job_.files, save);
   // Before the question whether the directory is ours: a number that was taken after another owner
   // had come would be higher than all of that owner's.
@@ -138,13 +137,6 @@ std::optional<io::FileId> Directory::publish(const Prepared& prepared, int data_
                                              std::vector<StoredTensor> tensors,
                                              const std::optional<CatalogEntry>& there) const {
   const auto& [save, meta] = prepared;
-  Sealed sealed;
-  std::vector<commit::Patch> patches;
-  if (save.hdf5) {
-    patches = seal_hdf5(*job_.files, save, std::move(tensors), meta.statistics);
-  } else {
-    sealed = seal_index(std::move(tensors), meta, data_files, save.num_files);
-  }
   ownership_->check();
   // It may have been pinned meanwhile; nobody pins or unpins while it is replaced.
   std::optional<PinLock> pins;
@@ -153,8 +145,8 @@ std::optional<io::FileId> Directory::publish(const Prepared& prepared, int data_
     require_not_pinned(&*there);
   }
   const auto is_committed = [&](const auto& one) { return holds(*job_.files, one); };
-  if (save.hdf5) return commit::publish_hdf5(*job_.files, save, patches, is_committed);
-  return commit::publish(*job_.files, save, sealed.index, sealed.own_files, is_committed);
+  return format_of(save).publish(*job_.files, save, meta, data_files, std::move(tensors),
+                                 is_committed);
 }
 
 void Directory::committed(const Prepared& prepared, bool volatile_commit,

@@ -11,10 +11,10 @@
 #include "commit/recycled.hpp"
 #include "commit/removal.hpp"
 #include "contents/contents_reader.hpp"
+#include "contents/format.hpp"
 #include "contents/hdf5_reader.hpp"
 #include "contents/lost.hpp"
 #include "contents/notes.hpp"
-#include "contents/seal.hpp"
 #include "directory/candidates.hpp"
 #include "format/bundle/index.hpp"
 #include "group/collectives.hpp"
@@ -55,16 +55,10 @@ int try_count_files(const std::string& index) {
 void roll_forward(const Job& job, const Candidate& candidate, const commit::Ownership& owner) {
   const auto is_committed = [&](const auto& save) { return holds(*job.files, save); };
   owner.check();
-  if (candidate.save.hdf5) {
-    if (!owner.alone()) commit::copy_hdf5_part(*job.files, candidate.save);
-    const auto patches = seal_hdf5(*job.files, candidate.save, candidate.tensors);
-    commit::publish_hdf5(*job.files, candidate.save, patches, is_committed);
-  } else {
-    const auto data_files = static_cast<int>(candidate.paths.size());
-    const auto sealed =
-        seal_index(candidate.tensors, candidate.meta, data_files, candidate.save.num_files);
-    commit::publish(*job.files, candidate.save, sealed.index, sealed.own_files, is_committed);
-  }
+  const auto& format = format_of(candidate.save);
+  format.take_over(*job.files, candidate.save, owner.alone());
+  format.publish(*job.files, candidate.save, candidate.meta,
+                 static_cast<int>(candidate.paths.size()), candidate.tensors, is_committed);
   log(LogLevel::info, cat("completed the save of step ", candidate.save.step,
                           ", whose job died before its commit"));
 }
@@ -196,8 +190,7 @@ void collect_debris(const Job& job, const Undecided& undecided, bool ours,
   for (const auto& step : debris) try {
       const auto path = job.directory / step.entry;
       const auto parsed = commit::parse_name(step.entry, job.naming);
-      const bool is_replaced = parsed.kind == commit::ParsedName::Kind::index ||
-                               parsed.kind == commit::ParsedName::Kind::hdf5;
+      const bool is_replaced = is_main_kind(parsed.kind);
       if (replaced && !is_replaced) files.sync_directory(job.directory);
       replaced = is_replaced;
       if (parsed.kind == commit::ParsedName::Kind::temp_directory) {
@@ -229,8 +222,7 @@ void collect_debris(const Job& job, const Undecided& undecided, bool ours,
 
 bool holds(io::FileSystem& files, const commit::Transaction& save) {
   try {
-    const auto there =
-        read_contents_as(save.hdf5 ? Format::hdf5 : Format::bundle, files, save.prefix());
+    const auto there = read_contents_as(format_of(save).id(), files, save.prefix());
     if (!there.meta && !there.own.empty()) {
       throw Error(Code::data_loss, "the metadata of the checkpoint cannot be read")
           .at(save.prefix().string());

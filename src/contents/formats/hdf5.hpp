@@ -1,0 +1,24 @@
+#pragma once
+#include "contents/format.hpp"
+
+namespace cairn {
+
+class Hdf5Format final : public CheckpointFormat {
+ public:
+  Format id() const override { return Format::hdf5; }
+  commit::ParsedName::Kind main_kind() const override { return commit::ParsedName::Kind::hdf5; }
+  io::Path main_file(const io::Path& prefix) const override;
+  io::Path data_file(const io::Path& prefix, int file, int num_files) const override;
+  bool recognises(io::FileSystem&, const io::Path& main_file) const override;
+  IndexFile read_index(io::FileSystem&, const io::Path& prefix) const override;
+  void check(const CheckpointContents&) const override;
+  std::string misplaced(const CheckpointContents&) const override;
+  void shape(commit::Transaction&, int data_files) const override;
+  std::optional<io::FileId> publish(io::FileSystem&, const commit::Transaction&,
+                                    const CheckpointMeta&, int data_files,
+                                    std::vector<StoredTensor>,
+                                    const commit::IsCommitted&) const override;
+  void take_over(io::FileSystem&, const commit::Transaction&, bool alone) const override;
+};
+
+}  // namespace cairn
