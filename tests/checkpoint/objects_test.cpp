@@ -5,6 +5,7 @@
 #include "cairn/checkpoint.hpp"
 #include "cairn/log.hpp"
 #include "cairn/ragged.hpp"
+#include "commit/names.hpp"
 #include "contents/contents_reader.hpp"
 #include "group/collectives.hpp"
 #include "model/graph_builder.hpp"
