@@ -88,8 +88,7 @@ void Engine::clear_way_for_last_save() {
 
 Engine::Planned Engine::plan(const Request& request, const Look& look) {
   const auto& [step, given, options, background, call] = request;
-  // An HDF5 file is laid out anew each time, on rank 0.
-  const bool quick = background && job.options.format != Format::hdf5;
+  const bool quick = background && !format_of(job.options.format).is_laid_out_each_time();
   const auto kept = plans.kept();
   // What goes wrong on one rank is a miss: the long way meets it again, and says so on all ranks.
   bool may = kept != nullptr;

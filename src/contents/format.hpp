@@ -33,8 +33,23 @@ class CheckpointFormat {
   virtual IndexFile read_index(io::FileSystem&, const io::Path& prefix) const = 0;
   /// Throws data_loss for contents that no save in this format makes.
   virtual void check(const CheckpointContents&) const {}
+  /// Whether no other program's checkpoints are recognised, so that a damaged one is Cairn's too.
+  virtual bool is_cairns() const { return false; }
+  /// Whether nothing beside a checkpoint tells that it was there: then notes do (notes.hpp).
+  virtual bool needs_notes() const { return false; }
+  /// How many data files of their own names belong to a checkpoint that is whole.
+  virtual int named_data_files(int num_files) const { return num_files; }
   /// See misplaced() in contents_reader.hpp.
   virtual std::string misplaced(const CheckpointContents&) const { return ""; }
+
+  // -- what stands where a checkpoint of it would -------------------------------------------------
+  /// A file of the main file's name that is not Cairn's, and that no save replaces.
+  virtual std::optional<io::Path> foreign(io::FileSystem&, const io::Path& /*prefix*/) const {
+    return std::nullopt;
+  }
+  /// Whether a checkpoint of Cairn's in another format is there, or may be, which goes when one of
+  /// this format is committed or removed.
+  virtual bool has_others(io::FileSystem&, const io::Path& prefix) const = 0;
 
   // -- commit -------------------------------------------------------------------------------------
   /// A save of so many data files with elements.
@@ -44,11 +59,23 @@ class CheckpointFormat {
                                             const CheckpointMeta&, int data_files,
                                             std::vector<StoredTensor>,
                                             const commit::IsCommitted&) const = 0;
+  /// Whether the commit is a rename of the checkpoint's one file.
+  virtual bool relies_on_renames() const { return false; }
+  /// Whether rank 0 lays each save out anew, so that a repeated one is not made without a message.
+  virtual bool is_laid_out_each_time() const { return false; }
+
+  // -- recovery -----------------------------------------------------------------------------------
+  /// Whether this unfinished save is one in this format.
+  virtual bool began(io::FileSystem&, const commit::Transaction&) const = 0;
+  /// Why a save of so many files has no such data file numbers; "": it may have.
+  virtual std::string refuses(int data_files, int num_files) const = 0;
   /// A recovery is about to publish the save of another job; `alone`: that job is known to be dead.
   virtual void take_over(io::FileSystem&, const commit::Transaction&, bool /*alone*/) const {}
 };
 
 const CheckpointFormat& format_of(Format);
+/// Of an unfinished save, whose format is to be found out.
+Format format_of_unfinished(io::FileSystem&, const commit::Transaction&);
 /// Of a save in progress.
 const CheckpointFormat& format_of(const commit::Transaction&);
 /// All, in the order in which they are looked for.

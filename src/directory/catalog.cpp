@@ -11,7 +11,7 @@
 #include "commit/names.hpp"
 #include "commit/state_file.hpp"
 #include "contents/contents_reader.hpp"
-#include "contents/hdf5_reader.hpp"
+#include "contents/format.hpp"
 #include "contents/lost.hpp"
 #include "contents/notes.hpp"
 #include "contents/spare.hpp"
@@ -76,7 +76,7 @@ CatalogEntry look_at(io::FileSystem& files, const io::Path& directory, const com
     entry.unreadable = error.code() != Code::data_loss;
     if (lost) entry.format = lost->format;
     if (lost) entry.wall_time_seconds = lost->wall_time_seconds;
-    entry.ours |= entry.format == Format::hdf5;  // else it would not be looked at
+    entry.ours |= format_of(entry.format).is_cairns();  // else it would not be looked at
     remember_lineage(files, directory, name, entry);
   }
   if (const auto at = ids.find(entry.format); at != ids.end()) entry.file = at->second;
@@ -228,7 +228,7 @@ void refresh_notes(io::FileSystem& files, const io::Path& directory, const commi
                    const std::vector<CatalogEntry>& entries) {
   for (const auto& entry : entries) {
     const bool told =
-        name.numbered ? entry.format == Format::hdf5 : commit::is_uuid(entry.identity);
+        name.numbered ? format_of(entry.format).needs_notes() : commit::is_uuid(entry.identity);
     if (!entry.ours || !told) continue;
     note_saved(files, directory / commit::prefix_name(name, entry.step), name.numbered,
                entry.format, entry.identity);

@@ -6,7 +6,6 @@
 #include "cairn/log.hpp"
 #include "commit/recycled.hpp"
 #include "contents/format.hpp"
-#include "contents/lost.hpp"
 #include "contents/notes.hpp"
 #include "directory/directory.hpp"
 #include "directory/pins.hpp"
@@ -47,13 +46,11 @@ void Directory::require_replaceable(std::int64_t step) const {
   const auto* there = find(step);
   require_not_pinned(there);
   const auto prefix = job_.prefix(step);
-  const auto one_file = commit::hdf5_path(prefix);
-  if (job_.options.format == Format::hdf5 && job_.files->status(one_file) &&
-      !was_own_hdf5(*job_.files, prefix)) {
-    throw Error(Code::already_exists, cat(one_file.string(), " is there"),
+  if (const auto foreign = format_of(job_.options.format).foreign(*job_.files, prefix)) {
+    throw Error(Code::already_exists, cat(foreign->string(), " is there"),
                 "Cairn did not write it, and does not replace it",
                 "Move it away, or save another step.")
-        .at(one_file.string());
+        .at(foreign->string());
   }
   const bool left_behind =
       there && ((!there->damage.empty() && !there->unreadable) || there->superseded ||
@@ -188,8 +185,7 @@ void Directory::tell_state_file(std::int64_t step, const std::vector<CatalogEntr
 
 void Directory::tidy(const commit::Transaction& save, std::vector<CatalogEntry>& entries) const {
   try {
-    // A foreign PREFIX.h5 beside a bundle is none of our business.
-    const bool other_format = save.hdf5 || was_own_hdf5(*job_.files, save.prefix());
+    const bool other_format = format_of(save).has_others(*job_.files, save.prefix());
     commit::clean_up(*job_.files, save, ownership_->ownership(), other_format);
     note_saved(*job_.files, save.prefix(), job_.naming.numbered, job_.options.format, save.uuid);
   } catch (const Error& error) {

@@ -12,7 +12,6 @@
 #include "commit/removal.hpp"
 #include "contents/contents_reader.hpp"
 #include "contents/format.hpp"
-#include "contents/hdf5_reader.hpp"
 #include "contents/lost.hpp"
 #include "contents/notes.hpp"
 #include "directory/candidates.hpp"
@@ -25,22 +24,29 @@ namespace {
 // before it was done. Two formats of one save, or another program's bundle, are not that.
 std::optional<Format> find_replaced(const Job& job, std::int64_t step) {
   const auto prefix = job.prefix(step);
-  if (!is_own_hdf5(*job.files, commit::hdf5_path(prefix)) ||
-      !job.files->status(commit::index_path(prefix))) {
-    return std::nullopt;
+  struct There {
+    Format format;
+    std::int64_t sequence;
+  };
+  std::vector<There> there;
+  for (const auto* format : all_formats()) {
+    if (!format->recognises(*job.files, format->main_file(prefix))) continue;
+    const auto contents = try_contents(job, step, format->id());
+    if (!contents || !contents->meta) return std::nullopt;
+    there.push_back({format->id(), contents->meta->sequence});
   }
-  const auto bundle = try_contents(job, step, Format::bundle);
-  const auto hdf5 = try_contents(job, step, Format::hdf5);
-  if (!bundle || !hdf5 || !bundle->meta || !hdf5->meta) return std::nullopt;
-  if (bundle->meta->sequence != hdf5->meta->sequence) {
-    return bundle->meta->sequence < hdf5->meta->sequence ? Format::bundle : Format::hdf5;
+  if (there.size() != 2) return std::nullopt;
+  if (there[0].sequence != there[1].sequence) {
+    return there[there[0].sequence < there[1].sequence ? 0 : 1].format;
   }
   // A conversion takes the place of what it replaces. It is the later one, and whole.
-  auto& files = *job.files;
-  const auto of_bundle = files.status(commit::index_path(prefix)),
-             of_hdf5 = files.status(commit::hdf5_path(prefix));
-  if (!of_bundle || !of_hdf5) return std::nullopt;
-  return of_bundle->modified_seconds <= of_hdf5->modified_seconds ? Format::bundle : Format::hdf5;
+  std::vector<double> modified;
+  for (const auto& one : there) {
+    const auto status = job.files->status(format_of(one.format).main_file(prefix));
+    if (!status) return std::nullopt;
+    modified.push_back(status->modified_seconds);
+  }
+  return there[modified[0] <= modified[1] ? 0 : 1].format;
 }
 
 // How many data files an index is of; -1 if it does not say.
@@ -119,21 +125,27 @@ std::vector<RecoveryStep> find_debris(const Job& job, const std::vector<Candidat
   for (const auto& name : names) {
     const auto parsed = commit::parse_name(name, job.naming);
     ours |= parsed.kind == Kind::temp_directory;
-    if (parsed.kind == Kind::hdf5 && is_own_hdf5(files, job.directory / name)) {
-      ours = true;
-      files_of_step.emplace(parsed.step, 0);
-      if (find_replaced(job, parsed.step) == Format::hdf5) replaced.insert(name);
+    for (const auto* format : all_formats()) {
+      if (parsed.kind != format->main_kind()) continue;
+      if (!format->recognises(files, job.directory / name)) continue;
+      // What is Cairn's alone is ours whatever it holds, and has no data files beside it.
+      if (format->is_cairns()) {
+        ours = true;
+        files_of_step.emplace(parsed.step, 0);
+        if (find_replaced(job, parsed.step) == format->id()) replaced.insert(name);
+        continue;
+      }
+      const auto contents = try_contents(job, parsed.step, format->id());
+      files_of_step[parsed.step] = contents ? format->named_data_files(contents->num_files) : -1;
+      ours |= contents && contents->meta;
+      if (find_replaced(job, parsed.step) != format->id()) continue;
+      replaced.insert(name);
+      files_of_step[parsed.step] = 0;
     }
-    if (parsed.kind != Kind::index) continue;
-    const auto contents = try_contents(job, parsed.step, Format::bundle);
-    files_of_step[parsed.step] = contents ? contents->num_files : -1;
-    ours |= contents && contents->meta;
-    if (find_replaced(job, parsed.step) != Format::bundle) continue;
-    replaced.insert(name);
-    files_of_step[parsed.step] = 0;
   }
   for (const auto& candidate : completed) {
-    files_of_step[candidate.save.step] = candidate.save.hdf5 ? 0 : candidate.save.num_files;
+    const auto& save = candidate.save;
+    files_of_step[save.step] = format_of(save).named_data_files(save.num_files);
   }
   for (const auto& [save, old] : reversals) {
     files_of_step.erase(save.step);

@@ -1,6 +1,7 @@
 // TensorFlow's bundles: an index, and data files beside it.
 #include "contents/formats/bundle.hpp"
 
+#include "contents/lost.hpp"
 #include "contents/seal.hpp"
 
 namespace cairn {
@@ -28,6 +29,17 @@ IndexFile BundleFormat::read_index(io::FileSystem& files, const io::Path& prefix
   loaded.format = Format::bundle;
   loaded.bytes = io::read_file(files, main_file(prefix), index_limit_bytes);
   return loaded;
+}
+
+// A foreign PREFIX.h5 beside a bundle is none of our business.
+bool BundleFormat::has_others(io::FileSystem& files, const io::Path& prefix) const {
+  return was_own_hdf5(files, prefix);
+}
+
+bool BundleFormat::began(io::FileSystem&, const commit::Transaction&) const { return true; }
+
+std::string BundleFormat::refuses(int data_files, int num_files) const {
+  return data_files >= num_files ? "more data files than the save has" : "";
 }
 
 // Beside the files with elements there is one with the metadata.

@@ -12,6 +12,9 @@ class BundleFormat final : public CheckpointFormat {
   bool recognises(io::FileSystem&, const io::Path& main_file) const override;
   IndexFile read_index(io::FileSystem&, const io::Path& prefix) const override;
 
+  bool has_others(io::FileSystem&, const io::Path& prefix) const override;
+  bool began(io::FileSystem&, const commit::Transaction&) const override;
+  std::string refuses(int data_files, int num_files) const override;
   void shape(commit::Transaction&, int data_files) const override;
   std::optional<io::FileId> publish(io::FileSystem&, const commit::Transaction&,
                                     const CheckpointMeta&, int data_files,

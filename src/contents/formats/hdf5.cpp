@@ -4,6 +4,7 @@
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "contents/hdf5_reader.hpp"
+#include "contents/lost.hpp"
 #include "contents/seal.hpp"
 
 namespace cairn {
@@ -34,6 +35,20 @@ std::string Hdf5Format::misplaced(const CheckpointContents& contents) const {
   if (meta.name != named->name || meta.step == named->step) return "";
   return cat("the file holds ", meta.name, "-", meta.step,
              ": it was renamed, or has changed places with another");
+}
+
+std::optional<io::Path> Hdf5Format::foreign(io::FileSystem& files, const io::Path& prefix) const {
+  const auto path = main_file(prefix);
+  if (!files.status(path) || was_own_hdf5(files, prefix)) return std::nullopt;
+  return path;
+}
+
+bool Hdf5Format::began(io::FileSystem& files, const commit::Transaction& save) const {
+  return io::exists(files, save.temp() / commit::hdf5_part_name);
+}
+
+std::string Hdf5Format::refuses(int data_files, int) const {
+  return data_files > 1 ? "more data files than one" : "";
 }
 
 void Hdf5Format::shape(commit::Transaction& save, int) const {

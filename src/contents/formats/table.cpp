@@ -24,6 +24,14 @@ const CheckpointFormat& format_of(Format format) {
   throw Error(Code::internal, "a format that is in no table");
 }
 
+// A bundle's save has no file that only bundles have: it is what no other is.
+Format format_of_unfinished(io::FileSystem& files, const commit::Transaction& save) {
+  for (auto one = std::rbegin(table); one != std::rend(table); ++one) {
+    if ((*one)->began(files, save)) return (*one)->id();
+  }
+  return table[0]->id();
+}
+
 const CheckpointFormat& format_of(const commit::Transaction& save) {
   return format_of(save.hdf5 ? Format::hdf5 : Format::bundle);
 }
