@@ -120,7 +120,8 @@ std::vector<CatalogEntry> scan_catalog(io::FileSystem& files, const io::Path& di
     const auto parsed = commit::parse_name(file, name);
     for (const auto* format : all_formats()) {
       if (parsed.kind != format->main_kind()) continue;
-      if (format->recognises(files, directory / file)) add(parsed.step, nullptr);
+      if (format->is_cairns() && !format->recognises(files, directory / file)) continue;
+      add(parsed.step, nullptr);
     }
   }
   for (const auto& [step, lost] : find_lost_steps(files, directory, name)) add(step, &lost);

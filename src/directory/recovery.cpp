@@ -24,18 +24,21 @@ namespace {
 // before it was done. Two formats of one save, or another program's bundle, are not that.
 std::optional<Format> find_replaced(const Job& job, std::int64_t step) {
   const auto prefix = job.prefix(step);
+  std::vector<const CheckpointFormat*> formats;
+  for (const auto* format : all_formats()) {
+    if (format->recognises(*job.files, format->main_file(prefix))) formats.push_back(format);
+  }
+  if (formats.size() != 2) return std::nullopt;
   struct There {
     Format format;
     std::int64_t sequence;
   };
   std::vector<There> there;
-  for (const auto* format : all_formats()) {
-    if (!format->recognises(*job.files, format->main_file(prefix))) continue;
+  for (const auto* format : formats) {
     const auto contents = try_contents(job, step, format->id());
     if (!contents || !contents->meta) return std::nullopt;
     there.push_back({format->id(), contents->meta->sequence});
   }
-  if (there.size() != 2) return std::nullopt;
   if (there[0].sequence != there[1].sequence) {
     return there[there[0].sequence < there[1].sequence ? 0 : 1].format;
   }
@@ -127,7 +130,7 @@ std::vector<RecoveryStep> find_debris(const Job& job, const std::vector<Candidat
     ours |= parsed.kind == Kind::temp_directory;
     for (const auto* format : all_formats()) {
       if (parsed.kind != format->main_kind()) continue;
-      if (!format->recognises(files, job.directory / name)) continue;
+      if (format->is_cairns() && !format->recognises(files, job.directory / name)) continue;
       // What is Cairn's alone is ours whatever it holds, and has no data files beside it.
       if (format->is_cairns()) {
         ours = true;
