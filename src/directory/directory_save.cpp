@@ -148,7 +148,8 @@ std::optional<io::FileId> Directory::publish(const Prepared& prepared, int data_
 
 void Directory::committed(const Prepared& prepared, bool volatile_commit,
                           const std::optional<io::FileId>& index) {
-  const auto& [save, meta] = prepared;
+  const auto& save = prepared.save;
+  const auto& meta = prepared.meta;
   std::erase_if(catalog_, [&](const auto& entry) { return entry.step == save.step; });
   CatalogEntry entry;
   entry.step = save.step;
