@@ -7,6 +7,7 @@
 #include "base/wire.hpp"
 #include "cairn/log.hpp"
 #include "checkpoint/engine.hpp"
+#include "contents/format.hpp"
 #include "group/collectives.hpp"
 #include "save/resolve.hpp"
 
@@ -87,8 +88,7 @@ void Engine::clear_way_for_last_save() {
 
 Engine::Planned Engine::plan(const Request& request, const Look& look) {
   const auto& [step, given, options, background, call] = request;
-  // An HDF5 file is laid out anew each time, on rank 0.
-  const bool quick = background && job.options.store.format != Format::hdf5;
+  const bool quick = background && !format_of(job.options.store.format).is_laid_out_each_time();
   const auto kept = plans.kept();
   // What goes wrong on one rank is a miss: the long way meets it again, and says so on all ranks.
   bool may = kept != nullptr;
@@ -201,9 +201,10 @@ Prepared Engine::prepare(std::int64_t step, const FileLayout& layout) {
 Prepared Engine::prepared_of(std::int64_t step, std::string uuid, int num_files,
                              std::int64_t sequence, std::int64_t parent, double time) const {
   Prepared prepared;
-  prepared.save = {job.directory, job.naming, step, std::move(uuid), num_files};
+  prepared.save = {job.directory, job.naming, step, std::move(uuid)};
+  format_of(job.options.store.format).shape(prepared.save, 0);
+  prepared.save.num_files = num_files;  // rank 0 may have raised it
   prepared.save.direct = !job.atomic_rename;
-  prepared.save.hdf5 = job.options.store.format == Format::hdf5;
   prepared.save.recycle = job.recycles();
   prepared.save.direct_io = job.options.write.direct_io;
   prepared.meta.step = step;

@@ -6,6 +6,7 @@
 #include "base/text.hpp"
 #include "cairn/log.hpp"
 #include "commit/sequences.hpp"
+#include "contents/format.hpp"
 #include "group/collectives.hpp"
 
 namespace cairn {
@@ -51,7 +52,8 @@ void Engine::open() {
   group.all_reduce({&renames, 1}, Group::Op::min);
   job.atomic_rename = renames != 0;
   const bool writes = !job.options.read_only;
-  if (job.options.store.format == Format::hdf5 && writes && !job.atomic_rename) {
+  const bool needs_renames = format_of(job.options.store.format).relies_on_renames();
+  if (needs_renames && writes && !job.atomic_rename) {
     throw Error(Code::unsupported, cat("no HDF5 file can be saved in ", job.directory.string()),
                 "its commit is a rename, which this directory does without",
                 "Save in the format of bundles.")

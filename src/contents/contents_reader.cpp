@@ -9,7 +9,7 @@
 #include "base/wire.hpp"
 #include "cairn/error.hpp"
 #include "commit/names.hpp"
-#include "contents/hdf5_reader.hpp"
+#include "contents/format.hpp"
 #include "contents/lost.hpp"
 #include "format/bundle/index.hpp"
 #include "format/bundle/meta.hpp"
@@ -20,9 +20,6 @@
 
 namespace cairn {
 namespace {
-
-// Far above any index that was ever seen (10 million entries are about 1 GiB).
-constexpr std::int64_t index_limit_bytes = std::int64_t{4} << 30;
 
 void check_files(CheckpointContents& contents, const IndexFile& loaded) {
   bundle::check_files(contents, [&](std::int32_t file) -> std::optional<std::int64_t> {
@@ -40,12 +37,14 @@ std::string filler_key(int file) {
 }
 
 io::Path data_path(const CheckpointContents& contents, int file) {
-  if (contents.format == Format::hdf5) return commit::hdf5_path(contents.prefix);
-  return commit::data_path(contents.prefix, file, contents.num_files);
+  return format_of(contents.format).data_file(contents.prefix, file, contents.num_files);
 }
 
 bool has_checkpoint(io::FileSystem& files, const io::Path& prefix) {
-  return files.status(commit::index_path(prefix)) || is_own_hdf5(files, commit::hdf5_path(prefix));
+  const auto all = all_formats();
+  return std::any_of(all.begin(), all.end(), [&](const auto* format) {
+    return format->recognises(files, format->main_file(prefix));
+  });
 }
 
 namespace {
@@ -56,10 +55,7 @@ IndexFile load_values(io::FileSystem& files, const io::Path& prefix, Graph graph
   auto& contents = loaded.parsed.emplace(bundle::parse_index(loaded.bytes));
   contents.prefix = prefix.string();
   contents.format = loaded.format;
-  if (loaded.format == Format::hdf5 && contents.num_files != 1) {
-    throw Error(Code::data_loss, "the checksum table of the HDF5 file is none that Cairn makes",
-                cat("it speaks of ", contents.num_files, " data files"));
-  }
+  format_of(loaded.format).check(contents);
   for (const auto file : bundle::files_used(contents)) {
     const auto status = files.status(data_path(contents, file));
     if (status && !status->is_directory) loaded.data_sizes[file] = status->size;
@@ -103,35 +99,44 @@ IndexFile load_values(io::FileSystem& files, const io::Path& prefix, Graph graph
   return loaded;
 }
 
-IndexFile load_bundle(io::FileSystem& files, const io::Path& prefix, Graph graph) {
+IndexFile load(const CheckpointFormat& format, io::FileSystem& files, const io::Path& prefix,
+               Graph graph) {
   try {
-    return look_into(files, prefix,
-                     io::read_file(files, commit::index_path(prefix), index_limit_bytes), graph);
+    return load_values(files, prefix, graph, format.read_index(files, prefix));
   } catch (Error& error) {
-    if (error.path().empty()) error.at(commit::index_path(prefix).string());
+    if (error.path().empty()) error.at(format.main_file(prefix).string());
     throw;
   }
 }
 
-IndexFile load_hdf5(io::FileSystem& files, const io::Path& prefix, Graph graph) {
+// One of several formats; nothing if it is damaged or has gone, which `why` then says.
+std::optional<IndexFile> try_load(const CheckpointFormat& format, io::FileSystem& files,
+                                  const io::Path& prefix, Graph graph, std::optional<Error>& why) {
   try {
-    return load_values(files, prefix, graph, read_hdf5_table(files, commit::hdf5_path(prefix)));
-  } catch (Error& error) {
-    if (error.path().empty()) error.at(commit::hdf5_path(prefix).string());
-    throw;
-  }
-}
-
-// One of two formats; nothing if it is damaged or has gone, which `why` then says.
-template <class Load>
-std::optional<IndexFile> try_load(const Load& load, std::optional<Error>& why) {
-  try {
-    return load();
+    return load(format, files, prefix, graph);
   } catch (const Error& error) {
     if (error.code() != Code::data_loss && error.code() != Code::not_found) throw;
     why = error;
     return std::nullopt;
   }
+}
+
+[[noreturn]] void nothing_there(io::FileSystem& files, const io::Path& prefix) {
+  const auto file = commit::split_main_file(prefix);
+  if (file && has_checkpoint(files, file->prefix)) {
+    throw Error(Code::not_found, cat("there is no checkpoint ", prefix.string()),
+                "that is a file of one", cat("Give its prefix: ", file->prefix.string()))
+        .at(prefix.string());
+  }
+  if (const auto lost = find_lost_at(files, prefix)) throw lost_error(*lost);
+  const auto one_file = commit::hdf5_path(prefix);
+  const bool foreign = files.status(one_file).has_value();
+  throw Error(Code::not_found, cat("there is no checkpoint ", prefix.string()),
+              foreign ? cat(one_file.string(), " is none that Cairn wrote")
+                      : cat(commit::index_path(prefix).string(), " does not exist"),
+              foreign ? "restore_hdf5 reads datasets of other programs."
+                      : "List what is there with: cairn ls DIRECTORY.")
+      .at(prefix.string());
 }
 
 std::int64_t sequence_of(const IndexFile& loaded) {
@@ -147,32 +152,21 @@ IndexFile look_into(io::FileSystem& files, const io::Path& prefix, std::string i
 }
 
 IndexFile load_index(io::FileSystem& files, const io::Path& prefix, Graph graph) {
-  const bool has_bundle = files.status(commit::index_path(prefix)).has_value();
-  const bool has_hdf5 = is_own_hdf5(files, commit::hdf5_path(prefix));
-  if (!has_bundle && !has_hdf5) {
-    const bool foreign = files.status(commit::hdf5_path(prefix)).has_value();
-    const auto file = commit::split_main_file(prefix);
-    if (file && has_checkpoint(files, file->prefix)) {
-      throw Error(Code::not_found, cat("there is no checkpoint ", prefix.string()),
-                  "that is a file of one", cat("Give its prefix: ", file->prefix.string()))
-          .at(prefix.string());
-    }
-    if (const auto lost = find_lost_at(files, prefix)) throw lost_error(*lost);
-    throw Error(Code::not_found, cat("there is no checkpoint ", prefix.string()),
-                foreign ? cat(commit::hdf5_path(prefix).string(), " is none that Cairn wrote")
-                        : cat(commit::index_path(prefix).string(), " does not exist"),
-                foreign ? "restore_hdf5 reads datasets of other programs."
-                        : "List what is there with: cairn ls DIRECTORY.")
-        .at(prefix.string());
+  std::vector<const CheckpointFormat*> there;
+  for (const auto* format : all_formats()) {
+    if (format->recognises(files, format->main_file(prefix))) there.push_back(format);
   }
-  if (!has_hdf5) return load_bundle(files, prefix, graph);
-  if (!has_bundle) return load_hdf5(files, prefix, graph);
+  if (there.empty()) nothing_there(files, prefix);
+  if (there.size() == 1) return load(*there.front(), files, prefix, graph);
   std::optional<Error> why;
-  auto bundle = try_load([&] { return load_bundle(files, prefix, graph); }, why);
-  auto hdf5 = try_load([&] { return load_hdf5(files, prefix, graph); }, why);
-  if (!bundle && !hdf5) throw *why;
-  if (bundle && (!hdf5 || sequence_of(*hdf5) <= sequence_of(*bundle))) return *std::move(bundle);
-  return *std::move(hdf5);
+  std::optional<IndexFile> newest;
+  for (const auto* format : there) {
+    auto loaded = try_load(*format, files, prefix, graph, why);
+    if (!loaded || (newest && sequence_of(*loaded) <= sequence_of(*newest))) continue;
+    newest = std::move(loaded);
+  }
+  if (!newest) throw *why;
+  return *std::move(newest);
 }
 
 CheckpointContents parse_contents(IndexFile& loaded, const io::Path& prefix) {
@@ -208,18 +202,12 @@ CheckpointContents read_contents(io::FileSystem& files, const io::Path& prefix, 
 }
 
 CheckpointContents read_contents_as(Format format, io::FileSystem& files, const io::Path& prefix) {
-  auto loaded = format == Format::hdf5 ? load_hdf5(files, prefix, Graph::skip)
-                                       : load_bundle(files, prefix, Graph::skip);
+  auto loaded = load(format_of(format), files, prefix, Graph::skip);
   return parse_contents(loaded, prefix);
 }
 
 std::string misplaced(const CheckpointContents& contents) {
-  const auto named = commit::split_step(io::Path(contents.prefix).filename().string());
-  if (contents.format != Format::hdf5 || !named || !contents.meta) return "";
-  const auto& meta = *contents.meta;
-  if (meta.name != named->name || meta.step == named->step) return "";
-  return cat("the file holds ", meta.name, "-", meta.step,
-             ": it was renamed, or has changed places with another");
+  return format_of(contents.format).misplaced(contents);
 }
 
 std::string encode(const IndexFile& loaded) {

@@ -6,6 +6,7 @@
 #include "base/text.hpp"
 #include "cairn/log.hpp"
 #include "contents/contents_reader.hpp"
+#include "contents/format.hpp"
 #include "contents/seal.hpp"
 #include "format/bundle/part_record.hpp"
 #include "format/bundle/strings.hpp"
@@ -47,14 +48,14 @@ Candidate read_candidate(io::FileSystem& files, commit::Transaction save) {
       entries.push_back(tensor);
     }
   }
+  const auto& format = format_of(format_of_unfinished(files, save));
+  format.shape(save, 0);
   save.num_files = first.num_files;
-  save.hdf5 = io::exists(files, save.temp() / commit::hdf5_part_name);
   candidate.save = save;
   candidate.meta = first.meta;
   candidate.tensors = join_entries(entries);
   candidate.entries = std::move(entries);
-  if (save.hdf5 && data_files > 1) refuse("more data files than one");
-  if (!save.hdf5 && data_files >= save.num_files) refuse("more data files than the save has");
+  if (auto why = format.refuses(data_files, save.num_files); !why.empty()) refuse(std::move(why));
   for (int file = 0; file < data_files; ++file) {
     const auto path = io::exists(files, save.part(file)) ? save.part(file) : save.data(file);
     if (!io::exists(files, path)) refuse(cat("data file ", file, " is missing"));
@@ -146,10 +147,7 @@ std::vector<Candidate> find_candidates(const Job& job, const commit::Ownership* 
   std::int64_t committed = 0;
   for (const auto& name : names) {
     const auto parsed = commit::parse_name(name, job.naming);
-    if (parsed.kind != commit::ParsedName::Kind::index &&
-        parsed.kind != commit::ParsedName::Kind::hdf5) {
-      continue;
-    }
+    if (!is_main_kind(parsed.kind)) continue;
     const auto there = try_contents(job, parsed.step);
     if (there && there->meta) committed = std::max(committed, there->meta->sequence);
   }

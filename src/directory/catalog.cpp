@@ -11,7 +11,7 @@
 #include "commit/names.hpp"
 #include "commit/state_file.hpp"
 #include "contents/contents_reader.hpp"
-#include "contents/hdf5_reader.hpp"
+#include "contents/format.hpp"
 #include "contents/lost.hpp"
 #include "contents/notes.hpp"
 #include "contents/spare.hpp"
@@ -42,14 +42,13 @@ CatalogEntry look_at(io::FileSystem& files, const io::Path& directory, const com
   CatalogEntry entry;
   entry.step = step;
   const auto prefix = directory / commit::prefix_name(name, step);
-  const io::Path names[] = {commit::index_path(prefix), commit::hdf5_path(prefix)};
-  std::optional<io::FileId> ids[2];
-  for (const auto& file : names) {
-    const auto status = files.status(file);
+  std::map<Format, io::FileId> ids;  // of the files that are there
+  for (const auto* format : all_formats()) {
+    const auto status = files.status(format->main_file(prefix));
     if (!status) continue;
     entry.wall_time_seconds = std::max(entry.wall_time_seconds, status->modified_seconds);
-    entry.format = &file == &names[0] ? Format::bundle : Format::hdf5;  // until it is read
-    ids[&file - names] = status->id;
+    entry.format = format->id();  // until it is read
+    ids[format->id()] = status->id;
   }
   try {
     auto loaded = load_index(files, prefix);
@@ -77,10 +76,10 @@ CatalogEntry look_at(io::FileSystem& files, const io::Path& directory, const com
     entry.unreadable = error.code() != Code::data_loss;
     if (lost) entry.format = lost->format;
     if (lost) entry.wall_time_seconds = lost->wall_time_seconds;
-    entry.ours |= entry.format == Format::hdf5;  // else it would not be looked at
+    entry.ours |= format_of(entry.format).is_cairns();  // else it would not be looked at
     remember_lineage(files, directory, name, entry);
   }
-  entry.file = ids[entry.format == Format::hdf5];
+  if (const auto at = ids.find(entry.format); at != ids.end()) entry.file = at->second;
   return entry;
 }
 
@@ -119,10 +118,11 @@ std::vector<CatalogEntry> scan_catalog(io::FileSystem& files, const io::Path& di
   };
   for (const auto& file : files.list(directory)) {
     const auto parsed = commit::parse_name(file, name);
-    const bool hdf5 = parsed.kind == commit::ParsedName::Kind::hdf5;
-    if (!hdf5 && parsed.kind != commit::ParsedName::Kind::index) continue;
-    if (hdf5 && !is_own_hdf5(files, directory / file)) continue;
-    add(parsed.step, nullptr);
+    for (const auto* format : all_formats()) {
+      if (parsed.kind != format->main_kind()) continue;
+      if (format->is_cairns() && !format->recognises(files, directory / file)) continue;
+      add(parsed.step, nullptr);
+    }
   }
   for (const auto& [step, lost] : find_lost_steps(files, directory, name)) add(step, &lost);
   // Where the state file lists an entry. Absolute and relative paths end alike.
@@ -229,7 +229,7 @@ void refresh_notes(io::FileSystem& files, const io::Path& directory, const commi
                    const std::vector<CatalogEntry>& entries) {
   for (const auto& entry : entries) {
     const bool told =
-        name.numbered ? entry.format == Format::hdf5 : commit::is_uuid(entry.identity);
+        name.numbered ? format_of(entry.format).needs_notes() : commit::is_uuid(entry.identity);
     if (!entry.ours || !told) continue;
     note_saved(files, directory / commit::prefix_name(name, entry.step), name.numbered,
                entry.format, entry.identity);

@@ -8,6 +8,7 @@
 
 #include "base/text.hpp"
 #include "cairn/log.hpp"
+#include "contents/format.hpp"
 
 namespace cairn {
 namespace {
@@ -98,7 +99,7 @@ void Directory::make_durable() {
     if (!entry.volatile_commit) return false;
     try {
       commit::Transaction save{job_.directory, job_.naming, entry.step, entry.identity, 0};
-      save.hdf5 = entry.format == Format::hdf5;
+      format_of(entry.format).shape(save, 0);
       if (!holds(*job_.files, save)) return true;
       job_.files->sync_directory(job_.directory);
       entry.volatile_commit = false;

@@ -5,9 +5,8 @@
 #include "base/text.hpp"
 #include "cairn/log.hpp"
 #include "commit/recycled.hpp"
-#include "contents/lost.hpp"
+#include "contents/format.hpp"
 #include "contents/notes.hpp"
-#include "contents/seal.hpp"
 #include "directory/directory.hpp"
 #include "directory/pins.hpp"
 #include "directory/retention.hpp"
@@ -47,13 +46,11 @@ void Directory::require_replaceable(std::int64_t step) const {
   const auto* there = find(step);
   require_not_pinned(there);
   const auto prefix = job_.prefix(step);
-  const auto one_file = commit::hdf5_path(prefix);
-  if (job_.options.store.format == Format::hdf5 && job_.files->status(one_file) &&
-      !was_own_hdf5(*job_.files, prefix)) {
-    throw Error(Code::already_exists, cat(one_file.string(), " is there"),
+  if (const auto foreign = format_of(job_.options.store.format).foreign(*job_.files, prefix)) {
+    throw Error(Code::already_exists, cat(foreign->string(), " is there"),
                 "Cairn did not write it, and does not replace it",
                 "Move it away, or save another step.")
-        .at(one_file.string());
+        .at(foreign->string());
   }
   const bool left_behind =
       there && ((!there->damage.empty() && !there->unreadable) || there->superseded ||
@@ -79,8 +76,7 @@ std::pair<commit::Transaction, std::int64_t> Directory::begin_save(std::int64_t 
   require_free(step, bytes - recycled);
   commit::Transaction save{job_.directory,     job_.naming,    step,
                            commit::new_uuid(), data_files + 1, !job_.atomic_rename};
-  save.hdf5 = job_.options.store.format == Format::hdf5;
-  if (save.hdf5) save.num_files = 1;
+  format_of(job_.options.store.format).shape(save, data_files);
   commit::avoid_counts_in_use(*job_.files, save);
   // Before the question whether the directory is ours: a number that was taken after another owner
   // had come would be higher than all of that owner's.
@@ -138,13 +134,6 @@ std::optional<io::FileId> Directory::publish(const Prepared& prepared, int data_
                                              std::vector<StoredTensor> tensors,
                                              const std::optional<CatalogEntry>& there) const {
   const auto& [save, meta] = prepared;
-  Sealed sealed;
-  std::vector<commit::Patch> patches;
-  if (save.hdf5) {
-    patches = seal_hdf5(*job_.files, save, std::move(tensors), meta.statistics);
-  } else {
-    sealed = seal_index(std::move(tensors), meta, data_files, save.num_files);
-  }
   ownership_->check();
   // It may have been pinned meanwhile; nobody pins or unpins while it is replaced.
   std::optional<PinLock> pins;
@@ -153,8 +142,8 @@ std::optional<io::FileId> Directory::publish(const Prepared& prepared, int data_
     require_not_pinned(&*there);
   }
   const auto is_committed = [&](const auto& one) { return holds(*job_.files, one); };
-  if (save.hdf5) return commit::publish_hdf5(*job_.files, save, patches, is_committed);
-  return commit::publish(*job_.files, save, sealed.index, sealed.own_files, is_committed);
+  return format_of(save).publish(*job_.files, save, meta, data_files, std::move(tensors),
+                                 is_committed);
 }
 
 void Directory::committed(const Prepared& prepared, bool volatile_commit,
@@ -197,8 +186,7 @@ void Directory::tell_state_file(std::int64_t step, const std::vector<CatalogEntr
 
 void Directory::tidy(const commit::Transaction& save, std::vector<CatalogEntry>& entries) const {
   try {
-    // A foreign PREFIX.h5 beside a bundle is none of our business.
-    const bool other_format = save.hdf5 || was_own_hdf5(*job_.files, save.prefix());
+    const bool other_format = format_of(save).has_others(*job_.files, save.prefix());
     commit::clean_up(*job_.files, save, ownership_->ownership(), other_format);
     note_saved(*job_.files, save.prefix(), job_.naming.numbered, job_.options.store.format,
                save.uuid);

@@ -11,10 +11,9 @@
 #include "commit/recycled.hpp"
 #include "commit/removal.hpp"
 #include "contents/contents_reader.hpp"
-#include "contents/hdf5_reader.hpp"
+#include "contents/format.hpp"
 #include "contents/lost.hpp"
 #include "contents/notes.hpp"
-#include "contents/seal.hpp"
 #include "directory/candidates.hpp"
 #include "format/bundle/index.hpp"
 #include "group/collectives.hpp"
@@ -25,22 +24,32 @@ namespace {
 // before it was done. Two formats of one save, or another program's bundle, are not that.
 std::optional<Format> find_replaced(const Job& job, std::int64_t step) {
   const auto prefix = job.prefix(step);
-  if (!is_own_hdf5(*job.files, commit::hdf5_path(prefix)) ||
-      !job.files->status(commit::index_path(prefix))) {
-    return std::nullopt;
+  std::vector<const CheckpointFormat*> formats;
+  for (const auto* format : all_formats()) {
+    if (format->recognises(*job.files, format->main_file(prefix))) formats.push_back(format);
   }
-  const auto bundle = try_contents(job, step, Format::bundle);
-  const auto hdf5 = try_contents(job, step, Format::hdf5);
-  if (!bundle || !hdf5 || !bundle->meta || !hdf5->meta) return std::nullopt;
-  if (bundle->meta->sequence != hdf5->meta->sequence) {
-    return bundle->meta->sequence < hdf5->meta->sequence ? Format::bundle : Format::hdf5;
+  if (formats.size() != 2) return std::nullopt;
+  struct There {
+    Format format;
+    std::int64_t sequence;
+  };
+  std::vector<There> there;
+  for (const auto* format : formats) {
+    const auto contents = try_contents(job, step, format->id());
+    if (!contents || !contents->meta) return std::nullopt;
+    there.push_back({format->id(), contents->meta->sequence});
+  }
+  if (there[0].sequence != there[1].sequence) {
+    return there[there[0].sequence < there[1].sequence ? 0 : 1].format;
   }
   // A conversion takes the place of what it replaces. It is the later one, and whole.
-  auto& files = *job.files;
-  const auto of_bundle = files.status(commit::index_path(prefix)),
-             of_hdf5 = files.status(commit::hdf5_path(prefix));
-  if (!of_bundle || !of_hdf5) return std::nullopt;
-  return of_bundle->modified_seconds <= of_hdf5->modified_seconds ? Format::bundle : Format::hdf5;
+  std::vector<double> modified;
+  for (const auto& one : there) {
+    const auto status = job.files->status(format_of(one.format).main_file(prefix));
+    if (!status) return std::nullopt;
+    modified.push_back(status->modified_seconds);
+  }
+  return there[modified[0] <= modified[1] ? 0 : 1].format;
 }
 
 // How many data files an index is of; -1 if it does not say.
@@ -55,16 +64,10 @@ int try_count_files(const std::string& index) {
 void roll_forward(const Job& job, const Candidate& candidate, const commit::Ownership& owner) {
   const auto is_committed = [&](const auto& save) { return holds(*job.files, save); };
   owner.check();
-  if (candidate.save.hdf5) {
-    if (!owner.alone()) commit::copy_hdf5_part(*job.files, candidate.save);
-    const auto patches = seal_hdf5(*job.files, candidate.save, candidate.tensors);
-    commit::publish_hdf5(*job.files, candidate.save, patches, is_committed);
-  } else {
-    const auto data_files = static_cast<int>(candidate.paths.size());
-    const auto sealed =
-        seal_index(candidate.tensors, candidate.meta, data_files, candidate.save.num_files);
-    commit::publish(*job.files, candidate.save, sealed.index, sealed.own_files, is_committed);
-  }
+  const auto& format = format_of(candidate.save);
+  format.take_over(*job.files, candidate.save, owner.alone());
+  format.publish(*job.files, candidate.save, candidate.meta,
+                 static_cast<int>(candidate.paths.size()), candidate.tensors, is_committed);
   log(LogLevel::info, cat("completed the save of step ", candidate.save.step,
                           ", whose job died before its commit"));
 }
@@ -125,21 +128,27 @@ std::vector<RecoveryStep> find_debris(const Job& job, const std::vector<Candidat
   for (const auto& name : names) {
     const auto parsed = commit::parse_name(name, job.naming);
     ours |= parsed.kind == Kind::temp_directory;
-    if (parsed.kind == Kind::hdf5 && is_own_hdf5(files, job.directory / name)) {
-      ours = true;
-      files_of_step.emplace(parsed.step, 0);
-      if (find_replaced(job, parsed.step) == Format::hdf5) replaced.insert(name);
+    for (const auto* format : all_formats()) {
+      if (parsed.kind != format->main_kind()) continue;
+      if (format->is_cairns() && !format->recognises(files, job.directory / name)) continue;
+      // What is Cairn's alone is ours whatever it holds, and has no data files beside it.
+      if (format->is_cairns()) {
+        ours = true;
+        files_of_step.emplace(parsed.step, 0);
+        if (find_replaced(job, parsed.step) == format->id()) replaced.insert(name);
+        continue;
+      }
+      const auto contents = try_contents(job, parsed.step, format->id());
+      files_of_step[parsed.step] = contents ? format->named_data_files(contents->num_files) : -1;
+      ours |= contents && contents->meta;
+      if (find_replaced(job, parsed.step) != format->id()) continue;
+      replaced.insert(name);
+      files_of_step[parsed.step] = 0;
     }
-    if (parsed.kind != Kind::index) continue;
-    const auto contents = try_contents(job, parsed.step, Format::bundle);
-    files_of_step[parsed.step] = contents ? contents->num_files : -1;
-    ours |= contents && contents->meta;
-    if (find_replaced(job, parsed.step) != Format::bundle) continue;
-    replaced.insert(name);
-    files_of_step[parsed.step] = 0;
   }
   for (const auto& candidate : completed) {
-    files_of_step[candidate.save.step] = candidate.save.hdf5 ? 0 : candidate.save.num_files;
+    const auto& save = candidate.save;
+    files_of_step[save.step] = format_of(save).named_data_files(save.num_files);
   }
   for (const auto& [save, old] : reversals) {
     files_of_step.erase(save.step);
@@ -196,8 +205,7 @@ void collect_debris(const Job& job, const Undecided& undecided, bool ours,
   for (const auto& step : debris) try {
       const auto path = job.directory / step.entry;
       const auto parsed = commit::parse_name(step.entry, job.naming);
-      const bool is_replaced = parsed.kind == commit::ParsedName::Kind::index ||
-                               parsed.kind == commit::ParsedName::Kind::hdf5;
+      const bool is_replaced = is_main_kind(parsed.kind);
       if (replaced && !is_replaced) files.sync_directory(job.directory);
       replaced = is_replaced;
       if (parsed.kind == commit::ParsedName::Kind::temp_directory) {
@@ -229,8 +237,7 @@ void collect_debris(const Job& job, const Undecided& undecided, bool ours,
 
 bool holds(io::FileSystem& files, const commit::Transaction& save) {
   try {
-    const auto there =
-        read_contents_as(save.hdf5 ? Format::hdf5 : Format::bundle, files, save.prefix());
+    const auto there = read_contents_as(format_of(save).id(), files, save.prefix());
     if (!there.meta && !there.own.empty()) {
       throw Error(Code::data_loss, "the metadata of the checkpoint cannot be read")
           .at(save.prefix().string());

@@ -7,7 +7,7 @@
 #include "cairn/error.hpp"
 #include "cairn/log.hpp"
 #include "commit/protocol.hpp"
-#include "contents/hdf5_reader.hpp"
+#include "contents/format.hpp"
 #include "contents/lost.hpp"
 #include "contents/notes.hpp"
 #include "directory/pins.hpp"
@@ -165,19 +165,18 @@ std::vector<std::int64_t> apply_retention(io::FileSystem& files, const io::Path&
   for (const auto step : steps) {
     const auto at = std::find_if(catalog.begin(), catalog.end(),
                                  [&](const auto& entry) { return entry.step == step; });
-    const bool hdf5 = at->format == Format::hdf5;
+    const auto& format = format_of(at->format);
     const auto prefix = directory / commit::prefix_name(name, step);
-    // A foreign PREFIX.h5 beside a bundle, or in the place of ours, is none of our business.
-    const bool foreign = hdf5 && !at->damage.empty() && files.status(commit::hdf5_path(prefix)) &&
-                         !was_own_hdf5(files, prefix);
-    const bool both = hdf5 || was_own_hdf5(files, prefix);
+    const auto foreign =
+        at->damage.empty() ? std::nullopt : format.foreign(files, prefix);  // where ours was
+    const bool one_file = format.main_kind() == commit::ParsedName::Kind::hdf5;
     if (foreign) {
-      log(LogLevel::warning,
-          cat(commit::hdf5_path(prefix).string(), " stays: Cairn did not write it"));
+      log(LogLevel::warning, cat(foreign->string(), " stays: Cairn did not write it"));
       forget_saved(files, prefix);
       gone.push_back(step);
-    } else if (commit::remove_checkpoint(files, directory, name,
-                                         {step, at->file, hdf5, both, recycle}, owner)) {
+    } else if (commit::remove_checkpoint(
+                   files, directory, name,
+                   {step, at->file, one_file, format.has_others(files, prefix), recycle}, owner)) {
       forget_saved(files, prefix);
       gone.push_back(step);
     } else {

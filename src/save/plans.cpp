@@ -132,8 +132,9 @@ PlanSum Plans::ask(std::int64_t step, const Look& look, const SaveOptions& optio
 
 ReplicaTurn Plans::turn() const {
   const auto& replicas = job_.options.store.replicas;
-  const auto check =
-      comparisons_.suspect && replicas.check == ReplicaCheck::sample ? ReplicaCheck::all : replicas.check;
+  const auto check = comparisons_.suspect && replicas.check == ReplicaCheck::sample
+                         ? ReplicaCheck::all
+                         : replicas.check;
   return {check, replicas.sample_of, comparisons_.count};
 }
 

@@ -1,0 +1,44 @@
+// The table of formats.
+#include <algorithm>
+#include <iterator>
+
+#include "cairn/error.hpp"
+#include "contents/formats/bundle.hpp"
+#include "contents/formats/hdf5.hpp"
+
+namespace cairn {
+namespace {
+
+const BundleFormat bundle_format;
+const Hdf5Format hdf5_format;
+const CheckpointFormat* const table[] = {&bundle_format, &hdf5_format};
+
+}  // namespace
+
+std::span<const CheckpointFormat* const> all_formats() { return table; }
+
+const CheckpointFormat& format_of(Format format) {
+  for (const auto* one : table) {
+    if (one->id() == format) return *one;
+  }
+  throw Error(Code::internal, "a format that is in no table");
+}
+
+// A bundle's save has no file that only bundles have: it is what no other is.
+Format format_of_unfinished(io::FileSystem& files, const commit::Transaction& save) {
+  for (auto one = std::rbegin(table); one != std::rend(table); ++one) {
+    if ((*one)->began(files, save)) return (*one)->id();
+  }
+  return table[0]->id();
+}
+
+const CheckpointFormat& format_of(const commit::Transaction& save) {
+  return format_of(save.hdf5 ? Format::hdf5 : Format::bundle);
+}
+
+bool is_main_kind(commit::ParsedName::Kind kind) {
+  return std::any_of(std::begin(table), std::end(table),
+                     [&](const auto* format) { return format->main_kind() == kind; });
+}
+
+}  // namespace cairn
