@@ -4,6 +4,7 @@
 // of rows; the lines are for 1,000 and 10,000 ranks.
 #include <benchmark/benchmark.h>
 
+#include "contents/seal.hpp"
 #include "format/bundle/index.hpp"
 #include "job/messages.hpp"
 #include "save/save_steps.hpp"

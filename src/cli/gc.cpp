@@ -105,7 +105,7 @@ void run(Tool& tool, const GcArguments& options) {
   bool any = false;
   for (const auto& naming : names) {
     commit::check_checkpoint_name(naming.name);
-    Job job{serial_group(), tool.files, directory, naming, {}};
+    Job job{serial_group(), tool.files, directory, naming, ManagerOptions()};
     job.atomic_rename =
         ownership ? ownership->atomic_rename() : !commit::says_no_rename(*tool.files, directory);
     const auto steps = plan_recovery(job);

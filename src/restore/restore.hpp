@@ -3,6 +3,7 @@
 #include <set>
 #include <string>
 
+#include "cairn/restore_options.hpp"
 #include "contents/contents_reader.hpp"
 #include "job/job.hpp"
 

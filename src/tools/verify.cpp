@@ -9,6 +9,7 @@
 #include "base/checksum.hpp"
 #include "base/text.hpp"
 #include "cairn/error.hpp"
+#include "commit/names.hpp"
 #include "contents/contents_reader.hpp"
 #include "contents/hdf5_reader.hpp"
 #include "format/bundle/key_text.hpp"
