@@ -12,6 +12,7 @@
 #include "commit/names.hpp"
 #include "contents/contents_reader.hpp"
 #include "contents/hdf5_reader.hpp"
+#include "directory/pins.hpp"
 #include "format/bundle/key_text.hpp"
 #include "format/bundle/meta.hpp"
 #include "format/bundle/strings.hpp"
