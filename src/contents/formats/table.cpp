@@ -24,7 +24,8 @@ const CheckpointFormat& format_of(Format format) {
   throw Error(Code::internal, "a format that is in no table");
 }
 
-// A bundle's save has no file that only bundles have: it is what no other is.
+// An unfinished bundle has no file that only bundles have. So the formats that have one are asked
+// first, and the bundle, which is first in the table, last.
 Format format_of_unfinished(io::FileSystem& files, const commit::Transaction& save) {
   for (auto one = std::rbegin(table); one != std::rend(table); ++one) {
     if ((*one)->began(files, save)) return (*one)->id();
