@@ -2,6 +2,7 @@
 /// A format of checkpoints: what its files are called, how contents are read, what completes a
 /// save, what a recovery does first. Each format is one source in contents/formats/ and one line in
 /// the table there. What a save in a format lays out before its bytes is in save/ (plan_save.cpp).
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -54,10 +55,13 @@ class CheckpointFormat {
   // -- commit -------------------------------------------------------------------------------------
   /// A save of so many data files with elements.
   virtual void shape(commit::Transaction&, int data_files) const = 0;
-  /// Rank 0, steps 4 to 6: seals the entries of all ranks and publishes. See commit::publish.
+  /// Rank 0, steps 4 to 6: seals the entries of all ranks, which takes time where they are many,
+  /// calls `sealed`, which may throw (whether the directory is still ours is asked as late as can
+  /// be), and publishes. See commit::publish.
   virtual std::optional<io::FileId> publish(io::FileSystem&, const commit::Transaction&,
                                             const CheckpointMeta&, int data_files,
                                             std::vector<StoredTensor>,
+                                            const std::function<void()>& sealed,
                                             const commit::IsCommitted&) const = 0;
   /// Whether the commit is a rename of the checkpoint's one file.
   virtual bool relies_on_renames() const { return false; }

@@ -133,17 +133,18 @@ void Directory::place_in_history(CheckpointMeta& meta) const {
 std::optional<io::FileId> Directory::publish(const Prepared& prepared, int data_files,
                                              std::vector<StoredTensor> tensors,
                                              const std::optional<CatalogEntry>& there) const {
-  const auto& [save, meta] = prepared;
-  ownership_->check();
-  // It may have been pinned meanwhile; nobody pins or unpins while it is replaced.
   std::optional<PinLock> pins;
-  if (there) {
+  const auto sealed = [&] {
+    ownership_->check();
+    // It may have been pinned meanwhile; nobody pins or unpins while it is replaced.
+    if (!there) return;
     pins = PinLock::take(*job_.files, job_.directory, job_.options.write.owner_wait_seconds);
     require_not_pinned(&*there);
-  }
+  };
   const auto is_committed = [&](const auto& one) { return holds(*job_.files, one); };
-  return format_of(save).publish(*job_.files, save, meta, data_files, std::move(tensors),
-                                 is_committed);
+  return format_of(prepared.save)
+      .publish(*job_.files, prepared.save, prepared.meta, data_files, std::move(tensors), sealed,
+               is_committed);
 }
 
 void Directory::committed(const Prepared& prepared, bool volatile_commit,

@@ -52,9 +52,11 @@ std::optional<io::FileId> BundleFormat::publish(io::FileSystem& files,
                                                 const commit::Transaction& save,
                                                 const CheckpointMeta& meta, int data_files,
                                                 std::vector<StoredTensor> tensors,
+                                                const std::function<void()>& sealed,
                                                 const commit::IsCommitted& is_committed) const {
-  const auto sealed = seal_index(std::move(tensors), meta, data_files, save.num_files);
-  return commit::publish(files, save, sealed.index, sealed.own_files, is_committed);
+  const auto parts = seal_index(std::move(tensors), meta, data_files, save.num_files);
+  sealed();
+  return commit::publish(files, save, parts.index, parts.own_files, is_committed);
 }
 
 }  // namespace cairn
