@@ -1,5 +1,9 @@
 #include <gtest/gtest.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
+#include <cstdint>
 #include <string>
 
 #include "base/checksum.hpp"
@@ -61,6 +65,25 @@ TEST(Checksum, ContinuesAndCombinesAtEveryCut) {
     EXPECT_EQ(crc32c_combine(crc32c(a), crc32c(b), b.size()), whole);
   }
 }
+
+#if defined(__x86_64__)
+// XGETBV with 1: which parts of the vector registers hold something (Intel's manual, volume 1, 13.3).
+__attribute__((target("xsavec,xsave"))) bool upper_halves_hold_something() {
+  constexpr std::uint64_t upper_of_ymm = 1 << 2, upper_of_zmm = 1 << 6;
+  return (__builtin_ia32_xgetbv(1) & (upper_of_ymm | upper_of_zmm)) != 0;
+}
+
+TEST(Checksum, LeavesTheUpperHalvesOfVectorRegistersEmpty) {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  const bool told = __get_cpuid_count(0xd, 1, &a, &b, &c, &d) != 0 && (a & (1u << 2)) != 0;
+  if (!told) GTEST_SKIP() << "this processor does not tell what its registers hold";
+  const std::string text(100'000, 'x');
+  for (std::size_t bytes = 1; bytes <= text.size(); bytes = bytes * 3 / 2 + 1) {
+    crc32c(std::string_view(text).substr(0, bytes));
+    EXPECT_FALSE(upper_halves_hold_something()) << "after the checksum of " << bytes << " bytes";
+  }
+}
+#endif
 
 TEST(Text, Utf8) {
   for (const char* good :
