@@ -34,10 +34,13 @@ struct SaveStatistics {
   double blocked_seconds = 0;       ///< how long save() or save_async() held the caller
   double total_seconds = 0;         ///< from the call until the commit was known
   StageSeconds seconds;
-  /// The rank that was longest in `write` and by how much it was longer there than the first: what
-  /// others waited for. -1: not known, as on other ranks than 0.
-  int slowest_rank = -1;
-  double waiting_seconds = 0;
+  /// The rank that was longest in `write`, and by how much it was longer there than the first: what
+  /// others waited for.
+  struct Slowest {
+    int rank = -1;  ///< -1: not known, as on other ranks than 0
+    double waiting_seconds = 0;
+  };
+  Slowest slowest = {};
 
   double gigabytes_per_second() const {  ///< effective: 10^9 bytes durable in a second of the whole
     return total_seconds > 0 ? static_cast<double>(bytes) / 1e9 / total_seconds : 0;

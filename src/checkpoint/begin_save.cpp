@@ -61,7 +61,7 @@ bool Engine::make_way() {
   if (gone) ledger.replaced();
   if (!gone) ledger.failed();
   change(flight, gone ? SaveStage::replaced : SaveStage::failed);
-  const auto step = flight.step;
+  const auto step = flight.asked.step;
   flights.retire_last();
   if (!gone) {
     throw Error(Code::io,
@@ -223,10 +223,10 @@ Prepared Engine::prepared_of(std::int64_t step, std::string uuid, int num_files,
 void Engine::take_name(Flight& flight) const {
   const auto& numbers = flight.numbers.value();
   auto prepared =
-      prepared_of(flight.step, commit::uuid_text(numbers.uuid), flight.layout.data_files + 1,
+      prepared_of(flight.asked.step, commit::uuid_text(numbers.uuid), flight.layout.data_files + 1,
                   numbers.sequence, numbers.parent, numbers.time);
-  prepared.meta.metric = flight.metric;
-  prepared.save.counts = &flight.counts;
+  prepared.meta.metric = flight.asked.metric;
+  prepared.save.counts = &flight.result.counts;
   prepared.save.recycle = numbers.recycled_bytes >= 0;
   {
     const std::lock_guard guard(flight.handle->mutex);

@@ -27,20 +27,20 @@ std::optional<Error> error_of(const std::exception_ptr& failure) {
 // The entries of all ranks, on rank 0.
 void Engine::merge(Flight& flight) {
   auto& figures = flight.figures;
-  figures.bytes = bytes_of(flight.entries);
-  figures.recycled_files = flight.counts.recycled;
-  flight.entries = merge_entries(*job.group, std::move(flight.entries), &figures);
-  flight.merged = true;
+  figures.bytes = bytes_of(flight.result.entries);
+  figures.recycled_files = flight.result.counts.recycled;
+  flight.result.entries = merge_entries(*job.group, std::move(flight.result.entries), &figures);
+  flight.result.merged = true;
 }
 
 // Rank 0. What the commit takes of the directory and of the clock.
 void Engine::make_ready(Flight& flight) const {
   auto& figures = flight.figures;
-  flight.there = directory.copy_of(flight.step);
+  flight.result.replaced = directory.copy_of(flight.asked.step);
   figures.files = flight.layout.data_files;
-  figures.total_seconds = seconds_since(flight.called);
+  figures.total_seconds = seconds_since(flight.asked.at);
   auto& meta = flight.prepared->meta;
-  if (flight.background) {
+  if (flight.asked.background) {
     meta.parent = directory.head();  // the one before may have failed
   } else {
     figures.blocked_seconds = figures.total_seconds;
@@ -50,8 +50,8 @@ void Engine::make_ready(Flight& flight) const {
 
 // Rank 0, any thread.
 void Engine::publish(Flight& flight) const {
-  flight.index = directory.publish(*flight.prepared, flight.layout.data_files,
-                                   std::move(flight.entries), flight.there);
+  flight.result.index = directory.publish(*flight.prepared, flight.layout.data_files,
+                                          std::move(flight.result.entries), flight.result.replaced);
 }
 
 // The verdict on the commit. What follows on rank 0 (tidy) is up to the caller of a blocking save,
@@ -63,11 +63,11 @@ void Engine::finish(Flight& flight) {
   const bool counts = job.root() && (!mine || volatile_commit);
   if (counts) try {
       directory.apply_tidied();
-      directory.committed(prepared, volatile_commit, flight.index);
-      if (flight.background) {
+      directory.committed(prepared, volatile_commit, flight.result.index);
+      if (flight.asked.background) {
         tidy_in_background(flight, !volatile_commit);
       } else {
-        directory.tell_state_file(flight.step, directory.catalog());
+        directory.tell_state_file(flight.asked.step, directory.catalog());
       }
     } catch (...) {
       const auto error = error_in_flight();
@@ -82,9 +82,9 @@ void Engine::finish(Flight& flight) {
 
 // All ranks' tasks are done: the verdict on them, and what comes next.
 void Engine::land(Flight& flight) {
-  if (flight.merged) {
+  if (flight.result.merged) {
     finish(flight);
-    flight.figures.total_seconds = seconds_since(flight.called);
+    flight.figures.total_seconds = seconds_since(flight.asked.at);
     enter(flight);
     return change(flight, SaveStage::committed);
   }
@@ -132,10 +132,10 @@ void Engine::advance(bool wait) {
       change(flight, SaveStage::failed);
       if (job.root()) {
         log(LogLevel::error,
-            cat("the asynchronous save of step ", flight.step, " failed: ", failed->what()));
+            cat("the asynchronous save of step ", flight.asked.step, " failed: ", failed->what()));
       }
       ledger.failed();
-      if (turns) turns->failed(flight.step);
+      if (turns) turns->failed(flight.asked.step);
       if (job.options.async.throw_failures) flights.remember(*failed);
       plans.forget();  // the long way looks at more
     }

@@ -30,13 +30,13 @@ Flights::~Flights() { drain(); }
 
 bool Flights::has(std::int64_t step) const {
   return std::any_of(flights_.begin(), flights_.end(),
-                     [&](const auto& flight) { return flight->step == step; });
+                     [&](const auto& flight) { return flight->asked.step == step; });
 }
 
 std::vector<std::int64_t> Flights::steps_but(std::int64_t step) const {
   std::vector<std::int64_t> steps;
   for (const auto& flight : flights_) {
-    if (flight->step != step) steps.push_back(flight->step);
+    if (flight->asked.step != step) steps.push_back(flight->asked.step);
   }
   return steps;
 }
@@ -55,10 +55,10 @@ std::unique_ptr<Flight> Flights::make(std::int64_t step, bool background, const 
     flight = std::move(landed_.back());
     landed_.pop_back();
     flight->numbers.reset();
-    flight->memory = {};
-    flight->held = {};
-    flight->merged = flight->cancelled = false;
-    flight->index.reset();
+    flight->copy.memory = {};
+    flight->copy.held = {};
+    flight->result.merged = flight->cancelled = false;
+    flight->result.index.reset();
     flight->failure = nullptr;
   }
   if (!flight->handle || flight->handle.use_count() > 1) {
@@ -71,11 +71,11 @@ std::unique_ptr<Flight> Flights::make(std::int64_t step, bool background, const 
     shared.error.reset();
     shared.prefix.clear();
   }
-  flight->step = step;
-  flight->background = background;
-  flight->metric.reset();
-  flight->called = call.at;
-  flight->counts = {};
+  flight->asked.step = step;
+  flight->asked.background = background;
+  flight->asked.metric.reset();
+  flight->asked.at = call.at;
+  flight->result.counts = {};
   flight->figures = {};
   flight->figures.step = step;
   flight->figures.asynchronous = background;
@@ -87,12 +87,12 @@ std::unique_ptr<Flight> Flights::make(std::int64_t step, bool background, const 
 void Flights::add(std::unique_ptr<Flight> flight) { flights_.push_back(std::move(flight)); }
 
 void Flights::retire(std::unique_ptr<Flight> flight) {
-  flight->held = {};
+  flight->copy.held = {};
   flight->plan.reset();
   flight->prepared.reset();
-  flight->there.reset();
-  flight->runs.clear();
-  flight->entries.clear();
+  flight->result.replaced.reset();
+  flight->copy.runs.clear();
+  flight->result.entries.clear();
   landed_.push_back(std::move(flight));
 }
 
@@ -127,16 +127,16 @@ std::string Flights::reserve(Flight& flight, const State& state) {
     if (!job_.options.async.memory) choose_memory(state);
     auto most = job_.options.async.pool_bytes;
     if (bytes > pool_.bytes() && most == 0) {
-      const auto ranks = std::count(job_.node_of.begin(), job_.node_of.end(),
-                                    job_.node_of[static_cast<std::size_t>(job_.rank())]);
+      const auto ranks = std::count(job_.places.node_of.begin(), job_.places.node_of.end(),
+                                    job_.places.node_of[static_cast<std::size_t>(job_.rank())]);
       most = (io::available_memory() + pool_.bytes()) / 2 / ranks;
     }
     if (most > 0 && bytes > most) {
       lacking = bytes;
     } else {
-      flight.memory = pool_.reserve(bytes);
-      flight.held = pool_.hold();
-      if (bytes > 0 && flight.memory.empty()) lacking = bytes;
+      flight.copy.memory = pool_.reserve(bytes);
+      flight.copy.held = pool_.hold();
+      if (bytes > 0 && flight.copy.memory.empty()) lacking = bytes;
     }
   });
   lacking = all_reduce(group, lacking, Group::Op::max);
@@ -148,8 +148,8 @@ std::string Flights::reserve(Flight& flight, const State& state) {
 }
 
 void Flights::reserve_again(Flight& flight) {
-  flight.memory = pool_.reserve(flight.plan->capture.layout().bytes);
-  flight.held = pool_.hold();
+  flight.copy.memory = pool_.reserve(flight.plan->capture.layout().bytes);
+  flight.copy.held = pool_.hold();
 }
 
 }  // namespace cairn

@@ -48,29 +48,39 @@ struct Flight {
     std::int64_t recycled_bytes = -1;  ///< of files that wait for it; -1: all files are new
   };
 
-  std::int64_t step = 0;
-  std::int64_t sequence = 0;
-  bool background = false;  ///< the application goes on meanwhile
-  std::optional<double> metric = std::nullopt;
+  struct Asked {
+    std::int64_t step = 0;
+    bool background = false;  ///< the application goes on meanwhile
+    std::optional<double> metric = std::nullopt;
+    SaveTime at = {};
+  };
+  /// Of the state, in the pool.
+  struct Copy {
+    std::span<std::byte> memory;
+    io::StagingPool::Hold held;     ///< until this rank's bytes are written
+    std::vector<CapturedRun> runs;  ///< of dense tensors, there
+  };
+  struct Result {
+    /// This rank's; on rank 0, when they are merged, those of all ranks.
+    std::vector<StoredTensor> entries;
+    bool merged = false;
+    commit::FileCounts counts;
+    std::optional<CatalogEntry> replaced;  ///< rank 0: the checkpoint of this step that was there
+    std::optional<io::FileId> index;       ///< rank 0: of the committed checkpoint
+  };
+
+  Asked asked;
   std::shared_ptr<SavePlan> plan;
   FileLayout layout;
+  std::int64_t sequence = 0;
   /// Of a save that nobody has made anything of yet: its writer names it, which takes memory that
   /// the application's thread does not.
   std::optional<Numbers> numbers;
   std::optional<Prepared> prepared;  ///< its name and its temp directory
-  std::span<std::byte> memory;       ///< of the copy, in the pool
-  io::StagingPool::Hold held;        ///< of that, until this rank's bytes are written
-  std::vector<CapturedRun> runs;     ///< of dense tensors, there
-  /// At first what was written before the state's own bytes; then this rank's; on rank 0, when they
-  /// are merged, those of all ranks.
-  std::vector<StoredTensor> entries;
-  bool merged = false;
-  std::optional<CatalogEntry> there;  ///< rank 0: the checkpoint of this step that it replaces
-  std::optional<io::FileId> index;    ///< rank 0: of the committed checkpoint
+  Copy copy;
+  Result result;
   std::shared_ptr<SaveHandle::Shared> handle;
-  SaveTime called = {};
   SaveStatistics figures;
-  commit::FileCounts counts;
   std::exception_ptr failure;  ///< of the last task
   std::atomic<bool> cancelled = false;
 };
@@ -92,7 +102,7 @@ class Flights {
   Flight& last() { return *flights_.back(); }
   const Flight& last() const { return *flights_.back(); }
   /// Whether the bytes of one are on their way.
-  bool is_writing() const { return !empty() && !last().merged; }
+  bool is_writing() const { return !empty() && !last().result.merged; }
   /// Whether a task works on the first one.
   bool is_busy() const { return !empty() && !flights_.front()->handle->idle; }
   bool has(std::int64_t step) const;

@@ -101,7 +101,7 @@ SaveHandle Engine::run(Request& request) {
   flight.plan = planned.plan;
   flight.layout = planned.plan->layout;
   flight.numbers = planned.numbers;
-  flight.metric = options.metric;
+  flight.asked.metric = options.metric;
   flight.figures.plan_reused = planned.again;
   flight.figures.replica_bytes = planned.plan->replica_bytes;
   if (flight.numbers) {
@@ -120,7 +120,7 @@ SaveHandle Engine::run(Request& request) {
     auto& [save, meta] = flight.prepared.emplace(prepare(step, flight.layout));
     flight.sequence = meta.sequence;
     meta.metric = options.metric;
-    save.counts = &flight.counts;
+    save.counts = &flight.result.counts;
     flight.handle->prefix = save.prefix().string();
     directory.place_in_history(meta);
   }
@@ -228,7 +228,7 @@ void Engine::write(Flight& flight, const State& state, bool compares) {
   const auto gather_and_record = [&] {
     append(entries, runs);
     append(entries, begun.entries);
-    flight.entries = std::move(entries);
+    flight.result.entries = std::move(entries);
     record(flight);
   };
   const auto checksums = together(group, [&, &save = save] {
@@ -255,9 +255,11 @@ void Engine::copy(Flight& flight, const State& state, bool compares, Laps& laps)
   const auto copy_dense = [&] {
     if (plan.dense.bytes == 0) return;
     const auto behind = static_cast<std::size_t>(plan.capture.layout().shard_bytes);
-    flight.runs = capture_dense(job, state, plan.dense, flight.memory.subspan(behind));
+    flight.copy.runs = capture_dense(job, state, plan.dense, flight.copy.memory.subspan(behind));
   };
-  const auto copy_shards = [&] { plan.capture.copy(state, plan.local.strings, flight.memory); };
+  const auto copy_shards = [&] {
+    plan.capture.copy(state, plan.local.strings, flight.copy.memory);
+  };
   if (flight.numbers) {
     laps.next(&StageSeconds::capture);
     copy_dense();
@@ -271,7 +273,8 @@ void Engine::copy(Flight& flight, const State& state, bool compares, Laps& laps)
   }
   auto& [save, meta] = *flight.prepared;
   try {
-    flight.entries = save_format_of(job).begin(job, state, save, meta, plan, flight.layout).entries;
+    flight.result.entries =
+        save_format_of(job).begin(job, state, save, meta, plan, flight.layout).entries;
     laps.next(&StageSeconds::capture);
     together(*job.group, copy_shards);
     copy_dense();
@@ -290,7 +293,7 @@ void Engine::copy(Flight& flight, const State& state, bool compares, Laps& laps)
 void Engine::work_in_background(Flight& flight) {
   flight.handle->idle = false;
   if (flight.failure) {
-    flight.held = {};
+    flight.copy.held = {};
     return become_idle(flight);
   }
   try {
@@ -306,13 +309,13 @@ void Engine::work_in_background(Flight& flight) {
     });
   } catch (...) {  // not taken: other ranks wait for this one's verdict
     flight.failure = std::current_exception();
-    flight.held = {};
+    flight.copy.held = {};
     become_idle(flight);
   }
 }
 
 void Engine::work_on(Flight& flight) const {
-  if (flight.merged) {
+  if (flight.result.merged) {
     const Laps laps(flight.figures, trace.get(), Trace::Thread::writer, &StageSeconds::commit);
     publish(flight);
   } else {
@@ -323,7 +326,7 @@ void Engine::work_on(Flight& flight) const {
 // Any thread. Write and record of an asynchronous save.
 void Engine::write_copy(Flight& flight) const {
   const Laps laps(flight.figures, trace.get(), Trace::Thread::writer, &StageSeconds::write);
-  const auto held = std::move(flight.held);
+  const auto held = std::move(flight.copy.held);
   const auto& layout = flight.layout;
   if (!flight.prepared) {
     take_name(flight);
@@ -334,12 +337,12 @@ void Engine::write_copy(Flight& flight) const {
   }
   const auto& save = flight.prepared->save;
   const auto& plan = *flight.plan;
-  auto out = plan.capture.outgoing(flight.memory, plan.local.strings);
+  auto out = plan.capture.outgoing(flight.copy.memory, plan.local.strings);
   write_files(*job.files, save, out, &flight.cancelled);
-  append(flight.entries, out.entries);
-  if (!flight.runs.empty()) {
-    auto runs = write_runs(*job.files, plan.dense, flight.runs, layout.dense_file, save);
-    append(flight.entries, runs);
+  append(flight.result.entries, out.entries);
+  if (!flight.copy.runs.empty()) {
+    auto runs = write_runs(*job.files, plan.dense, flight.copy.runs, layout.dense_file, save);
+    append(flight.result.entries, runs);
   }
   if (flight.cancelled) return;
   record(flight);
@@ -349,7 +352,7 @@ void Engine::write_copy(Flight& flight) const {
 // Any thread.
 void Engine::record(Flight& flight) const {
   const auto& [save, meta] = *flight.prepared;
-  leave_record(job, save, meta, flight.layout, flight.entries);
+  leave_record(job, save, meta, flight.layout, flight.result.entries);
 }
 
 }  // namespace cairn

@@ -30,19 +30,19 @@ std::vector<int> Job::io_ranks() const {
 void settle_nodes(Job& job) {
   Group& group = *job.group;
   const auto nodes = all_gather(group, WireWriter().put(group.node()).take());
-  job.node_of.clear();
-  for (const auto& node : nodes) job.node_of.push_back(WireReader(node).get<int>());
-  const auto mine = job.node_of.begin() + group.rank();
-  job.rank_in_node = static_cast<int>(std::count(job.node_of.begin(), mine, *mine));
+  job.places.node_of.clear();
+  for (const auto& node : nodes) job.places.node_of.push_back(WireReader(node).get<int>());
+  const auto mine = job.places.node_of.begin() + group.rank();
+  job.places.rank_in_node = static_cast<int>(std::count(job.places.node_of.begin(), mine, *mine));
 }
 
 void settle_io_ranks(Job& job) {
   Group& group = *job.group;
   const auto& wish = job.options.write.io_ranks;
   require_same(group, "the io ranks", text_of(wish));
-  job.served_by.clear();
+  job.places.served_by.clear();
   if (wish.choice == IoRanks::Choice::everyone) return;
-  job.served_by = together(group, [&] {
+  job.places.served_by = together(group, [&] {
     if (wish.memory_bytes < job.options.write.chunk_bytes) {
       throw Error(Code::invalid_argument,
                   cat("IoRanks::memory_bytes is ", wish.memory_bytes, ", chunk_bytes is ",
@@ -50,7 +50,7 @@ void settle_io_ranks(Job& job) {
                   "an io rank holds at least one chunk of what others send it",
                   "Allow more, or take smaller chunks.");
     }
-    return plan::choose_io_ranks(job.node_of, wish);
+    return plan::choose_io_ranks(job.places.node_of, wish);
   });
 }
 

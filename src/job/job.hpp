@@ -12,18 +12,23 @@
 
 namespace cairn {
 
+/// Where ranks are, and what they touch. By rank, but of what is this rank's own.
+struct Places {
+  std::vector<int> node_of = {};
+  int rank_in_node = 0;             ///< this one: devices of a node are numbered by it
+  std::vector<int> served_by = {};  ///< its io rank; empty: every rank is one
+  std::vector<int> file_of = {};    ///< its shared data file; empty: ranks share none
+};
+
 struct Job {
   std::shared_ptr<Group> group;
   std::shared_ptr<io::FileSystem> files;
   io::Path directory;
   commit::Naming naming;
   ManagerOptions options;
-  std::vector<int> node_of = {};    ///< by rank
-  int rank_in_node = 0;             ///< devices of a node are numbered by it
-  std::vector<int> served_by = {};  ///< by rank: its io rank; empty: every rank is one
-  std::vector<int> file_of = {};    ///< by rank: its shared data file; empty: ranks share none
-  bool overwrites = false;          ///< data files that are there: format, writer, options allow it
-  bool atomic_rename = true;        ///< of the directory, as far as is known; the same on all ranks
+  Places places = {};
+  bool overwrites = false;    ///< data files that are there: format, writer, options allow it
+  bool atomic_rename = true;  ///< of the directory, as far as is known; the same on all ranks
 
   bool keeps_state_file = true;  ///< what is newest in the directory is for this job to say
   const char* options_name = "ManagerOptions";  ///< what the caller calls them, for errors
@@ -32,7 +37,7 @@ struct Job {
   int rank() const { return group->rank(); }
   bool root() const { return group->rank() == 0; }
   int io_rank_of(int a_rank) const {
-    return served_by.empty() ? a_rank : served_by[static_cast<std::size_t>(a_rank)];
+    return places.served_by.empty() ? a_rank : places.served_by[static_cast<std::size_t>(a_rank)];
   }
   bool is_io_rank() const { return io_rank_of(rank()) == rank(); }
   std::vector<int> io_ranks() const;  ///< ascending

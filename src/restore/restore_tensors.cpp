@@ -71,8 +71,9 @@ class Restore {
         targets_.push_back({want.tensor, want.box, want.rank, want.id});
       }
     }
-    plan_ = plan::plan_exchange(sources_, targets_, job.group->size(),
-                                job.options.write.chunk_bytes, plan::Packing::fill, job.served_by);
+    plan_ =
+        plan::plan_exchange(sources_, targets_, job.group->size(), job.options.write.chunk_bytes,
+                            plan::Packing::fill, job.places.served_by);
   }
 
   std::int64_t run() {

@@ -65,8 +65,8 @@ void RankFigures::give(SaveStatistics& to) const {
   to.seconds.capture = capture;
   to.seconds.write = write;
   to.blocked_seconds = blocked;
-  to.slowest_rank = slowest_rank;
-  to.waiting_seconds = write - least_write;
+  to.slowest.rank = slowest_rank;
+  to.slowest.waiting_seconds = write - least_write;
 }
 
 std::int64_t bytes_of(const std::vector<StoredTensor>& entries) {
@@ -92,8 +92,8 @@ std::string line_of(const SaveStatistics& save) {
   if (s.tidy > 0) out << ", tidy " << s.tidy;
   out << " s; " << save.recycled_files << " of " << save.files << " data files recycled, "
       << bytes_text(static_cast<double>(save.replica_bytes)) << " of replicas skipped";
-  if (save.slowest_rank >= 0) {
-    out << "; waited " << save.waiting_seconds << " s for rank " << save.slowest_rank;
+  if (save.slowest.rank >= 0) {
+    out << "; waited " << save.slowest.waiting_seconds << " s for rank " << save.slowest.rank;
   }
   return std::move(out).str();
 }

@@ -23,7 +23,7 @@ void warn_of_policy(const Job& job) {
 
 void settle_save(Job& job) {
   Group& group = *job.group;
-  job.file_of.clear();
+  job.places.file_of.clear();
   job.overwrites = false;
   const auto& options = job.options;
   const auto& writer = writer_of(job);

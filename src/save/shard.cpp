@@ -68,7 +68,7 @@ DeviceTask device_of(const Job& job, const LocalTensor& tensor, int slice) {
   task.device_type = tensor.device_type;
   // A rank's own device, unless the memory names one: ranks of a node share its devices in turn.
   task.device_index =
-      tensor.device_index.value_or(tensor.device_type == "CPU" ? 0 : job.rank_in_node);
+      tensor.device_index.value_or(tensor.device_type == "CPU" ? 0 : job.places.rank_in_node);
   return task;
 }
 

@@ -28,8 +28,8 @@ double mtbf_of(const Job& job, const std::optional<RunRecorder>& runs) {
     case Mtbf::Of::job:
       break;
     case Mtbf::Of::node: {
-      const auto last = std::max_element(job.node_of.begin(), job.node_of.end());
-      return wanted->seconds / (last == job.node_of.end() ? 1 : *last + 1);
+      const auto last = std::max_element(job.places.node_of.begin(), job.places.node_of.end());
+      return wanted->seconds / (last == job.places.node_of.end() ? 1 : *last + 1);
     }
     case Mtbf::Of::learnt:
       return runs ? runs->history().mtbf(wanted->seconds) : wanted->seconds;

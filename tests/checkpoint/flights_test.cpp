@@ -24,7 +24,7 @@ TEST_F(FlightsAlone, OneThatHasLandedServesTheNextUnlessItsHandleIsHeld) {
   flights.add(std::move(first));
   EXPECT_TRUE(flights.has(1));
   EXPECT_TRUE(flights.is_writing());
-  flights.first().merged = true;
+  flights.first().result.merged = true;
   EXPECT_FALSE(flights.is_writing());
   EXPECT_THAT(flights.steps_but(2), ElementsAre(1));
   EXPECT_THAT(flights.steps_but(1), ElementsAre());
@@ -33,7 +33,7 @@ TEST_F(FlightsAlone, OneThatHasLandedServesTheNextUnlessItsHandleIsHeld) {
   auto second = flights.make(2, true, call);
   EXPECT_EQ(second.get(), memory);
   EXPECT_EQ(second->handle.get(), shared);
-  EXPECT_FALSE(second->merged);
+  EXPECT_FALSE(second->result.merged);
   const SaveHandle held(second->handle);
   flights.retire(std::move(second));
   const auto third = flights.make(3, true, call);

@@ -77,8 +77,8 @@ SaveStatistics measured() {
   save.blocked_seconds = 0.25;
   save.total_seconds = 1.5;
   save.seconds = {.wait = 0.5, .plan = 0.125, .capture = 0.0625, .write = 1, .merge = 0.000001};
-  save.slowest_rank = 5;
-  save.waiting_seconds = 0.75;
+  save.slowest.rank = 5;
+  save.slowest.waiting_seconds = 0.75;
   return save;
 }
 
@@ -91,7 +91,7 @@ TEST(Meta, statistics_come_back) {
   EXPECT_EQ(back->step, sample.step);
   EXPECT_EQ(back->bytes, 1LL << 40);
   EXPECT_EQ(back->recycled_files, 2);
-  EXPECT_EQ(back->slowest_rank, 5);
+  EXPECT_EQ(back->slowest.rank, 5);
   EXPECT_EQ(back->seconds.merge, 0.000001);
   EXPECT_EQ(back->seconds.sum(), measured().seconds.sum());
   EXPECT_TRUE(back->asynchronous && back->plan_reused && back->blocking_because.empty());

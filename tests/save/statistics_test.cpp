@@ -37,8 +37,8 @@ class Figures : public Manager {
 
   static void expect_sound(const SaveStatistics& save, bool alone) {
     const auto& s = save.seconds;
-    for (const double seconds :
-         {s.wait, s.plan, s.capture, s.write, s.merge, s.commit, s.tidy, save.waiting_seconds}) {
+    for (const double seconds : {s.wait, s.plan, s.capture, s.write, s.merge, s.commit, s.tidy,
+                                 save.slowest.waiting_seconds}) {
       EXPECT_GE(seconds, 0);
     }
     EXPECT_GT(s.plan, 0);
@@ -53,8 +53,8 @@ class Figures : public Manager {
     EXPECT_GE(save.bytes, bytes * (ranks + 1));
     EXPECT_LT(save.bytes, bytes * (ranks + 1) + 64 * 1024);
     EXPECT_EQ(save.replica_bytes, bytes * (ranks - 1));
-    EXPECT_GE(save.slowest_rank, 0);
-    EXPECT_LT(save.slowest_rank, ranks);
+    EXPECT_GE(save.slowest.rank, 0);
+    EXPECT_LT(save.slowest.rank, ranks);
   }
   SaveStatistics stored(std::int64_t step) {
     const auto contents = read_contents(*files_, cat("/run/ckpt-", step));
@@ -101,7 +101,7 @@ TEST_P(Figures, OfSavesOfEitherKindAndFormat) {
           EXPECT_GT(save.seconds.tidy, 0);
           EXPECT_EQ(save.files, format == Format::hdf5 ? 1 : group->size());
         } else {
-          EXPECT_EQ(save.slowest_rank, -1);
+          EXPECT_EQ(save.slowest.rank, -1);
         }
       }
       if (group->rank() != 0) return;
@@ -112,7 +112,7 @@ TEST_P(Figures, OfSavesOfEitherKindAndFormat) {
         EXPECT_EQ(noted.bytes, known.bytes);
         EXPECT_EQ(noted.replica_bytes, known.replica_bytes);
         EXPECT_EQ(noted.files, known.files);
-        EXPECT_EQ(noted.slowest_rank, known.slowest_rank);
+        EXPECT_EQ(noted.slowest.rank, known.slowest.rank);
         EXPECT_EQ(noted.asynchronous, known.asynchronous);
         EXPECT_NEAR(noted.seconds.write, known.seconds.write, 1e-6);
         EXPECT_LE(noted.total_seconds, known.total_seconds + 1e-6);
@@ -294,8 +294,8 @@ TEST(RankFigures, FoldToThoseOfAllRanks) {
   EXPECT_EQ(all.recycled_files, 3);
   EXPECT_EQ(all.seconds.write, 5);
   EXPECT_EQ(all.seconds.plan, 1);
-  EXPECT_EQ(all.slowest_rank, 1);
-  EXPECT_EQ(all.waiting_seconds, 4);
+  EXPECT_EQ(all.slowest.rank, 1);
+  EXPECT_EQ(all.slowest.waiting_seconds, 4);
 }
 
 TEST(Ledger, TidyingMayEndBeforeOrAfterTheCommitIsKnown) {

@@ -68,8 +68,8 @@ Json json_of(const SaveStatistics& save) {
                  {"capture_seconds", seconds(s.capture)},
                  {"write_seconds", seconds(s.write)},
                  {"merge_seconds", seconds(s.merge)},
-                 {"slowest_rank", save.slowest_rank},
-                 {"waiting_seconds", seconds(save.waiting_seconds)}};
+                 {"slowest_rank", save.slowest.rank},
+                 {"waiting_seconds", seconds(save.slowest.waiting_seconds)}};
   if (!save.blocking_because.empty()) object["blocking_because"] = save.blocking_because;
   return object;
 }
@@ -87,7 +87,7 @@ std::optional<SaveStatistics> statistics_of(const Json& object, std::int64_t ste
     save.replica_bytes = member<std::int64_t>(object, "replica_bytes");
     save.files = member<std::int64_t>(object, "files");
     save.recycled_files = member<std::int64_t>(object, "recycled_files");
-    save.slowest_rank = member<int>(object, "slowest_rank");
+    save.slowest.rank = member<int>(object, "slowest_rank");
     save.blocked_seconds = member<double>(object, "blocked_seconds");
     save.total_seconds = member<double>(object, "total_seconds");
     s.wait = member<double>(object, "wait_seconds");
@@ -95,7 +95,7 @@ std::optional<SaveStatistics> statistics_of(const Json& object, std::int64_t ste
     s.capture = member<double>(object, "capture_seconds");
     s.write = member<double>(object, "write_seconds");
     s.merge = member<double>(object, "merge_seconds");
-    save.waiting_seconds = member<double>(object, "waiting_seconds");
+    save.slowest.waiting_seconds = member<double>(object, "waiting_seconds");
     return save;
   } catch (const Json::exception&) {
     return std::nullopt;

@@ -26,7 +26,7 @@ void BundleSave::lay_out(const Job& job, const State& state, Covered&& covered,
                          SavePlan& plan) const {
   plan.local = together(*job.group, [&] { return shard(job, state, covered.tasks); });
   plan.dense = plan_dense(std::move(covered.dense), job.group->size(),
-                          job.options.write.chunk_bytes, job.served_by);
+                          job.options.write.chunk_bytes, job.places.served_by);
   plan.layout = cairn::lay_out(job, plan.local, plan.dense);
 }
 

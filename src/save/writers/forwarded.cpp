@@ -265,7 +265,7 @@ class Forward {
 }  // namespace
 
 bool ForwardedFiles::serves(const Job& job) const {
-  return job.options.write.writer == Writer::posix && !job.served_by.empty();
+  return job.options.write.writer == Writer::posix && !job.places.served_by.empty();
 }
 
 std::vector<StoredTensor> ForwardedFiles::write_with_others(const Job& job, const State& state,

@@ -38,7 +38,7 @@ class OwnRuns final : public RunsFile {
 }  // namespace
 
 bool OwnFiles::serves(const Job& job) const {
-  return job.options.write.writer == Writer::posix && job.served_by.empty();
+  return job.options.write.writer == Writer::posix && job.places.served_by.empty();
 }
 
 std::vector<StoredTensor> OwnFiles::write_alone(const Job& job, const State& state,

@@ -32,10 +32,10 @@ Place find_place(const Job& job, const SharedRange& range, bool has_entries) {
                                               .put(static_cast<std::int64_t>(range.frames()))
                                               .take());
   const auto me = static_cast<std::size_t>(job.rank());
-  const auto mine = job.file_of[me];
+  const auto mine = job.places.file_of[me];
   Place place;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    if (job.file_of[rank] != mine) continue;
+    if (job.places.file_of[rank] != mine) continue;
     WireReader reader(all[rank]);
     const bool has_some = reader.get<bool>();
     const auto bytes = reader.get<std::int64_t>();
@@ -126,7 +126,7 @@ std::string SharedByRanks::description(const ManagerOptions& options) const {
 
 void SharedByRanks::settle(Job& job) const {
   Group& group = *job.group;
-  job.file_of = together(group, [&] {
+  job.places.file_of = together(group, [&] {
     const auto& options = job.options;
     const auto* shared = group.shared_files();
     if (!shared) {
@@ -137,7 +137,7 @@ void SharedByRanks::settle(Job& job) const {
     require_no_io_ranks(options, shared_name);
     require_no_limit(options);
     shared->check(options.write.mpi_io.hints);
-    return plan::deal_files(job.node_of, options.write.mpi_io.files);
+    return plan::deal_files(job.places.node_of, options.write.mpi_io.files);
   });
 }
 
@@ -151,11 +151,11 @@ std::string SharedByRanks::limits_policy() const {
 DataWriter::Files SharedByRanks::number(const Job& job, const std::vector<int>& shards) const {
   std::map<int, int> numbers;
   for (std::size_t rank = 0; rank < shards.size(); ++rank) {
-    if (shards[rank] > 0) numbers.emplace(job.file_of[rank], 0);
+    if (shards[rank] > 0) numbers.emplace(job.places.file_of[rank], 0);
   }
   Files files;
   for (auto& one : numbers) one.second = files.all++;
-  const auto mine = numbers.find(job.file_of[static_cast<std::size_t>(job.rank())]);
+  const auto mine = numbers.find(job.places.file_of[static_cast<std::size_t>(job.rank())]);
   if (mine != numbers.end()) files.first = mine->second;
   return files;
 }
