@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "scripts" / "benchmarks"))
 import against
 import goals
+import operations
 import turns
 
 # Answers run K of contestant I with (K + 1) x SECONDS[I], so that the first repetition counts least.
@@ -151,6 +152,24 @@ class Against(unittest.TestCase):
         with contextlib.redirect_stdout(io.StringIO()) as out:
             against.show(list(table.values()), "one, 16 MiB")
         self.assertRegex(out.getvalue(), r"Cairn +0\.50 \(.*\) +0\.25 \(.*\) +2\.00 \(2\.00 \.\. 2\.00\)")
+
+
+class Operations(unittest.TestCase):
+    def test_counts_calls_on_paths_under_the_directory(self):
+        lines = ["7 openat(AT_FDCWD</work>, \"/d/run/a\", O_RDONLY) = 3</d/run/a>",
+                 "7 newfstatat(3</d/run/a>, \"\", {st_mode=S_IFREG}, AT_EMPTY_PATH) = 0",
+                 "7 fsync(3</d/run/a> <unfinished ...>",
+                 "8 openat(AT_FDCWD</work>, \"/etc/hosts\", O_RDONLY) = 4</etc/hosts>",
+                 "7 <... fsync resumed>) = 0",
+                 "7 fsync(5</etc/hosts>) = 0",
+                 "rename(\"/d/run/a\", \"/d/run/b\") = 0",
+                 "7 pwrite64(3</d/run/a>, \"/d/run\", 6, 0) = 6",
+                 "7 unlinkat(6</d/run>, \"b\", 0) = 0"]
+        with tempfile.TemporaryDirectory() as folder:
+            trace = Path(folder, "trace")
+            trace.write_text("\n".join(lines))
+            self.assertEqual({kind: n for kind, n in operations.count(trace, "/d/run").items() if n},
+                             {"open": 1, "fsync": 1, "rename": 1, "unlink": 1})
 
 
 class Report(unittest.TestCase):
