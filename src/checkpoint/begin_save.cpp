@@ -222,9 +222,10 @@ Prepared Engine::prepared_of(std::int64_t step, std::string uuid, int num_files,
 // Any thread: a save on whose numbers ranks have agreed gets its name.
 void Engine::take_name(Flight& flight) const {
   const auto& numbers = flight.numbers.value();
-  auto prepared =
-      prepared_of(flight.asked.step, commit::uuid_text(numbers.uuid), flight.layout.data_files + 1,
-                  numbers.sequence, numbers.parent, numbers.time);
+  commit::Transaction shaped;
+  format_of(job.options.store.format).shape(shaped, flight.layout.data_files);
+  auto prepared = prepared_of(flight.asked.step, commit::uuid_text(numbers.uuid), shaped.num_files,
+                              numbers.sequence, numbers.parent, numbers.time);
   prepared.meta.metric = flight.asked.metric;
   prepared.save.counts = &flight.result.counts;
   prepared.save.recycle = numbers.recycled_bytes >= 0;

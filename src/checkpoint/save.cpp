@@ -222,7 +222,7 @@ void Engine::write(Flight& flight, const State& state, bool compares) {
   auto runs = write_dense(job, state, plan.dense, layout.dense_file, begun.has_made_files, save);
   format.end_runs(job, save, plan, begun);
   std::vector<StoredTensor> entries;
-  if (layout.shard_files() > 0) {
+  if (layout.shard_files > 0) {
     entries = writer.write_with_others(job, state, plan.local, layout, save);
   }
   const auto gather_and_record = [&] {

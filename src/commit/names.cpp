@@ -265,7 +265,7 @@ std::optional<std::string> parse_aside_name(std::string_view entry, const Naming
   if (digits.size() != token_digits || !is_hexadecimal(digits)) return std::nullopt;
   entry = entry.substr(0, mark);
   const auto kind = parse_name(entry, naming).kind;
-  if (kind != Kind::index && kind != Kind::hdf5 && kind != Kind::data) return std::nullopt;
+  if (!is_main(kind) && kind != Kind::data) return std::nullopt;
   return std::string(entry);
 }
 

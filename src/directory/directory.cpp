@@ -54,7 +54,7 @@ void Directory::begin(Recovered found) {
       recycling_.emplace(job_);
     } catch (const Error& error) {
       log(LogLevel::warning, cat("data files are not kept for later saves: ", error.what()));
-      job_.options.write.recycle = false;  // this rank alone decides what is kept
+      job_.may_recycle = false;  // this rank alone decides what is kept
     }
   }
   catalog_ = scan_catalog(*job_.files, job_.directory, job_.naming);

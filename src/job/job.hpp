@@ -27,7 +27,7 @@ struct Job {
   commit::Naming naming;
   ManagerOptions options;
   Places places = {};
-  bool overwrites = false;    ///< data files that are there: format, writer, options allow it
+  bool may_recycle = false;   ///< data files that are there: format, writer, options allow it
   bool atomic_rename = true;  ///< of the directory, as far as is known; the same on all ranks
 
   bool keeps_state_file = true;  ///< what is newest in the directory is for this job to say
@@ -42,7 +42,7 @@ struct Job {
   bool is_io_rank() const { return io_rank_of(rank()) == rank(); }
   std::vector<int> io_ranks() const;  ///< ascending
   /// Whether the data files of a checkpoint that goes are for the next save to overwrite.
-  bool recycles() const { return overwrites && atomic_rename; }
+  bool recycles() const { return may_recycle && atomic_rename; }
   io::Path prefix(std::int64_t step) const;
 };
 
@@ -55,8 +55,9 @@ void settle_nodes(Job&);
 /// Collective, after the nodes. Agrees on who the io ranks are, by the options.
 void settle_io_ranks(Job&);
 
-/// Collective. Both, and that the options can be served and are the same on all ranks; says what
-/// differs, and on which rank. What format and writer ask for comes after it (settle_save.hpp).
+/// Collective. Nodes and io ranks, and that the options can be served and are the same on all
+/// ranks; says what differs, and on which rank. What format and writer ask for comes after it
+/// (settle_save.hpp).
 void settle_options(Job&);
 /// Collective. Throws invalid_argument for savers without a name or function, or of one name, and
 /// disagreement.

@@ -11,7 +11,6 @@
 #include "model/runs.hpp"
 #include "save/dense.hpp"
 #include "save/dense_runs.hpp"
-#include "save/writers/read_back.hpp"
 #include "save/writers/writer.hpp"
 
 namespace cairn {
@@ -27,7 +26,7 @@ class DenseWrite {
   }
 
   std::vector<StoredTensor> run(const commit::Transaction& save, bool are_there) {
-    const auto& writer = cairn::writer_of(job_);
+    const auto& writer = writer_of(job_);
     together(*job_.group, [&] {
       allocate();
       look_at_files(save, are_there);
@@ -79,13 +78,13 @@ class DenseWrite {
   void look_at_files(const commit::Transaction& save, bool are_there) {
     for (std::size_t f = 0; f < plan_.file_bytes.size(); ++f) {
       const auto number = static_cast<int>(f);
-      places_.push_back({number, save.part(first_file_ + number), plan_.file_bytes[f], are_there});
+      places_.push_back({number, save.part(first_file_ + number), plan_.file_bytes[f]});
     }
     std::vector<bool> has_maker(places_.size());
     for (std::size_t c = 0; c < plan_.exchange.chunks.size(); ++c) {
       const auto file = static_cast<std::size_t>(file_of(static_cast<int>(c)));
       const bool mine = plan_.exchange.chunks[c].rank == job_.rank();
-      if (!has_maker[file]) places_[file].makes_it = mine;
+      if (!has_maker[file]) places_[file].makes_it = mine && !are_there;
       has_maker[file] = true;
       places_[file].has_runs = places_[file].has_runs || mine;
     }
@@ -94,10 +93,10 @@ class DenseWrite {
   // The last one's is collective in any case.
   void close(RunsFile& file, const RunsPlace& place, bool last) {
     file.close(error_);
-    const bool together_written = cairn::writer_of(job_).writes_together();
-    if (last || together_written) agree(*job_.group, error_.first());
-    if (together_written) {
-      together(*job_.group, [&] { read_back(job_, place.path, entries_, checksums()); });
+    const auto& writer = writer_of(job_);
+    if (last || writer.writes_together()) agree(*job_.group, error_.first());
+    if (writer.writes_together()) {
+      together(*job_.group, [&] { writer.check_runs(job_, place.path, entries_); });
     }
     std::move(entries_.begin(), entries_.end(), std::back_inserter(written_));
     entries_.clear();
@@ -107,23 +106,15 @@ class DenseWrite {
   void complete(const plan::Round& round) {
     begin(round);
     for (const auto& piece : round.local) {
-      if (writer_of(piece) == job_.rank()) error_.guard([&] { copy(piece); });
+      if (rank_writing(piece) == job_.rank()) error_.guard([&] { copy(piece); });
     }
     for (const auto& step : round.steps) exchange(step);
-  }
-
-  std::vector<std::uint32_t> checksums() const {
-    std::vector<std::uint32_t> all;
-    for (const auto& entry : entries_) {
-      for (const auto& slice : entry.slices) all.push_back(slice.crc32c);
-    }
-    return all;
   }
 
   const plan::Chunk& chunk_of(const plan::Piece& piece) const {
     return plan_.exchange.chunks[static_cast<std::size_t>(piece.chunk)];
   }
-  int writer_of(const plan::Piece& piece) const { return chunk_of(piece).rank; }
+  int rank_writing(const plan::Piece& piece) const { return chunk_of(piece).rank; }
   const plan::Target& target_of(const plan::Piece& piece) const {
     return plan_.slices[static_cast<std::size_t>(piece.target)];
   }
@@ -230,9 +221,9 @@ class DenseWrite {
           bytes = packing;
           packing += size;
         }
-        sends.push_back({writer_of(piece), {bytes, size}});
+        sends.push_back({rank_writing(piece), {bytes, size}});
       }
-      if (writer_of(piece) != job_.rank()) continue;
+      if (rank_writing(piece) != job_.rank()) continue;
       auto* out = destination_of(piece);
       if (!out) {
         out = arriving;

@@ -45,11 +45,11 @@ LocalShards shard(const Job&, const State&, const std::vector<Task>&);
 struct FileLayout {
   int first_file = 0;   ///< of this rank; the one that it shares, if ranks share files
   int data_files = 0;   ///< of all ranks
+  int shard_files = 0;  ///< of these, with shards
   int dense_file = -1;  ///< the first of dense tensors, if there are any: theirs are the last
   int writer = -1;      ///< this rank's number among those that leave a record, -1: it leaves none
   int writers = 0;
   std::int64_t total_bytes = 0;
-  int shard_files() const { return dense_file < 0 ? data_files : dense_file; }
 };
 FileLayout lay_out(const Job&, const LocalShards&, const DensePlan&);
 

@@ -1,6 +1,7 @@
 #include "save/settle_save.hpp"
 
 #include "base/text.hpp"
+#include "cairn/error.hpp"
 #include "cairn/log.hpp"
 #include "group/collectives.hpp"
 #include "save/formats/save_format.hpp"
@@ -16,7 +17,23 @@ void warn_of_policy(const Job& job) {
   auto why = save_format_of(job).limits_policy();
   if (why.empty()) why = writer_of(job).limits_policy();
   if (why.empty()) return;
-  log(LogLevel::warning, cat("the sharding policy '", policy->description(), "' ", why));
+  log(LogLevel::warning, cat("the sharding policy '", job.policy, "' ", why));
+}
+
+void require_options(const Job& job) {
+  const auto& writer = writer_of(job);
+  const auto& write = job.options.write;
+  if (write.storage_limit_seconds > 0 && !writer.keeps_limit()) {
+    throw Error(Code::unsupported, "a limit on how long storage is waited for takes Writer::posix",
+                cat(writer.name(), " waits for the storage by itself"),
+                "Leave storage_limit_seconds at 0, or write with Writer::posix.");
+  }
+  if (job.options.read_only) return;
+  save_format_of(job).require(job.options);
+  if (write.io_ranks.choice == IoRanks::Choice::everyone || writer.has_io_ranks()) return;
+  throw Error(Code::invalid_argument, cat(writer.name(), " does not go with io ranks"),
+              "the MPI library chooses by itself which ranks touch a file",
+              "Say how many of them with hints of the library, or use Writer::posix.");
 }
 
 }  // namespace
@@ -24,16 +41,16 @@ void warn_of_policy(const Job& job) {
 void settle_save(Job& job) {
   Group& group = *job.group;
   job.places.file_of.clear();
-  job.overwrites = false;
+  job.may_recycle = false;
   const auto& options = job.options;
   const auto& writer = writer_of(job);
   require_same(group, "the writer", writer.description(options));
+  together(group, [&] { require_options(job); });
   if (options.read_only) return;
   const auto& format = save_format_of(job);
-  together(group, [&] { format.require(options); });
   if (job.root()) warn_of_policy(job);
   writer.settle(job);
-  job.overwrites = options.write.recycle && format.overwrites() && writer.overwrites();
+  job.may_recycle = options.write.recycle && format.may_recycle() && writer.may_recycle();
 }
 
 }  // namespace cairn

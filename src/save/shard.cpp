@@ -123,7 +123,7 @@ FileLayout lay_out(const Job& job, const LocalShards& local, const DensePlan& de
   }
   const auto files = writer_of(job).number(job, shards);
   layout.first_file = files.first;
-  layout.data_files = files.all;
+  layout.data_files = layout.shard_files = files.all;
   for (int rank = 0; rank < group.size(); ++rank) {
     const bool leaves_record = writes[static_cast<std::size_t>(rank)];
     if (rank == group.rank() && leaves_record) layout.writer = layout.writers;

@@ -79,7 +79,7 @@ std::vector<CheckpointContents> read_inputs(io::FileSystem& files,
   }
   for (const auto& input : inputs) {
     if (!format_of(input.format).has_data_files()) {
-      throw Error(Code::unsupported, cat(input.prefix, " is an HDF5 file"),
+      throw Error(Code::unsupported, cat(input.prefix, " is one file"),
                   "a merge links the data files of bundles")
           .at(input.prefix);
     }

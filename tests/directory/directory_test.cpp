@@ -22,7 +22,7 @@ class DirectoryAlone : public ::testing::Test {
     Directory directory;
     explicit Owner(const ManagerOptions& options)
         : job(make_job(serial_group(), "/run", options.name, options)), directory(job) {
-      job.overwrites = true;
+      job.may_recycle = true;
       directory.take();
       directory.begin(recover(job, directory.ownership()));
     }
@@ -152,6 +152,18 @@ TEST_F(DirectoryAlone, TidyingBehindTheCallersBackIsTakenOverWhenTheCallerLooks)
   EXPECT_THAT(owner.steps(), ElementsAre(20));
   EXPECT_GE(owner.directory.take_recycled_bytes(), 0);
   EXPECT_EQ(owner.directory.take_recycled_bytes(), -1) << "they were given away";
+}
+
+TEST_F(DirectoryAlone, NoDataFilesAreKeptWhereTheirFolderMayNotBeDurable) {
+  auto job = make_job(serial_group(), "/run", options_.name, options_);
+  job.may_recycle = true;
+  Directory directory(job);
+  directory.take();
+  auto found = recover(job, directory.ownership());
+  const auto files = std::dynamic_pointer_cast<io::MemoryFileSystem>(job.files);
+  files->inject({Code::io, "sync_directory", ".cairn", 0, 1});
+  directory.begin(std::move(found));
+  EXPECT_FALSE(job.recycles()) << "a crash could take the folder back, and its files";
 }
 
 TEST_F(DirectoryAlone, APinnedStepIsNeitherReplacedNorRemoved) {

@@ -97,7 +97,7 @@ class CheckTree(unittest.TestCase):
                 "return Writer::posix != writer;", "auto name = hdf5 ? a : b;", "if (save.hdf5) {")
         for line in asks:
             self.expect_only(f"src/commit/a.cpp:1: {why}",
-                             {"src/commit/a.cpp": line + "\n", "src/contents/a.cpp": line + "\n",
+                             {"src/commit/a.cpp": line + "\n", "src/contents/formats/a.cpp": line + "\n",
                               "src/save/writers/a.cpp": line + "\n"})
         self.assertEqual(self.faults(files={"src/commit/a.cpp": "options.format = Format::hdf5;\n"}), [])
 

@@ -7,7 +7,7 @@ namespace cairn {
 class BundleSave final : public SaveFormat {
  public:
   Format id() const override { return Format::bundle; }
-  bool overwrites() const override { return true; }
+  bool may_recycle() const override { return true; }
   bool stores_dense(const CoveredTensor&) const override;
   void choose_files(const Job&, const State&, std::vector<DenseTensor>&) const override;
   void lay_out(const Job&, const State&, Covered&&, SavePlan&) const override;

@@ -17,17 +17,15 @@ class SaveFormat {
   virtual ~SaveFormat() = default;
   virtual Format id() const = 0;
 
-  // -- at the opening
-  // ------------------------------------------------------------------------------
+  // -- at the opening ----------------------------------------------------------------------------
   /// Local. Throws unsupported where this build or these options cannot save in the format.
   virtual void require(const ManagerOptions&) const {}
   /// Whether data files of checkpoints that are gone can be written over.
-  virtual bool overwrites() const { return false; }
-  /// Why a sharding policy has no say; "": it has its say.
+  virtual bool may_recycle() const { return false; }
+  /// Behind "the sharding policy X", why it is not obeyed; "": it is.
   virtual std::string limits_policy() const { return ""; }
 
-  // -- plan
-  // ----------------------------------------------------------------------------------------
+  // -- plan --------------------------------------------------------------------------------------
   /// Rank 0. Whether a tensor that has elements becomes one row-major array, though several slices
   /// make it up.
   virtual bool stores_dense(const CoveredTensor&) const = 0;
@@ -38,8 +36,7 @@ class SaveFormat {
   /// Collective. Whether a later save of a state of the same form may go by this plan.
   virtual bool may_repeat(const Job&, const SavePlan&) const { return true; }
 
-  // -- write
-  // ---------------------------------------------------------------------------------------
+  // -- write -------------------------------------------------------------------------------------
   /// What is there before the state's own bytes.
   struct Begun {
     std::vector<StoredTensor> entries;
@@ -47,10 +44,13 @@ class SaveFormat {
     std::vector<commit::Patch> structure = {};  ///< rank 0: what must be in them as it was written
   };
   /// Collective. May move the plan's dense tensors to where they belong, and add files and names
-  /// to the save that is being made.
+  /// to the save that is being made and to its layout (not to the plan's, which serves other
+  /// saves). Not called for an asynchronous save that goes by an earlier plan, unless the other
+  /// half of the format says that it is_laid_out_each_time.
   virtual Begun begin(const Job&, const State&, commit::Transaction&, CheckpointMeta&, SavePlan&,
                       FileLayout&) const = 0;
-  /// Collective, after all runs of dense tensors are durable, and before any record.
+  /// Collective, of a blocking save: after all runs of dense tensors are durable, and before any
+  /// record.
   virtual void end_runs(const Job&, const commit::Transaction&, const SavePlan&,
                         const Begun&) const {}
 };

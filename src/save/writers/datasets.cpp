@@ -12,8 +12,6 @@
 namespace cairn {
 namespace {
 
-constexpr const char* datasets_name = "Writer::hdf5_collective";
-
 // A box that begins where the last one ends, in one dimension and alike in the others, makes it
 // longer: HDF5 is quicker with few boxes.
 void add_joined(std::vector<Box>& boxes, const Box& box) {
@@ -134,19 +132,17 @@ void CollectiveDatasets::settle(Job& job) const {
   together(*job.group, [&] {
     const auto& options = job.options;
     if (options.store.format != Format::hdf5) {
-      throw Error(Code::invalid_argument, cat(datasets_name, " cannot write bundles"),
+      throw Error(Code::invalid_argument, cat(name(), " cannot write bundles"),
                   "it writes the datasets of HDF5 files",
                   "Set the format to Format::hdf5, or use Writer::mpi_io.");
     }
     const auto* datasets = job.group->dataset_files();
     if (!datasets) {
       throw Error(
-          Code::unsupported, cat(datasets_name, " needs the ranks of an MPI communicator"),
+          Code::unsupported, cat(name(), " needs the ranks of an MPI communicator"),
           "this group has no HDF5 files that ranks write together",
           "Make the group with cairn::mpi(), or use Writer::posix: the files are the same.");
     }
-    require_no_io_ranks(options, datasets_name);
-    require_no_limit(options);
     datasets->check(options.write.mpi_io.hints);
   });
 }
@@ -155,6 +151,11 @@ std::unique_ptr<RunsFile> CollectiveDatasets::open_runs(const Job& job, const De
                                                         const RunsPlace& place, int first_file,
                                                         KeptError&) const {
   return std::make_unique<DatasetRuns>(job, plan, place.path, first_file);
+}
+
+void CollectiveDatasets::check_runs(const Job& job, const io::Path& path,
+                                    const std::vector<StoredTensor>& entries) const {
+  read_runs_back(job, path, entries);
 }
 
 }  // namespace cairn

@@ -1,7 +1,7 @@
 #pragma once
 /// Ranks write the datasets of an HDF5 file together, through parallel HDF5, in this order:
 ///  1. rank 0 makes part.h5: structure, strings, the seal of an unfinished save behind what HDF5
-///     knows of; fsync (formats/hdf5_file.cpp);
+///     knows of; takes its space; fsync (formats/hdf5_file.cpp);
 ///  2. each rank opens part.h5 itself; all open it through libhdf5;
 ///  3. rounds of collective transfers; flush; close, which may write more, and cuts the seal off;
 ///  4. each rank: fsync of what it opened in 2; verdict of all; bytes are read back where that is
@@ -19,6 +19,7 @@ namespace cairn {
 class CollectiveDatasets final : public DataWriter {
  public:
   bool serves(const Job&) const override;
+  std::string name() const override { return "Writer::hdf5_collective"; }
   std::string description(const ManagerOptions&) const override;
   void settle(Job&) const override;
   std::string why_blocking() const override { return "HDF5 writes all ranks' datasets together"; }
@@ -26,6 +27,7 @@ class CollectiveDatasets final : public DataWriter {
   bool changes_structure() const override { return true; }
   std::unique_ptr<RunsFile> open_runs(const Job&, const DensePlan&, const RunsPlace&,
                                       int first_file, KeptError&) const override;
+  void check_runs(const Job&, const io::Path&, const std::vector<StoredTensor>&) const override;
 };
 
 }  // namespace cairn

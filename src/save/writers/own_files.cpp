@@ -51,7 +51,7 @@ std::vector<StoredTensor> OwnFiles::write_alone(const Job& job, const State& sta
 
 void OwnFiles::make_runs(const Job& job, const DensePlan& plan, const RunsPlace& place,
                          int first_file, const commit::Transaction& save) const {
-  if (!place.makes_it || place.is_there) return;
+  if (!place.makes_it) return;
   make_dense_file(*job.files, plan, place.file, first_file, save)->close();
 }
 

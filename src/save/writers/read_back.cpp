@@ -80,4 +80,13 @@ void read_back(const Job& job, const io::Path& path, const std::vector<StoredTen
   }
 }
 
+void read_runs_back(const Job& job, const io::Path& path,
+                    const std::vector<StoredTensor>& entries) {
+  std::vector<std::uint32_t> checksums;
+  for (const auto& entry : entries) {
+    for (const auto& slice : entry.slices) checksums.push_back(slice.crc32c);
+  }
+  read_back(job, path, entries, checksums);
+}
+
 }  // namespace cairn

@@ -15,8 +15,6 @@
 namespace cairn {
 namespace {
 
-constexpr const char* shared_name = "Writer::mpi_io";
-
 // A rank's place in its file, from what all ranks have.
 struct Place {
   int number = -1;  // -1: no rank of the file has anything
@@ -74,7 +72,7 @@ class SharedRuns final : public RunsFile {
   SharedRuns(const Job& job, const DensePlan& plan, const RunsPlace& place, int first_file)
       : plan_(plan),
         first_file_(first_file),
-        file_(open_shared(job, place.path, 0, place.makes_it && !place.is_there, place.bytes)) {}
+        file_(open_shared(job, place.path, 0, place.makes_it, place.bytes)) {}
 
   // All ranks take part in as many writes as the busiest has.
   void write(RunsInHand& hand, std::vector<StoredTensor>& entries, KeptError& error) override {
@@ -130,19 +128,17 @@ void SharedByRanks::settle(Job& job) const {
     const auto& options = job.options;
     const auto* shared = group.shared_files();
     if (!shared) {
-      throw Error(Code::unsupported, cat(shared_name, " needs the ranks of an MPI communicator"),
+      throw Error(Code::unsupported, cat(name(), " needs the ranks of an MPI communicator"),
                   "this group has no files that ranks write together",
                   "Make the group with cairn::mpi(), or use Writer::posix.");
     }
-    require_no_io_ranks(options, shared_name);
-    require_no_limit(options);
     shared->check(options.write.mpi_io.hints);
     return plan::deal_files(job.places.node_of, options.write.mpi_io.files);
   });
 }
 
 std::string SharedByRanks::limits_policy() const {
-  return cat("has no say in data files but those of dense tensors: with ", shared_name,
+  return cat("has no say in data files but those of dense tensors: with ", name(),
              " all shards of a rank go to a file that ranks share, which may become larger than "
              "they are.");
 }
@@ -199,6 +195,11 @@ std::unique_ptr<RunsFile> SharedByRanks::open_runs(const Job& job, const DensePl
                                                    const RunsPlace& place, int first_file,
                                                    KeptError&) const {
   return std::make_unique<SharedRuns>(job, plan, place, first_file);
+}
+
+void SharedByRanks::check_runs(const Job& job, const io::Path& path,
+                               const std::vector<StoredTensor>& entries) const {
+  read_runs_back(job, path, entries);
 }
 
 }  // namespace cairn

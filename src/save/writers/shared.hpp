@@ -9,6 +9,7 @@ namespace cairn {
 class SharedByRanks final : public DataWriter {
  public:
   bool serves(const Job&) const override;
+  std::string name() const override { return "Writer::mpi_io"; }
   std::string description(const ManagerOptions&) const override;
   void settle(Job&) const override;
   std::string limits_policy() const override;
@@ -22,6 +23,7 @@ class SharedByRanks final : public DataWriter {
                                               const commit::Transaction&) const override;
   std::unique_ptr<RunsFile> open_runs(const Job&, const DensePlan&, const RunsPlace&,
                                       int first_file, KeptError&) const override;
+  void check_runs(const Job&, const io::Path&, const std::vector<StoredTensor>&) const override;
 };
 
 }  // namespace cairn

@@ -1,5 +1,4 @@
 // The table of writers.
-#include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "save/writers/datasets.hpp"
 #include "save/writers/forwarded.hpp"
@@ -32,20 +31,6 @@ DataWriter::Files DataWriter::number(const Job& job, const std::vector<int>& sha
     files.all += shards[rank];
   }
   return files;
-}
-
-void require_no_io_ranks(const ManagerOptions& options, const char* writer) {
-  if (options.write.io_ranks.choice == IoRanks::Choice::everyone) return;
-  throw Error(Code::invalid_argument, cat(writer, " does not go with io ranks"),
-              "the MPI library chooses by itself which ranks touch a file",
-              "Say how many of them with hints of the library, or use Writer::posix.");
-}
-
-void require_no_limit(const ManagerOptions& options) {
-  if (options.write.storage_limit_seconds == 0) return;
-  throw Error(Code::unsupported, "a limit on how long storage is waited for takes Writer::posix",
-              "MPI-IO and parallel HDF5 wait for the storage by themselves",
-              "Leave storage_limit_seconds at 0, or write with Writer::posix.");
 }
 
 }  // namespace cairn

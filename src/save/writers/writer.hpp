@@ -19,8 +19,7 @@ struct RunsPlace {
   int file = 0;  ///< among those of dense tensors
   io::Path path;
   std::int64_t bytes = 0;
-  bool is_there = false;  ///< whether the format has made it
-  bool makes_it = false;  ///< whether this rank is the one that makes it, if it is not there
+  bool makes_it = false;  ///< whether this rank is to make it: not where the format has
   bool has_runs = false;  ///< whether this rank writes to it
 };
 
@@ -54,25 +53,30 @@ class DataWriter {
   /// Whether it is the one for these options, and for the io ranks that were agreed on.
   virtual bool serves(const Job&) const = 0;
 
-  // -- at the opening
-  // ------------------------------------------------------------------------------
+  // -- at the opening ----------------------------------------------------------------------------
   /// What ranks are to agree on: its name and all that it is told.
   virtual std::string description(const ManagerOptions&) const = 0;
+  /// What a program calls it.
+  virtual std::string name() const = 0;
+  /// Whether it gives up when storage does not answer within the limit that is set.
+  virtual bool keeps_limit() const { return false; }
+  /// Whether it obeys io ranks.
+  virtual bool has_io_ranks() const { return false; }
   /// Collective. Throws invalid_argument or unsupported for what format, options and group do not
   /// allow. Not called for a job that only reads.
   virtual void settle(Job&) const {}
   /// Whether it writes over data files of checkpoints that are gone. Files that are written with
   /// holes, or whose holes tell what was lost, are always new.
-  virtual bool overwrites() const { return false; }
-  /// What a sharding policy has no say in; "": it has its say.
+  virtual bool may_recycle() const { return false; }
+  /// Behind "the sharding policy X", why it is not obeyed; "": it is.
   virtual std::string limits_policy() const { return ""; }
 
-  // -- of a save
-  // -----------------------------------------------------------------------------------
-  /// Why an asynchronous save blocks with it; "": it need not.
-  virtual std::string why_blocking() const { return ""; }
-  /// Whether an MPI library writes, for several ranks at once: it may not tell a full disk, so
-  /// space is taken before; and all is read back where that is called for.
+  // -- of a save ---------------------------------------------------------------------------------
+  /// Why an asynchronous save blocks with it; "" for a writer whose files the background writes: a
+  /// copy of what this rank has goes to its own files (Engine::write_copy).
+  virtual std::string why_blocking() const = 0;
+  /// Whether an MPI library writes, for several ranks at once: then ranks agree after each file,
+  /// and space is taken before, since a full disk may not be told.
   virtual bool writes_together() const { return false; }
   /// Whether it may change bytes in a file besides those that ranks write.
   virtual bool changes_structure() const { return false; }
@@ -106,14 +110,12 @@ class DataWriter {
   /// Collective where ranks write together. Never null.
   virtual std::unique_ptr<RunsFile> open_runs(const Job&, const DensePlan&, const RunsPlace&,
                                               int first_file, KeptError&) const = 0;
+  /// Local, when all ranks have closed the file, where ranks write together. Throws what is wrong
+  /// with these runs of this rank.
+  virtual void check_runs(const Job&, const io::Path&, const std::vector<StoredTensor>&) const {}
 };
 
 /// The one that serves the job.
 const DataWriter& writer_of(const Job&);
-
-/// For MPI-IO and parallel HDF5. Throw where io ranks, or a limit for storage that does not answer,
-/// are asked for: the MPI library chooses by itself which ranks touch a file, and waits by itself.
-void require_no_io_ranks(const ManagerOptions&, const char* writer);
-void require_no_limit(const ManagerOptions&);
 
 }  // namespace cairn
