@@ -136,7 +136,9 @@ std::vector<std::int64_t> apply_retention(io::FileSystem& files, const io::Path&
   if (victims().empty()) return {};
   const auto lock = PinLock::try_take(files, directory);
   if (!lock) {
-    log(LogLevel::info, "a checkpoint is being pinned: nothing is removed this time");
+    log(LogLevel::warning,
+        "old checkpoints stay until a later save: one is being pinned, or a job that is stopped was "
+        "removing some");
     return {};
   }
   const auto steps = victims();  // with the pins that were made before the lock was taken
