@@ -118,7 +118,7 @@ Engine::Planned Engine::plan(const Request& request, const Look& look) {
                        {static_cast<std::uint64_t>(sum[PlanSum::uuid_high]),
                         static_cast<std::uint64_t>(sum[PlanSum::uuid_low])},
                        sum[PlanSum::recycled_bytes]};
-    directory.use_sequence(planned.numbers->sequence);
+    directory.use_sequence(planned.numbers->sequence, planned.numbers->recycled_bytes >= 0);
     return planned;
   }
   if (!planned.again) require_step(step, options);

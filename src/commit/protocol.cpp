@@ -85,26 +85,31 @@ void attempt(std::optional<Error>& first, F&& f) {
 
 // Of data files that no index refers to, for good.
 Dispose dispose_of_data(io::FileSystem& fs, const io::Path& directory, const Naming& name,
-                        bool recycled) {
+                        Waiting* recycled) {
   if (!recycled) return {};
-  return [&fs, directory, name](const SeenFile& file, const io::Path& path) {
-    recycle(fs, directory, name, parse_name(file.entry, name).number, path);
+  return [&fs, directory, name, recycled](const SeenFile& file, const io::Path& path) {
+    const auto parsed = parse_name(file.entry, name);
+    // The last one has the metadata, and is small.
+    if (parsed.number + 1 == parsed.count) {
+      io::try_remove(fs, path);
+    } else {
+      recycle(fs, directory, name, parsed.number, path, *recycled);
+    }
   };
 }
 
-// Everything of a step, in any format.
-std::vector<SeenFile> look_at_step(io::FileSystem& fs, const io::Path& directory,
-                                   const Naming& name, std::int64_t step) {
+// What a listing has of a step, in any format.
+std::vector<SeenFile> files_of_step(const std::vector<std::string>& listing, const Naming& name,
+                                    std::int64_t step) {
   using Kind = ParsedName::Kind;
-  std::vector<SeenFile> seen;
-  for (const auto& entry : fs.list(directory)) {
+  std::vector<SeenFile> files;
+  for (const auto& entry : listing) {
     const auto parsed = parse_name(entry, name);
     const bool of_checkpoint =
         parsed.kind == Kind::index || parsed.kind == Kind::hdf5 || parsed.kind == Kind::data;
-    if (!of_checkpoint || parsed.step != step) continue;
-    if (auto file = look_at(fs, directory, entry)) seen.push_back(std::move(*file));
+    if (of_checkpoint && parsed.step == step) files.push_back({entry});
   }
-  return seen;
+  return files;
 }
 
 std::vector<SeenFile> of_kind(const std::vector<SeenFile>& seen, const Naming& name,
@@ -132,6 +137,11 @@ void require_committed(const Transaction& save, const IsCommitted& is_committed,
         .at(save.prefix().string());
   }
   if (!committed) throw error;
+}
+
+std::optional<io::FileId> id_of(io::FileSystem& fs, const io::Path& path) {
+  const auto status = fs.status(path);
+  return status ? std::optional(status->id) : std::nullopt;
 }
 
 bool is_record(const std::string& file) {
@@ -264,27 +274,24 @@ std::optional<io::FileId> publish(io::FileSystem& fs, const Transaction& save,
                                   const std::string& index_bytes,
                                   const std::vector<OwnFile>& own_files,
                                   const IsCommitted& is_committed) {
-  const auto id_of = [&](const io::Path& path) -> std::optional<io::FileId> {
-    const auto status = fs.status(path);
-    return status ? std::optional(status->id) : std::nullopt;
-  };
   if (save.direct) {
     publish_direct(fs, save, index_bytes, own_files);
-    return id_of(save.index());
+    return id_of(fs, save.index());
   }
-  io::remove_if_there(fs, save.staged_index());  // of an attempt that died here
-  for (const auto& own : own_files) {
-    io::remove_if_there(fs, save.part(own.file));
-    io::write_file(fs, save.part(own.file), own.bytes);
-  }
-  io::write_file(fs, save.staged_index(), index_bytes);
-  const auto id = id_of(save.staged_index());
+  const bool taken_over = !save.keeper.empty();
+  const auto write = [&](const io::Path& path, const std::string& bytes) {
+    if (taken_over) io::remove_if_there(fs, path);  // of an attempt that died here
+    return io::write_file(fs, path, bytes);
+  };
+  for (const auto& own : own_files) write(save.part(own.file), own.bytes);
+  auto id = write(save.staged_index(), index_bytes);
+  if (!id) id = id_of(fs, save.staged_index());
   fs.sync_directory(save.temp());
 
   for (int file = 0; file < save.num_files; ++file) {
     // Rolled forward after a crash in this loop, some are there already. Whoever has begun the save
     // knows that all of them are still to be renamed: what is missing was taken away.
-    if (save.keeper.empty() || io::exists(fs, save.part(file))) {
+    if (!taken_over || io::exists(fs, save.part(file))) {
       fs.rename(save.part(file), save.data(file));
     }
   }
@@ -307,15 +314,16 @@ std::optional<io::FileId> publish_hdf5(io::FileSystem& fs, const Transaction& sa
     file->write_at(offset, std::as_bytes(std::span(bytes)));
   }
   file->sync();
+  auto id = file->id();
   file->close();
-  const auto status = fs.status(save.part(0));
+  if (!id) id = id_of(fs, save.part(0));
   try {
     fs.rename(save.part(0), save.data(0));
   } catch (const Error& error) {
     require_committed(save, is_committed, error);
   }
   sync_commit(fs, save);
-  return status ? std::optional(status->id) : std::nullopt;
+  return id;
 }
 
 void sync_commit(io::FileSystem& fs, const Transaction& save) {
@@ -330,7 +338,7 @@ void sync_commit(io::FileSystem& fs, const Transaction& save) {
 }
 
 void clean_up(io::FileSystem& fs, const Transaction& save, const Ownership& owner,
-              bool other_format) {
+              bool other_format, Waiting* recycled) {
   using Kind = ParsedName::Kind;
   const Removal removal(fs, save.directory, owner);
   if (other_format) {
@@ -344,28 +352,45 @@ void clean_up(io::FileSystem& fs, const Transaction& save, const Ownership& owne
                            const bool old = save.hdf5 ? other_format : name.count != save.num_files;
                            return name.kind == Kind::data && old;
                          }),
-                 dispose_of_data(fs, save.directory, save.name, save.recycle));
-  if (fs.status(save.temp())) remove_temp(fs, save.temp());
-  fs.sync_directory(save.directory);
+                 dispose_of_data(fs, save.directory, save.name, recycled));
+  try {
+    remove_temp(fs, save.temp());
+  } catch (const Error& error) {
+    if (error.code() != Code::not_found) throw;
+  }
+  if (save.direct) fs.sync_directory(save.directory);
 }
 
 bool remove_checkpoint(io::FileSystem& fs, const io::Path& directory, const Naming& name,
                        const Retired& retired, const Ownership& owner) {
   using Kind = ParsedName::Kind;
   const Removal removal(fs, directory, owner);
-  owner.check();
+  std::vector<std::string> mine;
+  if (!retired.listing) {
+    owner.check();
+    mine = fs.list(directory);
+  }
+  const auto& listing = retired.listing ? *retired.listing : mine;
   // What a clean-up has left could bring an older index back.
-  remove_stale(fs, {directory, name, retired.step, "", 0, true});
-  auto seen = look_at_step(fs, directory, name, retired.step);
+  const bool stale = std::any_of(listing.begin(), listing.end(), [&](const auto& entry) {
+    const auto parsed = parse_name(entry, name);
+    return parsed.kind == Kind::temp_directory && parsed.direct && parsed.step == retired.step;
+  });
+  if (stale) {
+    owner.check();
+    remove_stale(fs, {directory, name, retired.step, "", 0, true});
+  }
+  const auto files = files_of_step(listing, name, retired.step);
   const auto of = [&](Kind kind) {
-    return of_kind(seen, name, [&](const auto& parsed) { return parsed.kind == kind; });
+    return of_kind(files, name, [&](const auto& parsed) { return parsed.kind == kind; });
   };
   const auto kind = retired.hdf5 ? Kind::hdf5 : Kind::index;
   auto index = of(kind);
-  if (retired.index) {
-    for (auto& file : index) {
-      if (file.id != retired.index) return false;
-    }
+  for (auto& file : index) {
+    file.id = retired.index ? retired.index : id_of(fs, directory / file.entry);
+    if (!retired.other_format) continue;
+    const auto now = look_at(fs, directory, file.entry);
+    if (now && now->id != file.id) return false;
   }
   // The older one first, where a step is there in both formats: it must not come back.
   if (retired.other_format) {
@@ -374,8 +399,7 @@ bool remove_checkpoint(io::FileSystem& fs, const io::Path& directory, const Nami
   }
   if (!removal.remove(index)) return false;
   fs.sync_directory(directory);
-  removal.remove(of(Kind::data), dispose_of_data(fs, directory, name, retired.recycle));
-  fs.sync_directory(directory);
+  removal.remove(of(Kind::data), dispose_of_data(fs, directory, name, retired.recycled));
   return true;
 }
 
@@ -383,24 +407,29 @@ void remove_temp(io::FileSystem& fs, const io::Path& temp) {
   // Records first: what is left after a crash in here must not look complete.
   auto files = fs.list(temp);
   std::stable_partition(files.begin(), files.end(), [](const auto& f) { return is_record(f); });
-  bool records_gone = false, foreign = false;
+  bool any_record = false, records_gone = false, foreign = false;
   for (const auto& file : files) {
-    if (!records_gone && !is_record(file)) {
+    if (any_record && !records_gone && !is_record(file)) {
       fs.sync_directory(temp);
       records_gone = true;
     }
-    const auto status = fs.status(temp / file);
-    if (parse_temp_name(file).kind == ParsedName::Kind::foreign ||
-        (status && status->is_directory)) {
+    if (parse_temp_name(file).kind == ParsedName::Kind::foreign) {
       foreign = true;
-    } else {
+      continue;
+    }
+    try {
       fs.remove(temp / file);
+      any_record |= is_record(file);
+    } catch (const Error&) {
+      const auto status = fs.status(temp / file);
+      if (!status || !status->is_directory) throw;
+      foreign = true;
     }
   }
   if (foreign) {
     log(LogLevel::warning, temp.string() + " stays: it holds files that are not ours");
   } else {
-    fs.sync_directory(temp);  // not to come back with records in it
+    if (any_record) fs.sync_directory(temp);  // not to come back with records in it
     fs.remove_directory(temp);
   }
 }

@@ -11,6 +11,8 @@
 
 namespace cairn::commit {
 
+class Waiting;
+
 /// How many data files a rank overwrote instead of making new ones.
 struct FileCounts {
   std::int64_t recycled = 0;
@@ -90,21 +92,25 @@ std::optional<io::FileId> publish_hdf5(io::FileSystem&, const Transaction&,
                                        const std::vector<Patch>&, const IsCommitted&);
 
 /// Step 8, rank 0, after the commit: removes the temp directory and those files of the overwritten
-/// checkpoint of the same step that were there when the save began, or recycles them; with
-/// `other_format`, also those of the other format. Throws busy if the directory is no longer ours.
-void clean_up(io::FileSystem&, const Transaction&, const Ownership&, bool other_format = false);
+/// checkpoint of the same step that were there when the save began, or, with `recycled`, recycles
+/// them; with `other_format`, also those of the other format. Throws busy if the directory is no
+/// longer ours. What was removed may come back in a crash, as debris.
+void clean_up(io::FileSystem&, const Transaction&, const Ownership&, bool other_format = false,
+              Waiting* recycled = nullptr);
 
 /// Which of a step's checkpoints is to go, and how.
 struct Retired {
   std::int64_t step = 0;
   std::optional<io::FileId> index = {};  ///< of the file that makes it a checkpoint, if known
   bool hdf5 = false;                     ///< which of the two is that file
-  bool other_format = false;  ///< the step is there in the other format too: that goes first
-  bool recycle = false;       ///< the next save may get to overwrite its data files
+  bool other_format = false;    ///< the step is there in the other format too: that goes first
+  Waiting* recycled = nullptr;  ///< the next save may get to overwrite its data files
+  /// What is in the directory, by an owner that has asked for its ownership before it looked.
+  const std::vector<std::string>* listing = nullptr;
 };
-/// Removes one committed checkpoint: index, directory fsync, then its data files. False, and
-/// nothing of it removed, if another one stands there now. Throws busy if the directory is no
-/// longer ours.
+/// Removes one committed checkpoint: index, directory fsync, then its data files, which without a
+/// directory fsync may come back in a crash, as debris. False, and nothing of it removed, if
+/// another one stands there now. Throws busy if the directory is no longer ours.
 bool remove_checkpoint(io::FileSystem&, const io::Path& directory, const Naming& name,
                        const Retired&, const Ownership&);
 

@@ -69,9 +69,10 @@ std::pair<commit::Transaction, std::int64_t> Directory::begin_save(std::int64_t 
   make_durable();
   sequences_.require(step);
   require_replaceable(step);
-  const auto recycled =
-      job_.recycles() ? commit::trim_recycled(*job_.files, job_.directory, job_.naming, data_files)
-                      : 0;
+  const auto recycled = job_.recycles() ? commit::trim_recycled(*job_.files, job_.directory,
+                                                                job_.naming, data_files, waits_)
+                                        : 0;
+  waits_.set({});  // they are this save's
   forget_recycled_bytes();
   require_free(step, bytes - recycled);
   commit::Transaction save{job_.directory,     job_.naming,    step,
@@ -173,30 +174,47 @@ void Directory::committed(const Prepared& prepared, bool volatile_commit,
 }
 
 // The checkpoint counts already: what fails here is said, not thrown.
-void Directory::tell_state_file(std::int64_t step, const std::vector<CatalogEntry>& entries) const {
+void Directory::tell_state_file(std::int64_t step, const std::vector<CatalogEntry>& entries) {
   try {
     ownership_->check();
     // As it will be after step 8, which has no need to write it again.
-    write_state_file(
-        after_retention(*job_.files, job_.directory, job_.naming, entries, job_.options.keep));
+    const auto kept =
+        after_retention(*job_.files, job_.directory, job_.naming, entries, job_.options.keep);
+    write_state_file(kept);
+    const bool volatile_commit = std::any_of(
+        kept.begin(), kept.end(), [](const auto& entry) { return entry.volatile_commit; });
+    if (job_.naming.numbered && job_.keeps_state_file && !volatile_commit &&
+        !restorable(kept).empty()) {
+      told_ = steps_of(kept);
+    }
   } catch (const Error& error) {
     log(LogLevel::warning,
         cat("step ", step, " is saved, but the state file is not: ", error.what()));
   }
 }
 
-void Directory::tidy(const commit::Transaction& save, std::vector<CatalogEntry>& entries) const {
+void Directory::tidy(const commit::Transaction& save, std::vector<CatalogEntry>& entries) {
+  auto* const recycled = job_.recycles() ? &waits_ : nullptr;
   try {
-    const bool other_format = format_of(save).has_others(*job_.files, save.prefix());
-    commit::clean_up(*job_.files, save, ownership_->ownership(), other_format);
-    note_saved(*job_.files, save.prefix(), job_.naming.numbered, job_.options.store.format,
-               save.uuid);
+    // Where the look at the step has found no file of another format, there is none.
+    const auto& format = format_of(save);
+    const bool any = !save.looked ||
+                     std::any_of(save.replaces.begin(), save.replaces.end(), [&](const auto& file) {
+                       const auto kind = commit::parse_name(file.entry, job_.naming).kind;
+                       return is_main_kind(kind) && kind != format.main_kind();
+                     });
+    const bool other_format = any && format.has_others(*job_.files, save.prefix());
+    commit::clean_up(*job_.files, save, ownership_->ownership(), other_format, recycled);
+    if (notes_) {
+      note_saved(*job_.files, save.prefix(), job_.naming.numbered, job_.options.store.format,
+                 save.uuid);
+    }
   } catch (const Error& error) {
     log(LogLevel::warning, cat("while tidying up after a save: ", error.what()));
   }
   try {
     apply_retention(*job_.files, job_.directory, job_.naming, entries, job_.options.keep,
-                    ownership_->ownership(), job_.recycles());
+                    ownership_->ownership(), {recycled, told_, notes_});
   } catch (const Error& error) {
     log(LogLevel::warning, cat("while removing old checkpoints: ", error.what()));
   }
@@ -218,7 +236,7 @@ bool Directory::tidy_later(const commit::Transaction& save, int data_files, bool
   std::int64_t kept = -1;
   try {
     if (job_.recycles()) {
-      kept = commit::trim_recycled(*job_.files, job_.directory, job_.naming, data_files);
+      kept = commit::trim_recycled(*job_.files, job_.directory, job_.naming, data_files, waits_);
     }
   } catch (const Error& error) {
     log(LogLevel::warning, cat("while data files are kept for the next save: ", error.what()));
@@ -247,6 +265,7 @@ std::int64_t Directory::take_recycled_bytes() {
 }
 
 Directory::Withdrawn Directory::withdraw(const commit::Transaction& save) {
+  waits_.forget();
   try {
     // Whoever owns the directory now may have completed this save.
     try {

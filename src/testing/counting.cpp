@@ -27,6 +27,7 @@ class CountingFiles::CountedFile : public File {
     file_->read_at(offset, bytes);
   }
   std::int64_t size() const override { return file_->size(); }
+  std::optional<FileId> id() const override { return file_->id(); }
   void resize(std::int64_t bytes) override { file_->resize(bytes); }
   void reserve(std::int64_t bytes) override { file_->reserve(bytes); }
   std::int64_t next_hole(std::int64_t from) const override { return file_->next_hole(from); }
@@ -66,6 +67,12 @@ std::unique_ptr<File> CountingFiles::open_read(const Path& path) {
 std::unique_ptr<File> CountingFiles::open_write(const Path& path) {
   count(Counts::open, "open to write", path);
   return std::make_unique<CountedFile>(*this, path, target().open_write(path));
+}
+
+std::unique_ptr<File> CountingFiles::open_sole(const Path& path) {
+  count(Counts::open, "open to write", path);
+  auto file = target().open_sole(path);
+  return file ? std::make_unique<CountedFile>(*this, path, std::move(file)) : nullptr;
 }
 
 void CountingFiles::rename(const Path& from, const Path& to) {

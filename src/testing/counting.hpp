@@ -47,6 +47,7 @@ class CountingFiles : public FileSystemWrapper {
   std::unique_ptr<File> create(const Path&) override;
   std::unique_ptr<File> open_read(const Path&) override;
   std::unique_ptr<File> open_write(const Path&) override;
+  std::unique_ptr<File> open_sole(const Path&) override;
   void rename(const Path& from, const Path& to) override;
   void rename_new(const Path& from, const Path& to) override;
   bool try_link(const Path& from, const Path& to) override;
