@@ -33,6 +33,17 @@ void Engine::merge(Flight& flight) {
   flight.merged = true;
 }
 
+// Each rank's own data files get their final names, so that rank 0 has no more to do the more ranks
+// there are.
+void Engine::name_data(Flight& flight) {
+  auto& save = flight.prepared->save;
+  if (save.direct || save.hdf5 || !job.served_by.empty() || job.shares_files()) return;
+  together(*job.group, [&] { commit::name_data(*job.files, save, flight.data_files); });
+  // Behind these are the files of dense tensors and of savers, which several ranks write.
+  const auto& layout = flight.plan->layout;
+  save.named = layout.dense_file < 0 ? layout.data_files : layout.dense_file;
+}
+
 // Rank 0. What the commit takes of the directory and of the clock.
 void Engine::make_ready(Flight& flight) const {
   auto& figures = flight.figures;

@@ -91,6 +91,7 @@ void Flights::retire(std::unique_ptr<Flight> flight) {
   flight->plan.reset();
   flight->prepared.reset();
   flight->there.reset();
+  flight->data_files.clear();
   flight->runs.clear();
   flight->entries.clear();
   landed_.push_back(std::move(flight));

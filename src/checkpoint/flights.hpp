@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -60,6 +61,7 @@ struct Flight {
   std::optional<Prepared> prepared;  ///< its name and its temp directory
   std::span<std::byte> memory;       ///< of the copy, in the pool
   io::StagingPool::Hold held;        ///< of that, until this rank's bytes are written
+  std::set<int> data_files;          ///< of a blocking save, that this rank alone has written
   std::vector<CapturedRun> runs;     ///< of dense tensors, there
   /// At first what was written before the state's own bytes; then this rank's; on rank 0, when they
   /// are merged, those of all ranks.

@@ -6,12 +6,14 @@
 //  2. writers write data files, fsync; replicas are compared; then their part records, fsync; then
 //     fsync the temp directory. A save whose parts are all there and whole counts from here on:
 //     recovery rolls it forward.                                                        seal
+//     What a blocking save leaves no records of, a restart takes for debris until 6.
 //  3. verdict. On failure: first one part record goes and the temp directory is fsynced, so that
 //     nobody ever rolls the save forward; then everything else of it goes. The older checkpoint is
 //     untouched.                                                                        abandon
 //  4. rank 0 writes the merged index, and the data files of its own, in the temp directory; fsync
 //     each, fsync the directory.                                                        publish
 //  5. data files are renamed to PREFIX.data-?????-of-NNNNN; directory fsync.            publish
+//     In a blocking save each writer has renamed its own before 4, after the verdict.   name_data
 //  6. the index is renamed to PREFIX.index: THE COMMIT POINT; directory fsync.          publish
 //  7. the `checkpoint` state file: temp, fsync, rename, directory fsync.                state_file
 //  8. verdict; then the temp directory and what this commit superseded: of a checkpoint that is
@@ -20,8 +22,9 @@
 // Two owners: one that was stopped, and taken for dead, goes on. Until it has made its temp
 // directory it has changed nothing; its successor gives that directory a name of its own before it
 // completes the save or removes it, and then no operation in 4 to 6 finds what it needs. Of an HDF5
-// save, whose only file may be open, a copy is published. Ownership is asked for between
-// 1 and 5, for a directory that was made after the successor had looked. Before 7, and for each
+// save, whose only file may be open, a copy is published. Ownership is asked for after 1, before
+// anybody learns the name, for a directory that was made after the successor had looked; and once
+// more before 4. Before 7, and for each
 // removal in 3 and 8, it is asked for again; removals follow the rule of removal.hpp.
 //
 // Data that goes in 8 may instead be kept, in .cairn/recycled, for a later save: the writer of a
@@ -197,7 +200,8 @@ void begin(io::FileSystem& fs, const Transaction& save) {
   if (save.direct) remove_stale(fs, save);
   try {
     fs.create_directory(save.temp());
-    fs.sync_directory(save.directory);
+    // Else it need not be durable before the data files are renamed out of it.
+    if (save.records) fs.sync_directory(save.directory);
   } catch (const Error&) {
     if (io::exists(fs, save.temp())) fs.remove_directory(save.temp());
     throw;
@@ -270,6 +274,10 @@ void abandon(io::FileSystem& fs, const Transaction& save, const Ownership& owner
                              first->what()));
 }
 
+void name_data(io::FileSystem& fs, const Transaction& save, const std::set<int>& files) {
+  for (const int file : files) fs.rename(save.part(file), save.data(file));
+}
+
 std::optional<io::FileId> publish(io::FileSystem& fs, const Transaction& save,
                                   const std::string& index_bytes,
                                   const std::vector<OwnFile>& own_files,
@@ -288,7 +296,7 @@ std::optional<io::FileId> publish(io::FileSystem& fs, const Transaction& save,
   if (!id) id = id_of(fs, save.staged_index());
   fs.sync_directory(save.temp());
 
-  for (int file = 0; file < save.num_files; ++file) {
+  for (int file = save.named; file < save.num_files; ++file) {
     // Rolled forward after a crash in this loop, some are there already. Whoever has begun the save
     // knows that all of them are still to be renamed: what is missing was taken away.
     if (!taken_over || io::exists(fs, save.part(file))) {
@@ -317,6 +325,7 @@ std::optional<io::FileId> publish_hdf5(io::FileSystem& fs, const Transaction& sa
   auto id = file->id();
   file->close();
   if (!id) id = id_of(fs, save.part(0));
+  if (!save.records) fs.sync_directory(save.temp());  // as yet nobody has
   try {
     fs.rename(save.part(0), save.data(0));
   } catch (const Error& error) {
@@ -354,7 +363,7 @@ void clean_up(io::FileSystem& fs, const Transaction& save, const Ownership& owne
                          }),
                  dispose_of_data(fs, save.directory, save.name, recycled));
   try {
-    remove_temp(fs, save.temp());
+    if (save.records || !discard_empty(fs, save.temp())) remove_temp(fs, save.temp());
   } catch (const Error& error) {
     if (error.code() != Code::not_found) throw;
   }
@@ -401,6 +410,15 @@ bool remove_checkpoint(io::FileSystem& fs, const io::Path& directory, const Nami
   fs.sync_directory(directory);
   removal.remove(of(Kind::data), dispose_of_data(fs, directory, name, retired.recycled));
   return true;
+}
+
+bool discard_empty(io::FileSystem& fs, const io::Path& temp) {
+  try {
+    fs.remove_directory(temp);
+    return true;
+  } catch (const Error&) {  // it is not empty, or cannot be removed now
+    return false;
+  }
 }
 
 void remove_temp(io::FileSystem& fs, const io::Path& temp) {

@@ -2,6 +2,7 @@
 /// The commit of one checkpoint: which file operations, in which order.
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -27,12 +28,14 @@ struct Transaction {
   int num_files = 0;     ///< final data files, N
   bool direct = false;   ///< no rename is relied on: files are written under their final names
   bool hdf5 = false;     ///< all is in one file, whose rename is the commit; never direct
+  bool records = true;   ///< its writers leave part records
   bool recycle = false;  ///< data files of checkpoints that are gone are overwritten (recycled.hpp)
   DirectIo direct_io = DirectIo::automatic;  ///< of data files
   FileCounts* counts = nullptr;         ///< this rank's; null: not counted; outlives the writing
   std::vector<SeenFile> replaces = {};  ///< rank 0: what was there of this step, in any format
   bool looked = false;                  ///< rank 0: whether `replaces` was found out
-  std::string keeper = {};              ///< token of the later owner that took the save over (keep)
+  int named = 0;  ///< rank 0: so many data files have been given their final names by their writers
+  std::string keeper = {};  ///< token of the later owner that took the save over (keep)
 
   io::Path prefix() const;
   io::Path temp() const;
@@ -65,6 +68,11 @@ void seal(io::FileSystem&, const Transaction&);
 /// Throws if somebody could, or if the directory is another's now. What cannot be removed and does
 /// not count any more is logged and left to the next owner; but a direct save throws.
 void abandon(io::FileSystem&, const Transaction&, const Ownership&);
+
+/// Step 5 of a save whose writers all wait for its commit, each writer, after the verdict: gives
+/// its data files their final names. To become durable, the directory has to be synced, and so does
+/// the temp directory.
+void name_data(io::FileSystem&, const Transaction&, const std::set<int>& files);
 
 /// Whether the checkpoint that is there now is the one of this save: its index holds the save's
 /// UUID. Throws if that cannot be found out.
@@ -137,6 +145,8 @@ void copy_hdf5_part(io::FileSystem&, const Transaction&);
 /// step): so far it may only be visible.
 void settle(io::FileSystem&, const Transaction&);
 
+/// Removes a temp directory that nobody has put anything into, if that can be.
+bool discard_empty(io::FileSystem&, const io::Path& temp);
 /// Removes everything in a temp directory of ours, and the directory.
 void remove_temp(io::FileSystem&, const io::Path& temp);
 

@@ -88,7 +88,7 @@ class Directory {
   /// which commit; then makes the temp directory. No tidy_later may be under way. Throws
   /// already_exists, no_space, busy, io.
   std::pair<commit::Transaction, std::int64_t> begin_save(std::int64_t step, int data_files,
-                                                          std::int64_t bytes);
+                                                          std::int64_t bytes, bool records = true);
   /// The same where ranks have agreed on number and name (is_simple): the number, and whether the
   /// save overwrites what waits for it.
   void use_sequence(std::int64_t sequence, bool recycles) {

@@ -65,7 +65,8 @@ void Directory::require_replaceable(std::int64_t step) const {
 
 std::pair<commit::Transaction, std::int64_t> Directory::begin_save(std::int64_t step,
                                                                    int data_files,
-                                                                   std::int64_t bytes) {
+                                                                   std::int64_t bytes,
+                                                                   bool records) {
   make_durable();
   sequences_.require(step);
   require_replaceable(step);
@@ -77,18 +78,27 @@ std::pair<commit::Transaction, std::int64_t> Directory::begin_save(std::int64_t 
   require_free(step, bytes - recycled);
   commit::Transaction save{job_.directory,     job_.naming,    step,
                            commit::new_uuid(), data_files + 1, !job_.atomic_rename};
+  save.records = records || save.direct;
   format_of(job_.options.store.format).shape(save, data_files);
   commit::avoid_counts_in_use(*job_.files, save);
   // Before the question whether the directory is ours: a number that was taken after another owner
   // had come would be higher than all of that owner's.
   const auto sequence = sequences_.next();
-  ownership_->check();
+  if (save.direct || unwithdrawn_) ownership_->check();
   if (unwithdrawn_) {
     commit::abandon(*job_.files, *unwithdrawn_, ownership_->ownership());
     unwithdrawn_.reset();
   }
   if (save.direct) put_back_undecided(job_, step);
   commit::begin(*job_.files, save);
+  // A directory that was made before another owner came is seen by that one, and taken away from
+  // all that this save does with it.
+  if (!save.direct) try {
+      ownership_->check();
+    } catch (const Error&) {
+      commit::discard_empty(*job_.files, save.temp());
+      throw;
+    }
   return {std::move(save), sequence};
 }
 
