@@ -20,6 +20,15 @@ namespace cairn::io {
 
 using Path = std::filesystem::path;
 
+/// Which file it is: another one that came to have the same name has another identity. Renames keep
+/// it. Where the file system does not tell when a file was made, numbers may be used again.
+struct FileId {
+  std::uint64_t inode = 0;
+  std::int64_t size = 0;
+  std::int64_t made_nanoseconds = 0;  ///< since 1970; 0: unknown
+  bool operator==(const FileId&) const = default;
+};
+
 /// An open file. One thread at a time, except read_at, which any number may call. Errors throw
 /// cairn::Error (io, or no_space for a full disk or quota) with path and system message.
 class File {
@@ -39,6 +48,8 @@ class File {
   /// Reads exactly bytes.size() bytes; data_loss if the file ends before.
   virtual void read_at(std::int64_t offset, std::span<std::byte> bytes) const = 0;
   virtual std::int64_t size() const = 0;
+  /// Which file this is, as FileSystem::status would say; nothing where that takes a path.
+  virtual std::optional<FileId> id() const { return std::nullopt; }
   virtual void resize(std::int64_t bytes) = 0;  ///< cut off, or longer by zeros
   /// Makes the file so long, of zeros, and takes the space for it, where the file system can do
   /// that at once; elsewhere does nothing. Throws no_space, or io for a limit.
@@ -75,15 +86,6 @@ class Lock {
   virtual ~Lock() = default;
 };
 
-/// Which file it is: another one that came to have the same name has another identity. Renames keep
-/// it. Where the file system does not tell when a file was made, numbers may be used again.
-struct FileId {
-  std::uint64_t inode = 0;
-  std::int64_t size = 0;
-  std::int64_t made_nanoseconds = 0;  ///< since 1970; 0: unknown
-  bool operator==(const FileId&) const = default;
-};
-
 struct Status {
   bool is_directory = false;
   std::int64_t size = 0;
@@ -106,6 +108,9 @@ class FileSystem {
                                              DirectIo);
   /// An existing file, read and write: several processes may write disjoint parts of one.
   virtual std::unique_ptr<File> open_write(const Path&) = 0;
+  /// The same, if it is a regular file whose bytes no other name leads to; null where it is not, or
+  /// where that cannot be told.
+  virtual std::unique_ptr<File> open_sole(const Path&);
   virtual void rename(const Path& from, const Path& to) = 0;  ///< replaces atomically
   /// Replaces nothing: already_exists where `to` is there. The default looks, then renames, which
   /// is no single step.
@@ -139,6 +144,7 @@ class FileSystemWrapper : public FileSystem {
   std::unique_ptr<File> create(const Path& path) override { return target_->create(path); }
   std::unique_ptr<File> open_read(const Path& path) override { return target_->open_read(path); }
   std::unique_ptr<File> open_write(const Path& path) override { return target_->open_write(path); }
+  std::unique_ptr<File> open_sole(const Path& path) override { return target_->open_sole(path); }
   void rename(const Path& from, const Path& to) override { target_->rename(from, to); }
   void rename_new(const Path& from, const Path& to) override { target_->rename_new(from, to); }
   bool try_link(const Path& from, const Path& to) override { return target_->try_link(from, to); }

@@ -113,6 +113,12 @@ struct WriteOptions {
   /// link is left to that. Whoever still reads such a checkpoint may find changed bytes, which its
   /// checksums tell: pin what others copy.
   bool recycle = true;
+  /// Blocking saves leave part records too, as asynchronous ones do, and the last one before a
+  /// stop, and those without renames: then a restart completes a save whose job died when all its
+  /// bytes were durable, but before its commit. Else such a restart finds the checkpoint before, as
+  /// it does when the job dies while it writes. Costs each writing rank a file and two fsyncs a
+  /// save.
+  bool part_records = false;
   /// False: rely on no rename, for file systems that have none or where it is no single step. Also
   /// where the directory holds .cairn/no-atomic-rename, which such a manager leaves there. While a
   /// step is overwritten then, and after a crash in that, read-only managers list it as missing or
@@ -132,13 +138,14 @@ struct WriteOptions {
 
   template <class Self, class Visitor>
   static void visit(Self& self, Visitor&& options) {
-    auto& [writer, mpi_io, io_ranks, direct_io, recycle, atomic_rename, chunk_bytes,
+    auto& [writer, mpi_io, io_ranks, direct_io, recycle, part_records, atomic_rename, chunk_bytes,
            storage_limit_seconds, owner_wait_seconds, file_system] = self;
     options.settled("writer", writer);
     options.group("mpi_io", mpi_io);
     options.group("io_ranks", io_ranks);
     options.agreed("direct_io", direct_io);
     options.agreed("recycle", recycle);
+    options.agreed("part_records", part_records);
     options.agreed("atomic_rename", atomic_rename);
     options.agreed("chunk_bytes", chunk_bytes);
     options.own("storage_limit_seconds", storage_limit_seconds);

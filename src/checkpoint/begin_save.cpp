@@ -118,7 +118,7 @@ Engine::Planned Engine::plan(const Request& request, const Look& look) {
                        {static_cast<std::uint64_t>(sum[PlanSum::uuid_high]),
                         static_cast<std::uint64_t>(sum[PlanSum::uuid_low])},
                        sum[PlanSum::recycled_bytes]};
-    directory.use_sequence(planned.numbers->sequence);
+    directory.use_sequence(planned.numbers->sequence, planned.numbers->recycled_bytes >= 0);
     return planned;
   }
   if (!planned.again) require_step(step, options);
@@ -172,11 +172,20 @@ std::int64_t Engine::parent() const {
   return flights.empty() ? directory.head() : flights.last().sequence;
 }
 
-Prepared Engine::prepare(std::int64_t step, const FileLayout& layout) {
+// Whether a restart is to complete the save if its job dies between the last byte and the commit.
+// The application waits for a blocking save, and goes on when that has ended one way or the other;
+// after the last one before a stop it would not be there to save again.
+bool Engine::leaves_records(bool background, const SaveCall& call) const {
+  return background || !call.why_blocking.empty() || job.options.write.part_records ||
+         !job.atomic_rename || (turns && turns->stop());
+}
+
+Prepared Engine::prepare(std::int64_t step, const FileLayout& layout, bool records) {
   commit::Transaction mine;  // rank 0
   const auto message = from_root(*job.group, [&] {
     flights.drain();  // a tidying may still be filling what is looked at here
-    auto [save, sequence] = directory.begin_save(step, layout.data_files, layout.total_bytes);
+    auto [save, sequence] =
+        directory.begin_save(step, layout.data_files, layout.total_bytes, records);
     auto text = WireWriter()
                     .put(save.uuid)
                     .put(save.num_files)
@@ -195,6 +204,7 @@ Prepared Engine::prepare(std::int64_t step, const FileLayout& layout) {
       prepared_of(step, std::move(uuid), num_files, sequence, parent, reader.get<double>());
   prepared.save.replaces = std::move(mine.replaces);
   prepared.save.looked = mine.looked;
+  prepared.save.records = records;
   return prepared;
 }
 

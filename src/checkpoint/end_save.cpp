@@ -8,6 +8,7 @@
 #include "cairn/log.hpp"
 #include "checkpoint/engine.hpp"
 #include "group/collectives.hpp"
+#include "save/writers/writer.hpp"
 
 namespace cairn {
 namespace {
@@ -31,6 +32,18 @@ void Engine::merge(Flight& flight) {
   figures.recycled_files = flight.result.counts.recycled;
   flight.result.entries = merge_entries(*job.group, std::move(flight.result.entries), &figures);
   flight.result.merged = true;
+}
+
+// Each rank's own data files get their final names, so that rank 0 has no more to do the more ranks
+// there are.
+void Engine::name_data(Flight& flight) {
+  auto& save = flight.prepared->save;
+  const auto& writer = writer_of(job);
+  const bool by_others = writer.writes_for_others() || writer.writes_together();
+  if (save.direct || commit::is_whole(save.main) || by_others) return;
+  together(*job.group, [&] { commit::name_data(*job.files, save, flight.result.data_files); });
+  // Behind these are the files of dense tensors and of savers, which several ranks write.
+  save.named = flight.plan->layout.shard_files;
 }
 
 // Rank 0. What the commit takes of the directory and of the clock.

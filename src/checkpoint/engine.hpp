@@ -86,10 +86,12 @@ class Engine {
   bool make_way();
   Planned plan(const Request&, const Look&);
   void require_step(std::int64_t step, const SaveOptions&) const;
-  Prepared prepare(std::int64_t step, const FileLayout&);
+  bool leaves_records(bool background, const SaveCall&) const;
+  Prepared prepare(std::int64_t step, const FileLayout&, bool records);
   void write(Flight&, const State&, bool compares);
   void copy(Flight&, const State&, bool compares, Laps&);
   void land(Flight&);
+  void name_data(Flight&);
   void merge(Flight&);
   void finish(Flight&);
   Directory::Withdrawn withdraw(const commit::Transaction*, bool committed);

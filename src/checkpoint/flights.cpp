@@ -91,6 +91,7 @@ void Flights::retire(std::unique_ptr<Flight> flight) {
   flight->plan.reset();
   flight->prepared.reset();
   flight->result.replaced.reset();
+  flight->result.data_files.clear();
   flight->copy.runs.clear();
   flight->result.entries.clear();
   landed_.push_back(std::move(flight));

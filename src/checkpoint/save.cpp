@@ -117,7 +117,8 @@ SaveHandle Engine::run(Request& request) {
 
   // prepare
   if (!flight.numbers) {
-    auto& [save, meta] = flight.prepared.emplace(prepare(step, flight.layout));
+    auto& [save, meta] =
+        flight.prepared.emplace(prepare(step, flight.layout, leaves_records(background, call)));
     flight.sequence = meta.sequence;
     meta.metric = options.metric;
     save.counts = &flight.result.counts;
@@ -145,6 +146,7 @@ SaveHandle Engine::run(Request& request) {
     plans.end_turn();
     laps.next(&StageSeconds::merge);
     merge(flight);
+    name_data(flight);
   } catch (const Error& error) {
     give_up(error, &flight.prepared->save, false);
   }
@@ -233,6 +235,7 @@ void Engine::write(Flight& flight, const State& state, bool compares) {
   };
   const auto checksums = together(group, [&, &save = save] {
     auto alone = writer.write_alone(job, state, plan.local, layout, save);
+    for (const auto& entry : alone) flight.result.data_files.insert(entry.slices.front().file);
     append(entries, alone);
     if (!compares) {
       gather_and_record();
@@ -352,7 +355,7 @@ void Engine::write_copy(Flight& flight) const {
 // Any thread.
 void Engine::record(Flight& flight) const {
   const auto& [save, meta] = *flight.prepared;
-  leave_record(job, save, meta, flight.layout, flight.result.entries);
+  if (save.records) leave_record(job, save, meta, flight.layout, flight.result.entries);
 }
 
 }  // namespace cairn

@@ -6,12 +6,14 @@
 //  2. writers write data files, fsync; replicas are compared; then their part records, fsync; then
 //     fsync the temp directory. A save whose parts are all there and whole counts from here on:
 //     recovery rolls it forward.                                                        seal
+//     What a blocking save leaves no records of, a restart takes for debris until 6.
 //  3. verdict. On failure: first one part record goes and the temp directory is fsynced, so that
 //     nobody ever rolls the save forward; then everything else of it goes. The older checkpoint is
 //     untouched.                                                                        abandon
 //  4. rank 0 writes the merged index, and the data files of its own, in the temp directory; fsync
 //     each, fsync the directory.                                                        publish
 //  5. data files are renamed to PREFIX.data-?????-of-NNNNN; directory fsync.            publish
+//     In a blocking save each writer has renamed its own before 4, after the verdict.   name_data
 //  6. the index is renamed to PREFIX.index: THE COMMIT POINT; directory fsync.          publish
 //  7. the `checkpoint` state file: temp, fsync, rename, directory fsync.                state_file
 //  8. verdict; then the temp directory and what this commit superseded: of a checkpoint that is
@@ -20,8 +22,9 @@
 // Two owners: one that was stopped, and taken for dead, goes on. Until it has made its temp
 // directory it has changed nothing; its successor gives that directory a name of its own before it
 // completes the save or removes it, and then no operation in 4 to 6 finds what it needs. Of an HDF5
-// save, whose only file may be open, a copy is published. Ownership is asked for between
-// 1 and 5, for a directory that was made after the successor had looked. Before 7, and for each
+// save, whose only file may be open, a copy is published. Ownership is asked for after 1, before
+// anybody learns the name, for a directory that was made after the successor had looked; and once
+// more before 4. Before 7, and for each
 // removal in 3 and 8, it is asked for again; removals follow the rule of removal.hpp.
 //
 // Data that goes in 8 may instead be kept, in .cairn/recycled, for a later save: the writer of a
@@ -85,25 +88,30 @@ void attempt(std::optional<Error>& first, F&& f) {
 
 // Of data files that no index refers to, for good.
 Dispose dispose_of_data(io::FileSystem& fs, const io::Path& directory, const Naming& name,
-                        bool recycled) {
+                        Waiting* recycled) {
   if (!recycled) return {};
-  return [&fs, directory, name](const SeenFile& file, const io::Path& path) {
-    recycle(fs, directory, name, parse_name(file.entry, name).number, path);
+  return [&fs, directory, name, recycled](const SeenFile& file, const io::Path& path) {
+    const auto parsed = parse_name(file.entry, name);
+    // The last one has the metadata, and is small.
+    if (parsed.number + 1 == parsed.count) {
+      io::try_remove(fs, path);
+    } else {
+      recycle(fs, directory, name, parsed.number, path, *recycled);
+    }
   };
 }
 
-// Everything of a step, in any format.
-std::vector<SeenFile> look_at_step(io::FileSystem& fs, const io::Path& directory,
-                                   const Naming& name, std::int64_t step) {
+// What a listing has of a step, in any format.
+std::vector<SeenFile> files_of_step(const std::vector<std::string>& listing, const Naming& name,
+                                    std::int64_t step) {
   using Kind = ParsedName::Kind;
-  std::vector<SeenFile> seen;
-  for (const auto& entry : fs.list(directory)) {
+  std::vector<SeenFile> files;
+  for (const auto& entry : listing) {
     const auto parsed = parse_name(entry, name);
     const bool of_checkpoint = is_main(parsed.kind) || parsed.kind == Kind::data;
-    if (!of_checkpoint || parsed.step != step) continue;
-    if (auto file = look_at(fs, directory, entry)) seen.push_back(std::move(*file));
+    if (of_checkpoint && parsed.step == step) files.push_back({entry});
   }
-  return seen;
+  return files;
 }
 
 std::vector<SeenFile> of_kind(const std::vector<SeenFile>& seen, const Naming& name,
@@ -131,6 +139,11 @@ void require_committed(const Transaction& save, const IsCommitted& is_committed,
         .at(save.prefix().string());
   }
   if (!committed) throw error;
+}
+
+std::optional<io::FileId> id_of(io::FileSystem& fs, const io::Path& path) {
+  const auto status = fs.status(path);
+  return status ? std::optional(status->id) : std::nullopt;
 }
 
 bool is_record(const std::string& file) {
@@ -186,7 +199,8 @@ void begin(io::FileSystem& fs, const Transaction& save) {
   if (save.direct) remove_stale(fs, save);
   try {
     fs.create_directory(save.temp());
-    fs.sync_directory(save.directory);
+    // Else it need not be durable before the data files are renamed out of it.
+    if (save.records) fs.sync_directory(save.directory);
   } catch (const Error&) {
     if (io::exists(fs, save.temp())) fs.remove_directory(save.temp());
     throw;
@@ -259,31 +273,32 @@ void abandon(io::FileSystem& fs, const Transaction& save, const Ownership& owner
                              first->what()));
 }
 
+void name_data(io::FileSystem& fs, const Transaction& save, const std::set<int>& files) {
+  for (const int file : files) fs.rename(save.part(file), save.data(file));
+}
+
 std::optional<io::FileId> publish(io::FileSystem& fs, const Transaction& save,
                                   const std::string& index_bytes,
                                   const std::vector<OwnFile>& own_files,
                                   const IsCommitted& is_committed) {
-  const auto id_of = [&](const io::Path& path) -> std::optional<io::FileId> {
-    const auto status = fs.status(path);
-    return status ? std::optional(status->id) : std::nullopt;
-  };
   if (save.direct) {
     publish_direct(fs, save, index_bytes, own_files);
-    return id_of(save.index());
+    return id_of(fs, save.index());
   }
-  io::remove_if_there(fs, save.staged_index());  // of an attempt that died here
-  for (const auto& own : own_files) {
-    io::remove_if_there(fs, save.part(own.file));
-    io::write_file(fs, save.part(own.file), own.bytes);
-  }
-  io::write_file(fs, save.staged_index(), index_bytes);
-  const auto id = id_of(save.staged_index());
+  const bool taken_over = !save.keeper.empty();
+  const auto write = [&](const io::Path& path, const std::string& bytes) {
+    if (taken_over) io::remove_if_there(fs, path);  // of an attempt that died here
+    return io::write_file(fs, path, bytes);
+  };
+  for (const auto& own : own_files) write(save.part(own.file), own.bytes);
+  auto id = write(save.staged_index(), index_bytes);
+  if (!id) id = id_of(fs, save.staged_index());
   fs.sync_directory(save.temp());
 
-  for (int file = 0; file < save.num_files; ++file) {
+  for (int file = save.named; file < save.num_files; ++file) {
     // Rolled forward after a crash in this loop, some are there already. Whoever has begun the save
     // knows that all of them are still to be renamed: what is missing was taken away.
-    if (save.keeper.empty() || io::exists(fs, save.part(file))) {
+    if (!taken_over || io::exists(fs, save.part(file))) {
       fs.rename(save.part(file), save.data(file));
     }
   }
@@ -306,15 +321,17 @@ std::optional<io::FileId> publish_hdf5(io::FileSystem& fs, const Transaction& sa
     file->write_at(offset, std::as_bytes(std::span(bytes)));
   }
   file->sync();
+  auto id = file->id();
   file->close();
-  const auto status = fs.status(save.part(0));
+  if (!id) id = id_of(fs, save.part(0));
+  if (!save.records) fs.sync_directory(save.temp());  // as yet nobody has
   try {
     fs.rename(save.part(0), save.data(0));
   } catch (const Error& error) {
     require_committed(save, is_committed, error);
   }
   sync_commit(fs, save);
-  return status ? std::optional(status->id) : std::nullopt;
+  return id;
 }
 
 void sync_commit(io::FileSystem& fs, const Transaction& save) {
@@ -329,7 +346,7 @@ void sync_commit(io::FileSystem& fs, const Transaction& save) {
 }
 
 void clean_up(io::FileSystem& fs, const Transaction& save, const Ownership& owner,
-              bool other_format) {
+              bool other_format, Waiting* recycled) {
   using Kind = ParsedName::Kind;
   const Removal removal(fs, save.directory, owner);
   if (other_format) {
@@ -344,27 +361,44 @@ void clean_up(io::FileSystem& fs, const Transaction& save, const Ownership& owne
                                is_whole(save.main) ? other_format : name.count != save.num_files;
                            return name.kind == Kind::data && old;
                          }),
-                 dispose_of_data(fs, save.directory, save.name, save.recycle));
-  if (fs.status(save.temp())) remove_temp(fs, save.temp());
-  fs.sync_directory(save.directory);
+                 dispose_of_data(fs, save.directory, save.name, recycled));
+  try {
+    if (save.records || !discard_empty(fs, save.temp())) remove_temp(fs, save.temp());
+  } catch (const Error& error) {
+    if (error.code() != Code::not_found) throw;
+  }
+  if (save.direct) fs.sync_directory(save.directory);
 }
 
 bool remove_checkpoint(io::FileSystem& fs, const io::Path& directory, const Naming& name,
                        const Retired& retired, const Ownership& owner) {
   using Kind = ParsedName::Kind;
   const Removal removal(fs, directory, owner);
-  owner.check();
+  std::vector<std::string> mine;
+  if (!retired.listing) {
+    owner.check();
+    mine = fs.list(directory);
+  }
+  const auto& listing = retired.listing ? *retired.listing : mine;
   // What a clean-up has left could bring an older index back.
-  remove_stale(fs, {directory, name, retired.step, "", 0, true});
-  auto seen = look_at_step(fs, directory, name, retired.step);
+  const bool stale = std::any_of(listing.begin(), listing.end(), [&](const auto& entry) {
+    const auto parsed = parse_name(entry, name);
+    return parsed.kind == Kind::temp_directory && parsed.direct && parsed.step == retired.step;
+  });
+  if (stale) {
+    owner.check();
+    remove_stale(fs, {directory, name, retired.step, "", 0, true});
+  }
+  const auto files = files_of_step(listing, name, retired.step);
   const auto of = [&](const std::function<bool(Kind)>& wanted) {
-    return of_kind(seen, name, [&](const auto& parsed) { return wanted(parsed.kind); });
+    return of_kind(files, name, [&](const auto& parsed) { return wanted(parsed.kind); });
   };
   auto index = of([&](Kind kind) { return kind == retired.main; });
-  if (retired.index) {
-    for (auto& file : index) {
-      if (file.id != retired.index) return false;
-    }
+  for (auto& file : index) {
+    file.id = retired.index ? retired.index : id_of(fs, directory / file.entry);
+    if (!retired.other_format) continue;
+    const auto now = look_at(fs, directory, file.entry);
+    if (now && now->id != file.id) return false;
   }
   // The older one first, where a step is there in both formats: it must not come back.
   if (retired.other_format) {
@@ -374,33 +408,46 @@ bool remove_checkpoint(io::FileSystem& fs, const io::Path& directory, const Nami
   if (!removal.remove(index)) return false;
   fs.sync_directory(directory);
   removal.remove(of([](Kind kind) { return kind == Kind::data; }),
-                 dispose_of_data(fs, directory, name, retired.recycle));
-  fs.sync_directory(directory);
+                 dispose_of_data(fs, directory, name, retired.recycled));
   return true;
+}
+
+bool discard_empty(io::FileSystem& fs, const io::Path& temp) {
+  try {
+    fs.remove_directory(temp);
+    return true;
+  } catch (const Error&) {  // it is not empty, or cannot be removed now
+    return false;
+  }
 }
 
 void remove_temp(io::FileSystem& fs, const io::Path& temp) {
   // Records first: what is left after a crash in here must not look complete.
   auto files = fs.list(temp);
   std::stable_partition(files.begin(), files.end(), [](const auto& f) { return is_record(f); });
-  bool records_gone = false, foreign = false;
+  bool any_record = false, records_gone = false, foreign = false;
   for (const auto& file : files) {
-    if (!records_gone && !is_record(file)) {
+    if (any_record && !records_gone && !is_record(file)) {
       fs.sync_directory(temp);
       records_gone = true;
     }
-    const auto status = fs.status(temp / file);
-    if (parse_temp_name(file).kind == ParsedName::Kind::foreign ||
-        (status && status->is_directory)) {
+    if (parse_temp_name(file).kind == ParsedName::Kind::foreign) {
       foreign = true;
-    } else {
+      continue;
+    }
+    try {
       fs.remove(temp / file);
+      any_record |= is_record(file);
+    } catch (const Error&) {
+      const auto status = fs.status(temp / file);
+      if (!status || !status->is_directory) throw;
+      foreign = true;
     }
   }
   if (foreign) {
     log(LogLevel::warning, temp.string() + " stays: it holds files that are not ours");
   } else {
-    fs.sync_directory(temp);  // not to come back with records in it
+    if (any_record) fs.sync_directory(temp);  // not to come back with records in it
     fs.remove_directory(temp);
   }
 }

@@ -2,6 +2,7 @@
 /// The commit of one checkpoint: which file operations, in which order.
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,8 @@
 #include "io/file_system.hpp"
 
 namespace cairn::commit {
+
+class Waiting;
 
 /// How many data files a rank overwrote instead of making new ones.
 struct FileCounts {
@@ -27,12 +30,14 @@ struct Transaction {
   /// Of the file that makes it a checkpoint. Where all is in that file (is_whole), its rename is
   /// the commit, and it is never direct.
   ParsedName::Kind main = ParsedName::Kind::index;
+  bool records = true;   ///< its writers leave part records
   bool recycle = false;  ///< data files of checkpoints that are gone are overwritten (recycled.hpp)
   DirectIo direct_io = DirectIo::automatic;  ///< of data files
   FileCounts* counts = nullptr;         ///< this rank's; null: not counted; outlives the writing
   std::vector<SeenFile> replaces = {};  ///< rank 0: what was there of this step, in any format
   bool looked = false;                  ///< rank 0: whether `replaces` was found out
-  std::string keeper = {};              ///< token of the later owner that took the save over (keep)
+  int named = 0;  ///< rank 0: so many data files have been given their final names by their writers
+  std::string keeper = {};  ///< token of the later owner that took the save over (keep)
 
   io::Path prefix() const;
   io::Path temp() const;
@@ -66,6 +71,11 @@ void seal(io::FileSystem&, const Transaction&);
 /// not count any more is logged and left to the next owner; but a direct save throws.
 void abandon(io::FileSystem&, const Transaction&, const Ownership&);
 
+/// Step 5 of a save whose writers all wait for its commit, each writer, after the verdict: gives
+/// its data files their final names. To become durable, the directory has to be synced, and so does
+/// the temp directory.
+void name_data(io::FileSystem&, const Transaction&, const std::set<int>& files);
+
 /// Whether the checkpoint that is there now is the one of this save: its index holds the save's
 /// UUID. Throws if that cannot be found out.
 using IsCommitted = std::function<bool(const Transaction&)>;
@@ -92,21 +102,25 @@ std::optional<io::FileId> publish_hdf5(io::FileSystem&, const Transaction&,
                                        const std::vector<Patch>&, const IsCommitted&);
 
 /// Step 8, rank 0, after the commit: removes the temp directory and those files of the overwritten
-/// checkpoint of the same step that were there when the save began, or recycles them; with
-/// `other_format`, also those of the other format. Throws busy if the directory is no longer ours.
-void clean_up(io::FileSystem&, const Transaction&, const Ownership&, bool other_format = false);
+/// checkpoint of the same step that were there when the save began, or, with `recycled`, recycles
+/// them; with `other_format`, also those of the other format. Throws busy if the directory is no
+/// longer ours. What was removed may come back in a crash, as debris.
+void clean_up(io::FileSystem&, const Transaction&, const Ownership&, bool other_format = false,
+              Waiting* recycled = nullptr);
 
 /// Which of a step's checkpoints is to go, and how.
 struct Retired {
   std::int64_t step = 0;
   std::optional<io::FileId> index = {};  ///< of the file that makes it a checkpoint, if known
   ParsedName::Kind main = ParsedName::Kind::index;  ///< of that file
-  bool other_format = false;  ///< the step is there in the other format too: that goes first
-  bool recycle = false;       ///< the next save may get to overwrite its data files
+  bool other_format = false;    ///< the step is there in the other format too: that goes first
+  Waiting* recycled = nullptr;  ///< the next save may get to overwrite its data files
+  /// What is in the directory, by an owner that has asked for its ownership before it looked.
+  const std::vector<std::string>* listing = nullptr;
 };
-/// Removes one committed checkpoint: index, directory fsync, then its data files. False, and
-/// nothing of it removed, if another one stands there now. Throws busy if the directory is no
-/// longer ours.
+/// Removes one committed checkpoint: index, directory fsync, then its data files, which without a
+/// directory fsync may come back in a crash, as debris. False, and nothing of it removed, if
+/// another one stands there now. Throws busy if the directory is no longer ours.
 bool remove_checkpoint(io::FileSystem&, const io::Path& directory, const Naming& name,
                        const Retired&, const Ownership&);
 
@@ -133,6 +147,8 @@ void copy_hdf5_part(io::FileSystem&, const Transaction&);
 /// step): so far it may only be visible.
 void settle(io::FileSystem&, const Transaction&);
 
+/// Removes a temp directory that nobody has put anything into, if that can be.
+bool discard_empty(io::FileSystem&, const io::Path& temp);
 /// Removes everything in a temp directory of ours, and the directory.
 void remove_temp(io::FileSystem&, const io::Path& temp);
 

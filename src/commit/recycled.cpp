@@ -16,13 +16,13 @@ io::Path folder(const io::Path& directory) {
   return directory / private_directory_name / recycled_directory_name;
 }
 
-struct Waiting {
+struct Found {
   io::Path path;
   std::int64_t number;
 };
 
-std::vector<Waiting> waiting(io::FileSystem& fs, const io::Path& directory, const Naming& naming) {
-  std::vector<Waiting> all;
+std::vector<Found> waiting(io::FileSystem& fs, const io::Path& directory, const Naming& naming) {
+  std::vector<Found> all;
   if (!fs.status(folder(directory))) return all;
   for (const auto& entry : fs.list(folder(directory))) {
     const auto parsed = parse_recycled_name(entry);
@@ -44,11 +44,7 @@ std::unique_ptr<io::File> try_take(io::FileSystem& fs, const Transaction& save, 
     if (error.code() == Code::not_found || !io::exists(fs, part)) return nullptr;
   }
   try {
-    if (fs.has_one_name(part)) {
-      // Its old name and its place here go durably before the new one: a rename whose source came
-      // to be by one that a crash undoes is undone with it.
-      fs.sync_directory(folder(save.directory));
-      auto file = fs.open_write(part);
+    if (auto file = fs.open_sole(part)) {
       if (file->size() > most_bytes) file->resize(most_bytes);
       return file;
     }
@@ -68,32 +64,66 @@ void prepare_recycling(io::FileSystem& fs, const io::Path& directory) {
 }
 
 void recycle(io::FileSystem& fs, const io::Path& directory, const Naming& naming,
-             std::int64_t number, const io::Path& data) {
+             std::int64_t number, const io::Path& data, Waiting& waits) {
   const auto slot = folder(directory) / recycled_name(naming, number);
   try {
     const auto status = fs.status(data);
-    if (status && status->size >= recycled_from_bytes && fs.has_one_name(data) &&
-        io::exists(fs, folder(directory)) && !io::exists(fs, slot)) {
-      return fs.rename(data, slot);
+    if (status && status->size >= recycled_from_bytes && fs.has_one_name(data)) {
+      // What waits there, as its save made a new file instead, is worth no more.
+      fs.rename(data, slot);
+      return waits.put(number, status->size);
     }
   } catch (const Error& error) {
+    waits.forget();  // it may have been carried out
     log(LogLevel::info, cat("a data file is removed, not recycled: ", error.what()));
   }
-  io::remove_if_there(fs, data);
+  io::try_remove(fs, data);
 }
 
 std::int64_t trim_recycled(io::FileSystem& fs, const io::Path& directory, const Naming& naming,
-                           std::int64_t data_files) {
-  std::int64_t bytes = 0;
-  for (const auto& [path, number] : waiting(fs, directory, naming)) {
-    if (number < data_files) {
+                           std::int64_t data_files, Waiting& waits) {
+  auto known = waits.files();
+  if (!known) {
+    known.emplace();
+    for (const auto& [path, number] : waiting(fs, directory, naming)) {
       const auto status = fs.status(path);
-      bytes += status ? status->size : 0;
-    } else {
-      fs.remove(path);
+      if (status) known->emplace(number, status->size);
     }
   }
+  waits.forget();
+  std::int64_t bytes = 0;
+  for (auto one = known->begin(); one != known->end();) {
+    if (one->first < data_files) {
+      bytes += one->second;
+      ++one;
+    } else {
+      io::try_remove(fs, folder(directory) / recycled_name(naming, one->first));
+      one = known->erase(one);
+    }
+  }
+  if (!known->empty()) fs.sync_directory(folder(directory));
+  waits.set(*std::move(known));
   return bytes;
+}
+
+void Waiting::forget() {
+  const std::lock_guard guard(mutex_);
+  files_.reset();
+}
+
+void Waiting::put(std::int64_t number, std::int64_t bytes) {
+  const std::lock_guard guard(mutex_);
+  if (files_) (*files_)[number] = bytes;
+}
+
+std::optional<Waiting::Files> Waiting::files() const {
+  const std::lock_guard guard(mutex_);
+  return files_;
+}
+
+void Waiting::set(Files files) {
+  const std::lock_guard guard(mutex_);
+  files_ = std::move(files);
 }
 
 std::vector<io::Path> list_recycled(io::FileSystem& fs, const io::Path& directory,

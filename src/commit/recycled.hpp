@@ -7,7 +7,10 @@
 /// bring its old name back, with old bytes or new: then it is data without an index. A file that
 /// has a second name (somebody archives with links), or is a link itself, is never overwritten.
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <vector>
 
 #include "commit/names.hpp"
@@ -21,15 +24,32 @@ namespace cairn::commit {
 /// Throws where that cannot be: then nothing may be recycled.
 void prepare_recycling(io::FileSystem&, const io::Path& directory);
 
+/// What waits, as rank 0 knows without a look. Thread-safe.
+class Waiting {
+ public:
+  /// Nothing is known any more: the directory is looked at next time.
+  void forget();
+  void put(std::int64_t number, std::int64_t bytes);
+  /// The bytes of each number.
+  using Files = std::map<std::int64_t, std::int64_t>;
+  std::optional<Files> files() const;
+  void set(Files);
+
+ private:
+  mutable std::mutex mutex_;
+  std::optional<Files> files_;
+};
+
 /// Rank 0. The data file of a checkpoint whose index is gone and durably so: it waits, if nothing
 /// speaks against it; else it is removed.
 void recycle(io::FileSystem&, const io::Path& directory, const Naming&, std::int64_t number,
-             const io::Path& data);
+             const io::Path& data, Waiting&);
 
-/// Rank 0, before a save with so many data files: what that will not overwrite goes. Returns the
-/// bytes of what stays.
+/// Rank 0, before a save with so many data files: what that will not overwrite goes, and what stays
+/// is there durably: a rename out of the directory whose source came to be by one that a crash
+/// undoes is undone with it. Returns the bytes of what stays.
 std::int64_t trim_recycled(io::FileSystem&, const io::Path& directory, const Naming&,
-                           std::int64_t data_files);
+                           std::int64_t data_files, Waiting&);
 
 /// What waits under this name, relative to the directory.
 std::vector<io::Path> list_recycled(io::FileSystem&, const io::Path& directory, const Naming&);

@@ -42,19 +42,29 @@ bool Removal::remove(const std::vector<SeenFile>& meant, const Dispose& dispose)
   std::vector<SeenFile> aside;
   try {
     for (const auto& file : meant) {
-      const auto there = look_at(files_, directory_, file.entry);
-      if (!there) continue;
-      if (!is_meant(file, there)) {
-        all = false;
-      } else if (!renames) {
+      if (file.id || !renames) {
+        const auto there = look_at(files_, directory_, file.entry);
+        if (!there) continue;
+        if (!is_meant(file, there)) {
+          all = false;
+          continue;
+        }
+      }
+      if (!renames) {
         finish(file, directory_ / file.entry);
-      } else {
-        aside.push_back(file);
+        continue;
+      }
+      aside.push_back(file);
+      try {
         files_.rename(directory_ / file.entry, directory_ / aside_name(file.entry, token));
+      } catch (const Error& error) {
+        if (error.code() != Code::not_found) throw;
+        aside.pop_back();
       }
     }
     std::erase_if(aside, [&](const SeenFile& file) {
-      if (is_meant(file, look_at(files_, directory_, aside_name(file.entry, token)))) return false;
+      if (!file.id || is_meant(file, look_at(files_, directory_, aside_name(file.entry, token))))
+        return false;
       put_back({file});
       all = false;
       return true;

@@ -10,6 +10,9 @@
 ///  3. looks at it there once more, and asks whether the directory is still this owner's;
 ///  4. removes it, or else gives its name back, replacing nothing.
 ///
+/// Data whose index this owner has just removed, durably, is not looked at: what another owner
+/// would have saved under its name since, the question of 3 tells of.
+///
 /// A new owner first gives back the names of all that is set aside (put_back_aside), before it
 /// looks at anything else. So either 4 comes before a new owner's first look, or 3 sees the new
 /// owner, or 4 fails because the file has its name again. After a crash between 2 and 4 the file is

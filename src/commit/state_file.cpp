@@ -105,14 +105,15 @@ std::optional<StateFile> read_state_file(io::FileSystem& files, const io::Path& 
 }
 
 void write_state_file(io::FileSystem& files, const io::Path& directory, const Naming& name,
-                      const StateFile& state) {
+                      const StateFile& state, std::optional<bool> renames) {
   replace_file(files, directory, directory / state_file_name, print_state_file(state),
-               directory / state_temporary_name(name));
+               directory / state_temporary_name(name), renames);
 }
 
 void replace_file(io::FileSystem& files, const io::Path& directory, const io::Path& path,
-                  std::string_view bytes, const io::Path& temporary) {
-  if (says_no_rename(files, directory)) return io::rewrite_file(files, path, bytes);
+                  std::string_view bytes, const io::Path& temporary, std::optional<bool> renames) {
+  if (!(renames ? *renames : !says_no_rename(files, directory)))
+    return io::rewrite_file(files, path, bytes);
   io::replace_file(files, path, bytes, temporary);
 }
 

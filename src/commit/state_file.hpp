@@ -33,11 +33,13 @@ std::optional<StateFile> read_state_file(io::FileSystem& files, const io::Path& 
 
 /// Replaces the file durably (see replace_file) by what these checkpoints say of themselves.
 void write_state_file(io::FileSystem& files, const io::Path& directory, const Naming&,
-                      const StateFile& state);
+                      const StateFile& state, std::optional<bool> renames = std::nullopt);
 
 /// Replaces a small file that belongs to the checkpoint directory: io::replace_file, or
-/// io::rewrite_file where the directory says that it has no atomic rename. temporary: as there.
+/// io::rewrite_file where there is no atomic rename, which the directory says unless the caller
+/// does. temporary: as there.
 void replace_file(io::FileSystem& files, const io::Path& directory, const io::Path& path,
-                  std::string_view bytes, const io::Path& temporary = {});
+                  std::string_view bytes, const io::Path& temporary = {},
+                  std::optional<bool> renames = std::nullopt);
 
 }  // namespace cairn::commit

@@ -28,14 +28,26 @@ void make_folder(io::FileSystem& files, const io::Path& directory) {
   }
 }
 
+// Mostly the folder is there, and the note is not.
 void write_note(io::FileSystem& files, const io::Path& path, const std::string& text) {
-  const auto there = files.status(path);
-  if (there && there->size == static_cast<std::int64_t>(text.size()) &&
-      io::read_file(files, path, note_limit_bytes) == text) {
-    return;
+  std::unique_ptr<io::File> file;
+  try {
+    file = files.create(path);
+  } catch (const Error& error) {
+    if (error.code() == Code::not_found) {
+      make_folder(files, path.parent_path().parent_path().parent_path());
+    } else if (error.code() == Code::already_exists) {
+      const auto there = files.status(path);
+      if (there && there->size == static_cast<std::int64_t>(text.size()) &&
+          io::read_file(files, path, note_limit_bytes) == text) {
+        return;
+      }
+      files.remove(path);
+    } else {
+      throw;
+    }
+    file = files.create(path);
   }
-  if (there) files.remove(path);
-  const auto file = files.create(path);
   if (!text.empty()) file->write_at(0, std::as_bytes(std::span(text)));
   file->close();
 }
@@ -70,11 +82,10 @@ void note_saved(io::FileSystem& files, const io::Path& prefix, bool numbered, Fo
   try {
     // The note of the other format goes with the file that it speaks of.
     if (!numbered || format_of(format).needs_notes()) {
-      make_folder(files, prefix.parent_path());
       write_note(files, note_path(prefix, format), numbered ? "" : uuid);
     }
     for (const auto* other : all_formats()) {
-      if (other->id() != format) io::remove_if_there(files, note_path(prefix, other->id()));
+      if (other->id() != format) io::try_remove(files, note_path(prefix, other->id()));
     }
   } catch (const Error& error) {
     log(LogLevel::info, cat("no note is left of ", prefix.string(), ": ", error.what()));
@@ -83,7 +94,7 @@ void note_saved(io::FileSystem& files, const io::Path& prefix, bool numbered, Fo
 
 void forget_saved(io::FileSystem& files, const io::Path& prefix) {
   for (const auto* format : all_formats()) {
-    io::remove_if_there(files, note_path(prefix, format->id()));
+    io::try_remove(files, note_path(prefix, format->id()));
   }
 }
 

@@ -202,7 +202,7 @@ void mark_damaged(io::FileSystem& files, const io::Path& directory, const commit
 }
 
 void update_state_file(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
-                       const std::vector<CatalogEntry>& given) {
+                       const std::vector<CatalogEntry>& given, std::optional<bool> renames) {
   // What may not survive a power failure is not told: listed and gone, it would be taken for lost.
   auto entries = given;
   std::erase_if(entries, [](const auto& entry) { return entry.volatile_commit; });
@@ -222,7 +222,7 @@ void update_state_file(io::FileSystem& files, const io::Path& directory, const c
   const auto old = commit::read_state_file(files, directory);
   if (old) state.last_preserved = old->last_preserved;
   if (old && *old == state) return;
-  commit::write_state_file(files, directory, name, state);
+  commit::write_state_file(files, directory, name, state, renames);
 }
 
 void refresh_notes(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,

@@ -51,8 +51,10 @@ void mark_damaged(io::FileSystem&, const io::Path& directory, const commit::Nami
                   const CatalogEntry&, const std::string& reason);
 
 /// Rewrites the `checkpoint` state file if it says anything else than the catalog.
+/// `renames`: see commit::replace_file.
 void update_state_file(io::FileSystem&, const io::Path& directory, const commit::Naming& name,
-                       const std::vector<CatalogEntry>&);
+                       const std::vector<CatalogEntry>&,
+                       std::optional<bool> renames = std::nullopt);
 
 /// The owner, notes (contents/notes.hpp): what an earlier version saved, or a power failure took
 /// the notes of.

@@ -9,6 +9,7 @@
 #include "base/text.hpp"
 #include "cairn/log.hpp"
 #include "contents/format.hpp"
+#include "contents/notes.hpp"
 
 namespace cairn {
 namespace {
@@ -65,6 +66,8 @@ void Directory::begin(Recovered found) {
   }
   if (job_.options.read_only) return;
   sequences_.begin(catalog_, found.undecided, std::move(found.within_reach));
+  notes_ = !job_.naming.numbered || format_of(job_.options.store.format).needs_notes() ||
+           !read_notes(*job_.files, job_.directory).empty();
   refresh_notes(*job_.files, job_.directory, job_.naming, catalog_);
   try {
     write_state_file(catalog_);
@@ -178,9 +181,10 @@ void Directory::went_back_to(std::int64_t step, std::optional<std::int64_t> sequ
   }
 }
 
-void Directory::write_state_file(const std::vector<CatalogEntry>& entries) const {
+void Directory::write_state_file(const std::vector<CatalogEntry>& entries) {
+  told_.reset();
   if (!job_.keeps_state_file) return;
-  update_state_file(*job_.files, job_.directory, job_.naming, entries);
+  update_state_file(*job_.files, job_.directory, job_.naming, entries, job_.atomic_rename);
 }
 
 }  // namespace cairn

@@ -11,6 +11,7 @@
 #include "cairn/options.hpp"
 #include "commit/ownership.hpp"
 #include "commit/protocol.hpp"
+#include "commit/recycled.hpp"
 #include "directory/catalog.hpp"
 #include "directory/recovery.hpp"
 #include "directory/recycling.hpp"
@@ -87,9 +88,13 @@ class Directory {
   /// which commit; then makes the temp directory. No tidy_later may be under way. Throws
   /// already_exists, no_space, busy, io.
   std::pair<commit::Transaction, std::int64_t> begin_save(std::int64_t step, int data_files,
-                                                          std::int64_t bytes);
-  /// The same where ranks have agreed on number and name (is_simple): the number.
-  void use_sequence(std::int64_t sequence) { sequences_.use(sequence); }
+                                                          std::int64_t bytes, bool records = true);
+  /// The same where ranks have agreed on number and name (is_simple): the number, and whether the
+  /// save overwrites what waits for it.
+  void use_sequence(std::int64_t sequence, bool recycles) {
+    sequences_.use(sequence);
+    if (recycles) waits_.set({});
+  }
   /// ... and the looks, when the bytes are about to be written; `recycled`: bytes of files that
   /// wait for this save. Any thread.
   void join_save(Prepared&, std::int64_t bytes, std::int64_t recycled) const;
@@ -103,10 +108,10 @@ class Directory {
   /// The checkpoint counts; it may not be durable yet if `volatile_commit`.
   void committed(const Prepared&, bool volatile_commit, const std::optional<io::FileId>& index);
   /// Step 7, with the catalog as it was at the commit. Any thread; an Error is logged.
-  void tell_state_file(std::int64_t step, const std::vector<CatalogEntry>&) const;
+  void tell_state_file(std::int64_t step, const std::vector<CatalogEntry>&);
   /// Step 8: removes what the save replaced and what retention lets go, from the entries too. Any
   /// thread; an Error is logged.
-  void tidy(const commit::Transaction&, std::vector<CatalogEntry>&) const;
+  void tidy(const commit::Transaction&, std::vector<CatalogEntry>&);
   /// The same, from the catalog: the caller's thread.
   void tidy(const commit::Transaction& save) { tidy(save, catalog_); }
   /// Both steps behind the caller's back, on a copy of the catalog, less the steps that are being
@@ -134,7 +139,7 @@ class Directory {
  private:
   void read_again();
   void make_durable();
-  void write_state_file(const std::vector<CatalogEntry>&) const;
+  void write_state_file(const std::vector<CatalogEntry>&);
   void require_replaceable(std::int64_t step) const;
   void require_not_pinned(const CatalogEntry* there) const;
   void require_free(std::int64_t step, std::int64_t bytes) const;
@@ -148,6 +153,11 @@ class Directory {
   std::int64_t head_ = -1;
   std::optional<commit::Transaction> unwithdrawn_;  // failed, but recovery could still complete it
   std::optional<CheckpointMeta> origin_;
+  commit::Waiting waits_;
+  bool notes_ = true;  // whether there may be any of this name
+  // What the state file lists, as far as that is known. Whoever tells it also tidies, or ends
+  // before.
+  std::optional<std::vector<std::int64_t>> told_;
   std::mutex tidied_mutex_;  // of what follows
   std::vector<std::int64_t> tidied_;
   std::int64_t recycled_bytes_ = -1;

@@ -65,29 +65,40 @@ void Directory::require_replaceable(std::int64_t step) const {
 
 std::pair<commit::Transaction, std::int64_t> Directory::begin_save(std::int64_t step,
                                                                    int data_files,
-                                                                   std::int64_t bytes) {
+                                                                   std::int64_t bytes,
+                                                                   bool records) {
   make_durable();
   sequences_.require(step);
   require_replaceable(step);
-  const auto recycled =
-      job_.recycles() ? commit::trim_recycled(*job_.files, job_.directory, job_.naming, data_files)
-                      : 0;
+  const auto recycled = job_.recycles() ? commit::trim_recycled(*job_.files, job_.directory,
+                                                                job_.naming, data_files, waits_)
+                                        : 0;
+  waits_.set({});  // they are this save's
   forget_recycled_bytes();
   require_free(step, bytes - recycled);
   commit::Transaction save{job_.directory,     job_.naming,    step,
                            commit::new_uuid(), data_files + 1, !job_.atomic_rename};
+  save.records = records || save.direct;
   format_of(job_.options.store.format).shape(save, data_files);
   commit::avoid_counts_in_use(*job_.files, save);
   // Before the question whether the directory is ours: a number that was taken after another owner
   // had come would be higher than all of that owner's.
   const auto sequence = sequences_.next();
-  ownership_->check();
+  if (save.direct || unwithdrawn_) ownership_->check();
   if (unwithdrawn_) {
     commit::abandon(*job_.files, *unwithdrawn_, ownership_->ownership());
     unwithdrawn_.reset();
   }
   if (save.direct) put_back_undecided(job_, step);
   commit::begin(*job_.files, save);
+  // A directory that was made before another owner came is seen by that one, and taken away from
+  // all that this save does with it.
+  if (!save.direct) try {
+      ownership_->check();
+    } catch (const Error&) {
+      commit::discard_empty(*job_.files, save.temp());
+      throw;
+    }
   return {std::move(save), sequence};
 }
 
@@ -173,30 +184,47 @@ void Directory::committed(const Prepared& prepared, bool volatile_commit,
 }
 
 // The checkpoint counts already: what fails here is said, not thrown.
-void Directory::tell_state_file(std::int64_t step, const std::vector<CatalogEntry>& entries) const {
+void Directory::tell_state_file(std::int64_t step, const std::vector<CatalogEntry>& entries) {
   try {
     ownership_->check();
     // As it will be after step 8, which has no need to write it again.
-    write_state_file(
-        after_retention(*job_.files, job_.directory, job_.naming, entries, job_.options.keep));
+    const auto kept =
+        after_retention(*job_.files, job_.directory, job_.naming, entries, job_.options.keep);
+    write_state_file(kept);
+    const bool volatile_commit = std::any_of(
+        kept.begin(), kept.end(), [](const auto& entry) { return entry.volatile_commit; });
+    if (job_.naming.numbered && job_.keeps_state_file && !volatile_commit &&
+        !restorable(kept).empty()) {
+      told_ = steps_of(kept);
+    }
   } catch (const Error& error) {
     log(LogLevel::warning,
         cat("step ", step, " is saved, but the state file is not: ", error.what()));
   }
 }
 
-void Directory::tidy(const commit::Transaction& save, std::vector<CatalogEntry>& entries) const {
+void Directory::tidy(const commit::Transaction& save, std::vector<CatalogEntry>& entries) {
+  auto* const recycled = job_.recycles() ? &waits_ : nullptr;
   try {
-    const bool other_format = format_of(save).has_others(*job_.files, save.prefix());
-    commit::clean_up(*job_.files, save, ownership_->ownership(), other_format);
-    note_saved(*job_.files, save.prefix(), job_.naming.numbered, job_.options.store.format,
-               save.uuid);
+    // Where the look at the step has found no file of another format, there is none.
+    const auto& format = format_of(save);
+    const bool any = !save.looked ||
+                     std::any_of(save.replaces.begin(), save.replaces.end(), [&](const auto& file) {
+                       const auto kind = commit::parse_name(file.entry, job_.naming).kind;
+                       return commit::is_main(kind) && kind != format.main_kind();
+                     });
+    const bool other_format = any && format.has_others(*job_.files, save.prefix());
+    commit::clean_up(*job_.files, save, ownership_->ownership(), other_format, recycled);
+    if (notes_) {
+      note_saved(*job_.files, save.prefix(), job_.naming.numbered, job_.options.store.format,
+                 save.uuid);
+    }
   } catch (const Error& error) {
     log(LogLevel::warning, cat("while tidying up after a save: ", error.what()));
   }
   try {
     apply_retention(*job_.files, job_.directory, job_.naming, entries, job_.options.keep,
-                    ownership_->ownership(), job_.recycles());
+                    ownership_->ownership(), {recycled, told_, notes_});
   } catch (const Error& error) {
     log(LogLevel::warning, cat("while removing old checkpoints: ", error.what()));
   }
@@ -218,7 +246,7 @@ bool Directory::tidy_later(const commit::Transaction& save, int data_files, bool
   std::int64_t kept = -1;
   try {
     if (job_.recycles()) {
-      kept = commit::trim_recycled(*job_.files, job_.directory, job_.naming, data_files);
+      kept = commit::trim_recycled(*job_.files, job_.directory, job_.naming, data_files, waits_);
     }
   } catch (const Error& error) {
     log(LogLevel::warning, cat("while data files are kept for the next save: ", error.what()));
@@ -247,6 +275,7 @@ std::int64_t Directory::take_recycled_bytes() {
 }
 
 Directory::Withdrawn Directory::withdraw(const commit::Transaction& save) {
+  waits_.forget();
   try {
     // Whoever owns the directory now may have completed this save.
     try {

@@ -41,12 +41,16 @@ std::optional<std::string> read_pin(io::FileSystem& files, const io::Path& path,
 }  // namespace
 
 std::optional<PinLock> PinLock::try_take(io::FileSystem& files, const io::Path& directory) {
-  if (!io::exists(files, private_directory(directory))) {
-    io::create_directories(files, private_directory(directory));
-  }
   PinLock held;
+  const auto path = private_directory(directory) / commit::pin_lock_name;
   try {
-    held.lock_ = files.try_lock(private_directory(directory) / commit::pin_lock_name);
+    try {
+      held.lock_ = files.try_lock(path);
+    } catch (const Error& error) {
+      if (error.code() != Code::not_found) throw;
+      io::create_directories(files, path.parent_path());
+      held.lock_ = files.try_lock(path);
+    }
   } catch (const Error& error) {
     if (error.code() != Code::unsupported) throw;
     return held;
@@ -104,8 +108,10 @@ void refresh_pins(io::FileSystem& files, const io::Path& directory, const commit
                   std::vector<CatalogEntry>& entries) {
   const auto pins = private_directory(directory) / commit::pinned_directory_name;
   std::set<std::string> there;
-  if (files.status(pins)) {
+  try {
     for (auto& pin : files.list(pins)) there.insert(std::move(pin));
+  } catch (const Error& error) {
+    if (error.code() != Code::not_found) throw;  // nothing was ever pinned
   }
   for (auto& entry : entries) {
     entry.pinned = there.count(commit::prefix_name(name, entry.step)) != 0 &&

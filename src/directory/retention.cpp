@@ -7,6 +7,7 @@
 #include "cairn/error.hpp"
 #include "cairn/log.hpp"
 #include "commit/protocol.hpp"
+#include "contents/contents_reader.hpp"
 #include "contents/format.hpp"
 #include "contents/lost.hpp"
 #include "contents/notes.hpp"
@@ -66,7 +67,28 @@ std::vector<std::size_t> by_metric(const std::vector<CatalogEntry>& entries,
   return order;
 }
 
+// Of what is removed the newest that stays is to take the place. Only the file that it was counts.
+bool is_newest_there(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
+                     const std::vector<CatalogEntry>& kept) {
+  const auto live = restorable(kept);
+  if (live.empty()) return true;
+  const auto& newest = *live.front();
+  const auto prefix = directory / commit::prefix_name(name, newest.step);
+  const auto& format = format_of(newest.format);
+  const auto status = files.status(format.main_file(prefix));
+  if (!status) return false;
+  if (newest.file) return status->id == *newest.file;
+  const auto contents = read_contents_as(newest.format, files, prefix);
+  return !contents.meta || contents.meta->uuid == newest.identity;
+}
+
 }  // namespace
+
+std::vector<std::int64_t> steps_of(const std::vector<CatalogEntry>& entries) {
+  std::vector<std::int64_t> steps;
+  for (const auto& entry : entries) steps.push_back(entry.step);
+  return steps;
+}
 
 std::vector<RetentionDecision> decide_retention(const std::vector<CatalogEntry>& entries,
                                                 const Retention& keep) {
@@ -123,37 +145,57 @@ std::vector<CatalogEntry> after_retention(io::FileSystem& files, const io::Path&
 std::vector<std::int64_t> apply_retention(io::FileSystem& files, const io::Path& directory,
                                           const commit::Naming& name,
                                           std::vector<CatalogEntry>& catalog, const Retention& keep,
-                                          const commit::Ownership& owner, bool recycle) {
+                                          const commit::Ownership& owner,
+                                          const RetentionHelp& help) {
   if (keep.last == 0) return {};
-  const auto victims = [&] {
-    refresh_pins(files, directory, name, catalog);
+  const auto victims = [&](const std::vector<CatalogEntry>& entries) {
     std::vector<std::int64_t> steps;
-    for (const auto& one : decide_retention(catalog, keep)) {
+    for (const auto& one : decide_retention(entries, keep)) {
       if (!one.stays) steps.push_back(one.step);
     }
     return steps;
   };
-  if (victims().empty()) return {};
+  auto unpinned = catalog;  // a pin never makes another one go
+  for (auto& entry : unpinned) entry.pinned = false;
+  if (victims(unpinned).empty()) return {};
   const auto lock = PinLock::try_take(files, directory);
   if (!lock) {
     log(LogLevel::warning,
-        "old checkpoints stay until a later save: one is being pinned, or a job that is stopped was "
+        "old checkpoints stay until a later save: one is being pinned, or a job that is stopped "
+        "was "
         "removing some");
     return {};
   }
-  const auto steps = victims();  // with the pins that were made before the lock was taken
+  refresh_pins(files, directory, name, catalog);
+  const auto steps = victims(catalog);  // with the pins that were made before the lock was taken
+  if (steps.empty()) return {};
   owner.check();
-  commit::put_back_aside(files, directory, name, true);
+  auto listing = files.list(directory);
+  const bool any_aside = std::any_of(listing.begin(), listing.end(), [&](const auto& entry) {
+    return commit::parse_aside_name(entry, name).has_value();
+  });
+  if (any_aside) {
+    commit::put_back_aside(files, directory, name, true);
+    listing = files.list(directory);
+  }
   auto kept = catalog;
   const auto goes = [&](const CatalogEntry& entry) {
     return std::find(steps.begin(), steps.end(), entry.step) != steps.end();
   };
   std::erase_if(kept, goes);
+  if (!is_newest_there(files, directory, name, kept)) {
+    log(LogLevel::warning, cat("nothing is removed from ", directory.string(),
+                               ": the newest checkpoint that stays is not there any more"));
+    return {};
+  }
   // Before, so that it names nothing that is gone; but on a full disk there is room for it only
   // afterwards, and nothing else would ever make some.
   bool afterwards = false;
+  const bool told = help.told && *help.told == steps_of(kept);
   try {
-    if (name.numbered) update_state_file(files, directory, name, kept);
+    if (name.numbered && !told) {
+      update_state_file(files, directory, name, kept, owner.atomic_rename());
+    }
   } catch (const Error& error) {
     if (error.code() != Code::no_space) throw;
     afterwards = true;
@@ -162,7 +204,7 @@ std::vector<std::int64_t> apply_retention(io::FileSystem& files, const io::Path&
   // but no index, would be taken for lost, not for removed.
   std::vector<io::Path> prefixes;
   for (const auto step : steps) prefixes.push_back(directory / commit::prefix_name(name, step));
-  retire(files, directory, name, prefixes);
+  if (!told || help.notes) retire(files, directory, name, prefixes);
   std::vector<std::int64_t> gone;
   for (const auto step : steps) {
     const auto at = std::find_if(catalog.begin(), catalog.end(),
@@ -171,22 +213,29 @@ std::vector<std::int64_t> apply_retention(io::FileSystem& files, const io::Path&
     const auto prefix = directory / commit::prefix_name(name, step);
     const auto foreign =
         at->damage.empty() ? std::nullopt : format.foreign(files, prefix);  // where ours was
+    // Of another format, which a look at its bytes tells.
+    const bool others = std::any_of(listing.begin(), listing.end(), [&](const auto& entry) {
+      const auto parsed = commit::parse_name(entry, name);
+      return parsed.step == step && commit::is_main(parsed.kind) &&
+             parsed.kind != format.main_kind();
+    });
     if (foreign) {
       log(LogLevel::warning, cat(foreign->string(), " stays: Cairn did not write it"));
       forget_saved(files, prefix);
       gone.push_back(step);
     } else if (commit::remove_checkpoint(
                    files, directory, name,
-                   {step, at->file, format.main_kind(), format.has_others(files, prefix), recycle},
+                   {step, at->file, format.main_kind(), others && format.has_others(files, prefix),
+                    help.recycled, &listing},
                    owner)) {
-      forget_saved(files, prefix);
+      if (help.notes) forget_saved(files, prefix);
       gone.push_back(step);
     } else {
       log(LogLevel::warning, cat("step ", step, " stays: another save of it is there by now"));
     }
     std::erase_if(catalog, [&](const auto& entry) { return entry.step == step; });
   }
-  if (afterwards) update_state_file(files, directory, name, catalog);
+  if (afterwards) update_state_file(files, directory, name, catalog, owner.atomic_rename());
   return gone;
 }
 

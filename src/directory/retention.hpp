@@ -1,9 +1,11 @@
 #pragma once
 /// Which checkpoints go, and their removal.
+#include <optional>
 #include <vector>
 
 #include "cairn/options.hpp"
 #include "commit/ownership.hpp"
+#include "commit/recycled.hpp"
 #include "directory/catalog.hpp"
 
 namespace cairn {
@@ -19,14 +21,27 @@ std::vector<CatalogEntry> after_retention(io::FileSystem&, const io::Path& direc
                                           const commit::Naming& name, std::vector<CatalogEntry>,
                                           const Retention&);
 
+std::vector<std::int64_t> steps_of(const std::vector<CatalogEntry>&);
+
+/// What an owner knows that has just committed: it saves looks.
+struct RetentionHelp {
+  /// Bundles' data files are kept for the next save.
+  commit::Waiting* recycled = nullptr;
+  /// The steps of which the state file tells, if they are known.
+  std::optional<std::vector<std::int64_t>> told = std::nullopt;
+  /// Whether there may be notes of checkpoints of this name.
+  bool notes = true;
+};
+
 /// Removes what is not to stay, from the disk and from the catalog. The state file goes first, so
-/// that it never names what is half removed. Pins that others made in the meantime are respected;
-/// while somebody is making one, nothing is removed: the next time will do. Bundles' data files are
-/// kept for the next save if `recycle`. What another owner has saved under the same step stays.
-/// Throws busy if the directory is no longer this owner's. Returns what went.
+/// that it never names what is half removed. Nothing is removed before the newest that stays was
+/// seen on the disk. Pins that others made in the meantime are respected;
+/// while somebody is making one, nothing is removed: the next time will do. What another owner has
+/// saved under the same step stays. Throws busy if the directory is no longer this owner's. Returns
+/// what went.
 std::vector<std::int64_t> apply_retention(io::FileSystem&, const io::Path& directory,
                                           const commit::Naming& name, std::vector<CatalogEntry>&,
                                           const Retention&, const commit::Ownership&,
-                                          bool recycle = false);
+                                          const RetentionHelp& = {});
 
 }  // namespace cairn

@@ -11,10 +11,13 @@ namespace cairn::io {
 
 bool exists(FileSystem&, const Path&);
 void remove_if_there(FileSystem&, const Path&);
+/// The same with one operation, where it mostly is there. False where it was not.
+bool try_remove(FileSystem&, const Path&);
 /// Throws data_loss above the limit, so that a hostile file costs no memory.
 std::string read_file(FileSystem&, const Path&, std::int64_t limit_bytes);
 /// Creates (exclusively), writes, syncs, closes. The directory is left to the caller.
-void write_file(FileSystem&, const Path&, std::string_view bytes);
+/// Returns which file it is, if it tells.
+std::optional<FileId> write_file(FileSystem&, const Path&, std::string_view bytes);
 /// The bytes of one file in a new one, durable on return; its name is not.
 void copy(FileSystem&, const Path& from, const Path& to);
 /// The bytes of one file under another name, which must be free: linked, or else copied. The bytes

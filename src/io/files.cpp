@@ -43,6 +43,16 @@ void remove_if_there(FileSystem& files, const Path& path) {
   if (exists(files, path)) files.remove(path);
 }
 
+bool try_remove(FileSystem& files, const Path& path) {
+  try {
+    files.remove(path);
+  } catch (const Error& error) {
+    if (error.code() != Code::not_found) throw;
+    return false;
+  }
+  return true;
+}
+
 std::string read_file(FileSystem& files, const Path& path, std::int64_t limit_bytes) {
   const auto file = files.open_read(path);
   const std::int64_t size = file->size();
@@ -58,11 +68,13 @@ std::string read_file(FileSystem& files, const Path& path, std::int64_t limit_by
   return bytes;
 }
 
-void write_file(FileSystem& files, const Path& path, std::string_view bytes) {
+std::optional<FileId> write_file(FileSystem& files, const Path& path, std::string_view bytes) {
   const auto file = files.create(path);
   file->write_at(0, std::as_bytes(std::span(bytes)));
   file->sync();
+  const auto id = file->id();
   file->close();
+  return id;
 }
 
 void copy(FileSystem& files, const Path& from, const Path& to) {
@@ -86,6 +98,10 @@ void link_or_copy(FileSystem& files, const Path& from, const Path& to) {
   files.open_read(to)->sync();
 }
 
+std::unique_ptr<File> FileSystem::open_sole(const Path& path) {
+  return has_one_name(path) ? open_write(path) : nullptr;
+}
+
 bool FileSystem::try_link(const Path&, const Path&) { return false; }
 
 void FileSystem::rename_new(const Path& from, const Path& to) {
@@ -95,8 +111,13 @@ void FileSystem::rename_new(const Path& from, const Path& to) {
 
 void replace_file(FileSystem& files, const Path& path, std::string_view bytes, Path temporary) {
   if (temporary.empty()) temporary = Path(path) += ".tmp";
-  remove_if_there(files, temporary);  // of a process that died
-  write_file(files, temporary, bytes);
+  try {
+    write_file(files, temporary, bytes);
+  } catch (const Error& error) {
+    if (error.code() != Code::already_exists) throw;
+    files.remove(temporary);  // of a process that died
+    write_file(files, temporary, bytes);
+  }
   files.rename(temporary, path);
   sync_new_name(files, path);
 }

@@ -201,6 +201,9 @@ class LimitedFile : public File {
     });
     std::copy(copy.begin(), copy.end(), bytes.begin());
   }
+  std::optional<FileId> id() const override {
+    return call(*pool_, "examine", path_, [file = file_] { return file->id(); });
+  }
   std::int64_t size() const override {
     return call(*pool_, "examine", path_, [file = file_] { return file->size(); });
   }
@@ -260,6 +263,11 @@ class OneOnThreads : public LimitedFileSystem {
   std::unique_ptr<File> open_write(const Path& path) override {
     return file(
         path, call(*pool_, "open file", path, [f = files_, path] { return f->open_write(path); }));
+  }
+  std::unique_ptr<File> open_sole(const Path& path) override {
+    auto opened =
+        call(*pool_, "open file", path, [f = files_, path] { return f->open_sole(path); });
+    return opened ? file(path, std::move(opened)) : nullptr;
   }
   std::unique_ptr<Reader> read_ahead(std::vector<Path> paths, std::vector<Extent> extents,
                                      DirectIo mode) override {

@@ -34,6 +34,9 @@ struct stat status_of(const Descriptor& descriptor, const Path& path) {
 }
 
 #ifdef STATX_BTIME
+// Neither: a kernel, or a sandbox, without statx.
+bool lacks_statx(int error) { return error == ENOSYS || error == EPERM; }
+
 Status status_from(const struct statx& status) {
   constexpr std::int64_t second = 1'000'000'000;
   const auto size = static_cast<std::int64_t>(status.stx_size);
@@ -81,6 +84,21 @@ class PosixFile : public File {
     require_open("examine");
     if (stream_) stream_->flush();
     return status_of(descriptor_, path_).st_size;
+  }
+
+  std::optional<FileId> id() const override {
+    require_open("examine");
+    if (stream_) stream_->flush();
+#ifdef STATX_BTIME
+    struct statx more;
+    if (::statx(descriptor_.get(), "", AT_EMPTY_PATH, STATX_BASIC_STATS | STATX_BTIME, &more) ==
+        0) {
+      return status_from(more).id;
+    }
+    if (!lacks_statx(errno)) throw system_error(errno, "examine", path_);
+#endif
+    const auto status = status_of(descriptor_, path_);
+    return FileId{status.st_ino, status.st_size, 0};
   }
 
   void resize(std::int64_t bytes) override {
@@ -216,6 +234,18 @@ class PosixFileSystem : public FileSystem {
     return std::make_unique<PosixFile>(open_or_throw(path, O_RDWR, "open file"), path);
   }
 
+  std::unique_ptr<File> open_sole(const Path& path) override {
+    const int number =
+        retried([&] { return ::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC); });
+    // A link, a directory, a pipe that nobody reads.
+    if (number < 0 && (errno == ELOOP || errno == EISDIR || errno == ENXIO)) return nullptr;
+    if (number < 0) throw system_error(errno, "open file", path);
+    Descriptor descriptor(number);
+    const auto status = status_of(descriptor, path);
+    if (!S_ISREG(status.st_mode) || status.st_nlink != 1) return nullptr;
+    return std::make_unique<PosixFile>(std::move(descriptor), path);
+  }
+
   std::unique_ptr<File> open_read(const Path& path) override { return open_posix(path); }
 
   std::unique_ptr<Reader> read_ahead(std::vector<Path> files, std::vector<Extent> extents,
@@ -309,7 +339,7 @@ class PosixFileSystem : public FileSystem {
     if (::statx(AT_FDCWD, path.c_str(), 0, STATX_BASIC_STATS | STATX_BTIME, &more) == 0) {
       return status_from(more);
     }
-    if (errno != ENOSYS && errno != EPERM) {  // neither: a kernel, or a sandbox, without statx
+    if (!lacks_statx(errno)) {
       if (errno == ENOENT || errno == ENOTDIR) return std::nullopt;
       throw system_error(errno, "examine", path);
     }

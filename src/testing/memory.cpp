@@ -178,6 +178,12 @@ class MemoryFileSystem::MemoryFile : public File {
     return static_cast<std::int64_t>(node().bytes->size());
   }
 
+  std::optional<FileId> id() const override {
+    std::lock_guard guard(disk_->mutex);
+    require_open("examine");
+    return FileId{inode_, static_cast<std::int64_t>(node().bytes->size()), 0};
+  }
+
   void resize(std::int64_t bytes) override {
     const std::string text = cat("resize ", Disk::text_of(path_), " ", bytes);
     const std::string action = cat("make ", bytes, " bytes long");

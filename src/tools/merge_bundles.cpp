@@ -218,6 +218,7 @@ void remove_part(io::FileSystem& files, const io::Path& prefix, int num_files,
                                    owned->ownership())) {
       throw Error(Code::busy, cat("another save of ", prefix.string(), " is there by now"));
     }
+    files.sync_directory(directory);
     return;
   }
   files.remove(commit::index_path(prefix));

@@ -246,6 +246,7 @@ ManagerOptions options_of(const Plan& plan, const Process& process,
   options.store.format = process.format;
   options.overwrite = process.overwrite;
   options.write.recycle = process.recycle;
+  options.write.part_records = process.records;
   options.write.owner_wait_seconds = 0;
   options.write.chunk_bytes = 4096;
   if (process.io_ranks > 0) options.write.io_ranks = IoRanks::count(process.io_ranks);

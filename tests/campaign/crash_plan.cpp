@@ -90,6 +90,7 @@ Process choose_process(Random& random, const Plan& plan, const Without& without)
   process.max_to_keep = random.below(3);
   process.recycle = !random.one_in(4);
   process.overwrite = !random.one_in(6);
+  process.records = random.one_in(2);
   if (random.one_in(6)) process.io_ranks = random.between(1, process.ranks);
   process.when_busy =
       pick(random, std::array{WhenBusy::wait, WhenBusy::wait, WhenBusy::skip, WhenBusy::replace});
@@ -193,7 +194,7 @@ std::string text_of(const Process& process) {
   };
   auto text = cat(process.ranks, " ranks, ", process.format == Format::hdf5 ? "hdf5" : "bundle",
                   ", max_to_keep ", process.max_to_keep, process.recycle ? "" : ", no recycling",
-                  process.overwrite ? "" : ", no overwriting",
+                  process.records ? ", records" : "", process.overwrite ? "" : ", no overwriting",
                   process.io_ranks ? cat(", ", process.io_ranks, " io ranks") : "",
                   ", busy: ", busy[static_cast<int>(process.when_busy)],
                   ", locks: ", locks[static_cast<int>(process.locks)],

@@ -39,7 +39,7 @@ struct Process {
   int ranks = 1;
   Format format = Format::bundle;
   int max_to_keep = 0;
-  bool recycle = true, overwrite = true;
+  bool recycle = true, overwrite = true, records = true;
   int io_ranks = 0;  ///< 0: everyone
   WhenBusy when_busy = WhenBusy::wait;
   bool begins_anew = false;  ///< it restores nothing

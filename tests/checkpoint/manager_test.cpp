@@ -392,6 +392,7 @@ TEST_P(Manager, RanksWithDifferentDirectoriesAreRefused) {
 }
 
 TEST_P(Manager, AReportedFailureStaysOne) {
+  options_.write.part_records = true;
   job([&](Rank& rank) {
     rank.save(10);
     rank.group->barrier();

@@ -434,6 +434,7 @@ TEST_P(Objects, AGraphThatIsNoneIsDamage) {
 
 // Whatever a crash leaves, a save that counts has the bytes that it would have had.
 TEST_P(Objects, ARolledForwardSaveIsTheSave) {
+  options_.write.part_records = true;
   files_->mark();
   save_model(7);
   // But for the last one, of metadata.

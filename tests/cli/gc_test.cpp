@@ -45,6 +45,7 @@ class Gc : public testing::Test {
   void save(std::int64_t step, const std::string& dies_at = "") {
     auto options = options_;
     options.keep.last = 0;
+    options.write.part_records = true;
     if (!dies_at.empty()) options.write.file_system = std::make_shared<DyingDisk>(dies_at);
     value_ = static_cast<double>(step);
     try {

@@ -87,6 +87,22 @@ INSTANTIATE_TEST_SUITE_P(Hdf5Async, Crash, testing::ValuesIn(hdf5_async_stories(
 INSTANTIATE_TEST_SUITE_P(Hdf5Collective, Crash, testing::ValuesIn(collective_stories()),
                          [](const auto& info) { return info.param.name; });
 
+std::vector<Story> without_records() {
+  auto all = hdf5_stories();
+  for (auto& story : collective_stories()) all.push_back(story), all.back().name += "Collective";
+  std::erase_if(all, [](const auto& story) {
+    return !story.faults.empty() && story.faults.front().path_part == "record-";
+  });
+  for (auto& story : all) {
+    story.records = false;
+    story.interleavings = 1;
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Hdf5WithoutRecords, Crash, testing::ValuesIn(without_records()),
+                         [](const auto& info) { return info.param.name; });
+
 INSTANTIATE_TEST_SUITE_P(Hdf5, Crash, testing::ValuesIn(hdf5_stories()),
                          [](const auto& info) { return info.param.name; });
 

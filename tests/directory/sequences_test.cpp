@@ -15,6 +15,7 @@ using testing::HasSubstr;
 
 class Sequences : public Manager {
  protected:
+  Sequences() { options_.write.part_records = true; }
   // As directories of earlier versions are.
   void forget_reservations() {
     for (const auto& name : files_->list("/run/.cairn")) {

@@ -28,6 +28,7 @@ struct Play {
   bool async = false;
   Format first = Format::bundle, second = Format::bundle;
   bool second_keeps_all = false;
+  bool records = true;      // blocking saves leave them, too
   bool unreadable = false;  // the second owner cannot read what the first one's save has left
 };
 void PrintTo(const Play& play, std::ostream* out) { *out << play.name; }
@@ -55,6 +56,7 @@ class TwoOwners : public testing::TestWithParam<std::tuple<Play, OtherHost::Lock
     options.overwrite = true;
     options.write.owner_wait_seconds = 0;
     options.write.chunk_bytes = 4096;
+    options.write.part_records = play().records;
     options.store.format = format;
     options.async.queue = inline_queue();
     return options;
@@ -233,6 +235,27 @@ INSTANTIATE_TEST_SUITE_P(
             Play{"same_step", 10, 10}, Play{"other_step", 20, 30},
             Play{"the_first_ones_new_step", 20, 20}, Play{"retired_step", 20, 10, 1},
             Play{"one_is_kept", 20, 30, 1}, Play{"async_same_step", 20, 20, 1, true},
+            Play{.name = "same_step_no_records",
+                 .first_step = 10,
+                 .second_step = 10,
+                 .records = false},
+            Play{.name = "one_is_kept_no_records",
+                 .first_step = 20,
+                 .second_step = 30,
+                 .max_to_keep = 1,
+                 .records = false},
+            Play{.name = "retired_step_no_records",
+                 .first_step = 20,
+                 .second_step = 10,
+                 .max_to_keep = 1,
+                 .records = false},
+            Play{.name = "hdf5_no_records",
+                 .first_step = 20,
+                 .second_step = 20,
+                 .max_to_keep = 1,
+                 .first = Format::hdf5,
+                 .second = Format::hdf5,
+                 .records = false},
             Play{.name = "the_second_keeps_all",
                  .first_step = 20,
                  .second_step = 30,

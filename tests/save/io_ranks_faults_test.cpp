@@ -67,6 +67,7 @@ class IoRanksFaults : public ::testing::Test {
     options.write.chunk_bytes = 4096;
     options.write.io_ranks = IoRanks::count(2);
     options.write.io_ranks.memory_bytes = 4096;
+    options.write.part_records = true;
   }
   ~IoRanksFaults() override { set_log_sink({}); }
 

@@ -131,6 +131,7 @@ TEST(IoRanks, OnlyTheyCheckASaveThatIsCompleted) {
   ManagerOptions options;
   options.write.file_system = disk;
   options.write.io_ranks = IoRanks::count(2);
+  options.write.part_records = true;
   const auto body = [&](auto group) {
     SavedRows rows(*group);
     rows.fill(group->rank());

@@ -23,6 +23,7 @@ inline ManagerOptions options_on(std::shared_ptr<io::MemoryFileSystem> disk) {
   options.keep.last = 0;
   options.write.owner_wait_seconds = 0;
   options.write.chunk_bytes = 4096;
+  options.write.part_records = true;
   return options;
 }
 
@@ -92,6 +93,7 @@ struct Story {
   bool renames = true;         // false: on a disk that refuses each rename
   unsigned interleavings = 3;  // of ranks, that are looked at
   bool async = false;          // `act` saves in the background, and waits at its end
+  bool records = true;         // blocking saves leave them, too
   bool shares = false;         // ranks share two data files, and the dense one
   Format format = Format::bundle;
   std::optional<Format> before_format = {};  // `before` is another job, of this format
@@ -115,6 +117,7 @@ inline ManagerOptions options_of(const Story& story, std::shared_ptr<io::MemoryF
   auto options = options_on(disk);
   if (story.saver) options.hooks.savers.push_back(sample_saver(disk));
   options.keep.last = story.max_to_keep;
+  options.write.part_records = story.records;
   options.overwrite = story.overwrite;
   options.write.io_ranks = story.io_ranks;
   options.write.atomic_rename = story.renames;

@@ -1,0 +1,73 @@
+#pragma once
+/// The files of another file system, whose operations are counted: what a save costs besides its
+/// bytes.
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "io/file_system.hpp"
+
+namespace cairn::io {
+
+/// Operations that a metadata server or a disk hears of; reads and writes of bytes are none.
+struct OperationCounts {
+  enum Kind : std::size_t {
+    open,
+    stat,
+    list,
+    rename,
+    unlink,
+    mkdir,  ///< and rmdir
+    lock,
+    sync_file,
+    sync_directory,
+    kinds
+  };
+  static constexpr std::array<const char*, kinds> names{
+      "open", "stat", "list", "rename", "unlink", "mkdir", "lock", "fsync file", "fsync dir"};
+
+  std::array<std::int64_t, kinds> of = {};
+  std::int64_t total() const;
+  std::int64_t syncs() const { return of[sync_file] + of[sync_directory]; }
+};
+
+/// Thread-safe. Ranks that share a disk have one each, over that disk.
+class CountingFiles : public FileSystemWrapper {
+ public:
+  using FileSystemWrapper::FileSystemWrapper;
+
+  /// Since the last call: how many, and each as "rename /run/a".
+  std::pair<OperationCounts, std::vector<std::string>> take();
+
+  std::unique_ptr<File> create(const Path&) override;
+  std::unique_ptr<File> open_read(const Path&) override;
+  std::unique_ptr<File> open_write(const Path&) override;
+  std::unique_ptr<File> open_sole(const Path&) override;
+  void rename(const Path& from, const Path& to) override;
+  void rename_new(const Path& from, const Path& to) override;
+  bool try_link(const Path& from, const Path& to) override;
+  bool has_one_name(const Path&) override;
+  void remove(const Path&) override;
+  void create_directory(const Path&) override;
+  void remove_directory(const Path&) override;
+  std::vector<std::string> list(const Path&) override;
+  std::optional<Status> status(const Path&) override;
+  void sync_directory(const Path&) override;
+  std::int64_t free_bytes(const Path&) override;
+  std::unique_ptr<Lock> try_lock(const Path&) override;
+
+ private:
+  class CountedFile;
+  void count(OperationCounts::Kind, const char* what, const Path&);
+
+  std::mutex mutex_;  // of what follows
+  OperationCounts counts_;
+  std::vector<std::string> log_;
+};
+
+}  // namespace cairn::io
