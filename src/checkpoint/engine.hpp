@@ -87,7 +87,6 @@ class Engine {
   Planned plan(const Request&, const Look&);
   void require_step(std::int64_t step, const SaveOptions&) const;
   Prepared prepare(std::int64_t step, const FileLayout&);
-  void write_first(Flight&, const State&, std::vector<commit::Patch>& structure);
   void write(Flight&, const State&, bool compares);
   void copy(Flight&, const State&, bool compares, Laps&);
   void land(Flight&);
@@ -104,7 +103,6 @@ class Engine {
   void publish(Flight&) const;  // rank 0
 
   // Local.
-  std::string why_blocking() const;
   bool is_quick(const SavePlan&, std::int64_t step) const;
   void offer_numbers(PlanSum&);  // rank 0
   std::int64_t parent() const;   // rank 0

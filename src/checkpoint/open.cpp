@@ -8,6 +8,7 @@
 #include "commit/sequences.hpp"
 #include "contents/format.hpp"
 #include "group/collectives.hpp"
+#include "save/settle_save.hpp"
 
 namespace cairn {
 namespace {
@@ -45,6 +46,7 @@ Engine::~Engine() {
 void Engine::open() {
   Group& group = *job.group;
   settle_options(job);
+  settle_save(job);
   together(group, [&] {
     if (job.root()) directory.take();
   });

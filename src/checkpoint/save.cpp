@@ -26,8 +26,8 @@
 #include "checkpoint/engine.hpp"
 #include "group/collectives.hpp"
 #include "io/limited.hpp"
-#include "save/hdf5_file.hpp"
-#include "save/savers.hpp"
+#include "save/formats/save_format.hpp"
+#include "save/writers/writer.hpp"
 
 namespace cairn {
 
@@ -85,7 +85,7 @@ SaveHandle Engine::run(Request& request) {
   throw_earlier_failure();
   Attempt attempt(ledger);
   call.way = std::chrono::steady_clock::now();
-  if (const auto why = background ? why_blocking() : ""; !why.empty()) {
+  if (const auto why = background ? writer_of(job).why_blocking() : ""; !why.empty()) {
     attempt.done();  // the blocking save counts
     return run_blocking(request, why);
   }
@@ -184,13 +184,6 @@ SaveHandle Engine::run_blocking(const Request& request, const std::string& why) 
   return handle;
 }
 
-std::string Engine::why_blocking() const {
-  if (!job.served_by.empty()) return "io ranks take the bytes in rounds of all ranks";
-  if (job.shares_files()) return "ranks share files, which they write together";
-  if (job.writes_datasets()) return "HDF5 writes all ranks' datasets together";
-  return "";
-}
-
 void Engine::require_writable(const char* what) const {
   if (!job.options.read_only) return;
   throw Error(Code::invalid_argument, cat("a read-only manager cannot ", what),
@@ -216,54 +209,39 @@ void Engine::call_before_save(std::int64_t step) const {
   }
 }
 
-// What ranks write before the state's own bytes: the bundles of registered savers, or the structure
-// of an HDF5 file, which rank 0 has laid out.
-void Engine::write_first(Flight& flight, const State& state,
-                         std::vector<commit::Patch>& structure) {
-  auto& [save, meta] = *flight.prepared;
-  auto& plan = *flight.plan;
-  flight.entries = save.hdf5 ? make_hdf5(job, save, meta, plan.gathered, plan.dense, structure)
-                             : run_savers(job, state, save, flight.layout, meta);
-}
-
 // Write, compare and record of a blocking save: bytes go from the application's memory, over
 // other ranks where these write them. Checksums of replicas come from writing.
 void Engine::write(Flight& flight, const State& state, bool compares) {
   Group& group = *job.group;
-  const auto& plan = *flight.plan;
+  const auto& format = save_format_of(job);
+  const auto& writer = writer_of(job);
+  auto& plan = *flight.plan;
   const auto& layout = flight.layout;
-  std::vector<commit::Patch> structure;  // rank 0
-  write_first(flight, state, structure);
-  const auto& save = flight.prepared->save;
-  auto runs = write_dense(job, state, plan.dense, layout.dense_file, save);
-  if (job.writes_datasets() && plan.dense.bytes > 0) {
-    together(group, [&] {
-      if (job.root()) put_back_structure(*job.files, save, structure);
-    });
-  }
-  const bool forwards = !save.hdf5 && !job.served_by.empty();
+  auto& [save, meta] = *flight.prepared;
+  auto begun = format.begin(job, state, save, meta, plan, flight.layout);
+  auto runs = write_dense(job, state, plan.dense, layout.dense_file, begun.has_made_files, save);
+  format.end_runs(job, save, plan, begun);
   std::vector<StoredTensor> entries;
-  if (forwards) entries = forward_shards(job, state, plan.local, layout, save);
-  if (job.shares_files() && !save.hdf5) {
-    entries = share_files(job, state, plan.local, layout, save);
+  if (layout.shard_files() > 0) {
+    entries = writer.write_with_others(job, state, plan.local, layout, save);
   }
   const auto gather_and_record = [&] {
     append(entries, runs);
-    append(entries, flight.entries);
+    append(entries, begun.entries);
     flight.entries = std::move(entries);
     record(flight);
   };
-  const auto checksums = together(group, [&] {
-    if (!forwards && !job.shares_files()) {
-      entries = write_shards(job, state, plan.local, layout, save);
-    }
+  const auto checksums = together(group, [&, &save = save] {
+    auto alone = writer.write_alone(job, state, plan.local, layout, save);
+    append(entries, alone);
     if (!compares) {
       gather_and_record();
       return std::vector<std::uint32_t>();
     }
     // What was written for others says nothing of this rank's own replicas.
     static const std::vector<StoredTensor> none;
-    return replica_checksums(state, plan.replicas, plan.local.strings, forwards ? none : entries);
+    return replica_checksums(state, plan.replicas, plan.local.strings,
+                             writer.writes_for_others() ? none : entries);
   });
   if (!compares) return;
   plans.compare(state, plan.replicas, checksums, save.prefix().string());
@@ -291,10 +269,9 @@ void Engine::copy(Flight& flight, const State& state, bool compares, Laps& laps)
     }
     return;
   }
-  const auto& save = flight.prepared->save;
+  auto& [save, meta] = *flight.prepared;
   try {
-    std::vector<commit::Patch> structure;
-    write_first(flight, state, structure);
+    flight.entries = save_format_of(job).begin(job, state, save, meta, plan, flight.layout).entries;
     laps.next(&StageSeconds::capture);
     together(*job.group, copy_shards);
     copy_dense();

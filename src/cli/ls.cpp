@@ -10,6 +10,7 @@
 #include "commit/names.hpp"
 #include "commit/state_file.hpp"
 #include "contents/contents_reader.hpp"
+#include "contents/format.hpp"
 #include "contents/hdf5_reader.hpp"
 #include "directory/catalog.hpp"
 
@@ -31,11 +32,9 @@ std::int64_t size_on_disk(io::FileSystem& files, const io::Path& directory, cons
   const auto add = [&](const std::string& name) {
     if (const auto status = files.status(directory / name)) bytes += status->size;
   };
-  add(commit::index_name(row.prefix));
-  if (row.entry.format == Format::hdf5) {
-    add(commit::hdf5_path(row.prefix).string());
-    return bytes;
-  }
+  const auto& format = format_of(row.entry.format);
+  add(format.main_file(row.prefix).string());
+  if (!format.has_data_files()) return bytes;
   if (!row.step) {
     try {
       for (const auto& [file, size] : load_index(files, directory / row.prefix).data_sizes) {

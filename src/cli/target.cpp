@@ -9,6 +9,7 @@
 #include "cli/print.hpp"
 #include "commit/names.hpp"
 #include "commit/state_file.hpp"
+#include "contents/format.hpp"
 #include "contents/hdf5_reader.hpp"
 #include "contents/lost.hpp"
 #include "io/local_path.hpp"
@@ -75,9 +76,9 @@ std::vector<std::string> list_prefixes(io::FileSystem& files, const io::Path& di
   for (const auto& entry : files.list(directory)) {
     const auto file = commit::split_main_file(entry);
     if (!file) continue;
-    const bool counts =
-        file->hdf5 ? is_own_hdf5(files, directory / entry) : is_file(files, directory / entry);
-    if (counts) found.insert(file->prefix.string());
+    const auto path = directory / entry;
+    if (is_file(files, path) && format_of(file->kind).recognises(files, path))
+      found.insert(file->prefix.string());
   }
   for (const auto& lost : find_lost(files, directory))
     found.insert(lost.prefix.filename().string());

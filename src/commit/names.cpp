@@ -162,9 +162,11 @@ std::filesystem::path data_path(const std::filesystem::path& prefix, std::int64_
 }
 
 std::optional<MainFile> split_main_file(const std::filesystem::path& path) {
-  const bool hdf5 = path.extension() == ".h5";
-  if (!hdf5 && path.extension() != ".index") return std::nullopt;
-  return MainFile{std::filesystem::path(path).replace_extension(), hdf5};
+  using Kind = ParsedName::Kind;
+  const auto extension = path.extension();
+  if (extension != ".h5" && extension != ".index") return std::nullopt;
+  return MainFile{std::filesystem::path(path).replace_extension(),
+                  extension == ".h5" ? Kind::hdf5 : Kind::index};
 }
 
 std::string data_name(std::string_view prefix, std::int64_t number, std::int64_t count) {

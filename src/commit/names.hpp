@@ -85,13 +85,6 @@ std::filesystem::path index_path(const std::filesystem::path& prefix);
 std::filesystem::path hdf5_path(const std::filesystem::path& prefix);
 std::filesystem::path data_path(const std::filesystem::path& prefix, std::int64_t number,
                                 std::int64_t count);
-/// PREFIX.index and PREFIX.h5 taken apart: the files that make a checkpoint visible. Nothing for
-/// other endings; whether there is such a checkpoint is not looked at.
-struct MainFile {
-  std::filesystem::path prefix;
-  bool hdf5 = false;
-};
-std::optional<MainFile> split_main_file(const std::filesystem::path&);
 /// What an owner calls a file that it removes: 16 of the digits of its token follow the name.
 std::string aside_name(std::string_view entry, std::string_view token);
 std::string temp_directory_name(std::string_view prefix, std::string_view uuid);
@@ -167,6 +160,21 @@ struct ParsedName {
   std::string keeper;   ///< of temp_directory: the digits of NAME-STEP_kept_UUID_TOKEN
   bool operator==(const ParsedName&) const = default;
 };
+
+/// Whether a file of this kind makes a checkpoint visible.
+constexpr bool is_main(ParsedName::Kind kind) {
+  return kind == ParsedName::Kind::index || kind == ParsedName::Kind::hdf5;
+}
+/// Whether such a file holds the whole checkpoint: no data files lie beside it.
+constexpr bool is_whole(ParsedName::Kind kind) { return kind == ParsedName::Kind::hdf5; }
+
+/// PREFIX.index and PREFIX.h5 taken apart: the files that make a checkpoint visible. Nothing for
+/// other endings; whether there is such a checkpoint is not looked at.
+struct MainFile {
+  std::filesystem::path prefix;
+  ParsedName::Kind kind = ParsedName::Kind::index;
+};
+std::optional<MainFile> split_main_file(const std::filesystem::path&);
 
 /// An entry of the directory that holds these checkpoints.
 ParsedName parse_name(std::string_view entry, const Naming&);

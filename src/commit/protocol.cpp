@@ -99,8 +99,7 @@ std::vector<SeenFile> look_at_step(io::FileSystem& fs, const io::Path& directory
   std::vector<SeenFile> seen;
   for (const auto& entry : fs.list(directory)) {
     const auto parsed = parse_name(entry, name);
-    const bool of_checkpoint =
-        parsed.kind == Kind::index || parsed.kind == Kind::hdf5 || parsed.kind == Kind::data;
+    const bool of_checkpoint = is_main(parsed.kind) || parsed.kind == Kind::data;
     if (!of_checkpoint || parsed.step != step) continue;
     if (auto file = look_at(fs, directory, entry)) seen.push_back(std::move(*file));
   }
@@ -148,7 +147,7 @@ io::Path Transaction::temp() const {
          (direct ? part_directory_name(checkpoint, uuid) : temp_directory_name(checkpoint, uuid));
 }
 io::Path Transaction::part(int file) const {
-  if (hdf5) return temp() / hdf5_part_name;
+  if (is_whole(main)) return temp() / hdf5_part_name;
   return direct ? data(file) : temp() / part_name(file, num_files);
 }
 io::Path Transaction::record(int writer, int writers) const {
@@ -159,7 +158,8 @@ io::Path Transaction::old_index() const { return temp() / old_index_name; }
 io::Path Transaction::saver_prefix(int saver) const { return temp() / saver_name(saver); }
 io::Path Transaction::data(int file) const {
   const auto checkpoint = prefix_name(name, step);
-  return directory / (hdf5 ? hdf5_name(checkpoint) : data_name(checkpoint, file, num_files));
+  return directory /
+         (is_whole(main) ? hdf5_name(checkpoint) : data_name(checkpoint, file, num_files));
 }
 io::Path Transaction::index() const { return directory / index_name(prefix_name(name, step)); }
 
@@ -171,15 +171,14 @@ void avoid_counts_in_use(io::FileSystem& fs, Transaction& save) {
     const auto aside = parse_aside_name(entry, save.name);  // it may come back
     const auto parsed = parse_name(aside.value_or(entry), save.name);
     const bool data = parsed.kind == Kind::data;
-    if (parsed.step != save.step ||
-        (!data && parsed.kind != Kind::index && parsed.kind != Kind::hdf5)) {
+    if (parsed.step != save.step || (!data && !is_main(parsed.kind))) {
       continue;
     }
     if (data) taken.insert(parsed.count);
     if (aside) continue;
     if (auto file = look_at(fs, save.directory, entry)) save.replaces.push_back(std::move(*file));
   }
-  while (!save.hdf5 && taken.count(save.num_files)) ++save.num_files;
+  while (!is_whole(save.main) && taken.count(save.num_files)) ++save.num_files;
   save.looked = true;
 }
 
@@ -244,7 +243,7 @@ void abandon(io::FileSystem& fs, const Transaction& save, const Ownership& owner
   // What stands where an HDF5 file goes is the older checkpoint. And without a look at what is
   // there, this save has come to no final name: any file of such a name is another's.
   const Removal removal(fs, save.directory, owner);
-  for (int file = 0; file < save.num_files && !save.hdf5 && save.looked; ++file) {
+  for (int file = 0; file < save.num_files && !is_whole(save.main) && save.looked; ++file) {
     attempt(first, [&] { removal.remove(SeenFile{save.data(file).filename().string()}); });
   }
   // Data that came back without the directory beside it would be of nobody knows which save.
@@ -334,14 +333,15 @@ void clean_up(io::FileSystem& fs, const Transaction& save, const Ownership& owne
   using Kind = ParsedName::Kind;
   const Removal removal(fs, save.directory, owner);
   if (other_format) {
-    const auto old = save.hdf5 ? Kind::index : Kind::hdf5;
-    removal.remove(
-        of_kind(save.replaces, save.name, [&](const auto& name) { return name.kind == old; }));
+    removal.remove(of_kind(save.replaces, save.name, [&](const auto& name) {
+      return is_main(name.kind) && name.kind != save.main;
+    }));
     fs.sync_directory(save.directory);
   }
   removal.remove(of_kind(save.replaces, save.name,
                          [&](const auto& name) {
-                           const bool old = save.hdf5 ? other_format : name.count != save.num_files;
+                           const bool old =
+                               is_whole(save.main) ? other_format : name.count != save.num_files;
                            return name.kind == Kind::data && old;
                          }),
                  dispose_of_data(fs, save.directory, save.name, save.recycle));
@@ -357,11 +357,10 @@ bool remove_checkpoint(io::FileSystem& fs, const io::Path& directory, const Nami
   // What a clean-up has left could bring an older index back.
   remove_stale(fs, {directory, name, retired.step, "", 0, true});
   auto seen = look_at_step(fs, directory, name, retired.step);
-  const auto of = [&](Kind kind) {
-    return of_kind(seen, name, [&](const auto& parsed) { return parsed.kind == kind; });
+  const auto of = [&](const std::function<bool(Kind)>& wanted) {
+    return of_kind(seen, name, [&](const auto& parsed) { return wanted(parsed.kind); });
   };
-  const auto kind = retired.hdf5 ? Kind::hdf5 : Kind::index;
-  auto index = of(kind);
+  auto index = of([&](Kind kind) { return kind == retired.main; });
   if (retired.index) {
     for (auto& file : index) {
       if (file.id != retired.index) return false;
@@ -369,12 +368,13 @@ bool remove_checkpoint(io::FileSystem& fs, const io::Path& directory, const Nami
   }
   // The older one first, where a step is there in both formats: it must not come back.
   if (retired.other_format) {
-    removal.remove(of(retired.hdf5 ? Kind::index : Kind::hdf5));
+    removal.remove(of([&](Kind kind) { return is_main(kind) && kind != retired.main; }));
     fs.sync_directory(directory);
   }
   if (!removal.remove(index)) return false;
   fs.sync_directory(directory);
-  removal.remove(of(Kind::data), dispose_of_data(fs, directory, name, retired.recycle));
+  removal.remove(of([](Kind kind) { return kind == Kind::data; }),
+                 dispose_of_data(fs, directory, name, retired.recycle));
   fs.sync_directory(directory);
   return true;
 }

@@ -21,10 +21,12 @@ struct Transaction {
   io::Path directory;
   Naming name;  ///< of the checkpoints: PREFIX is directory/name-step
   std::int64_t step = 0;
-  std::string uuid;      ///< of this save
-  int num_files = 0;     ///< final data files, N
-  bool direct = false;   ///< no rename is relied on: files are written under their final names
-  bool hdf5 = false;     ///< all is in one file, whose rename is the commit; never direct
+  std::string uuid;     ///< of this save
+  int num_files = 0;    ///< final data files, N
+  bool direct = false;  ///< no rename is relied on: files are written under their final names
+  /// Of the file that makes it a checkpoint. Where all is in that file (is_whole), its rename is
+  /// the commit, and it is never direct.
+  ParsedName::Kind main = ParsedName::Kind::index;
   bool recycle = false;  ///< data files of checkpoints that are gone are overwritten (recycled.hpp)
   DirectIo direct_io = DirectIo::automatic;  ///< of data files
   FileCounts* counts = nullptr;         ///< this rank's; null: not counted; outlives the writing
@@ -45,7 +47,7 @@ struct Transaction {
 
 /// Looks at what is there of this step, for clean_up. Raises num_files until no data file of this
 /// checkpoint has that count, so that the index alone switches from an old checkpoint to the new
-/// one; but not of an HDF5 file.
+/// one; but not where all is in one file.
 void avoid_counts_in_use(io::FileSystem&, Transaction&);
 
 /// Step 1, rank 0. Leaves nothing behind if it fails. A direct save removes what earlier ones of
@@ -98,7 +100,7 @@ void clean_up(io::FileSystem&, const Transaction&, const Ownership&, bool other_
 struct Retired {
   std::int64_t step = 0;
   std::optional<io::FileId> index = {};  ///< of the file that makes it a checkpoint, if known
-  bool hdf5 = false;                     ///< which of the two is that file
+  ParsedName::Kind main = ParsedName::Kind::index;  ///< of that file
   bool other_format = false;  ///< the step is there in the other format too: that goes first
   bool recycle = false;       ///< the next save may get to overwrite its data files
 };

@@ -40,6 +40,9 @@ class CheckpointFormat {
   virtual bool needs_notes() const { return false; }
   /// How many data files of their own names belong to a checkpoint that is whole.
   virtual int named_data_files(int num_files) const { return num_files; }
+  bool has_data_files() const { return named_data_files(1) > 0; }
+  /// How many bytes at the end of the main file seal it; 0: it has no seal.
+  virtual std::int64_t seal_bytes() const { return 0; }
   /// See misplaced() in contents_reader.hpp.
   virtual std::string misplaced(const CheckpointContents&) const { return ""; }
 
@@ -85,7 +88,7 @@ const CheckpointFormat& format_of(const commit::Transaction&);
 /// All, in the order in which they are looked for.
 std::span<const CheckpointFormat* const> all_formats();
 
-/// Whether a file of this kind makes a checkpoint visible, in any format.
-bool is_main_kind(commit::ParsedName::Kind);
+/// Whose main files are of this kind (commit::is_main).
+const CheckpointFormat& format_of(commit::ParsedName::Kind main);
 
 }  // namespace cairn

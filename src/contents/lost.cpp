@@ -7,6 +7,7 @@
 #include "base/text.hpp"
 #include "commit/protocol.hpp"
 #include "commit/state_file.hpp"
+#include "contents/format.hpp"
 #include "contents/hdf5_reader.hpp"
 #include "contents/notes.hpp"
 #include "contents/spare.hpp"
@@ -214,9 +215,7 @@ std::optional<LostCheckpoint> find_lost_at(io::FileSystem& files, const io::Path
 }
 
 Error lost_error(const LostCheckpoint& lost) {
-  const bool hdf5 = lost.format == Format::hdf5;
-  auto file =
-      hdf5 ? commit::hdf5_path(lost.prefix).string() : commit::index_path(lost.prefix).string();
+  auto file = format_of(lost.format).main_file(lost.prefix).string();
   return Error(Code::data_loss, cat("the checkpoint ", lost.prefix.string(), " is lost"), lost.why,
                lost.spare.empty()
                    ? "Restore another checkpoint; a save of this one replaces what is left."

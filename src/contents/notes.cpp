@@ -3,6 +3,7 @@
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "cairn/log.hpp"
+#include "contents/format.hpp"
 
 namespace cairn {
 namespace {
@@ -15,11 +16,8 @@ io::Path folder(const io::Path& directory) {
 
 io::Path note_path(const io::Path& prefix, Format format) {
   const auto name = prefix.filename().string();
-  return folder(prefix.parent_path()) /
-         (format == Format::hdf5 ? commit::hdf5_name(name) : commit::index_name(name));
+  return folder(prefix.parent_path()) / format_of(format).main_file(name);
 }
-
-Format other(Format format) { return format == Format::hdf5 ? Format::bundle : Format::hdf5; }
 
 void make_folder(io::FileSystem& files, const io::Path& directory) {
   if (io::exists(files, folder(directory))) return;
@@ -51,14 +49,14 @@ std::map<std::string, Note> read_notes(io::FileSystem& files, const io::Path& di
     const io::Path path = folder(directory) / entry;
     const auto file = commit::split_main_file(path);
     if (!file) continue;
-    const bool hdf5 = file->hdf5;
+    const auto& format = format_of(file->kind);
     try {
       const auto uuid = io::read_file(files, path, note_limit_bytes);
       if (!uuid.empty() && !commit::is_uuid(uuid)) continue;  // torn
-      if (uuid.empty() && !hdf5) continue;
+      if (uuid.empty() && !format.needs_notes()) continue;
       auto& note = notes[file->prefix.filename().string()];
-      if (hdf5) note.hdf5 = true;
-      if (!hdf5) note.bundle = uuid;
+      if (format.needs_notes()) note.hdf5 = true;
+      if (!format.needs_notes()) note.bundle = uuid;
       note.alone |= !uuid.empty();
     } catch (const Error& error) {
       if (error.code() != Code::not_found && error.code() != Code::data_loss) throw;
@@ -71,29 +69,31 @@ void note_saved(io::FileSystem& files, const io::Path& prefix, bool numbered, Fo
                 const std::string& uuid) {
   try {
     // The note of the other format goes with the file that it speaks of.
-    if (!numbered || format == Format::hdf5) {
+    if (!numbered || format_of(format).needs_notes()) {
       make_folder(files, prefix.parent_path());
       write_note(files, note_path(prefix, format), numbered ? "" : uuid);
     }
-    const auto stale = note_path(prefix, other(format));
-    if (io::exists(files, stale)) files.remove(stale);
+    for (const auto* other : all_formats()) {
+      if (other->id() != format) io::remove_if_there(files, note_path(prefix, other->id()));
+    }
   } catch (const Error& error) {
     log(LogLevel::info, cat("no note is left of ", prefix.string(), ": ", error.what()));
   }
 }
 
 void forget_saved(io::FileSystem& files, const io::Path& prefix) {
-  for (const auto format : {Format::bundle, Format::hdf5}) {
-    io::remove_if_there(files, note_path(prefix, format));
+  for (const auto* format : all_formats()) {
+    io::remove_if_there(files, note_path(prefix, format->id()));
   }
 }
 
 void forget_alone(io::FileSystem& files, const io::Path& prefix) {
   bool any = false;
-  for (const auto format : {Format::bundle, Format::hdf5}) {
-    const auto status = files.status(note_path(prefix, format));
+  for (const auto* format : all_formats()) {
+    const auto path = note_path(prefix, format->id());
+    const auto status = files.status(path);
     if (!status || status->size == 0) continue;
-    files.remove(note_path(prefix, format));
+    files.remove(path);
     any = true;
   }
   if (any) files.sync_directory(folder(prefix.parent_path()));

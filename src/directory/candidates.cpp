@@ -147,7 +147,7 @@ std::vector<Candidate> find_candidates(const Job& job, const commit::Ownership* 
   std::int64_t committed = 0;
   for (const auto& name : names) {
     const auto parsed = commit::parse_name(name, job.naming);
-    if (!is_main_kind(parsed.kind)) continue;
+    if (!commit::is_main(parsed.kind)) continue;
     const auto there = try_contents(job, parsed.step);
     if (there && there->meta) committed = std::max(committed, there->meta->sequence);
   }

@@ -206,7 +206,7 @@ void collect_debris(const Job& job, const Undecided& undecided, bool ours,
   for (const auto& step : debris) try {
       const auto path = job.directory / step.entry;
       const auto parsed = commit::parse_name(step.entry, job.naming);
-      const bool is_replaced = is_main_kind(parsed.kind);
+      const bool is_replaced = commit::is_main(parsed.kind);
       if (replaced && !is_replaced) files.sync_directory(job.directory);
       replaced = is_replaced;
       if (parsed.kind == commit::ParsedName::Kind::temp_directory) {

@@ -169,14 +169,14 @@ std::vector<std::int64_t> apply_retention(io::FileSystem& files, const io::Path&
     const auto prefix = directory / commit::prefix_name(name, step);
     const auto foreign =
         at->damage.empty() ? std::nullopt : format.foreign(files, prefix);  // where ours was
-    const bool one_file = format.main_kind() == commit::ParsedName::Kind::hdf5;
     if (foreign) {
       log(LogLevel::warning, cat(foreign->string(), " stays: Cairn did not write it"));
       forget_saved(files, prefix);
       gone.push_back(step);
     } else if (commit::remove_checkpoint(
                    files, directory, name,
-                   {step, at->file, one_file, format.has_others(files, prefix), recycle}, owner)) {
+                   {step, at->file, format.main_kind(), format.has_others(files, prefix), recycle},
+                   owner)) {
       forget_saved(files, prefix);
       gone.push_back(step);
     } else {

@@ -22,6 +22,7 @@ struct Job {
   int rank_in_node = 0;             ///< devices of a node are numbered by it
   std::vector<int> served_by = {};  ///< by rank: its io rank; empty: every rank is one
   std::vector<int> file_of = {};    ///< by rank: its shared data file; empty: ranks share none
+  bool overwrites = false;          ///< data files that are there: format, writer, options allow it
   bool atomic_rename = true;        ///< of the directory, as far as is known; the same on all ranks
 
   bool keeps_state_file = true;  ///< what is newest in the directory is for this job to say
@@ -35,16 +36,8 @@ struct Job {
   }
   bool is_io_rank() const { return io_rank_of(rank()) == rank(); }
   std::vector<int> io_ranks() const;  ///< ascending
-  bool shares_files() const { return !file_of.empty(); }
-  bool writes_datasets() const {
-    return options.write.writer == Writer::hdf5_collective && !options.read_only;
-  }
-  /// Whether the data files of a checkpoint that goes are for the next save to overwrite. Files
-  /// that are written with holes, or whose holes tell what was lost, are always new.
-  bool recycles() const {
-    return options.write.recycle && !options.read_only && atomic_rename &&
-           options.store.format == Format::bundle && options.write.writer == Writer::posix;
-  }
+  /// Whether the data files of a checkpoint that goes are for the next save to overwrite.
+  bool recycles() const { return overwrites && atomic_rename; }
   io::Path prefix(std::int64_t step) const;
 };
 
@@ -56,17 +49,12 @@ Job make_job(std::shared_ptr<Group>, const io::Path& directory, commit::Naming, 
 void settle_nodes(Job&);
 /// Collective, after the nodes. Agrees on who the io ranks are, by the options.
 void settle_io_ranks(Job&);
-/// Collective, after the io ranks. Agrees on who shares which data file.
-void settle_writer(Job&);
 
-/// Collective. All of these, and that the options can be served and are the same on all ranks; says
-/// what differs, and on which rank.
+/// Collective. Both, and that the options can be served and are the same on all ranks; says what
+/// differs, and on which rank. What format and writer ask for comes after it (settle_save.hpp).
 void settle_options(Job&);
 /// Collective. Throws invalid_argument for savers without a name or function, or of one name, and
 /// disagreement.
 void require_savers(Group&, const std::vector<RegisteredSaver>&);
-
-/// For messages: "the hints a=b c=d".
-std::string hints_text(const std::map<std::string, std::string>&);
 
 }  // namespace cairn

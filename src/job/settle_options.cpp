@@ -6,7 +6,6 @@
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
-#include "format/hdf5/lay_out.hpp"
 #include "group/collectives.hpp"
 #include "job/job.hpp"
 
@@ -18,27 +17,11 @@ const ShardingCallback& policy_of(const ManagerOptions& options) {
   return options.store.policy ? *options.store.policy : by_default;
 }
 
-// Whether this build and these options can save in the format.
-void require_format(const ManagerOptions& options) {
-  if (options.store.format == Format::bundle || options.read_only) return;
-  hdf5::require_available();
-  if (options.hooks.savers.empty()) return;
-  throw Error(Code::unsupported, "registered savers cannot take part in a save as HDF5",
-              "what they write are bundles, whose files become part of the checkpoint",
-              "Save in the format of bundles.");
-}
-
-// MPI-IO and parallel HDF5 wait for the storage by themselves.
 void require_limit(const ManagerOptions& options) {
-  if (!(options.write.storage_limit_seconds >= 0)) {
-    throw Error(Code::invalid_argument,
-                cat("WriteOptions::storage_limit_seconds is ", options.write.storage_limit_seconds),
-                "", "Give seconds, or 0 for no limit.");
-  }
-  if (options.write.storage_limit_seconds == 0 || options.write.writer == Writer::posix) return;
-  throw Error(Code::unsupported, "a limit on how long storage is waited for takes Writer::posix",
-              "MPI-IO and parallel HDF5 wait for the storage by themselves",
-              "Leave storage_limit_seconds at 0, or write with Writer::posix.");
+  if (options.write.storage_limit_seconds >= 0) return;
+  throw Error(Code::invalid_argument,
+              cat("WriteOptions::storage_limit_seconds is ", options.write.storage_limit_seconds),
+              "", "Give seconds, or 0 for no limit.");
 }
 
 std::string text_of(const std::string& value) { return value; }
@@ -153,7 +136,6 @@ void settle_options(Job& job) {
     }
     require_interval(options.when.interval);
     require_limit(options);
-    require_format(options);
     job.policy = policy_of(options).description();
     parameters = policy_parameters(options);
   });
@@ -164,7 +146,6 @@ void settle_options(Job& job) {
   require_savers(group, options.hooks.savers);
   require_same(group, "the parameters of the sharding policy", parameters);
   settle_io_ranks(job);
-  settle_writer(job);
 }
 
 }  // namespace cairn

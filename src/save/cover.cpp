@@ -7,7 +7,7 @@
 #include "cairn/error.hpp"
 #include "group/collectives.hpp"
 #include "job/messages.hpp"
-#include "save/save_steps.hpp"
+#include "save/formats/save_format.hpp"
 
 namespace cairn {
 namespace {
@@ -33,18 +33,12 @@ std::vector<Declaration> declare(const State& state, int rank) {
   return declarations;
 }
 
-// TensorFlow's time grows with the square of the slices of one tensor; 10,000 take half a second.
-constexpr std::size_t most_slices = 8000;
-
 // Of sharing what several ranks hold; the second seldom finds anything.
 constexpr int most_turns = 3;
 
-bool is_dense(const CoveredTensor& tensor, Format format) {
+bool is_dense(const CoveredTensor& tensor, const SaveFormat& format) {
   if (dtype_size(tensor.dtype) == 0 || tensor.slices.front().box.empty()) return false;
-  if (format == Format::hdf5) return true;
-  if (tensor.storage != Storage::automatic) return tensor.storage == Storage::dense;
-  if (tensor.slices.size() == 1) return false;
-  return !dtype_assembles_in_tensorflow(tensor.dtype) || tensor.slices.size() > most_slices;
+  return format.stores_dense(tensor);
 }
 
 // Those of which there are replicas, before any is cut; the others stay empty in their places.
@@ -62,8 +56,9 @@ std::vector<CoveredTensor> as_held(const std::vector<CoveredTensor>& tensors) {
 
 // On rank 0: for each rank, the keys and boxes that it writes and that it compares; what is dense,
 // for all.
-std::vector<std::string> assign(std::vector<Declaration> declarations, int ranks, Format format,
-                                const ReplicaTurn& turn, std::vector<DenseTensor>& dense,
+std::vector<std::string> assign(std::vector<Declaration> declarations, int ranks,
+                                const SaveFormat& format, const ReplicaTurn& turn,
+                                std::vector<DenseTensor>& dense,
                                 std::vector<Comparison>& comparisons) {
   auto tensors = check_coverage(std::move(declarations));
   const auto held =
@@ -122,6 +117,7 @@ std::vector<std::string> assign(std::vector<Declaration> declarations, int ranks
 
 Covered cover(const Job& job, const State& state, const ReplicaTurn& turn) {
   Group& group = *job.group;
+  const auto& format = save_format_of(job);
   WireWriter mine;
   together(group, [&] { put(mine, declare(state, group.rank())); });
   const auto all = reduce_to_root(
@@ -133,9 +129,9 @@ Covered cover(const Job& job, const State& state, const ReplicaTurn& turn) {
     if (group.rank() != 0) return;
     WireReader reader(all);
     std::vector<DenseTensor> tensors;
-    orders = assign(get_declarations(reader), group.size(), job.options.store.format, turn, tensors,
-                    covered.replicas.all);
-    if (job.options.store.format == Format::bundle) choose_dense_files(job, state, tensors);
+    orders =
+        assign(get_declarations(reader), group.size(), format, turn, tensors, covered.replicas.all);
+    format.choose_files(job, state, tensors);
     WireWriter writer;
     put(writer, tensors);
     dense = writer.take();

@@ -65,11 +65,12 @@ DensePlan plan_dense(std::vector<DenseTensor>, int ranks, std::int64_t chunk_byt
 /// Moves the tensors to these places in their data file.
 void place_dense(DensePlan&, const std::vector<std::int64_t>& begins);
 
-/// Collective. Makes the data files, of which `first_file` is the first, unless it is HDF5's and
-/// there already, and writes one after the other; each rank syncs what it wrote. Returns the runs
-/// of this rank as entries that are not `sliced`. A rank takes at most three chunks of memory.
+/// Collective. Makes the data files, of which `first_file` is the first, unless the format has made
+/// them (`are_there`), and writes one after the other, as the job's writer does; each rank syncs
+/// what it wrote. Returns the runs of this rank as entries that are not `sliced`. A rank takes at
+/// most three chunks of memory.
 std::vector<StoredTensor> write_dense(const Job&, const State&, const DensePlan&, int first_file,
-                                      const commit::Transaction&);
+                                      bool are_there, const commit::Transaction&);
 
 /// A run of this rank, whole in memory.
 struct CapturedRun {

@@ -6,6 +6,7 @@
 #include "base/checksum.hpp"
 #include "format/bundle/strings.hpp"
 #include "group/collectives.hpp"
+#include "save/formats/save_format.hpp"
 
 namespace cairn {
 namespace {
@@ -79,11 +80,7 @@ std::shared_ptr<SavePlan> Plans::make(const State& given, const State& resolved)
   comparisons_.count = plan->replicas.turn;
   const auto& replicas = job_.options.store.replicas;
   if (!policy_is_known_ || now.check != replicas.check) return plan;
-  // Rank 0 has all ranks' strings for an HDF5 file, as they were.
-  if (job_.options.store.format == Format::hdf5 &&
-      any_of(*job_.group, !plan->local.strings.empty())) {
-    return plan;
-  }
+  if (!save_format_of(job_).may_repeat(job_, *plan)) return plan;
   auto made = together(*job_.group, [&]() -> std::optional<Kept> {
     auto form = StateForm::of(given);
     if (!form) return std::nullopt;

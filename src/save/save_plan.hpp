@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "save/capture.hpp"
-#include "save/hdf5_file.hpp"
+#include "save/formats/hdf5_file.hpp"
 #include "save/save_steps.hpp"
 
 namespace cairn {

@@ -49,23 +49,11 @@ struct FileLayout {
   int writer = -1;      ///< this rank's number among those that leave a record, -1: it leaves none
   int writers = 0;
   std::int64_t total_bytes = 0;
+  int shard_files() const { return dense_file < 0 ? data_files : dense_file; }
 };
 FileLayout lay_out(const Job&, const LocalShards&, const DensePlan&);
 
-/// Write (local): data files, synced, into the temp directory. Returns the entries of this rank.
-std::vector<StoredTensor> write_shards(const Job&, const State&, const LocalShards&,
-                                       const FileLayout&, const commit::Transaction&);
-
-/// The same with io ranks (collective): shards travel to them in bounded rounds, and each byte is
-/// checksummed on both sides. Returns the entries that this rank wrote, for itself and for others.
-std::vector<StoredTensor> forward_shards(const Job&, const State&, const LocalShards&,
-                                         const FileLayout&, const commit::Transaction&);
-
-/// The same into files that ranks share (collective): ranges by rank order, from page to page,
-/// written in bounded rounds by all ranks of a file, synced before anybody returns, and read back
-/// where that is called for.
-std::vector<StoredTensor> share_files(const Job&, const State&, const LocalShards&,
-                                      const FileLayout&, const commit::Transaction&);
+// Write: writers/writer.hpp. Shards become bytes in data files, in the temp directory and synced.
 
 /// Record (local): leaves this rank's part record in the temp directory, durable (step 2 of the
 /// protocol). After the last writer's, the save counts: recovery completes it.

@@ -8,6 +8,7 @@
 #include "base/wire.hpp"
 #include "cairn/error.hpp"
 #include "contents/contents_reader.hpp"
+#include "contents/format.hpp"
 #include "group/collectives.hpp"
 
 namespace cairn {
@@ -36,8 +37,8 @@ Bundle open_bundle(const Job& job, std::size_t number, const std::string& given,
   }
   try {
     Bundle bundle{number, read_contents(*job.files, returned)};
-    if (bundle.contents.format != Format::bundle) {
-      throw Error(Code::invalid_argument, "it is an HDF5 file");
+    if (!format_of(bundle.contents.format).has_data_files()) {
+      throw Error(Code::invalid_argument, "it is one file, which has no data files to link");
     }
     for (const auto& tensor : bundle.contents.tensors) {
       if (!tensor.problem.empty()) throw Error(Code::data_loss, tensor.problem);

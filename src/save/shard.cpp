@@ -9,6 +9,7 @@
 #include "group/collectives.hpp"
 #include "save/call_policy.hpp"
 #include "save/save_steps.hpp"
+#include "save/writers/writer.hpp"
 
 namespace cairn {
 namespace {
@@ -112,25 +113,17 @@ FileLayout lay_out(const Job& job, const LocalShards& local, const DensePlan& de
       WireWriter().put(static_cast<std::int64_t>(local.shards.size())).put(local.bytes).take();
   FileLayout layout;
   auto writes = dense.writers;
-  std::map<int, int> shared;  // files that ranks share and have something for, and their numbers
+  std::vector<int> shards;
   const auto all = all_gather(group, mine);
   for (int rank = 0; rank < group.size(); ++rank) {
     WireReader reader(all[static_cast<std::size_t>(rank)]);
-    const auto files = static_cast<int>(reader.get<std::int64_t>());
-    if (files > 0) writes[static_cast<std::size_t>(job.io_rank_of(rank))] = true;
-    if (rank == group.rank()) layout.first_file = layout.data_files;
-    if (job.shares_files()) {
-      if (files > 0) shared.emplace(job.file_of[static_cast<std::size_t>(rank)], 0);
-    } else {
-      layout.data_files += files;
-    }
+    shards.push_back(static_cast<int>(reader.get<std::int64_t>()));
+    if (shards.back() > 0) writes[static_cast<std::size_t>(job.io_rank_of(rank))] = true;
     layout.total_bytes += reader.get<std::int64_t>();
   }
-  for (auto& [dealt, number] : shared) number = layout.data_files++;
-  if (job.shares_files()) {
-    const auto mine_shared = shared.find(job.file_of[static_cast<std::size_t>(group.rank())]);
-    layout.first_file = mine_shared == shared.end() ? 0 : mine_shared->second;
-  }
+  const auto files = writer_of(job).number(job, shards);
+  layout.first_file = files.first;
+  layout.data_files = files.all;
   for (int rank = 0; rank < group.size(); ++rank) {
     const bool leaves_record = writes[static_cast<std::size_t>(rank)];
     if (rank == group.rank() && leaves_record) layout.writer = layout.writers;

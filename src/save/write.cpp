@@ -184,11 +184,4 @@ void write_files(io::FileSystem& files, const commit::Transaction& save, Outgoin
   file.finish();
 }
 
-std::vector<StoredTensor> write_shards(const Job& job, const State& state, const LocalShards& local,
-                                       const FileLayout& layout, const commit::Transaction& save) {
-  auto out = outgoing(state, local, layout.first_file);
-  write_files(*job.files, save, out);
-  return std::move(out.entries);
-}
-
 }  // namespace cairn

@@ -7,6 +7,7 @@
 #include "cairn/error.hpp"
 #include "checkpoint/engine.hpp"
 #include "commit/names.hpp"
+#include "contents/format.hpp"
 #include "format/bundle/strings.hpp"
 #include "job/prefix.hpp"
 
@@ -116,16 +117,16 @@ std::string convert_checkpoint(std::shared_ptr<io::FileSystem> files,
   }
   const auto group = serial_group();
   const auto named = commit::split_main_file(destination);
-  const bool hdf5 = named && named->hdf5;
-  if (hdf5 && options.max_shard_bytes > 0) {
+  const bool whole = named && commit::is_whole(named->kind);  // the name asks for one file
+  if (whole && options.max_shard_bytes > 0) {
     throw Error(Code::invalid_argument,
                 cat(destination.string(), " cannot be cut into files of ", options.max_shard_bytes,
                     " bytes"),
                 "a checkpoint as HDF5 is one file", "Leave the maximum out, or make a bundle.");
   }
-  const auto prefix = checked_prefix(*group, hdf5 ? named->prefix : destination);
+  const auto prefix = checked_prefix(*group, whole ? named->prefix : destination);
   ManagerOptions manager;
-  if (hdf5) manager.store.format = Format::hdf5;
+  if (whole) manager.store.format = format_of(named->kind).id();
   manager.write.file_system = files;
   manager.keep.last = 0;
   manager.overwrite = options.overwrite;

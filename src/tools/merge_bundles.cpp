@@ -9,6 +9,7 @@
 #include "cairn/log.hpp"
 #include "commit/ownership.hpp"
 #include "contents/contents_reader.hpp"
+#include "contents/format.hpp"
 #include "contents/hdf5_reader.hpp"
 #include "contents/lost.hpp"
 #include "contents/notes.hpp"
@@ -77,7 +78,7 @@ std::vector<CheckpointContents> read_inputs(io::FileSystem& files,
                 prefixes.empty() ? "no prefix is given" : "no prefix has an index");
   }
   for (const auto& input : inputs) {
-    if (input.format != Format::bundle) {
+    if (!format_of(input.format).has_data_files()) {
       throw Error(Code::unsupported, cat(input.prefix, " is an HDF5 file"),
                   "a merge links the data files of bundles")
           .at(input.prefix);

@@ -12,6 +12,7 @@
 #include "cairn/error.hpp"
 #include "commit/state_file.hpp"
 #include "contents/contents_reader.hpp"
+#include "contents/format.hpp"
 #include "contents/hdf5_reader.hpp"
 #include "contents/lost.hpp"
 #include "contents/spare.hpp"
@@ -256,10 +257,12 @@ bool Repairer::repair_meta_file(const io::Path& path, const std::vector<Piece>& 
 bool Repairer::repair_from_others(const io::Path& path, const std::vector<Piece>& pieces) {
   for (const auto& entry : files_.list(directory())) {
     const auto other = commit::split_main_file(directory() / entry);
-    if (!other || other->hdf5 || other->prefix.filename() == name_) continue;
+    if (!other || other->prefix.filename() == name_) continue;
+    const auto& format = format_of(other->kind);
+    if (!format.has_data_files()) continue;
     std::optional<CheckpointContents> contents;
     try {
-      contents = read_contents_as(Format::bundle, files_, other->prefix);
+      contents = read_contents_as(format.id(), files_, other->prefix);
     } catch (const Error&) {
       continue;  // what cannot be read serves nobody
     }
@@ -327,7 +330,7 @@ void Repairer::refresh() {
 Repair Repairer::run() {
   if (may_begin() && repair_index()) {
     contents_ = parse_contents(loaded_, prefix_);
-    if (contents_.format == Format::bundle && !contents_.own.empty()) repair_files();
+    if (format_of(contents_.format).has_data_files() && !contents_.own.empty()) repair_files();
   }
   const auto folder = staged(name_).parent_path();
   if (io::exists(files_, folder)) {

@@ -11,6 +11,7 @@
 #include "cairn/error.hpp"
 #include "commit/names.hpp"
 #include "contents/contents_reader.hpp"
+#include "contents/format.hpp"
 #include "contents/hdf5_reader.hpp"
 #include "directory/pins.hpp"
 #include "format/bundle/key_text.hpp"
@@ -279,7 +280,9 @@ void Verifier::check_spare_index(OpenFile& in, std::int64_t begin) {
 
 void Verifier::check_tail(OpenFile& in, std::int64_t begin) {
   // Behind the rest comes the seal, which had to be right for anything to be read.
-  if (contents_.format == Format::hdf5) return check_gap(in, begin, in.size - hdf5::seal_bytes);
+  if (const auto seal = format_of(contents_.format).seal_bytes()) {
+    return check_gap(in, begin, in.size - seal);
+  }
   if (report_.ours && meta_file_ == in.number) return check_spare_index(in, begin);
   if (begin >= in.size) return;
   read(in, begin, in.size, [](std::int64_t, std::string_view) {});

@@ -22,6 +22,7 @@ class DirectoryAlone : public ::testing::Test {
     Directory directory;
     explicit Owner(const ManagerOptions& options)
         : job(make_job(serial_group(), "/run", options.name, options)), directory(job) {
+      job.overwrites = true;
       directory.take();
       directory.begin(recover(job, directory.ownership()));
     }

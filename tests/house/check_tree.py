@@ -70,6 +70,10 @@ HEADERS, SOURCES = {".hpp", ".h"}, {".cpp", ".cc", ".cu"}
 LONGEST_HEADER, LONGEST_SOURCE = 300, 500
 LEAST_PRODUCT = 1000  # lines from which shares of rooms say something
 FILE_ENDING = re.compile(r'"\.(index|h5|data)[-"]')
+ASKS_FOR_KIND = re.compile(r"[!=]= *(Format|Writer)::|\b(Format|Writer)::\w+ *[!=]="
+                           r"|\bcase (Format|Writer)::|\bif \(!?(\w+\.)*hdf5\)|\bhdf5 \?")
+KINDS_ARE_KNOWN = {("src", "contents"), ("src", "format"), ("src", "save", "formats"),
+                   ("src", "save", "writers")}
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)
 
 
@@ -189,6 +193,18 @@ def check_file_names(root):
                 yield f"{path}:{number}: the names of files are built and parsed in commit/names.hpp"
 
 
+def check_kinds(root):
+    """What differs between formats, or between writers, is asked of them, in the rooms that have
+    their tables."""
+    for path in code_files(root, ("src", "mpi")):
+        if path.parts[:-1] in KINDS_ARE_KNOWN or path.parts[:2] in KINDS_ARE_KNOWN:
+            continue
+        for number, line in enumerate((root / path).read_text(encoding="utf-8").splitlines(), 1):
+            if ASKS_FOR_KIND.search(line):
+                yield (f"{path}:{number}: a format or writer is asked for; ask CheckpointFormat,"
+                       " SaveFormat or DataWriter what follows from it")
+
+
 def check_size_of_rooms(root):
     """No room holds more than a quarter of the product."""
     sizes = {}
@@ -259,7 +275,7 @@ def check_paths(root):
 
 def check_tree(root):
     root = Path(root).resolve()
-    checks = (check_includes, check_examples, check_file_names, check_lengths, check_paths,
+    checks = (check_includes, check_examples, check_file_names, check_kinds, check_lengths, check_paths,
               check_size_of_rooms)
     return [fault for check in checks for fault in check(root)]
 

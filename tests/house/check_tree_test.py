@@ -90,6 +90,17 @@ class CheckTree(unittest.TestCase):
             {"src/io/a.cpp": '\nconst auto path = prefix + ".index";\n',
              "src/commit/a.cpp": 'const auto path = prefix + ".index";\n'})
 
+    def test_formats_and_writers_are_not_asked_for(self):
+        why = ("a format or writer is asked for; ask CheckpointFormat, SaveFormat or DataWriter what"
+               " follows from it")
+        asks = ("if (options.store.format == Format::hdf5) {", "  case Writer::posix:",
+                "return Writer::posix != writer;", "auto name = hdf5 ? a : b;", "if (save.hdf5) {")
+        for line in asks:
+            self.expect_only(f"src/commit/a.cpp:1: {why}",
+                             {"src/commit/a.cpp": line + "\n", "src/contents/a.cpp": line + "\n",
+                              "src/save/writers/a.cpp": line + "\n"})
+        self.assertEqual(self.faults(files={"src/commit/a.cpp": "options.format = Format::hdf5;\n"}), [])
+
     def test_no_room_holds_more_than_a_quarter(self):
         rooms = ("model", "plan", "io", "commit", "checkpoint")
         even = {f"src/{room}/a{i}.cpp": 300 * "\n" for room in rooms for i in range(2)}

@@ -5,6 +5,7 @@
 
 #include "cairn/cairn.hpp"
 #include "group/call_group.hpp"
+#include "save/settle_save.hpp"
 #include "support/memory_run.hpp"
 
 namespace cairn {
@@ -19,6 +20,7 @@ class PlansAlone : public ::testing::TestWithParam<int> {
     explicit Rank(std::shared_ptr<Group> group, const ManagerOptions& options)
         : job(make_job(std::move(group), "/run", "ckpt", options)), plans(job) {
       settle_options(job);
+      settle_save(job);
       plans.begin(0);
     }
     std::shared_ptr<SavePlan> make(const State& state) {

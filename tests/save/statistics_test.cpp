@@ -10,7 +10,7 @@
 #include "contents/seal.hpp"
 #include "format/bundle/meta.hpp"
 #include "format/hdf5/lay_out.hpp"
-#include "save/hdf5_file.hpp"
+#include "save/formats/hdf5_file.hpp"
 #include "save/measure.hpp"
 #include "support/manager_kit.hpp"
 #include "tools/verify.hpp"
@@ -254,7 +254,7 @@ TEST_P(Figures, WhatABrokenCommitWroteOfThemIntoAnHdf5FileIsCleared) {
   CheckpointManager(serial_group(), "/run", options_).save(1, big.state);
   stored(1);
   commit::Transaction save{"/run", "ckpt", 1, commit::new_uuid(), 1};
-  save.hdf5 = true;
+  save.main = commit::ParsedName::Kind::hdf5;
   files_->create_directory(save.temp());
   io::write_file(*files_, save.part(0), io::read_file(*files_, "/run/ckpt-1.h5", 1 << 24));
   const auto contents = read_contents(*files_, "/run/ckpt-1");

@@ -44,7 +44,7 @@ std::string BundleFormat::refuses(int data_files, int num_files) const {
 
 // Beside the files with elements there is one with the metadata.
 void BundleFormat::shape(commit::Transaction& save, int data_files) const {
-  save.hdf5 = false;
+  save.main = main_kind();
   save.num_files = data_files + 1;
 }
 

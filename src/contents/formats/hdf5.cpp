@@ -6,6 +6,7 @@
 #include "contents/hdf5_reader.hpp"
 #include "contents/lost.hpp"
 #include "contents/seal.hpp"
+#include "format/hdf5/seal.hpp"
 
 namespace cairn {
 
@@ -47,12 +48,14 @@ bool Hdf5Format::began(io::FileSystem& files, const commit::Transaction& save) c
   return io::exists(files, save.temp() / commit::hdf5_part_name);
 }
 
+std::int64_t Hdf5Format::seal_bytes() const { return hdf5::seal_bytes; }
+
 std::string Hdf5Format::refuses(int data_files, int) const {
   return data_files > 1 ? "more data files than one" : "";
 }
 
 void Hdf5Format::shape(commit::Transaction& save, int) const {
-  save.hdf5 = true;
+  save.main = main_kind();
   save.num_files = 1;
 }
 

@@ -16,6 +16,7 @@ class Hdf5Format final : public CheckpointFormat {
   bool is_cairns() const override { return true; }
   bool needs_notes() const override { return true; }
   int named_data_files(int) const override { return 0; }
+  std::int64_t seal_bytes() const override;
   std::optional<io::Path> foreign(io::FileSystem&, const io::Path& prefix) const override;
   bool has_others(io::FileSystem&, const io::Path&) const override { return true; }
   bool relies_on_renames() const override { return true; }

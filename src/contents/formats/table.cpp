@@ -33,13 +33,13 @@ Format format_of_unfinished(io::FileSystem& files, const commit::Transaction& sa
   return table[0]->id();
 }
 
-const CheckpointFormat& format_of(const commit::Transaction& save) {
-  return format_of(save.hdf5 ? Format::hdf5 : Format::bundle);
-}
+const CheckpointFormat& format_of(const commit::Transaction& save) { return format_of(save.main); }
 
-bool is_main_kind(commit::ParsedName::Kind kind) {
-  return std::any_of(std::begin(table), std::end(table),
-                     [&](const auto* format) { return format->main_kind() == kind; });
+const CheckpointFormat& format_of(commit::ParsedName::Kind main) {
+  for (const auto* one : table) {
+    if (one->main_kind() == main) return *one;
+  }
+  throw Error(Code::internal, "files of this kind are of no format");
 }
 
 }  // namespace cairn

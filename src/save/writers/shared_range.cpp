@@ -1,4 +1,4 @@
-#include "save/shared_range.hpp"
+#include "save/writers/shared_range.hpp"
 
 #include <algorithm>
 #include <cstring>

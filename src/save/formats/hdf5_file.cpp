@@ -1,17 +1,4 @@
-// The order of a save with Writer::hdf5_collective, whose datasets ranks write through libhdf5:
-//  1. rank 0 makes part.h5: structure, strings, the seal of an unfinished save behind what HDF5
-//     knows of; fsync;
-//  2. each rank opens part.h5 itself, rank 0 takes its space; all open it through libhdf5;
-//  3. rounds of collective transfers; flush; close, which may write more, and cuts the seal off;
-//  4. each rank: fsync of what it opened in 2; verdict of all; bytes are read back where called
-//  for;
-//  5. rank 0 puts the structure and the unfinished seal back; fsync; verdict of all;
-//  6. part records, and everything after them, as with the other writers.
-// A record is the promise that a recovery can complete the save, and for that it needs the seal: so
-// no record may come before 5. A process that dies between 3 and 5 leaves no record, and a save
-// that is removed. The structure is written again, though libhdf5 leaves it alone, so that it is
-// under its checksums whatever a version of libhdf5 does.
-#include "save/hdf5_file.hpp"
+#include "save/formats/hdf5_file.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -29,7 +16,8 @@
 #include "format/hdf5/seal.hpp"
 #include "group/collectives.hpp"
 #include "job/messages.hpp"
-#include "save/holding.hpp"
+#include "save/formats/holding.hpp"
+#include "save/writers/writer.hpp"
 
 namespace cairn {
 namespace {
@@ -237,7 +225,7 @@ std::vector<StoredTensor> make_hdf5(const Job& job, const commit::Transaction& s
   std::vector<StoredTensor> entries;
   const auto message = from_root(*job.group, [&] {
     NewHdf5 file(meta, gathered, dense.tensors);
-    file.write(*job.files, save.part(0), job.options.write.writer != Writer::posix);
+    file.write(*job.files, save.part(0), writer_of(job).writes_together());
     entries = file.entries();
     structure = file.take_structure();
     return WireWriter().put(file.dense_offsets()).take();

@@ -1,4 +1,4 @@
-#include "save/holding.hpp"
+#include "save/formats/holding.hpp"
 
 #include <algorithm>
 #include <string_view>

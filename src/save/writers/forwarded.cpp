@@ -1,5 +1,7 @@
 // The save of shards with io ranks: each of the others sends its bytes to the rank that serves it,
 // frame by frame; an io rank has one frame of several senders in hand at a time.
+#include "save/writers/forwarded.hpp"
+
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -262,9 +264,14 @@ class Forward {
 
 }  // namespace
 
-std::vector<StoredTensor> forward_shards(const Job& job, const State& state,
-                                         const LocalShards& local, const FileLayout& layout,
-                                         const commit::Transaction& save) {
+bool ForwardedFiles::serves(const Job& job) const {
+  return job.options.write.writer == Writer::posix && !job.served_by.empty();
+}
+
+std::vector<StoredTensor> ForwardedFiles::write_with_others(const Job& job, const State& state,
+                                                            const LocalShards& local,
+                                                            const FileLayout& layout,
+                                                            const commit::Transaction& save) const {
   auto out = together(*job.group, [&] { return outgoing(state, local, layout.first_file); });
   return Forward(job, save, std::move(out)).run();
 }

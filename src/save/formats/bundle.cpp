@@ -1,0 +1,38 @@
+#include "save/formats/bundle.hpp"
+
+#include "group/collectives.hpp"
+#include "save/savers.hpp"
+
+namespace cairn {
+namespace {
+
+// TensorFlow's time grows with the square of the slices of one tensor; 10,000 take half a second.
+constexpr std::size_t most_slices = 8000;
+
+}  // namespace
+
+bool BundleSave::stores_dense(const CoveredTensor& tensor) const {
+  if (tensor.storage != Storage::automatic) return tensor.storage == Storage::dense;
+  if (tensor.slices.size() == 1) return false;
+  return !dtype_assembles_in_tensorflow(tensor.dtype) || tensor.slices.size() > most_slices;
+}
+
+void BundleSave::choose_files(const Job& job, const State& state,
+                              std::vector<DenseTensor>& dense) const {
+  choose_dense_files(job, state, dense);
+}
+
+void BundleSave::lay_out(const Job& job, const State& state, Covered&& covered,
+                         SavePlan& plan) const {
+  plan.local = together(*job.group, [&] { return shard(job, state, covered.tasks); });
+  plan.dense = plan_dense(std::move(covered.dense), job.group->size(),
+                          job.options.write.chunk_bytes, job.served_by);
+  plan.layout = cairn::lay_out(job, plan.local, plan.dense);
+}
+
+SaveFormat::Begun BundleSave::begin(const Job& job, const State& state, commit::Transaction& save,
+                                    CheckpointMeta& meta, SavePlan&, FileLayout& layout) const {
+  return {run_savers(job, state, save, layout, meta)};
+}
+
+}  // namespace cairn

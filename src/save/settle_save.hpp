@@ -1,0 +1,11 @@
+#pragma once
+/// What format and writer of a job ask of it, before anything is saved.
+#include "job/job.hpp"
+
+namespace cairn {
+
+/// Collective, after settle_options. Agrees on who shares which data file. Throws on all ranks what
+/// format and writer cannot serve.
+void settle_save(Job&);
+
+}  // namespace cairn
