@@ -80,6 +80,10 @@ class WireReader {
                 reinterpret_cast<char*>(values.data()));
   }
   bool empty() const { return rest_.empty(); }
+  /// Room for so many things to come, as far as the message is long enough for them.
+  std::size_t room_for(std::uint64_t count) const {
+    return static_cast<std::size_t>(std::min<std::uint64_t>(count, rest_.size()));
+  }
 
  private:
   std::string_view bytes(std::uint64_t count) {

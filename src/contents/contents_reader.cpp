@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <functional>
 #include <utility>
 
 #include "base/checksum.hpp"
@@ -314,27 +315,37 @@ Error checksum_error(const CheckpointContents& contents, const StoredTensor& ten
       .of_tensor(tensor.key);
 }
 
-void require_stored(const StoredTensor& tensor, const std::vector<Box>& wanted) {
-  std::vector<Box> boxes;
-  for (const auto& slice : tensor.slices) boxes.push_back(slice.box);
-  if (!tensor.sliced) return;
-  const BoxIndex index(boxes);
-  for (const auto& want : wanted) {
+std::vector<StoredPart> stored_parts(const StoredTensor& tensor, const std::vector<Box>& wanted) {
+  std::vector<StoredPart> found;
+  std::vector<std::int64_t> covered(wanted.size());
+  // An index of what is wanted: there are many more slices, of which most are not.
+  const BoxIndex index(wanted);
+  std::size_t number = 0;
+  const std::function<bool(std::size_t)> note = [&](std::size_t i) {
+    found.push_back({number, i});
+    covered[i] += intersect(tensor.slices[number].box, wanted[i])->count();
+    return true;
+  };
+  for (; number < tensor.slices.size(); ++number) index.query(tensor.slices[number].box, note);
+  if (!tensor.sliced) return found;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    if (covered[i] == wanted[i].count()) continue;  // the index reader has refused overlaps
     std::vector<Box> parts;
-    std::int64_t covered = 0;
-    index.query(want, [&](std::size_t i) {
-      parts.push_back(*intersect(want, boxes[i]));
-      covered += parts.back().count();
-      return true;
-    });
-    if (covered == want.count()) continue;  // the index reader has refused overlaps
-    const auto gap = find_gap(want, parts);
+    for (const auto& [slice, want] : found) {
+      if (want == i) parts.push_back(*intersect(wanted[i], tensor.slices[slice].box));
+    }
+    const auto gap = find_gap(wanted[i], parts);
     throw Error(Code::not_found,
                 cat("tensor '", tensor.key, "' ", shape_text(tensor.shape), ": ",
-                    box_text(gap.value_or(want)), " is in no stored slice"),
+                    box_text(gap.value_or(wanted[i])), " is in no stored slice"),
                 "the checkpoint holds a part of the tensor only", "Ask for what is there.")
         .of_tensor(tensor.key);
   }
+  return found;
+}
+
+void require_stored(const StoredTensor& tensor, const std::vector<Box>& wanted) {
+  if (tensor.sliced) stored_parts(tensor, wanted);
 }
 
 }  // namespace cairn

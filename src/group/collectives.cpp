@@ -249,6 +249,59 @@ std::string scatter(Group& group, std::vector<std::string> parts) {
   return std::move(held.front());
 }
 
+Mail all_to_all(Group& group, Mail mine) {
+  struct Item {
+    int from, to;
+    std::string bytes;
+  };
+  const int rank = group.rank(), size = group.size();
+  std::vector<Item> held;
+  held.reserve(mine.size());
+  std::optional<Error> failure;
+  for (auto& [to, bytes] : mine) {
+    if (to < 0 || to >= size) {
+      failure.emplace(Code::internal, cat("mail goes to rank ", to, " of ", size));
+      continue;
+    }
+    held.push_back({rank, to, std::move(bytes)});
+  }
+  // What has to go 5 ranks further goes 1 rank further, and later 4.
+  for (int bit = 1; bit < size; bit <<= 1) {
+    WireWriter out;
+    std::vector<Item> kept;
+    for (auto& item : held) {
+      if (((item.to - rank + size) % size & bit) == 0) {
+        kept.push_back(std::move(item));
+      } else {
+        out.put(item.from).put(item.to).put(item.bytes);
+      }
+    }
+    held = std::move(kept);
+    const auto going = out.take();
+    const int to = (rank + bit) % size, from = (rank - bit + size) % size;
+    const std::uint64_t length = going.size();
+    std::uint64_t coming_length = 0;
+    const Group::Send tell{to, std::as_bytes(std::span(&length, 1))};
+    const Group::Receive hear{from, std::as_writable_bytes(std::span(&coming_length, 1))};
+    group.exchange({&tell, 1}, {&hear, 1});
+    std::string coming(coming_length, '\0');
+    const Group::Send send{to, std::as_bytes(std::span(going))};
+    const Group::Receive receive{from, std::as_writable_bytes(std::span(coming))};
+    group.exchange({&send, 1}, {&receive, 1});
+    for (WireReader in(coming); !in.empty();) {
+      const auto sender = in.get<int>(), receiver = in.get<int>();
+      held.push_back({sender, receiver, in.get<std::string>()});
+    }
+  }
+  agree(group, failure);
+  std::stable_sort(held.begin(), held.end(),
+                   [](const Item& a, const Item& b) { return a.from < b.from; });
+  Mail come;
+  come.reserve(held.size());
+  for (auto& item : held) come.emplace_back(item.from, std::move(item.bytes));
+  return come;
+}
+
 std::string from_root(Group& group, const std::function<std::string()>& function) {
   std::string bytes;
   if (group.rank() == 0) {

@@ -99,6 +99,14 @@ std::vector<std::string> all_gather(Group& group, std::string_view mine);
 /// Gives rank r the string parts[r] of rank 0, along a tree; other ranks' parts are not looked at.
 std::string scatter(Group& group, std::vector<std::string> parts);
 
+/// To or from a rank.
+using Mail = std::vector<std::pair<int, std::string>>;
+
+/// Delivers messages of any rank to any rank, in a number of steps that grows as the logarithm of
+/// the ranks: each passes on what is not for itself. Gives what has come for this rank, ascending
+/// by sender, and of one sender in its order.
+Mail all_to_all(Group& group, Mail mine);
+
 /// Runs a function on rank 0 and gives its result, or its failure, to all.
 std::string from_root(Group& group, const std::function<std::string()>& function);
 

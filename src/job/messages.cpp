@@ -42,7 +42,9 @@ std::vector<Declaration> get_declarations(WireReader& in) {
     one.rank = in.get<int>();
     one.storage = in.get<Storage>();
     one.string_bytes = in.get<std::int64_t>();
-    for (auto left = in.get<std::uint64_t>(); left > 0; --left) one.boxes.push_back(get_box(in));
+    auto left = in.get<std::uint64_t>();
+    one.boxes.reserve(in.room_for(left));
+    for (; left > 0; --left) one.boxes.push_back(get_box(in));
     declarations.push_back(std::move(one));
   }
   return declarations;
@@ -70,7 +72,9 @@ std::vector<StoredTensor> get_stored(WireReader& in) {
     tensor.dtype = in.get<DType>();
     tensor.shape = get_dims(in);
     tensor.sliced = in.get<bool>();
-    for (auto left = in.get<std::uint64_t>(); left > 0; --left) {
+    auto left = in.get<std::uint64_t>();
+    tensor.slices.reserve(in.room_for(left));
+    for (; left > 0; --left) {
       StoredSlice slice;
       slice.box = get_box(in);
       slice.dash = in.get_all<bool>();

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "model/box_index.hpp"
+#include "plan/deal.hpp"
 
 namespace cairn::plan {
 namespace {
@@ -100,80 +100,19 @@ class Planner {
 
   int acquirer_for(int rank) const { return served_by_.empty() ? rank : served_by_[at(rank)]; }
 
-  struct Wish {
-    int rank;
-    double bytes;
-  };
-
-  /// Bytes of a chunk that are wanted of each rank that acquires, ascending by rank.
-  std::vector<Wish> wishes(std::size_t chunk) const {
-    std::vector<Wish> all;
-    for (auto p = first_piece_[chunk]; p < first_piece_[chunk + 1]; ++p) {
-      all.push_back({acquirer_for(targets_[at(pieces_[p].target)].rank),
-                     static_cast<double>(pieces_[p].bytes)});
-    }
-    std::stable_sort(all.begin(), all.end(),
-                     [](const Wish& a, const Wish& b) { return a.rank < b.rank; });
-    std::size_t kept = 0;
-    for (std::size_t i = 1; i < all.size(); ++i) {
-      if (all[i].rank == all[kept].rank) {
-        all[kept].bytes += all[i].bytes;
-      } else {
-        all[++kept] = all[i];
-      }
-    }
-    if (!all.empty()) all.resize(kept + 1);
-    return all;
-  }
-
   void assign() {
-    load_.assign(at(ranks_), 0.0);
-    std::vector<double> share(at(ranks_), 0.0);
-    std::vector<std::size_t> shared, unwanted;
-    double total = 0;
+    Dealer dealer(ranks_, served_by_);
+    std::vector<Wish> wishes;
     for (std::size_t c = 0; c < plan_.chunks.size(); ++c) {
-      auto& chunk = plan_.chunks[c];
-      const auto bytes = static_cast<double>(chunk.bytes);
-      total += bytes;
-      if (chunk.rank >= 0) {
-        load_[at(chunk.rank)] += bytes;
-        continue;
+      wishes.clear();
+      for (auto p = first_piece_[c]; p < first_piece_[c + 1]; ++p) {
+        wishes.push_back({acquirer_for(targets_[at(pieces_[p].target)].rank), pieces_[p].bytes});
       }
-      const auto all = wishes(c);
-      double sum = 0;
-      for (const auto& wish : all) sum += wish.bytes;
-      for (const auto& wish : all) share[at(wish.rank)] += bytes * (wish.bytes / sum);
-      if (all.size() == 1) {
-        // Within the share by definition of it; taken before what others could take as well.
-        chunk.rank = all[0].rank;
-        load_[at(chunk.rank)] += bytes;
-      } else {
-        (all.empty() ? unwanted : shared).push_back(c);
-      }
+      join_wishes(wishes);
+      dealer.add(plan_.chunks[c].bytes, plan_.chunks[c].rank, wishes);
     }
-    std::set<std::pair<double, int>> by_load;
-    for (int rank = 0; rank < ranks_; ++rank) {
-      if (acquirer_for(rank) == rank) by_load.emplace(load_[at(rank)], rank);
-    }
-    for (auto& one : share) one = std::max(one, total / static_cast<double>(by_load.size()));
-
-    const auto give = [&](std::size_t c, int rank) {
-      by_load.erase({load_[at(rank)], rank});
-      load_[at(rank)] += static_cast<double>(plan_.chunks[c].bytes);
-      by_load.emplace(load_[at(rank)], rank);
-      plan_.chunks[c].rank = rank;
-    };
-    for (const auto c : shared) {
-      auto all = wishes(c);
-      std::stable_sort(all.begin(), all.end(), [&](const Wish& a, const Wish& b) {
-        return a.bytes != b.bytes ? a.bytes > b.bytes : load_[at(a.rank)] < load_[at(b.rank)];
-      });
-      const auto chosen = std::find_if(all.begin(), all.end(), [&](const Wish& wish) {
-        return load_[at(wish.rank)] < share[at(wish.rank)];
-      });
-      give(c, chosen != all.end() ? chosen->rank : by_load.begin()->second);
-    }
-    for (const auto c : unwanted) give(c, by_load.begin()->second);
+    const auto chosen = dealer.deal();
+    for (std::size_t c = 0; c < plan_.chunks.size(); ++c) plan_.chunks[c].rank = chosen[c];
   }
 
   int group_of(const Chunk& chunk) const { return sources_[at(chunk.source)].group; }
@@ -258,7 +197,6 @@ class Planner {
   ExchangePlan plan_;
   std::vector<Piece> pieces_;
   std::vector<std::size_t> first_piece_;  ///< of each chunk, and one past the last
-  std::vector<double> load_;
 };
 
 }  // namespace

@@ -9,7 +9,6 @@
 #include "contents/hdf5_reader.hpp"
 #include "directory/set_aside.hpp"
 #include "group/collectives.hpp"
-#include "job/messages.hpp"
 #include "restore/find_tensor.hpp"
 #include "restore/resolve.hpp"
 #include "restore/restore_tensors.hpp"
@@ -17,47 +16,58 @@
 namespace cairn {
 namespace {
 
-// What all ranks want of the checkpoint.
+// What is wanted of the checkpoint.
 struct Wanted {
-  std::vector<Want> slices;
+  Wants slices;                             // of this rank
   std::vector<const LocalSlice*> memories;  // of this rank
   std::set<int> strings;                    // indices into contents.tensors, of all ranks
   std::set<int> tensors;                    // all that anybody asked for
   std::set<std::string> kept;               // of all ranks
 };
 
+// The three sets, joined on the way to rank 0: each as long as there are tensors, not ranks.
+std::string encode_sets(const Wanted& wanted) {
+  const auto row = [](const auto& set) { return std::vector(set.begin(), set.end()); };
+  return WireWriter()
+      .put(row(wanted.strings))
+      .put(row(wanted.tensors))
+      .put(row(wanted.kept))
+      .take();
+}
+
+void add_sets(Wanted& wanted, const std::string& message) {
+  WireReader reader(message);
+  const auto add = [](auto& set, const auto& row) { set.insert(row.begin(), row.end()); };
+  add(wanted.strings, reader.get_all<int>());
+  add(wanted.tensors, reader.get_all<int>());
+  add(wanted.kept, reader.get_all<std::string>());
+}
+
 // Collective. `mine` outlives the result.
 Wanted gather_wants(const Job& job, const CheckpointContents& contents, const WantedState& mine) {
   Wanted wanted;
-  WireWriter message;
   together(*job.group, [&] {
-    message.put(mine.kept);
+    wanted.kept.insert(mine.kept.begin(), mine.kept.end());
     for (const auto& one : mine.tensors) {
       const auto& tensor = one.tensor;
       std::vector<Box> boxes;
       for (const auto& slice : tensor.slices) boxes.push_back(slice.box);
-      require_stored(contents.tensors[static_cast<std::size_t>(one.stored)], boxes);
-      message.put(one.stored).put(tensor.strings != nullptr).put(std::uint64_t{boxes.size()});
-      for (std::size_t i = 0; i < boxes.size(); ++i) {
-        put(message, boxes[i]);
-        wanted.memories.push_back(&tensor.slices[i]);
-      }
+      wanted.slices.add(
+          one.stored, boxes,
+          stored_parts(contents.tensors[static_cast<std::size_t>(one.stored)], boxes));
+      for (const auto& slice : tensor.slices) wanted.memories.push_back(&slice);
+      wanted.tensors.insert(one.stored);
+      if (tensor.strings) wanted.strings.insert(one.stored);
     }
   });
-  const auto all = all_gather(*job.group, message.take());
-  for (int rank = 0; rank < job.group->size(); ++rank) {
-    int id = 0;
-    WireReader reader(all[static_cast<std::size_t>(rank)]);
-    for (auto& key : reader.get_all<std::string>()) wanted.kept.insert(std::move(key));
-    while (!reader.empty()) {
-      const auto tensor = reader.get<int>();
-      wanted.tensors.insert(tensor);
-      if (reader.get<bool>()) wanted.strings.insert(tensor);
-      for (auto left = reader.get<std::uint64_t>(); left > 0; --left) {
-        wanted.slices.push_back({tensor, get_box(reader), rank, id++});
-      }
-    }
-  }
+  auto all = reduce_to_root(*job.group, encode_sets(wanted), [](std::string low, std::string high) {
+    Wanted both;
+    add_sets(both, low);
+    add_sets(both, high);
+    return encode_sets(both);
+  });
+  job.group->broadcast(all, 0);
+  add_sets(wanted, all);
   return wanted;
 }
 

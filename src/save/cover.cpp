@@ -1,13 +1,18 @@
-// Describe and cover: what all ranks hold, proved whole on rank 0, and dealt out for writing.
+// Describe and cover: what all ranks hold, proved whole, each tensor on one rank, and dealt out for
+// writing.
 #include <algorithm>
+#include <array>
+#include <iterator>
+#include <map>
 #include <tuple>
 #include <unordered_map>
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "group/collectives.hpp"
+#include "job/by_key.hpp"
 #include "job/messages.hpp"
-#include "save/formats/save_format.hpp"
+#include "save/cover_share.hpp"
 
 namespace cairn {
 namespace {
@@ -36,9 +41,27 @@ std::vector<Declaration> declare(const State& state, int rank) {
 // Of sharing what several ranks hold; the second seldom finds anything.
 constexpr int most_turns = 3;
 
-bool is_dense(const CoveredTensor& tensor, const SaveFormat& format) {
-  if (dtype_size(tensor.dtype) == 0 || tensor.slices.front().box.empty()) return false;
-  return format.stores_dense(tensor);
+// Each tensor's declaration to whoever proves it.
+Mail to_planners(std::vector<Declaration> mine, const KeyPlanners& planners) {
+  std::map<int, std::vector<Declaration>> letters;
+  for (auto& one : mine) letters[planners.of(one.key)].push_back(std::move(one));
+  Mail mail;
+  for (const auto& [rank, declarations] : letters) {
+    WireWriter letter;
+    put(letter, declarations);
+    mail.emplace_back(rank, letter.take());
+  }
+  return mail;
+}
+
+std::vector<Declaration> declarations_of(const Mail& mail) {
+  std::vector<Declaration> all;
+  for (const auto& [rank, letter] : mail) {
+    WireReader reader(letter);
+    auto some = get_declarations(reader);
+    std::move(some.begin(), some.end(), std::back_inserter(all));
+  }
+  return all;
 }
 
 // Those of which there are replicas, before any is cut; the others stay empty in their places.
@@ -54,63 +77,53 @@ std::vector<CoveredTensor> as_held(const std::vector<CoveredTensor>& tensors) {
   return held;
 }
 
-// On rank 0: for each rank, the keys and boxes that it writes and that it compares; what is dense,
-// for all.
-std::vector<std::string> assign(std::vector<Declaration> declarations, int ranks,
-                                const SaveFormat& format, const ReplicaTurn& turn,
-                                std::vector<DenseTensor>& dense,
-                                std::vector<Comparison>& comparisons) {
-  auto tensors = check_coverage(std::move(declarations));
+// On rank 0: of tensors of which several ranks hold a slice, who writes and who compares. `load` is
+// what ranks write of all others.
+Orders assign_replicated(std::vector<CoveredTensor> tensors, const std::vector<double>& load,
+                         const SaveFormat& format, const ReplicaTurn& turn,
+                         std::vector<DenseTensor>& dense, std::vector<Comparison>& comparisons) {
+  const auto ranks = static_cast<int>(load.size());
   const auto held =
       turn.check == ReplicaCheck::sample ? as_held(tensors) : std::vector<CoveredTensor>();
-  auto writers = choose_writers(tensors, ranks);
-  for (int turn = 0; turn < most_turns && share_replicas(tensors, writers, ranks); ++turn) {
-    writers = choose_writers(tensors, ranks);
+  auto writers = choose_writers(tensors, ranks, load);
+  for (int turn = 0; turn < most_turns && share_replicas(tensors, writers, ranks, load); ++turn) {
+    writers = choose_writers(tensors, ranks, load);
   }
   comparisons = choose_comparisons(held, tensors, writers, turn);
-  struct Order {
-    WireWriter to_write, to_compare, to_watch;
-  };
-  std::vector<Order> orders(static_cast<std::size_t>(ranks));
-  const auto order_of = [&](const HeldSlice::Holder& holder) -> Order& {
-    return orders[static_cast<std::size_t>(holder.rank)];
-  };
+  Orders orders;
   for (std::size_t t = 0; t < tensors.size(); ++t) {
-    if (is_dense(tensors[t], format)) {
-      dense.push_back({tensors[t].key, tensors[t].dtype, tensors[t].shape, {}});
-      for (std::size_t s = 0; s < tensors[t].slices.size(); ++s) {
-        const auto& slice = tensors[t].slices[s];
-        const auto& holder = slice.holders[static_cast<std::size_t>(writers[t][s])];
-        dense.back().parts.push_back({slice.box, holder.rank, holder.box});
-      }
-      continue;
-    }
-    for (std::size_t s = 0; s < tensors[t].slices.size(); ++s) {
-      const auto& holder = tensors[t].slices[s].holders[static_cast<std::size_t>(writers[t][s])];
-      put(order_of(holder).to_write.put(tensors[t].key).put(holder.box), tensors[t].slices[s].box);
-    }
+    assign(tensors[t], writers[t], format, orders, dense);
   }
   for (const auto& one : comparisons) {
     for (const auto& holder : one.holders) {
-      put(order_of(holder).to_compare.put(one.key).put(holder.box), one.box);
+      put(orders[holder.rank].to_compare.put(one.key).put(holder.box), one.box);
     }
   }
   for (const auto& one : choose_watches(held, tensors, turn.check)) {
-    put(order_of(one.holder).to_watch.put(one.key).put(one.holder.box), one.box);
-    order_of(one.holder).to_watch.put(one.ordinal).put(one.weight);
+    auto& order = orders[one.holder.rank];
+    put(order.to_watch.put(one.key).put(one.holder.box), one.box);
+    order.to_watch.put(one.ordinal).put(one.weight);
   }
-  std::vector<std::string> messages;
-  for (auto& order : orders) {
-    messages.push_back(WireWriter()
-                           .put(!dense.empty())
-                           .put(!comparisons.empty())
-                           .put(turn.turn)
-                           .put(order.to_write.take())
-                           .put(order.to_compare.take())
-                           .put(order.to_watch.take())
-                           .take());
+  return orders;
+}
+
+Mail mail_of(Orders orders) {
+  Mail mail;
+  for (auto& [rank, order] : orders) {
+    mail.emplace_back(rank, WireWriter()
+                                .put(order.to_write.take())
+                                .put(order.to_compare.take())
+                                .put(order.to_watch.take())
+                                .take());
   }
-  return messages;
+  return mail;
+}
+
+// Ascending by key. They come from planners, of which each has some.
+template <class Tensor>
+void sort_by_key(std::vector<Tensor>& tensors) {
+  std::sort(tensors.begin(), tensors.end(),
+            [](const auto& a, const auto& b) { return a.key < b.key; });
 }
 
 }  // namespace
@@ -118,34 +131,64 @@ std::vector<std::string> assign(std::vector<Declaration> declarations, int ranks
 Covered cover(const Job& job, const State& state, const ReplicaTurn& turn) {
   Group& group = *job.group;
   const auto& format = save_format_of(job);
-  WireWriter mine;
-  together(group, [&] { put(mine, declare(state, group.rank())); });
-  const auto all = reduce_to_root(
-      group, mine.take(), [](std::string low, std::string high) { return std::move(low) + high; });
-  std::vector<std::string> orders;
-  std::string dense;
+  auto declared = together(group, [&] { return declare(state, group.rank()); });
+  std::size_t boxes = 0;
+  for (const auto& one : declared) boxes += one.boxes.size();
+  const auto planners = key_planners(group, boxes);
+  auto mail = all_to_all(group, to_planners(std::move(declared), planners));
+  KeptError error;
+  CoverShare share;
+  share.load.resize(static_cast<std::size_t>(group.size()));
+  error.guard(
+      [&] { share = share_of(check_coverage(declarations_of(mail)), group.size(), format); });
+  agree_on_least(group, error.first());
+
   Covered covered;
+  const bool any_replicated = any_of(group, !share.replicated.empty());
+  if (any_replicated) group.all_reduce(share.load, Group::Op::sum);
+  WireWriter report;
+  if (!share.dense.empty() || !share.replicated.empty()) {
+    put(report, share.replicated);
+    put(report, share.dense);
+  }
+  std::vector<CoveredTensor> replicated;
+  std::vector<DenseTensor> all_dense;
+  to_root(group, report.take(), [&](const std::string& message) {
+    WireReader reader(message);
+    auto some = get_covered(reader);
+    std::move(some.begin(), some.end(), std::back_inserter(replicated));
+    auto dense = get_dense(reader);
+    std::move(dense.begin(), dense.end(), std::back_inserter(all_dense));
+  });
+  Orders late;
+  std::string dense;
   together(group, [&] {
     if (group.rank() != 0) return;
-    WireReader reader(all);
-    std::vector<DenseTensor> tensors;
-    orders =
-        assign(get_declarations(reader), group.size(), format, turn, tensors, covered.replicas.all);
-    format.choose_files(job, state, tensors);
+    sort_by_key(replicated);
+    const std::vector<double> load(share.load.begin(), share.load.end());
+    if (any_replicated) {
+      late = assign_replicated(std::move(replicated), load, format, turn, all_dense,
+                               covered.replicas.all);
+    }
+    sort_by_key(all_dense);
+    format.choose_files(job, state, all_dense);
     WireWriter writer;
-    put(writer, tensors);
+    put(writer, all_dense);
     dense = writer.take();
   });
-  const auto order = scatter(group, std::move(orders));
-  WireReader reader(order);
-  const bool any_dense = reader.get<bool>();
-  covered.replicas.any = reader.get<bool>();
-  covered.replicas.turn = reader.get<std::int64_t>();
-  if (any_dense) {
+  std::array<std::int64_t, 3> said{!dense.empty(), !covered.replicas.all.empty(), turn.turn};
+  said = broadcast_value(group, said);
+  covered.replicas.any = said[1] != 0;
+  covered.replicas.turn = said[2];
+  if (said[0] != 0) {
     group.broadcast(dense, 0);
-    WireReader all_dense(dense);
-    covered.dense = get_dense(all_dense);
+    WireReader reader(dense);
+    covered.dense = get_dense(reader);
   }
+  auto orders = mail_of(std::move(share.orders));
+  auto from_root = mail_of(std::move(late));
+  std::move(from_root.begin(), from_root.end(), std::back_inserter(orders));
+  orders = all_to_all(group, std::move(orders));
 
   std::unordered_map<std::string_view, std::size_t> index_of;
   for (std::size_t i = 0; i < state.tensors().size(); ++i) index_of[state.tensors()[i].first] = i;
@@ -157,18 +200,21 @@ Covered cover(const Job& job, const State& state, const ReplicaTurn& turn) {
     }
   };
   auto& tasks = covered.tasks;
-  each(reader.get<std::string>(), [&](std::size_t tensor, int slice, Box box, WireReader&) {
-    const bool has_slices = !state.tensors()[tensor].second.slices.empty();
-    tasks.push_back({tensor, has_slices ? slice : -1, std::move(box)});
-  });
-  each(reader.get<std::string>(), [&](std::size_t tensor, int slice, Box box, WireReader&) {
-    covered.replicas.mine.push_back({tensor, slice, std::move(box)});
-  });
-  each(reader.get<std::string>(), [&](std::size_t tensor, int slice, Box box, WireReader& in) {
-    const auto ordinal = in.get<std::int64_t>();
-    const auto weight = in.get<std::uint64_t>();
-    covered.replicas.watches.push_back({tensor, slice, std::move(box), ordinal, weight});
-  });
+  for (const auto& [planner, order] : orders) {
+    WireReader reader(order);
+    each(reader.get<std::string>(), [&](std::size_t tensor, int slice, Box box, WireReader&) {
+      const bool has_slices = !state.tensors()[tensor].second.slices.empty();
+      tasks.push_back({tensor, has_slices ? slice : -1, std::move(box)});
+    });
+    each(reader.get<std::string>(), [&](std::size_t tensor, int slice, Box box, WireReader&) {
+      covered.replicas.mine.push_back({tensor, slice, std::move(box)});
+    });
+    each(reader.get<std::string>(), [&](std::size_t tensor, int slice, Box box, WireReader& in) {
+      const auto ordinal = in.get<std::int64_t>();
+      const auto weight = in.get<std::uint64_t>();
+      covered.replicas.watches.push_back({tensor, slice, std::move(box), ordinal, weight});
+    });
+  }
   std::sort(tasks.begin(), tasks.end(), [](const Task& a, const Task& b) {
     return std::tie(a.tensor, a.slice, a.box) < std::tie(b.tensor, b.slice, b.box);
   });

@@ -23,7 +23,9 @@ std::vector<DenseTensor> get_dense(WireReader& in) {
     tensor.dtype = in.get<DType>();
     tensor.shape = get_dims(in);
     tensor.file = in.get<int>();
-    for (auto left = in.get<std::uint64_t>(); left > 0; --left) {
+    auto left = in.get<std::uint64_t>();
+    tensor.parts.reserve(in.room_for(left));
+    for (; left > 0; --left) {
       auto& part = tensor.parts.emplace_back();
       part.box = get_box(in);
       part.rank = in.get<int>();

@@ -1,36 +1,71 @@
 // Merge: the entries of all ranks become one index.
-#include <cstring>
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <utility>
 
 #include "base/wire.hpp"
 #include "contents/seal.hpp"
-#include "group/collectives.hpp"
+#include "job/by_key.hpp"
 #include "job/messages.hpp"
 #include "save/save_steps.hpp"
 
 namespace cairn {
+namespace {
+
+// One set of figures, folded on the way to rank 0.
+void fold_figures(Group& group, SaveStatistics& measured) {
+  const auto mine = WireWriter().put(RankFigures::of(measured, group.rank())).take();
+  const auto all = reduce_to_root(group, mine, [](const std::string& low, const std::string& high) {
+    auto figures = WireReader(low).get<RankFigures>();
+    figures.fold(WireReader(high).get<RankFigures>());
+    return WireWriter().put(figures).take();
+  });
+  if (group.rank() == 0) WireReader(all).get<RankFigures>().give(measured);
+}
+
+Mail entries_by_key(std::vector<StoredTensor> mine, const KeyPlanners& planners) {
+  std::map<int, std::vector<StoredTensor>> letters;
+  for (auto& one : mine) letters[planners.of(one.key)].push_back(std::move(one));
+  Mail mail;
+  for (const auto& [rank, entries] : letters) {
+    WireWriter letter;
+    put(letter, entries);
+    mail.emplace_back(rank, letter.take());
+  }
+  return mail;
+}
+
+void append_entries(std::vector<StoredTensor>& all, const std::string& message) {
+  WireReader reader(message);
+  auto some = get_stored(reader);
+  std::move(some.begin(), some.end(), std::back_inserter(all));
+}
+
+}  // namespace
 
 std::vector<StoredTensor> merge_entries(Group& group, std::vector<StoredTensor> mine,
                                         SaveStatistics* measured) {
-  WireWriter writer;
-  writer.put(measured ? RankFigures::of(*measured, group.rank()) : RankFigures());
-  put(writer, mine);
-  // The tree joins runs of entries behind one set of figures; order within does not matter, since
-  // join_entries sorts once.
-  const auto all = reduce_to_root(group, writer.take(), [](std::string low, std::string high) {
-    auto figures = WireReader(low).get<RankFigures>();
-    figures.fold(WireReader(high).get<RankFigures>());
-    std::memcpy(low.data(), &figures, sizeof figures);
-    return std::move(low.append(high, sizeof figures));
+  if (measured) fold_figures(group, *measured);
+  std::size_t slices = 0;
+  for (const auto& one : mine) slices += one.slices.size();
+  const auto planners = key_planners(group, slices);
+  const auto mail = all_to_all(group, entries_by_key(std::move(mine), planners));
+  std::vector<StoredTensor> joined;
+  KeptError error;
+  error.guard([&] {
+    std::vector<StoredTensor> entries;
+    for (const auto& [rank, letter] : mail) append_entries(entries, letter);
+    joined = join_entries(std::move(entries));
   });
-  std::vector<StoredTensor> merged;
-  together(group, [&] {
-    if (group.rank() != 0) return;
-    WireReader reader(all);
-    const auto figures = reader.get<RankFigures>();
-    if (measured) figures.give(*measured);
-    merged = join_entries(get_stored(reader));
-  });
-  return merged;
+  agree_on_least(group, error.first());
+  WireWriter report;
+  if (group.rank() != 0) put(report, std::exchange(joined, {}));
+  to_root(group, report.take(),
+          [&](const std::string& message) { append_entries(joined, message); });
+  std::sort(joined.begin(), joined.end(),
+            [](const auto& a, const auto& b) { return a.key < b.key; });
+  return joined;
 }
 
 }  // namespace cairn

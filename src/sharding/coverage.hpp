@@ -59,9 +59,11 @@ std::vector<CoveredTensor> check_coverage(std::vector<Declaration> declarations)
 
 /// Chooses a writer for each slice so that bytes balance over ranks: result[t][s] is an index into
 /// tensors[t].slices[s].holders. Deterministic. The largest load is the smallest that there is when
-/// all replicas have the same size, and close to it otherwise.
+/// all replicas have the same size, and close to it otherwise. `load`: bytes that each rank writes
+/// of other tensors; empty: none.
 using Writers = std::vector<std::vector<int>>;
-Writers choose_writers(const std::vector<CoveredTensor>& tensors, int ranks);
+Writers choose_writers(const std::vector<CoveredTensor>& tensors, int ranks,
+                       const std::vector<double>& load = {});
 
 /// Bytes of a slice, as choose_writers counts them.
 double bytes_to_write(const CoveredTensor& tensor, const HeldSlice& slice);
@@ -71,6 +73,7 @@ double bytes_to_write(const CoveredTensor& tensor, const HeldSlice& slice);
 /// have least_bytes or more. Strings and what is Storage::sliced are not cut. Returns whether
 /// anything was; then writers are to be chosen again.
 bool share_replicas(std::vector<CoveredTensor>& tensors, const Writers& writers, int ranks,
+                    const std::vector<double>& load = {},
                     std::int64_t least_bytes = std::int64_t{1} << 20);
 
 /// A box of `whole` that none of these boxes touches; an empty optional if they cover it. The boxes

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "sharding/coverage.hpp"
 
@@ -31,13 +32,14 @@ std::vector<Box> cut(const Box& box, std::int64_t pieces) {
 }  // namespace
 
 bool share_replicas(std::vector<CoveredTensor>& tensors, const Writers& writers, int ranks,
-                    std::int64_t least_bytes) {
-  std::vector<double> load(static_cast<std::size_t>(ranks));
+                    const std::vector<double>& others, std::int64_t least_bytes) {
+  auto load = others;
+  load.resize(static_cast<std::size_t>(ranks));
   const auto writer_of = [&](std::size_t t, std::size_t s) {
     const auto& holders = tensors[t].slices[s].holders;
     return static_cast<std::size_t>(holders[static_cast<std::size_t>(writers[t][s])].rank);
   };
-  double total = 0;
+  double total = std::accumulate(load.begin(), load.end(), 0.0);
   for (std::size_t t = 0; t < tensors.size(); ++t) {
     for (std::size_t s = 0; s < tensors[t].slices.size(); ++s) {
       const auto bytes = bytes_to_write(tensors[t], tensors[t].slices[s]);

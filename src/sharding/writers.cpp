@@ -150,8 +150,10 @@ double bytes_to_write(const CoveredTensor& tensor, const HeldSlice& slice) {
   return static_cast<double>(slice.box.count()) * static_cast<double>(dtype_size(tensor.dtype));
 }
 
-Writers choose_writers(const std::vector<CoveredTensor>& tensors, int ranks) {
+Writers choose_writers(const std::vector<CoveredTensor>& tensors, int ranks,
+                       const std::vector<double>& load) {
   Balance balance(ranks);
+  for (std::size_t r = 0; r < load.size(); ++r) balance.add_fixed(static_cast<int>(r), load[r]);
   Writers writers(tensors.size());
   for (std::size_t t = 0; t < tensors.size(); ++t) {
     const auto& slices = tensors[t].slices;

@@ -60,6 +60,41 @@ TEST_P(Collectives, AgreeKeepsTheRankThatAnErrorNames) {
   });
 }
 
+TEST_P(Collectives, AllToAllDeliversEachMessageInOrder) {
+  on_ranks([&](auto group) {
+    const int me = group->rank(), size = group->size();
+    // Two messages to each rank that is not a multiple of three away, empty and long ones too.
+    const auto sends = [&](int from, int to) { return (to - from + size) % size % 3 != 2; };
+    const auto text = [](int from, int to, int which) {
+      return std::string(static_cast<std::size_t>((from * 7 + to) % 5 * 1000), 'x') +
+             (which ? cat(from, " to ", to) : "");
+    };
+    Mail mine, expected;
+    for (int other = size - 1; other >= 0; --other) {
+      for (int which = 0; sends(me, other) && which < 2; ++which) {
+        mine.emplace_back(other, text(me, other, which));
+      }
+    }
+    for (int other = 0; other < size; ++other) {
+      for (int which = 0; sends(other, me) && which < 2; ++which) {
+        expected.emplace_back(other, text(other, me, which));
+      }
+    }
+    EXPECT_EQ(all_to_all(*group, std::move(mine)), expected);
+    EXPECT_TRUE(all_to_all(*group, {}).empty());
+  });
+}
+
+TEST_P(Collectives, AllToAllRefusesRanksThatAreNoneOnAll) {
+  on_ranks([&](auto group) {
+    const int size = group->size();
+    Mail mine;
+    if (group->rank() == size - 1) mine.emplace_back(size, "?");
+    expect_error([&] { all_to_all(*group, std::move(mine)); }, Code::internal,
+                 HasSubstr(cat("mail goes to rank ", size)));
+  });
+}
+
 TEST_P(Collectives, TogetherReturnsValues) {
   on_ranks([&](auto group) {
     EXPECT_EQ(together(*group, [&] { return cat("mine is ", group->rank()); }),

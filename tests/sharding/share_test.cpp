@@ -41,7 +41,7 @@ double fullest_share(const std::vector<CoveredTensor>& tensors, const Writers& w
 }
 
 bool share(std::vector<CoveredTensor>& tensors, int ranks, std::int64_t least = mib) {
-  return share_replicas(tensors, choose_writers(tensors, ranks), ranks, least);
+  return share_replicas(tensors, choose_writers(tensors, ranks), ranks, {}, least);
 }
 
 TEST(ShareReplicas, CutsOneLargeTensorForAllOfItsHolders) {
@@ -119,7 +119,7 @@ TEST(ShareReplicas, RandomLayoutsOnlyGetBetterAndLoseNothing) {
     }
     const auto before = tensors;
     const auto writers = choose_writers(tensors, ranks);
-    cut += share_replicas(tensors, writers, ranks, 16);
+    cut += share_replicas(tensors, writers, ranks, {}, 16);
     EXPECT_LE(fullest_share(tensors, choose_writers(tensors, ranks), ranks),
               fullest_share(before, writers, ranks));
     for (std::size_t t = 0; t < tensors.size(); ++t) {

@@ -3,7 +3,6 @@
 #include <leveldb/table_builder.h>
 
 #include <algorithm>
-#include <deque>
 #include <string_view>
 
 #include "base/checksum.hpp"
@@ -37,13 +36,6 @@ struct ClosedBuilder : leveldb::TableBuilder {
     if (!closed) Abandon();
   }
   bool closed = false;
-};
-
-// One key of the index. Without a slice: the full entry of a sliced tensor.
-struct Item {
-  std::string_view key;
-  const StoredTensor* tensor;
-  const StoredSlice* slice;
 };
 
 [[noreturn]] void refuse(const StoredTensor& tensor, std::string why) {
@@ -96,14 +88,14 @@ bool is_plain(const StoredTensor& tensor) {
          (tensor.slices.size() == 1 && tensor.slices[0].box.is_whole(tensor.shape));
 }
 
-// The value of one key after the other, made by messages that keep their memory: an index has one
-// for each slice. What a call returns is good until the next one.
+// The value of one key after the other: an Entry of bundle.proto, spelled as protobuf spells it. An
+// index has one for each slice, for which messages would take several times as long. What a call
+// returns is good until the next one.
 class EntryText {
  public:
   // Of a sliced tensor as a whole.
   const std::string& full(const StoredTensor& tensor) {
-    begin(full_, tensor.dtype, tensor.shape);
-    full_.clear_slices();
+    begin(tensor.dtype, tensor.shape);
     ascending_.clear();
     for (const auto& slice : tensor.slices) ascending_.push_back(&slice);
     // TensorFlow registers slices in this order fastest.
@@ -112,44 +104,122 @@ class EntryText {
       std::sort(ascending_.begin(), ascending_.end(), by_box);
     }
     for (const auto* slice : ascending_) {
-      auto* listed = full_.add_slices();
+      listed_.clear();
       for (std::size_t d = 0; d < slice->box.rank(); ++d) {
-        auto* extent = listed->add_extent();
-        if (d < slice->dash.size() && slice->dash[d]) continue;
-        extent->set_start(slice->box.start[d]);
-        extent->set_length(slice->box.extent[d]);
+        extent_.clear();
+        if (d >= slice->dash.size() || !slice->dash[d]) {
+          put_number(extent_, 1, slice->box.start[d]);
+          put_varint(extent_, 2 << 3);  // the length is there also when it is 0
+          put_varint(extent_, static_cast<std::uint64_t>(slice->box.extent[d]));
+        }
+        put_message(listed_, 1, extent_);
       }
+      put_message(text_, 7, listed_);
     }
-    return text_of(full_);
+    return text_;
   }
 
   // Of bytes in a data file.
   const std::string& place(const StoredTensor& tensor, const StoredSlice& slice) {
-    begin(place_, tensor.dtype, slice.box.extent);
-    place_.set_shard_id(slice.file);
-    place_.set_offset(slice.offset);
-    place_.set_size(slice.size);
-    place_.set_crc32c(crc_mask(slice.crc32c));
-    return text_of(place_);
-  }
-
- private:
-  // Not cleared as a whole, which would free the shape: all fields are set anew.
-  static void begin(pb::Entry& entry, DType dtype, const Dims& shape) {
-    entry.set_dtype(static_cast<std::int32_t>(dtype));
-    auto* to = entry.mutable_shape();
-    to->clear_dim();
-    for (const auto extent : shape) to->add_dim()->set_size(extent);
-  }
-  const std::string& text_of(const pb::Entry& entry) {
-    entry.SerializeToString(&text_);
+    begin(tensor.dtype, slice.box.extent);
+    put_number(text_, 3, slice.file);
+    put_number(text_, 4, slice.offset);
+    put_number(text_, 5, slice.size);
+    const auto crc = crc_mask(slice.crc32c);
+    text_.push_back(6 << 3 | 5);
+    for (int i = 0; i < 4; ++i) text_.push_back(static_cast<char>(crc >> (8 * i)));
     return text_;
   }
 
-  pb::Entry full_, place_;  // two, or one would make the other's memory anew
+ private:
+  static void put_varint(std::string& out, std::uint64_t value) {
+    for (; value >= 0x80; value >>= 7) out.push_back(static_cast<char>(value | 0x80));
+    out.push_back(static_cast<char>(value));
+  }
+  // Left out where it is 0, as proto3 does. None of them is negative: check() has seen to it.
+  static void put_number(std::string& out, int field, std::int64_t value) {
+    if (value == 0) return;
+    out.push_back(static_cast<char>(field << 3));
+    put_varint(out, static_cast<std::uint64_t>(value));
+  }
+  static void put_message(std::string& out, int field, const std::string& bytes) {
+    out.push_back(static_cast<char>(field << 3 | 2));
+    put_varint(out, bytes.size());
+    out.append(bytes);
+  }
+  void begin(DType dtype, const Dims& shape) {
+    text_.clear();
+    put_number(text_, 1, static_cast<std::int64_t>(dtype));
+    listed_.clear();
+    for (const auto size : shape) {
+      extent_.clear();
+      put_number(extent_, 1, size);
+      put_message(listed_, 2, extent_);
+    }
+    put_message(text_, 2, listed_);
+  }
+
   std::vector<const StoredSlice*> ascending_;
-  std::string text_;
+  std::string text_, listed_, extent_;
 };
+
+// The keys of a tensor's slices, ascending. Makes one after the other in the same memory, since
+// there are as many as slices in the index.
+class SliceKeys {
+ public:
+  struct Key {
+    std::string_view key;
+    const StoredSlice* slice;
+  };
+
+  void make(const StoredTensor& tensor) {
+    text_.clear();
+    ends_.clear();
+    std::string front;
+    append_slice_front(front, tensor.key, tensor.shape.size());
+    for (const auto& slice : tensor.slices) {
+      text_.append(front);
+      append_slice_extents(text_, slice.box, slice.dash);
+      ends_.push_back(text_.size());
+    }
+    keys_.clear();
+    std::size_t begin = 0;
+    for (std::size_t i = 0; i < ends_.size(); ++i) {
+      keys_.push_back({std::string_view(text_).substr(begin, ends_[i] - begin), &tensor.slices[i]});
+      begin = ends_[i];
+    }
+    // Slices that are ascending as boxes often are as keys, in which lengths come between starts.
+    const auto before = [&](const Key& a, const Key& b) {
+      return a.key.substr(front.size()) < b.key.substr(front.size());
+    };
+    const auto out_of_order = [&](const Key& a, const Key& b) { return !before(a, b); };
+    const auto ascends = [&] {
+      return std::adjacent_find(keys_.begin(), keys_.end(), out_of_order) == keys_.end();
+    };
+    if (ascends()) return;
+    std::sort(keys_.begin(), keys_.end(), before);
+    const auto twice = std::adjacent_find(keys_.begin(), keys_.end(), out_of_order);
+    if (twice == keys_.end()) return;
+    refuse(tensor, cat("the slice ", box_text(twice->slice->box), " comes twice"));
+  }
+  const std::vector<Key>& all() const { return keys_; }
+
+ private:
+  std::string text_;
+  std::vector<std::size_t> ends_;
+  std::vector<Key> keys_;
+};
+
+std::vector<const StoredTensor*> by_key(const std::vector<StoredTensor>& tensors) {
+  std::vector<const StoredTensor*> order;
+  order.reserve(tensors.size());
+  for (const auto& tensor : tensors) order.push_back(&tensor);
+  const auto before = [](const auto* a, const auto* b) { return a->key < b->key; };
+  if (!std::is_sorted(order.begin(), order.end(), before)) {
+    std::stable_sort(order.begin(), order.end(), before);
+  }
+  return order;
+}
 
 std::string header(int num_files) {
   pb::Header header;
@@ -165,31 +235,9 @@ std::string build_index(int num_files, const std::vector<StoredTensor>& tensors)
     throw Error(Code::invalid_argument,
                 cat("an index of ", num_files, " data files is impossible"));
   }
-  std::vector<Item> items;
-  items.reserve(tensors.size());
-  std::deque<std::string> slice_keys;
-  // Keys of slices come before all others.
-  for (const auto& tensor : tensors) {
-    check(tensor, num_files);
-    if (is_plain(tensor)) continue;
-    for (const auto& slice : tensor.slices) {
-      slice_keys.push_back(encode_slice_key(tensor.key, slice.box, slice.dash));
-      items.push_back({slice_keys.back(), &tensor, &slice});
-    }
-  }
-  for (const auto& tensor : tensors) {
-    items.push_back({tensor.key, &tensor, is_plain(tensor) ? &tensor.slices[0] : nullptr});
-  }
-  const auto by_key = [](const auto& a, const auto& b) { return a.key < b.key; };
-  if (!std::is_sorted(items.begin(), items.end(), by_key)) {
-    std::sort(items.begin(), items.end(), by_key);
-  }
-  for (std::size_t i = 1; i < items.size(); ++i) {
-    const auto& [key, tensor, slice] = items[i];
-    if (key != items[i - 1].key) continue;
-    refuse(*tensor, slice && key[0] == '\0'
-                        ? cat("the slice ", box_text(slice->box), " comes twice")
-                        : "its key comes twice");
+  const auto order = by_key(tensors);
+  for (std::size_t i = 1; i < order.size(); ++i) {
+    if (order[i]->key == order[i - 1]->key) refuse(*order[i], "its key comes twice");
   }
 
   leveldb::Options options;
@@ -200,8 +248,22 @@ std::string build_index(int num_files, const std::vector<StoredTensor>& tensors)
   ClosedBuilder table(options, &file);
   table.Add("", header(num_files));
   EntryText text;
-  for (const auto& [key, tensor, slice] : items) {
-    table.Add({key.data(), key.size()}, slice ? text.place(*tensor, *slice) : text.full(*tensor));
+  // Keys of slices come before all others. What comes later is made now, while the slices are in
+  // the cache: there may be more of them than fit it.
+  SliceKeys keys;
+  std::vector<std::string> full;
+  for (const auto* tensor : order) {
+    check(*tensor, num_files);
+    if (is_plain(*tensor)) continue;
+    keys.make(*tensor);
+    for (const auto& [key, slice] : keys.all()) {
+      table.Add({key.data(), key.size()}, text.place(*tensor, *slice));
+    }
+    full.push_back(text.full(*tensor));
+  }
+  auto next = full.begin();
+  for (const auto* tensor : order) {
+    table.Add(tensor->key, is_plain(*tensor) ? text.place(*tensor, tensor->slices[0]) : *next++);
   }
   table.closed = true;
   if (const auto status = table.Finish(); !status.ok()) {

@@ -14,11 +14,12 @@ unsigned length_bits(unsigned n, unsigned byte) {
 }
 
 void append_escaped(std::string& out, std::string_view name) {
-  out.reserve(out.size() + name.size() + 64);  // and what comes after a name of slices
-  for (const char c : name) {
-    out.push_back(c);
-    if (c == '\0') out.push_back('\xff');
-    if (c == '\xff') out.push_back('\0');
+  for (;;) {
+    const auto next = name.find_first_of(std::string_view("\0\xff", 2));
+    out.append(name.substr(0, next));
+    if (next == std::string_view::npos) break;
+    out.append(name[next] == '\0' ? std::string_view("\0\xff", 2) : std::string_view("\xff\0", 2));
+    name.remove_prefix(next + 1);
   }
   out.append("\0\1", 2);
 }
@@ -73,15 +74,19 @@ std::optional<std::int64_t> take_ordered(std::string_view& bytes) {
   return static_cast<std::int64_t>(value);
 }
 
-std::string encode_slice_key(std::string_view tensor, const std::vector<KeyExtent>& extents) {
-  std::string key(1, '\0');
-  append_escaped(key, tensor);
+void append_slice_front(std::string& out, std::string_view tensor, std::size_t rank) {
+  out.push_back('\0');
+  append_escaped(out, tensor);
   // The rank: a count of bytes, then the bytes, most significant first.
-  std::string rank;
-  for (auto rest = extents.size(); rest > 0; rest >>= 8)
-    rank.insert(rank.begin(), static_cast<char>(rest));
-  key.push_back(static_cast<char>(rank.size()));
-  key += rank;
+  unsigned width = 0;
+  while (rank >> (8 * width)) ++width;
+  out.push_back(static_cast<char>(width));
+  while (width-- > 0) out.push_back(static_cast<char>(rank >> (8 * width)));
+}
+
+std::string encode_slice_key(std::string_view tensor, const std::vector<KeyExtent>& extents) {
+  std::string key;
+  append_slice_front(key, tensor, extents.size());
   for (const auto& extent : extents) {
     append_ordered(key, extent.start);
     append_ordered(key, extent.length);
@@ -89,13 +94,21 @@ std::string encode_slice_key(std::string_view tensor, const std::vector<KeyExten
   return key;
 }
 
+void append_slice_extents(std::string& out, const Box& box, const std::vector<bool>& dash) {
+  for (std::size_t d = 0; d < box.rank(); ++d) {
+    const bool all = d < dash.size() && dash[d];
+    const KeyExtent extent = all ? KeyExtent{} : KeyExtent{box.start[d], box.extent[d]};
+    append_ordered(out, extent.start);
+    append_ordered(out, extent.length);
+  }
+}
+
 std::string encode_slice_key(std::string_view tensor, const Box& box,
                              const std::vector<bool>& dash) {
-  std::vector<KeyExtent> extents(box.rank());
-  for (std::size_t d = 0; d < box.rank(); ++d) {
-    if (d >= dash.size() || !dash[d]) extents[d] = {box.start[d], box.extent[d]};
-  }
-  return encode_slice_key(tensor, extents);
+  std::string key;
+  append_slice_front(key, tensor, box.rank());
+  append_slice_extents(key, box, dash);
+  return key;
 }
 
 std::optional<SliceKey> decode_slice_key(std::string_view key) {

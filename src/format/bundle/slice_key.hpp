@@ -24,6 +24,10 @@ std::string encode_slice_key(std::string_view tensor, const std::vector<KeyExten
 std::string encode_slice_key(std::string_view tensor, const Box& box,
                              const std::vector<bool>& dash = {});
 
+/// In two parts, of which the first is the same for all slices of a tensor.
+void append_slice_front(std::string& out, std::string_view tensor, std::size_t rank);
+void append_slice_extents(std::string& out, const Box& box, const std::vector<bool>& dash);
+
 struct SliceKey {
   std::string tensor;
   std::vector<KeyExtent> extents;

@@ -1,0 +1,180 @@
+// What a restore of a large job plans, on one core: each rank's part in turn, of which the largest
+// counts. 100 tensors, of each of which each rank has a block of rows; the lines are for 1,000 and
+// 10,000 ranks. Beside it the plan of all ranks at one place, which each rank would have to make.
+#include <benchmark/benchmark.h>
+#include <time.h>
+
+#include <numeric>
+
+#include "contents/contents_reader.hpp"
+#include "group/collectives.hpp"
+#include "plan/spread.hpp"
+
+namespace {
+
+using namespace cairn;
+
+constexpr int tensors = 100;
+constexpr std::int64_t columns = 64, rows_each = 16;
+
+enum Layout { same, shifted };  // as it is stored; blocks that begin in the middle of stored ones
+
+CheckpointContents stored_by(int ranks) {
+  CheckpointContents contents;
+  for (int t = 0; t < tensors; ++t) {
+    StoredTensor tensor{
+        "layer/" + std::to_string(t), DType::float64, {ranks * rows_each, columns}, true, {}, ""};
+    for (int rank = 0; rank < ranks; ++rank) {
+      StoredSlice slice;
+      slice.box = {{rank * rows_each, 0}, {rows_each, columns}};
+      slice.file = rank;
+      slice.offset = t * rows_each * columns * 8;
+      slice.size = rows_each * columns * 8;
+      tensor.slices.push_back(std::move(slice));
+    }
+    contents.tensors.push_back(std::move(tensor));
+  }
+  return contents;
+}
+
+Box wanted_by(int rank, int ranks, Layout layout) {
+  if (layout == same) return {{rank * rows_each, 0}, {rows_each, columns}};
+  const auto half = rows_each / 2, all = ranks * rows_each;
+  const auto begin = rank == 0 ? 0 : rank * rows_each + half;
+  return {{begin, 0}, {std::min((rank + 1) * rows_each + half, all) - begin, columns}};
+}
+
+/// Processor time of this thread: whatever else runs on the machine is not counted.
+class Clock {
+ public:
+  explicit Clock(double& sum) : sum_(sum), begin_(now()) {}
+  ~Clock() { sum_ += now() - begin_; }
+
+ private:
+  static double now() {
+    timespec time{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+  }
+  double& sum_;
+  const double begin_;
+};
+
+void spread_plan(benchmark::State& state, Layout layout) {
+  const auto ranks = static_cast<int>(state.range(0));
+  const auto contents = stored_by(ranks);
+  const auto slice_of = [&](int source) -> const StoredSlice& {
+    return contents.tensors[static_cast<std::size_t>(source / ranks)]
+        .slices[static_cast<std::size_t>(source % ranks)];
+  };
+  const std::vector<int> all_acquire;
+  for (auto _ : state) {
+    std::vector<double> took(static_cast<std::size_t>(ranks));
+    std::vector<plan::Spread> spreads;
+    for (int rank = 0; rank < ranks; ++rank) {
+      spreads.emplace_back(
+          plan::Spread::Setting{.rank = rank,
+                                .ranks = ranks,
+                                .chunk_bytes = 16 << 20,
+                                .served_by = all_acquire,
+                                .source =
+                                    [&](int s) {
+                                      return plan::Spread::SourceBox{&slice_of(s).box, 8};
+                                    },
+                                .before =
+                                    [&](int a, int b) {
+                                      return std::pair(slice_of(a).file, slice_of(a).offset) <
+                                             std::pair(slice_of(b).file, slice_of(b).offset);
+                                    }});
+    }
+    // What a rank wants is looked up among all slices; that takes every rank as long, so that it is
+    // measured for one.
+    double look_up = 0;
+    {
+      const Clock clock(look_up);
+      for (const auto& tensor : contents.tensors) {
+        benchmark::DoNotOptimize(stored_parts(tensor, {wanted_by(ranks / 2, ranks, layout)}));
+      }
+    }
+    std::int64_t pieces = 0;
+    for (int rank = 0; rank < ranks; ++rank) {
+      const auto box = wanted_by(rank, ranks, layout);
+      const Clock clock(took[static_cast<std::size_t>(rank)]);
+      for (int t = 0; t < tensors; ++t) {
+        for (auto at = box.start[0] / rows_each; at * rows_each < box.end(0); ++at) {
+          spreads[static_cast<std::size_t>(rank)].want(t * ranks + static_cast<int>(at), t, box);
+        }
+      }
+      pieces += spreads[static_cast<std::size_t>(rank)].pieces();
+    }
+    const auto planners = spreads[0].planners(pieces);
+    std::vector<Mail> mail(spreads.size());
+    const auto deliver = [&](const auto& step) {
+      std::vector<Mail> come(spreads.size());
+      for (std::size_t r = 0; r < spreads.size(); ++r) {
+        Mail sent;
+        {
+          const Clock clock(took[r]);
+          sent = step(r);
+        }
+        for (auto& [to, letter] : sent) {
+          come[static_cast<std::size_t>(to)].emplace_back(static_cast<int>(r), std::move(letter));
+        }
+      }
+      mail = std::move(come);
+    };
+    deliver([&](std::size_t r) { return spreads[r].ask(planners); });
+    std::vector<std::int64_t> sums(2 * spreads.size() + 1);
+    for (std::size_t r = 0; r < spreads.size(); ++r) {
+      std::vector<std::int64_t> known;
+      {
+        const Clock clock(took[r]);
+        known = spreads[r].weigh(mail[r]);
+      }
+      for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += known[i];
+    }
+    deliver([&](std::size_t r) { return spreads[r].decide(sums); });
+    deliver([&](std::size_t r) { return spreads[r].accept(mail[r]); });
+    for (std::size_t r = 0; r < spreads.size(); ++r) {
+      const Clock clock(took[r]);
+      benchmark::DoNotOptimize(spreads[r].finish(mail[r]));
+    }
+    state.SetIterationTime(look_up + *std::max_element(took.begin(), took.end()));
+    state.counters["look_up_ms"] = look_up * 1e3;
+    state.counters["mean_ms"] =
+        1e3 * (look_up + std::accumulate(took.begin(), took.end(), 0.0) / ranks);
+    state.counters["planners"] = planners;
+    state.counters["pieces"] = static_cast<double>(pieces);
+  }
+}
+
+void plan_at_one_place(benchmark::State& state, Layout layout) {
+  const auto ranks = static_cast<int>(state.range(0));
+  std::vector<plan::Source> sources;
+  std::vector<plan::Target> targets;
+  for (int t = 0; t < tensors; ++t) {
+    for (int rank = 0; rank < ranks; ++rank) {
+      sources.push_back({t, wanted_by(rank, ranks, same), 8, -1});
+      targets.push_back({t, wanted_by(rank, ranks, layout), rank, t});
+    }
+  }
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(
+        plan::plan_exchange(sources, targets, ranks, 16 << 20, plan::Packing::fill));
+  }
+}
+
+void jobs(benchmark::internal::Benchmark* bench) {
+  bench->Arg(1000)->Arg(10'000)->ArgName("ranks")->Unit(benchmark::kMillisecond);
+}
+void largest_of(benchmark::internal::Benchmark* bench) {
+  jobs(bench);
+  bench->UseManualTime()->Iterations(3);
+}
+
+BENCHMARK_CAPTURE(spread_plan, same, same)->Apply(largest_of);
+BENCHMARK_CAPTURE(spread_plan, shifted, shifted)->Apply(largest_of);
+BENCHMARK_CAPTURE(plan_at_one_place, same, same)->Apply(jobs);
+BENCHMARK_CAPTURE(plan_at_one_place, shifted, shifted)->Apply(jobs);
+
+}  // namespace

@@ -1,0 +1,11 @@
+#pragma once
+/// Lets all ranks plan an exchange together.
+#include "group/collectives.hpp"
+#include "plan/spread.hpp"
+
+namespace cairn {
+
+/// Collective. What each rank wants is in its `spread`. Fails on all ranks alike.
+plan::OwnPlan plan_together(Group&, plan::Spread& spread);
+
+}  // namespace cairn

@@ -1,0 +1,56 @@
+#pragma once
+/// Who acquires which chunk: fair shares, whoever deals.
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace cairn::plan {
+
+/// Bytes of a chunk that a rank wants.
+struct Wish {
+  int rank = 0;
+  std::int64_t bytes = 0;
+};
+
+/// Puts the wishes of one rank together; ascending by rank.
+void join_wishes(std::vector<Wish>&);
+
+/// Deals chunks to ranks by the rule of plan_exchange. Several dealers may each deal a part: then
+/// each takes it that the others give every rank its fair share of what several ranks want.
+class Dealer {
+ public:
+  /// `served_by` as in plan_exchange; only those that acquire get anything.
+  Dealer(int ranks, const std::vector<int>& served_by);
+
+  /// One more chunk, in the order in which they are dealt. `rank`: who must have it, or -1. Of
+  /// ranks that want as much and have as much, the first one at or after `turn` comes first.
+  void add(std::int64_t bytes, int rank, std::span<const Wish> wishes, int turn = 0);
+
+  /// What this dealer knows, to be summed over dealers: of each rank the bytes that nobody else
+  /// wants, then of each its fair share of the others; and the bytes of all chunks.
+  std::vector<std::int64_t> known() const;
+
+  /// Who gets each chunk. `sums` are those of all dealers; empty: this is the only one.
+  std::vector<int> deal(std::span<const std::int64_t> sums = {});
+
+ private:
+  struct Open {
+    std::size_t chunk, first, end;  // of the wishes
+    double bytes;
+    int turn;
+  };
+  int from_turn(int rank, int turn) const {
+    return rank >= turn ? rank - turn : rank - turn + ranks_;
+  }
+  bool acquires(int rank) const;
+
+  const int ranks_;
+  const std::vector<int>& served_by_;
+  std::vector<int> chosen_;  // -1: not yet
+  std::vector<Open> shared_, unwanted_;
+  std::vector<Wish> wishes_;                   // of the shared ones
+  std::vector<double> pinned_, alone_, fair_;  // bytes by rank
+  double total_ = 0;
+};
+
+}  // namespace cairn::plan

@@ -1,0 +1,315 @@
+#include "plan/spread.hpp"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <unordered_map>
+
+#include "base/checksum.hpp"
+#include "base/text.hpp"
+#include "base/wire.hpp"
+#include "cairn/error.hpp"
+
+namespace cairn::plan {
+namespace {
+
+std::size_t nth(int i) { return static_cast<std::size_t>(i); }
+
+/// Of a source; neighbours are dealt by one planner.
+constexpr int chunks_a_planner = 64;
+
+void put_corners(WireWriter& out, const Box& box) {
+  out.put_row(box.start.data(), box.start.size());
+  out.put_row(box.extent.data(), box.extent.size());
+}
+
+Box get_corners(WireReader& in) {
+  Box box;
+  in.get_row(box.start);
+  in.get_row(box.extent);
+  return box;
+}
+
+/// One message to each rank that there is something for.
+class Letters {
+ public:
+  WireWriter& to(int rank) { return all_[rank]; }
+  Mail take() {
+    Mail mail;
+    mail.reserve(all_.size());
+    for (auto& [rank, letter] : all_) mail.emplace_back(rank, letter.take());
+    return mail;
+  }
+
+ private:
+  std::unordered_map<int, WireWriter> all_;
+};
+
+[[noreturn]] void lost(const char* what, int source) {
+  throw Error(Code::internal, cat("an exchange lost ", what, " of source ", source));
+}
+
+}  // namespace
+
+Spread::Spread(Setting setting) : setting_(std::move(setting)) {}
+
+const std::vector<Chunk>& Spread::chunks_of(int source) {
+  if (source == cut_source_) return cut_;
+  const auto of = setting_.source(source);
+  cut_ = cut_into_chunks(*of.box, of.element_bytes, setting_.chunk_bytes);
+  cut_source_ = source;
+  return cut_;
+}
+
+void Spread::want(int source, int id, const Box& box) {
+  const auto& chunks = chunks_of(source);
+  for (std::size_t c = 0; c < chunks.size(); ++c) {
+    if (auto common = intersect(chunks[c].box, box)) {
+      asked_.push_back({source, static_cast<int>(c), id, *std::move(common)});
+    }
+  }
+}
+
+int Spread::planners(std::int64_t all_pieces) const {
+  return static_cast<int>(
+      std::clamp<std::int64_t>(all_pieces / setting_.pieces_a_planner, 1, setting_.ranks));
+}
+
+int Spread::planner_of(int source, int chunk) const {
+  if (planners_ == 1) return 0;
+  const auto block = (static_cast<std::uint64_t>(source) << 32) +
+                     static_cast<std::uint64_t>(chunk / chunks_a_planner);
+  const auto planner = mixed_bits(block) % static_cast<std::uint64_t>(planners_);
+  return static_cast<int>(planner * static_cast<std::uint64_t>(setting_.ranks) /
+                          static_cast<std::uint64_t>(planners_));
+}
+
+Mail Spread::ask(int planners) {
+  planners_ = planners;
+  std::sort(asked_.begin(), asked_.end(), [](const Asked& a, const Asked& b) {
+    return std::tie(a.source, a.chunk, a.id) < std::tie(b.source, b.chunk, b.id);
+  });
+  Letters letters;
+  for (std::size_t i = 0; i < asked_.size();) {
+    const int source = asked_[i].source;
+    const auto count = static_cast<int>(chunks_of(source).size());
+    for (int block = 0; block < count; block += chunks_a_planner) {
+      auto& letter = letters.to(planner_of(source, block));
+      bool any = false;
+      for (; i < asked_.size() && asked_[i].source == source &&
+             asked_[i].chunk < block + chunks_a_planner;
+           ++i) {
+        letter.put(source).put(asked_[i].chunk).put(asked_[i].id);
+        put_corners(letter, asked_[i].box);
+        any = true;
+      }
+      // Somebody acquires these all the same.
+      if (!any) letter.put(source).put(block).put(-1);
+    }
+  }
+  return letters.take();
+}
+
+std::vector<std::int64_t> Spread::weigh(const Mail& asked) {
+  for (const auto& [rank, letter] : asked) {
+    for (WireReader in(letter); !in.empty();) {
+      auto& one = heard_.emplace_back();
+      one.source = in.get<int>();
+      one.chunk = in.get<int>();
+      one.rank = rank;
+      one.id = in.get<int>();
+      if (one.id >= 0) one.box = get_corners(in);
+    }
+  }
+  std::vector<std::size_t> order(heard_.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  const auto place = [&](std::size_t i) {
+    const auto& one = heard_[i];
+    return std::tie(one.source, one.chunk, one.rank, one.id);
+  };
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return place(a) < place(b); });
+  std::vector<Heard> sorted;
+  sorted.reserve(heard_.size());
+  for (const auto i : order) sorted.push_back(std::move(heard_[i]));
+  heard_ = std::move(sorted);
+
+  dealer_ = std::make_unique<Dealer>(setting_.ranks, setting_.served_by);
+  std::vector<Wish> wishes;
+  for (std::size_t i = 0; i < heard_.size();) {
+    const int source = heard_[i].source, block = heard_[i].chunk / chunks_a_planner;
+    const auto& chunks = chunks_of(source);
+    const auto element = setting_.source(source).element_bytes;
+    const auto end = std::min((block + 1) * chunks_a_planner, static_cast<int>(chunks.size()));
+    const int turn = planners_ == 1
+                         ? 0
+                         : static_cast<int>(mixed_bits(static_cast<std::uint64_t>(source)) %
+                                            static_cast<std::uint64_t>(setting_.ranks));
+    for (int c = block * chunks_a_planner; c < end; ++c) {
+      while (i < heard_.size() && heard_[i].source == source && heard_[i].chunk == c &&
+             heard_[i].id < 0) {
+        ++i;
+      }
+      const auto first = i;
+      wishes.clear();
+      for (; i < heard_.size() && heard_[i].source == source && heard_[i].chunk == c; ++i) {
+        const auto& one = heard_[i];
+        if (one.id < 0) continue;
+        const auto acquirer =
+            setting_.served_by.empty() ? one.rank : setting_.served_by[nth(one.rank)];
+        wishes.push_back({acquirer, one.box.count() * element});
+      }
+      join_wishes(wishes);
+      offered_.push_back({source, c, first, i});
+      dealer_->add(chunks[nth(c)].bytes, -1, wishes, turn);
+    }
+    if (i < heard_.size() && heard_[i].source == source &&
+        heard_[i].chunk / chunks_a_planner == block) {
+      lost("a chunk", source);
+    }
+  }
+  return dealer_->known();
+}
+
+Mail Spread::decide(std::span<const std::int64_t> sums) {
+  const auto chosen = dealer_->deal(sums);
+  Letters letters;
+  for (std::size_t o = 0; o < offered_.size(); ++o) {
+    const auto& [source, chunk, first, end] = offered_[o];
+    auto& letter = letters.to(chosen[o]);
+    std::uint64_t wanted = 0;
+    for (auto i = first; i < end; ++i) wanted += heard_[i].id >= 0;
+    letter.put(source).put(chunk).put(wanted);
+    for (auto i = first; i < end; ++i) {
+      if (heard_[i].id < 0) continue;
+      letter.put(heard_[i].rank).put(heard_[i].id);
+      put_corners(letter, heard_[i].box);
+    }
+  }
+  heard_.clear();
+  offered_.clear();
+  dealer_.reset();
+  return letters.take();
+}
+
+Mail Spread::accept(const Mail& decided) {
+  struct Mine {
+    int source, chunk;
+    std::vector<Passed> pieces;
+  };
+  std::vector<Mine> mine;
+  for (const auto& [planner, letter] : decided) {
+    for (WireReader in(letter); !in.empty();) {
+      auto& one = mine.emplace_back();
+      one.source = in.get<int>();
+      one.chunk = in.get<int>();
+      for (auto left = in.get<std::uint64_t>(); left > 0; --left) {
+        auto& piece = one.pieces.emplace_back();
+        piece.peer = in.get<int>();
+        piece.source = one.source;
+        piece.id = in.get<int>();
+        piece.box = get_corners(in);
+      }
+    }
+  }
+  std::sort(mine.begin(), mine.end(), [&](const Mine& a, const Mine& b) {
+    if (a.source != b.source) return setting_.before(a.source, b.source);
+    return a.chunk < b.chunk;
+  });
+  for (const auto& one : mine) {
+    plan_.chunks.push_back(chunks_of(one.source).at(nth(one.chunk)));
+    plan_.chunks.back().source = one.source;
+    plan_.chunks.back().rank = setting_.rank;
+  }
+  deal_rounds();
+  Letters letters;
+  for (std::size_t c = 0; c < mine.size(); ++c) {
+    int told = setting_.rank;  // the pieces of one rank are neighbours
+    for (auto& piece : mine[c].pieces) {
+      piece.chunk = static_cast<int>(c);
+      piece.bytes = piece.box.count() * setting_.source(piece.source).element_bytes;
+      const int to = piece.peer, round = round_of_[c];
+      const int distance = (to - setting_.rank + setting_.ranks) % setting_.ranks;
+      if (to != setting_.rank && to != told) {
+        letters.to(to).put(mine[c].source).put(mine[c].chunk).put(round);
+        told = to;
+      }
+      kept_ += to == setting_.rank;
+      travels_.push_back({round, distance, mine[c].chunk, false, std::move(piece)});
+    }
+  }
+  return letters.take();
+}
+
+void Spread::deal_rounds() {
+  int round = 0;
+  std::int64_t bytes = 0;
+  for (const auto& chunk : plan_.chunks) {
+    if (bytes > 0 && bytes > setting_.chunk_bytes - chunk.bytes) ++round, bytes = 0;
+    bytes += chunk.bytes;
+    round_of_.push_back(round);
+  }
+}
+
+OwnPlan Spread::finish(const Mail& accepted) {
+  for (const auto& [from, letter] : accepted) {
+    for (WireReader in(letter); !in.empty();) {
+      const auto source = in.get<int>(), chunk = in.get<int>(), round = in.get<int>();
+      const auto key = std::pair(source, chunk);
+      auto one = std::lower_bound(
+          asked_.begin(), asked_.end(), key,
+          [](const Asked& a, const auto& b) { return std::pair(a.source, a.chunk) < b; });
+      for (; one != asked_.end() && std::pair(one->source, one->chunk) == key; ++one) {
+        const auto bytes = one->box.count() * setting_.source(source).element_bytes;
+        const int distance = (setting_.rank - from + setting_.ranks) % setting_.ranks;
+        travels_.push_back({round,
+                            distance,
+                            chunk,
+                            true,
+                            {-1, from, source, one->id, std::move(one->box), bytes}});
+        ++kept_;
+      }
+    }
+  }
+  if (kept_ != asked_.size()) lost(cat(asked_.size() - kept_, " pieces").c_str(), -1);
+  std::sort(travels_.begin(), travels_.end(), [](const Travel& a, const Travel& b) {
+    return std::tie(a.round, a.distance, a.piece.source, a.chunk, a.piece.id) <
+           std::tie(b.round, b.distance, b.piece.source, b.chunk, b.piece.id);
+  });
+  std::size_t chunk = 0;
+  for (std::size_t t = 0; t < travels_.size() || chunk < plan_.chunks.size();) {
+    int round = t < travels_.size() ? travels_[t].round : round_of_[chunk];
+    if (chunk < plan_.chunks.size()) round = std::min(round, round_of_[chunk]);
+    auto& one = plan_.rounds.emplace_back();
+    one.first = chunk;
+    while (chunk < plan_.chunks.size() && round_of_[chunk] == round) ++chunk;
+    one.end = chunk;
+    const auto first = t;
+    while (t < travels_.size() && travels_[t].round == round) ++t;
+    fill_steps(one, std::span(travels_).subspan(first, t - first));
+  }
+  asked_.clear();
+  travels_.clear();
+  return std::move(plan_);
+}
+
+void Spread::fill_steps(OwnRound& round, std::span<Travel> travels) const {
+  std::int64_t sent = 0, received = 0;
+  for (auto& travel : travels) {
+    auto& piece = travel.piece;
+    if (piece.peer == setting_.rank) {
+      round.local.push_back(std::move(piece));
+      continue;
+    }
+    auto& bytes = travel.arrives ? received : sent;
+    if (round.steps.empty() || (bytes > 0 && bytes > setting_.chunk_bytes - piece.bytes)) {
+      round.steps.emplace_back();
+      sent = received = 0;
+    }
+    bytes += piece.bytes;
+    auto& step = round.steps.back();
+    (travel.arrives ? step.receives : step.sends).push_back(std::move(piece));
+  }
+}
+
+}  // namespace cairn::plan

@@ -1,0 +1,196 @@
+// Saves and restores of so many slices that several ranks share the planning.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <mutex>
+#include <set>
+
+#include "base/text.hpp"
+#include "cairn/checkpoint_manager.hpp"
+#include "contents/contents_reader.hpp"
+#include "job/by_key.hpp"
+#include "sharding/coverage.hpp"
+#include "support/sample_state.hpp"
+#include "testing/memory.hpp"
+#include "testing/threads.hpp"
+#include "tools/verify.hpp"
+
+namespace cairn {
+namespace {
+
+using test::Sample;
+
+constexpr int tensors = 24, slices = 600, width = 3;
+
+Sample sample_of(int tensor) {
+  return {cat("layer/", tensor, "/weights"),
+          tensor % 3 ? DType::float64 : DType::int8,
+          {slices, width}};
+}
+
+std::vector<Box> boxes_of(int tensor, int rank, int ranks) {
+  // All tensors are dealt differently; of every fourth two ranks hold the first hundred slices.
+  std::vector<Box> boxes;
+  for (int i = 0; i < slices; ++i) {
+    const bool mine = (i / 7 + tensor) % ranks == rank;
+    const bool also = tensor % 4 == 0 && i < 100 && (i / 7 + tensor + 1) % ranks == rank;
+    if (mine || also) boxes.push_back({{i, 0}, {1, width}});
+  }
+  return boxes;
+}
+
+LocalTensor stored(LocalTensor tensor, Storage storage) {
+  tensor.storage = storage;
+  return tensor;
+}
+
+class ManyPlanners : public testing::Test {
+ protected:
+  ManyPlanners() { options_.write.file_system = files_; }
+
+  void fill(test::SampleState& mine, int rank, int ranks) const {
+    for (int t = 0; t < tensors; ++t) {
+      mine.add(sample_of(t), boxes_of(t, rank, ranks), t % 3, [&](LocalTensor tensor) {
+        return stored(std::move(tensor), t % 5 ? Storage::sliced : Storage::dense);
+      });
+    }
+    mine.add_string("notes", {"one", "two"});
+    mine.fill();
+  }
+
+  std::shared_ptr<io::MemoryFileSystem> files_ = std::make_shared<io::MemoryFileSystem>();
+  ManagerOptions options_;
+};
+
+TEST_F(ManyPlanners, SaveAndRestoreOnOtherRanks) {
+  for (const int ranks : {2, 5}) {
+    run_threads(ranks, [&](std::shared_ptr<Group> group) {
+      EXPECT_GT(key_planners(*group, static_cast<std::size_t>(tensors * slices / ranks)).planners,
+                ranks > 2 ? 1 : 0);
+      test::SampleState mine(static_cast<std::uint64_t>(ranks));
+      fill(mine, group->rank(), ranks);
+      CheckpointManager(group, "/run", options_).save(ranks, mine.state());
+    });
+    const auto contents = read_contents(*files_, io::Path(cat("/run/ckpt-", ranks)));
+    for (int t = 0; t < tensors; ++t) {
+      const auto* tensor = contents.find(sample_of(t).key);
+      ASSERT_TRUE(tensor);
+      EXPECT_EQ(tensor->slices.size(), t % 5 ? std::size_t{slices} : 1u);
+    }
+    const auto verified = verify_checkpoint(*files_, io::Path(cat("/run/ckpt-", ranks)));
+    EXPECT_EQ(verified.verdict(), Verdict::whole);
+    for (const int readers : {1, 3, 4}) {
+      run_threads(readers, [&](std::shared_ptr<Group> group) {
+        test::SampleState mine(static_cast<std::uint64_t>(ranks));
+        fill(mine, group->rank(), readers);
+        mine.poison();
+        ASSERT_TRUE(CheckpointManager(group, "/run", options_).restore_latest(mine.state()));
+        EXPECT_EQ(mine.check(static_cast<std::uint64_t>(ranks)), "");
+      });
+    }
+  }
+}
+
+TEST_F(ManyPlanners, RefuseWithTheErrorOfTheFirstTensor) {
+  constexpr int ranks = 4;
+  // One rank leaves out a row of tensors 7 and 20, another holds too much of tensor 13. Of their
+  // keys "layer/13/…" is the first.
+  const auto given = [](int tensor, int rank) {
+    auto boxes = boxes_of(tensor, rank, ranks);
+    if (rank == 2 && (tensor == 7 || tensor == 20)) boxes.pop_back();
+    if (rank == 0 && tensor == 13) boxes.front() = {{boxes.front().start[0] - 1, 0}, {2, width}};
+    return boxes;
+  };
+  std::string expected;
+  std::vector<Declaration> all;
+  for (int rank = 0; rank < ranks; ++rank) {
+    for (int t = 0; t < tensors; ++t) {
+      const auto sample = sample_of(t);
+      all.push_back({sample.key, sample.dtype, sample.shape, rank, given(t, rank)});
+    }
+  }
+  try {
+    check_coverage(std::move(all));
+  } catch (const Error& error) {
+    expected = error.what();
+  }
+  ASSERT_THAT(expected, testing::HasSubstr("layer/13/"));
+  std::mutex mutex;
+  std::multiset<std::string> thrown;
+  run_threads(ranks, [&](std::shared_ptr<Group> group) {
+    test::SampleState mine(1);
+    for (int t = 0; t < tensors; ++t) mine.add(sample_of(t), given(t, group->rank()), 0);
+    CheckpointManager manager(group, "/run", options_);
+    try {
+      manager.save(1, mine.state());
+    } catch (const Error& error) {
+      const std::lock_guard lock(mutex);
+      thrown.insert(error.what());
+      EXPECT_EQ(error.rank(), 0);
+    }
+  });
+  EXPECT_EQ(thrown.size(), std::size_t{ranks});
+  EXPECT_EQ(thrown.count(expected), std::size_t{ranks}) << *thrown.begin();
+}
+
+TEST(ByKey, EveryPlannerIsARank) {
+  for (const int ranks : {1, 2, 3, 100}) {
+    for (const int planners : {1, ranks / 2, ranks - 1}) {
+      if (planners < 1) continue;
+      const KeyPlanners all{ranks, planners};
+      std::set<int> used;
+      for (int key = 0; key < 5000; ++key) used.insert(all.of(cat("key", key)));
+      EXPECT_EQ(used.size(), static_cast<std::size_t>(planners));
+      EXPECT_GE(*used.begin(), 0);
+      EXPECT_LT(*used.rbegin(), ranks);
+      EXPECT_TRUE(planners == 1 || *used.begin() > 0) << "rank 0 has enough to do";
+    }
+  }
+}
+
+TEST(ByKey, TheErrorOfTheLeastTensorIsThrownOnAll) {
+  run_threads(5, [](std::shared_ptr<Group> group) {
+    std::optional<Error> mine;
+    const int rank = group->rank();
+    if (rank > 1) {
+      mine.emplace(Code::coverage, cat("rank ", rank));
+      mine->of_tensor(rank == 3 ? "a" : "b");
+    }
+    try {
+      agree_on_least(*group, mine);
+      ADD_FAILURE() << "nothing was thrown";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.problem(), "rank 3");
+      EXPECT_EQ(error.rank(), 0);
+    }
+    EXPECT_NO_THROW(agree_on_least(*group, std::nullopt));
+  });
+}
+
+TEST(ByKey, RootTakesWhatThereIsAscendingByRank) {
+  for (const int ranks : {1, 4, 130}) {
+    std::string taken;
+    run_threads(ranks, [&](std::shared_ptr<Group> group) {
+      const int rank = group->rank();
+      to_root(*group, rank % 3 ? cat("of ", rank, ";") : "",
+              [&](const std::string& one) { taken += one; });
+    });
+    std::string expected;
+    for (int rank = 0; rank < ranks; ++rank) expected += rank % 3 ? cat("of ", rank, ";") : "";
+    EXPECT_EQ(taken, expected);
+  }
+}
+
+TEST(ByKey, WhatRootThrowsReachesAll) {
+  run_threads(4, [](std::shared_ptr<Group> group) {
+    try {
+      to_root(*group, "x", [](const std::string&) { throw Error(Code::internal, "no"); });
+      ADD_FAILURE() << "nothing was thrown";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.problem(), "no");
+    }
+  });
+}
+
+}  // namespace
+}  // namespace cairn
