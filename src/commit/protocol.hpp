@@ -19,16 +19,28 @@ struct FileCounts {
   std::int64_t recycled = 0;
 };
 
+/// Data of a checkpoint whose index is gone, durably so, under its own names: what a save
+/// overwrites.
+struct LeftData {
+  std::int64_t step = -1;
+  int num_files = 0;
+  std::int64_t bytes = 0;
+  bool partly = false;  ///< a save that failed may have taken some of it
+};
+
 /// One save in progress. A value; every rank of the save has the same.
 struct Transaction {
   io::Path directory;
   Naming name;  ///< of the checkpoints: PREFIX is directory/name-step
   std::int64_t step = 0;
-  std::string uuid;      ///< of this save
-  int num_files = 0;     ///< final data files, N
-  bool direct = false;   ///< no rename is relied on: files are written under their final names
-  bool hdf5 = false;     ///< all is in one file, whose rename is the commit; never direct
-  bool records = true;   ///< its writers leave part records
+  std::string uuid;     ///< of this save
+  int num_files = 0;    ///< final data files, N
+  bool direct = false;  ///< no rename is relied on: files are written under their final names
+  bool hdf5 = false;    ///< all is in one file, whose rename is the commit; never direct
+  bool records = true;  ///< its writers leave part records
+  /// Each writer takes the file of its number from here: not from those that wait. By this the
+  /// temp directory was made, and then the ownership asked for.
+  std::optional<LeftData> takes = std::nullopt;
   bool recycle = false;  ///< data files of checkpoints that are gone are overwritten (recycled.hpp)
   DirectIo direct_io = DirectIo::automatic;  ///< of data files
   FileCounts* counts = nullptr;         ///< this rank's; null: not counted; outlives the writing
@@ -112,7 +124,8 @@ struct Retired {
   std::optional<io::FileId> index = {};  ///< of the file that makes it a checkpoint, if known
   bool hdf5 = false;                     ///< which of the two is that file
   bool other_format = false;    ///< the step is there in the other format too: that goes first
-  Waiting* recycled = nullptr;  ///< the next save may get to overwrite its data files
+  Waiting* recycled = nullptr;  ///< the next save may get to overwrite its data files ...
+  bool leaves_data = false;     ///< ... which it takes from where they are
   /// What is in the directory, by an owner that has asked for its ownership before it looked.
   const std::vector<std::string>* listing = nullptr;
 };
@@ -121,6 +134,10 @@ struct Retired {
 /// another one stands there now. Throws busy if the directory is no longer ours.
 bool remove_checkpoint(io::FileSystem&, const io::Path& directory, const Naming& name,
                        const Retired&, const Ownership&);
+
+/// Data that no save takes: it waits instead (recycled.hpp), or goes.
+void remove_left(io::FileSystem&, const io::Path& directory, const Naming& name, const LeftData&,
+                 const Ownership&, Waiting*);
 
 /// A direct save that nobody can complete, rank 0: if it was replacing the index when it died, what
 /// stood there before comes back. For an index that is missing or damaged only.

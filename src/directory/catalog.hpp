@@ -29,6 +29,7 @@ struct CatalogEntry {
   bool superseded = false;       ///< an earlier step was committed after it
   bool pinned = false;           ///< not to be removed
   bool pin_damaged = false;      ///< the pin may mean another save: it counts
+  std::int64_t data_bytes = 0;   ///< of the data files, if this process has written them
   std::optional<double> metric = std::nullopt;  ///< as given at the save
 };
 

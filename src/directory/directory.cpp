@@ -52,7 +52,7 @@ void Directory::take() {
 void Directory::begin(Recovered found) {
   if (job_.recycles()) {
     try {
-      recycling_.emplace(job_);
+      recycling_.emplace(job_, ownership_->ownership());
     } catch (const Error& error) {
       log(LogLevel::warning, cat("data files are not kept for later saves: ", error.what()));
       job_.options.write.recycle = false;  // this rank alone decides what is kept

@@ -67,6 +67,26 @@ std::vector<std::size_t> by_metric(const std::vector<CatalogEntry>& entries,
   return order;
 }
 
+// Whether the next save can take its data files from where they are: there is nothing else of the
+// step, and on the average they are worth it.
+bool can_be_left(const CatalogEntry& entry, const commit::Naming& name,
+                 const CheckpointFormat& format, const std::vector<std::string>& listing) {
+  constexpr std::int64_t worth_bytes = 4096;
+  if (format.is_cairns() || entry.data_bytes < worth_bytes * (entry.num_files - 1)) return false;
+  const auto files = std::count_if(listing.begin(), listing.end(), [&](const auto& file) {
+    const auto parsed = commit::parse_name(file, name);
+    return parsed.kind == commit::ParsedName::Kind::data && parsed.step == entry.step;
+  });
+  const auto prefix = commit::prefix_name(name, entry.step);
+  for (int file = 0; file < entry.num_files; ++file) {
+    if (!std::binary_search(listing.begin(), listing.end(),
+                            commit::data_name(prefix, file, entry.num_files))) {
+      return false;
+    }
+  }
+  return files == entry.num_files && entry.num_files > 1;
+}
+
 // Of what is removed the newest that stays is to take the place. Only the file that it was counts.
 bool is_newest_there(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
                      const std::vector<CatalogEntry>& kept) {
@@ -216,6 +236,8 @@ std::vector<std::int64_t> apply_retention(io::FileSystem& files, const io::Path&
       const auto parsed = commit::parse_name(entry, name);
       return parsed.step == step && is_main_kind(parsed.kind) && parsed.kind != format.main_kind();
     });
+    const bool stays =
+        help.left && steps.size() == 1 && !others && can_be_left(*at, name, format, listing);
     if (foreign) {
       log(LogLevel::warning, cat(foreign->string(), " stays: Cairn did not write it"));
       forget_saved(files, prefix);
@@ -223,8 +245,9 @@ std::vector<std::int64_t> apply_retention(io::FileSystem& files, const io::Path&
     } else if (commit::remove_checkpoint(
                    files, directory, name,
                    {step, at->file, one_file, others && format.has_others(files, prefix),
-                    help.recycled, &listing},
+                    help.recycled, stays, &listing},
                    owner)) {
+      if (stays) *help.left = {step, at->num_files, at->data_bytes};
       if (help.notes) forget_saved(files, prefix);
       gone.push_back(step);
     } else {
