@@ -184,7 +184,8 @@ void Directory::went_back_to(std::int64_t step, std::optional<std::int64_t> sequ
 void Directory::write_state_file(const std::vector<CatalogEntry>& entries) {
   told_.reset();
   if (!job_.keeps_state_file) return;
-  update_state_file(*job_.files, job_.directory, job_.naming, entries, job_.atomic_rename);
+  update_state_file(*job_.files, job_.directory, job_.naming, entries, job_.atomic_rename,
+                    &state_file_);
 }
 
 }  // namespace cairn

@@ -164,7 +164,8 @@ class Directory {
   // What the state file lists, as far as that is known. Whoever tells it also tidies, or ends
   // before.
   std::optional<std::vector<std::int64_t>> told_;
-  mutable std::mutex tidied_mutex_;  // of what follows
+  std::optional<commit::StateFile> state_file_;  // as this owner has written it last
+  mutable std::mutex tidied_mutex_;              // of what follows
   std::vector<std::int64_t> tidied_;
   std::int64_t recycled_bytes_ = -1;
 };

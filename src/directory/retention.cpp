@@ -186,20 +186,25 @@ std::vector<std::int64_t> apply_retention(io::FileSystem& files, const io::Path&
   refresh_pins(files, directory, name, catalog);
   const auto steps = victims(catalog);  // with the pins that were made before the lock was taken
   if (steps.empty()) return {};
-  owner.check();
-  auto listing = files.list(directory);
-  const bool any_aside = std::any_of(listing.begin(), listing.end(), [&](const auto& entry) {
-    return commit::parse_aside_name(entry, name).has_value();
-  });
-  if (any_aside) {
-    commit::put_back_aside(files, directory, name, true);
-    listing = files.list(directory);
-  }
   auto kept = catalog;
   const auto goes = [&](const CatalogEntry& entry) {
     return std::find(steps.begin(), steps.end(), entry.step) != steps.end();
   };
   std::erase_if(kept, goes);
+  const bool told = help.told && *help.told == steps_of(kept);
+  // Where nothing is written before the first index is set aside, the question that belongs to that
+  // is the first that counts.
+  const bool writes = !told || help.notes;
+  if (writes) owner.check();
+  auto listing = files.list(directory);
+  const bool any_aside = std::any_of(listing.begin(), listing.end(), [&](const auto& entry) {
+    return commit::parse_aside_name(entry, name).has_value();
+  });
+  if (any_aside) {
+    if (!writes) owner.check();
+    commit::put_back_aside(files, directory, name, true);
+    listing = files.list(directory);
+  }
   if (!is_newest_there(files, directory, name, kept)) {
     log(LogLevel::warning, cat("nothing is removed from ", directory.string(),
                                ": the newest checkpoint that stays is not there any more"));
@@ -208,7 +213,6 @@ std::vector<std::int64_t> apply_retention(io::FileSystem& files, const io::Path&
   // Before, so that it names nothing that is gone; but on a full disk there is room for it only
   // afterwards, and nothing else would ever make some.
   bool afterwards = false;
-  const bool told = help.told && *help.told == steps_of(kept);
   try {
     if (name.numbered && !told) {
       update_state_file(files, directory, name, kept, owner.atomic_rename());
@@ -221,7 +225,7 @@ std::vector<std::int64_t> apply_retention(io::FileSystem& files, const io::Path&
   // but no index, would be taken for lost, not for removed.
   std::vector<io::Path> prefixes;
   for (const auto step : steps) prefixes.push_back(directory / commit::prefix_name(name, step));
-  if (!told || help.notes) retire(files, directory, name, prefixes);
+  if (writes) retire(files, directory, name, prefixes);
   std::vector<std::int64_t> gone;
   for (const auto step : steps) {
     const auto at = std::find_if(catalog.begin(), catalog.end(),
