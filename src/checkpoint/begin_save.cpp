@@ -191,7 +191,9 @@ Prepared Engine::prepare(std::int64_t step, const FileLayout& layout, bool recor
                     .put(save.num_files)
                     .put(sequence)
                     .put(parent())
-                    .put(now_seconds());
+                    .put(now_seconds())
+                    .put(save.takes ? save.takes->step : -1)
+                    .put(save.takes ? save.takes->num_files : 0);
     mine = std::move(save);
     return text.take();
   });
@@ -200,8 +202,10 @@ Prepared Engine::prepare(std::int64_t step, const FileLayout& layout, bool recor
   const auto num_files = reader.get<int>();
   const auto sequence = reader.get<std::int64_t>();
   const auto parent = reader.get<std::int64_t>();
-  auto prepared =
-      prepared_of(step, std::move(uuid), num_files, sequence, parent, reader.get<double>());
+  const auto time = reader.get<double>();
+  auto prepared = prepared_of(step, std::move(uuid), num_files, sequence, parent, time);
+  const commit::LeftData takes{reader.get<std::int64_t>(), reader.get<int>()};
+  if (takes.step >= 0) prepared.save.takes = takes;
   prepared.save.replaces = std::move(mine.replaces);
   prepared.save.looked = mine.looked;
   prepared.save.records = records;

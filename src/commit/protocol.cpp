@@ -27,9 +27,11 @@
 // more before 4. Before 7, and for each
 // removal in 3 and 8, it is asked for again; removals follow the rule of removal.hpp.
 //
-// Data that goes in 8 may instead be kept, in .cairn/recycled, for a later save: the writer of a
-// data file renames it to its part in 2, and overwrites it (recycled.cpp). No byte of it changes
-// before the index that referred to it is durably gone.
+// Data that goes in 8 may instead be kept for a later save: the writer of a data file renames it to
+// its part in 2, and overwrites it (recycled.cpp). No byte of it changes before the index that
+// referred to it is durably gone. After a blocking save it stays under its own names until the next
+// one begins, whose temp directory guards these renames as it guards those of 5; else it waits in
+// .cairn/recycled.
 //
 // A step is overwritten with another NNNNN than the old files have, so that 6 alone switches.
 //
@@ -290,7 +292,9 @@ std::optional<io::FileId> publish(io::FileSystem& fs, const Transaction& save,
     if (taken_over) io::remove_if_there(fs, path);  // of an attempt that died here
     return io::write_file(fs, path, bytes);
   };
-  for (const auto& own : own_files) write(save.part(own.file), own.bytes);
+  for (const auto& own : own_files) {
+    if (!write_over(fs, save, own.file, own.bytes)) write(save.part(own.file), own.bytes);
+  }
   auto id = write(save.staged_index(), index_bytes);
   if (!id) id = id_of(fs, save.staged_index());
   fs.sync_directory(save.temp());
@@ -407,9 +411,19 @@ bool remove_checkpoint(io::FileSystem& fs, const io::Path& directory, const Nami
   }
   if (!removal.remove(index)) return false;
   fs.sync_directory(directory);
+  if (retired.leaves_data) return true;
   removal.remove(of([](Kind kind) { return kind == Kind::data; }),
                  dispose_of_data(fs, directory, name, retired.recycled));
   return true;
+}
+
+void remove_left(io::FileSystem& fs, const io::Path& directory, const Naming& name,
+                 const LeftData& left, const Ownership& owner, Waiting* recycled) {
+  std::vector<SeenFile> files;
+  for (int file = 0; file < left.num_files; ++file) {
+    files.push_back({data_name(prefix_name(name, left.step), file, left.num_files)});
+  }
+  Removal(fs, directory, owner).remove(files, dispose_of_data(fs, directory, name, recycled));
 }
 
 bool discard_empty(io::FileSystem& fs, const io::Path& temp) {

@@ -19,6 +19,15 @@ struct FileCounts {
   std::int64_t recycled = 0;
 };
 
+/// Data of a checkpoint whose index is gone, durably so, under its own names: what a save
+/// overwrites.
+struct LeftData {
+  std::int64_t step = -1;
+  int num_files = 0;
+  std::int64_t bytes = 0;
+  bool partly = false;  ///< a save that failed may have taken some of it
+};
+
 /// One save in progress. A value; every rank of the save has the same.
 struct Transaction {
   io::Path directory;
@@ -30,7 +39,10 @@ struct Transaction {
   /// Of the file that makes it a checkpoint. Where all is in that file (is_whole), its rename is
   /// the commit, and it is never direct.
   ParsedName::Kind main = ParsedName::Kind::index;
-  bool records = true;   ///< its writers leave part records
+  bool records = true;  ///< its writers leave part records
+  /// Each writer takes the file of its number from here: not from those that wait. By this the
+  /// temp directory was made, and then the ownership asked for.
+  std::optional<LeftData> takes = std::nullopt;
   bool recycle = false;  ///< data files of checkpoints that are gone are overwritten (recycled.hpp)
   DirectIo direct_io = DirectIo::automatic;  ///< of data files
   FileCounts* counts = nullptr;         ///< this rank's; null: not counted; outlives the writing
@@ -114,7 +126,8 @@ struct Retired {
   std::optional<io::FileId> index = {};  ///< of the file that makes it a checkpoint, if known
   ParsedName::Kind main = ParsedName::Kind::index;  ///< of that file
   bool other_format = false;    ///< the step is there in the other format too: that goes first
-  Waiting* recycled = nullptr;  ///< the next save may get to overwrite its data files
+  Waiting* recycled = nullptr;  ///< the next save may get to overwrite its data files ...
+  bool leaves_data = false;     ///< ... which it takes from where they are
   /// What is in the directory, by an owner that has asked for its ownership before it looked.
   const std::vector<std::string>* listing = nullptr;
 };
@@ -123,6 +136,10 @@ struct Retired {
 /// another one stands there now. Throws busy if the directory is no longer ours.
 bool remove_checkpoint(io::FileSystem&, const io::Path& directory, const Naming& name,
                        const Retired&, const Ownership&);
+
+/// Data that no save takes: it waits instead (recycled.hpp), or goes.
+void remove_left(io::FileSystem&, const io::Path& directory, const Naming& name, const LeftData&,
+                 const Ownership&, Waiting*);
 
 /// A direct save that nobody can complete, rank 0: if it was replacing the index when it died, what
 /// stood there before comes back. For an index that is missing or damaged only.

@@ -36,9 +36,14 @@ std::vector<Found> waiting(io::FileSystem& fs, const io::Path& directory, const 
 
 std::unique_ptr<io::File> try_take(io::FileSystem& fs, const Transaction& save, int number,
                                    std::int64_t most_bytes) {
+  const auto& takes = save.takes;
+  if (takes && number >= takes->num_files) return nullptr;
+  const auto source = takes ? save.directory / data_name(prefix_name(save.name, takes->step),
+                                                         number, takes->num_files)
+                            : folder(save.directory) / recycled_name(save.name, number);
   const auto part = save.part(number);
   try {
-    fs.rename(folder(save.directory) / recycled_name(save.name, number), part);
+    fs.rename(source, part);
   } catch (const Error& error) {
     // Servers may carry out a rename and yet report an error: then it is ours.
     if (error.code() == Code::not_found || !io::exists(fs, part)) return nullptr;
@@ -140,6 +145,17 @@ void clear_recycled(io::FileSystem& fs, const io::Path& directory, const Naming&
     for (const auto& one : waiting(fs, directory, naming)) fs.remove(one.path);
   } catch (...) {  // the next owner removes them
   }
+}
+
+bool write_over(io::FileSystem& fs, const Transaction& save, int number, std::string_view bytes) {
+  if (!save.takes) return false;
+  const auto size = static_cast<std::int64_t>(bytes.size());
+  const auto file = try_take(fs, save, number, size);
+  if (!file) return false;
+  file->write_at(0, std::as_bytes(std::span(bytes)));
+  file->sync();
+  file->close();
+  return true;
 }
 
 PartFile make_part(io::FileSystem& fs, const Transaction& save, int number,

@@ -1,6 +1,7 @@
 #pragma once
-/// Data files of checkpoints that are gone wait in DIRECTORY/.cairn/recycled for the next save,
-/// which overwrites them: on most disks that is two to four times as fast as writing new ones.
+/// Data files of checkpoints that are gone wait for the next save, which overwrites them: on most
+/// disks that is two to four times as fast as writing new ones. They wait under their own names if
+/// the next save can take them from there (LeftData), else in DIRECTORY/.cairn/recycled.
 ///
 /// What is in one is worth nothing: its index is durably gone before it comes here, and no index
 /// refers to it again before all of it was written, proved by checksums, and synced. A crash may
@@ -56,6 +57,10 @@ std::vector<io::Path> list_recycled(io::FileSystem&, const io::Path& directory, 
 
 /// Rank 0, when there will be no other save. Throws nothing.
 void clear_recycled(io::FileSystem&, const io::Path& directory, const Naming&) noexcept;
+
+/// Rank 0: a data file of a save whose bytes are all there, durable on return, over one that is to
+/// be taken. False if there is none.
+bool write_over(io::FileSystem&, const Transaction&, int number, std::string_view bytes);
 
 /// A data file of a save, for its writer: one that waited, of any size and with any bytes, or a new
 /// one. If it will be at most so long, what is longer is cut off at once. Whoever writes it sets

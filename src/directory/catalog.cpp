@@ -202,7 +202,8 @@ void mark_damaged(io::FileSystem& files, const io::Path& directory, const commit
 }
 
 void update_state_file(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
-                       const std::vector<CatalogEntry>& given, std::optional<bool> renames) {
+                       const std::vector<CatalogEntry>& given, std::optional<bool> renames,
+                       std::optional<commit::StateFile>* last) {
   // What may not survive a power failure is not told: listed and gone, it would be taken for lost.
   auto entries = given;
   std::erase_if(entries, [](const auto& entry) { return entry.volatile_commit; });
@@ -219,10 +220,14 @@ void update_state_file(io::FileSystem& files, const io::Path& directory, const c
   }
   add(*live.front());
   state.model_checkpoint_path = state.all_paths.back();
-  const auto old = commit::read_state_file(files, directory);
+  auto old = last ? std::exchange(*last, std::nullopt) : std::nullopt;
   if (old) state.last_preserved = old->last_preserved;
-  if (old && *old == state) return;
-  commit::write_state_file(files, directory, name, state, renames);
+  if (!old || *old == state) {  // the file may say something else by now
+    old = commit::read_state_file(files, directory);
+    if (old) state.last_preserved = old->last_preserved;
+  }
+  if (!old || *old != state) commit::write_state_file(files, directory, name, state, renames);
+  if (last) *last = state;
 }
 
 void refresh_notes(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,

@@ -7,6 +7,7 @@
 
 #include "cairn/contents.hpp"
 #include "commit/names.hpp"
+#include "commit/state_file.hpp"
 #include "io/file_system.hpp"
 
 namespace cairn {
@@ -29,6 +30,7 @@ struct CatalogEntry {
   bool superseded = false;       ///< an earlier step was committed after it
   bool pinned = false;           ///< not to be removed
   bool pin_damaged = false;      ///< the pin may mean another save: it counts
+  std::int64_t data_bytes = 0;   ///< of the data files, if this process has written them
   std::optional<double> metric = std::nullopt;  ///< as given at the save
 };
 
@@ -51,10 +53,11 @@ void mark_damaged(io::FileSystem&, const io::Path& directory, const commit::Nami
                   const CatalogEntry&, const std::string& reason);
 
 /// Rewrites the `checkpoint` state file if it says anything else than the catalog.
-/// `renames`: see commit::replace_file.
+/// `renames`: see commit::replace_file. `last`: what this owner has written last, which spares
+/// reading it; it is brought up to date.
 void update_state_file(io::FileSystem&, const io::Path& directory, const commit::Naming& name,
-                       const std::vector<CatalogEntry>&,
-                       std::optional<bool> renames = std::nullopt);
+                       const std::vector<CatalogEntry>&, std::optional<bool> renames = std::nullopt,
+                       std::optional<commit::StateFile>* last = nullptr);
 
 /// The owner, notes (contents/notes.hpp): what an earlier version saved, or a power failure took
 /// the notes of.

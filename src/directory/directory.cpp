@@ -52,7 +52,7 @@ void Directory::take() {
 void Directory::begin(Recovered found) {
   if (job_.recycles()) {
     try {
-      recycling_.emplace(job_);
+      recycling_.emplace(job_, ownership_->ownership());
     } catch (const Error& error) {
       log(LogLevel::warning, cat("data files are not kept for later saves: ", error.what()));
       job_.may_recycle = false;  // this rank alone decides what is kept
@@ -184,7 +184,8 @@ void Directory::went_back_to(std::int64_t step, std::optional<std::int64_t> sequ
 void Directory::write_state_file(const std::vector<CatalogEntry>& entries) {
   told_.reset();
   if (!job_.keeps_state_file) return;
-  update_state_file(*job_.files, job_.directory, job_.naming, entries, job_.atomic_rename);
+  update_state_file(*job_.files, job_.directory, job_.naming, entries, job_.atomic_rename,
+                    &state_file_);
 }
 
 }  // namespace cairn

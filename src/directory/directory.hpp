@@ -111,9 +111,10 @@ class Directory {
   void tell_state_file(std::int64_t step, const std::vector<CatalogEntry>&);
   /// Step 8: removes what the save replaced and what retention lets go, from the entries too. Any
   /// thread; an Error is logged.
-  void tidy(const commit::Transaction&, std::vector<CatalogEntry>&);
-  /// The same, from the catalog: the caller's thread.
-  void tidy(const commit::Transaction& save) { tidy(save, catalog_); }
+  void tidy(const commit::Transaction&, std::vector<CatalogEntry>&, bool leaves_data = false);
+  /// The same, from the catalog: the caller's thread. What a next save like this one can overwrite
+  /// stays where it is.
+  void tidy(const commit::Transaction& save) { tidy(save, catalog_, true); }
   /// Both steps behind the caller's back, on a copy of the catalog, less the steps that are being
   /// saved; then counts what is kept for the next save. False: nothing was to be removed, since the
   /// commit is not durable. Any thread.
@@ -142,11 +143,16 @@ class Directory {
   void write_state_file(const std::vector<CatalogEntry>&);
   void require_replaceable(std::int64_t step) const;
   void require_not_pinned(const CatalogEntry* there) const;
+  std::optional<commit::LeftData> left() const;
+  std::optional<commit::LeftData> choose_left(std::int64_t step, int data_files);
+  void remove_left();
   void require_free(std::int64_t step, std::int64_t bytes) const;
 
   Job& job_;
   std::optional<commit::OwnedName> ownership_;
-  std::optional<Recycling> recycling_;  // declared after the ownership: it is destroyed first
+  // Declared after the ownership: it is destroyed first. What it holds changes under the mutex.
+  std::optional<Recycling> recycling_;
+  std::optional<commit::LeftData> taken_;  // by the save in hand
   std::vector<CatalogEntry> catalog_;
   Sequences sequences_;
   std::optional<std::int64_t> restored_step_;  // no save has followed
@@ -158,7 +164,8 @@ class Directory {
   // What the state file lists, as far as that is known. Whoever tells it also tidies, or ends
   // before.
   std::optional<std::vector<std::int64_t>> told_;
-  std::mutex tidied_mutex_;  // of what follows
+  std::optional<commit::StateFile> state_file_;  // as this owner has written it last
+  mutable std::mutex tidied_mutex_;              // of what follows
   std::vector<std::int64_t> tidied_;
   std::int64_t recycled_bytes_ = -1;
 };

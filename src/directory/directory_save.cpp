@@ -13,9 +13,38 @@
 
 namespace cairn {
 
+std::optional<commit::LeftData> Directory::left() const {
+  const std::lock_guard guard(tidied_mutex_);
+  return recycling_ ? recycling_->left : std::nullopt;
+}
+
+// What no save will take any more: the next one takes it from where it waits.
+void Directory::remove_left() {
+  const auto some = left();
+  if (!some) return;
+  commit::remove_left(*job_.files, job_.directory, job_.naming, *some, ownership_->ownership(),
+                      job_.recycles() ? &waits_ : nullptr);
+  const std::lock_guard guard(tidied_mutex_);
+  recycling_->left.reset();
+}
+
+// All of it is taken by a save that makes so many data files, or none.
+std::optional<commit::LeftData> Directory::choose_left(std::int64_t step, int data_files) {
+  const auto some = left();
+  if (!some) return std::nullopt;
+  const auto waits = waits_.files();
+  if (job_.recycles() && step != some->step && !some->partly && some->num_files <= data_files + 1 &&
+      waits && waits->empty() && job_.options.hooks.savers.empty()) {
+    return some;
+  }
+  remove_left();
+  return std::nullopt;
+}
+
 bool Directory::is_simple(std::int64_t step) const {
-  return !find(step) && !unwithdrawn_ && job_.atomic_rename && sequences_.has_next() &&
-         !sequences_.is_within_reach(step) &&
+  const auto some = left();
+  return !(some && some->step == step) && !find(step) && !unwithdrawn_ && job_.atomic_rename &&
+         sequences_.has_next() && !sequences_.is_within_reach(step) &&
          std::none_of(catalog_.begin(), catalog_.end(),
                       [](const auto& entry) { return entry.volatile_commit; });
 }
@@ -70,9 +99,11 @@ std::pair<commit::Transaction, std::int64_t> Directory::begin_save(std::int64_t 
   make_durable();
   sequences_.require(step);
   require_replaceable(step);
-  const auto recycled = job_.recycles() ? commit::trim_recycled(*job_.files, job_.directory,
-                                                                job_.naming, data_files, waits_)
-                                        : 0;
+  const auto takes = choose_left(step, data_files);
+  const auto recycled = takes             ? takes->bytes
+                        : job_.recycles() ? commit::trim_recycled(*job_.files, job_.directory,
+                                                                  job_.naming, data_files, waits_)
+                                          : 0;
   waits_.set({});  // they are this save's
   forget_recycled_bytes();
   require_free(step, bytes - recycled);
@@ -99,6 +130,11 @@ std::pair<commit::Transaction, std::int64_t> Directory::begin_save(std::int64_t 
       commit::discard_empty(*job_.files, save.temp());
       throw;
     }
+  if (takes) {
+    save.takes = taken_ = takes;
+    const std::lock_guard guard(tidied_mutex_);
+    recycling_->left.reset();
+  }
   return {std::move(save), sequence};
 }
 
@@ -174,12 +210,14 @@ void Directory::committed(const Prepared& prepared, bool volatile_commit,
   entry.identity = meta.uuid;
   entry.file = index;
   entry.metric = meta.metric;
+  entry.data_bytes = meta.statistics ? meta.statistics->bytes : 0;
   entry.ours = true;
   entry.volatile_commit = volatile_commit;
   catalog_.push_back(std::move(entry));
   mark_superseded(catalog_);
   restored_step_.reset();
   unwithdrawn_.reset();
+  taken_.reset();
   head_ = meta.sequence;
 }
 
@@ -203,8 +241,10 @@ void Directory::tell_state_file(std::int64_t step, const std::vector<CatalogEntr
   }
 }
 
-void Directory::tidy(const commit::Transaction& save, std::vector<CatalogEntry>& entries) {
+void Directory::tidy(const commit::Transaction& save, std::vector<CatalogEntry>& entries,
+                     bool leaves_data) {
   auto* const recycled = job_.recycles() ? &waits_ : nullptr;
+  std::optional<commit::LeftData> now_left;
   try {
     // Where the look at the step has found no file of another format, there is none.
     const auto& format = format_of(save);
@@ -224,10 +264,14 @@ void Directory::tidy(const commit::Transaction& save, std::vector<CatalogEntry>&
   }
   try {
     apply_retention(*job_.files, job_.directory, job_.naming, entries, job_.options.keep,
-                    ownership_->ownership(), {recycled, told_, notes_});
+                    ownership_->ownership(),
+                    {recycled, leaves_data && recycled ? &now_left : nullptr, told_, notes_});
   } catch (const Error& error) {
     log(LogLevel::warning, cat("while removing old checkpoints: ", error.what()));
   }
+  if (!now_left) return;
+  const std::lock_guard guard(tidied_mutex_);
+  recycling_->left = now_left;
 }
 
 // What has committed without being durable takes nothing away. What is saved right now is left
@@ -245,6 +289,7 @@ bool Directory::tidy_later(const commit::Transaction& save, int data_files, bool
   tidy(save, entries);
   std::int64_t kept = -1;
   try {
+    remove_left();  // it was a blocking save's
     if (job_.recycles()) {
       kept = commit::trim_recycled(*job_.files, job_.directory, job_.naming, data_files, waits_);
     }
@@ -276,6 +321,11 @@ std::int64_t Directory::take_recycled_bytes() {
 
 Directory::Withdrawn Directory::withdraw(const commit::Transaction& save) {
   waits_.forget();
+  if (taken_ && recycling_) {
+    const std::lock_guard guard(tidied_mutex_);
+    recycling_->left = std::exchange(taken_, std::nullopt);
+    recycling_->left->partly = true;
+  }
   try {
     // Whoever owns the directory now may have completed this save.
     try {

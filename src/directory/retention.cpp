@@ -67,6 +67,26 @@ std::vector<std::size_t> by_metric(const std::vector<CatalogEntry>& entries,
   return order;
 }
 
+// Whether the next save can take its data files from where they are: there is nothing else of the
+// step, and on the average they are worth it.
+bool can_be_left(const CatalogEntry& entry, const commit::Naming& name,
+                 const CheckpointFormat& format, const std::vector<std::string>& listing) {
+  constexpr std::int64_t worth_bytes = 4096;
+  if (format.is_cairns() || entry.data_bytes < worth_bytes * (entry.num_files - 1)) return false;
+  const auto files = std::count_if(listing.begin(), listing.end(), [&](const auto& file) {
+    const auto parsed = commit::parse_name(file, name);
+    return parsed.kind == commit::ParsedName::Kind::data && parsed.step == entry.step;
+  });
+  const auto prefix = commit::prefix_name(name, entry.step);
+  for (int file = 0; file < entry.num_files; ++file) {
+    if (!std::binary_search(listing.begin(), listing.end(),
+                            commit::data_name(prefix, file, entry.num_files))) {
+      return false;
+    }
+  }
+  return files == entry.num_files && entry.num_files > 1;
+}
+
 // Of what is removed the newest that stays is to take the place. Only the file that it was counts.
 bool is_newest_there(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
                      const std::vector<CatalogEntry>& kept) {
@@ -169,20 +189,25 @@ std::vector<std::int64_t> apply_retention(io::FileSystem& files, const io::Path&
   refresh_pins(files, directory, name, catalog);
   const auto steps = victims(catalog);  // with the pins that were made before the lock was taken
   if (steps.empty()) return {};
-  owner.check();
-  auto listing = files.list(directory);
-  const bool any_aside = std::any_of(listing.begin(), listing.end(), [&](const auto& entry) {
-    return commit::parse_aside_name(entry, name).has_value();
-  });
-  if (any_aside) {
-    commit::put_back_aside(files, directory, name, true);
-    listing = files.list(directory);
-  }
   auto kept = catalog;
   const auto goes = [&](const CatalogEntry& entry) {
     return std::find(steps.begin(), steps.end(), entry.step) != steps.end();
   };
   std::erase_if(kept, goes);
+  const bool told = help.told && *help.told == steps_of(kept);
+  // Where nothing is written before the first index is set aside, the question that belongs to that
+  // is the first that counts.
+  const bool writes = !told || help.notes;
+  if (writes) owner.check();
+  auto listing = files.list(directory);
+  const bool any_aside = std::any_of(listing.begin(), listing.end(), [&](const auto& entry) {
+    return commit::parse_aside_name(entry, name).has_value();
+  });
+  if (any_aside) {
+    if (!writes) owner.check();
+    commit::put_back_aside(files, directory, name, true);
+    listing = files.list(directory);
+  }
   if (!is_newest_there(files, directory, name, kept)) {
     log(LogLevel::warning, cat("nothing is removed from ", directory.string(),
                                ": the newest checkpoint that stays is not there any more"));
@@ -191,7 +216,6 @@ std::vector<std::int64_t> apply_retention(io::FileSystem& files, const io::Path&
   // Before, so that it names nothing that is gone; but on a full disk there is room for it only
   // afterwards, and nothing else would ever make some.
   bool afterwards = false;
-  const bool told = help.told && *help.told == steps_of(kept);
   try {
     if (name.numbered && !told) {
       update_state_file(files, directory, name, kept, owner.atomic_rename());
@@ -204,7 +228,7 @@ std::vector<std::int64_t> apply_retention(io::FileSystem& files, const io::Path&
   // but no index, would be taken for lost, not for removed.
   std::vector<io::Path> prefixes;
   for (const auto step : steps) prefixes.push_back(directory / commit::prefix_name(name, step));
-  if (!told || help.notes) retire(files, directory, name, prefixes);
+  if (writes) retire(files, directory, name, prefixes);
   std::vector<std::int64_t> gone;
   for (const auto step : steps) {
     const auto at = std::find_if(catalog.begin(), catalog.end(),
@@ -219,6 +243,8 @@ std::vector<std::int64_t> apply_retention(io::FileSystem& files, const io::Path&
       return parsed.step == step && commit::is_main(parsed.kind) &&
              parsed.kind != format.main_kind();
     });
+    const bool stays =
+        help.left && steps.size() == 1 && !others && can_be_left(*at, name, format, listing);
     if (foreign) {
       log(LogLevel::warning, cat(foreign->string(), " stays: Cairn did not write it"));
       forget_saved(files, prefix);
@@ -226,8 +252,9 @@ std::vector<std::int64_t> apply_retention(io::FileSystem& files, const io::Path&
     } else if (commit::remove_checkpoint(
                    files, directory, name,
                    {step, at->file, format.main_kind(), others && format.has_others(files, prefix),
-                    help.recycled, &listing},
+                    help.recycled, stays, &listing},
                    owner)) {
+      if (stays) *help.left = {step, at->num_files, at->data_bytes};
       if (help.notes) forget_saved(files, prefix);
       gone.push_back(step);
     } else {

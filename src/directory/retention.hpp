@@ -27,6 +27,8 @@ std::vector<std::int64_t> steps_of(const std::vector<CatalogEntry>&);
 struct RetentionHelp {
   /// Bundles' data files are kept for the next save.
   commit::Waiting* recycled = nullptr;
+  /// Where the data of the one checkpoint that goes may stay for that, it is told here.
+  std::optional<commit::LeftData>* left = nullptr;
   /// The steps of which the state file tells, if they are known.
   std::optional<std::vector<std::int64_t>> told = std::nullopt;
   /// Whether there may be notes of checkpoints of this name.

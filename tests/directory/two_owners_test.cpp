@@ -28,6 +28,7 @@ struct Play {
   bool async = false;
   Format first = Format::bundle, second = Format::bundle;
   bool second_keeps_all = false;
+  int saves_before = 0;     // of the first owner, of the steps before
   bool records = true;      // blocking saves leave them, too
   bool unreadable = false;  // the second owner cannot read what the first one's save has left
 };
@@ -113,7 +114,12 @@ class TwoOwners : public testing::TestWithParam<std::tuple<Play, OtherHost::Lock
         job.open(options(play().first));
         first_is_open = true;
         job.story->async = play().async;
-        first_saved = job.save(play().first_step, 2);
+        bool saved = true;
+        for (auto step = play().first_step - play().saves_before; step < play().first_step;
+             ++step) {
+          saved = saved && job.save(step, 2);
+        }
+        first_saved = saved && job.save(play().first_step, 2);
         first_problem = job.problem;
       } catch (const Error& error) {
         first_problem = error.what();
@@ -256,6 +262,21 @@ INSTANTIATE_TEST_SUITE_P(
                  .first = Format::hdf5,
                  .second = Format::hdf5,
                  .records = false},
+            // The last of these saves overwrites what the one before has let go: the second owner
+            // saves that very step.
+            Play{.name = "takes_what_it_left",
+                 .first_step = 20,
+                 .second_step = 18,
+                 .max_to_keep = 1,
+                 .second_keeps_all = true,
+                 .saves_before = 2,
+                 .records = false},
+            Play{.name = "takes_what_it_left_with_records",
+                 .first_step = 20,
+                 .second_step = 18,
+                 .max_to_keep = 1,
+                 .second_keeps_all = true,
+                 .saves_before = 2},
             Play{.name = "the_second_keeps_all",
                  .first_step = 20,
                  .second_step = 30,

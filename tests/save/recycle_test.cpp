@@ -57,9 +57,16 @@ std::vector<std::string> operations(const io::MemoryFileSystem& disk) {
   return all;
 }
 
+// In the folder for that, or under their own names: data without an index.
 std::vector<std::string> waiting(io::FileSystem& files, const io::Path& directory) {
   const auto folder = directory / ".cairn/recycled";
-  return files.status(folder) ? files.list(folder) : std::vector<std::string>();
+  auto all = files.status(folder) ? files.list(folder) : std::vector<std::string>();
+  for (const auto& name : files.list(directory)) {
+    const auto at = name.find(".data-");
+    const auto index = directory / (name.substr(0, at) + ".index");
+    if (at != name.npos && !files.status(index)) all.push_back(name);
+  }
+  return all;
 }
 
 class Recycle : public testing::Test {
@@ -98,7 +105,9 @@ TEST_F(Recycle, ASaveOverwritesTheFilesOfTheOneThatExpired) {
     for (std::int64_t step = 1; step <= 2; ++step) save(manager, *group, step);
     group->barrier();
     if (group->rank() == 0) {
-      EXPECT_THAT(waiting(*disk_, "/run"), ElementsAre("steps.ckpt.00000", "steps.ckpt.00001"));
+      EXPECT_THAT(waiting(*disk_, "/run"),
+                  ElementsAre("ckpt-1.data-00000-of-00003", "ckpt-1.data-00001-of-00003",
+                              "ckpt-1.data-00002-of-00003"));
       disk_->mark();
     }
     group->barrier();
@@ -106,12 +115,11 @@ TEST_F(Recycle, ASaveOverwritesTheFilesOfTheOneThatExpired) {
     group->barrier();
     if (group->rank() != 0) return;
     const auto done = operations(*disk_);
-    for (const char* number : {"00000", "00001"}) {
-      EXPECT_THAT(done,
-                  Contains(HasSubstr(cat("rename /run/.cairn/recycled/steps.ckpt.", number))));
+    for (const char* number : {"00000", "00001", "00002"}) {
+      EXPECT_THAT(done, Contains(HasSubstr(cat("rename /run/ckpt-1.data-", number))));
       EXPECT_THAT(done, Not(Contains(testing::MatchesRegex(cat("create .*/part-", number, ".*")))));
     }
-    EXPECT_THAT(waiting(*disk_, "/run"), ElementsAre("steps.ckpt.00000", "steps.ckpt.00001"));
+    EXPECT_THAT(waiting(*disk_, "/run"), testing::SizeIs(3));
   });
   EXPECT_THAT(waiting(*disk_, "/run"), IsEmpty()) << "there will be no other save";
 }
@@ -288,7 +296,7 @@ TEST_F(Recycle, AnOwnerRemovesWhatAnotherLeft) {
   const Job job{group, disk_, "/run", "ckpt", {}};
   std::vector<std::string> planned;
   for (const auto& step : plan_recovery(job)) planned.push_back(step.entry);
-  EXPECT_THAT(planned, ElementsAre(".cairn/recycled/steps.ckpt.00000"));
+  EXPECT_THAT(planned, ElementsAre("ckpt-1.data-00000-of-00002", "ckpt-1.data-00001-of-00002"));
   CheckpointManager manager(group, "/run", keep_one(disk_));
   EXPECT_THAT(waiting(*disk_, "/run"), ElementsAre("mine", "steps.other.00000"));
   EXPECT_EQ(manager.steps().size(), 1u);
@@ -318,8 +326,7 @@ TEST_F(RecycleOnDisk, OverwritesTheSameFile) {
     const auto folder = directory_.path() / cat(static_cast<int>(direct));
     save(manager, *group_, 1);
     save(manager, *group_, 2);
-    ASSERT_TRUE(fs::exists(folder / ".cairn/recycled/steps.ckpt.00000"));
-    const auto open = files_->open_read(folder / ".cairn/recycled/steps.ckpt.00000");
+    const auto open = files_->open_read(folder / "ckpt-1.data-00000-of-00002");
     save(manager, *group_, 3);
     std::string seen(columns * sizeof(double), '\0');
     open->read_at(0, std::as_writable_bytes(std::span(seen)));
@@ -375,11 +382,10 @@ TEST_F(RecycleOnDisk, AFileWithAnotherNameKeepsItsBytes) {
   save(manager, *group_, 1);
   fs::create_hard_link(data(1), archive / "one");  // before it expires
   save(manager, *group_, 2);
-  EXPECT_THAT(waiting(*files_, directory_.path()), IsEmpty());
   save(manager, *group_, 3);
-  const auto slot = directory_.path() / ".cairn/recycled/steps.ckpt.00000";
-  ASSERT_TRUE(fs::exists(slot));
-  fs::create_hard_link(slot, archive / "two");  // while it waits: cp -rl of all
+  EXPECT_FALSE(fs::exists(data(1)));
+  ASSERT_TRUE(fs::exists(data(2)));
+  fs::create_hard_link(data(2), archive / "two");  // while it waits: cp -rl of all
   save(manager, *group_, 4);
   save(manager, *group_, 5);
   EXPECT_EQ(bytes(archive / "one"), expected(1));
@@ -428,10 +434,9 @@ TEST_F(RecycleOnDisk, AFileBehindASymbolicLinkKeepsItsBytes) {
 TEST_F(RecycleOnDisk, ALinkThatWaitsIsReplacedByANewFile) {
   CheckpointManager manager(group_, directory_.path(), keep_one(nullptr));
   for (std::int64_t step = 1; step <= 2; ++step) save(manager, *group_, step);
-  const auto slot = directory_.path() / ".cairn/recycled/steps.ckpt.00000";
   const auto away = directory_.path() / "away";
-  fs::rename(slot, away);
-  fs::create_symlink(away, slot);
+  fs::rename(data(1), away);
+  fs::create_symlink(away, data(1));
   save(manager, *group_, 3);
   EXPECT_EQ(bytes(data(3)), expected(3));
   EXPECT_TRUE(fs::is_regular_file(fs::symlink_status(data(3))));
