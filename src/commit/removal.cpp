@@ -1,5 +1,7 @@
 #include "commit/removal.hpp"
 
+#include <algorithm>
+
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "cairn/log.hpp"
@@ -20,6 +22,18 @@ void give_back(io::FileSystem& files, const io::Path& aside, const io::Path& pat
 
 bool is_meant(const SeenFile& file, const std::optional<SeenFile>& there) {
   return there && (!file.id || file.id == there->id);
+}
+
+// Whether this is data of a checkpoint that is gone: data goes last, when it is durable that the
+// main file has gone. A save that is not finished may still want it.
+bool is_of_no_checkpoint(const ParsedName& data, const std::vector<std::string>& listing,
+                         const Naming& name) {
+  if (data.kind != ParsedName::Kind::data) return false;
+  return std::none_of(listing.begin(), listing.end(), [&](const auto& entry) {
+    const auto one = parse_name(parse_aside_name(entry, name).value_or(entry), name);
+    const bool counts = is_main(one.kind) || one.kind == ParsedName::Kind::temp_directory;
+    return counts && one.step == data.step;
+  });
 }
 
 }  // namespace
@@ -99,10 +113,17 @@ void Removal::put_back(const std::vector<SeenFile>& aside) const noexcept {
 std::vector<std::string> put_back_aside(io::FileSystem& files, const io::Path& directory,
                                         const Naming& name, bool strict) {
   std::vector<std::string> back;
-  for (const auto& entry : files.list(directory)) {
+  bool any = false;
+  const auto listing = files.list(directory);
+  for (const auto& entry : listing) {
     const auto before = parse_aside_name(entry, name);
     if (!before) continue;
+    any = true;
     try {
+      if (is_of_no_checkpoint(parse_name(*before, name), listing, name)) {
+        io::remove_if_there(files, directory / entry);
+        continue;
+      }
       give_back(files, directory / entry, directory / *before);
       back.push_back(*before);
     } catch (const Error& error) {
@@ -110,7 +131,7 @@ std::vector<std::string> put_back_aside(io::FileSystem& files, const io::Path& d
       log(LogLevel::warning, cat(entry, " cannot get its name back now: ", error.what()));
     }
   }
-  if (!back.empty()) files.sync_directory(directory);
+  if (any) files.sync_directory(directory);
   return back;
 }
 

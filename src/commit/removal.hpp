@@ -66,7 +66,8 @@ class Removal {
 };
 
 /// A new owner, first of all: whatever former ones have set aside and not removed has its name
-/// again; where another file has that name, it goes. Durable on return. What cannot be done now is
+/// again; where another file has that name, it goes, and so does data of a checkpoint that has gone
+/// already: to come back it would only look like one that was lost. Durable on return. What cannot be done now is
 /// logged. Returns the names.
 ///
 /// An owner, before it decides what else goes: an error may have left a file of its own aside. Then

@@ -166,6 +166,30 @@ TEST_F(DirectoryAlone, NoDataFilesAreKeptWhereTheirFolderMayNotBeDurable) {
   EXPECT_FALSE(job.recycles()) << "a crash could take the folder back, and its files";
 }
 
+// A crash may take back the last rename of a removal, and no more.
+TEST_F(DirectoryAlone, DataThatWasSetAsideComesBackWithItsIndexOnly) {
+  const auto aside = [](const std::string& entry) {
+    return "/run/" + commit::aside_name(entry, "0123456789abcdef0123456789abcdef");
+  };
+  {
+    Owner owner(options_);
+    owner.save(10);
+    owner.save(20);
+  }
+  auto& files = *options_.write.file_system;
+  for (const std::string prefix : {"ckpt-10", "ckpt-20"}) {
+    const auto data = commit::data_name(prefix, 0, 1);
+    files.rename("/run/" + data, aside(data));
+  }
+  files.rename("/run/ckpt-20.index", aside("ckpt-20.index"));
+  files.remove("/run/ckpt-10.index");
+  Owner owner(options_);
+  EXPECT_THAT(owner.steps(), ElementsAre(20));
+  EXPECT_TRUE(io::exists(files, "/run/" + commit::data_name("ckpt-20", 0, 1)));
+  EXPECT_FALSE(io::exists(files, "/run/" + commit::data_name("ckpt-10", 0, 1)));
+  EXPECT_FALSE(io::exists(files, aside(commit::data_name("ckpt-10", 0, 1))));
+}
+
 TEST_F(DirectoryAlone, APinnedStepIsNeitherReplacedNorRemoved) {
   options_.keep.last = 1;
   options_.overwrite = true;
