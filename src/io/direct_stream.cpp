@@ -242,6 +242,7 @@ void DirectStream::put(const Request& request) {
 }
 
 void DirectStream::put_buffered(std::int64_t offset, std::span<const std::byte> bytes) {
+  const NoFileSizeSignal no_signal;
   const auto begin = offset;
   while (!bytes.empty()) {
     const auto count = std::min(bytes.size(), largest_call);

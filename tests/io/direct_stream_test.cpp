@@ -254,6 +254,36 @@ TEST_P(DirectStream, OneFailedWriteAmongSeveralIsToldAndEndsTheFile) {
   }
 }
 
+// What is not whole pages is written by the caller's thread at once. Beyond a limit that is an
+// error as well, and no signal that ends the process.
+TEST_P(DirectStream, PartOfAPageBeyondTheLimitOfFilesIsAnError) {
+  const test::TemporaryDirectory directory(std::filesystem::current_path());
+  const pid_t child = ::fork();
+  if (child == 0) {
+    constexpr std::size_t limit_of_files = std::size_t{4} << 20;
+    const rlimit limit{limit_of_files, limit_of_files};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    const std::string bytes(limit_of_files, 'n');
+    const auto file = posix_file_system()->create(directory.path() / "a");
+    file->stream(GetParam());
+    file->write_at(0, std::as_bytes(std::span(bytes)));
+    int told = 0;
+    for (const std::size_t at : {limit_of_files, 2 * limit_of_files + 5}) {
+      try {
+        file->write_at(static_cast<std::int64_t>(at), std::as_bytes(std::span(bytes).first(100)));
+        file->sync();
+      } catch (const Error& error) {
+        if (cat(error.what()).find("File too large") != std::string::npos) ++told;
+      }
+    }
+    ::_exit(told == 2 ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status)) << "ended by signal " << WTERMSIG(status);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
 TEST(OneName, HardAndSymbolicLinksAreOtherNames) {
   const test::TemporaryDirectory directory;
   const auto disk = posix_file_system();
