@@ -30,7 +30,7 @@ judge_real() {
   grep -q '^done' "$log" || echo "the job is not done"
   case $kind in
     short | interrupted) grep '^failed' "$log" ;;
-    hang) ;;
+    hang | gone) ;;
     # A commit that was not known to be durable is so by the time it is made again.
     *) [ "$(grep '^failed' "$log" | grep -vc already_exists)" -le 1 ] || echo "more than one call failed" ;;
   esac
@@ -41,7 +41,8 @@ judge_real() {
   grep '^failed' "$restart"
   left=$(ls -A "$directory" | grep -e _temp_ -e .part_ -e .aside_ -e '\.tmp')
   [ -z "$left" ] || echo "left over:" $left
-  [ ! -x "$bin/cairn" ] || "$bin/cairn" verify "$directory" >"$restart.verify" 2>&1 ||
+  # A job that gave up its first save leaves nothing to verify.
+  [ ! -x "$bin/cairn" ] || [ -z "$(ls "$directory")" ] || "$bin/cairn" verify "$directory" >"$restart.verify" 2>&1 ||
     echo "cairn verify finds damage; see $restart.verify"
 }
 
@@ -54,9 +55,11 @@ real_campaign() {
     RANDOM=$((seed * 7919 % 32768))
     pick ranks 1 2 3 && pick next 1 2 3 && rank=$((RANDOM % ranks)) at=$((RANDOM % 450))
     [ "$rank" -eq 0 ] || at=$((at % 60))
-    pick kind io no_space quota stale read_only done_but_fails short interrupted hang
+    pick kind io no_space quota stale read_only done_but_fails short interrupted hang gone
     pick format '' --hdf5 && pick mode '' --async
-    limit='' && [ $kind != hang ] || limit='--limit 0.5'
+    limit=''
+    [ $kind != hang ] || limit='--limit 0.5'
+    [ $kind != gone ] || limit='--limit 0.5 --give-up'
     rm -rf "$place/run" && mkdir "$place/run"
     rm -f "$place/happened"
     CAIRN_FAULT_BELOW=$place/run CAIRN_FAULT_AT=$at CAIRN_FAULT_KIND=$kind CAIRN_FAULT_SECONDS=2 \

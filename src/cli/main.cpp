@@ -17,10 +17,10 @@ int complain(const char* text, int exit_code) {
   return exit_code;
 }
 
-// What is wrong with the first word, where it is no command; CLI11 would only say that it wants
-// one.
+// What is wrong with the first word, where it is no command or none is there; CLI11 would only say
+// that it wants one.
 std::string unknown_command(const CLI::App& app, int argc, char** argv) {
-  const std::string word = argc > 1 ? argv[1] : "-";
+  const std::string word = argc > 1 ? argv[1] : "";
   if (word.starts_with('-')) return "";
   cairn::Nearest nearest(word);
   std::string all;
@@ -29,6 +29,7 @@ std::string unknown_command(const CLI::App& app, int argc, char** argv) {
     nearest.offer(command->get_name());
     all += (all.empty() ? "" : ", ") + command->get_name();
   }
+  if (argc < 2) return "a command is missing. The commands are " + all + ".";
   const auto meant = cairn::did_you_mean(nearest);
   return "there is no command '" + word + "'. " + (meant.empty() ? "" : meant + " ") +
          "The commands are " + all + ".";
@@ -47,6 +48,7 @@ void keep_footers(Formatter& formatter) {
 int main(int argc, char** argv) {
   using namespace cairn;
   std::signal(SIGPIPE, SIG_DFL);  // `cairn … | head` ends without words
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error with words
   try {
     cli::Tool tool;
     tool.app.name("cairn");

@@ -46,6 +46,12 @@ Bundle open_bundle(const Job& job, std::size_t number, const std::string& given,
     if (bundle.contents.big_endian) throw Error(Code::unsupported, "it is big-endian");
     return bundle;
   } catch (const Error& error) {
+    // What the storage does is no fault of the saver's.
+    if (error.code() == Code::io || error.code() == Code::no_space) {
+      throw Error(error.code(), cat(whose(saver), ": ", returned, " cannot be read"), error.what(),
+                  error.way_out())
+          .at(error.path());
+    }
     throw of_saver(saver, cat(returned, " is no readable bundle"), error.what());
   }
 }

@@ -13,6 +13,7 @@
 #include "contents/contents_reader.hpp"
 #include "contents/format.hpp"
 #include "contents/hdf5_reader.hpp"
+#include "contents/spare.hpp"
 #include "directory/pins.hpp"
 #include "format/bundle/key_text.hpp"
 #include "format/bundle/meta.hpp"
@@ -67,6 +68,7 @@ class Verifier {
     return finding;
   }
 
+  bool has_spare() const;
   bool load();
   void look_at_tensors();
   void list_data_files();
@@ -93,6 +95,16 @@ class Verifier {
   std::string buffer_;
 };
 
+// Whether there is a copy of the index, of one save.
+bool Verifier::has_spare() const {
+  try {
+    const auto directory = prefix_.has_parent_path() ? prefix_.parent_path() : io::Path(".");
+    return find_spares(files_, directory, {prefix_.filename().string(), false}, 0).size() == 1;
+  } catch (const Error&) {  // the damage is told anyway
+    return false;
+  }
+}
+
 // Whether the index as a whole can be trusted.
 bool Verifier::load() {
   try {
@@ -101,7 +113,11 @@ bool Verifier::load() {
   } catch (const Error& error) {
     const bool damage = error.code() == Code::data_loss;
     const auto path = error.path().empty() ? commit::index_path(prefix_).string() : error.path();
-    add(damage ? Kind::damage : Kind::unknown, error.what()).file = path;
+    std::string what = error.what();
+    if (damage && what.find("--repair") == what.npos && has_spare()) {
+      what += " Or cairn verify --repair puts it back, whose copy is there.";
+    }
+    add(damage ? Kind::damage : Kind::unknown, std::move(what)).file = path;
     return false;
   }
   if (const auto why = misplaced(contents_); !why.empty()) {

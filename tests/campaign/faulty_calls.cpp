@@ -5,7 +5,7 @@
 //   CAIRN_FAULT_AT       which of these calls, from 0 on
 //   CAIRN_FAULT_KIND     io, no_space, quota, stale, read_only: it fails; done_but_fails: it is
 //                        carried out and fails; short: half of the bytes; interrupted: EINTR, which
-//                        its caller must try again; hang: it comes back late
+//                        its caller must try again; hang: it comes back late; gone: never
 //   CAIRN_FAULT_SECONDS  how late
 //   CAIRN_FAULT_RANK     of which rank of Open MPI; none: of each
 //   CAIRN_FAULT_LOG      a file that gets a line when it has happened
@@ -63,9 +63,12 @@ bool is_struck(const char* call, const char* path) {
   if (length == 0 || !the.mine || strncmp(path, the.below, length) != 0) return false;
   if (calls++ != the.at) return false;
   tell(call, path);
+  if (the.is("gone")) {
+    for (;;) pause();
+  }
   if (the.is("hang")) {
-    const timespec pause{atol(setting("CAIRN_FAULT_SECONDS")), 0};
-    clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, nullptr);
+    const timespec so_long{atol(setting("CAIRN_FAULT_SECONDS")), 0};
+    clock_nanosleep(CLOCK_MONOTONIC, 0, &so_long, nullptr);
     return false;
   }
   return true;

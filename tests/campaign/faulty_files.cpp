@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <string_view>
+#include <thread>
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
@@ -24,6 +26,7 @@ constexpr Named names[] = {{FaultKind::io, "io"},
                            {FaultKind::short_write, "short_write"},
                            {FaultKind::short_read, "short_read"},
                            {FaultKind::done_but_fails, "done_but_fails"},
+                           {FaultKind::slow, "slow"},
                            {FaultKind::stuck, "stuck"},
                            {FaultKind::broken, "broken"},
                            {FaultKind::full, "full"}};
@@ -53,7 +56,7 @@ int number_of(FaultKind kind) {
 template <class F>
 auto carry_out(std::optional<FaultKind> fault, const char* action, const io::Path& path,
                F&& operation) {
-  if (!fault || fault == FaultKind::stuck) return operation();
+  if (!fault || fault == FaultKind::slow || fault == FaultKind::stuck) return operation();
   if (fault == FaultKind::done_but_fails) static_cast<void>(operation());
   fail(*fault, action, path);
 }
@@ -136,6 +139,13 @@ std::optional<FaultKind> FaultScript::next(FileOperation operation,
     if (lasts ? number < fault.at : number != fault.at) continue;
     if (!applies(fault.kind, operation) || (fault.kind == FaultKind::stuck && !limited)) continue;
     happened_.push_back(cat(name_of(fault.kind), " of ", operation.kind, " ", operation.path));
+    if (fault.kind == FaultKind::slow) {
+      // Long enough for other ranks and threads to come as far as they can without it.
+      constexpr std::chrono::milliseconds late(3);
+      guard.unlock();
+      std::this_thread::sleep_for(late);
+      return fault.kind;
+    }
     if (fault.kind == FaultKind::stuck) {
       guard.unlock();
       limited->give_up();

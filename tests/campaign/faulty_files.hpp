@@ -25,6 +25,7 @@ enum class FaultKind {
   short_write,     ///< the first half of the bytes arrives, then ENOSPC
   short_read,      ///< the first half of the bytes arrives, then EIO
   done_but_fails,  ///< it is carried out, and EIO reported
+  slow,            ///< it is carried out, later than all else that is under way
   stuck,           ///< it is carried out long after its caller has given up waiting
   broken,          ///< EIO, and so do all that follow
   full             ///< ENOSPC, and so do all that follow and change something

@@ -1,6 +1,8 @@
 // A job for the fault campaign: restores the newest checkpoint, saves, and goes on whatever fails.
 //
-//   campaign_real DIRECTORY SAVES [--hdf5] [--async] [--limit SECONDS]
+//   campaign_real DIRECTORY SAVES [--hdf5] [--async] [--limit SECONDS] [--give-up]
+//
+// With --give-up the first call that fails is the last, and the job must come to its end.
 //
 // Its lines: "restored STEP", "acknowledged STEP", "failed WHAT: TEXT", "wrong TEXT", "done".
 #include <mpi.h>
@@ -26,6 +28,23 @@ class Job {
       : group_(std::move(group)), directory_(std::move(directory)), mine_(group_, shape) {}
 
   void run(int saves) {
+    try {
+      restore_and_save(saves);
+    } catch (const GivenUp&) {
+    }
+    manager_.reset();
+    group_->barrier();
+    tell("done");
+  }
+
+  static constexpr Shape shape{64, 600, true, true, true, true};
+  ManagerOptions options;
+  bool async = false, gives_up = false;
+
+ private:
+  struct GivenUp {};
+
+  void restore_and_save(int saves) {
     again("opening", [&] { manager_.emplace(group_, directory_, options); });
     std::optional<RestoreReport> report;
     again("restoring", [&] {
@@ -50,16 +69,8 @@ class Job {
       });
       tell(cat("acknowledged ", step));
     }
-    manager_.reset();
-    group_->barrier();
-    tell("done");
   }
 
-  static constexpr Shape shape{64, 600, true, true, true, true};
-  ManagerOptions options;
-  bool async = false;
-
- private:
   void tell(const std::string& line) const {
     if (group_->rank() == 0) std::cout << line + "\n" << std::flush;
   }
@@ -80,6 +91,7 @@ class Job {
       if (ends[0] != -ends[1]) tell(cat("wrong ", what, " ended differently on ranks"));
       if (ends[0] == 0) return;
       if (error) tell(cat("failed ", what, ": [", code_name(error->code()), "] ", error->what()));
+      if (gives_up) throw GivenUp();
       // A commit that is said to be there, or that may be, is not made again.
       if (error && error->code() == Code::already_exists && turn > 0) return;
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
@@ -104,6 +116,7 @@ int run(const std::vector<std::string>& arguments) {
   for (std::size_t i = 2; i < arguments.size(); ++i) {
     if (arguments[i] == "--hdf5") job.options.store.format = Format::hdf5;
     if (arguments[i] == "--async") job.async = true;
+    if (arguments[i] == "--give-up") job.gives_up = true;
     if (arguments[i] == "--limit")
       job.options.write.storage_limit_seconds = atof(arguments.at(++i).c_str());
   }

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "base/text.hpp"
+#include "format/hdf5/lay_out.hpp"
 #include "io/limited.hpp"
 #include "support/crash_story.hpp"
 #include "support/debris.hpp"
@@ -118,6 +119,7 @@ class StorageLimit : public testing::TestWithParam<Silence> {
 };
 
 TEST_P(StorageLimit, OneVerdictWhereverItFallsSilent) {
+  if (GetParam().format == Format::hdf5 && !hdf5::available()) GTEST_SKIP() << "without libhdf5";
   std::size_t at = 0, rounds = 0;
   for (; round(at) && !HasFailure(); at += test::sanitized ? 9 : 2) ++rounds;
   std::cout << "[ STATES   ] " << rounds << " operations\n";
@@ -125,6 +127,7 @@ TEST_P(StorageLimit, OneVerdictWhereverItFallsSilent) {
 
 INSTANTIATE_TEST_SUITE_P(All, StorageLimit,
                          testing::Values(Silence{"one_rank", 1}, Silence{"three_ranks", 3},
+                                         Silence{"one_file", 2, Format::hdf5},
                                          Silence{"for_ever", 2, Format::bundle, false, true},
                                          Silence{"asynchronous", 2, Format::bundle, true},
                                          Silence{"asynchronous_for_ever", 1, Format::bundle, true,

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <fstream>
 #include <numeric>
 #include <sstream>
 
@@ -218,6 +219,9 @@ TEST_F(Checkpoint, UnknownCommandsAndAddressesAreNamed) {
   EXPECT_EQ(ran.status, 2);
   EXPECT_THAT(ran.err, AllOf(HasSubstr("there is no command 'verfy'"),
                              HasSubstr("Did you mean 'verify'?"), HasSubstr("ls, show, cat")));
+  ran = run_tool({});
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_THAT(ran.err, AllOf(HasSubstr("a command is missing"), HasSubstr("ls, show, cat")));
   ran = run_tool({"show", "s3://bucket/ckpt-7"});
   EXPECT_EQ(ran.status, 2);
   EXPECT_THAT(ran.err, HasSubstr("'s3://bucket/ckpt-7' is no path"));
@@ -239,18 +243,22 @@ TEST_F(Checkpoint, NoDirectoryIsMadeForAMistypedName) {
 
 TEST_F(Checkpoint, TablesFitNarrowTerminals) {
   save(7);
-  const auto wide = run_tool_on_terminal({"ls", directory()}, 200);
-  EXPECT_EQ(wide, run_tool({"ls", directory()}).out);
-  const auto narrow = run_tool_on_terminal({"ls", directory()}, 30);
-  std::size_t lines = 0;
-  std::string line, words, wide_words, word;
-  for (std::istringstream in(narrow); std::getline(in, line); ++lines) {
-    EXPECT_LE(line.size(), 30u) << line;
+  const std::pair<const char*, unsigned short> all[] = {{"ls", 30}, {"show", 52}, {"stats", 30}};
+  for (const auto& [command, columns] : all) {
+    SCOPED_TRACE(command);
+    const auto wide = run_tool_on_terminal({command, directory()}, 200);
+    EXPECT_EQ(wide, run_tool({command, directory()}).out);
+    const auto narrow = run_tool_on_terminal({command, directory()}, columns);
+    std::size_t lines = 0;
+    std::string line, words, wide_words, word;
+    for (std::istringstream in(narrow); std::getline(in, line); ++lines) {
+      EXPECT_TRUE(line.size() <= columns) << line;
+    }
+    EXPECT_GT(lines, static_cast<std::size_t>(std::count(wide.begin(), wide.end(), '\n')));
+    for (std::istringstream in(narrow); in >> word;) words += word + ' ';
+    for (std::istringstream in(wide); in >> word;) wide_words += word + ' ';
+    EXPECT_EQ(words, wide_words) << "nothing is left out";
   }
-  EXPECT_GT(lines, static_cast<std::size_t>(std::count(wide.begin(), wide.end(), '\n')));
-  for (std::istringstream in(narrow); in >> word;) words += word + ' ';
-  for (std::istringstream in(wide); in >> word;) wide_words += word + ' ';
-  EXPECT_EQ(words, wide_words) << "nothing is left out";
 }
 
 TEST_F(Checkpoint, ShowTellsOfTheSave) {
@@ -300,6 +308,18 @@ TEST_F(Checkpoint, LsTellsNewestSupersededAndDamaged) {
   const auto one = run_tool({"ls", directory(), "--name", "other", "--json"}).json();
   EXPECT_EQ(one["checkpoints"].size(), 1u);
   EXPECT_EQ(run_tool({"verify", directory()}).status, 1);
+}
+
+TEST_F(Checkpoint, ADamagedIndexWhoseCopyIsThereSaysWhatMendsIt) {
+  const auto prefix = save(10);
+  {
+    std::fstream index(prefix + ".index", std::ios::in | std::ios::out | std::ios::binary);
+    index.seekp(20).put('!').put('?');
+  }
+  const auto ran = run_tool({"verify", prefix});
+  EXPECT_EQ(ran.status, 1);
+  EXPECT_THAT(ran.out, HasSubstr("verify --repair puts it back"));
+  EXPECT_EQ(run_tool({"verify", prefix, "--repair"}).status, 0);
 }
 
 TEST_F(Checkpoint, WhatIsLostIsNamedAndRepaired) {

@@ -282,6 +282,32 @@ TEST_P(Savers, WhatIsNoBundleOfTheirsIsAnErrorThatNamesThem) {
   });
 }
 
+// A bundle that the storage does not give back is no mistake of its saver.
+TEST_P(Savers, ABundleThatCannotBeReadIsAnErrorOfTheStorage) {
+  on_ranks([&](std::shared_ptr<Group> group) {
+    auto options = options_;
+    const bool last = group->rank() == group->size() - 1;
+    options.hooks.savers.push_back({"table",
+                                    [&](const std::string& prefix) -> std::vector<std::string> {
+                                      if (!last) return {};
+                                      const std::int64_t value = 1;
+                                      BundleWriter writer(prefix, files_);
+                                      writer.add("x", &value, {});
+                                      writer.finish();
+                                      files_->inject({Code::io, "open", prefix, 0, 1});
+                                      return {prefix};
+                                    },
+                                    [](const std::string&) {}});
+    CheckpointManager manager(group, "/run", options);
+    double u = 1;
+    State state;
+    if (group->rank() == 0) state.add("u", u);
+    EXPECT_CAIRN_ERROR(manager.save(1, state), Code::io, "saver 'table': /run/ckpt-1_temp_");
+    group->barrier();
+    files_->clear_faults();
+  });
+}
+
 TEST_P(Savers, AnyNameThatBeginsWithThePrefixIsClearedAway) {
   on_ranks([&](std::shared_ptr<Group> group) {
     auto options = options_;
