@@ -192,8 +192,8 @@ Prepared Engine::prepare(std::int64_t step, const FileLayout& layout, bool recor
                     .put(sequence)
                     .put(parent())
                     .put(now_seconds())
-                    .put(save.takes ? save.takes->step : -1)
-                    .put(save.takes ? save.takes->num_files : 0);
+                    .put(save.files.takes ? save.files.takes->step : -1)
+                    .put(save.files.takes ? save.files.takes->num_files : 0);
     mine = std::move(save);
     return text.take();
   });
@@ -205,9 +205,8 @@ Prepared Engine::prepare(std::int64_t step, const FileLayout& layout, bool recor
   const auto time = reader.get<double>();
   auto prepared = prepared_of(step, std::move(uuid), num_files, sequence, parent, time);
   const commit::LeftData takes{reader.get<std::int64_t>(), reader.get<int>()};
-  if (takes.step >= 0) prepared.save.takes = takes;
+  if (takes.step >= 0) prepared.save.files.takes = takes;
   prepared.save.replaces = std::move(mine.replaces);
-  prepared.save.looked = mine.looked;
   prepared.save.records = records;
   return prepared;
 }
@@ -219,8 +218,8 @@ Prepared Engine::prepared_of(std::int64_t step, std::string uuid, int num_files,
   format_of(job.options.store.format).shape(prepared.save, 0);
   prepared.save.num_files = num_files;  // rank 0 may have raised it
   prepared.save.direct = !job.atomic_rename;
-  prepared.save.recycle = job.recycles();
-  prepared.save.direct_io = job.options.write.direct_io;
+  prepared.save.files.recycle = job.recycles();
+  prepared.save.files.direct_io = job.options.write.direct_io;
   prepared.meta.step = step;
   if (job.naming.numbered) prepared.meta.name = job.naming.name;
   prepared.meta.sequence = sequence;
@@ -241,8 +240,8 @@ void Engine::take_name(Flight& flight) const {
   auto prepared = prepared_of(flight.asked.step, commit::uuid_text(numbers.uuid), shaped.num_files,
                               numbers.sequence, numbers.parent, numbers.time);
   prepared.meta.metric = flight.asked.metric;
-  prepared.save.counts = &flight.result.counts;
-  prepared.save.recycle = numbers.recycled_bytes >= 0;
+  prepared.save.files.counts = &flight.result.counts;
+  prepared.save.files.recycle = numbers.recycled_bytes >= 0;
   {
     const std::lock_guard guard(flight.handle->mutex);
     flight.handle->prefix = prepared.save.prefix().string();

@@ -287,7 +287,7 @@ struct Checkpoint::Impl {
     const auto number = commit::parse_prefix(went_on.filename().string(), job.naming);
     if (!number) return;
     if (const auto* entry = engine.directory.find(*number)) {
-      engine.directory.went_back_to(*number, entry->sequence);
+      engine.directory.went_back_to(*number, entry->save.sequence);
     }
   }
 

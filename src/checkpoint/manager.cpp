@@ -167,9 +167,11 @@ std::vector<StepInfo> CheckpointManager::steps() {
       const auto live = restorable(catalog);
       WireWriter writer;
       for (const auto& entry : catalog) {
-        writer.put(entry.step).put(entry.sequence).put(!live.empty() && live.front() == &entry);
-        writer.put(entry.superseded).put(entry.damage).put(entry.pinned);
-        writer.put(entry.metric.has_value()).put(entry.metric.value_or(0));
+        writer.put(entry.step)
+            .put(entry.save.sequence)
+            .put(!live.empty() && live.front() == &entry);
+        writer.put(entry.superseded).put(entry.damage).put(entry.pin != Pin::none);
+        writer.put(entry.save.metric.has_value()).put(entry.save.metric.value_or(0));
       }
       return writer.take();
     });

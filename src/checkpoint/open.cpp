@@ -18,8 +18,8 @@ namespace {
 std::int64_t replica_turns(const std::vector<CatalogEntry>& catalog) {
   std::int64_t most = 0;
   for (const auto& entry : catalog) {
-    most = std::max(
-        most, entry.sequence / commit::sequence_block + entry.sequence % commit::sequence_block);
+    most = std::max(most, entry.save.sequence / commit::sequence_block +
+                              entry.save.sequence % commit::sequence_block);
   }
   return most;
 }

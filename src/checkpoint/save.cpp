@@ -121,7 +121,7 @@ SaveHandle Engine::run(Request& request) {
         flight.prepared.emplace(prepare(step, flight.layout, leaves_records(background, call)));
     flight.sequence = meta.sequence;
     meta.metric = options.metric;
-    save.counts = &flight.result.counts;
+    save.files.counts = &flight.result.counts;
     flight.handle->prefix = save.prefix().string();
     directory.place_in_history(meta);
   }

@@ -114,7 +114,7 @@ void run(Tool& tool, const GcArguments& options) {
     const auto* owner = ownership ? &*ownership : nullptr;
     if (!options.dry_run && recover(job, owner).any && naming.numbered) {
       update_state_file(*tool.files, directory, naming,
-                        scan_catalog(*tool.files, directory, naming));
+                        scan_catalog(*tool.files, directory, naming), owner);
     }
     if (options.max_to_keep >= 0 && naming.numbered) {
       any |= retire(*tool.files, directory, naming, options, owner);

@@ -60,7 +60,7 @@ Row look_at(io::FileSystem& files, const io::Path& directory, const std::string&
   Row row{prefix, prefix, std::nullopt, {}, prefix == newest, 0};
   try {
     if (const auto status = files.status(directory / commit::index_name(prefix))) {
-      row.entry.wall_time_seconds = status->modified_seconds;
+      row.entry.save.wall_time_seconds = status->modified_seconds;
     }
     const auto contents = read_contents(files, directory / prefix);
     row.entry.num_files = contents.num_files;
@@ -106,17 +106,18 @@ std::vector<Row> collect(io::FileSystem& files, const io::Path& directory,
 }
 
 std::string pin_text(const Row& row) {
-  return row.entry.pin_damaged ? "pinned (by a damaged pin)" : "pinned";
+  return row.entry.pin == Pin::damaged ? "pinned (by a damaged pin)" : "pinned";
 }
 
 std::string state_text(const Row& row) {
   if (!row.entry.damage.empty()) {
     return cat(row.entry.superseded ? "superseded, " : "",
-               row.entry.pinned ? pin_text(row) + ", " : "", "damaged: ", row.entry.damage);
+               row.entry.pin != Pin::none ? pin_text(row) + ", " : "",
+               "damaged: ", row.entry.damage);
   }
   return cat("whole", row.newest ? ", newest" : "", row.entry.superseded ? ", superseded" : "",
-             row.entry.pinned ? ", " + pin_text(row) : "",
-             row.entry.metric ? cat(", metric ", *row.entry.metric) : "");
+             row.entry.pin != Pin::none ? ", " + pin_text(row) : "",
+             row.entry.save.metric ? cat(", metric ", *row.entry.save.metric) : "");
 }
 
 void print_rows(const std::vector<Row>& rows) {
@@ -135,8 +136,8 @@ void print_rows(const std::vector<Row>& rows) {
       name = row.name;
     }
     table.push_back({row.step ? cat(*row.step) : "-", bytes_text(static_cast<double>(row.bytes)),
-                     local_time(row.entry.wall_time_seconds),
-                     row.entry.ranks > 0 ? cat(row.entry.ranks) : "-", state_text(row)});
+                     local_time(row.entry.save.wall_time_seconds),
+                     row.entry.save.ranks > 0 ? cat(row.entry.save.ranks) : "-", state_text(row)});
   }
   flush();
 }
@@ -151,14 +152,15 @@ Json json_of(const io::Path& directory, const std::vector<Row>& rows) {
     item["prefix"] = (directory / row.prefix).string();
     item["bytes"] = row.bytes;
     item["num_files"] = entry.num_files;
-    item["time_seconds"] = entry.wall_time_seconds;
-    item["time"] = utc_time(entry.wall_time_seconds);
-    item["ranks"] = entry.ranks > 0 ? Json(entry.ranks) : Json();
-    item["sequence"] = entry.sequence > 0 ? Json(entry.sequence) : Json();
+    item["time_seconds"] = entry.save.wall_time_seconds;
+    item["time"] = utc_time(entry.save.wall_time_seconds);
+    item["ranks"] = entry.save.ranks > 0 ? Json(entry.save.ranks) : Json();
+    item["sequence"] = entry.save.sequence > 0 ? Json(entry.save.sequence) : Json();
     item["newest"] = row.newest;
     item["superseded"] = entry.superseded;
-    item["pinned"] = entry.pinned;
-    item["metric"] = entry.metric ? Json(*entry.metric) : Json();  // NaN and infinities: null
+    item["pinned"] = entry.pin != Pin::none;
+    item["metric"] =
+        entry.save.metric ? Json(*entry.save.metric) : Json();  // NaN and infinities: null
     item["whole"] = entry.damage.empty();
     item["damage"] = entry.damage.empty() ? Json() : Json(entry.damage);
     list.push_back(std::move(item));

@@ -133,6 +133,14 @@ std::string uuid_text(const Uuid& uuid) {
 
 std::string new_uuid() { return uuid_text(random_uuid()); }
 
+bool is_state_temporary(std::string_view entry, const Naming& naming) {
+  const auto name = state_temporary_name(naming);
+  if (!entry.starts_with(name)) return false;
+  entry.remove_prefix(name.size());
+  return entry.empty() || (entry.front() == '_' && entry.size() == 1 + token_digits &&
+                           is_hexadecimal(entry.substr(1)));
+}
+
 bool is_uuid(std::string_view text) { return text.size() == uuid_digits && is_hexadecimal(text); }
 
 std::string prefix_name(const Naming& naming, std::int64_t step) {
@@ -140,8 +148,11 @@ std::string prefix_name(const Naming& naming, std::int64_t step) {
   return naming.numbered ? cat(naming.name, "-", step) : naming.name;
 }
 
-std::string state_temporary_name(const Naming& naming) {
-  return cat(state_file_name, ".tmp-", naming.name);
+std::string state_temporary_name(const Naming& naming, std::string_view token) {
+  const auto name = cat(state_file_name, ".tmp-", naming.name);
+  if (token.empty()) return name;
+  require(is_uuid(token), cat("token '", token, "'"));
+  return cat(name, '_', token.substr(0, token_digits));
 }
 
 std::string index_name(std::string_view prefix) { return cat(prefix, ".index"); }
@@ -226,8 +237,7 @@ std::string owner_temporary_name(std::string_view token) {
 ParsedName parse_name(std::string_view entry, const Naming& naming) {
   if (entry == state_file_name) return of_kind(Kind::state_file);
   // Only numbered checkpoints are in a state file.
-  if (entry == old_state_temporary_name ||
-      (naming.numbered && entry == state_temporary_name(naming))) {
+  if (entry == old_state_temporary_name || (naming.numbered && is_state_temporary(entry, naming))) {
     return of_kind(Kind::state_temporary);
   }
   if (entry == private_directory_name) return of_kind(Kind::private_directory);

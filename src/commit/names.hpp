@@ -4,7 +4,7 @@
 /// touched.
 ///
 ///   DIRECTORY/checkpoint                         TensorFlow's state file
-///   DIRECTORY/checkpoint.tmp-NAME                the next one, while it is written
+///   DIRECTORY/checkpoint.tmp-NAME_TOKEN          the next one, while it is written
 ///   DIRECTORY/NAME-STEP.index                    NAME-STEP is the checkpoint's prefix (or NAME)
 ///   DIRECTORY/NAME-STEP.data-00000-of-00002
 ///   DIRECTORY/NAME-STEP.h5                       a checkpoint that is one file
@@ -70,8 +70,8 @@ bool is_uuid(std::string_view text);
 
 inline constexpr const char* state_file_name = "checkpoint";
 /// "checkpoint.tmp-NAME": several names may be saved in one directory at a time, each of which may
-/// remove its own only.
-std::string state_temporary_name(const Naming&);
+/// be writing the next state file. An owner appends 16 of its token's digits.
+std::string state_temporary_name(const Naming&, std::string_view token = {});
 /// Of earlier versions. Nobody has it in use now.
 inline constexpr const char* old_state_temporary_name = "checkpoint.tmp";
 

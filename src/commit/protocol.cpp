@@ -24,8 +24,9 @@
 // completes the save or removes it, and then no operation in 4 to 6 finds what it needs. Of an HDF5
 // save, whose only file may be open, a copy is published. Ownership is asked for after 1, before
 // anybody learns the name, for a directory that was made after the successor had looked; and once
-// more before 4. Before 7, and for each
-// removal in 3 and 8, it is asked for again; removals follow the rule of removal.hpp.
+// more before 4. For each removal in 3 and 8 it is asked for again; removals follow the rule of
+// removal.hpp. In 7 it is asked for between writing the new state file and renaming it: that has a
+// name of this owner's, which a later owner removes at its opening, so that the rename fails.
 //
 // Data that goes in 8 may instead be kept for a later save: the writer of a data file renames it to
 // its part in 2, and overwrites it (recycled.cpp). No byte of it changes before the index that
@@ -181,7 +182,7 @@ io::Path Transaction::index() const { return directory / index_name(prefix_name(
 void avoid_counts_in_use(io::FileSystem& fs, Transaction& save) {
   using Kind = ParsedName::Kind;
   std::set<std::int64_t> taken;
-  save.replaces.clear();
+  std::vector<SeenFile> there;
   for (const auto& entry : fs.list(save.directory)) {
     const auto aside = parse_aside_name(entry, save.name);  // it may come back
     const auto parsed = parse_name(aside.value_or(entry), save.name);
@@ -191,10 +192,10 @@ void avoid_counts_in_use(io::FileSystem& fs, Transaction& save) {
     }
     if (data) taken.insert(parsed.count);
     if (aside) continue;
-    if (auto file = look_at(fs, save.directory, entry)) save.replaces.push_back(std::move(*file));
+    if (auto file = look_at(fs, save.directory, entry)) there.push_back(std::move(*file));
   }
   while (!is_whole(save.main) && taken.count(save.num_files)) ++save.num_files;
-  save.looked = true;
+  save.replaces = std::move(there);  // only now it is known
 }
 
 void begin(io::FileSystem& fs, const Transaction& save) {
@@ -259,7 +260,7 @@ void abandon(io::FileSystem& fs, const Transaction& save, const Ownership& owner
   // What stands where an HDF5 file goes is the older checkpoint. And without a look at what is
   // there, this save has come to no final name: any file of such a name is another's.
   const Removal removal(fs, save.directory, owner);
-  for (int file = 0; file < save.num_files && !is_whole(save.main) && save.looked; ++file) {
+  for (int file = 0; file < save.num_files && !is_whole(save.main) && save.replaces; ++file) {
     attempt(first, [&] { removal.remove(SeenFile{save.data(file).filename().string()}); });
   }
   // Data that came back without the directory beside it would be of nobody knows which save.
@@ -353,13 +354,14 @@ void clean_up(io::FileSystem& fs, const Transaction& save, const Ownership& owne
               bool other_format, Waiting* recycled) {
   using Kind = ParsedName::Kind;
   const Removal removal(fs, save.directory, owner);
+  const auto replaces = save.replaces.value_or(std::vector<SeenFile>{});
   if (other_format) {
-    removal.remove(of_kind(save.replaces, save.name, [&](const auto& name) {
+    removal.remove(of_kind(replaces, save.name, [&](const auto& name) {
       return is_main(name.kind) && name.kind != save.main;
     }));
     fs.sync_directory(save.directory);
   }
-  removal.remove(of_kind(save.replaces, save.name,
+  removal.remove(of_kind(replaces, save.name,
                          [&](const auto& name) {
                            const bool old =
                                is_whole(save.main) ? other_format : name.count != save.num_files;

@@ -28,6 +28,16 @@ struct LeftData {
   bool partly = false;  ///< a save that failed may have taken some of it
 };
 
+/// How the writers of a save write their data files.
+struct DataFiles {
+  /// Each writer takes the file of its number from here: not from those that wait. By this the
+  /// temp directory was made, and then the ownership asked for.
+  std::optional<LeftData> takes = std::nullopt;
+  bool recycle = false;  ///< data files of checkpoints that are gone are overwritten (recycled.hpp)
+  DirectIo direct_io = DirectIo::automatic;
+  FileCounts* counts = nullptr;  ///< this rank's; null: not counted; outlives the writing
+};
+
 /// One save in progress. A value; every rank of the save has the same.
 struct Transaction {
   io::Path directory;
@@ -40,14 +50,9 @@ struct Transaction {
   /// the commit, and it is never direct.
   ParsedName::Kind main = ParsedName::Kind::index;
   bool records = true;  ///< its writers leave part records
-  /// Each writer takes the file of its number from here: not from those that wait. By this the
-  /// temp directory was made, and then the ownership asked for.
-  std::optional<LeftData> takes = std::nullopt;
-  bool recycle = false;  ///< data files of checkpoints that are gone are overwritten (recycled.hpp)
-  DirectIo direct_io = DirectIo::automatic;  ///< of data files
-  FileCounts* counts = nullptr;         ///< this rank's; null: not counted; outlives the writing
-  std::vector<SeenFile> replaces = {};  ///< rank 0: what was there of this step, in any format
-  bool looked = false;                  ///< rank 0: whether `replaces` was found out
+  DataFiles files = {};
+  /// Rank 0: what was there of this step, in any format, if that was looked at.
+  std::optional<std::vector<SeenFile>> replaces = std::nullopt;
   int named = 0;  ///< rank 0: so many data files have been given their final names by their writers
   std::string keeper = {};  ///< token of the later owner that took the save over (keep)
 

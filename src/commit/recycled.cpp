@@ -36,7 +36,7 @@ std::vector<Found> waiting(io::FileSystem& fs, const io::Path& directory, const 
 
 std::unique_ptr<io::File> try_take(io::FileSystem& fs, const Transaction& save, int number,
                                    std::int64_t most_bytes) {
-  const auto& takes = save.takes;
+  const auto& takes = save.files.takes;
   if (takes && number >= takes->num_files) return nullptr;
   const auto source = takes ? save.directory / data_name(prefix_name(save.name, takes->step),
                                                          number, takes->num_files)
@@ -148,7 +148,7 @@ void clear_recycled(io::FileSystem& fs, const io::Path& directory, const Naming&
 }
 
 bool write_over(io::FileSystem& fs, const Transaction& save, int number, std::string_view bytes) {
-  if (!save.takes) return false;
+  if (!save.files.takes) return false;
   const auto size = static_cast<std::int64_t>(bytes.size());
   const auto file = try_take(fs, save, number, size);
   if (!file) return false;
@@ -161,11 +161,11 @@ bool write_over(io::FileSystem& fs, const Transaction& save, int number, std::st
 PartFile make_part(io::FileSystem& fs, const Transaction& save, int number,
                    std::int64_t most_bytes) {
   PartFile part;
-  if (save.recycle) part.file = try_take(fs, save, number, most_bytes);
+  if (save.files.recycle) part.file = try_take(fs, save, number, most_bytes);
   part.recycled = part.file != nullptr;
-  if (save.counts) save.counts->recycled += part.recycled;
+  if (save.files.counts) save.files.counts->recycled += part.recycled;
   if (!part.file) part.file = fs.create(save.part(number));
-  part.file->stream(save.direct_io);
+  part.file->stream(save.files.direct_io);
   return part;
 }
 

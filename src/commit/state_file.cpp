@@ -105,15 +105,23 @@ std::optional<StateFile> read_state_file(io::FileSystem& files, const io::Path& 
 }
 
 void write_state_file(io::FileSystem& files, const io::Path& directory, const Naming& name,
-                      const StateFile& state, std::optional<bool> renames) {
-  replace_file(files, directory, directory / state_file_name, print_state_file(state),
-               directory / state_temporary_name(name), renames);
+                      const StateFile& state, const Ownership* owner) {
+  const auto path = directory / state_file_name;
+  const auto text = print_state_file(state);
+  if (!owner) {
+    return replace_file(files, directory, path, text, directory / state_temporary_name(name));
+  }
+  if (!owner->atomic_rename()) {
+    owner->check();
+    return io::rewrite_file(files, path, text);
+  }
+  io::replace_file(files, path, text, directory / state_temporary_name(name, owner->record().token),
+                   [owner] { owner->check(); });
 }
 
 void replace_file(io::FileSystem& files, const io::Path& directory, const io::Path& path,
-                  std::string_view bytes, const io::Path& temporary, std::optional<bool> renames) {
-  if (!(renames ? *renames : !says_no_rename(files, directory)))
-    return io::rewrite_file(files, path, bytes);
+                  std::string_view bytes, const io::Path& temporary) {
+  if (says_no_rename(files, directory)) return io::rewrite_file(files, path, bytes);
   io::replace_file(files, path, bytes, temporary);
 }
 

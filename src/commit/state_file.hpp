@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "commit/names.hpp"
+#include "commit/ownership.hpp"
 #include "io/file_system.hpp"
 
 namespace cairn::commit {
@@ -32,14 +33,16 @@ std::string print_state_file(const StateFile& state);
 std::optional<StateFile> read_state_file(io::FileSystem& files, const io::Path& directory);
 
 /// Replaces the file durably (see replace_file) by what these checkpoints say of themselves.
+///
+/// An owner asks whether the directory is still its own when the new file is there under a name of
+/// its own, before the rename: a later owner either is seen, or has removed that file at its
+/// opening, and then the rename fails. Throws busy, or not_found.
 void write_state_file(io::FileSystem& files, const io::Path& directory, const Naming&,
-                      const StateFile& state, std::optional<bool> renames = std::nullopt);
+                      const StateFile& state, const Ownership* owner = nullptr);
 
 /// Replaces a small file that belongs to the checkpoint directory: io::replace_file, or
-/// io::rewrite_file where there is no atomic rename, which the directory says unless the caller
-/// does. temporary: as there.
+/// io::rewrite_file where the directory says that there is no atomic rename.
 void replace_file(io::FileSystem& files, const io::Path& directory, const io::Path& path,
-                  std::string_view bytes, const io::Path& temporary = {},
-                  std::optional<bool> renames = std::nullopt);
+                  std::string_view bytes, const io::Path& temporary = {});
 
 }  // namespace cairn::commit

@@ -29,9 +29,9 @@ void remember_lineage(io::FileSystem& files, const io::Path& directory, const co
   try {
     const auto meta = find_meta_without_index(files, directory, name, entry.step);
     if (!meta) return;
-    entry.sequence = meta->sequence;
-    entry.wall_time_seconds = meta->wall_time_seconds;
-    entry.parent = meta->parent;
+    entry.save.sequence = meta->sequence;
+    entry.save.wall_time_seconds = meta->wall_time_seconds;
+    entry.save.parent = meta->parent;
   } catch (const Error& error) {
     log(LogLevel::warning, cat("step ", entry.step, " cannot be looked at: ", error.what()));
   }
@@ -46,7 +46,7 @@ CatalogEntry look_at(io::FileSystem& files, const io::Path& directory, const com
   for (const auto* format : all_formats()) {
     const auto status = files.status(format->main_file(prefix));
     if (!status) continue;
-    entry.wall_time_seconds = std::max(entry.wall_time_seconds, status->modified_seconds);
+    entry.save.wall_time_seconds = std::max(entry.save.wall_time_seconds, status->modified_seconds);
     entry.format = format->id();  // until it is read
     ids[format->id()] = status->id;
   }
@@ -56,15 +56,15 @@ CatalogEntry look_at(io::FileSystem& files, const io::Path& directory, const com
     entry.num_files = contents.num_files;
     entry.format = contents.format;
     entry.ours = contents.meta || !contents.own.empty();
-    entry.identity = cat("index-", hex(crc32c(loaded.bytes)));
+    entry.save.identity = cat("index-", hex(crc32c(loaded.bytes)));
     entry.damage = loaded.meta_problem.empty() ? misplaced(contents) : loaded.meta_problem;
     if (contents.meta) {
-      entry.sequence = contents.meta->sequence;
-      entry.wall_time_seconds = contents.meta->wall_time_seconds;
-      entry.ranks = contents.meta->ranks;
-      entry.parent = contents.meta->parent;
-      entry.metric = contents.meta->metric;
-      entry.identity = contents.meta->uuid;
+      entry.save.sequence = contents.meta->sequence;
+      entry.save.wall_time_seconds = contents.meta->wall_time_seconds;
+      entry.save.ranks = contents.meta->ranks;
+      entry.save.parent = contents.meta->parent;
+      entry.save.metric = contents.meta->metric;
+      entry.save.identity = contents.meta->uuid;
     }
     for (const auto& tensor : contents.tensors) {
       if (entry.damage.empty() && !tensor.problem.empty()) {
@@ -75,7 +75,7 @@ CatalogEntry look_at(io::FileSystem& files, const io::Path& directory, const com
     entry.damage = error.what();
     entry.unreadable = error.code() != Code::data_loss;
     if (lost) entry.format = lost->format;
-    if (lost) entry.wall_time_seconds = lost->wall_time_seconds;
+    if (lost) entry.save.wall_time_seconds = lost->wall_time_seconds;
     entry.ours |= format_of(entry.format).is_cairns();  // else it would not be looked at
     remember_lineage(files, directory, name, entry);
   }
@@ -95,7 +95,7 @@ std::string damage_mark(io::FileSystem& files, const io::Path& directory,
   if (!files.status(path)) return "";
   const auto text = io::read_file(files, path, small_file_limit_bytes);
   const auto end = text.find('\n');
-  if (text.substr(0, end) != entry.identity) return "";
+  if (text.substr(0, end) != entry.save.identity) return "";
   return end == text.npos ? "found damaged before" : text.substr(end + 1);
 }
 
@@ -111,9 +111,7 @@ std::vector<CatalogEntry> scan_catalog(io::FileSystem& files, const io::Path& di
     auto entry = look_at(files, directory, name, step, lost);
     const auto mark = damage_mark(files, directory, name, entry);
     if (!mark.empty()) entry.damage = mark;
-    const auto pin = find_pin(files, directory, name, entry);
-    entry.pinned = pin != Pin::none;
-    entry.pin_damaged = pin == Pin::damaged;
+    entry.pin = find_pin(files, directory, name, entry);
     entries.push_back(std::move(entry));
   };
   for (const auto& file : files.list(directory)) {
@@ -135,9 +133,9 @@ std::vector<CatalogEntry> scan_catalog(io::FileSystem& files, const io::Path& di
     // When it was saved is known from here only.
     for (auto& entry : entries) {
       const auto at = listed.find(commit::prefix_name(name, entry.step));
-      if (entry.sequence > 0 || entry.damage.empty() || at == listed.end()) continue;
+      if (entry.save.sequence > 0 || entry.damage.empty() || at == listed.end()) continue;
       const auto i = static_cast<std::size_t>(at->second) - 1;
-      if (i < state->timestamps.size()) entry.wall_time_seconds = state->timestamps[i];
+      if (i < state->timestamps.size()) entry.save.wall_time_seconds = state->timestamps[i];
     }
   }
   const auto place = [&](const CatalogEntry& entry) {
@@ -147,22 +145,24 @@ std::vector<CatalogEntry> scan_catalog(io::FileSystem& files, const io::Path& di
   // The newest that can be restored is the last in the state file, whatever is behind it.
   const auto is_before = [&](const CatalogEntry& a, const CatalogEntry& b) {
     if (place(a) == 0 || place(b) == 0) return a.step < b.step;
-    return place(a) == newest ? a.wall_time_seconds < b.wall_time_seconds : place(a) < place(b);
+    return place(a) == newest ? a.save.wall_time_seconds < b.save.wall_time_seconds
+                              : place(a) < place(b);
   };
   // Readable ones of ours order by sequence. One that is not goes behind its predecessor: by the
   // state file, else by step.
   std::map<std::int64_t, double> order;
-  for (const auto& entry : entries) order[entry.step] = static_cast<double>(entry.sequence);
+  for (const auto& entry : entries) order[entry.step] = static_cast<double>(entry.save.sequence);
   for (const auto& entry : entries) {
-    if (entry.sequence > 0 || entry.damage.empty()) continue;
+    if (entry.save.sequence > 0 || entry.damage.empty()) continue;
     for (const auto& other : entries) {
-      if (other.sequence > 0 && is_before(other, entry))
-        order[entry.step] = std::max(order[entry.step], static_cast<double>(other.sequence) + 0.5);
+      if (other.save.sequence > 0 && is_before(other, entry))
+        order[entry.step] =
+            std::max(order[entry.step], static_cast<double>(other.save.sequence) + 0.5);
     }
   }
   std::sort(entries.begin(), entries.end(), [&](const CatalogEntry& a, const CatalogEntry& b) {
-    return std::make_tuple(order[a.step], place(a), a.wall_time_seconds, a.step) <
-           std::make_tuple(order[b.step], place(b), b.wall_time_seconds, b.step);
+    return std::make_tuple(order[a.step], place(a), a.save.wall_time_seconds, a.step) <
+           std::make_tuple(order[b.step], place(b), b.save.wall_time_seconds, b.step);
   });
   mark_superseded(entries);
   return entries;
@@ -175,13 +175,14 @@ void mark_superseded(std::vector<CatalogEntry>& entries) {
     // The last of those that came no later than the parent. What could not be read has no sequence
     // and goes by its place.
     std::size_t behind = 0;
-    for (std::size_t i = 0; i < now && entry.parent >= 0; ++i) {
+    for (std::size_t i = 0; i < now && entry.save.parent >= 0; ++i) {
       const auto& older = entries[i];
       const bool of_others = !older.ours && older.damage.empty();
-      if (of_others || (older.sequence > 0 && older.sequence <= entry.parent)) behind = i + 1;
+      if (of_others || (older.save.sequence > 0 && older.save.sequence <= entry.save.parent))
+        behind = i + 1;
     }
     for (std::size_t i = behind; i < now; ++i) {
-      if (entry.parent >= 0 || entries[i].step >= entry.step) entries[i].superseded = true;
+      if (entry.save.parent >= 0 || entries[i].step >= entry.step) entries[i].superseded = true;
     }
   }
 }
@@ -198,11 +199,11 @@ void mark_damaged(io::FileSystem& files, const io::Path& directory, const commit
                   const CatalogEntry& entry, const std::string& reason) {
   const auto path = mark_path(directory, name, entry.step);
   io::create_directories(files, path.parent_path());
-  commit::replace_file(files, directory, path, entry.identity + "\n" + reason);
+  commit::replace_file(files, directory, path, entry.save.identity + "\n" + reason);
 }
 
 void update_state_file(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
-                       const std::vector<CatalogEntry>& given, std::optional<bool> renames,
+                       const std::vector<CatalogEntry>& given, const commit::Ownership* owner,
                        std::optional<commit::StateFile>* last) {
   // What may not survive a power failure is not told: listed and gone, it would be taken for lost.
   auto entries = given;
@@ -212,7 +213,7 @@ void update_state_file(io::FileSystem& files, const io::Path& directory, const c
   commit::StateFile state;
   const auto add = [&](const CatalogEntry& entry) {
     state.all_paths.push_back(commit::prefix_name(name, entry.step));
-    state.timestamps.push_back(entry.wall_time_seconds);
+    state.timestamps.push_back(entry.save.wall_time_seconds);
   };
   for (const auto& entry : entries) {
     if (&entry != live.front())
@@ -226,18 +227,18 @@ void update_state_file(io::FileSystem& files, const io::Path& directory, const c
     old = commit::read_state_file(files, directory);
     if (old) state.last_preserved = old->last_preserved;
   }
-  if (!old || *old != state) commit::write_state_file(files, directory, name, state, renames);
+  if (!old || *old != state) commit::write_state_file(files, directory, name, state, owner);
   if (last) *last = state;
 }
 
 void refresh_notes(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
                    const std::vector<CatalogEntry>& entries) {
   for (const auto& entry : entries) {
-    const bool told =
-        name.numbered ? format_of(entry.format).needs_notes() : commit::is_uuid(entry.identity);
+    const bool told = name.numbered ? format_of(entry.format).needs_notes()
+                                    : commit::is_uuid(entry.save.identity);
     if (!entry.ours || !told) continue;
     note_saved(files, directory / commit::prefix_name(name, entry.step), name.numbered,
-               entry.format, entry.identity);
+               entry.format, entry.save.identity);
   }
 }
 

@@ -12,15 +12,28 @@
 
 namespace cairn {
 
+/// What a checkpoint tells of the save that made it.
+struct SaveInfo {
+  std::int64_t sequence = 0;     ///< 0: another program's, or not to be found out
+  std::int64_t parent = -1;      ///< sequence of the checkpoint it went on from; -1: unknown
+  std::string identity;          ///< of this very save: its UUID, or the checksum of its index
+  double wall_time_seconds = 0;  ///< of the save; of the index file where that is unknown
+  int ranks = 0;
+  std::optional<double> metric = std::nullopt;  ///< as given at the save
+};
+
+enum class Pin {
+  none,  ///< or it means another save of this step
+  holds,
+  damaged,  ///< and holds, since it may mean this save
+};
+
 struct CatalogEntry {
   std::int64_t step = 0;
   Format format = Format::bundle;
-  std::int64_t sequence = 0;     ///< 0: another program's, or not to be found out
-  double wall_time_seconds = 0;  ///< of the save; of the index file where that is unknown
+  SaveInfo save;
   int num_files = 0;
-  int ranks = 0;
-  std::int64_t parent = -1;  ///< sequence of the checkpoint it went on from; -1: unknown
-  std::string identity;      ///< of this very save: its UUID, or the checksum of its index
+  std::int64_t data_bytes = 0;  ///< of the data files, if this process has written them
   std::optional<io::FileId> file =
       std::nullopt;              ///< the index, or the HDF5 file, as it was looked at
   std::string damage;            ///< why it cannot be trusted; empty: not known to be damaged
@@ -28,10 +41,7 @@ struct CatalogEntry {
   bool ours = false;             ///< Cairn wrote it; others' checkpoints are never removed
   bool volatile_commit = false;  ///< visible, but its last fsync failed
   bool superseded = false;       ///< an earlier step was committed after it
-  bool pinned = false;           ///< not to be removed
-  bool pin_damaged = false;      ///< the pin may mean another save: it counts
-  std::int64_t data_bytes = 0;   ///< of the data files, if this process has written them
-  std::optional<double> metric = std::nullopt;  ///< as given at the save
+  Pin pin = Pin::none;           ///< unless none, it is not removed
 };
 
 /// Rank 0 only. Reads every index, of bundles and of HDF5 files that Cairn wrote; ascending by
@@ -53,10 +63,10 @@ void mark_damaged(io::FileSystem&, const io::Path& directory, const commit::Nami
                   const CatalogEntry&, const std::string& reason);
 
 /// Rewrites the `checkpoint` state file if it says anything else than the catalog.
-/// `renames`: see commit::replace_file. `last`: what this owner has written last, which spares
+/// `owner`: see commit::write_state_file. `last`: what this owner has written last, which spares
 /// reading it; it is brought up to date.
 void update_state_file(io::FileSystem&, const io::Path& directory, const commit::Naming& name,
-                       const std::vector<CatalogEntry>&, std::optional<bool> renames = std::nullopt,
+                       const std::vector<CatalogEntry>&, const commit::Ownership* owner = nullptr,
                        std::optional<commit::StateFile>* last = nullptr);
 
 /// The owner, notes (contents/notes.hpp): what an earlier version saved, or a power failure took

@@ -60,7 +60,7 @@ void Directory::begin(Recovered found) {
   }
   catalog_ = scan_catalog(*job_.files, job_.directory, job_.naming);
   for (const auto& entry : catalog_) {
-    if (!entry.pin_damaged) continue;
+    if (entry.pin != Pin::damaged) continue;
     log(LogLevel::warning,
         cat("the pin of step ", entry.step, " is damaged, and counts: pin it again, or unpin it"));
   }
@@ -101,7 +101,7 @@ void Directory::make_durable() {
   std::erase_if(catalog_, [&](CatalogEntry& entry) {
     if (!entry.volatile_commit) return false;
     try {
-      commit::Transaction save{job_.directory, job_.naming, entry.step, entry.identity, 0};
+      commit::Transaction save{job_.directory, job_.naming, entry.step, entry.save.identity, 0};
       format_of(entry.format).shape(save, 0);
       if (!holds(*job_.files, save)) return true;
       job_.files->sync_directory(job_.directory);
@@ -125,7 +125,7 @@ void Directory::read_again() {
     auto now = scan_catalog(*job_.files, job_.directory, job_.naming);
     for (auto& entry : now) {
       const auto* before = find(entry.step);
-      if (!before || before->identity != entry.identity) continue;
+      if (!before || before->save.identity != entry.save.identity) continue;
       entry.volatile_commit = before->volatile_commit;
       if (entry.damage.empty() && !before->unreadable) entry.damage = before->damage;
     }
@@ -137,10 +137,10 @@ void Directory::read_again() {
 
 bool Directory::changed_meanwhile(std::int64_t step) {
   const auto* before = find(step);
-  const auto identity = before ? before->identity : "";
+  const auto identity = before ? before->save.identity : "";
   catalog_ = scan_catalog(*job_.files, job_.directory, job_.naming);
   const auto* now = find(step);
-  return !now || now->identity != identity;
+  return !now || now->save.identity != identity;
 }
 
 Directory::Choices Directory::choices() const {
@@ -177,14 +177,14 @@ void Directory::went_back_to(std::int64_t step, std::optional<std::int64_t> sequ
   if (sequence) {
     head_ = *sequence;
   } else if (const auto* entry = find(step)) {
-    head_ = entry->sequence;
+    head_ = entry->save.sequence;
   }
 }
 
 void Directory::write_state_file(const std::vector<CatalogEntry>& entries) {
   told_.reset();
   if (!job_.keeps_state_file) return;
-  update_state_file(*job_.files, job_.directory, job_.naming, entries, job_.atomic_rename,
+  update_state_file(*job_.files, job_.directory, job_.naming, entries, &ownership_->ownership(),
                     &state_file_);
 }
 

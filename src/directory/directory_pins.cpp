@@ -48,15 +48,15 @@ std::vector<RetentionDecision> Directory::preview_retention(std::optional<std::i
     std::erase_if(catalog, [&](const auto& entry) { return entry.step == *next_step; });
     CatalogEntry entry;
     entry.step = *next_step;
-    entry.sequence = sequences_.last() + 1;
+    entry.save.sequence = sequences_.last() + 1;
     for (const auto& other : catalog) {
-      entry.sequence = std::max(entry.sequence, other.sequence + 1);
+      entry.save.sequence = std::max(entry.save.sequence, other.save.sequence + 1);
     }
     using namespace std::chrono;
-    entry.wall_time_seconds = duration<double>(system_clock::now().time_since_epoch()).count();
-    entry.parent = head_;
+    entry.save.wall_time_seconds = duration<double>(system_clock::now().time_since_epoch()).count();
+    entry.save.parent = head_;
     entry.ours = true;
-    entry.metric = next.metric;
+    entry.save.metric = next.metric;
     catalog.push_back(std::move(entry));
     mark_superseded(catalog);
   }

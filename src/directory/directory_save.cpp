@@ -131,7 +131,7 @@ std::pair<commit::Transaction, std::int64_t> Directory::begin_save(std::int64_t 
       throw;
     }
   if (takes) {
-    save.takes = taken_ = takes;
+    save.files.takes = taken_ = takes;
     const std::lock_guard guard(tidied_mutex_);
     recycling_->left.reset();
   }
@@ -160,9 +160,9 @@ void Directory::join_save(Prepared& prepared, std::int64_t bytes, std::int64_t r
 void Directory::place_in_history(CheckpointMeta& meta) const {
   if (!origin_) return;
   const auto* replaced = find(meta.step);
-  if (replaced && replaced->sequence > 0) {
-    meta.sequence = replaced->sequence;
-    meta.parent = replaced->parent;
+  if (replaced && replaced->save.sequence > 0) {
+    meta.sequence = replaced->save.sequence;
+    meta.parent = replaced->save.parent;
   } else if (origin_->sequence > 0) {
     meta.sequence = origin_->sequence;
     meta.parent = origin_->parent;
@@ -202,14 +202,14 @@ void Directory::committed(const Prepared& prepared, bool volatile_commit,
   CatalogEntry entry;
   entry.step = save.step;
   entry.format = job_.options.store.format;
-  entry.sequence = meta.sequence;
-  entry.wall_time_seconds = meta.wall_time_seconds;
+  entry.save.sequence = meta.sequence;
+  entry.save.wall_time_seconds = meta.wall_time_seconds;
   entry.num_files = save.num_files;
-  entry.ranks = meta.ranks;
-  entry.parent = meta.parent;
-  entry.identity = meta.uuid;
+  entry.save.ranks = meta.ranks;
+  entry.save.parent = meta.parent;
+  entry.save.identity = meta.uuid;
   entry.file = index;
-  entry.metric = meta.metric;
+  entry.save.metric = meta.metric;
   entry.data_bytes = meta.statistics ? meta.statistics->bytes : 0;
   entry.ours = true;
   entry.volatile_commit = volatile_commit;
@@ -224,7 +224,6 @@ void Directory::committed(const Prepared& prepared, bool volatile_commit,
 // The checkpoint counts already: what fails here is said, not thrown.
 void Directory::tell_state_file(std::int64_t step, const std::vector<CatalogEntry>& entries) {
   try {
-    ownership_->check();
     // As it will be after step 8, which has no need to write it again.
     const auto kept =
         after_retention(*job_.files, job_.directory, job_.naming, entries, job_.options.keep);
@@ -248,11 +247,12 @@ void Directory::tidy(const commit::Transaction& save, std::vector<CatalogEntry>&
   try {
     // Where the look at the step has found no file of another format, there is none.
     const auto& format = format_of(save);
-    const bool any = !save.looked ||
-                     std::any_of(save.replaces.begin(), save.replaces.end(), [&](const auto& file) {
-                       const auto kind = commit::parse_name(file.entry, job_.naming).kind;
-                       return commit::is_main(kind) && kind != format.main_kind();
-                     });
+    const bool any =
+        !save.replaces ||
+        std::any_of(save.replaces->begin(), save.replaces->end(), [&](const auto& file) {
+          const auto kind = commit::parse_name(file.entry, job_.naming).kind;
+          return commit::is_main(kind) && kind != format.main_kind();
+        });
     const bool other_format = any && format.has_others(*job_.files, save.prefix());
     commit::clean_up(*job_.files, save, ownership_->ownership(), other_format, recycled);
     if (notes_) {

@@ -81,7 +81,7 @@ Pin find_pin(io::FileSystem& files, const io::Path& directory, const commit::Nam
   const auto identity = read_pin(files, path, *there);
   if (!identity) return Pin::damaged;
   // What cannot be read may be what is meant, and must not keep jobs from the directory.
-  return !entry.damage.empty() || *identity == entry.identity ? Pin::holds : Pin::none;
+  return !entry.damage.empty() || *identity == entry.save.identity ? Pin::holds : Pin::none;
 }
 
 bool is_pinned(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
@@ -94,7 +94,7 @@ bool is_pinned(io::FileSystem& files, const io::Path& prefix) {
   const auto directory = prefix.parent_path();
   if (!files.status(pin_path(directory, name, 0))) return false;
   const auto entries = scan_catalog(files, directory, name);
-  return !entries.empty() && entries.front().pinned;
+  return !entries.empty() && entries.front().pin != Pin::none;
 }
 
 std::string pin_problem(io::FileSystem& files, const io::Path& prefix) {
@@ -114,8 +114,9 @@ void refresh_pins(io::FileSystem& files, const io::Path& directory, const commit
     if (error.code() != Code::not_found) throw;  // nothing was ever pinned
   }
   for (auto& entry : entries) {
-    entry.pinned = there.count(commit::prefix_name(name, entry.step)) != 0 &&
-                   is_pinned(files, directory, name, entry);
+    entry.pin = there.count(commit::prefix_name(name, entry.step)) != 0
+                    ? find_pin(files, directory, name, entry)
+                    : Pin::none;
   }
 }
 
@@ -130,14 +131,15 @@ void add_pin(io::FileSystem& files, const io::Path& directory, const commit::Nam
   const auto path = pin_path(directory, name, entry.step);
   io::create_directories(files, path.parent_path());
   const auto there = files.status(path);
-  if (there && read_pin(files, path, *there) == entry.identity) {
+  if (there && read_pin(files, path, *there) == entry.save.identity) {
     // Not written anew, which may lose it where there are no renames. Whoever made it may have died
     // before it was durable.
     files.open_read(path)->sync();
     files.sync_directory(path.parent_path());
     return;
   }
-  commit::replace_file(files, directory, path, pin_text(path.filename().string(), entry.identity));
+  commit::replace_file(files, directory, path,
+                       pin_text(path.filename().string(), entry.save.identity));
 }
 
 bool remove_pin(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,

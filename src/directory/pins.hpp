@@ -24,11 +24,6 @@ class PinLock {
   std::unique_ptr<io::Lock> lock_;
 };
 
-enum class Pin {
-  none,  ///< or it means another save of this step
-  holds,
-  damaged,  ///< and holds
-};
 Pin find_pin(io::FileSystem&, const io::Path& directory, const commit::Naming& name,
              const CatalogEntry&);
 bool is_pinned(io::FileSystem&, const io::Path& directory, const commit::Naming& name,

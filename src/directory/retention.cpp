@@ -40,10 +40,9 @@ std::vector<std::size_t> by_hours(const std::vector<CatalogEntry>& entries, doub
   std::vector<std::size_t> kept;
   for (std::size_t i = 0; hours > 0 && i < entries.size(); ++i) {
     if (!is_counted(entries[i]) || !entries[i].damage.empty()) continue;
-    const auto since =
-        kept.empty()
-            ? INFINITY
-            : std::abs(entries[i].wall_time_seconds - entries[kept.back()].wall_time_seconds);
+    const auto since = kept.empty() ? INFINITY
+                                    : std::abs(entries[i].save.wall_time_seconds -
+                                               entries[kept.back()].save.wall_time_seconds);
     if (since >= hours * hour_seconds) kept.push_back(i);
   }
   return kept;
@@ -53,11 +52,11 @@ std::vector<std::size_t> by_metric(const std::vector<CatalogEntry>& entries,
                                    const Retention& keep) {
   std::vector<std::size_t> order;
   for (auto i = entries.size(); i-- > 0;) {  // among equals the newest
-    if (is_counted(entries[i]) && entries[i].damage.empty() && entries[i].metric)
+    if (is_counted(entries[i]) && entries[i].damage.empty() && entries[i].save.metric)
       order.push_back(i);
   }
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    const double left = *entries[a].metric, right = *entries[b].metric;
+    const double left = *entries[a].save.metric, right = *entries[b].save.metric;
     if (std::isnan(left) || std::isnan(right)) return !std::isnan(left) && std::isnan(right);
     return keep.larger_is_better ? left > right : left < right;
   });
@@ -99,7 +98,7 @@ bool is_newest_there(io::FileSystem& files, const io::Path& directory, const com
   if (!status) return false;
   if (newest.file) return status->id == *newest.file;
   const auto contents = read_contents_as(newest.format, files, prefix);
-  return !contents.meta || contents.meta->uuid == newest.identity;
+  return !contents.meta || contents.meta->uuid == newest.save.identity;
 }
 
 }  // namespace
@@ -126,7 +125,7 @@ std::vector<RetentionDecision> decide_retention(const std::vector<CatalogEntry>&
   if (!live.empty()) stays(static_cast<std::size_t>(live.front() - entries.data()), "the newest");
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const auto& entry = entries[i];
-    if (entry.pinned) stays(i, "pinned");
+    if (entry.pin != Pin::none) stays(i, "pinned");
     if (!entry.ours) stays(i, "not saved by Cairn");
     if (entry.unreadable) stays(i, "it cannot be read now");
     if (keep.last == 0) stays(i, "all stay: keep.last is 0");
@@ -144,7 +143,7 @@ std::vector<RetentionDecision> decide_retention(const std::vector<CatalogEntry>&
     stays(i, cat("the one in ", keep.every_hours, " hours"));
   }
   for (const auto i : by_metric(entries, keep)) {
-    stays(i, cat("one of the best ", keep.best, ", metric ", *entries[i].metric));
+    stays(i, cat("one of the best ", keep.best, ", metric ", *entries[i].save.metric));
   }
   return decisions;
 }
@@ -176,7 +175,7 @@ std::vector<std::int64_t> apply_retention(io::FileSystem& files, const io::Path&
     return steps;
   };
   auto unpinned = catalog;  // a pin never makes another one go
-  for (auto& entry : unpinned) entry.pinned = false;
+  for (auto& entry : unpinned) entry.pin = Pin::none;
   if (victims(unpinned).empty()) return {};
   const auto lock = PinLock::try_take(files, directory);
   if (!lock) {
@@ -218,7 +217,7 @@ std::vector<std::int64_t> apply_retention(io::FileSystem& files, const io::Path&
   bool afterwards = false;
   try {
     if (name.numbered && !told) {
-      update_state_file(files, directory, name, kept, owner.atomic_rename());
+      update_state_file(files, directory, name, kept, &owner);
     }
   } catch (const Error& error) {
     if (error.code() != Code::no_space) throw;
@@ -262,7 +261,7 @@ std::vector<std::int64_t> apply_retention(io::FileSystem& files, const io::Path&
     }
     std::erase_if(catalog, [&](const auto& entry) { return entry.step == step; });
   }
-  if (afterwards) update_state_file(files, directory, name, catalog, owner.atomic_rename());
+  if (afterwards) update_state_file(files, directory, name, catalog, &owner);
   return gone;
 }
 

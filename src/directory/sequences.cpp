@@ -12,7 +12,7 @@ void Sequences::begin(const std::vector<CatalogEntry>& catalog,
                       const std::vector<std::string>& undecided,
                       std::set<std::int64_t> within_reach) {
   within_reach_ = std::move(within_reach);
-  for (const auto& entry : catalog) last_ = std::max(last_, entry.sequence);
+  for (const auto& entry : catalog) last_ = std::max(last_, entry.save.sequence);
   if (const auto reserved = commit::reserved_sequences(*job_.files, job_.directory)) {
     last_ = reserved_ = std::max(last_, *reserved);
     return;

@@ -1,6 +1,7 @@
 #pragma once
 /// What the library does with files, on top of the one interface to them.
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -25,8 +26,10 @@ void copy(FileSystem&, const Path& from, const Path& to);
 void link_or_copy(FileSystem&, const Path& from, const Path& to);
 /// Replaces a file durably: PATH.tmp, fsync, rename, directory fsync. If that last one fails:
 /// durability_unknown. A PATH.tmp of a dead process is replaced; two at a time are not allowed. An
-/// own name for it, in the same directory, may be given.
-void replace_file(FileSystem&, const Path&, std::string_view bytes, Path temporary = {});
+/// own name for it, in the same directory, may be given. `ready` is called before the rename: what
+/// it throws leaves the file as it was.
+void replace_file(FileSystem&, const Path&, std::string_view bytes, Path temporary = {},
+                  const std::function<void()>& ready = {});
 /// The same without a rename: the file is removed, then written anew. A crash in between leaves it
 /// missing or torn.
 void rewrite_file(FileSystem&, const Path&, std::string_view bytes);

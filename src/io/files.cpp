@@ -109,7 +109,8 @@ void FileSystem::rename_new(const Path& from, const Path& to) {
   rename(from, to);
 }
 
-void replace_file(FileSystem& files, const Path& path, std::string_view bytes, Path temporary) {
+void replace_file(FileSystem& files, const Path& path, std::string_view bytes, Path temporary,
+                  const std::function<void()>& ready) {
   if (temporary.empty()) temporary = Path(path) += ".tmp";
   try {
     write_file(files, temporary, bytes);
@@ -118,6 +119,12 @@ void replace_file(FileSystem& files, const Path& path, std::string_view bytes, P
     files.remove(temporary);  // of a process that died
     write_file(files, temporary, bytes);
   }
+  if (ready) try {
+      ready();
+    } catch (...) {
+      remove_if_there(files, temporary);
+      throw;
+    }
   files.rename(temporary, path);
   sync_new_name(files, path);
 }

@@ -21,7 +21,7 @@ std::unique_ptr<io::File> make_or_open(io::FileSystem& files, int number,
     if (error.code() != Code::already_exists) throw;
     file = files.open_write(save.part(number));
   }
-  file->stream(save.direct_io);
+  file->stream(save.files.direct_io);
   return file;
 }
 

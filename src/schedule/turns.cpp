@@ -85,7 +85,7 @@ Turns::Turns(const Job& job, const std::vector<CatalogEntry>& catalog,
       runs_.emplace(job.files, job.directory, job.naming, job.atomic_rename,
                     std::move(check_owner));
       double newest = 0;
-      for (const auto& entry : catalog) newest = std::max(newest, entry.wall_time_seconds);
+      for (const auto& entry : catalog) newest = std::max(newest, entry.save.wall_time_seconds);
       runs_->begin(wall(), newest);
     }
     if (options.when.stop) job_end_.emplace(options.when.stop->options());

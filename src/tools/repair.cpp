@@ -324,7 +324,7 @@ void Repairer::refresh() {
                   [&](const auto& path) { return io::Path(path).filename() == name_; });
   if (!listed) return;
   update_state_file(files_, directory(), split->name,
-                    scan_catalog(files_, directory(), split->name));
+                    scan_catalog(files_, directory(), split->name), &owned_.ownership());
 }
 
 Repair Repairer::run() {

@@ -62,6 +62,11 @@ TEST(Names, ParseFixedOnes) {
   EXPECT_EQ(parse_name("checkpoint", "a"), expected(Kind::state_file));
   EXPECT_EQ(state_temporary_name("a"), "checkpoint.tmp-a");
   EXPECT_EQ(parse_name("checkpoint.tmp-a", "a"), expected(Kind::state_temporary));
+  const std::string uuid = "0123456789abcdef0123456789abcdef";
+  EXPECT_EQ(state_temporary_name("a", uuid), "checkpoint.tmp-a_0123456789abcdef");
+  EXPECT_EQ(parse_name("checkpoint.tmp-a_0123456789abcdef", "a"), expected(Kind::state_temporary));
+  EXPECT_EQ(parse_name("checkpoint.tmp-a_0123456789abcde", "a"), expected(Kind::foreign));
+  EXPECT_EQ(parse_name("checkpoint.tmp-a_0123456789abcdeg", "a"), expected(Kind::foreign));
   EXPECT_EQ(parse_name("checkpoint.tmp-a", "b"), expected(Kind::foreign)) << "in use, perhaps";
   EXPECT_EQ(parse_name("checkpoint.tmp-a", Naming("a", false)), expected(Kind::foreign));
   EXPECT_EQ(parse_name("checkpoint.tmp", "a"), expected(Kind::state_temporary)) << "as once";

@@ -74,8 +74,8 @@ TEST_F(DirectoryAlone, KnowsWhatItHasCommittedAndSoDoesTheNext) {
   }
   Owner next(options_);
   EXPECT_THAT(next.steps(), ElementsAre(10, 20));
-  EXPECT_EQ(next.directory.find(20)->parent, next.directory.find(10)->sequence);
-  EXPECT_GT(next.save(30).meta.sequence, next.directory.find(20)->sequence);
+  EXPECT_EQ(next.directory.find(20)->save.parent, next.directory.find(10)->save.sequence);
+  EXPECT_GT(next.save(30).meta.sequence, next.directory.find(20)->save.sequence);
 }
 
 TEST_F(DirectoryAlone, IsOneOwners) {
@@ -89,14 +89,14 @@ TEST_F(DirectoryAlone, IsOneOwners) {
 TEST_F(DirectoryAlone, RefusesAStepThatIsThereUntilTheRunHasGoneBack) {
   Owner owner(options_);
   owner.save(10);
-  const auto first = owner.directory.find(10)->sequence;
+  const auto first = owner.directory.find(10)->save.sequence;
   owner.save(20);
   expect_error(Code::already_exists, HasSubstr("nothing has superseded it"),
                [&] { owner.begin(20); });
   owner.directory.went_back_to(10, std::nullopt);
   EXPECT_EQ(owner.directory.head(), first);
   owner.save(20);
-  EXPECT_EQ(owner.directory.find(20)->parent, first);
+  EXPECT_EQ(owner.directory.find(20)->save.parent, first);
 }
 
 TEST_F(DirectoryAlone, ASaveThatIsWithdrawnLeavesNothingAndUsesItsNumberUp) {
@@ -218,7 +218,7 @@ TEST_F(DirectoryAlone, AConversionTakesThePlaceOfWhatItReplaces) {
   owner.directory.stand_for(origin);
   auto prepared = owner.begin(10);
   owner.directory.place_in_history(prepared.meta);
-  EXPECT_EQ(prepared.meta.sequence, owner.directory.find(10)->sequence);
+  EXPECT_EQ(prepared.meta.sequence, owner.directory.find(10)->save.sequence);
   EXPECT_EQ(prepared.meta.ranks, 12);
   prepared.meta.step = 30;
   owner.directory.place_in_history(prepared.meta);

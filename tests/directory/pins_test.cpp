@@ -111,7 +111,7 @@ TEST_P(Pins, AnyFlippedByteOfAPinIsNoticedAndKeepsTheCheckpoint) {
     files_->remove(path);
     io::write_file(*files_, path, damaged[i]);
     const auto entry = scan_catalog(*files_, "/run", "ckpt").at(0);
-    EXPECT_TRUE(entry.pinned && entry.pin_damaged) << damaged[i];
+    EXPECT_EQ(entry.pin, Pin::damaged) << damaged[i];
     EXPECT_THAT(notes(), HasSubstr("its pin is damaged"));
     if (i % 17) continue;
     warnings.clear();

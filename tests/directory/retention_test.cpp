@@ -42,15 +42,15 @@ std::vector<CatalogEntry> random_catalog(std::mt19937& random) {
   for (std::size_t i = 0; i < entries.size(); ++i) {
     auto& entry = entries[i];
     entry.step = steps[i];
-    entry.sequence = static_cast<std::int64_t>(i + 1);
+    entry.save.sequence = static_cast<std::int64_t>(i + 1);
     time += static_cast<double>(random() % 7000) - (random() % 9 == 0 ? 20000 : 0);
-    entry.wall_time_seconds = time;
+    entry.save.wall_time_seconds = time;
     entry.ours = random() % 8 != 0;
     entry.superseded = random() % 3 == 0;
     if (random() % 5 == 0) entry.damage = "some bytes are wrong";
     entry.unreadable = !entry.damage.empty() && random() % 3 == 0;
-    entry.pinned = random() % 6 == 0;
-    entry.metric = random_metric(random);
+    entry.pin = random() % 6 == 0 ? Pin::holds : Pin::none;
+    entry.save.metric = random_metric(random);
   }
   return entries;
 }
@@ -73,9 +73,9 @@ bool is_kept_before(const CatalogEntry& a, std::size_t i, const CatalogEntry& b,
 
 bool is_better(const CatalogEntry& a, std::size_t i, const CatalogEntry& b, std::size_t j,
                bool larger) {
-  if (std::isnan(*a.metric) != std::isnan(*b.metric)) return std::isnan(*b.metric);
-  if (std::isnan(*a.metric) || *a.metric == *b.metric) return i > j;
-  return (*a.metric > *b.metric) == larger;
+  if (std::isnan(*a.save.metric) != std::isnan(*b.save.metric)) return std::isnan(*b.save.metric);
+  if (std::isnan(*a.save.metric) || *a.save.metric == *b.save.metric) return i > j;
+  return (*a.save.metric > *b.save.metric) == larger;
 }
 
 // The rules, entry by entry.
@@ -90,22 +90,23 @@ std::set<std::int64_t> expected(const std::vector<CatalogEntry>& all, const Rete
   for (std::size_t i = 0; i < all.size(); ++i) {
     const auto& entry = all[i];
     const bool counted = entry.ours && !entry.unreadable, sound = entry.damage.empty();
-    bool stays = !counted || entry.pinned || rules.last == 0 || &entry == newest;
+    bool stays = !counted || entry.pin != Pin::none || rules.last == 0 || &entry == newest;
     int before = 0, better = 0;
     for (std::size_t j = 0; j < all.size(); ++j) {
       const auto& other = all[j];
       if (j == i || !other.ours || other.unreadable) continue;
       before += is_kept_before(other, j, entry, i);
-      better += entry.metric && other.metric && other.damage.empty() &&
+      better += entry.save.metric && other.save.metric && other.damage.empty() &&
                 is_better(other, j, entry, i, rules.larger_is_better);
     }
     stays |= counted && before < rules.last;
-    stays |= counted && sound && entry.metric && better < rules.best;
+    stays |= counted && sound && entry.save.metric && better < rules.best;
     stays |= sound && rules.every_steps > 0 && entry.step % rules.every_steps == 0;
     if (counted && sound && rules.every_hours > 0 &&
-        (!any_hour || std::abs(entry.wall_time_seconds - last_hour) >= 3600 * rules.every_hours)) {
+        (!any_hour ||
+         std::abs(entry.save.wall_time_seconds - last_hour) >= 3600 * rules.every_hours)) {
       stays = any_hour = true;
-      last_hour = entry.wall_time_seconds;
+      last_hour = entry.save.wall_time_seconds;
     }
     if (stays) steps.insert(entry.step);
   }
@@ -142,11 +143,11 @@ TEST(Retention, OverALongHistory) {
     for (int i = 1; i <= 60; ++i) {
       CatalogEntry entry;
       entry.step = i;
-      entry.sequence = i;
+      entry.save.sequence = i;
       time += static_cast<double>(random() % 5000);
-      entry.wall_time_seconds = time;
+      entry.save.wall_time_seconds = time;
       entry.ours = true;
-      entry.metric = random_metric(random);
+      entry.save.metric = random_metric(random);
       history.push_back(entry);
       there.push_back(entry);
       const auto stay = staying(there, rules);
@@ -161,10 +162,10 @@ TEST(Retention, SaysWhy) {
   for (std::size_t i = 0; i < entries.size(); ++i) {
     entries[i].step = static_cast<std::int64_t>(i + 1);
     entries[i].ours = true;
-    entries[i].wall_time_seconds = 60;
+    entries[i].save.wall_time_seconds = 60;
   }
-  entries[0].pinned = true;
-  entries[1].metric = 0.5;
+  entries[0].pin = Pin::holds;
+  entries[1].save.metric = 0.5;
   entries[4].superseded = true;
   const auto decisions =
       decide_retention(entries, {.last = 2, .every_steps = 3, .every_hours = 1, .best = 1});
@@ -179,7 +180,7 @@ TEST(Retention, SaysWhy) {
     EXPECT_EQ(decisions[i].why, why[i]);
     EXPECT_EQ(decisions[i].stays, std::string(why[i]).find("not one") == std::string::npos);
   }
-  entries[0].pinned = false;
+  entries[0].pin = Pin::none;
   EXPECT_EQ(decide_retention(entries, {.last = 2, .every_hours = 1})[0].why, "the one in 1 hours");
   EXPECT_EQ(decide_retention(entries, {.last = 0})[3].why, "all stay: keep.last is 0");
 }
@@ -192,7 +193,7 @@ TEST(Retention, NanIsTheWorst) {
     for (std::size_t i = 0; i < 4; ++i) {
       entries[i].step = static_cast<std::int64_t>(i);
       entries[i].ours = true;
-      if (i < 3) entries[i].metric = metrics[i];
+      if (i < 3) entries[i].save.metric = metrics[i];
     }
     const Retention two{.last = 1, .best = 2, .larger_is_better = larger};
     EXPECT_EQ(staying(entries, two), (std::set<std::int64_t>{0, 2, 3}));

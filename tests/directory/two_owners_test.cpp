@@ -10,6 +10,7 @@
 
 #include "base/text.hpp"
 #include "commit/ownership.hpp"
+#include "commit/state_file.hpp"
 #include "format/hdf5/lay_out.hpp"
 #include "support/crash_story.hpp"
 #include "support/debris.hpp"
@@ -152,6 +153,13 @@ class TwoOwners : public testing::TestWithParam<std::tuple<Play, OtherHost::Lock
       // It may have lost the directory to one that was only about to become its owner.
       if (goes_on() && second.save(play().second_step, 4)) last_stamp = 4;
       if (goes_on() && was_open && last_stamp != 4) ADD_FAILURE() << second.problem;
+      // The first owner's would speak of what the second has removed.
+      const auto state = commit::read_state_file(*disk_, "/run");
+      if (was_open && last_stamp != 0) {
+        EXPECT_TRUE(state && state->model_checkpoint_path == cat("ckpt-", play().second_step))
+            << (state ? state->model_checkpoint_path : "none") << ", stopped before operation "
+            << stop << " (" << last_operation_ << ")";
+      }
     } else {
       first.join();
     }

@@ -281,6 +281,30 @@ TEST_P(PlanCache, FilesOfOthersAreNotOverwritten) {
   });
 }
 
+// The look at the directory fails, so that nobody knows whose a file is: it stays.
+TEST_P(PlanCache, FilesOfOthersStayWhereTheDirectoryCannotBeRead) {
+  job([&](Rank& rank) {
+    start(rank, 10);
+    rank.manager.wait();
+    const auto count = rank.manager.open(10).num_files;
+    const auto path = cat("/run/", "ckpt-20.data-00000-of-0000", count);
+    if (rank.group->rank() == 0) {
+      io::write_file(*files_, path, "somebody's");
+      files_->inject({Code::io, "list", "/run", 0, 1});
+    }
+    rank.group->barrier();
+    start(rank, 20);
+    expect_error(rank, Code::io, "list", [&] { rank.manager.wait(); });
+    if (rank.group->rank() == 0) {
+      EXPECT_EQ(io::read_file(*files_, path, 100), "somebody's");
+    }
+    rank.group->barrier();
+    start(rank, 20);
+    rank.manager.wait();
+    EXPECT_EQ(rank.latest(), 20);
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(Ranks, PlanCache, testing::Values(1, 2, 3, 7),
                          [](const auto& info) { return cat("np", info.param); });
 
