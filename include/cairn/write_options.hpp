@@ -61,9 +61,9 @@ struct MpiIoOptions {
 /// the application's own input and output: they run on every rank, and a rank that returned
 /// bundles links their files and leaves a record of them.
 struct IoRanks {
-  enum class Choice { everyone, one_a_node, count };
-  friend constexpr std::array<const char*, 3> words(Choice) {
-    return {"everyone", "one_a_node", "count"};
+  enum class Choice { everyone, one_a_node, count, automatic };
+  friend constexpr std::array<const char*, 4> words(Choice) {
+    return {"everyone", "one_a_node", "count", "automatic"};
   }
 
   static IoRanks everyone() { return {}; }
@@ -71,20 +71,33 @@ struct IoRanks {
   /// So many, over all nodes as evenly as possible; everyone if the job has no more ranks.
   static IoRanks count(int ranks) { return {.choice = Choice::count, .ranks = ranks}; }
 
+  /// Everyone, as long as that makes no more data files than this. A larger job has four io ranks a
+  /// node, or fewer so that there are no more than this, and each joins what it serves in one file.
+  /// Limits shards under the default policy: other policies, and dense tensors, say by themselves
+  /// how many files they want. Asynchronous saves of such a larger job block.
+  static IoRanks automatic(int most_files = 1024) {
+    return {.choice = Choice::automatic, .ranks = most_files, .joined = true};
+  }
+
   Choice choice = Choice::everyone;
-  int ranks = 0;  ///< of Choice::count, 1 or more
+  int ranks = 0;  ///< of Choice::count: io ranks; of Choice::automatic: data files; 1 or more
   /// How many bytes of other ranks' shards an io rank holds at a time, in whole chunks of
   /// chunk_bytes and at least one: this says how many ranks it serves at once. Besides, it takes up
   /// to 256 KiB for each rank that it serves, in which small tensors are gathered. Dense tensors
   /// and restores take three chunks on any rank.
   std::int64_t memory_bytes = std::int64_t{64} << 20;
+  /// An io rank writes its own shards and those of all ranks that it serves one after the other
+  /// into one data file, so that a checkpoint has as many as there are io ranks. Policies still see
+  /// each task; only the default policy's shards are joined, since others choose files on purpose.
+  bool joined = false;
 
   template <class Self, class Visitor>
   static void visit(Self& self, Visitor&& options) {
-    auto& [choice, ranks, memory_bytes] = self;
+    auto& [choice, ranks, memory_bytes, joined] = self;
     options.settled("choice", choice);
     options.settled("ranks", ranks);
     options.settled("memory_bytes", memory_bytes);
+    options.settled("joined", joined);
   }
 };
 

@@ -11,10 +11,8 @@ namespace cairn {
 namespace {
 
 std::string text_of(const IoRanks& io) {
-  const char* choice = io.choice == IoRanks::Choice::everyone     ? "everyone"
-                       : io.choice == IoRanks::Choice::one_a_node ? "one a node"
-                                                                  : "a count";
-  return cat(choice, " ", io.ranks, ", ", io.memory_bytes, " bytes");
+  return cat(words(io.choice)[static_cast<std::size_t>(io.choice)], " ", io.ranks, ", ",
+             io.memory_bytes, " bytes", io.joined ? ", joined" : "");
 }
 
 }  // namespace

@@ -54,12 +54,17 @@ std::vector<int> choose_io_ranks(const std::vector<int>& node_of_rank, const IoR
   if (wish.choice == IoRanks::Choice::everyone) return {};
   auto nodes = nodes_of(node_of_rank);
   auto count = nodes.size();
-  if (wish.choice == IoRanks::Choice::count) {
+  if (wish.choice != IoRanks::Choice::one_a_node) {
     if (wish.ranks < 1) {
       throw Error(Code::invalid_argument, cat("IoRanks::ranks is ", wish.ranks),
                   "somebody must touch files", "Give 1 or more.");
     }
     count = static_cast<std::size_t>(wish.ranks);
+  }
+  // A node's share of a parallel file system is worth a few streams, whatever its ranks.
+  constexpr std::size_t writers_a_node = 4;
+  if (wish.choice == IoRanks::Choice::automatic && count < ranks) {
+    count = std::min(count, writers_a_node * nodes.size());
   }
   if (count >= ranks) return {};
   deal(nodes, count);

@@ -69,6 +69,9 @@ class ShardFiles {
 };
 
 /// Local. Writes all of it, and completes the entries; or stops half-way when `cancelled` is set.
+/// Memory that is written from where it lies is to stay as it is until the files are finished.
+void write_entries(ShardFiles&, Outgoing&, const std::atomic<bool>* cancelled = nullptr);
+/// The same into files of its own, which it finishes.
 void write_files(io::FileSystem&, const commit::Transaction&, Outgoing&,
                  const std::atomic<bool>* cancelled = nullptr);
 

@@ -158,9 +158,7 @@ void ShardFiles::finish() {
   file_ = {};
 }
 
-void write_files(io::FileSystem& files, const commit::Transaction& save, Outgoing& out,
-                 const std::atomic<bool>* cancelled) {
-  ShardFiles file(files, save, out.entries);
+void write_entries(ShardFiles& file, Outgoing& out, const std::atomic<bool>* cancelled) {
   std::vector<std::byte> buffer;
   for (std::size_t i = 0; i < out.entries.size(); ++i) {
     if (cancelled && *cancelled) return;
@@ -181,7 +179,13 @@ void write_files(io::FileSystem& files, const commit::Transaction& save, Outgoin
     }
     file.end(entry);
   }
-  file.finish();
+}
+
+void write_files(io::FileSystem& files, const commit::Transaction& save, Outgoing& out,
+                 const std::atomic<bool>* cancelled) {
+  ShardFiles file(files, save, out.entries);
+  write_entries(file, out, cancelled);
+  if (!cancelled || !*cancelled) file.finish();
 }
 
 }  // namespace cairn

@@ -249,7 +249,10 @@ ManagerOptions options_of(const Plan& plan, const Process& process,
   options.write.part_records = process.records;
   options.write.owner_wait_seconds = 0;
   options.write.chunk_bytes = 4096;
-  if (process.io_ranks > 0) options.write.io_ranks = IoRanks::count(process.io_ranks);
+  if (process.io_ranks > 0) {
+    options.write.io_ranks = IoRanks::count(process.io_ranks);
+    options.write.io_ranks.joined = (process.io_ranks + process.ranks) % 2 == 1;
+  }
   options.write.atomic_rename = !plan.direct;
   options.async.when_busy = process.when_busy;
   options.async.queue = plan.threads ? thread_queue() : inline_queue();

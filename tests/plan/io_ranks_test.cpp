@@ -51,6 +51,20 @@ TEST(IoRanks, ACountBelowOneIsRefused) {
       ThrowsMessage<Error>(HasSubstr("IoRanks::ranks is 0")));
 }
 
+TEST(IoRanks, AutomaticOnesAreNoMoreThanTheFilesThatMayBe) {
+  // 8 nodes of 16 ranks.
+  std::vector<int> nodes;
+  for (int rank = 0; rank < 128; ++rank) nodes.push_back(rank / 16);
+  const auto writers = [&](int most_files) {
+    const auto served_by = choose_io_ranks(nodes, IoRanks::automatic(most_files));
+    return served_by.empty() ? nodes.size() : std::set(served_by.begin(), served_by.end()).size();
+  };
+  EXPECT_EQ(writers(128), 128u);
+  EXPECT_EQ(writers(127), 32u) << "four a node";
+  EXPECT_EQ(writers(20), 20u);
+  EXPECT_EQ(writers(3), 3u) << "fewer than nodes";
+}
+
 TEST(IoRanks, RandomNodesAreServedAtHomeAndEvenly) {
   for (unsigned seed = 0; seed < test::rounds(500u); ++seed) {
     SCOPED_TRACE(seed);

@@ -31,6 +31,7 @@ IoRanks choice(unsigned number) {
                               : IoRanks::count(1);
   if (number % 3 == 0) io.memory_bytes = 4096;  // one sender at a time
   if (number % 3 == 1) io.memory_bytes = 2 * 4096 + 100;
+  io.joined = number % 5 < 2;
   return io;
 }
 
@@ -123,6 +124,66 @@ TEST(IoRanks, EveryIoRankHasItsPart) {
       EXPECT_EQ(disk->touched(), (std::set<int>{0, 2, 4}));
     }
   });
+}
+
+// Each io rank fills one file, and whoever restores finds all shards in it; the next saves
+// overwrite these files as they do others.
+TEST(IoRanks, JoinedThereAreAsManyFilesAsIoRanks) {
+  constexpr int ranks = 7;
+  auto disk = std::make_shared<WatchedDisk>();
+  ManagerOptions options;
+  options.write.file_system = disk;
+  options.keep.last = 2;
+  for (const auto& io : {IoRanks::automatic(3), IoRanks{.choice = IoRanks::Choice::one_a_node,
+                                                .memory_bytes = std::int64_t{1} << 30,
+                                                .joined = true}}) {
+    options.write.io_ranks = io;
+    on_ranks(ranks, ranks_a_node, [&](auto group) {
+      SavedRows rows(*group);
+      std::string text = cat("of rank ", group->rank());
+      rows.state.add(cat("text ", group->rank()), text);
+      CheckpointManager manager(group, "/run", options);
+      const auto before = manager.steps().empty() ? 0 : manager.steps().back().step;
+      for (int step = 1; step <= 4; ++step) {
+        rows.fill(group->rank() + 100 * step);
+        manager.save(before + step, rows.state);
+        if (group->rank() == 0) {
+          EXPECT_EQ(manager.open(before + step).num_files, 3 + 1);  // the metadata
+        }
+      }
+      rows.fill(-1);
+      text = "wrong";
+      manager.restore(before + 3, rows.state);
+      EXPECT_EQ(rows.row.back(), group->rank() + 300);
+      EXPECT_EQ(text, cat("of rank ", group->rank()));
+    });
+  }
+  EXPECT_EQ(disk->data().size(), 2 * 3u);
+  on_ranks(2, 1, [&](auto group) {  // by everyone, on other numbers of ranks
+    options.write.io_ranks = IoRanks::everyone();
+    std::vector<double> all(ranks * 3000);
+    State state;
+    state.add("u", whole(all.data(), {ranks, 3000}));
+    CheckpointManager manager(group, "/run", options);
+    ASSERT_TRUE(manager.restore_latest(state));
+    for (int rank = 0; rank < ranks; ++rank) {
+      EXPECT_EQ(all[static_cast<std::size_t>(rank) * 3000 + 7], rank + 400);
+    }
+  });
+}
+
+TEST(IoRanks, OtherPoliciesFilesAreNotJoined) {
+  auto disk = std::make_shared<WatchedDisk>();
+  ManagerOptions options;
+  options.write.file_system = disk;
+  options.write.io_ranks = IoRanks::automatic(2);
+  options.store.policy = std::make_shared<MaxShardSizePolicy>(24000);
+  on_ranks(4, 2, [&](auto group) {
+    SavedRows rows(*group);
+    rows.fill(group->rank());
+    CheckpointManager(group, "/run", options).save(1, rows.state);
+  });
+  EXPECT_EQ(disk->data().size(), 4u);
 }
 
 TEST(IoRanks, OnlyTheyCheckASaveThatIsCompleted) {

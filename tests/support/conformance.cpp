@@ -17,6 +17,10 @@ const std::vector<Combination>& combinations() {
        [](auto& o) {
          o.write.io_ranks = {IoRanks::Choice::count, 2, 8192};
        }},
+      {"bundle_joined",
+       [](auto& o) {
+         o.write.io_ranks = {IoRanks::Choice::count, 2, 8192, true};
+       }},
       {"bundle_no_rename", [](auto& o) { o.write.atomic_rename = false; }},
       {"bundle_mpi_io", [](auto& o) { o.write.writer = Writer::mpi_io; }, shared_files},
       {"bundle_async", [](ManagerOptions&) {}, nothing_special, true},

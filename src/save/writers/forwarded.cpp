@@ -9,9 +9,11 @@
 #include "base/checksum.hpp"
 #include "base/text.hpp"
 #include "base/wire.hpp"
+#include "cairn/sharding.hpp"
 #include "group/collectives.hpp"
 #include "job/messages.hpp"
 #include "plan/exchange.hpp"
+#include "save/call_policy.hpp"
 #include "save/shard_files.hpp"
 
 namespace cairn {
@@ -73,6 +75,13 @@ struct Stream {
   }
 };
 
+// Whether all that an io rank writes goes into one file.
+bool joins(const Job& job) {
+  const auto& store = job.options.store;
+  return job.options.write.io_ranks.joined &&
+         policy_of(store.policy).description() == ShardByTaskPolicy().description();
+}
+
 class Forward {
  public:
   Forward(const Job& job, const commit::Transaction& save, Outgoing out)
@@ -81,8 +90,12 @@ class Forward {
   std::vector<StoredTensor> run() {
     meet();
     if (job_.is_io_rank()) {
-      error_.guard([&] { write_files(*job_.files, save_, out_); });
+      error_.guard(
+          [&] { joined_ ? write_entries(*joined_, out_) : write_files(*job_.files, save_, out_); });
       receive_all();
+      error_.guard([&] {
+        if (joined_ && !error_) joined_->finish();
+      });
     } else {
       send_all();
     }
@@ -100,9 +113,9 @@ class Forward {
     int rank;
     std::vector<StoredTensor> entries;
     Stream stream;
-    std::optional<ShardFiles> file = std::nullopt;
-    std::size_t next = 0;                       // frame
-    std::vector<std::uint32_t> checksums = {};  // of the bytes of each entry, as they arrived
+    std::optional<ShardFiles> file = std::nullopt;  // none: the joined one
+    std::size_t next = 0;                           // frame
+    std::vector<std::uint32_t> checksums = {};      // of the bytes of each entry, as they arrived
   };
 
   // Collective. Io ranks hear what will come, and all memory is taken: once frames move, a rank
@@ -138,12 +151,23 @@ class Forward {
         Stream stream(entries, limit);
         largest = std::max(largest, stream.largest);
         senders_.push_back({rank, std::move(entries), std::move(stream)});
-        senders_.back().file.emplace(*job_.files, save_, senders_.back().entries,
-                                     std::min(limit, ShardFiles::gathered_bytes));
         senders_.back().checksums.resize(senders_.back().entries.size());
       }
+      const auto gathered = std::min(limit, ShardFiles::gathered_bytes);
+      if (joins(job_)) {
+        auto all = out_.entries;
+        for (const auto& sender : senders_) {
+          all.insert(all.end(), sender.entries.begin(), sender.entries.end());
+        }
+        joined_.emplace(*job_.files, save_, all, gathered);
+      } else {
+        for (auto& sender : senders_) {
+          sender.file.emplace(*job_.files, save_, sender.entries, gathered);
+        }
+      }
+      // One sender after the other fills a joined file.
       const auto at_once =
-          static_cast<std::size_t>(job_.options.write.io_ranks.memory_bytes / limit);
+          joined_ ? 1 : static_cast<std::size_t>(job_.options.write.io_ranks.memory_bytes / limit);
       for (std::size_t i = 0; i < std::min(at_once, senders_.size()); ++i) {
         buffers_.push_back(take(largest));
       }
@@ -224,11 +248,12 @@ class Forward {
     for (auto p = frame.first; p < frame.end; ++p) {
       const auto& piece = sender.stream.pieces[p];
       auto& entry = sender.entries[piece.entry];
-      if (piece.offset == 0) sender.file->begin(entry);
-      sender.file->append({bytes, static_cast<std::size_t>(piece.bytes)});
+      auto& file = joined_ ? *joined_ : *sender.file;
+      if (piece.offset == 0) file.begin(entry);
+      file.append({bytes, static_cast<std::size_t>(piece.bytes)});
       bytes += piece.bytes;
       if (piece.offset + piece.bytes == entry.slices.front().size) {
-        sender.checksums[piece.entry] = sender.file->end(entry);
+        sender.checksums[piece.entry] = file.end(entry);
       }
     }
   }
@@ -237,7 +262,7 @@ class Forward {
     const auto message = group_.receive(sender.rank);
     error_.guard([&] {
       if (error_) return;
-      sender.file->finish();
+      if (sender.file) sender.file->finish();
       const auto sent = WireReader(message).get_all<std::uint32_t>();
       for (std::size_t e = 0; e < sent.size(); ++e) {
         if (sent[e] == sender.checksums.at(e)) continue;
@@ -256,6 +281,7 @@ class Forward {
   const commit::Transaction& save_;
   Outgoing out_;
   std::vector<Sender> senders_;           // of an io rank
+  std::optional<ShardFiles> joined_;      // of an io rank that writes one file
   Stream stream_;                         // of the others
   std::vector<std::uint32_t> checksums_;  // of the others: by entry
   std::vector<Buffer> buffers_;
@@ -268,11 +294,28 @@ bool ForwardedFiles::serves(const Job& job) const {
   return job.options.write.writer == Writer::posix && !job.places.served_by.empty();
 }
 
+DataWriter::Files ForwardedFiles::number(const Job& job, const std::vector<int>& shards) const {
+  if (!joins(job)) return DataWriter::number(job, shards);
+  std::vector<int> written(shards.size(), 0);
+  for (std::size_t rank = 0; rank < shards.size(); ++rank) {
+    if (shards[rank] > 0) {
+      written[static_cast<std::size_t>(job.io_rank_of(static_cast<int>(rank)))] = 1;
+    }
+  }
+  Files files;
+  for (std::size_t rank = 0; rank < written.size(); ++rank) {
+    if (static_cast<int>(rank) == job.io_rank_of(job.rank())) files.first = files.all;
+    files.all += written[rank];
+  }
+  return files;
+}
+
 std::vector<StoredTensor> ForwardedFiles::write_with_others(const Job& job, const State& state,
                                                             const LocalShards& local,
                                                             const FileLayout& layout,
                                                             const commit::Transaction& save) const {
-  auto out = together(*job.group, [&] { return outgoing(state, local, layout.first_file); });
+  auto out =
+      together(*job.group, [&] { return outgoing(state, local, layout.first_file, joins(job)); });
   return Forward(job, save, std::move(out)).run();
 }
 

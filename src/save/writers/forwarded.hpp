@@ -13,6 +13,7 @@ class ForwardedFiles final : public OwnFiles {
     return "io ranks take the bytes in rounds of all ranks";
   }
   bool writes_for_others() const override { return true; }
+  Files number(const Job&, const std::vector<int>& shards) const override;
   std::vector<StoredTensor> write_with_others(const Job&, const State&, const LocalShards&,
                                               const FileLayout&,
                                               const commit::Transaction&) const override;
