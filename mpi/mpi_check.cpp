@@ -2,6 +2,7 @@
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
+#include "cairn/log.hpp"
 
 namespace cairn {
 
@@ -21,6 +22,17 @@ bool mpi_is_usable() {
   check_mpi(MPI_Initialized(&initialized), "MPI_Initialized");
   check_mpi(MPI_Finalized(&finalized), "MPI_Finalized");
   return initialized && !finalized;
+}
+
+void HeldCommunicator::free() noexcept {
+  try {
+    if (communicator_ == MPI_COMM_NULL || !mpi_is_usable()) return;
+    const int code = MPI_Comm_free(&communicator_);
+    communicator_ = MPI_COMM_NULL;
+    check_mpi(code, "MPI_Comm_free");
+  } catch (const Error& error) {
+    log(LogLevel::error, error.what());
+  }
 }
 
 }  // namespace cairn

@@ -52,18 +52,13 @@ OwnCommunicator::OwnCommunicator(MPI_Comm original) {
     throw Error(Code::invalid_argument, "the communicator is an intercommunicator",
                 "a checkpoint belongs to one group of ranks", "Merge it with MPI_Intercomm_merge.");
   }
-  check_mpi(MPI_Comm_dup(original, &communicator_), "MPI_Comm_dup");
-  const int code = MPI_Comm_set_errhandler(communicator_, MPI_ERRORS_RETURN);
-  if (code == MPI_SUCCESS) return;
-  MPI_Comm_free(&communicator_);
-  check_mpi(code, "MPI_Comm_set_errhandler");
+  check_mpi(MPI_Comm_dup(original, communicator_.put()), "MPI_Comm_dup");
+  check_mpi(MPI_Comm_set_errhandler(get(), MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
 }
 
 OwnCommunicator::~OwnCommunicator() {
   try {
-    if (communicator_ == MPI_COMM_NULL || !mpi_is_usable()) return;
-    roll_call.close(communicator_);
-    check_mpi(MPI_Comm_free(&communicator_), "MPI_Comm_free");
+    if (mpi_is_usable()) roll_call.close(get());
   } catch (const Error& error) {
     log(LogLevel::error, error.what());
   }
@@ -118,14 +113,14 @@ void MpiGroup::Requests::wait(const MpiGroup& group) {
   }
 }
 
-MpiGroup::MpiGroup(MPI_Comm original, std::size_t piece)
+MpiGroup::MpiGroup(MPI_Comm original, std::size_t piece, std::optional<int> pretended_node)
     : communicator_(std::make_shared<OwnCommunicator>(original)),
       piece_(std::max<std::size_t>(piece, 1)),
       rank_(rank_in(communicator_->get())),
       files_(communicator_->get(), rank_),
       datasets_(communicator_->get(), rank_, files_) {
   check(MPI_Comm_size(communicator_->get(), &size_), "MPI_Comm_size");
-  node_ = find_node();
+  communicator_->by_nodes.emplace(communicator_->get(), rank_, pretended_node);
 }
 
 void MpiGroup::check(int code, const char* function) const { check_mpi(code, function, rank_); }
@@ -137,26 +132,6 @@ void MpiGroup::begin() const {
   throw Error(Code::invalid_argument, "MPI is finalised already", "ranks can no longer be reached",
               "Finish checkpoints before MPI_Finalize.")
       .on_rank(rank_);
-}
-
-int MpiGroup::find_node() const {
-  MPI_Comm node = MPI_COMM_NULL;
-  check(
-      MPI_Comm_split_type(communicator_->get(), MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &node),
-      "MPI_Comm_split_type");
-  struct Free {
-    MPI_Comm& communicator;
-    ~Free() { MPI_Comm_free(&communicator); }
-  } free{node};
-  check(MPI_Comm_set_errhandler(node, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-  int place = 0;
-  check(MPI_Comm_rank(node, &place), "MPI_Comm_rank");
-  // A node's first rank counts the nodes that begin no later than its own.
-  const int leads = place == 0 ? 1 : 0;
-  int number = 0;
-  check(MPI_Scan(&leads, &number, 1, MPI_INT, MPI_SUM, communicator_->get()), "MPI_Scan");
-  check(MPI_Bcast(&number, 1, MPI_INT, 0, node), "MPI_Bcast");
-  return number - 1;
 }
 
 void MpiGroup::exchange(std::span<const Send> sends, std::span<const Receive> receives) {
@@ -231,19 +206,19 @@ std::string MpiGroup::receive(int from) {
 
 void MpiGroup::barrier() {
   begin();
-  check(MPI_Barrier(communicator_->get()), "MPI_Barrier");
+  communicator_->by_nodes->barrier();
 }
 
 void MpiGroup::broadcast(std::string& bytes, int root) {
   begin();
   check_rank(root);
   std::uint64_t size = bytes.size();
-  check(MPI_Bcast(&size, 1, MPI_UINT64_T, root, communicator_->get()), "MPI_Bcast");
+  const auto& by_nodes = *communicator_->by_nodes;
+  by_nodes.broadcast(&size, 1, MPI_UINT64_T, root);
   if (rank_ != root) bytes.resize(size);
   if (size == 0) return;
   for_each_piece(size, piece_, [&](std::size_t offset, int length) {
-    check(MPI_Bcast(bytes.data() + offset, length, MPI_BYTE, root, communicator_->get()),
-          "MPI_Bcast");
+    by_nodes.broadcast(bytes.data() + offset, length, MPI_BYTE, root);
   });
 }
 
@@ -253,13 +228,11 @@ void MpiGroup::all_reduce(std::span<std::int64_t> values, Op op) {
   const MPI_Op operation = op == Op::min ? MPI_MIN : op == Op::max ? MPI_MAX : MPI_SUM;
   for_each_piece(values.size(), piece_, [&](std::size_t offset, int count) {
     // Not MPI_Allreduce: most waits of a save are verdicts, where it is to be known for whom.
-    MPI_Request request = MPI_REQUEST_NULL;
-    check(MPI_Iallreduce(MPI_IN_PLACE, values.data() + offset, count, MPI_INT64_T, operation,
-                         communicator_->get(), &request),
-          "MPI_Iallreduce");
+    NodeFirst::Reduction reduction(*communicator_->by_nodes, values.data() + offset, count,
+                                   operation);
     auto& roll_call = communicator_->roll_call;
     const auto number = roll_call.begin(communicator_->get());
-    check(roll_call.wait(communicator_->get(), request, number), "MPI_Test");
+    roll_call.wait(communicator_->get(), number, [&] { return reduction.is_done(); });
   });
 }
 

@@ -4,28 +4,32 @@
 
 #include <deque>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "cairn/group.hpp"
+#include "mpi/mpi_check.hpp"
 #include "mpi/mpi_datasets.hpp"
 #include "mpi/mpi_files.hpp"
+#include "mpi/node_first.hpp"
 #include "mpi/roll_call.hpp"
 
 namespace cairn {
 
 /// Owns a duplicate of a communicator, whose errors are returned.
 class OwnCommunicator {
+  HeldCommunicator communicator_;  // outlives what is made of it
+
  public:
   explicit OwnCommunicator(MPI_Comm original);
   ~OwnCommunicator();
   OwnCommunicator(const OwnCommunicator&) = delete;
   OwnCommunicator& operator=(const OwnCommunicator&) = delete;
-  MPI_Comm get() const { return communicator_; }
-  RollCall roll_call;  ///< of its reductions
-
- private:
-  MPI_Comm communicator_ = MPI_COMM_NULL;
+  MPI_Comm get() const { return communicator_.get(); }
+  RollCall roll_call;                 ///< of its reductions
+  std::optional<NodeFirst> by_nodes;  ///< once it is known that this communicator works
 };
 
 class MpiGroup final : public Group {
@@ -34,12 +38,14 @@ class MpiGroup final : public Group {
   /// values).
   static constexpr std::size_t default_piece = std::size_t{1} << 30;
 
-  /// Collective. A small piece is for tests.
-  explicit MpiGroup(MPI_Comm original, std::size_t piece = default_piece);
+  /// Collective. For tests: a small piece, and a number that ranks of a pretended node share.
+  explicit MpiGroup(MPI_Comm original, std::size_t piece = default_piece,
+                    std::optional<int> pretended_node = std::nullopt);
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
-  int node() const override { return node_; }
+  int node() const override { return nodes()[static_cast<std::size_t>(rank_)]; }
+  std::span<const int> nodes() const override { return communicator_->by_nodes->nodes(); }
   void exchange(std::span<const Send> sends, std::span<const Receive> receives) override;
   void send(int to, std::string_view bytes) override;
   std::string receive(int from) override;
@@ -56,11 +62,10 @@ class MpiGroup final : public Group {
   class Requests;
   void begin() const;
   void check(int code, const char* function) const;
-  int find_node() const;
 
   std::shared_ptr<OwnCommunicator> communicator_;
   std::size_t piece_;
-  int rank_, size_ = 0, node_ = 0;
+  int rank_, size_ = 0;
   MpiFiles files_;
   MpiDatasets datasets_;
   std::deque<std::string> to_itself_;

@@ -131,7 +131,7 @@ void MpiReduction::begin(std::span<const std::int64_t> values) {
   std::copy(values.begin(), values.end(), work.given.begin());
   check_mpi(
       MPI_Iallreduce(work.given.data(), work.result.data(), static_cast<int>(work.given.size()),
-                     MPI_INT64_T, op_, work.communicator->get(), &work.request),
+                     MPI_INT64_T, op_, work.communicator->by_nodes->in_order(), &work.request),
       "MPI_Iallreduce", rank_);
   work.number = work.communicator->roll_call.begin(work.communicator->get());
 }
@@ -141,8 +141,11 @@ void MpiReduction::end(std::span<std::int64_t> values) {
   auto& work = *work_;
   check_reduction(values.size(), work.given.size(), under_way(), true, rank_);
   auto& communicator = *work.communicator;
-  check_mpi(communicator.roll_call.wait(communicator.get(), work.request, work.number), "MPI_Test",
-            rank_);
+  communicator.roll_call.wait(communicator.get(), work.number, [&] {
+    int done = 0;
+    check_mpi(MPI_Test(&work.request, &done, MPI_STATUS_IGNORE), "MPI_Test", rank_);
+    return done != 0;
+  });
   std::copy(work.result.begin(), work.result.end(), values.begin());
 }
 

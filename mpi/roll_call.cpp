@@ -28,25 +28,27 @@ std::int64_t RollCall::begin(MPI_Comm communicator) {
   return begun_;
 }
 
-int RollCall::wait(MPI_Comm communicator, MPI_Request& request, std::int64_t number) {
+void RollCall::wait(MPI_Comm communicator, std::int64_t number,
+                    const std::function<bool()>& is_done) {
   using Clock = std::chrono::steady_clock;
   constexpr int looks = 256;  // between looks at the clock
   const auto begun = Clock::now();
   double patience = -1;
-  bool sent = false;
-  int done = 0, code = MPI_SUCCESS;
-  for (int look = 1;; ++look) {
-    code = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
-    if (code != MPI_SUCCESS || done) break;
+  struct Over {
+    RollCall& call;
+    bool sent = false;
+    ~Over() {
+      if (sent) call.tell(0);
+    }
+  } over{*this};
+  for (int look = 1; !is_done(); ++look) {
     if (look % looks != 0) continue;
     if (patience < 0) patience = seconds_before_a_sign(wait_limits());
     if (std::chrono::duration<double>(Clock::now() - begun).count() < patience) continue;
-    const bool first = !std::exchange(sent, true);
+    const bool first = !std::exchange(over.sent, true);
     if (first) send(communicator, number);
     if (receive(communicator) || first) tell(number);
   }
-  if (sent) tell(0);
-  return code;
 }
 
 std::vector<int> RollCall::awaited() const {

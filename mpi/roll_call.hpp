@@ -3,6 +3,7 @@
 #include <mpi.h>
 
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <mutex>
 #include <vector>
@@ -17,9 +18,9 @@ class RollCall {
  public:
   /// The number of the reduction that begins now.
   std::int64_t begin(MPI_Comm communicator);
-  /// MPI_Wait, with a roll call when it takes long. The code is MPI's of the wait; what goes wrong
-  /// with a roll call only leaves it unanswered.
-  int wait(MPI_Comm communicator, MPI_Request& request, std::int64_t number);
+  /// Asks again and again whether the reduction is done, with a roll call when it takes long. What
+  /// that function throws is thrown; what goes wrong with a roll call only leaves it unanswered.
+  void wait(MPI_Comm communicator, std::int64_t number, const std::function<bool()>& is_done);
   /// Ascending; empty where nothing is waited for, or it is not known yet. Any thread.
   std::vector<int> awaited() const;
   /// Before the communicator is freed.

@@ -29,6 +29,9 @@ class Group {
   virtual int size() const = 0;
   /// Ranks with the same number share memory (a host). Numbered from 0 by their lowest rank.
   virtual int node() const = 0;
+  /// The node of each rank, by rank; empty: not known. Gathers go node by node where it is. The
+  /// same on all ranks, while the group lives.
+  virtual std::span<const int> nodes() const { return {}; }
 
   /// One message of a round. Lengths are known to both sides.
   struct Send {

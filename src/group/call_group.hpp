@@ -79,6 +79,7 @@ class CallGroup final : public Group {
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   int node() const override { return inner_->node(); }
+  std::span<const int> nodes() const override { return inner_->nodes(); }
   void exchange(std::span<const Send> sends, std::span<const Receive> receives) override;
   void send(int to, std::string_view bytes) override;
   std::string receive(int from) override;

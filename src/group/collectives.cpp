@@ -9,6 +9,7 @@
 #include "base/text.hpp"
 #include "base/unwinding.hpp"
 #include "base/wire.hpp"
+#include "group/tree.hpp"
 
 namespace cairn {
 namespace {
@@ -38,12 +39,35 @@ Error unpack(std::string_view bytes) {
   return error;
 }
 
-/// Rank r's part of a binomial tree: it hears from r + 1, r + 2, r + 4, … while those bits are free
-/// in r, and reports to r without its lowest bit.
-int lowest_bit(int rank, int size) {
-  int bit = 1;
-  while (bit < size && !(rank & bit)) bit <<= 1;
-  return bit;
+/// The result is on rank 0; combine(a, b) joins neighbours in the order of the tree.
+std::string reduce_along(Group& group, std::span<const int> nodes, std::string mine,
+                         const std::function<std::string(std::string, std::string)>& combine) {
+  // The last byte of a message tells whether a rank below has failed: it must go up nevertheless,
+  // or those above would wait for ever.
+  std::optional<Error> failure;
+  bool failed_below = false;
+  const auto place = place_in_tree(group.rank(), group.size(), nodes);
+  for (const auto& branch : place.branches) {
+    std::string theirs = group.receive(branch.rank);
+    if (theirs.empty()) throw Error(Code::internal, "a message between ranks is too short");
+    failed_below = failed_below || theirs.back() != 0;
+    theirs.pop_back();
+    if (failed_below || failure) continue;
+    try {
+      mine = combine(std::move(mine), std::move(theirs));
+    } catch (...) {
+      failure = error_in_flight();
+    }
+  }
+  if (place.parent >= 0) {
+    const bool failed = failed_below || failure;
+    if (failed) mine.clear();
+    mine.push_back(failed ? 1 : 0);
+    group.send(place.parent, mine);
+    mine.clear();
+  }
+  agree(group, failure);
+  return mine;
 }
 
 std::string append(std::string a, std::string b) { return a += b; }
@@ -182,69 +206,45 @@ Error application_error(std::string_view who) {
 
 std::string reduce_to_root(Group& group, std::string mine,
                            const std::function<std::string(std::string, std::string)>& combine) {
-  // The last byte of a message tells whether a rank below has failed: it must go up nevertheless,
-  // or those above would wait for ever.
-  std::optional<Error> failure;
-  bool failed_below = false;
-  const int rank = group.rank(), size = group.size(), top = lowest_bit(rank, size);
-  for (int bit = 1; bit < top && rank + bit < size; bit <<= 1) {
-    std::string theirs = group.receive(rank + bit);
-    if (theirs.empty()) throw Error(Code::internal, "a message between ranks is too short");
-    failed_below = failed_below || theirs.back() != 0;
-    theirs.pop_back();
-    if (failed_below || failure) continue;
-    try {
-      mine = combine(std::move(mine), std::move(theirs));
-    } catch (...) {
-      failure = error_in_flight();
-    }
-  }
-  if (rank != 0) {
-    const bool failed = failed_below || failure;
-    if (failed) mine.clear();
-    mine.push_back(failed ? 1 : 0);
-    group.send(rank - top, mine);
-    mine.clear();
-  }
-  agree(group, failure);
-  return mine;
+  // Neighbours in the order of nodes are none by rank where nodes take turns in ranks.
+  const auto nodes = group.nodes();
+  return reduce_along(group, is_in_rank_order(nodes) ? nodes : std::span<const int>(),
+                      std::move(mine), combine);
 }
 
 std::vector<std::string> gather(Group& group, std::string_view mine) {
-  const std::string all = reduce_to_root(group, framed(mine), append);
+  const auto all = reduce_along(group, group.nodes(), framed(mine), append);
   if (group.rank() != 0) return {};
-  return unframe(all, group.size());
+  return to_rank_order(unframe(all, group.size()), group.nodes());
 }
 
 std::vector<std::string> all_gather(Group& group, std::string_view mine) {
-  std::string all = reduce_to_root(group, framed(mine), append);
+  auto all = reduce_along(group, group.nodes(), framed(mine), append);
   group.broadcast(all, 0);
-  return unframe(all, group.size());
+  return to_rank_order(unframe(all, group.size()), group.nodes());
 }
 
 std::string scatter(Group& group, std::vector<std::string> parts) {
-  const int rank = group.rank(), size = group.size(), top = lowest_bit(rank, size);
+  const int rank = group.rank(), size = group.size();
   std::optional<Error> failure;
   if (rank == 0 && parts.size() != static_cast<std::size_t>(size)) {
     failure.emplace(Code::internal, cat(parts.size(), " parts are scattered to ", size, " ranks"));
   }
   agree(group, failure);
-  // What goes to the ranks rank … rank + top - 1.
+  const auto place = place_in_tree(rank, size, group.nodes());
+  // What goes to this rank and those below it.
   std::vector<std::string> held;
   if (rank == 0) {
-    held = std::move(parts);
+    held = to_tree_order(std::move(parts), group.nodes());
   } else {
-    held = unframe(group.receive(rank - top), std::min(top, size - rank));
+    held = unframe(group.receive(place.parent), place.count);
   }
-  int bit = 1;
-  while (bit < top && rank + bit < size) bit <<= 1;
-  for (bit >>= 1; bit >= 1; bit >>= 1) {
+  for (auto branch = place.branches.rbegin(); branch != place.branches.rend(); ++branch) {
+    const auto first = held.size() - static_cast<std::size_t>(branch->count);
     std::string bundle;
-    for (std::size_t i = static_cast<std::size_t>(bit); i < held.size(); ++i) {
-      bundle += framed(held[i]);
-    }
-    held.resize(static_cast<std::size_t>(bit));
-    group.send(rank + bit, bundle);
+    for (std::size_t i = first; i < held.size(); ++i) bundle += framed(held[i]);
+    held.resize(first);
+    group.send(branch->rank, bundle);
   }
   return std::move(held.front());
 }

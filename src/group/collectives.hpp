@@ -85,8 +85,9 @@ class KeptError {
   std::optional<Error> first_;
 };
 
-/// Combines the strings of all ranks along a binomial tree; the result is on rank 0, others get "".
+/// Combines the strings of all ranks along a tree; the result is on rank 0, others get "".
 /// combine(a, b) joins neighbours: a of lower ranks, b of higher ones. What it throws reaches all.
+/// Trees go through each node first (group/tree.hpp); this one if ranks of a node are neighbours.
 std::string reduce_to_root(Group& group, std::string mine,
                            const std::function<std::string(std::string, std::string)>& combine);
 

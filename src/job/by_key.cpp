@@ -31,19 +31,19 @@ KeyPlanners key_planners(Group& group, std::size_t slices) {
 void agree_on_least(Group& group, const std::optional<Error>& mine) {
   if (mine && mine->code() == Code::communication) throw Error(*mine);
   if (!any_of(group, mine.has_value())) return;
-  WireWriter said;
-  if (mine) said.put(mine->tensor());
-  const auto all = all_gather(group, said.take());
-  std::optional<std::string> least;
-  int whose = 0;
-  for (int rank = 0; rank < group.size(); ++rank) {
-    const auto& one = all[static_cast<std::size_t>(rank)];
-    if (one.empty()) continue;
-    auto tensor = WireReader(one).get<std::string>();
-    if (least && *least <= tensor) continue;
-    least = std::move(tensor);
-    whose = rank;
-  }
+  // Only the least name travels on, so that messages do not grow where many ranks fail.
+  const auto tensor = [](const std::string& said) {
+    WireReader in(said);
+    in.get<int>();
+    return in.get<std::string>();
+  };
+  std::string said;
+  if (mine) said = WireWriter().put(group.rank()).put(mine->tensor()).take();
+  said = reduce_to_root(group, std::move(said), [&](std::string low, std::string high) {
+    const bool is_high = low.empty() || (!high.empty() && tensor(high) < tensor(low));
+    return is_high ? std::move(high) : std::move(low);
+  });
+  const int whose = broadcast_value(group, said.empty() ? 0 : WireReader(said).get<int>());
   std::optional<Error> one;
   if (group.rank() == whose) {
     one = mine;

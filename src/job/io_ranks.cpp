@@ -27,9 +27,13 @@ std::vector<int> Job::io_ranks() const {
 
 void settle_nodes(Job& job) {
   Group& group = *job.group;
-  const auto nodes = all_gather(group, WireWriter().put(group.node()).take());
-  job.places.node_of.clear();
-  for (const auto& node : nodes) job.places.node_of.push_back(WireReader(node).get<int>());
+  const auto known = group.nodes();
+  job.places.node_of.assign(known.begin(), known.end());
+  if (known.empty()) {
+    for (const auto& node : all_gather(group, WireWriter().put(group.node()).take())) {
+      job.places.node_of.push_back(WireReader(node).get<int>());
+    }
+  }
   const auto mine = job.places.node_of.begin() + group.rank();
   job.places.rank_in_node = static_cast<int>(std::count(job.places.node_of.begin(), mine, *mine));
 }

@@ -51,22 +51,35 @@ auto at_file(const io::Path& path, F&& function) {
   }
 }
 
+// Collective. Each name that any rank has, once, on rank 0. Ranks have mostly the same, so that
+// messages do not grow on their way.
+std::string names_on_root(Group& group, const std::vector<std::string>& mine) {
+  const auto pack = [](const std::set<std::string>& names) {
+    return WireWriter().put(std::vector<std::string>(names.begin(), names.end())).take();
+  };
+  return reduce_to_root(group, pack({mine.begin(), mine.end()}),
+                        [&](const std::string& low, const std::string& high) {
+                          std::set<std::string> both;
+                          for (const auto* part : {&low, &high}) {
+                            auto names = WireReader(*part).get_all<std::string>();
+                            both.insert(names.begin(), names.end());
+                          }
+                          return pack(both);
+                        });
+}
+
 // Collective. The datasets that any rank's state may mean, as rank 0 finds them.
 CheckpointContents find_datasets(Group& group, const io::Path& path, hdf5::ForeignFile& file,
                                  const State& state, const RestoreOptions& options) {
-  WireWriter mine;
+  std::vector<std::string> mine;
   for (const auto& [key, tensor] : state.tensors()) {
     const auto renamed = options.rename.find(key);
-    mine.put(renamed == options.rename.end() ? key : renamed->second);
+    mine.push_back(renamed == options.rename.end() ? key : renamed->second);
   }
-  const auto all = gather(group, mine.take());
+  const auto all = names_on_root(group, mine);
   const auto message = from_root(group, [&] {
-    std::set<std::string> names;
-    for (const auto& one : all) {
-      for (WireReader reader(one); !reader.empty();) names.insert(reader.get<std::string>());
-    }
     std::vector<StoredTensor> found;
-    for (const auto& name : names) {
+    for (const auto& name : WireReader(all).get_all<std::string>()) {
       const auto dataset = at_file(path, [&] { return file.find(name); });
       if (!dataset) continue;
       StoredSlice slice;
@@ -143,13 +156,8 @@ RestoreReport restore_hdf5(const std::shared_ptr<Group>& shared, const std::file
       });
     });
     group.all_reduce({&report.bytes_read, 1}, Group::Op::sum);
-    WireWriter kept;
-    kept.put(mine.kept);
-    std::set<std::string> all_kept;
-    for (const auto& one : all_gather(group, kept.take())) {
-      for (auto& key : WireReader(one).get_all<std::string>()) all_kept.insert(std::move(key));
-    }
-    report.kept_keys.assign(all_kept.begin(), all_kept.end());
+    const auto kept = broadcast_text(group, names_on_root(group, mine.kept));
+    report.kept_keys = WireReader(kept).get_all<std::string>();
     return report;
   });
 }

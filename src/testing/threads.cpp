@@ -19,12 +19,13 @@ thread_local Seat seat;
 
 class ThreadGroup final : public Group {
  public:
-  ThreadGroup(std::shared_ptr<ThreadWorld> world, int rank, int node)
-      : world_(std::move(world)), rank_(rank), node_(node) {}
+  ThreadGroup(std::shared_ptr<ThreadWorld> world, int rank, std::vector<int> nodes)
+      : world_(std::move(world)), rank_(rank), nodes_(std::move(nodes)) {}
 
   int rank() const override { return rank_; }
   int size() const override { return world_->size(); }
-  int node() const override { return node_; }
+  int node() const override { return nodes_[static_cast<std::size_t>(rank_)]; }
+  std::span<const int> nodes() const override { return nodes_; }
 
   void exchange(std::span<const Send> sends, std::span<const Receive> receives) override {
     check_thread();
@@ -103,7 +104,8 @@ class ThreadGroup final : public Group {
   }
 
   std::shared_ptr<ThreadWorld> world_;
-  int rank_, node_;
+  int rank_;
+  std::vector<int> nodes_;
 };
 
 bool is_communication_error(const std::exception_ptr& failure) {
@@ -133,13 +135,16 @@ void run_threads(int ranks, const std::function<void(std::shared_ptr<Group>)>& b
   if (ranks < 1) throw Error(Code::invalid_argument, cat("a group of ", ranks, " ranks"));
   const auto world = std::make_shared<ThreadWorld>(ranks, options.seed);
   std::vector<std::exception_ptr> failures(static_cast<std::size_t>(ranks));
+  auto nodes = options.nodes;
+  for (int rank = static_cast<int>(nodes.size()); rank < ranks; ++rank) {
+    nodes.push_back(options.ranks_per_node > 0 ? rank / options.ranks_per_node : 0);
+  }
   const auto run_rank = [&](int rank) {
     seat = {world.get(), rank};
     bool crashed = false;
     try {
       world->enter(rank);
-      const int node = options.ranks_per_node > 0 ? rank / options.ranks_per_node : 0;
-      body(std::make_shared<ThreadGroup>(world, rank, node));
+      body(std::make_shared<ThreadGroup>(world, rank, nodes));
     } catch (const Crashed&) {
       crashed = true;
     } catch (...) {

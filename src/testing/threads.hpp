@@ -3,6 +3,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "cairn/group.hpp"
 #include "testing/crash.hpp"
@@ -16,6 +17,8 @@ struct ThreadOptions {
   std::optional<unsigned> seed = std::nullopt;
   /// How many consecutive ranks share a node; 0: all of them.
   int ranks_per_node = 0;
+  /// Or the node of each rank, by rank, numbered by their lowest rank.
+  std::vector<int> nodes = {};
 };
 
 /// Runs body once a rank, each on a thread of its own, and returns when all have ended. Then the

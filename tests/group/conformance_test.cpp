@@ -54,6 +54,10 @@ TEST_P(GroupConformance, NodesAreNumberedByTheirLowestRank) {
       EXPECT_LE(node, next);
       if (node == next) ++next;
     }
+    const std::vector<std::int64_t> known(group->nodes().begin(), group->nodes().end());
+    if (group->size() > 1) {
+      EXPECT_EQ(known, nodes);
+    }
   });
 }
 

@@ -32,7 +32,11 @@ struct Aborted {
   int code;
 };
 
-/// Calls of MPI_Comm_dup and MPI_Comm_split_type, less those of MPI_Comm_free.
+/// Calls of collectives that this process made, while nodes are pretended, on communicators that
+/// have ranks of several of them.
+int collectives_between_nodes();
+
+/// Communicators that were made, less those that were freed.
 int communicators_alive();
 /// Requests that were started and neither completed nor cancelled or freed.
 int cancelled_or_freed_requests();

@@ -14,6 +14,7 @@ class GroupAround : public Group {
   int rank() const override { return inner_->rank(); }
   int size() const override { return inner_->size(); }
   int node() const override { return inner_->node(); }
+  std::span<const int> nodes() const override { return inner_->nodes(); }
   void exchange(std::span<const Send> sends, std::span<const Receive> receives) override {
     inner_->exchange(sends, receives);
   }

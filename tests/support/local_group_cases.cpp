@@ -17,6 +17,12 @@ std::vector<GroupCase> group_cases() {
            }
          }});
   }
+  for (const auto& nodes :
+       {std::vector{0, 0, 1, 1, 2}, {0, 1, 0, 1, 0, 1, 0}, {0, 1, 1, 2, 0, 2}}) {
+    const auto ranks = static_cast<int>(nodes.size());
+    cases.push_back({"threads_" + std::to_string(ranks) + "_on_nodes", ranks,
+                     [=](const RankBody& body) { run_threads(ranks, body, {.nodes = nodes}); }});
+  }
   return cases;
 }
 

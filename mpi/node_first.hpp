@@ -1,0 +1,70 @@
+#pragma once
+/// Collectives that cost the network one message where a node has many ranks.
+#include <mpi.h>
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "mpi/mpi_check.hpp"
+
+namespace cairn {
+
+/// Which ranks share a node, and the ways of collectives through nodes: among the ranks of each
+/// node, then among the first ranks of all nodes, then back. With one node, or one rank a node,
+/// there is one way, on the communicator of all ranks. The caller makes these calls in the same
+/// order on all ranks and stays in each until it is done, so that they match on all communicators.
+class NodeFirst {
+ public:
+  /// Collective. The communicator must outlive this object. Ranks that give the same number are
+  /// taken for a node; without a number, ranks that share memory are.
+  NodeFirst(MPI_Comm all, int rank, std::optional<int> node);
+
+  /// By rank. Numbered from 0 by their lowest rank.
+  std::span<const int> nodes() const { return nodes_; }
+
+  void barrier() const;
+  void broadcast(void* values, int count, MPI_Datatype type, int root) const;
+
+  /// An all_reduce in place, which goes on when its rank asks whether it is done.
+  class Reduction {
+   public:
+    Reduction(const NodeFirst& way, std::int64_t* values, int count, MPI_Op op);
+    bool is_done();
+
+   private:
+    enum class Stage { to_first, across, from_first, done };
+    void begin(Stage stage);
+    const NodeFirst& way_;
+    std::int64_t* values_;
+    int count_;
+    MPI_Op op_;
+    Stage stage_ = Stage::done;
+    MPI_Request request_ = MPI_REQUEST_NULL;
+  };
+
+  /// All ranks, with those of a node beside each other, for reductions that go on while ranks are
+  /// at something else. These are one operation of MPI: only a rank itself could take a sum from
+  /// its node to the others, and it may wait for a message that another rank sends when it has the
+  /// result. Along MPI's trees of neighbours fewer messages leave a node than with ranks that take
+  /// turns on nodes.
+  MPI_Comm in_order() const { return in_order_.get() == MPI_COMM_NULL ? all_ : in_order_.get(); }
+
+ private:
+  void find_nodes(std::optional<int> node);
+  void check(int code, const char* function) const { check_mpi(code, function, rank_); }
+  bool is_first() const { return place_ == 0; }
+  bool is_alone() const { return on_node_.get() == MPI_COMM_NULL; }
+  MPI_Comm across() const { return has_ways_ ? across_.get() : all_; }
+
+  MPI_Comm all_;
+  int rank_, place_ = 0;
+  bool has_ways_ = false;
+  std::vector<int> nodes_;
+  HeldCommunicator on_node_;   // where this rank's node has others, and ways are used
+  HeldCommunicator across_;    // of first ranks, where ways are used
+  HeldCommunicator in_order_;  // where it differs from that of all
+};
+
+}  // namespace cairn
