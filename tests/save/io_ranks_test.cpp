@@ -147,9 +147,7 @@ TEST(IoRanks, JoinedThereAreAsManyFilesAsIoRanks) {
       for (int step = 1; step <= 4; ++step) {
         rows.fill(group->rank() + 100 * step);
         manager.save(before + step, rows.state);
-        if (group->rank() == 0) {
-          EXPECT_EQ(manager.open(before + step).num_files, 3 + 1);  // the metadata
-        }
+        EXPECT_EQ(manager.open(before + step).num_files, 3 + 1) << "with the metadata";
       }
       rows.fill(-1);
       text = "wrong";
@@ -305,8 +303,8 @@ TEST(IoRanks, OptionsAreChecked) {
        "IoRanks::memory_bytes is 1048576, chunk_bytes is 16777216");
   make(IoRanks::count(0), IoRanks::count(0), Code::invalid_argument, "IoRanks::ranks is 0");
   make(IoRanks::count(1), IoRanks::one_a_node(), Code::disagreement,
-       "ranks disagree on the io ranks: rank 0 says a count 1, 67108864 bytes, rank 1 says one a "
-       "node 0, 67108864 bytes");
+       "ranks disagree on the io ranks: rank 0 says count 1, 67108864 bytes, rank 1 says "
+       "one_a_node 0, 67108864 bytes");
 }
 
 }  // namespace
