@@ -27,7 +27,7 @@ build_packages=(g++ cmake ninja-build libopenmpi-dev openmpi-bin libtrilinos-kok
   libleveldb-dev libsnappy-dev libprotobuf-dev protobuf-compiler libisal-dev libcli11-dev
   nlohmann-json3-dev libpng-dev)
 test_packages=(libgtest-dev libgmock-dev libbenchmark-dev libhdf5-openmpi-dev hdf5-tools
-  ca-certificates python3 python3-venv clang libclang-rt-dev lld)
+  ca-certificates python3 python3-venv clang libclang-rt-dev lld strace)
 # For the tests under Slurm; scripts go on without them.
 slurm_packages=(slurmctld slurmd slurm-client munge)
 

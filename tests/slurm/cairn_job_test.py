@@ -2,6 +2,7 @@
 """Tests slurm/cairn-job without Slurm: what it decides, with stand-ins for squeue, scontrol and cairn."""
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -28,6 +29,29 @@ STAND_INS = {
 }
 
 
+def children(pid):
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def what_they_do(pid):
+    """A process and all below it: what each is, waits in, and has pending."""
+    lines = []
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+        wanted = [line.replace("\t", " ") for line in status.splitlines()
+                  if line.startswith(("Name", "State", "SigPnd", "ShdPnd", "SigBlk", "SigIgn", "SigCgt"))]
+        wait = Path(f"/proc/{pid}/wchan").read_text()
+        lines.append(f"{pid} in {wait}: {', '.join(wanted)}")
+        lines += [what_they_do(child) for child in children(pid)]
+    except OSError as error:
+        lines.append(f"{pid}: {error}")
+    return "\n".join(lines)
+
+
+def can_trace():
+    return shutil.which("strace") and subprocess.run(["strace", "-o", "/dev/null", "true"], stderr=subprocess.DEVNULL).returncode == 0
+
+
 class CairnJob(unittest.TestCase):
     def setUp(self):
         temporary = tempfile.TemporaryDirectory()
@@ -40,7 +64,7 @@ class CairnJob(unittest.TestCase):
             path.write_text(f"#!/bin/bash\n{text}\n")
             path.chmod(0o755)
 
-    def start(self, program, *options, job="7", disk_is_full=False, **environment):
+    def start(self, program, *options, job="7", disk_is_full=False, under=(), **environment):
         values = {name: text for name, text in os.environ.items() if not name.startswith("SLURM_")}
         values.update(PATH=f"{self.place}/bin:{values['PATH']}", PLACE=str(self.place),
                       DIR=str(self.checkpoints), **environment)
@@ -49,11 +73,16 @@ class CairnJob(unittest.TestCase):
         def no_room():  # files can be made, and not filled
             resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
         return subprocess.Popen(
-            preexec_fn=no_room if disk_is_full else None, restore_signals=not disk_is_full, args=[ROOT / "slurm/cairn-job", "--checkpoints", self.checkpoints, *options, "--", "bash", "-c", program],
+            preexec_fn=no_room if disk_is_full else None, restore_signals=not disk_is_full, args=[*under, ROOT / "slurm/cairn-job", "--checkpoints", self.checkpoints, *options, "--", "bash", "-c", program],
             env=values, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
     def finish(self, process):
-        self.output, _ = process.communicate(timeout=60)
+        try:
+            self.output, _ = process.communicate(timeout=60)
+        except subprocess.TimeoutExpired as late:
+            state = what_they_do(process.pid)
+            process.kill()
+            self.fail(f"it did not end; it had said {late.output!r}, and these were there:\n{state}")
         log = self.place / "scontrol.log"
         self.requeued = log.read_text().splitlines() if log.exists() else []
         log.unlink(missing_ok=True)
@@ -171,8 +200,8 @@ class CairnJob(unittest.TestCase):
         self.assertEqual(self.run_job("exit 1"), 0)
         self.assertEqual(self.requeued, ["requeue 7"])
 
-    WAITING = ('trap "{save}; exit {status}" USR1; touch "$PLACE/ready"; '
-               'while :; do read -rt 0.05 <> <(:); done')
+    WAITING = ('trap "{save}; exit {status}" USR1; exec {{never}}<> <(:); touch "$PLACE/ready"; '
+               'while :; do read -rt 0.05 -u "$never"; done')
 
     def until_ready(self, process):
         self.addCleanup(process.kill)
@@ -236,6 +265,28 @@ class CairnJob(unittest.TestCase):
         self.assertEqual(self.signalled(signal.SIGTERM, 75, reason=None), 0)
         self.assertIn("by the clock it was the time limit", self.output)
         self.assertEqual(self.requeued, ["requeue 7"])
+
+    @unittest.skipUnless(can_trace(), "strace, which may not be there or not be allowed, sends a signal at a given moment")
+    def test_a_signal_at_any_fork_is_not_lost(self):
+        """The program's among them: until its exec it has the traps of the script."""
+        self.slurm_says("7", "%r", "7 TimeLimit")
+        program = self.WAITING.format(save="echo 9 >$DIR/newest", status=75)
+        for fork in range(1, 20):
+            (self.place / "ready").unlink(missing_ok=True)
+            self.saved(5)
+            trace = self.place / "trace"
+            inject = f"inject=clone:signal=SIGTERM:when={fork}"
+            process = self.start(program, "--restarts", "99", under=["strace", "-o", trace, "-e", "trace=clone", "-e", inject])
+            while process.poll() is None and not (self.place / "ready").exists():
+                time.sleep(0.01)
+            came = "--- SIGTERM" in trace.read_text()
+            if not came:  # that was the fork after the last
+                os.kill(children(process.pid)[0], signal.SIGTERM)
+            self.assertEqual(self.finish(process), 0, self.output)
+            self.assertEqual(self.requeued, ["requeue 7"])
+            if not came:
+                return
+        self.fail("so many forks?")
 
     def test_status_is_not_lost_to_the_signal(self):
         """The script is held until the program has ended and the signal has come."""
