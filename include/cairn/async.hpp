@@ -58,8 +58,8 @@ struct AsyncOptions {
   WhenBusy when_busy = WhenBusy::wait;
   /// The largest copy that a rank may make; 0: half of the free memory, shared by the ranks of the
   /// node. If the state does not fit, save_async saves it before it returns, as save() does. The
-  /// same holds with io ranks and collective writers. The log says so once,
-  /// SaveHandle::blocked_because each time.
+  /// same holds with collective writers. The log says so once, SaveHandle::blocked_because each
+  /// time. An io rank's copy is that of all ranks that it serves.
   std::int64_t pool_bytes = 0;
   /// The failure of an earlier asynchronous save is thrown, once, by the next call that saves,
   /// polls or waits. If false, only its handle, on_change and the log report it. The same holds

@@ -74,9 +74,9 @@ struct IoRanks {
   /// Everyone, as long as that makes no more data files than this. A larger job has four io ranks a
   /// node, or fewer so that there are no more than this, and each joins what it serves in one file.
   /// Limits shards under the default policy: other policies, and dense tensors, say by themselves
-  /// how many files they want. Asynchronous saves of such a larger job block.
+  /// how many files they want.
   static IoRanks automatic(int most_files = 1024) {
-    return {.choice = Choice::automatic, .ranks = most_files, .joined = true};
+    return {.choice = Choice::automatic, .ranks = most_files};
   }
 
   Choice choice = Choice::everyone;
@@ -89,6 +89,7 @@ struct IoRanks {
   /// An io rank writes its own shards and those of all ranks that it serves one after the other
   /// into one data file, so that a checkpoint has as many as there are io ranks. Policies still see
   /// each task; only the default policy's shards are joined, since others choose files on purpose.
+  /// Choice::automatic does so in any case.
   bool joined = false;
 
   template <class Self, class Visitor>
@@ -117,8 +118,9 @@ constexpr std::array<const char*, 3> words(DirectIo) { return {"automatic", "on"
 struct WriteOptions {
   /// Of data files; what it cannot serve is unsupported or invalid_argument when a manager is made.
   Writer writer = Writer::posix;
-  MpiIoOptions mpi_io = {};  ///< not with io_ranks: the MPI library has aggregators of its own
-  IoRanks io_ranks = {};     ///< who touches data files; none stated: everyone
+  MpiIoOptions mpi_io = {};  ///< not with io ranks: the MPI library has aggregators of its own
+  /// Who touches data files. Automatic ones leave them to writers that have no io ranks.
+  IoRanks io_ranks = IoRanks::automatic();
   DirectIo direct_io = DirectIo::automatic;  ///< how Writer::posix writes data files
   /// The data files of a checkpoint that retention removes, or that is replaced, are kept for the
   /// next save to overwrite, which is faster than writing new ones; at most one save's, and none

@@ -4,6 +4,7 @@
 
 #include "base/text.hpp"
 #include "group/collectives.hpp"
+#include "save/writers/writer.hpp"
 
 namespace cairn {
 
@@ -93,6 +94,7 @@ void Flights::retire(std::unique_ptr<Flight> flight) {
   flight->result.replaced.reset();
   flight->result.data_files.clear();
   flight->copy.runs.clear();
+  flight->copy.sent.clear();
   flight->result.entries.clear();
   landed_.push_back(std::move(flight));
 }
@@ -122,15 +124,21 @@ std::string Flights::reserve(Flight& flight, const State& state) {
   auto& plan = *flight.plan;
   std::int64_t lacking = 0;
   together(group, [&] {
-    const auto out = outgoing(state, plan.local, plan.layout.first_file);
-    plan.capture = CaptureForm(state, out, capture_layout(out, plan.dense, job_.rank()));
+    const auto out =
+        outgoing(state, plan.local, plan.layout.first_file, writer_of(job_).one_file(job_));
+    plan.capture =
+        CaptureForm(state, out, plan.dense.bytes > 0 ? capture_bytes(plan.dense, job_.rank()) : 0);
+  });
+  plan.capture.meet(job_);
+  together(group, [&] {
     const auto bytes = plan.capture.layout().bytes;
     if (!job_.options.async.memory) choose_memory(state);
     auto most = job_.options.async.pool_bytes;
     if (bytes > pool_.bytes() && most == 0) {
       const auto ranks = std::count(job_.places.node_of.begin(), job_.places.node_of.end(),
                                     job_.places.node_of[static_cast<std::size_t>(job_.rank())]);
-      most = (io::available_memory() + pool_.bytes()) / 2 / ranks;
+      // A rank that others serve needs next to nothing, and its share is theirs.
+      most = (io::available_memory() + pool_.bytes()) / 2 / ranks * plan.capture.ranks();
     }
     if (most > 0 && bytes > most) {
       lacking = bytes;

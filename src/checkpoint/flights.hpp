@@ -60,6 +60,7 @@ struct Flight {
     std::span<std::byte> memory;
     io::StagingPool::Hold held;     ///< until this rank's bytes are written
     std::vector<CapturedRun> runs;  ///< of dense tensors, there
+    std::vector<SentEntry> sent;    ///< by ranks that this one serves
   };
   struct Result {
     /// This rank's; on rank 0, when they are merged, those of all ranks.

@@ -252,7 +252,8 @@ void Engine::write(Flight& flight, const State& state, bool compares) {
 }
 
 // The copy of an asynchronous save, and its comparison. Where nothing has been made of the save
-// yet, ranks exchange no message but dense tensors: what goes wrong waits for the verdict.
+// yet, ranks exchange no message but dense tensors and what io ranks write for others: what goes
+// wrong waits for the verdict.
 void Engine::copy(Flight& flight, const State& state, bool compares, Laps& laps) {
   auto& plan = *flight.plan;
   const auto copy_dense = [&] {
@@ -261,7 +262,7 @@ void Engine::copy(Flight& flight, const State& state, bool compares, Laps& laps)
     flight.copy.runs = capture_dense(job, state, plan.dense, flight.copy.memory.subspan(behind));
   };
   const auto copy_shards = [&] {
-    plan.capture.copy(state, plan.local.strings, flight.copy.memory);
+    flight.copy.sent = plan.capture.copy(job, state, plan.local.strings, flight.copy.memory);
   };
   if (flight.numbers) {
     laps.next(&StageSeconds::capture);
@@ -340,8 +341,9 @@ void Engine::write_copy(Flight& flight) const {
   }
   const auto& save = flight.prepared->save;
   const auto& plan = *flight.plan;
-  auto out = plan.capture.outgoing(flight.copy.memory, plan.local.strings);
+  auto out = plan.capture.outgoing(flight.copy.memory, plan.local.strings, flight.copy.sent);
   write_files(*job.files, save, out, &flight.cancelled);
+  if (!flight.cancelled) plan.capture.check(out, flight.copy.sent);
   append(flight.result.entries, out.entries);
   if (!flight.copy.runs.empty()) {
     auto runs = write_runs(*job.files, plan.dense, flight.copy.runs, layout.dense_file, save);

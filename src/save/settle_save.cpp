@@ -30,7 +30,9 @@ void require_options(const Job& job) {
   }
   if (job.options.read_only) return;
   save_format_of(job).require(job.options);
-  if (write.io_ranks.choice == IoRanks::Choice::everyone || writer.has_io_ranks()) return;
+  const auto choice = write.io_ranks.choice;
+  const bool asked = choice != IoRanks::Choice::everyone && choice != IoRanks::Choice::automatic;
+  if (!asked || writer.has_io_ranks()) return;
   throw Error(Code::invalid_argument, cat(writer.name(), " does not go with io ranks"),
               "the MPI library chooses by itself which ranks touch a file",
               "Say how many of them with hints of the library, or use Writer::posix.");
@@ -46,6 +48,7 @@ void settle_save(Job& job) {
   const auto& writer = writer_of(job);
   require_same(group, "the writer", writer.description(options));
   together(group, [&] { require_options(job); });
+  if (!writer.has_io_ranks()) job.places.served_by.clear();  // automatic ones
   if (options.read_only) return;
   const auto& format = save_format_of(job);
   if (job.root()) warn_of_policy(job);

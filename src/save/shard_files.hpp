@@ -17,6 +17,7 @@ struct Outgoing {
     std::span<const std::byte> run;
     const LocalSlice* slice = nullptr;
     std::size_t tensor = 0, slice_index = 0;  ///< where in the state that is
+    std::uint32_t crc32c = 0;                 ///< of what was written
   };
   /// One slice each, with box, file and size; the checksum is set for strings only.
   std::vector<StoredTensor> entries;

@@ -177,7 +177,7 @@ void write_entries(ShardFiles& file, Outgoing& out, const std::atomic<bool>* can
         file.append(buffer);
       }
     }
-    file.end(entry);
+    out.bytes[i].crc32c = file.end(entry);
   }
 }
 

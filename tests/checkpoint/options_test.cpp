@@ -159,6 +159,8 @@ TEST(Options, NamesAndTextsSetWhatTheySay) {
   EXPECT_EQ(with("write.mpi_io.files", "7").write.mpi_io.files, 7);
   EXPECT_TRUE(with("write.mpi_io.read_back", "true").write.mpi_io.read_back);
   EXPECT_EQ(with("write.io_ranks.choice", "count").write.io_ranks.choice, IoRanks::Choice::count);
+  EXPECT_EQ(with("write.io_ranks.choice", "everyone").write.io_ranks.choice,
+            IoRanks::Choice::everyone);
   EXPECT_EQ(with("write.io_ranks.choice", "one_a_node").write.io_ranks.choice,
             IoRanks::Choice::one_a_node);
   EXPECT_EQ(with("write.io_ranks.ranks", "7").write.io_ranks.ranks, 7);

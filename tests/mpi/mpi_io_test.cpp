@@ -239,6 +239,9 @@ TEST(MpiIo, WhatDoesNotGoTogetherIsRefusedBeforeAnythingIsMade) {
   served.write.io_ranks = IoRanks::count(1);
   refused(world, served, Code::invalid_argument, "does not go with io ranks");
   if (world->size() == 1) return;
+  auto automatic = sharing(1);
+  automatic.write.io_ranks = IoRanks::automatic(1);  // not asked for: the writer goes without
+  CheckpointManager(world, directory.path() / "automatic", automatic);
   const auto odd = world->rank() == world->size() - 1;
   refused(world, sharing(odd ? 2 : 1), Code::disagreement, "the writer");
   refused(world, sharing(1, odd ? SharedFiles::Hints{{"a", "b"}} : SharedFiles::Hints{}),

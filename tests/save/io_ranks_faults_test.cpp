@@ -31,9 +31,11 @@ class NoisyGroup : public test::GroupAround {
 };
 
 // Four ranks of which two are io ranks: 0, for 0 and 1, and 2, for 2 and 3.
-class IoRanksFaults : public ::testing::Test {
+/// Of blocking saves, and of asynchronous ones that are waited for.
+class IoRanksFaults : public ::testing::TestWithParam<bool> {
  protected:
   struct Rank {
+    const bool in_background = GetParam();
     std::shared_ptr<NoisyGroup> group;
     CheckpointManager manager;
     std::vector<double> row;
@@ -51,7 +53,13 @@ class IoRanksFaults : public ::testing::Test {
     }
     void save(std::int64_t step) {
       std::fill(row.begin(), row.end(), static_cast<double>(10 * step + group->rank()));
-      manager.save(step, state);
+      if (!in_background) {
+        manager.save(step, state);
+        return;
+      }
+      manager.save_async(step, state);
+      std::fill(row.begin(), row.end(), -2.0);
+      manager.wait();
     }
     // The step whose elements are there after a restore.
     void expect_newest(std::int64_t step) {
@@ -94,7 +102,7 @@ class IoRanksFaults : public ::testing::Test {
   ManagerOptions options;
 };
 
-TEST_F(IoRanksFaults, AWriteOfAnIoRankFails) {
+TEST_P(IoRanksFaults, AWriteOfAnIoRankFails) {
   struct Case {
     Storage storage;
     const char *kind, *file;
@@ -112,15 +120,17 @@ TEST_F(IoRanksFaults, AWriteOfAnIoRankFails) {
     SCOPED_TRACE(cat(one.kind, " ", one.file, " ", one.skip));
     disk = std::make_shared<WatchedDisk>();
     options.write.file_system = disk;
+    // In the background a file is written at once.
+    const auto skip = GetParam() && one.storage == Storage::sliced ? 0 : one.skip;
     const auto break_it = [&](Rank& mine) {
       mine.state.store(one.storage);
-      if (mine.group->rank() == 1) disk->inject({Code::io, one.kind, one.file, one.skip, 1});
+      if (mine.group->rank() == 1) disk->inject({Code::io, one.kind, one.file, skip, 1});
     };
     fail_a_save(Code::io, one.file, break_it, [](Rank&) {});
   }
 }
 
-TEST_F(IoRanksFaults, TheMemoryOfARankThatIsServedFails) {
+TEST_P(IoRanksFaults, TheMemoryOfARankThatIsServedFails) {
   for (const int bad : {1, 3}) {
     disk = std::make_shared<WatchedDisk>();
     options.write.file_system = disk;
@@ -134,14 +144,14 @@ TEST_F(IoRanksFaults, TheMemoryOfARankThatIsServedFails) {
   }
 }
 
-TEST_F(IoRanksFaults, BytesThatChangeOnTheWayAreNoticed) {
+TEST_P(IoRanksFaults, BytesThatChangeOnTheWayAreNoticed) {
   fail_a_save(
       Code::data_loss, "bytes of tensor 'u' changed on their way from rank 3 to its io rank 2",
       [](Rank& mine) { mine.group->noise = mine.group->rank() == 2; },
       [](Rank& mine) { mine.group->noise = false; });
 }
 
-TEST_F(IoRanksFaults, AReadOfAnIoRankFails) {
+TEST_P(IoRanksFaults, AReadOfAnIoRankFails) {
   options.fall_back = false;
   on_ranks(4, 0, [&](auto group) {
     Rank mine(group, options);
@@ -157,6 +167,9 @@ TEST_F(IoRanksFaults, AReadOfAnIoRankFails) {
     mine.expect_newest(1);
   });
 }
+
+INSTANTIATE_TEST_SUITE_P(Saves, IoRanksFaults, ::testing::Bool(),
+                         [](const auto& info) { return info.param ? "asynchronous" : "blocking"; });
 
 }  // namespace
 }  // namespace cairn

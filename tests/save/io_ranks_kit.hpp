@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/text.hpp"
+#include "cairn/background.hpp"
 #include "cairn/checkpoint_manager.hpp"
 #include "plan/io_ranks.hpp"
 #include "testing/memory.hpp"
@@ -28,6 +29,19 @@ inline void on_ranks(int ranks, int ranks_per_node,
               },
               {.ranks_per_node = ranks_per_node});
 }
+
+/// A rank's writing thread, which the disk knows too.
+class QueueOfRank : public TaskQueue {
+ public:
+  QueueOfRank() {
+    thread_->run([rank = this_rank] { this_rank = rank; });
+  }
+  void run(std::function<void()> task) override { thread_->run(std::move(task)); }
+  void drain() override { thread_->drain(); }
+
+ private:
+  std::shared_ptr<TaskQueue> thread_ = thread_queue();
+};
 
 class WatchedDisk : public io::MemoryFileSystem {
  public:

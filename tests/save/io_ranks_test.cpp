@@ -43,12 +43,17 @@ TEST_P(IoRanksNToM, AnyChoiceRestoresWhatAnyOtherSaved) {
     SCOPED_TRACE(cat("seed ", seed));
     test::NToMCase one(n, m, seed);
     if (seed % 2 == 1) one.storage = Storage::dense;
+    one.asynchronous = seed % 3 != 0;
     auto disk = std::make_shared<WatchedDisk>();
     ManagerOptions saving, restoring;
     saving.write.file_system = restoring.write.file_system = disk;
     saving.write.io_ranks = choice(seed + static_cast<unsigned>(n) + 1);
     restoring.write.io_ranks = choice(seed / 2 + static_cast<unsigned>(m) + 2);
-    on_ranks(n, ranks_a_node, [&](auto group) { one.save(group, "/run", saving); });
+    on_ranks(n, ranks_a_node, [&](auto group) {
+      auto mine = saving;
+      mine.async.queue = std::make_shared<test::QueueOfRank>();
+      one.save(group, "/run", mine);
+    });
     EXPECT_THAT(disk->touched(),
                 IsSubsetOf(test::io_ranks_of(n, ranks_a_node, saving.write.io_ranks)));
     on_ranks(m, ranks_a_node, [&](auto group) {
@@ -124,6 +129,54 @@ TEST(IoRanks, EveryIoRankHasItsPart) {
       EXPECT_EQ(disk->touched(), (std::set<int>{0, 2, 4}));
     }
   });
+}
+
+TEST(IoRanks, InTheBackgroundTheyWriteWhatOthersHadWhenTheSaveBegan) {
+  for (const bool joined : {false, true}) {
+    auto disk = std::make_shared<WatchedDisk>();
+    ManagerOptions options;
+    options.write.file_system = disk;
+    options.write.io_ranks = IoRanks::one_a_node();
+    options.write.io_ranks.joined = joined;
+    options.write.chunk_bytes = 4096;  // several frames, most of several tensors
+    on_ranks(6, 2, [&](auto group) {
+      SavedRows rows(*group);
+      std::vector<std::string> texts{"a", "", std::string(9000, 'c'), "d"};
+      const auto right = texts;
+      for (auto& text : texts) {
+        rows.state.add(cat("text ", group->rank(), " ", &text - texts.data()), text);
+      }
+      auto mine = options;
+      mine.async.queue = std::make_shared<test::QueueOfRank>();
+      CheckpointManager manager(group, "/run", mine);
+      const auto set = [&](int step) {  // as many bytes each time: the plan serves again
+        rows.fill(group->rank() + 10 * step);
+        texts = right;
+        texts[0] = cat(step);
+      };
+      for (int step = 1; step <= 4; ++step) {
+        set(step);
+        const auto handle = manager.save_async(step, rows.state);
+        EXPECT_EQ(handle.blocked_because(), "");
+        rows.fill(-1);
+        for (auto& text : texts) text.assign(text.size(), 'x');
+        manager.wait();
+      }
+      EXPECT_TRUE(manager.statistics().last.back().plan_reused);
+      group->barrier();
+      if (group->rank() == 0) {
+        EXPECT_EQ(disk->touched(), (std::set<int>{0, 2, 4}));
+      }
+      for (int step = 1; step <= 4; ++step) {
+        SCOPED_TRACE(step);
+        manager.restore(step, rows.state);
+        EXPECT_EQ(rows.row.front(), group->rank() + 10 * step);
+        EXPECT_EQ(rows.row.back(), group->rank() + 10 * step);
+        EXPECT_EQ(texts[0], cat(step));
+        EXPECT_TRUE(std::equal(texts.begin() + 1, texts.end(), right.begin() + 1));
+      }
+    });
+  }
 }
 
 // Each io rank fills one file, and whoever restores finds all shards in it; the next saves

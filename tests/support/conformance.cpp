@@ -23,6 +23,11 @@ const std::vector<Combination>& combinations() {
        }},
       {"bundle_no_rename", [](auto& o) { o.write.atomic_rename = false; }},
       {"bundle_mpi_io", [](auto& o) { o.write.writer = Writer::mpi_io; }, shared_files},
+      {"bundle_joined_async",
+       [](auto& o) {
+         o.write.io_ranks = {IoRanks::Choice::count, 2, 8192, true};
+       },
+       nothing_special, true},
       {"bundle_async", [](ManagerOptions&) {}, nothing_special, true},
       {"hdf5", [](auto& o) { o.store.format = Format::hdf5; }, libhdf5},
       {"hdf5_async", [](auto& o) { o.store.format = Format::hdf5; }, libhdf5, true},

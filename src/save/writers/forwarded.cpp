@@ -12,8 +12,8 @@
 #include "cairn/sharding.hpp"
 #include "group/collectives.hpp"
 #include "job/messages.hpp"
-#include "plan/exchange.hpp"
 #include "save/call_policy.hpp"
+#include "save/frames.hpp"
 #include "save/shard_files.hpp"
 
 namespace cairn {
@@ -24,62 +24,6 @@ using Buffer = std::unique_ptr<std::byte[]>;
 // Not initialised: what is never used is never touched.
 Buffer take(std::int64_t bytes) {
   return std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(bytes));
-}
-
-// A part of an entry that is contiguous in it.
-struct Piece {
-  std::size_t entry;
-  Box box;  // of numbers, in global coordinates
-  std::int64_t offset, bytes;
-};
-
-// Consecutive pieces that travel in one message; none where they have no bytes.
-struct Frame {
-  std::size_t first, end;  // pieces
-  std::int64_t bytes;
-};
-
-// How entries are cut: the same on both sides, since it follows from the entries.
-struct Stream {
-  std::vector<Piece> pieces;
-  std::vector<Frame> frames;
-  std::int64_t largest = 0;
-
-  Stream() = default;
-  Stream(const std::vector<StoredTensor>& entries, std::int64_t limit) {
-    for (std::size_t e = 0; e < entries.size(); ++e) cut(entries[e], e, limit);
-    for (std::size_t p = 0; p < pieces.size(); ++p) {
-      const auto bytes = pieces[p].bytes;
-      if (frames.empty() || frames.back().bytes > limit - bytes) frames.push_back({p, p, 0});
-      frames.back().end = p + 1;
-      frames.back().bytes += bytes;
-      largest = std::max(largest, frames.back().bytes);
-    }
-  }
-
- private:
-  void cut(const StoredTensor& entry, std::size_t e, std::int64_t limit) {
-    const auto& slice = entry.slices.front();
-    if (slice.size == 0) {
-      pieces.push_back({e, {}, 0, 0});
-    } else if (entry.dtype == DType::string) {
-      for (std::int64_t at = 0; at < slice.size; at += limit) {
-        pieces.push_back({e, {}, at, std::min(limit, slice.size - at)});
-      }
-    } else {
-      const auto item = static_cast<std::int64_t>(dtype_size(entry.dtype));
-      for (auto& chunk : plan::cut_into_chunks(slice.box, item, limit)) {
-        pieces.push_back({e, std::move(chunk.box), chunk.offset, chunk.bytes});
-      }
-    }
-  }
-};
-
-// Whether all that an io rank writes goes into one file.
-bool joins(const Job& job) {
-  const auto& store = job.options.store;
-  return job.options.write.io_ranks.joined &&
-         policy_of(store.policy).description() == ShardByTaskPolicy().description();
 }
 
 class Forward {
@@ -112,7 +56,7 @@ class Forward {
   struct Sender {
     int rank;
     std::vector<StoredTensor> entries;
-    Stream stream;
+    Frames stream;
     std::optional<ShardFiles> file = std::nullopt;  // none: the joined one
     std::size_t next = 0;                           // frame
     std::vector<std::uint32_t> checksums = {};      // of the bytes of each entry, as they arrived
@@ -139,7 +83,7 @@ class Forward {
     together(group_, [&] {
       const auto limit = job_.options.write.chunk_bytes;
       if (!job_.is_io_rank()) {
-        stream_ = Stream(out_.entries, limit);
+        stream_ = Frames(out_.entries, limit);
         checksums_.resize(out_.entries.size());
         buffers_.push_back(take(stream_.largest));
         return;
@@ -148,13 +92,13 @@ class Forward {
       for (const auto& [rank, bytes] : lists) {
         WireReader reader(bytes);
         auto entries = get_stored(reader);
-        Stream stream(entries, limit);
+        Frames stream(entries, limit);
         largest = std::max(largest, stream.largest);
         senders_.push_back({rank, std::move(entries), std::move(stream)});
         senders_.back().checksums.resize(senders_.back().entries.size());
       }
       const auto gathered = std::min(limit, ShardFiles::gathered_bytes);
-      if (joins(job_)) {
+      if (writer_of(job_).one_file(job_)) {
         auto all = out_.entries;
         for (const auto& sender : senders_) {
           all.insert(all.end(), sender.entries.begin(), sender.entries.end());
@@ -180,13 +124,12 @@ class Forward {
       std::span<const std::byte> bytes(buffers_.front().get(),
                                        static_cast<std::size_t>(frame.bytes));
       error_.guard([&] {
-        auto* packing = buffers_.front().get();
         for (auto p = frame.first; p < frame.end; ++p) {
-          const auto& piece = stream_.pieces[p];
+          const auto& piece = stream_.parts[p];
+          auto* packing = buffers_.front().get() + (piece.at - frame.begin);
           const auto found = fetch(piece, packing, frame.end - frame.first == 1);
           checksums_[piece.entry] = crc32c(found, checksums_[piece.entry]);
           if (frame.end - frame.first == 1) bytes = found;
-          packing += piece.bytes;
         }
       });
       if (!bytes.empty()) {
@@ -199,7 +142,8 @@ class Forward {
   }
 
   // The bytes of a piece: packed, or where they lie if they may stay there.
-  std::span<const std::byte> fetch(const Piece& piece, std::byte* packing, bool may_stay) const {
+  std::span<const std::byte> fetch(const Frames::Part& piece, std::byte* packing,
+                                   bool may_stay) const {
     const auto& run = out_.bytes[piece.entry].run;
     const auto* slice = out_.bytes[piece.entry].slice;
     const auto size = static_cast<std::size_t>(piece.bytes);
@@ -246,12 +190,11 @@ class Forward {
     if (error_) return;
     const auto& frame = sender.stream.frames[sender.next];
     for (auto p = frame.first; p < frame.end; ++p) {
-      const auto& piece = sender.stream.pieces[p];
+      const auto& piece = sender.stream.parts[p];
       auto& entry = sender.entries[piece.entry];
       auto& file = joined_ ? *joined_ : *sender.file;
       if (piece.offset == 0) file.begin(entry);
-      file.append({bytes, static_cast<std::size_t>(piece.bytes)});
-      bytes += piece.bytes;
+      file.append({bytes + (piece.at - frame.begin), static_cast<std::size_t>(piece.bytes)});
       if (piece.offset + piece.bytes == entry.slices.front().size) {
         sender.checksums[piece.entry] = file.end(entry);
       }
@@ -266,12 +209,8 @@ class Forward {
       const auto sent = WireReader(message).get_all<std::uint32_t>();
       for (std::size_t e = 0; e < sent.size(); ++e) {
         if (sent[e] == sender.checksums.at(e)) continue;
-        throw Error(Code::data_loss,
-                    cat("bytes of tensor '", sender.entries[e].key, "' changed on their way from ",
-                        "rank ", sender.rank, " to its io rank ", job_.rank()),
-                    cat("the checksum of what was sent is ", sent[e], ", of what arrived ",
-                        sender.checksums[e]))
-            .of_tensor(sender.entries[e].key);
+        throw changed_on_the_way(sender.entries[e].key, sender.rank, job_.rank(), sent[e],
+                                 sender.checksums[e]);
       }
     });
   }
@@ -282,7 +221,7 @@ class Forward {
   Outgoing out_;
   std::vector<Sender> senders_;           // of an io rank
   std::optional<ShardFiles> joined_;      // of an io rank that writes one file
-  Stream stream_;                         // of the others
+  Frames stream_;                         // of the others
   std::vector<std::uint32_t> checksums_;  // of the others: by entry
   std::vector<Buffer> buffers_;
   KeptError error_;
@@ -290,12 +229,19 @@ class Forward {
 
 }  // namespace
 
+bool ForwardedFiles::one_file(const Job& job) const {
+  const auto& store = job.options.store;
+  const auto& io = job.options.write.io_ranks;
+  return (io.joined || io.choice == IoRanks::Choice::automatic) &&
+         policy_of(store.policy).description() == ShardByTaskPolicy().description();
+}
+
 bool ForwardedFiles::serves(const Job& job) const {
   return job.options.write.writer == Writer::posix && !job.places.served_by.empty();
 }
 
 DataWriter::Files ForwardedFiles::number(const Job& job, const std::vector<int>& shards) const {
-  if (!joins(job)) return DataWriter::number(job, shards);
+  if (!one_file(job)) return DataWriter::number(job, shards);
   std::vector<int> written(shards.size(), 0);
   for (std::size_t rank = 0; rank < shards.size(); ++rank) {
     if (shards[rank] > 0) {
@@ -314,8 +260,8 @@ std::vector<StoredTensor> ForwardedFiles::write_with_others(const Job& job, cons
                                                             const LocalShards& local,
                                                             const FileLayout& layout,
                                                             const commit::Transaction& save) const {
-  auto out =
-      together(*job.group, [&] { return outgoing(state, local, layout.first_file, joins(job)); });
+  auto out = together(*job.group,
+                      [&] { return outgoing(state, local, layout.first_file, one_file(job)); });
   return Forward(job, save, std::move(out)).run();
 }
 

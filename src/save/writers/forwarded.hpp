@@ -1,7 +1,7 @@
 #pragma once
 /// With io ranks: shards travel to the rank that serves theirs in bounded rounds, each byte is
 /// checksummed on both sides, and io ranks write the files. Runs of dense tensors have come to io
-/// ranks already.
+/// ranks already. Of an asynchronous save the copies travel (save/capture.hpp).
 #include "save/writers/own_files.hpp"
 
 namespace cairn {
@@ -9,10 +9,8 @@ namespace cairn {
 class ForwardedFiles final : public OwnFiles {
  public:
   bool serves(const Job&) const override;
-  std::string why_blocking() const override {
-    return "io ranks take the bytes in rounds of all ranks";
-  }
   bool writes_for_others() const override { return true; }
+  bool one_file(const Job&) const override;
   Files number(const Job&, const std::vector<int>& shards) const override;
   std::vector<StoredTensor> write_with_others(const Job&, const State&, const LocalShards&,
                                               const FileLayout&,

@@ -162,7 +162,7 @@ std::vector<StoredTensor> SharedByRanks::write_with_others(const Job& job, const
                                                            const commit::Transaction& save) const {
   Group& group = *job.group;
   auto range = together(group, [&] {
-    return SharedRange(outgoing(state, local, layout.first_file, true),
+    return SharedRange(outgoing(state, local, layout.first_file, one_file(job)),
                        job.options.write.chunk_bytes);
   });
   const auto place = find_place(job, range, !local.shards.empty());

@@ -83,6 +83,9 @@ class DataWriter {
   /// Whether the entries of a rank are of other ranks' slices, too.
   virtual bool writes_for_others() const { return false; }
 
+  /// Whether all shards of a rank lie in one file, which is that of other ranks' shards, too.
+  virtual bool one_file(const Job&) const { return false; }
+
   /// From how many shards each rank has: the first data file of this one, and the number of all
   /// ranks' files. A rank's own shards have files of their own, unless ranks share files.
   struct Files {
