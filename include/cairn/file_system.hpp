@@ -126,6 +126,10 @@ class FileSystem {
   virtual std::vector<std::string> list(const Path&) = 0;  ///< names, ascending, no dots
   virtual std::optional<Status> status(const Path&) = 0;   ///< nothing if not there
   virtual void sync_directory(const Path&) = 0;            ///< fsync of the directory
+  /// New files of this directory lie over so many devices of a file system that has several, as
+  /// Lustre has; elsewhere does nothing. With `yields`, a choice that somebody made for the
+  /// directory stays. Only speed depends on it, so errors are for the log.
+  virtual void spread(const Path& /*directory*/, int /*devices*/, bool /*yields*/) {}
   virtual std::int64_t free_bytes(const Path& directory) = 0;
   /// A kernel lock on a file that is created when missing. Nothing if another holds it (also in
   /// this process). Throws unsupported where the file system has no locks.
@@ -155,6 +159,9 @@ class FileSystemWrapper : public FileSystem {
   std::vector<std::string> list(const Path& path) override { return target_->list(path); }
   std::optional<Status> status(const Path& path) override { return target_->status(path); }
   void sync_directory(const Path& path) override { target_->sync_directory(path); }
+  void spread(const Path& path, int devices, bool yields) override {
+    target_->spread(path, devices, yields);
+  }
   std::int64_t free_bytes(const Path& path) override { return target_->free_bytes(path); }
   std::unique_ptr<Lock> try_lock(const Path& path) override { return target_->try_lock(path); }
 

@@ -122,6 +122,11 @@ struct WriteOptions {
   /// Who touches data files. Automatic ones leave them to writers that have no io ranks.
   IoRanks io_ranks = IoRanks::automatic();
   DirectIo direct_io = DirectIo::automatic;  ///< how Writer::posix writes data files
+  /// On Lustre, over how many storage targets a new data file is striped, 1 to 2,000; not of saves
+  /// without renames. 0: four for each rank that writes, but at most 64, dealt over the data files
+  /// and at least one for each; yet where somebody has chosen a layout for the directory
+  /// (`lfs setstripe`), that one. -1: as the directory says.
+  int stripes = 0;
   /// The data files of a checkpoint that retention removes, or that is replaced, are kept for the
   /// next save to overwrite, which is faster than writing new ones; at most one save's, and none
   /// when the manager ends. Bundles of Writer::posix, with renames. A file that has another hard
@@ -153,12 +158,13 @@ struct WriteOptions {
 
   template <class Self, class Visitor>
   static void visit(Self& self, Visitor&& options) {
-    auto& [writer, mpi_io, io_ranks, direct_io, recycle, part_records, atomic_rename, chunk_bytes,
-           storage_limit_seconds, owner_wait_seconds, file_system] = self;
+    auto& [writer, mpi_io, io_ranks, direct_io, stripes, recycle, part_records, atomic_rename,
+           chunk_bytes, storage_limit_seconds, owner_wait_seconds, file_system] = self;
     options.settled("writer", writer);
     options.group("mpi_io", mpi_io);
     options.group("io_ranks", io_ranks);
     options.agreed("direct_io", direct_io);
+    options.agreed("stripes", stripes);
     options.agreed("recycle", recycle);
     options.agreed("part_records", part_records);
     options.agreed("atomic_rename", atomic_rename);

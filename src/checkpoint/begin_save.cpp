@@ -241,6 +241,8 @@ void Engine::take_name(Flight& flight) const {
                               numbers.sequence, numbers.parent, numbers.time);
   prepared.meta.metric = flight.asked.metric;
   prepared.save.files.counts = &flight.result.counts;
+  prepared.save.files.stripes = job.stripes(flight.layout.data_files);
+  prepared.save.files.stripes_yield = job.options.write.stripes == 0;
   prepared.save.files.recycle = numbers.recycled_bytes >= 0;
   {
     const std::lock_guard guard(flight.handle->mutex);

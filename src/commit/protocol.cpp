@@ -149,6 +149,16 @@ std::optional<io::FileId> id_of(io::FileSystem& fs, const io::Path& path) {
   return status ? std::optional(status->id) : std::nullopt;
 }
 
+// What is written in the temp directory keeps this when it is renamed.
+void spread(io::FileSystem& fs, const Transaction& save) {
+  if (save.direct || save.files.stripes == 0) return;
+  try {
+    fs.spread(save.temp(), save.files.stripes, save.files.stripes_yield);
+  } catch (const Error& error) {
+    log(LogLevel::info, cat("new files lie as the directory says: ", error.what()));
+  }
+}
+
 bool is_record(const std::string& file) {
   return parse_temp_name(file).kind == ParsedName::Kind::record;
 }
@@ -202,6 +212,7 @@ void begin(io::FileSystem& fs, const Transaction& save) {
   if (save.direct) remove_stale(fs, save);
   try {
     fs.create_directory(save.temp());
+    spread(fs, save);
     // Else it need not be durable before the data files are renamed out of it.
     if (save.records) fs.sync_directory(save.directory);
   } catch (const Error&) {
@@ -213,6 +224,7 @@ void begin(io::FileSystem& fs, const Transaction& save) {
 void join(io::FileSystem& fs, const Transaction& save) {
   try {
     fs.create_directory(save.temp());
+    spread(fs, save);
   } catch (const Error& error) {
     if (error.code() != Code::already_exists) throw;
   }

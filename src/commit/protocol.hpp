@@ -35,6 +35,9 @@ struct DataFiles {
   std::optional<LeftData> takes = std::nullopt;
   bool recycle = false;  ///< data files of checkpoints that are gone are overwritten (recycled.hpp)
   DirectIo direct_io = DirectIo::automatic;
+  /// Devices that new files are laid over (io::FileSystem::spread); 0: as the directory says.
+  int stripes = 0;
+  bool stripes_yield = false;    ///< to a layout that somebody has chosen
   FileCounts* counts = nullptr;  ///< this rank's; null: not counted; outlives the writing
 };
 

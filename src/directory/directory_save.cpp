@@ -110,6 +110,8 @@ std::pair<commit::Transaction, std::int64_t> Directory::begin_save(std::int64_t 
   commit::Transaction save{job_.directory,     job_.naming,    step,
                            commit::new_uuid(), data_files + 1, !job_.atomic_rename};
   save.records = records || save.direct;
+  save.files.stripes = job_.stripes(data_files);
+  save.files.stripes_yield = job_.options.write.stripes == 0;
   format_of(job_.options.store.format).shape(save, data_files);
   commit::avoid_counts_in_use(*job_.files, save);
   // Before the question whether the directory is ours: a number that was taken after another owner

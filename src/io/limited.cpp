@@ -303,6 +303,10 @@ class OneOnThreads : public LimitedFileSystem {
   void sync_directory(const Path& path) override {
     call(*pool_, "sync directory", path, [f = files_, path] { f->sync_directory(path); });
   }
+  void spread(const Path& path, int devices, bool yields) override {
+    call(*pool_, "lay out", path,
+         [f = files_, path, devices, yields] { f->spread(path, devices, yields); });
+  }
   std::int64_t free_bytes(const Path& path) override {
     return call(*pool_, "ask for free space at", path,
                 [f = files_, path] { return f->free_bytes(path); });

@@ -12,6 +12,7 @@
 #include "io/descriptor.hpp"
 #include "io/direct_stream.hpp"
 #include "io/file_system.hpp"
+#include "io/lustre.hpp"
 #include "io/read_ahead.hpp"
 #include "io/system_error.hpp"
 
@@ -362,6 +363,13 @@ class PosixFileSystem : public FileSystem {
       throw system_error(errno, "sync directory", path);
     }
     if (const int error = descriptor.close()) throw system_error(error, "close directory", path);
+  }
+
+  void spread(const Path& path, int devices, bool yields) override {
+    const auto descriptor = open_or_throw(path, O_RDONLY | O_DIRECTORY, "open directory");
+    if (const int error = stripe_new_files(descriptor.get(), devices, yields)) {
+      throw system_error(error, cat("lay new files over ", devices, " devices in"), path);
+    }
   }
 
   std::int64_t free_bytes(const Path& directory) override {

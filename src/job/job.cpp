@@ -1,5 +1,7 @@
 #include "job/job.hpp"
 
+#include <algorithm>
+
 #include "cairn/error.hpp"
 #include "group/call_group.hpp"
 #include "io/limited.hpp"
@@ -9,6 +11,15 @@ namespace cairn {
 
 io::Path Job::prefix(std::int64_t step) const {
   return directory / commit::prefix_name(naming, step);
+}
+
+int Job::stripes(int data_files) const {
+  if (options.write.stripes != 0) return std::max(options.write.stripes, 0);
+  constexpr std::int64_t for_each_writer = 4, most = 64;
+  const std::int64_t writers =
+      places.served_by.empty() ? group->size() : static_cast<std::int64_t>(io_ranks().size());
+  const auto all = std::min(for_each_writer * writers, most);
+  return static_cast<int>(std::max<std::int64_t>(all / std::max(data_files, 1), 1));
 }
 
 namespace {

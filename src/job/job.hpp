@@ -44,6 +44,9 @@ struct Job {
   /// Whether the data files of a checkpoint that goes are for the next save to overwrite.
   bool recycles() const { return may_recycle && atomic_rename; }
   io::Path prefix(std::int64_t step) const;
+  /// Over how many devices each of so many data files is laid (WriteOptions::stripes); 0: as the
+  /// directory says.
+  int stripes(int data_files) const;
 };
 
 /// Local. Throws invalid_argument without a group, for an empty directory, unsupported for an

@@ -17,7 +17,13 @@ const ShardingCallback& policy_of(const ManagerOptions& options) {
   return options.store.policy ? *options.store.policy : by_default;
 }
 
-void require_limit(const ManagerOptions& options) {
+void require_numbers(const ManagerOptions& options) {
+  const auto stripes = options.write.stripes;
+  if (stripes < -1 || stripes > 2000) {
+    throw Error(Code::invalid_argument, cat("WriteOptions::stripes is ", stripes),
+                "a file lies over 1 to 2,000 storage targets",
+                "Give such a number, 0 to leave it to Cairn, or -1 to leave it to the directory.");
+  }
   if (options.write.storage_limit_seconds >= 0) return;
   throw Error(Code::invalid_argument,
               cat("WriteOptions::storage_limit_seconds is ", options.write.storage_limit_seconds),
@@ -135,7 +141,7 @@ void settle_options(Job& job) {
       throw Error(Code::invalid_argument, "a number of Retention is negative", "", "0 means none.");
     }
     require_interval(options.when.interval);
-    require_limit(options);
+    require_numbers(options);
     job.policy = policy_of(options).description();
     parameters = policy_parameters(options);
   });

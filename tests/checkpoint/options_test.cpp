@@ -165,6 +165,7 @@ TEST(Options, NamesAndTextsSetWhatTheySay) {
             IoRanks::Choice::one_a_node);
   EXPECT_EQ(with("write.io_ranks.ranks", "7").write.io_ranks.ranks, 7);
   EXPECT_EQ(with("write.io_ranks.memory_bytes", "7").write.io_ranks.memory_bytes, 7);
+  EXPECT_EQ(with("write.stripes", "-1").write.stripes, -1);
   EXPECT_EQ(with("write.direct_io", "off").write.direct_io, DirectIo::off);
   EXPECT_EQ(with("write.direct_io", "on").write.direct_io, DirectIo::on);
   EXPECT_FALSE(with("write.recycle", "false").write.recycle);
