@@ -213,7 +213,7 @@ std::vector<SentEntry> CaptureForm::receive(Group& group, std::span<std::byte> m
       const auto first = sent.size();
       sent.resize(first + from.entries);
       if (sums.size() != from.entries * sizeof(SentEntry)) return;  // that rank has failed
-      std::memcpy(sent.data() + first, sums.data(), sums.size());
+      if (!sums.empty()) std::memcpy(sent.data() + first, sums.data(), sums.size());
     });
   }
   if (error) throw Error(*error.first());
