@@ -24,6 +24,7 @@ void Laps::end() {
   if (!stage_) return;
   const auto now = std::chrono::steady_clock::now();
   figures_.seconds.*stage_ += std::chrono::duration<double>(now - begin_).count();
+  if (listener) listener(name_of(stage_), thread_);
   if (trace_) trace_->add(name_of(stage_), figures_.step, thread_, begin_, now);
   begin_ = now;
   stage_ = nullptr;

@@ -36,10 +36,23 @@ struct OperationCounts {
   std::int64_t syncs() const { return of[sync_file] + of[sync_directory]; }
 };
 
+/// Hears of each operation while it happens, on the thread that does it. Between begin() and end()
+/// only the file system below works.
+class FileWatch {
+ public:
+  virtual ~FileWatch() = default;
+  virtual void begin(OperationCounts::Kind, const Path&) = 0;
+  virtual void begin_bytes(std::int64_t count, bool written) = 0;
+  virtual void begin_other() = 0;  ///< what is neither
+  virtual void end() noexcept = 0;
+};
+
 /// Thread-safe. Ranks that share a disk have one each, over that disk.
 class CountingFiles : public FileSystemWrapper {
  public:
-  using FileSystemWrapper::FileSystemWrapper;
+  /// With a watch, which outlives this, nothing is logged.
+  explicit CountingFiles(std::shared_ptr<FileSystem> target, FileWatch* watch = nullptr)
+      : FileSystemWrapper(std::move(target)), watch_(watch) {}
 
   /// Since the last call: how many, and each as "rename /run/a".
   std::pair<OperationCounts, std::vector<std::string>> take();
@@ -63,8 +76,10 @@ class CountingFiles : public FileSystemWrapper {
 
  private:
   class CountedFile;
+  class Watched;
   void count(OperationCounts::Kind, const char* what, const Path&);
 
+  FileWatch* const watch_;
   std::mutex mutex_;  // of what follows
   OperationCounts counts_;
   std::vector<std::string> log_;

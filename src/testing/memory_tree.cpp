@@ -47,7 +47,7 @@ bool MemoryTree::apply(const MemoryOperation& operation, std::size_t limit, doub
       if (node.bytes.use_count() > 1) node.bytes = std::make_shared<std::string>(*node.bytes);
       const auto count = std::min(limit, operation.bytes->size());
       const auto offset = static_cast<std::size_t>(operation.offset);
-      if (node.bytes->size() < offset + count) node.bytes->resize(offset + count);
+      if (node.bytes->size() < offset + count) resize(node, offset + count);
       if (first < count) {
         node.bytes->replace(offset + first, count - first, *operation.bytes, first, count - first);
       }
@@ -58,7 +58,7 @@ bool MemoryTree::apply(const MemoryOperation& operation, std::size_t limit, doub
       if (find(operation.inode) == nullptr) return false;
       auto& node = writable(operation.inode);
       if (node.bytes.use_count() > 1) node.bytes = std::make_shared<std::string>(*node.bytes);
-      node.bytes->resize(static_cast<std::size_t>(operation.offset));
+      resize(node, static_cast<std::size_t>(operation.offset));
       node.modified_seconds = now;
       return true;
     }
@@ -113,7 +113,21 @@ bool MemoryTree::contains(Inode directory, Inode wanted) const {
   return false;
 }
 
-void MemoryTree::erase(Inode inode) { nodes_.erase(inode); }
+void MemoryTree::resize(MemoryNode& node, std::size_t bytes) {
+  bytes_ += static_cast<std::int64_t>(bytes) - static_cast<std::int64_t>(node.bytes->size());
+  node.bytes->resize(bytes);
+}
+
+void MemoryTree::forget(const MemoryNode& node) {
+  if (node.bytes) bytes_ -= static_cast<std::int64_t>(node.bytes->size());
+}
+
+void MemoryTree::erase(Inode inode) {
+  const auto found = nodes_.find(inode);
+  if (found == nodes_.end()) return;
+  forget(*found->second);
+  nodes_.erase(found);
+}
 
 void MemoryTree::erase_unreachable() {
   std::set<Inode> reached;
@@ -124,15 +138,11 @@ void MemoryTree::erase_unreachable() {
     reached.insert(inode);
     for (const auto& [name, child] : find(inode)->entries) open.push_back(child);
   }
-  std::erase_if(nodes_, [&](const auto& node) { return !reached.contains(node.first); });
-}
-
-std::int64_t MemoryTree::bytes_used() const {
-  std::int64_t sum = 0;
-  for (const auto& [inode, node] : nodes_) {
-    if (node->bytes) sum += static_cast<std::int64_t>(node->bytes->size());
-  }
-  return sum;
+  std::erase_if(nodes_, [&](const auto& node) {
+    if (reached.contains(node.first)) return false;
+    forget(*node.second);
+    return true;
+  });
 }
 
 }  // namespace cairn::io

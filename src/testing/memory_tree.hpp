@@ -59,15 +59,18 @@ class MemoryTree {
   void erase(Inode);
   void erase_unreachable();  ///< what no name leads to
 
-  std::int64_t bytes_used() const;
+  std::int64_t bytes_used() const { return bytes_; }
 
  private:
   bool rename(const MemoryOperation&);
   bool remove(const MemoryOperation&);
   bool contains(Inode directory, Inode wanted) const;
   MemoryNode& writable(Inode);
+  void resize(MemoryNode&, std::size_t bytes);
+  void forget(const MemoryNode&);  ///< its bytes
 
   std::map<Inode, std::shared_ptr<MemoryNode>> nodes_;
+  std::int64_t bytes_ = 0;  // of all files
 };
 
 }  // namespace cairn::io

@@ -41,7 +41,8 @@ void ThreadWorld::exchange(int rank, std::span<const Group::Send> sends,
   std::vector<Message> messages;
   messages.reserve(sends.size());
   for (const auto& send : sends) {
-    messages.push_back({rank, send.to, Channel::exchange, send.bytes});
+    auto& message = messages.emplace_back(Message{rank, send.to, Channel::exchange, send.bytes});
+    if (machine_) message.left = machine_->send(rank, send.to, send.bytes.size());
   }
   post(messages);
   try {
@@ -72,6 +73,7 @@ void ThreadWorld::send(int rank, int to, std::string_view bytes) {
   }
   std::vector<Message> messages{
       {rank, to, Channel::point_to_point, std::as_bytes(std::span(bytes.data(), bytes.size()))}};
+  if (machine_) messages.front().left = machine_->send(rank, to, bytes.size());
   post(messages);
   try {
     wait_until_received(lock, rank, messages);
@@ -105,7 +107,7 @@ void ThreadWorld::post(std::vector<Message>& messages) {
   for (auto& message : messages) {
     Rank& to = ranks_[message.to];
     to.inbox[{message.from, message.channel}].push_back(&message);
-    to.changed.notify_one();
+    wake(message.to);
   }
 }
 
@@ -135,18 +137,21 @@ void ThreadWorld::wait_until_received(Lock& lock, int rank, std::vector<Message>
 template <class Copy>
 void ThreadWorld::take(Lock& lock, int rank, int from, Channel channel, Copy copy) {
   const char* operation = channel == Channel::exchange ? "exchange" : "receive";
-  auto& queue = ranks_[rank].inbox[{from, channel}];
+  auto& inbox = ranks_[rank].inbox;
+  auto& queue = inbox[{from, channel}];
   const Rank& sender = ranks_[from];
   wait(lock, rank, operation, from, [&] { return !queue.empty() || sender.ended; });
   if (queue.empty()) throw_ended(from, rank, operation);
   Message& message = *queue.front();
   queue.pop_front();
+  if (queue.empty()) inbox.erase({from, channel});  // of many ranks that send once
   message.state = Message::taken;
+  if (machine_) machine_->receive(rank, from, message.bytes.size(), message.left);
   lock.unlock();
   const auto hand_back = [&] {
     lock.lock();
     message.state = Message::done;
-    ranks_[from].changed.notify_one();
+    wake(from);
   };
   try {
     copy(message.bytes);
@@ -162,6 +167,7 @@ void ThreadWorld::barrier(int rank) {
   std::uint64_t number;
   const Round& round = arrive(rank, {"barrier"}, number);
   wait_for_all(lock, rank, round, number);
+  if (machine_) machine_->meet(rank, round.last, 0);
   finish(number);
 }
 
@@ -172,6 +178,7 @@ void ThreadWorld::all_reduce(int rank, std::span<std::int64_t> values, Group::Op
   add(round, values, op);
   wait_for_all(lock, rank, round, number);
   std::copy(round.values.begin(), round.values.end(), values.begin());
+  if (machine_) machine_->meet(rank, round.last, values.size_bytes());
   finish(number);
 }
 
@@ -198,6 +205,7 @@ void ThreadWorld::end_reduction(int rank, std::uint64_t number, std::span<std::i
   const Round& round = rounds_.at(number);
   wait_for_all(lock, rank, round, number);
   std::copy(round.values.begin(), round.values.end(), values.begin());
+  if (machine_) machine_->meet(rank, round.last, values.size_bytes());
   finish(number);
 }
 
@@ -215,12 +223,14 @@ void ThreadWorld::broadcast(int rank, std::string& bytes, int root) {
     Round& round = arrive(rank, {"broadcast", root}, number);
     if (rank == root) {
       round.bytes = shared;
+      if (machine_) round.last = machine_->time(rank);
       wake_all();
     } else {
       const Rank& sender = ranks_[root];
       wait(lock, rank, "broadcast", root, [&] { return round.bytes || sender.ended; });
       shared = round.bytes;
       if (!shared) throw_ended(root, rank, "broadcast");
+      if (machine_) machine_->hear(rank, round.last, shared->size());
     }
     finish(number);
   }
@@ -244,6 +254,7 @@ ThreadWorld::Round& ThreadWorld::arrive(int rank, const Call& call, std::uint64_
     throw_if_stopped();
   }
   ++round.arrived;
+  if (machine_) round.last.follow(machine_->time(rank));
   return round;
 }
 

@@ -7,9 +7,22 @@
 
 namespace cairn {
 
-ThreadWorld::ThreadWorld(int ranks, std::optional<unsigned> seed)
-    : ranks_(static_cast<std::size_t>(ranks)), alive_(ranks) {
-  if (seed) generator_.emplace(*seed);
+ThreadWorld::ThreadWorld(int ranks, std::optional<unsigned> seed, Machine* machine)
+    : ranks_(static_cast<std::size_t>(ranks)), alive_(ranks), machine_(machine) {
+  if (seed && !machine) generator_.emplace(*seed);
+}
+
+void ThreadWorld::run_fibres(const std::function<void(int)>& rank,
+                             std::function<void(int)> entered) {
+  Fibres::Hooks hooks;
+  hooks.clock = [this](int rank) { return machine_->time(rank).at; };
+  hooks.entered = std::move(entered);
+  hooks.stuck = [this] {
+    const Lock lock(mutex_);
+    report_deadlock();
+  };
+  fibres_ = std::make_unique<Fibres>(size(), std::move(hooks));
+  fibres_->run(rank);
 }
 
 void ThreadWorld::start() {
@@ -21,6 +34,7 @@ void ThreadWorld::start() {
 
 void ThreadWorld::enter(int rank) {
   Lock lock(mutex_);
+  if (fibres_) return throw_if_stopped();
   ranks_[rank].changed.wait(lock, [&] { return started_ && (!generator_ || turn_ == rank); });
   throw_if_stopped();
 }
@@ -36,7 +50,7 @@ void ThreadWorld::leave(int rank, bool crashed) {
   if (crashed && !crashed_) stopped_ = crashed_ = true;
   if (generator_) {
     choose_next();
-  } else if (waiting_ == alive_ && nobody_can_go_on()) {
+  } else if (!fibres_ && waiting_ == alive_ && nobody_can_go_on()) {
     report_deadlock();
   }
   wake_all();
@@ -60,6 +74,7 @@ bool ThreadWorld::crashed() const {
 }
 
 void ThreadWorld::yield(int rank) {
+  if (fibres_) fibres_->pass();
   Lock lock(mutex_);
   if (generator_ && !crashed_) pass_turn(lock, rank);
   if (crashed_) throw Crashed{};
@@ -84,6 +99,12 @@ void ThreadWorld::wait(Lock& lock, int rank, const char* operation, int peer,
     me.wait = &wait;
     if (generator_) {
       pass_turn(lock, rank);
+    } else if (fibres_) {
+      while (!can_go_on()) {
+        lock.unlock();
+        fibres_->block();
+        lock.lock();
+      }
     } else {
       // A rank that was woken but does not run yet still counts as waiting: hence the second look.
       if (++waiting_ == alive_ && nobody_can_go_on()) report_deadlock();
@@ -168,9 +189,14 @@ void ThreadWorld::throw_if_stopped() const {
   if (stopped_) throw Error(*why_stopped_);
 }
 
+void ThreadWorld::wake(int rank) {
+  if (fibres_) return fibres_->wake(rank);
+  ranks_[rank].changed.notify_one();
+}
+
 void ThreadWorld::wake_all() {
   if (generator_) return;  // choose_next wakes whose turn it is
-  for (auto& rank : ranks_) rank.changed.notify_one();
+  for (int rank = 0; rank < size(); ++rank) wake(rank);
 }
 
 void ThreadWorld::throw_ended(int ended, int rank, const char* operation) const {

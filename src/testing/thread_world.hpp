@@ -17,6 +17,8 @@
 
 #include "cairn/error.hpp"
 #include "cairn/group.hpp"
+#include "testing/fibres.hpp"
+#include "testing/machine.hpp"
 
 namespace cairn {
 
@@ -24,10 +26,14 @@ namespace cairn {
 /// are checked by the caller; every operation is called by the thread of its rank.
 class ThreadWorld {
  public:
-  ThreadWorld(int ranks, std::optional<unsigned> seed);
+  /// With a machine ranks are fibres, and it keeps their time.
+  ThreadWorld(int ranks, std::optional<unsigned> seed, Machine* machine);
 
   int size() const { return static_cast<int>(ranks_.size()); }
 
+  Machine* machine() const { return machine_; }
+  /// Until all have left. `entered` is called before a rank goes on.
+  void run_fibres(const std::function<void(int)>& rank, std::function<void(int)> entered);
   void start();                        ///< all threads exist: let them run
   void enter(int rank);                ///< first call of a rank: waits for its turn
   void leave(int rank, bool crashed);  ///< last call of a rank
@@ -68,6 +74,7 @@ class ThreadWorld {
     int from, to;
     Channel channel;
     std::span<const std::byte> bytes;
+    Machine::Time left = {};
     enum { posted, taken, done } state = posted;
   };
   struct Wait {
@@ -91,6 +98,7 @@ class ThreadWorld {
     int lost = -1;  ///< a rank that ended and will never arrive
     std::vector<std::int64_t> values;
     std::shared_ptr<const std::string> bytes;
+    Machine::Time last = {};  ///< of those that have arrived; of a broadcast: the root's
   };
 
   Lock begin(int rank);
@@ -103,6 +111,7 @@ class ThreadWorld {
   void report_deadlock();
   void set_stop(Error why);
   void throw_if_stopped() const;
+  void wake(int rank);
   void wake_all();
 
   void post(std::vector<Message>& messages);
@@ -126,6 +135,8 @@ class ThreadWorld {
   std::optional<Error> why_stopped_;
   std::optional<std::mt19937> generator_;
   int turn_ = -1;  ///< who runs, with a seed
+  Machine* machine_ = nullptr;
+  std::unique_ptr<Fibres> fibres_;
 };
 
 }  // namespace cairn

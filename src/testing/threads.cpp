@@ -19,40 +19,47 @@ thread_local Seat seat;
 
 class ThreadGroup final : public Group {
  public:
-  ThreadGroup(std::shared_ptr<ThreadWorld> world, int rank, std::vector<int> nodes)
+  ThreadGroup(std::shared_ptr<ThreadWorld> world, int rank,
+              std::shared_ptr<const std::vector<int>> nodes)
       : world_(std::move(world)), rank_(rank), nodes_(std::move(nodes)) {}
 
   int rank() const override { return rank_; }
   int size() const override { return world_->size(); }
-  int node() const override { return nodes_[static_cast<std::size_t>(rank_)]; }
-  std::span<const int> nodes() const override { return nodes_; }
+  int node() const override { return nodes_->at(static_cast<std::size_t>(rank_)); }
+  std::span<const int> nodes() const override { return *nodes_; }
 
   void exchange(std::span<const Send> sends, std::span<const Receive> receives) override {
     check_thread();
+    const auto pause = paused();
     check_exchange(sends, receives);
     world_->exchange(rank_, sends, receives);
   }
   void send(int to, std::string_view bytes) override {
     check_thread();
+    const auto pause = paused();
     check_rank(to);
     world_->send(rank_, to, bytes);
   }
   std::string receive(int from) override {
     check_thread();
+    const auto pause = paused();
     check_rank(from);
     return world_->receive(rank_, from);
   }
   void barrier() override {
     check_thread();
+    const auto pause = paused();
     world_->barrier(rank_);
   }
   void broadcast(std::string& bytes, int root) override {
     check_thread();
+    const auto pause = paused();
     check_rank(root);
     world_->broadcast(rank_, bytes, root);
   }
   void all_reduce(std::span<std::int64_t> values, Op op) override {
     check_thread();
+    const auto pause = paused();
     world_->all_reduce(rank_, values, op);
   }
   std::unique_ptr<Reduction> reduction(std::size_t count, Op op) override {
@@ -79,10 +86,12 @@ class ThreadGroup final : public Group {
     }
     void begin(std::span<const std::int64_t> values) override {
       check_reduction(values.size(), count_, under_way(), false, rank_);
+      const Machine::Pause pause(world_->machine(), rank_);
       number_ = world_->begin_reduction(rank_, values, op_);
     }
     void end(std::span<std::int64_t> values) override {
       check_reduction(values.size(), count_, under_way(), true, rank_);
+      const Machine::Pause pause(world_->machine(), rank_);
       world_->end_reduction(rank_, *number_, values);
       number_.reset();
     }
@@ -96,6 +105,7 @@ class ThreadGroup final : public Group {
     std::optional<std::uint64_t> number_;
   };
 
+  Machine::Pause paused() const { return {world_->machine(), rank_}; }
   void check_thread() const {
     if (seat.world == world_.get() && seat.rank == rank_) return;
     throw Error(Code::internal,
@@ -105,7 +115,7 @@ class ThreadGroup final : public Group {
 
   std::shared_ptr<ThreadWorld> world_;
   int rank_;
-  std::vector<int> nodes_;
+  std::shared_ptr<const std::vector<int>> nodes_;
 };
 
 bool is_communication_error(const std::exception_ptr& failure) {
@@ -133,26 +143,41 @@ void rethrow_first(const std::vector<std::exception_ptr>& failures) {
 void run_threads(int ranks, const std::function<void(std::shared_ptr<Group>)>& body,
                  const ThreadOptions& options) {
   if (ranks < 1) throw Error(Code::invalid_argument, cat("a group of ", ranks, " ranks"));
-  const auto world = std::make_shared<ThreadWorld>(ranks, options.seed);
+  auto* const machine = options.machine;
+  const auto world = std::make_shared<ThreadWorld>(ranks, options.seed, machine);
   std::vector<std::exception_ptr> failures(static_cast<std::size_t>(ranks));
-  auto nodes = options.nodes;
+  auto nodes = machine ? machine->nodes() : options.nodes;
   for (int rank = static_cast<int>(nodes.size()); rank < ranks; ++rank) {
     nodes.push_back(options.ranks_per_node > 0 ? rank / options.ranks_per_node : 0);
   }
+  const auto shared_nodes = std::make_shared<const std::vector<int>>(std::move(nodes));
   const auto run_rank = [&](int rank) {
     seat = {world.get(), rank};
     bool crashed = false;
     try {
       world->enter(rank);
-      body(std::make_shared<ThreadGroup>(world, rank, nodes));
+      if (machine) machine->resume(rank);
+      body(std::make_shared<ThreadGroup>(world, rank, shared_nodes));
     } catch (const Crashed&) {
       crashed = true;
     } catch (...) {
       failures[rank] = std::current_exception();
     }
+    if (machine) machine->pause(rank);
     seat = {};
     world->leave(rank, crashed);
   };
+  const auto end = [&] {
+    if (world->crashed()) throw Crashed{};
+    rethrow_first(failures);
+  };
+  if (machine) {
+    world->run_fibres(run_rank, [&](int rank) {
+      seat = {world.get(), rank};
+      machine->entered(rank);
+    });
+    return end();
+  }
 
   std::vector<std::thread> threads;
   threads.reserve(static_cast<std::size_t>(ranks));
@@ -169,8 +194,7 @@ void run_threads(int ranks, const std::function<void(std::shared_ptr<Group>)>& b
   world->start();
   for (auto& thread : threads) thread.join();
   if (not_started) std::rethrow_exception(not_started);
-  if (world->crashed()) throw Crashed{};
-  rethrow_first(failures);
+  end();
 }
 
 void yield_point() {

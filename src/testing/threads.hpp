@@ -7,6 +7,7 @@
 
 #include "cairn/group.hpp"
 #include "testing/crash.hpp"
+#include "testing/machine.hpp"
 
 namespace cairn {
 
@@ -19,6 +20,12 @@ struct ThreadOptions {
   int ranks_per_node = 0;
   /// Or the node of each rank, by rank, numbered by their lowest rank.
   std::vector<int> nodes = {};
+  /// Ranks are fibres of the calling thread, one of which runs at a time, and this keeps their
+  /// clocks, and says which node each is on: for simulations of jobs far larger than the machine.
+  /// Who goes on is who has the lowest clock. What is said of a seed holds here too: ranks may wait
+  /// for each other by messages only, and yield_point() is where others may go first. It outlives
+  /// the call.
+  Machine* machine = nullptr;
 };
 
 /// Runs body once a rank, each on a thread of its own, and returns when all have ended. Then the

@@ -1,0 +1,79 @@
+#pragma once
+/// Many calls of one function that take turns on the calling thread, each on a stack of its own.
+#include <ucontext.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <queue>
+#include <utility>
+#include <vector>
+
+namespace cairn {
+
+/// One thread. Stacks are mapped, and take memory as far as they are used. What is local to the
+/// thread is shared by all fibres, except for exceptions in flight.
+class Fibres {
+ public:
+  struct Hooks {
+    /// Of those that can go on, the one with the lowest goes on; of equal ones the one that waits
+    /// longest. Asked when a fibre becomes ready.
+    std::function<double(int)> clock;
+    std::function<void(int)> entered;  ///< before a fibre goes on
+    std::function<void()> stuck;  ///< none can go on: wakes some, who then end one way or the other
+  };
+
+  Fibres(int count, Hooks hooks);
+  ~Fibres();
+  Fibres(const Fibres&) = delete;
+  Fibres& operator=(const Fibres&) = delete;
+
+  /// Returns when all calls have returned. The body throws nothing.
+  void run(std::function<void(int)> body);
+
+  /// From inside a fibre: returns after somebody has woken it.
+  void block();
+  /// From inside a fibre: lets those go first whose clock is lower.
+  void pass();
+  /// Nothing where it is not blocked. From anywhere on the thread of run().
+  void wake(int fibre);
+
+  int count() const { return static_cast<int>(fibres_.size()); }
+
+ private:
+  class Stack;
+  struct Fibre;
+  struct Ready {
+    double clock;
+    std::uint64_t number;
+    int fibre;
+    bool operator<(const Ready& other) const {  // the least is on top
+      return clock != other.clock ? clock > other.clock : number > other.number;
+    }
+  };
+  /// Of the C++ runtime: exceptions that are being handled, and how many are in flight.
+  struct Exceptions {
+    void* caught;
+    unsigned int in_flight;
+  };
+
+  static void begin(unsigned high, unsigned low);
+  void make_ready(int fibre);
+  void enter(int fibre);
+  void leave(bool for_good);
+
+  Hooks hooks_;
+  std::function<void(int)> body_;
+  std::vector<std::unique_ptr<Fibre>> fibres_;
+  std::priority_queue<Ready> ready_;
+  std::uint64_t numbers_ = 0;
+  int current_ = -1;
+  ucontext_t caller_ = {};
+  Exceptions callers_exceptions_ = {};
+  void* callers_sanitizer_ = nullptr;
+  const void* callers_stack_ = nullptr;
+  std::size_t callers_stack_bytes_ = 0;
+};
+
+}  // namespace cairn

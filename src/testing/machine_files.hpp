@@ -1,0 +1,42 @@
+#pragma once
+/// Files and background work of ranks on a simulated machine.
+#include <memory>
+
+#include "cairn/background.hpp"
+#include "testing/machine.hpp"
+
+namespace cairn {
+
+/// Tells the machine of what a rank does to files, before it happens; ranks whose clocks are behind
+/// go first.
+class MachineFiles : public io::FileWatch {
+ public:
+  /// The machine outlives it.
+  MachineFiles(Machine& machine, int rank) : machine_(machine), rank_(rank) {}
+  void begin(io::OperationCounts::Kind, const io::Path&) override;
+  void begin_bytes(std::int64_t count, bool written) override;
+  void begin_other() override;
+  void end() noexcept override;
+
+ private:
+  Machine& machine_;
+  const int rank_;
+};
+
+/// Runs a task at once. Its time is either the caller's, or passes behind the caller's back.
+class MachineQueue : public TaskQueue {
+ public:
+  MachineQueue(Machine& machine, int rank) : machine_(machine), rank_(rank) {}
+  void run(std::function<void()> task) override;
+  void drain() override {}
+
+  bool behind_the_back = false;
+  void wait();  ///< until what passed behind the caller's back is over
+
+ private:
+  Machine& machine_;
+  const int rank_;
+  Machine::Time until_ = {};
+};
+
+}  // namespace cairn
