@@ -88,6 +88,7 @@ ScaleRow ScaleRecord::row_of(const std::string& stage, Machine::Time& reached) c
     for (std::size_t i = 1; i < marks.size(); ++i) {
       if (stage != "all" && stage != marks[i].stage) continue;
       sums.add(marks[i - 1], marks[i], marks.front());
+      if (marks[i].behind && stage == "all") continue;
       if (marks[i].behind) {
         behind = std::max(behind, marks[i].figures.time.at - marks[i - 1].figures.time.at);
       } else {

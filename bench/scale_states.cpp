@@ -47,7 +47,7 @@ std::array<std::int64_t, 3> grid_of(std::int64_t ranks) {
 }
 
 void add_block(Parts& parts, int rank, int ranks) {
-  constexpr std::int64_t edge = 4;
+  constexpr std::int64_t edge = 8;
   Dims shape, start;
   std::int64_t rest = rank;
   for (const auto count : grid_of(ranks)) {
@@ -60,7 +60,7 @@ void add_block(Parts& parts, int rank, int ranks) {
 
 void add_patches(Parts& parts, int rank, int ranks) {
   constexpr std::array<std::int64_t, 3> patches_a_rank{4, 16, 80};
-  constexpr std::int64_t cells = 2;
+  constexpr std::int64_t cells = 3;
   for (std::size_t level = 0; level < patches_a_rank.size(); ++level) {
     const auto count = patches_a_rank[level];
     double* const memory = parts.memory(count * cells * cells);
@@ -74,7 +74,7 @@ void add_patches(Parts& parts, int rank, int ranks) {
 
 void add_layers(Parts& parts, int rank, int ranks) {
   constexpr int stages = 16, shards = 2, tensors = 2000;
-  constexpr std::int64_t columns = 8;
+  constexpr std::int64_t columns = 16;
   const int replicas = ranks / (stages * shards);
   if (replicas * stages * shards != ranks) {
     throw Error(Code::invalid_argument, "the mesh of the training state does not fit");
@@ -90,7 +90,7 @@ void add_layers(Parts& parts, int rank, int ranks) {
 }
 
 void add_particles(ScaleState& to, int rank) {
-  const auto rows = static_cast<std::size_t>(20 + rank % 7);
+  const auto rows = static_cast<std::size_t>(200 + rank % 7);
   to.names.assign(rows, rank);
   to.state.add("place", ragged(to.values.emplace_back(3 * rows, 1.0), Dims{3}));
   to.state.add("name", ragged(to.names));

@@ -1,0 +1,90 @@
+// What must not grow with the job, counted on simulated ranks (bench/scale_simulation shows more of
+// it, with times): no operation on paths and hardly a message more on rank 0.
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "bench/scale_job.hpp"
+
+namespace cairn::bench {
+namespace {
+
+constexpr int few = 64, many = 256;
+
+/// Each job is simulated once.
+const std::vector<ScaleCall>& calls_of(const std::string& state, int ranks) {
+  static std::map<std::pair<std::string, int>, std::vector<ScaleCall>> all;
+  auto& calls = all[{state, ranks}];
+  if (calls.empty()) {
+    ScaleJob job;
+    job.state = state;
+    job.ranks = ranks;
+    job.repetitions = 1;
+    job.async = true;
+    calls = simulate(job);
+  }
+  return calls;
+}
+
+const ScaleRow& all_of_call(const std::string& state, int ranks, const std::string& what) {
+  for (const auto& call : calls_of(state, ranks)) {
+    if (call.what == what) return call.row("all");
+  }
+  throw std::runtime_error("no " + what);
+}
+
+class Scale : public testing::TestWithParam<std::string> {
+ protected:
+  const ScaleRow& of(int ranks, const std::string& what) const {
+    return all_of_call(GetParam(), ranks, what);
+  }
+};
+
+TEST_P(Scale, RankZeroMakesAsManyOperationsOnPathsHoweverManyRanksSave) {
+  for (const auto* what : {"first save", "steady save", "save_async"}) {
+    const auto &small = of(few, what), &large = of(many, what);
+    EXPECT_GT(small.paths_root.total(), 0) << what;
+    for (std::size_t kind = 0; kind < io::OperationCounts::kinds; ++kind) {
+      EXPECT_LE(large.paths_root.of[kind], small.paths_root.of[kind])
+          << what << ": " << io::OperationCounts::names[kind];
+    }
+  }
+}
+
+TEST_P(Scale, OtherRanksMakeAsManyOperationsOnPaths) {
+  const auto each = [&](int ranks) {
+    const auto& row = of(ranks, "steady save");
+    return static_cast<double>(row.paths_sum - row.paths_root.total()) / (ranks - 1);
+  };
+  EXPECT_LE(each(many), each(few));
+  EXPECT_LE(each(many), 4);
+}
+
+// A tree's: a few more for twice as many ranks.
+TEST_P(Scale, MessagesIntoRankZeroOfASteadySaveGrowAsTheLogarithm) {
+  const auto &small = of(few, "steady save"), &large = of(many, "steady save");
+  EXPECT_LT(large.messages_root, 2 * small.messages_root);
+  EXPECT_LT(large.messages_most, 2 * small.messages_most);
+}
+
+TEST_P(Scale, CopyOfAnAsynchronousSaveTakesAFewMessages) {
+  EXPECT_LT(of(many, "save_async").messages_root, 2 * of(few, "save_async").messages_root);
+}
+
+TEST_P(Scale, TimeOnTheCriticalPathIsThatOfItsParts) {
+  for (const auto& call : calls_of(GetParam(), few)) {
+    const auto& row = call.row("all");
+    double sum = 0;
+    for (const double part : row.way) sum += part;
+    EXPECT_NEAR(sum, row.seconds, 1e-9) << call.what;
+    EXPECT_GT(row.way[Machine::Time::messages], 0) << call.what;
+  }
+}
+
+// Not of amr: its tensors become dense ones from 8,000 slices on, whose pieces are messages that
+// grow with the ranks, and whose file is one more.
+INSTANTIATE_TEST_SUITE_P(All, Scale, testing::Values("grid", "train", "particles"),
+                         [](const auto& state) { return state.param; });
+
+}  // namespace
+}  // namespace cairn::bench
