@@ -80,7 +80,7 @@ void Engine::finish(Flight& flight) {
       if (flight.asked.background) {
         tidy_in_background(flight, !volatile_commit);
       } else {
-        directory.tell_state_file(flight.asked.step, directory.catalog());
+        directory.tell_state_file(prepared.save);
       }
     } catch (...) {
       const auto error = error_in_flight();
@@ -89,6 +89,7 @@ void Engine::finish(Flight& flight) {
   try {
     agree(*job.group, mine);
   } catch (const Error& error) {
+    directory.forget_expiry();
     give_up(error, &prepared.save, counts);  // what is committed is never withdrawn
   }
 }

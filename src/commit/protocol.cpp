@@ -149,6 +149,16 @@ std::optional<io::FileId> id_of(io::FileSystem& fs, const io::Path& path) {
   return status ? std::optional(status->id) : std::nullopt;
 }
 
+std::optional<io::FileId> overwrite(const RetiredIndex& retired, const std::string& bytes) {
+  const auto size = static_cast<std::int64_t>(bytes.size());
+  retired.file->write_at(0, std::as_bytes(std::span(bytes)));
+  if (retired.file->size() != size) retired.file->resize(size);
+  retired.file->sync();
+  auto id = retired.file->id();
+  retired.file->close();
+  return id;
+}
+
 bool is_record(const std::string& file) {
   return parse_temp_name(file).kind == ParsedName::Kind::record;
 }
@@ -157,6 +167,7 @@ bool is_record(const std::string& file) {
 
 io::Path Transaction::prefix() const { return directory / prefix_name(name, step); }
 io::Path Transaction::temp() const {
+  if (!staging.empty()) return directory / staging_directory_name(name, staging);
   const auto checkpoint = prefix_name(name, step);
   if (!keeper.empty()) return directory / kept_directory_name(checkpoint, uuid, keeper);
   return directory /
@@ -164,12 +175,20 @@ io::Path Transaction::temp() const {
 }
 io::Path Transaction::part(int file) const {
   if (is_whole(main)) return temp() / hdf5_part_name;
-  return direct ? data(file) : temp() / part_name(file, num_files);
+  if (direct) return data(file);
+  const auto part = part_name(file, num_files);
+  return temp() / (staging.empty() ? part : staged_name(uuid, part));
 }
 io::Path Transaction::record(int writer, int writers) const {
   return temp() / record_name(writer, writers);
 }
-io::Path Transaction::staged_index() const { return temp() / prepared_index_name; }
+io::Path Transaction::staged_index() const {
+  if (retired) return retired->path;
+  return temp() / (staging.empty() ? prepared_index_name : staged_name(uuid, prepared_index_name));
+}
+io::Path Transaction::staged_state_file() const {
+  return temp() / staged_name(uuid, staged_state_name);
+}
 io::Path Transaction::old_index() const { return temp() / old_index_name; }
 io::Path Transaction::saver_prefix(int saver) const { return temp() / saver_name(saver); }
 io::Path Transaction::data(int file) const {
@@ -179,11 +198,12 @@ io::Path Transaction::data(int file) const {
 }
 io::Path Transaction::index() const { return directory / index_name(prefix_name(name, step)); }
 
-void avoid_counts_in_use(io::FileSystem& fs, Transaction& save) {
+std::vector<std::string> avoid_counts_in_use(io::FileSystem& fs, Transaction& save) {
   using Kind = ParsedName::Kind;
   std::set<std::int64_t> taken;
   std::vector<SeenFile> there;
-  for (const auto& entry : fs.list(save.directory)) {
+  auto listing = fs.list(save.directory);
+  for (const auto& entry : listing) {
     const auto aside = parse_aside_name(entry, save.name);  // it may come back
     const auto parsed = parse_name(aside.value_or(entry), save.name);
     const bool data = parsed.kind == Kind::data;
@@ -196,9 +216,11 @@ void avoid_counts_in_use(io::FileSystem& fs, Transaction& save) {
   }
   while (!is_whole(save.main) && taken.count(save.num_files)) ++save.num_files;
   save.replaces = std::move(there);  // only now it is known
+  return listing;
 }
 
 void begin(io::FileSystem& fs, const Transaction& save) {
+  if (!save.staging.empty()) return;  // Staging::make
   if (save.direct) remove_stale(fs, save);
   try {
     fs.create_directory(save.temp());
@@ -267,6 +289,7 @@ void abandon(io::FileSystem& fs, const Transaction& save, const Ownership& owner
   attempt(first, [&] { fs.sync_directory(save.directory); });
   // The evidence stays as long as the data is there, or may come back.
   if (first && (save.direct || first->code() == Code::busy)) throw *first;
+  if (!first && !save.staging.empty()) return;  // what it has staged goes with Staging::end
   if (!first) attempt(first, [&] { remove_temp(fs, save.temp()); });
   attempt(first, [&] { fs.sync_directory(save.directory); });
   if (!first) return;
@@ -296,7 +319,8 @@ std::optional<io::FileId> publish(io::FileSystem& fs, const Transaction& save,
   for (const auto& own : own_files) {
     if (!write_over(fs, save, own.file, own.bytes)) write(save.part(own.file), own.bytes);
   }
-  auto id = write(save.staged_index(), index_bytes);
+  auto id = save.retired ? overwrite(*save.retired, index_bytes)
+                         : write(save.staged_index(), index_bytes);
   if (!id) id = id_of(fs, save.staged_index());
   fs.sync_directory(save.temp());
 
@@ -368,6 +392,7 @@ void clean_up(io::FileSystem& fs, const Transaction& save, const Ownership& owne
                            return name.kind == Kind::data && old;
                          }),
                  dispose_of_data(fs, save.directory, save.name, recycled));
+  if (!save.staging.empty()) return;
   try {
     if (save.records || !discard_empty(fs, save.temp())) remove_temp(fs, save.temp());
   } catch (const Error& error) {
