@@ -34,13 +34,11 @@ void Engine::merge(Flight& flight) {
   flight.result.merged = true;
 }
 
-// Each rank's own data files get their final names, so that rank 0 has no more to do the more ranks
-// there are.
+// The data files that each rank has written alone get their final names, so that rank 0 has no more
+// to do the more ranks there are.
 void Engine::name_data(Flight& flight) {
   auto& save = flight.prepared->save;
-  const auto& writer = writer_of(job);
-  const bool by_others = writer.writes_for_others() || writer.writes_together();
-  if (save.direct || commit::is_whole(save.main) || by_others) return;
+  if (save.direct || commit::is_whole(save.main) || writer_of(job).writes_together()) return;
   together(*job.group, [&] { commit::name_data(*job.files, save, flight.result.data_files); });
   // Behind these are the files of dense tensors and of savers, which several ranks write.
   save.named = flight.plan->layout.shard_files;
@@ -112,6 +110,7 @@ void Engine::land(Flight& flight) {
     agree(*job.group, mine);
     const Laps laps(flight.figures, trace.get(), Trace::Thread::caller, &StageSeconds::merge);
     merge(flight);
+    name_data(flight);
   } catch (const Error& error) {
     give_up(error, flight.prepared ? &flight.prepared->save : nullptr, false);
   }

@@ -1,5 +1,9 @@
 // The commit protocol. Each step is durable before the next begins.
 //
+// A blocking save that leaves no records, and replaces nothing, has no temp directory of its own:
+// its owner has one for all of them, the staging directory (staging.hpp). "The temp directory"
+// below is then that one, which 1 makes if this is the first save, and 8 leaves.
+//
 //  1. rank 0 makes PREFIX_temp_UUID exclusively, fsyncs its parent, tells everyone.     begin
 //     An asynchronous save has agreed on the UUID before: each writer makes the directory if it is
 //     not there, and fsyncs its parent.                                                 join
@@ -16,8 +20,12 @@
 //     In a blocking save each writer has renamed its own before 4, after the verdict.   name_data
 //  6. the index is renamed to PREFIX.index: THE COMMIT POINT; directory fsync.          publish
 //  7. the `checkpoint` state file: temp, fsync, rename, directory fsync.                state_file
+//     Where 8 renames an index into the staging directory, it waits there for 7 to be durable:
+//     the directory is synced before the next commit, in 5.                             staging
 //  8. verdict; then the temp directory and what this commit superseded: of a checkpoint that is
 //     removed, the index goes first, then the directory is fsynced, then the data goes. clean_up
+//     Where the data stay for the next save, the index is renamed into the staging directory, whose
+//     fsync makes that durable; the next save overwrites it with its index.             staging
 //
 // Two owners: one that was stopped, and taken for dead, goes on. Until it has made its temp
 // directory it has changed nothing; its successor gives that directory a name of its own before it
@@ -26,7 +34,9 @@
 // anybody learns the name, for a directory that was made after the successor had looked; and once
 // more before 4. For each removal in 3 and 8 it is asked for again; removals follow the rule of
 // removal.hpp. In 7 it is asked for between writing the new state file and renaming it: that has a
-// name of this owner's, which a later owner removes at its opening, so that the rename fails.
+// name of this owner's, which a later owner removes at its opening, so that the rename fails. What
+// is renamed out of the staging directory or into it takes no question but the one before 4: a
+// successor takes that directory first of all.
 //
 // Data that goes in 8 may instead be kept for a later save: the writer of a data file renames it to
 // its part in 2, and overwrites it (recycled.cpp). No byte of it changes before the index that
@@ -75,6 +85,7 @@
 #include "commit/direct.hpp"
 #include "commit/ownership.hpp"
 #include "commit/recycled.hpp"
+#include "commit/staging.hpp"
 
 namespace cairn::commit {
 namespace {
@@ -147,16 +158,6 @@ void require_committed(const Transaction& save, const IsCommitted& is_committed,
 std::optional<io::FileId> id_of(io::FileSystem& fs, const io::Path& path) {
   const auto status = fs.status(path);
   return status ? std::optional(status->id) : std::nullopt;
-}
-
-std::optional<io::FileId> overwrite(const RetiredIndex& retired, const std::string& bytes) {
-  const auto size = static_cast<std::int64_t>(bytes.size());
-  retired.file->write_at(0, std::as_bytes(std::span(bytes)));
-  if (retired.file->size() != size) retired.file->resize(size);
-  retired.file->sync();
-  auto id = retired.file->id();
-  retired.file->close();
-  return id;
 }
 
 bool is_record(const std::string& file) {

@@ -102,9 +102,8 @@ void seal(io::FileSystem&, const Transaction&);
 /// not count any more is logged and left to the next owner; but a direct save throws.
 void abandon(io::FileSystem&, const Transaction&, const Ownership&);
 
-/// Step 5 of a save whose writers all wait for its commit, each writer, after the verdict: gives
-/// its data files their final names. To become durable, the directory has to be synced, and so does
-/// the temp directory.
+/// Step 5, each writer, after the verdict: gives its data files their final names. To become
+/// durable, the directory has to be synced, and so does the temp directory.
 void name_data(io::FileSystem&, const Transaction&, const std::set<int>& files);
 
 /// Whether the checkpoint that is there now is the one of this save: its index holds the save's

@@ -149,6 +149,16 @@ void Staging::end() noexcept {
   }
 }
 
+std::optional<io::FileId> overwrite(const RetiredIndex& retired, const std::string& bytes) {
+  const auto size = static_cast<std::int64_t>(bytes.size());
+  retired.file->write_at(0, std::as_bytes(std::span(bytes)));
+  if (retired.file->size() != size) retired.file->resize(size);
+  retired.file->sync();
+  auto id = retired.file->id();
+  retired.file->close();
+  return id;
+}
+
 void take_staging(io::FileSystem& files, const io::Path& directory, const Naming& name,
                   const Ownership& owner,
                   const std::function<bool(const std::string& bytes)>& is_foreign) {

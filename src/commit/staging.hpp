@@ -79,6 +79,9 @@ class Staging {
   pid_t process_;
 };
 
+/// The bytes of an index in the place of a retired one, durable on return.
+std::optional<io::FileId> overwrite(const RetiredIndex&, const std::string& bytes);
+
 /// A new owner, first of all: the staging directories of earlier ones get names of its own, durably
 /// on return. What another program has put where they retired an index gets its name back.
 /// `is_foreign` tells such an index by its bytes.
