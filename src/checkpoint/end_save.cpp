@@ -106,6 +106,12 @@ void Engine::land(Flight& flight) {
     } catch (...) {
       mine = error_in_flight();
     }
+  // A directory that is lost is left alone, also by those who name their data.
+  if (!mine) try {
+      directory.check_owner();
+    } catch (...) {
+      mine = error_in_flight();
+    }
   try {
     agree(*job.group, mine);
     const Laps laps(flight.figures, trace.get(), Trace::Thread::caller, &StageSeconds::merge);
