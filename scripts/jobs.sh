@@ -95,12 +95,13 @@ saved_step() {
   return 0
 }
 
-# Sets temporary to the directories of saves that are not committed.
-temporary_directories() {
-  local directory
-  temporary=()
-  for directory in "$checkpoints"/*_temp_*; do
-    [ -d "$directory" ] && temporary+=("$directory")
+# Sets parts to the data files of saves that are not committed. An owner's staging directory alone
+# says nothing of a save.
+parts_of_saves() {
+  local file
+  parts=()
+  for file in "$checkpoints"/*_temp_*/{part-*,part.h5,*.part-*}; do
+    [ -e "$file" ] && parts+=("$file")
   done
   return 0
 }

@@ -162,8 +162,9 @@ void Engine::offer_numbers(PlanSum& sum) {
 void Engine::require_step(std::int64_t step, const SaveOptions& options) const {
   require_same(*job.group, "the step", cat(step));
   require_same(*job.group, "the metric", metric_text(options.metric));
-  if (step >= 0) return;
-  throw Error(Code::invalid_argument, cat("step ", step, " is negative"), "",
+  if (step >= 0 && step != commit::staging_step) return;
+  throw Error(Code::invalid_argument,
+              cat("step ", step, step < 0 ? " is negative" : " is too high"), "",
               "Steps are numbered from 0.");
 }
 
@@ -193,7 +194,8 @@ Prepared Engine::prepare(std::int64_t step, const FileLayout& layout, bool recor
                     .put(parent())
                     .put(now_seconds())
                     .put(save.files.takes ? save.files.takes->step : -1)
-                    .put(save.files.takes ? save.files.takes->num_files : 0);
+                    .put(save.files.takes ? save.files.takes->num_files : 0)
+                    .put(save.staging);
     mine = std::move(save);
     return text.take();
   });
@@ -206,6 +208,8 @@ Prepared Engine::prepare(std::int64_t step, const FileLayout& layout, bool recor
   auto prepared = prepared_of(step, std::move(uuid), num_files, sequence, parent, time);
   const commit::LeftData takes{reader.get<std::int64_t>(), reader.get<int>()};
   if (takes.step >= 0) prepared.save.files.takes = takes;
+  prepared.save.staging = reader.get<std::string>();
+  prepared.save.retired = std::move(mine.retired);
   prepared.save.replaces = std::move(mine.replaces);
   prepared.save.records = records;
   return prepared;

@@ -34,13 +34,11 @@ void Engine::merge(Flight& flight) {
   flight.result.merged = true;
 }
 
-// Each rank's own data files get their final names, so that rank 0 has no more to do the more ranks
-// there are.
+// The data files that each rank has written alone get their final names, so that rank 0 has no more
+// to do the more ranks there are.
 void Engine::name_data(Flight& flight) {
   auto& save = flight.prepared->save;
-  const auto& writer = writer_of(job);
-  const bool by_others = writer.writes_for_others() || writer.writes_together();
-  if (save.direct || commit::is_whole(save.main) || by_others) return;
+  if (save.direct || commit::is_whole(save.main) || writer_of(job).writes_together()) return;
   together(*job.group, [&] { commit::name_data(*job.files, save, flight.result.data_files); });
   // Behind these are the files of dense tensors and of savers, which several ranks write.
   save.named = flight.plan->layout.shard_files;
@@ -80,7 +78,7 @@ void Engine::finish(Flight& flight) {
       if (flight.asked.background) {
         tidy_in_background(flight, !volatile_commit);
       } else {
-        directory.tell_state_file(flight.asked.step, directory.catalog());
+        directory.tell_state_file(prepared.save);
       }
     } catch (...) {
       const auto error = error_in_flight();
@@ -89,6 +87,7 @@ void Engine::finish(Flight& flight) {
   try {
     agree(*job.group, mine);
   } catch (const Error& error) {
+    directory.forget_expiry();
     give_up(error, &prepared.save, counts);  // what is committed is never withdrawn
   }
 }
@@ -107,10 +106,17 @@ void Engine::land(Flight& flight) {
     } catch (...) {
       mine = error_in_flight();
     }
+  // A directory that is lost is left alone, also by those who name their data.
+  if (!mine) try {
+      directory.check_owner();
+    } catch (...) {
+      mine = error_in_flight();
+    }
   try {
     agree(*job.group, mine);
     const Laps laps(flight.figures, trace.get(), Trace::Thread::caller, &StageSeconds::merge);
     merge(flight);
+    name_data(flight);
   } catch (const Error& error) {
     give_up(error, flight.prepared ? &flight.prepared->save : nullptr, false);
   }

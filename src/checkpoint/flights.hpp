@@ -66,7 +66,7 @@ struct Flight {
     /// This rank's; on rank 0, when they are merged, those of all ranks.
     std::vector<StoredTensor> entries;
     bool merged = false;
-    std::set<int> data_files;  ///< of a blocking save, that this rank alone has written
+    std::set<int> data_files;  ///< that this rank alone has written
     commit::FileCounts counts;
     std::optional<CatalogEntry> replaced;  ///< rank 0: the checkpoint of this step that was there
     std::optional<io::FileId> index;       ///< rank 0: of the committed checkpoint

@@ -51,6 +51,11 @@ void become_idle(const Flight& flight) {
   handle->idle.notify_all();
 }
 
+// Whole files that this rank alone has written.
+void note_files(Flight& flight, const std::vector<StoredTensor>& entries) {
+  for (const auto& entry : entries) flight.result.data_files.insert(entry.slices.front().file);
+}
+
 void append(std::vector<StoredTensor>& to, std::vector<StoredTensor>& from) {
   std::move(from.begin(), from.end(), std::back_inserter(to));
 }
@@ -235,7 +240,8 @@ void Engine::write(Flight& flight, const State& state, bool compares) {
   };
   const auto checksums = together(group, [&, &save = save] {
     auto alone = writer.write_alone(job, state, plan.local, layout, save);
-    for (const auto& entry : alone) flight.result.data_files.insert(entry.slices.front().file);
+    note_files(flight, alone);
+    if (writer.writes_for_others()) note_files(flight, entries);
     append(entries, alone);
     if (!compares) {
       gather_and_record();
@@ -344,6 +350,7 @@ void Engine::write_copy(Flight& flight) const {
   auto out = plan.capture.outgoing(flight.copy.memory, plan.local.strings, flight.copy.sent);
   write_files(*job.files, save, out, &flight.cancelled);
   if (!flight.cancelled) plan.capture.check(out, flight.copy.sent);
+  note_files(flight, out.entries);
   append(flight.result.entries, out.entries);
   if (!flight.copy.runs.empty()) {
     auto runs = write_runs(*job.files, plan.dense, flight.copy.runs, layout.dense_file, save);

@@ -20,7 +20,8 @@ constexpr std::size_t uuid_digits = 32;
 // A file name may have 255 bytes; ours add a step and "_temp_UUID", or two numbers and a mark that
 // the file is being removed.
 constexpr std::size_t longest_name = 180;
-constexpr std::string_view aside_mark = ".aside_", sequences_mark = "sequences.";
+constexpr std::string_view aside_mark = ".aside_", sequences_mark = "sequences.",
+                           retired_mark = "retired-";
 constexpr std::size_t token_digits = 16;
 
 void require(bool good, std::string_view what) {
@@ -201,6 +202,11 @@ std::string part_directory_name(std::string_view prefix, std::string_view uuid) 
   return cat(prefix, ".part_", uuid);
 }
 
+std::string staging_directory_name(const Naming& naming, std::string_view uuid) {
+  require(naming.numbered, "a checkpoint without a number is staged by itself");
+  return temp_directory_name(prefix_name(naming, staging_step), uuid);
+}
+
 std::string aside_name(std::string_view entry, std::string_view token) {
   require(is_uuid(token), cat("token '", token, "'"));
   return cat(entry, aside_mark, token.substr(0, token_digits));
@@ -217,6 +223,16 @@ std::string part_name(std::int64_t number, std::int64_t count) {
 
 std::string record_name(std::int64_t number, std::int64_t count) {
   return "record-" + numbers(number, count);
+}
+
+std::string staged_name(std::string_view uuid, std::string_view name) {
+  require(is_uuid(uuid), cat("uuid '", uuid, "'"));
+  return cat(uuid, '.', name);
+}
+
+std::string retired_name(std::int64_t step) {
+  require(step >= 0, cat("step ", step));
+  return cat(retired_mark, step);
 }
 
 std::string saver_name(std::int64_t number) {
@@ -280,6 +296,22 @@ std::optional<std::string> parse_aside_name(std::string_view entry, const Naming
 }
 
 ParsedName parse_temp_name(std::string_view entry) {
+  if (is_uuid(entry.substr(0, uuid_digits)) && entry.substr(uuid_digits).starts_with('.')) {
+    const auto name = entry.substr(uuid_digits + 1);
+    ParsedName parsed;
+    if (name == prepared_index_name) parsed.kind = Kind::prepared_index;
+    if (name == staged_state_name) parsed.kind = Kind::state_temporary;
+    if (name.starts_with("part-")) parsed = parse_numbers(Kind::part, name.substr(5));
+    if (parsed.kind != Kind::foreign) parsed.uuid = entry.substr(0, uuid_digits);
+    return parsed;
+  }
+  if (take(entry, retired_mark)) {
+    auto parsed = of_kind(Kind::retired_index);
+    const auto step = take_number(entry, 1);
+    if (!step || !entry.empty()) return {};
+    parsed.step = *step;
+    return parsed;
+  }
   if (entry == prepared_index_name) return of_kind(Kind::prepared_index);
   if (entry == old_index_name) return of_kind(Kind::old_index);
   if (entry == hdf5_part_name || entry == hdf5_copy_name) return of_kind(Kind::hdf5_part);

@@ -16,6 +16,11 @@
 ///       saver-00000…                             what a registered saver wrote
 ///       part.h5                                  the one file of a save that makes one
 ///       copy.h5                                  a copy of that, which takes its place
+///   DIRECTORY/NAME-9223372036854775807_temp_UUID/  what an owner saves from (staging.hpp), as long
+///                                                as it saves under this name:
+///       UUID.part-00000-of-00002                 data files of a save, by the save's UUID,
+///       UUID.index, UUID.state                   its index and state file in preparation
+///       retired-STEP                             the index of a checkpoint that is gone
 ///   DIRECTORY/NAME-STEP_kept_UUID_TOKEN/         the same, in the hands of a later owner: the job
 ///                                                that began the save can go on with it no longer
 ///   DIRECTORY/NAME-STEP.part_UUID/               the same where no rename is relied on: records,
@@ -31,6 +36,7 @@
 ///       repair/…                                 what a repair is about to put in place
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -92,6 +98,9 @@ std::string temp_directory_name(std::string_view prefix, std::string_view uuid);
 std::string kept_directory_name(std::string_view prefix, std::string_view uuid,
                                 std::string_view token);
 std::string part_directory_name(std::string_view prefix, std::string_view uuid);
+/// What an owner saves from: a temp directory of a step that no save has.
+inline constexpr std::int64_t staging_step = std::numeric_limits<std::int64_t>::max();
+std::string staging_directory_name(const Naming&, std::string_view uuid);
 
 inline constexpr const char* prepared_index_name = "index";
 inline constexpr const char* old_index_name = "old-index";
@@ -99,6 +108,11 @@ inline constexpr const char* hdf5_part_name = "part.h5";
 inline constexpr const char* hdf5_copy_name = "copy.h5";  ///< it takes the place of part.h5
 std::string part_name(std::int64_t number, std::int64_t count);
 std::string record_name(std::int64_t number, std::int64_t count);
+/// The same in a staging directory, by the save's UUID; earlier versions take none of these for
+/// theirs.
+std::string staged_name(std::string_view uuid, std::string_view name);
+std::string retired_name(std::int64_t step);
+inline constexpr const char* staged_state_name = "state";
 std::string saver_name(std::int64_t number);  ///< "saver-00000": what a saver writes begins so
 
 inline constexpr const char* private_directory_name = ".cairn";
@@ -136,6 +150,7 @@ struct ParsedName {
     old_index,
     saver_file,
     hdf5_part,
+    retired_index,
     // in the private directory
     lock,
     owner,
@@ -152,14 +167,20 @@ struct ParsedName {
     sequences,
   };
   Kind kind = Kind::foreign;
-  std::int64_t step = -1;    ///< of index, hdf5, data and temp_directory
+  std::int64_t step = -1;    ///< of index, hdf5, data, temp_directory and retired_index
   std::int64_t number = -1;  ///< of data, part and record; the last one of sequences
   std::int64_t count = -1;
-  std::string uuid;     ///< of temp_directory and owner_temporary
+  std::string uuid;     ///< of temp_directory and owner_temporary, and of what is staged
   bool direct = false;  ///< of temp_directory: NAME-STEP.part_UUID
   std::string keeper;   ///< of temp_directory: the digits of NAME-STEP_kept_UUID_TOKEN
   bool operator==(const ParsedName&) const = default;
 };
+
+/// Whether this is what an owner saves from, not one save's temp directory.
+inline bool is_staging(const ParsedName& parsed) {
+  return parsed.kind == ParsedName::Kind::temp_directory && !parsed.direct &&
+         parsed.step == staging_step;
+}
 
 /// Whether a file of this kind makes a checkpoint visible.
 constexpr bool is_main(ParsedName::Kind kind) {

@@ -1,5 +1,9 @@
 // The commit protocol. Each step is durable before the next begins.
 //
+// A blocking save that leaves no records, and replaces nothing, has no temp directory of its own:
+// its owner has one for all of them, the staging directory (staging.hpp). "The temp directory"
+// below is then that one, which 1 makes if this is the first save, and 8 leaves.
+//
 //  1. rank 0 makes PREFIX_temp_UUID exclusively, fsyncs its parent, tells everyone.     begin
 //     An asynchronous save has agreed on the UUID before: each writer makes the directory if it is
 //     not there, and fsyncs its parent.                                                 join
@@ -16,8 +20,12 @@
 //     In a blocking save each writer has renamed its own before 4, after the verdict.   name_data
 //  6. the index is renamed to PREFIX.index: THE COMMIT POINT; directory fsync.          publish
 //  7. the `checkpoint` state file: temp, fsync, rename, directory fsync.                state_file
+//     Where 8 renames an index into the staging directory, it waits there for 7 to be durable:
+//     the directory is synced before the next commit, in 5.                             staging
 //  8. verdict; then the temp directory and what this commit superseded: of a checkpoint that is
 //     removed, the index goes first, then the directory is fsynced, then the data goes. clean_up
+//     Where the data stay for the next save, the index is renamed into the staging directory, whose
+//     fsync makes that durable; the next save overwrites it with its index.             staging
 //
 // Two owners: one that was stopped, and taken for dead, goes on. Until it has made its temp
 // directory it has changed nothing; its successor gives that directory a name of its own before it
@@ -26,7 +34,9 @@
 // anybody learns the name, for a directory that was made after the successor had looked; and once
 // more before 4. For each removal in 3 and 8 it is asked for again; removals follow the rule of
 // removal.hpp. In 7 it is asked for between writing the new state file and renaming it: that has a
-// name of this owner's, which a later owner removes at its opening, so that the rename fails.
+// name of this owner's, which a later owner removes at its opening, so that the rename fails. What
+// is renamed out of the staging directory or into it takes no question but the one before 4: a
+// successor takes that directory first of all.
 //
 // Data that goes in 8 may instead be kept for a later save: the writer of a data file renames it to
 // its part in 2, and overwrites it (recycled.cpp). No byte of it changes before the index that
@@ -75,6 +85,7 @@
 #include "commit/direct.hpp"
 #include "commit/ownership.hpp"
 #include "commit/recycled.hpp"
+#include "commit/staging.hpp"
 
 namespace cairn::commit {
 namespace {
@@ -167,6 +178,7 @@ bool is_record(const std::string& file) {
 
 io::Path Transaction::prefix() const { return directory / prefix_name(name, step); }
 io::Path Transaction::temp() const {
+  if (!staging.empty()) return directory / staging_directory_name(name, staging);
   const auto checkpoint = prefix_name(name, step);
   if (!keeper.empty()) return directory / kept_directory_name(checkpoint, uuid, keeper);
   return directory /
@@ -174,12 +186,20 @@ io::Path Transaction::temp() const {
 }
 io::Path Transaction::part(int file) const {
   if (is_whole(main)) return temp() / hdf5_part_name;
-  return direct ? data(file) : temp() / part_name(file, num_files);
+  if (direct) return data(file);
+  const auto part = part_name(file, num_files);
+  return temp() / (staging.empty() ? part : staged_name(uuid, part));
 }
 io::Path Transaction::record(int writer, int writers) const {
   return temp() / record_name(writer, writers);
 }
-io::Path Transaction::staged_index() const { return temp() / prepared_index_name; }
+io::Path Transaction::staged_index() const {
+  if (retired) return retired->path;
+  return temp() / (staging.empty() ? prepared_index_name : staged_name(uuid, prepared_index_name));
+}
+io::Path Transaction::staged_state_file() const {
+  return temp() / staged_name(uuid, staged_state_name);
+}
 io::Path Transaction::old_index() const { return temp() / old_index_name; }
 io::Path Transaction::saver_prefix(int saver) const { return temp() / saver_name(saver); }
 io::Path Transaction::data(int file) const {
@@ -189,11 +209,12 @@ io::Path Transaction::data(int file) const {
 }
 io::Path Transaction::index() const { return directory / index_name(prefix_name(name, step)); }
 
-void avoid_counts_in_use(io::FileSystem& fs, Transaction& save) {
+std::vector<std::string> avoid_counts_in_use(io::FileSystem& fs, Transaction& save) {
   using Kind = ParsedName::Kind;
   std::set<std::int64_t> taken;
   std::vector<SeenFile> there;
-  for (const auto& entry : fs.list(save.directory)) {
+  auto listing = fs.list(save.directory);
+  for (const auto& entry : listing) {
     const auto aside = parse_aside_name(entry, save.name);  // it may come back
     const auto parsed = parse_name(aside.value_or(entry), save.name);
     const bool data = parsed.kind == Kind::data;
@@ -206,9 +227,11 @@ void avoid_counts_in_use(io::FileSystem& fs, Transaction& save) {
   }
   while (!is_whole(save.main) && taken.count(save.num_files)) ++save.num_files;
   save.replaces = std::move(there);  // only now it is known
+  return listing;
 }
 
 void begin(io::FileSystem& fs, const Transaction& save) {
+  if (!save.staging.empty()) return;  // Staging::make
   if (save.direct) remove_stale(fs, save);
   try {
     fs.create_directory(save.temp());
@@ -279,6 +302,7 @@ void abandon(io::FileSystem& fs, const Transaction& save, const Ownership& owner
   attempt(first, [&] { fs.sync_directory(save.directory); });
   // The evidence stays as long as the data is there, or may come back.
   if (first && (save.direct || first->code() == Code::busy)) throw *first;
+  if (!first && !save.staging.empty()) return;  // what it has staged goes with Staging::end
   if (!first) attempt(first, [&] { remove_temp(fs, save.temp()); });
   attempt(first, [&] { fs.sync_directory(save.directory); });
   if (!first) return;
@@ -308,7 +332,8 @@ std::optional<io::FileId> publish(io::FileSystem& fs, const Transaction& save,
   for (const auto& own : own_files) {
     if (!write_over(fs, save, own.file, own.bytes)) write(save.part(own.file), own.bytes);
   }
-  auto id = write(save.staged_index(), index_bytes);
+  auto id = save.retired ? overwrite(*save.retired, index_bytes)
+                         : write(save.staged_index(), index_bytes);
   if (!id) id = id_of(fs, save.staged_index());
   fs.sync_directory(save.temp());
 
@@ -380,6 +405,7 @@ void clean_up(io::FileSystem& fs, const Transaction& save, const Ownership& owne
                            return name.kind == Kind::data && old;
                          }),
                  dispose_of_data(fs, save.directory, save.name, recycled));
+  if (!save.staging.empty()) return;
   try {
     if (save.records || !discard_empty(fs, save.temp())) remove_temp(fs, save.temp());
   } catch (const Error& error) {

@@ -1,6 +1,7 @@
 #pragma once
 /// The commit of one checkpoint: which file operations, in which order.
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -41,6 +42,13 @@ struct DataFiles {
   FileCounts* counts = nullptr;  ///< this rank's; null: not counted; outlives the writing
 };
 
+/// The index of a checkpoint that is gone, durably so, in the staging directory: what the index of
+/// the next save overwrites.
+struct RetiredIndex {
+  io::Path path;
+  std::unique_ptr<io::File> file;
+};
+
 /// One save in progress. A value; every rank of the save has the same.
 struct Transaction {
   io::Path directory;
@@ -58,10 +66,15 @@ struct Transaction {
   std::optional<std::vector<SeenFile>> replaces = std::nullopt;
   int named = 0;  ///< rank 0: so many data files have been given their final names by their writers
   std::string keeper = {};  ///< token of the later owner that took the save over (keep)
+  /// UUID of the owner's staging directory (staging.hpp), where the save has no temp directory of
+  /// its own. Such a save leaves no records.
+  std::string staging = {};
+  std::shared_ptr<RetiredIndex> retired = nullptr;  ///< rank 0: its index overwrites this
 
   io::Path prefix() const;
   io::Path temp() const;
-  io::Path part(int file) const;  ///< data file while it is written
+  io::Path part(int file) const;       ///< data file while it is written
+  io::Path staged_state_file() const;  ///< with a staging directory only
   io::Path record(int writer, int writers) const;
   io::Path staged_index() const;           ///< not when direct
   io::Path old_index() const;              ///< when direct
@@ -70,10 +83,11 @@ struct Transaction {
   io::Path index() const;
 };
 
-/// Looks at what is there of this step, for clean_up. Raises num_files until no data file of this
+/// Looks at what is there of this step, for clean_up, and returns all that is there. Raises
+/// num_files until no data file of this
 /// checkpoint has that count, so that the index alone switches from an old checkpoint to the new
 /// one; but not where all is in one file.
-void avoid_counts_in_use(io::FileSystem&, Transaction&);
+std::vector<std::string> avoid_counts_in_use(io::FileSystem&, Transaction&);
 
 /// Step 1, rank 0. Leaves nothing behind if it fails. A direct save removes what earlier ones of
 /// its step left: whoever calls this has put back what is still needed of that.
@@ -91,9 +105,8 @@ void seal(io::FileSystem&, const Transaction&);
 /// not count any more is logged and left to the next owner; but a direct save throws.
 void abandon(io::FileSystem&, const Transaction&, const Ownership&);
 
-/// Step 5 of a save whose writers all wait for its commit, each writer, after the verdict: gives
-/// its data files their final names. To become durable, the directory has to be synced, and so does
-/// the temp directory.
+/// Step 5, each writer, after the verdict: gives its data files their final names. To become
+/// durable, the directory has to be synced, and so does the temp directory.
 void name_data(io::FileSystem&, const Transaction&, const std::set<int>& files);
 
 /// Whether the checkpoint that is there now is the one of this save: its index holds the save's

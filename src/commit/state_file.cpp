@@ -119,6 +119,20 @@ void write_state_file(io::FileSystem& files, const io::Path& directory, const Na
                    [owner] { owner->check(); });
 }
 
+void rename_state_file(io::FileSystem& files, const io::Path& directory, const StateFile& state,
+                       const io::Path& staged) {
+  try {
+    io::write_file(files, staged, print_state_file(state));
+    files.rename(staged, directory / state_file_name);
+  } catch (const Error&) {
+    try {
+      io::try_remove(files, staged);
+    } catch (const Error&) {  // it goes with the directory
+    }
+    throw;
+  }
+}
+
 void replace_file(io::FileSystem& files, const io::Path& directory, const io::Path& path,
                   std::string_view bytes, const io::Path& temporary) {
   if (says_no_rename(files, directory)) return io::rewrite_file(files, path, bytes);

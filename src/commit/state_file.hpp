@@ -40,6 +40,11 @@ std::optional<StateFile> read_state_file(io::FileSystem& files, const io::Path& 
 void write_state_file(io::FileSystem& files, const io::Path& directory, const Naming&,
                       const StateFile& state, const Ownership* owner = nullptr);
 
+/// The same by an owner that writes it under this name first, in its staging directory (see
+/// staging.hpp), which takes no question. The directory is still to be synced.
+void rename_state_file(io::FileSystem& files, const io::Path& directory, const StateFile& state,
+                       const io::Path& staged);
+
 /// Replaces a small file that belongs to the checkpoint directory: io::replace_file, or
 /// io::rewrite_file where the directory says that there is no atomic rename.
 void replace_file(io::FileSystem& files, const io::Path& directory, const io::Path& path,

@@ -6,6 +6,7 @@
 
 #include "base/text.hpp"
 #include "commit/protocol.hpp"
+#include "commit/staging.hpp"
 #include "commit/state_file.hpp"
 #include "contents/format.hpp"
 #include "contents/hdf5_reader.hpp"
@@ -163,6 +164,10 @@ std::optional<LostCheckpoint> look_at(io::FileSystem& files, const io::Path& dir
     lost = lost_hdf5(files, directory / prefix);
   } else if (!found.counts.empty()) {
     lost = lost_bundle(files, directory, prefix, found, listed, note, has_hdf5);
+  }
+  if (const auto split = commit::split_step(prefix);
+      lost && split && commit::was_retired(files, directory, listing, split->name, split->step)) {
+    return std::nullopt;
   }
   // It may have been committed after the listing was made, and before the state file was read.
   if (files.status(directory / index)) return std::nullopt;

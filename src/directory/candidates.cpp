@@ -153,7 +153,9 @@ std::vector<Candidate> find_candidates(const Job& job, const commit::Ownership* 
   }
   for (const auto& name : names) {
     const auto parsed = commit::parse_name(name, job.naming);
-    if (parsed.kind != commit::ParsedName::Kind::temp_directory) continue;
+    if (parsed.kind != commit::ParsedName::Kind::temp_directory || commit::is_staging(parsed)) {
+      continue;
+    }
     commit::Transaction save{job.directory, job.naming, parsed.step, parsed.uuid, 0, parsed.direct};
     save.keeper = parsed.keeper;
     bool reached = parsed.keeper.empty() && !save.direct;

@@ -202,14 +202,14 @@ void mark_damaged(io::FileSystem& files, const io::Path& directory, const commit
   commit::replace_file(files, directory, path, entry.save.identity + "\n" + reason);
 }
 
-void update_state_file(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
+bool update_state_file(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
                        const std::vector<CatalogEntry>& given, const commit::Ownership* owner,
-                       std::optional<commit::StateFile>* last) {
+                       std::optional<commit::StateFile>* last, const io::Path* staged) {
   // What may not survive a power failure is not told: listed and gone, it would be taken for lost.
   auto entries = given;
   std::erase_if(entries, [](const auto& entry) { return entry.volatile_commit; });
   const auto live = restorable(entries);
-  if (live.empty()) return;
+  if (live.empty()) return false;
   commit::StateFile state;
   const auto add = [&](const CatalogEntry& entry) {
     state.all_paths.push_back(commit::prefix_name(name, entry.step));
@@ -227,8 +227,14 @@ void update_state_file(io::FileSystem& files, const io::Path& directory, const c
     old = commit::read_state_file(files, directory);
     if (old) state.last_preserved = old->last_preserved;
   }
-  if (!old || *old != state) commit::write_state_file(files, directory, name, state, owner);
+  const bool writes = !old || *old != state;
+  if (writes && staged) {
+    commit::rename_state_file(files, directory, state, *staged);
+  } else if (writes) {
+    commit::write_state_file(files, directory, name, state, owner);
+  }
   if (last) *last = state;
+  return writes;
 }
 
 void refresh_notes(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,

@@ -64,10 +64,12 @@ void mark_damaged(io::FileSystem&, const io::Path& directory, const commit::Nami
 
 /// Rewrites the `checkpoint` state file if it says anything else than the catalog.
 /// `owner`: see commit::write_state_file. `last`: what this owner has written last, which spares
-/// reading it; it is brought up to date.
-void update_state_file(io::FileSystem&, const io::Path& directory, const commit::Naming& name,
+/// reading it; it is brought up to date. `staged`: see commit::rename_state_file. True if it was
+/// written.
+bool update_state_file(io::FileSystem&, const io::Path& directory, const commit::Naming& name,
                        const std::vector<CatalogEntry>&, const commit::Ownership* owner = nullptr,
-                       std::optional<commit::StateFile>* last = nullptr);
+                       std::optional<commit::StateFile>* last = nullptr,
+                       const io::Path* staged = nullptr);
 
 /// The owner, notes (contents/notes.hpp): what an earlier version saved, or a power failure took
 /// the notes of.

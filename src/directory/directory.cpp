@@ -65,6 +65,9 @@ void Directory::begin(Recovered found) {
         cat("the pin of step ", entry.step, " is damaged, and counts: pin it again, or unpin it"));
   }
   if (job_.options.read_only) return;
+  if (job_.naming.numbered) {
+    staging_.emplace(job_.files, job_.directory, job_.naming, ownership_->ownership());
+  }
   sequences_.begin(catalog_, found.undecided, std::move(found.within_reach));
   notes_ = !job_.naming.numbered || format_of(job_.options.store.format).needs_notes() ||
            !read_notes(*job_.files, job_.directory).empty();
@@ -181,11 +184,16 @@ void Directory::went_back_to(std::int64_t step, std::optional<std::int64_t> sequ
   }
 }
 
-void Directory::write_state_file(const std::vector<CatalogEntry>& entries) {
+void Directory::write_state_file(const std::vector<CatalogEntry>& entries,
+                                 const commit::Transaction* stages) {
   told_.reset();
   if (!job_.keeps_state_file) return;
-  update_state_file(*job_.files, job_.directory, job_.naming, entries, &ownership_->ownership(),
-                    &state_file_);
+  std::optional<io::Path> staged;
+  if (stages) staged = stages->staged_state_file();
+  const bool written =
+      update_state_file(*job_.files, job_.directory, job_.naming, entries, &ownership_->ownership(),
+                        &state_file_, staged ? &*staged : nullptr);
+  if (written && staged) staging_->renamed_state_file();
 }
 
 }  // namespace cairn

@@ -12,9 +12,11 @@
 #include "commit/ownership.hpp"
 #include "commit/protocol.hpp"
 #include "commit/recycled.hpp"
+#include "commit/staging.hpp"
 #include "directory/catalog.hpp"
 #include "directory/recovery.hpp"
 #include "directory/recycling.hpp"
+#include "directory/retention.hpp"
 #include "directory/sequences.hpp"
 #include "job/job.hpp"
 
@@ -107,14 +109,16 @@ class Directory {
                                     const std::optional<CatalogEntry>& there) const;
   /// The checkpoint counts; it may not be durable yet if `volatile_commit`.
   void committed(const Prepared&, bool volatile_commit, const std::optional<io::FileId>& index);
-  /// Step 7, with the catalog as it was at the commit. Any thread; an Error is logged.
-  void tell_state_file(std::int64_t step, const std::vector<CatalogEntry>&);
-  /// Step 8: removes what the save replaced and what retention lets go, from the entries too. Any
-  /// thread; an Error is logged.
-  void tidy(const commit::Transaction&, std::vector<CatalogEntry>&, bool leaves_data = false);
-  /// The same, from the catalog: the caller's thread. What a next save like this one can overwrite
-  /// stays where it is.
-  void tidy(const commit::Transaction& save) { tidy(save, catalog_, true); }
+  /// Step 7: tells the state file, as retention is going to leave the directory; nobody pins or
+  /// unpins until it has. The caller's thread; an Error is logged.
+  void tell_state_file(const commit::Transaction& save) { expiry_ = tell(save, catalog_); }
+  /// Step 8: removes what the save replaced and what retention lets go, from the catalog too. What
+  /// a next save like this one can overwrite stays where it is. The same.
+  void tidy(const commit::Transaction& save) {
+    tidy(save, catalog_, std::exchange(expiry_, {}), true);
+  }
+  /// Nothing will be tidied.
+  void forget_expiry() { expiry_ = {}; }
   /// Both steps behind the caller's back, on a copy of the catalog, less the steps that are being
   /// saved; then counts what is kept for the next save. False: nothing was to be removed, since the
   /// commit is not durable. Any thread.
@@ -140,8 +144,15 @@ class Directory {
  private:
   void read_again();
   void make_durable();
-  void write_state_file(const std::vector<CatalogEntry>&);
+  void write_state_file(const std::vector<CatalogEntry>&,
+                        const commit::Transaction* stages = nullptr);
+  // Steps 7 and 8, any thread. `stages`: a save that leaves it to what follows to sync the file.
+  Expiry tell(const commit::Transaction&, std::vector<CatalogEntry>&);
+  void tidy(const commit::Transaction&, std::vector<CatalogEntry>&, const Expiry&,
+            bool leaves_data);
+  bool may_retire(const commit::Transaction&, const Expiry&) const;
   void require_replaceable(std::int64_t step) const;
+  bool is_staged(const commit::Transaction&) const;
   void require_not_pinned(const CatalogEntry* there) const;
   std::optional<commit::LeftData> left() const;
   std::optional<commit::LeftData> choose_left(std::int64_t step, int data_files);
@@ -150,9 +161,13 @@ class Directory {
 
   Job& job_;
   std::optional<commit::OwnedName> ownership_;
-  // Declared after the ownership: it is destroyed first. What it holds changes under the mutex.
+  // Declared after the ownership: they are destroyed first. What recycling holds changes under the
+  // mutex.
+  std::optional<commit::Staging> staging_;
   std::optional<Recycling> recycling_;
-  std::optional<commit::LeftData> taken_;  // by the save in hand
+  Expiry expiry_;                                    // of the save in hand
+  std::optional<std::vector<std::string>> listing_;  // as it began
+  std::optional<commit::LeftData> taken_;            // by the save in hand
   std::vector<CatalogEntry> catalog_;
   Sequences sequences_;
   std::optional<std::int64_t> restored_step_;  // no save has followed

@@ -9,7 +9,6 @@
 #include "contents/notes.hpp"
 #include "directory/directory.hpp"
 #include "directory/pins.hpp"
-#include "directory/retention.hpp"
 
 namespace cairn {
 
@@ -92,6 +91,14 @@ void Directory::require_replaceable(std::int64_t step) const {
       .at(prefix.string());
 }
 
+// What is whole in one file, may be rolled forward or has savers' files has a temp directory of its
+// own; so has what takes the place of a step, which may be lost: by that directory it is known
+// which of the data are the save's.
+bool Directory::is_staged(const commit::Transaction& save) const {
+  return staging_ && !save.records && !save.direct && !commit::is_whole(save.main) &&
+         job_.options.hooks.savers.empty() && !find(save.step);
+}
+
 std::pair<commit::Transaction, std::int64_t> Directory::begin_save(std::int64_t step,
                                                                    int data_files,
                                                                    std::int64_t bytes,
@@ -106,14 +113,14 @@ std::pair<commit::Transaction, std::int64_t> Directory::begin_save(std::int64_t 
                                           : 0;
   waits_.set({});  // they are this save's
   forget_recycled_bytes();
-  require_free(step, bytes - recycled);
+  if (recycled < bytes) require_free(step, bytes - recycled);
   commit::Transaction save{job_.directory,     job_.naming,    step,
                            commit::new_uuid(), data_files + 1, !job_.atomic_rename};
   save.records = records || save.direct;
   save.files.stripes = job_.stripes(data_files);
   save.files.stripes_yield = job_.options.write.stripes == 0;
   format_of(job_.options.store.format).shape(save, data_files);
-  commit::avoid_counts_in_use(*job_.files, save);
+  listing_ = commit::avoid_counts_in_use(*job_.files, save);
   // Before the question whether the directory is ours: a number that was taken after another owner
   // had come would be higher than all of that owner's.
   const auto sequence = sequences_.next();
@@ -121,12 +128,20 @@ std::pair<commit::Transaction, std::int64_t> Directory::begin_save(std::int64_t 
   if (unwithdrawn_) {
     commit::abandon(*job_.files, *unwithdrawn_, ownership_->ownership());
     unwithdrawn_.reset();
+    listing_.reset();
+    if (staging_) staging_->end();
   }
   if (save.direct) put_back_undecided(job_, step);
+  if (is_staged(save)) {
+    save.staging = staging_->make();
+    save.retired = staging_->take_retired();
+  } else if (staging_) {
+    staging_->forget_retired();
+  }
   commit::begin(*job_.files, save);
   // A directory that was made before another owner came is seen by that one, and taken away from
   // all that this save does with it.
-  if (!save.direct) try {
+  if (!save.direct && save.staging.empty()) try {
       ownership_->check();
     } catch (const Error&) {
       commit::discard_empty(*job_.files, save.temp());
@@ -217,6 +232,7 @@ void Directory::committed(const Prepared& prepared, bool volatile_commit,
   entry.volatile_commit = volatile_commit;
   catalog_.push_back(std::move(entry));
   mark_superseded(catalog_);
+  if (staging_ && !save.staging.empty()) staging_->was_synced();  // before the index was renamed
   restored_step_.reset();
   unwithdrawn_.reset();
   taken_.reset();
@@ -224,12 +240,21 @@ void Directory::committed(const Prepared& prepared, bool volatile_commit,
 }
 
 // The checkpoint counts already: what fails here is said, not thrown.
-void Directory::tell_state_file(std::int64_t step, const std::vector<CatalogEntry>& entries) {
+// Whether an index is going to be set aside that tells what became of its checkpoint, while a power
+// failure may still bring an older state file back; that must not name it as the newest.
+bool Directory::may_retire(const commit::Transaction& save, const Expiry& expiry) const {
+  return !save.staging.empty() && job_.recycles() && expiry.lock && expiry.steps.size() == 1 &&
+         state_file_ &&
+         state_file_->model_checkpoint_path != commit::prefix_name(job_.naming, expiry.steps[0]);
+}
+
+Expiry Directory::tell(const commit::Transaction& save, std::vector<CatalogEntry>& entries) {
+  Expiry expiry;
   try {
     // As it will be after step 8, which has no need to write it again.
-    const auto kept =
-        after_retention(*job_.files, job_.directory, job_.naming, entries, job_.options.keep);
-    write_state_file(kept);
+    expiry = decide_expiry(*job_.files, job_.directory, job_.naming, entries, job_.options.keep);
+    const auto kept = expiry.without(entries);
+    write_state_file(kept, may_retire(save, expiry) ? &save : nullptr);
     const bool volatile_commit = std::any_of(
         kept.begin(), kept.end(), [](const auto& entry) { return entry.volatile_commit; });
     if (job_.naming.numbered && job_.keeps_state_file && !volatile_commit &&
@@ -238,12 +263,15 @@ void Directory::tell_state_file(std::int64_t step, const std::vector<CatalogEntr
     }
   } catch (const Error& error) {
     log(LogLevel::warning,
-        cat("step ", step, " is saved, but the state file is not: ", error.what()));
+        cat("step ", save.step, " is saved, but the state file is not: ", error.what()));
   }
+  return expiry;
 }
 
 void Directory::tidy(const commit::Transaction& save, std::vector<CatalogEntry>& entries,
-                     bool leaves_data) {
+                     const Expiry& expiry, bool leaves_data) {
+  // As the save found it; what it has changed is its own step.
+  auto listing = save.staging.empty() ? std::nullopt : std::exchange(listing_, std::nullopt);
   auto* const recycled = job_.recycles() ? &waits_ : nullptr;
   std::optional<commit::LeftData> now_left;
   try {
@@ -263,11 +291,23 @@ void Directory::tidy(const commit::Transaction& save, std::vector<CatalogEntry>&
     }
   } catch (const Error& error) {
     log(LogLevel::warning, cat("while tidying up after a save: ", error.what()));
+    listing.reset();
   }
   try {
+    RetentionHelp help;
+    help.recycled = recycled;
+    if (leaves_data && recycled) help.left = &now_left;
+    help.told = told_;
+    help.notes = notes_;
+    help.expiry = &expiry;
+    if (listing) help.listing = &*listing;
+    if (!save.staging.empty()) {
+      help.committed = save.step;
+      help.staging = &*staging_;
+    }
     apply_retention(*job_.files, job_.directory, job_.naming, entries, job_.options.keep,
-                    ownership_->ownership(),
-                    {recycled, leaves_data && recycled ? &now_left : nullptr, told_, notes_});
+                    ownership_->ownership(), help);
+    if (staging_ && !now_left) staging_->sync_state_file();
   } catch (const Error& error) {
     log(LogLevel::warning, cat("while removing old checkpoints: ", error.what()));
   }
@@ -281,17 +321,23 @@ void Directory::tidy(const commit::Transaction& save, std::vector<CatalogEntry>&
 bool Directory::tidy_later(const commit::Transaction& save, int data_files, bool durable,
                            std::vector<CatalogEntry> entries,
                            const std::vector<std::int64_t>& in_flight) {
-  tell_state_file(save.step, entries);
+  auto expiry = tell(save, entries);
   if (!durable) return false;
   std::erase_if(entries, [&](const auto& entry) {
     return std::find(in_flight.begin(), in_flight.end(), entry.step) != in_flight.end();
   });
+  const auto decisions = decide_retention(entries, job_.options.keep);
+  std::erase_if(expiry.steps, [&](const auto step) {
+    return std::none_of(decisions.begin(), decisions.end(),
+                        [&](const auto& one) { return one.step == step && !one.stays; });
+  });
   std::vector<std::int64_t> before;
   for (const auto& entry : entries) before.push_back(entry.step);
-  tidy(save, entries);
+  tidy(save, entries, expiry, false);
   std::int64_t kept = -1;
   try {
     remove_left();  // it was a blocking save's
+    if (staging_) staging_->forget_retired();
     if (job_.recycles()) {
       kept = commit::trim_recycled(*job_.files, job_.directory, job_.naming, data_files, waits_);
     }
@@ -337,6 +383,7 @@ Directory::Withdrawn Directory::withdraw(const commit::Transaction& save) {
       return Withdrawn::not_ours;
     }
     commit::abandon(*job_.files, save, ownership_->ownership());
+    if (!save.staging.empty()) staging_->end();
     return Withdrawn::gone;
   } catch (const Error& error) {
     log(LogLevel::warning, cat("while removing what a failed save left: ", error.what()));

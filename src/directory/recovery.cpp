@@ -10,6 +10,7 @@
 #include "commit/names.hpp"
 #include "commit/recycled.hpp"
 #include "commit/removal.hpp"
+#include "commit/staging.hpp"
 #include "contents/contents_reader.hpp"
 #include "contents/format.hpp"
 #include "contents/lost.hpp"
@@ -58,6 +59,17 @@ int try_count_files(const std::string& index) {
     return bundle::parse_index(index).num_files;
   } catch (const Error&) {
     return -1;
+  }
+}
+
+// Whether these are the bytes of an index that another program made.
+bool is_foreign_index(const std::string& bytes) {
+  try {
+    const auto index = bundle::parse_index(bytes);
+    return std::none_of(index.tensors.begin(), index.tensors.end(),
+                        [](const auto& tensor) { return tensor.key.starts_with(own_key_prefix); });
+  } catch (const Error&) {
+    return false;  // it was being overwritten
   }
 }
 
@@ -165,7 +177,9 @@ std::vector<RecoveryStep> find_debris(const Job& job, const std::vector<Candidat
     const auto parsed = commit::parse_name(name, job.naming);
     if (undecided.temps.count(name)) continue;
     if (parsed.kind == Kind::temp_directory) {
-      debris.push_back({name, false, "a save that did not finish"});
+      debris.push_back({name, false,
+                        commit::is_staging(parsed) ? "what an owner that has died saved from"
+                                                   : "a save that did not finish"});
     } else if (replaced.count(name)) {
       debris.push_back({name, false, "an older save of a step that is there in another format"});
     } else if (parsed.kind == Kind::state_temporary) {
@@ -260,6 +274,7 @@ Recovered recover(const Job& job, const commit::Ownership* owner) {
     if (!job.root()) return;
     // What the last process saw renamed may not be durable yet; nothing is built on it before.
     job.files->sync_directory(job.directory);
+    commit::take_staging(*job.files, job.directory, job.naming, *owner, is_foreign_index);
     any_aside = !commit::put_back_aside(*job.files, job.directory, job.naming).empty();
     candidates = find_candidates(job, owner, undecided);
     count = static_cast<std::int64_t>(candidates.size());

@@ -11,7 +11,6 @@
 #include "contents/format.hpp"
 #include "contents/lost.hpp"
 #include "contents/notes.hpp"
-#include "directory/pins.hpp"
 
 namespace cairn {
 namespace {
@@ -88,10 +87,11 @@ bool can_be_left(const CatalogEntry& entry, const commit::Naming& name,
 
 // Of what is removed the newest that stays is to take the place. Only the file that it was counts.
 bool is_newest_there(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
-                     const std::vector<CatalogEntry>& kept) {
+                     const std::vector<CatalogEntry>& kept, std::int64_t committed) {
   const auto live = restorable(kept);
   if (live.empty()) return true;
   const auto& newest = *live.front();
+  if (newest.step == committed) return true;
   const auto prefix = directory / commit::prefix_name(name, newest.step);
   const auto& format = format_of(newest.format);
   const auto status = files.status(format.main_file(prefix));
@@ -148,25 +148,17 @@ std::vector<RetentionDecision> decide_retention(const std::vector<CatalogEntry>&
   return decisions;
 }
 
-std::vector<CatalogEntry> after_retention(io::FileSystem& files, const io::Path& directory,
-                                          const commit::Naming& name,
-                                          std::vector<CatalogEntry> catalog,
-                                          const Retention& keep) {
-  refresh_pins(files, directory, name, catalog);
-  const auto decisions = decide_retention(catalog, keep);
-  std::erase_if(catalog, [&](const auto& entry) {
-    return std::any_of(decisions.begin(), decisions.end(),
-                       [&](const auto& one) { return one.step == entry.step && !one.stays; });
+std::vector<CatalogEntry> Expiry::without(std::vector<CatalogEntry> entries) const {
+  std::erase_if(entries, [&](const auto& entry) {
+    return std::find(steps.begin(), steps.end(), entry.step) != steps.end();
   });
-  return catalog;
+  return entries;
 }
 
-std::vector<std::int64_t> apply_retention(io::FileSystem& files, const io::Path& directory,
-                                          const commit::Naming& name,
-                                          std::vector<CatalogEntry>& catalog, const Retention& keep,
-                                          const commit::Ownership& owner,
-                                          const RetentionHelp& help) {
-  if (keep.last == 0) return {};
+Expiry decide_expiry(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
+                     std::vector<CatalogEntry>& catalog, const Retention& keep) {
+  Expiry expiry;
+  if (keep.last == 0) return expiry;
   const auto victims = [&](const std::vector<CatalogEntry>& entries) {
     std::vector<std::int64_t> steps;
     for (const auto& one : decide_retention(entries, keep)) {
@@ -176,29 +168,37 @@ std::vector<std::int64_t> apply_retention(io::FileSystem& files, const io::Path&
   };
   auto unpinned = catalog;  // a pin never makes another one go
   for (auto& entry : unpinned) entry.pin = Pin::none;
-  if (victims(unpinned).empty()) return {};
-  const auto lock = PinLock::try_take(files, directory);
-  if (!lock) {
+  if (victims(unpinned).empty()) return expiry;
+  expiry.lock = PinLock::try_take(files, directory);
+  refresh_pins(files, directory, name, catalog);  // with those made before the lock was taken
+  expiry.steps = victims(catalog);
+  return expiry;
+}
+
+std::vector<std::int64_t> apply_retention(io::FileSystem& files, const io::Path& directory,
+                                          const commit::Naming& name,
+                                          std::vector<CatalogEntry>& catalog, const Retention& keep,
+                                          const commit::Ownership& owner,
+                                          const RetentionHelp& help) {
+  std::optional<Expiry> mine;
+  if (!help.expiry) mine = decide_expiry(files, directory, name, catalog, keep);
+  const auto& expiry = help.expiry ? *help.expiry : *mine;
+  const auto& steps = expiry.steps;
+  if (steps.empty()) return {};
+  if (!expiry.lock) {
     log(LogLevel::warning,
         "old checkpoints stay until a later save: one is being pinned, or a job that is stopped "
         "was "
         "removing some");
     return {};
   }
-  refresh_pins(files, directory, name, catalog);
-  const auto steps = victims(catalog);  // with the pins that were made before the lock was taken
-  if (steps.empty()) return {};
-  auto kept = catalog;
-  const auto goes = [&](const CatalogEntry& entry) {
-    return std::find(steps.begin(), steps.end(), entry.step) != steps.end();
-  };
-  std::erase_if(kept, goes);
+  const auto kept = expiry.without(catalog);
   const bool told = help.told && *help.told == steps_of(kept);
   // Where nothing is written before the first index is set aside, the question that belongs to that
   // is the first that counts.
   const bool writes = !told || help.notes;
   if (writes) owner.check();
-  auto listing = files.list(directory);
+  auto listing = help.listing ? *help.listing : files.list(directory);
   const bool any_aside = std::any_of(listing.begin(), listing.end(), [&](const auto& entry) {
     return commit::parse_aside_name(entry, name).has_value();
   });
@@ -207,7 +207,7 @@ std::vector<std::int64_t> apply_retention(io::FileSystem& files, const io::Path&
     commit::put_back_aside(files, directory, name, true);
     listing = files.list(directory);
   }
-  if (!is_newest_there(files, directory, name, kept)) {
+  if (!is_newest_there(files, directory, name, kept, help.committed)) {
     log(LogLevel::warning, cat("nothing is removed from ", directory.string(),
                                ": the newest checkpoint that stays is not there any more"));
     return {};
@@ -228,6 +228,11 @@ std::vector<std::int64_t> apply_retention(io::FileSystem& files, const io::Path&
   std::vector<io::Path> prefixes;
   for (const auto step : steps) prefixes.push_back(directory / commit::prefix_name(name, step));
   if (writes) retire(files, directory, name, prefixes);
+  // Nothing else would tell of what is removed, and not set aside.
+  const auto settled = [&] {
+    if (help.staging) help.staging->sync_state_file();
+    return true;
+  };
   std::vector<std::int64_t> gone;
   for (const auto step : steps) {
     const auto at = std::find_if(catalog.begin(), catalog.end(),
@@ -248,11 +253,19 @@ std::vector<std::int64_t> apply_retention(io::FileSystem& files, const io::Path&
       log(LogLevel::warning, cat(foreign->string(), " stays: Cairn did not write it"));
       forget_saved(files, prefix);
       gone.push_back(step);
-    } else if (commit::remove_checkpoint(
-                   files, directory, name,
-                   {step, at->file, format.main_kind(), others && format.has_others(files, prefix),
-                    help.recycled, stays, &listing},
-                   owner)) {
+    } else if (stays && help.staging) {
+      if (help.staging->retire_index(step, at->file)) {
+        *help.left = {step, at->num_files, at->data_bytes};
+        if (help.notes) forget_saved(files, prefix);
+        gone.push_back(step);
+      } else {
+        log(LogLevel::warning, cat("step ", step, " stays: another save of it is there by now"));
+      }
+    } else if (settled() && commit::remove_checkpoint(files, directory, name,
+                                                      {step, at->file, format.main_kind(),
+                                                       others && format.has_others(files, prefix),
+                                                       help.recycled, stays, &listing},
+                                                      owner)) {
       if (stays) *help.left = {step, at->num_files, at->data_bytes};
       if (help.notes) forget_saved(files, prefix);
       gone.push_back(step);

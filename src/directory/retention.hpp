@@ -6,7 +6,9 @@
 #include "cairn/options.hpp"
 #include "commit/ownership.hpp"
 #include "commit/recycled.hpp"
+#include "commit/staging.hpp"
 #include "directory/catalog.hpp"
+#include "directory/pins.hpp"
 
 namespace cairn {
 
@@ -16,10 +18,16 @@ namespace cairn {
 /// and what could not be read now are neither counted nor removed.
 std::vector<RetentionDecision> decide_retention(const std::vector<CatalogEntry>&, const Retention&);
 
-/// What apply_retention would leave of the catalog now.
-std::vector<CatalogEntry> after_retention(io::FileSystem&, const io::Path& directory,
-                                          const commit::Naming& name, std::vector<CatalogEntry>,
-                                          const Retention&);
+/// Which steps go, decided once, and the pins' lock, held from the decision until they are gone.
+struct Expiry {
+  std::vector<std::int64_t> steps;
+  std::optional<PinLock> lock;  ///< none: somebody pins right now, and nothing is removed
+  /// What it would leave of the catalog.
+  std::vector<CatalogEntry> without(std::vector<CatalogEntry>) const;
+};
+/// Looks at the pins, of which the entries are told, unless nothing would go without any.
+Expiry decide_expiry(io::FileSystem&, const io::Path& directory, const commit::Naming& name,
+                     std::vector<CatalogEntry>&, const Retention&);
 
 std::vector<std::int64_t> steps_of(const std::vector<CatalogEntry>&);
 
@@ -33,6 +41,14 @@ struct RetentionHelp {
   std::optional<std::vector<std::int64_t>> told = std::nullopt;
   /// Whether there may be notes of checkpoints of this name.
   bool notes = true;
+  /// What was decided before the state file was written; null: it is decided now.
+  const Expiry* expiry = nullptr;
+  /// What is in the directory but for the files of `committed`; null: it is listed.
+  const std::vector<std::string>* listing = nullptr;
+  /// A step that this owner has just committed, durably, and needs no look; -1: none.
+  std::int64_t committed = -1;
+  /// Where indexes are set aside when their data stay.
+  commit::Staging* staging = nullptr;
 };
 
 /// Removes what is not to stay, from the disk and from the catalog. The state file goes first, so

@@ -87,6 +87,31 @@ TEST(Names, ParseFixedOnes) {
             expected(Kind::owner_temporary, -1, -1, -1, uuid));
 }
 
+TEST(Names, OfWhatAnOwnerSavesFrom) {
+  const auto staging = staging_directory_name("a", uuid);
+  EXPECT_EQ(staging, "a-9223372036854775807_temp_" + uuid);
+  EXPECT_TRUE(is_staging(parse_name(staging, "a")));
+  const auto kept = kept_directory_name("a-9223372036854775807", uuid, uuid);
+  EXPECT_TRUE(is_staging(parse_name(kept, "a"))) << "a successor's";
+  EXPECT_FALSE(is_staging(parse_name("a-1_temp_" + uuid, "a")));
+  EXPECT_FALSE(is_staging(parse_name(part_directory_name("a-9223372036854775807", uuid), "a")));
+  EXPECT_CAIRN_ERROR(staging_directory_name(Naming("a", false), uuid), Code::internal, "number");
+  EXPECT_EQ(parse_temp_name(staged_name(uuid, part_name(1, 2))),
+            expected(Kind::part, -1, 1, 2, uuid));
+  EXPECT_EQ(parse_temp_name(staged_name(uuid, "index")),
+            expected(Kind::prepared_index, -1, -1, -1, uuid));
+  EXPECT_EQ(parse_temp_name(staged_name(uuid, "state")),
+            expected(Kind::state_temporary, -1, -1, -1, uuid));
+  EXPECT_EQ(retired_name(17), "retired-17");
+  EXPECT_EQ(parse_temp_name("retired-17"), expected(Kind::retired_index, 17));
+  for (const std::string entry : {"retired-", "retired-07", "retired-1x", "retired--1"}) {
+    EXPECT_EQ(parse_temp_name(entry), ParsedName()) << entry;
+  }
+  for (const std::string name : {"", "part-00002-of-00002", "old-index", "record-00000-of-00001"}) {
+    EXPECT_EQ(parse_temp_name(uuid + "." + name), ParsedName()) << name;
+  }
+}
+
 TEST(Names, OfWhatAnOwnerHasInItsHands) {
   const auto token = uuid.substr(0, 16);
   const auto kept = kept_directory_name("a-17", uuid, uuid);

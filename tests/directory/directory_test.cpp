@@ -34,7 +34,7 @@ class DirectoryAlone : public ::testing::Test {
       auto there = directory.copy_of(step);
       const auto index = directory.publish(prepared, 0, {}, there);
       directory.committed(prepared, false, index);
-      directory.tell_state_file(step, directory.catalog());
+      directory.tell_state_file(prepared.save);
       directory.tidy(prepared.save);
       return prepared;
     }

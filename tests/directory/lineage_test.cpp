@@ -166,7 +166,8 @@ TEST_P(Manager, AFullDiskDoesNotKeepOldCheckpoints) {
     rank.save(1);
     rank.save(2);
     if (rank.group->rank() == 0) {
-      files_->inject({Code::no_space, "write", "checkpoint.tmp", 0, 2});  // after saving; before
+      files_->inject({Code::no_space, "write", ".state"});  // after saving; before
+      files_->inject({Code::no_space, "write", "checkpoint.tmp"});
     }
     rank.group->barrier();
     rank.save(3);
@@ -177,7 +178,10 @@ TEST_P(Manager, AFullDiskDoesNotKeepOldCheckpoints) {
             (std::vector<std::string>{"ckpt-2", "ckpt-3"}));
   // Any other failure leaves them.
   job([&](Rank& rank) {
-    if (rank.group->rank() == 0) files_->inject({Code::io, "write", "checkpoint.tmp", 0, 2});
+    if (rank.group->rank() == 0) {
+      files_->inject({Code::io, "write", ".state"});
+      files_->inject({Code::io, "write", "checkpoint.tmp"});
+    }
     rank.group->barrier();
     rank.save(4);
     EXPECT_EQ(rank.steps(), (std::vector<std::int64_t>{2, 3, 4}));

@@ -1,0 +1,196 @@
+#include "commit/staging.hpp"
+
+#include <unistd.h>
+
+#include <utility>
+
+#include "base/text.hpp"
+#include "cairn/error.hpp"
+#include "cairn/log.hpp"
+#include "commit/removal.hpp"
+
+namespace cairn::commit {
+namespace {
+
+using Kind = ParsedName::Kind;
+
+constexpr std::int64_t most_index_bytes = std::int64_t{4} << 30;
+
+bool is_file(io::FileSystem& files, const RetiredIndex& retired, const io::FileId& meant) {
+  if (retired.file) {
+    if (const auto id = retired.file->id()) return *id == meant;
+  }
+  const auto status = files.status(retired.path);
+  return status && status->id == meant;
+}
+
+// What another program had put there when its owner set it aside, and died before it looked.
+void give_back_foreign(io::FileSystem& files, const io::Path& directory, const Naming& name,
+                       const io::Path& staging,
+                       const std::function<bool(const std::string& bytes)>& is_foreign) {
+  for (const auto& file : files.list(staging)) {
+    const auto retired = parse_temp_name(file);
+    if (retired.kind != Kind::retired_index) continue;
+    if (!is_foreign(io::read_file(files, staging / file, most_index_bytes))) continue;
+    files.rename_new(staging / file, directory / index_name(prefix_name(name, retired.step)));
+  }
+}
+
+}  // namespace
+
+Staging::Staging(std::shared_ptr<io::FileSystem> files, io::Path directory, Naming name,
+                 const Ownership& owner)
+    : files_(std::move(files)),
+      directory_(std::move(directory)),
+      name_(std::move(name)),
+      owner_(owner),
+      process_(::getpid()) {}
+
+Staging::~Staging() {
+  // A forked child's copy does nothing.
+  if (::getpid() == process_) end();
+}
+
+io::Path Staging::path() const { return directory_ / staging_directory_name(name_, uuid_); }
+
+const std::string& Staging::make() {
+  if (is_made()) return uuid_;
+  uuid_ = new_uuid();
+  try {
+    // It becomes durable with the first save.
+    files_->create_directory(path());
+    // One that was made before a successor came is seen by that one, and taken away.
+    owner_.check();
+  } catch (...) {
+    discard_empty(*files_, path());
+    uuid_.clear();
+    throw;
+  }
+  return uuid_;
+}
+
+bool Staging::retire_index(std::int64_t step, const std::optional<io::FileId>& meant) {
+  const auto entry = index_name(prefix_name(name_, step));
+  const auto index = directory_ / entry, aside = path() / retired_name(step);
+  const auto there = look_at(*files_, directory_, entry);
+  if (!there) return true;
+  if (meant && there->id != meant) return false;
+  auto retired = std::make_shared<RetiredIndex>();
+  retired->path = aside;
+  try {
+    files_->rename(index, aside);
+    retired->file = files_->open_sole(aside);
+    if (!is_file(*files_, *retired, *there->id)) {
+      give_back_retired(aside, index);
+      return false;
+    }
+    files_->sync_directory(path());
+  } catch (const Error& error) {
+    if (error.code() == Code::not_found) owner_.check();
+    give_back_retired(aside, index);
+    throw;
+  } catch (...) {
+    give_back_retired(aside, index);
+    throw;
+  }
+  // A file of several names stays as it is, until the directory goes.
+  retired_ = retired->file ? std::move(retired) : nullptr;
+  return true;
+}
+
+void Staging::forget_retired() {
+  const auto retired = take_retired();
+  if (!retired) return;
+  sync_state_file();
+  retired->file.reset();
+  io::try_remove(*files_, retired->path);
+}
+
+void Staging::give_back_retired(const io::Path& aside, const io::Path& index) const noexcept {
+  try {
+    files_->rename_new(aside, index);
+    files_->sync_directory(directory_);
+  } catch (const std::exception& error) {
+    try {
+      log(LogLevel::warning, cat(index.string(), " may be set aside: ", error.what()));
+    } catch (...) {  // no more than a message is lost
+    }
+  } catch (...) {  // a file system that throws other things: as if the process had died
+  }
+}
+
+void Staging::sync_state_file() {
+  if (!pending_) return;
+  files_->sync_directory(path());
+  files_->sync_directory(directory_);
+  pending_ = false;
+}
+
+void Staging::end() noexcept {
+  if (!is_made()) return;
+  try {
+    retired_.reset();
+    sync_state_file();
+    const auto directory = path();
+    uuid_.clear();
+    for (const auto& entry : files_->list(directory)) {
+      if (parse_temp_name(entry).kind != Kind::foreign) files_->remove(directory / entry);
+    }
+    files_->remove_directory(directory);
+  } catch (const Error& error) {
+    uuid_.clear();
+    if (error.code() == Code::not_found) return;  // it has another owner
+    try {
+      log(LogLevel::info, cat("the next owner has to remove what is left: ", error.what()));
+    } catch (...) {  // no more than a message is lost
+    }
+  } catch (...) {  // as if the process had died
+    uuid_.clear();
+  }
+}
+
+std::optional<io::FileId> overwrite(const RetiredIndex& retired, const std::string& bytes) {
+  const auto size = static_cast<std::int64_t>(bytes.size());
+  retired.file->write_at(0, std::as_bytes(std::span(bytes)));
+  if (retired.file->size() != size) retired.file->resize(size);
+  retired.file->sync();
+  auto id = retired.file->id();
+  retired.file->close();
+  return id;
+}
+
+void take_staging(io::FileSystem& files, const io::Path& directory, const Naming& name,
+                  const Ownership& owner,
+                  const std::function<bool(const std::string& bytes)>& is_foreign) {
+  bool any = false;
+  for (const auto& entry : files.list(directory)) {
+    const auto parsed = parse_name(entry, name);
+    if (!is_staging(parsed)) continue;
+    Transaction whole{directory, name, parsed.step, parsed.uuid};
+    whole.keeper = parsed.keeper;
+    // Without renames nobody has one that can be stopped by this.
+    if (owner.atomic_rename()) keep(files, whole, owner);
+    any = true;
+    try {
+      give_back_foreign(files, directory, name, whole.temp(), is_foreign);
+    } catch (const Error& error) {
+      log(LogLevel::warning, cat("what ", entry, " holds stays: ", error.what()));
+    }
+  }
+  if (any) files.sync_directory(directory);
+}
+
+bool was_retired(io::FileSystem& files, const io::Path& directory,
+                 const std::vector<std::string>& listing, const Naming& name, std::int64_t step) {
+  for (const auto& entry : listing) {
+    if (!is_staging(parse_name(entry, name))) continue;
+    try {
+      if (io::exists(files, directory / entry / retired_name(step))) return true;
+    } catch (const Error& error) {
+      if (error.code() != Code::not_found) throw;
+    }
+  }
+  return false;
+}
+
+}  // namespace cairn::commit
