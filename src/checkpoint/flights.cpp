@@ -126,8 +126,7 @@ std::string Flights::reserve(Flight& flight, const State& state) {
   together(group, [&] {
     const auto out =
         outgoing(state, plan.local, plan.layout.first_file, writer_of(job_).one_file(job_));
-    plan.capture =
-        CaptureForm(state, out, plan.dense.bytes > 0 ? capture_bytes(plan.dense, job_.rank()) : 0);
+    plan.capture = CaptureForm(state, out, plan.dense.bytes > 0 ? capture_bytes(plan.dense) : 0);
   });
   plan.capture.meet(job_);
   together(group, [&] {
