@@ -96,6 +96,7 @@ void Flights::retire(std::unique_ptr<Flight> flight) {
   flight->copy.runs.clear();
   flight->copy.sent.clear();
   flight->result.entries.clear();
+  flight->result.joined = {};
   landed_.push_back(std::move(flight));
 }
 

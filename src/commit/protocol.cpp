@@ -293,22 +293,21 @@ void name_data(io::FileSystem& fs, const Transaction& save, const std::set<int>&
 }
 
 std::optional<io::FileId> publish(io::FileSystem& fs, const Transaction& save,
-                                  const std::string& index_bytes,
-                                  const std::vector<OwnFile>& own_files,
+                                  const io::Content& index, const std::vector<OwnFile>& own_files,
                                   const IsCommitted& is_committed) {
   if (save.direct) {
-    publish_direct(fs, save, index_bytes, own_files);
+    publish_direct(fs, save, index, own_files);
     return id_of(fs, save.index());
   }
   const bool taken_over = !save.keeper.empty();
-  const auto write = [&](const io::Path& path, const std::string& bytes) {
+  const auto write = [&](const io::Path& path, const io::Content& bytes) {
     if (taken_over) io::remove_if_there(fs, path);  // of an attempt that died here
-    return io::write_file(fs, path, bytes);
+    return io::write_content(fs, path, bytes);
   };
   for (const auto& own : own_files) {
     if (!write_over(fs, save, own.file, own.bytes)) write(save.part(own.file), own.bytes);
   }
-  auto id = write(save.staged_index(), index_bytes);
+  auto id = write(save.staged_index(), index);
   if (!id) id = id_of(fs, save.staged_index());
   fs.sync_directory(save.temp());
 

@@ -8,6 +8,7 @@
 
 #include "commit/names.hpp"
 #include "commit/removal.hpp"
+#include "io/content.hpp"
 #include "io/file_system.hpp"
 
 namespace cairn::commit {
@@ -107,10 +108,9 @@ using IsCommitted = std::function<bool(const Transaction&)>;
 /// whether it was carried out. Returns which file the index is now.
 struct OwnFile {
   int file;  ///< data file number
-  std::string bytes;
+  io::Content bytes;
 };
-std::optional<io::FileId> publish(io::FileSystem&, const Transaction&,
-                                  const std::string& index_bytes,
+std::optional<io::FileId> publish(io::FileSystem&, const Transaction&, const io::Content& index,
                                   const std::vector<OwnFile>& own_files, const IsCommitted&);
 
 /// The same for an HDF5 file: these bytes complete it, then it gets its final name.

@@ -180,7 +180,7 @@ void Directory::place_in_history(CheckpointMeta& meta) const {
 }
 
 std::optional<io::FileId> Directory::publish(const Prepared& prepared, int data_files,
-                                             std::vector<StoredTensor> tensors,
+                                             JoinedEntries joined,
                                              const std::optional<CatalogEntry>& there) const {
   std::optional<PinLock> pins;
   const auto sealed = [&] {
@@ -192,7 +192,7 @@ std::optional<io::FileId> Directory::publish(const Prepared& prepared, int data_
   };
   const auto is_committed = [&](const auto& one) { return holds(*job_.files, one); };
   return format_of(prepared.save)
-      .publish(*job_.files, prepared.save, prepared.meta, data_files, std::move(tensors), sealed,
+      .publish(*job_.files, prepared.save, prepared.meta, data_files, std::move(joined), sealed,
                is_committed);
 }
 
