@@ -92,6 +92,19 @@ TEST(TableWrite, ChainsGiveTheSameBytesWhereverTheyAreCut) {
   }
 }
 
+TEST(TableWrite, ASeparatorComesBeforeTheNextBlock) {
+  const std::string block(std::size_t{64} << 20, 'x');
+  std::string end;  // metaindex, index and footer
+  TableWriter table([&](std::string_view piece) { end = piece; });
+  for (const auto* const key : {"a1", "b", "bcd", "bx"}) table.add(key, block);
+  table.finish();
+  // Shared bytes, length of the key, length of the handle, key.
+  EXPECT_THAT(end, HasSubstr(std::string("\0\2\5a1", 5)));
+  EXPECT_THAT(end, HasSubstr(std::string("\0\1\10b", 4)));
+  EXPECT_THAT(end, HasSubstr(std::string("\0\2\10bd", 5)));
+  EXPECT_THAT(end, HasSubstr(std::string("\0\1\10c", 4)));
+}
+
 TEST(TableWrite, KeysAscend) {
   for (const auto* const next : {"b", "a", "", "ab"}) {
     TableWriter table([](std::string_view) {});
