@@ -2,17 +2,16 @@
 // counts. 100 tensors, of each of which each rank has a block of rows; the lines are for 1,000 and
 // 10,000 ranks. Beside it the plan of all ranks at one place, which each rank would have to make.
 #include <benchmark/benchmark.h>
-#include <time.h>
 
 #include <numeric>
 
 #include "contents/contents_reader.hpp"
-#include "group/collectives.hpp"
-#include "plan/spread.hpp"
+#include "in_turn.hpp"
 
 namespace {
 
 using namespace cairn;
+using bench::Clock;
 
 constexpr int tensors = 100;
 constexpr std::int64_t columns = 64, rows_each = 16;
@@ -43,22 +42,6 @@ Box wanted_by(int rank, int ranks, Layout layout) {
   const auto begin = rank == 0 ? 0 : rank * rows_each + half;
   return {{begin, 0}, {std::min((rank + 1) * rows_each + half, all) - begin, columns}};
 }
-
-/// Processor time of this thread: whatever else runs on the machine is not counted.
-class Clock {
- public:
-  explicit Clock(double& sum) : sum_(sum), begin_(now()) {}
-  ~Clock() { sum_ += now() - begin_; }
-
- private:
-  static double now() {
-    timespec time{};
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-  }
-  double& sum_;
-  const double begin_;
-};
 
 void spread_plan(benchmark::State& state, Layout layout) {
   const auto ranks = static_cast<int>(state.range(0));
@@ -107,38 +90,7 @@ void spread_plan(benchmark::State& state, Layout layout) {
       }
       pieces += spreads[static_cast<std::size_t>(rank)].pieces();
     }
-    const auto planners = spreads[0].planners(pieces);
-    std::vector<Mail> mail(spreads.size());
-    const auto deliver = [&](const auto& step) {
-      std::vector<Mail> come(spreads.size());
-      for (std::size_t r = 0; r < spreads.size(); ++r) {
-        Mail sent;
-        {
-          const Clock clock(took[r]);
-          sent = step(r);
-        }
-        for (auto& [to, letter] : sent) {
-          come[static_cast<std::size_t>(to)].emplace_back(static_cast<int>(r), std::move(letter));
-        }
-      }
-      mail = std::move(come);
-    };
-    deliver([&](std::size_t r) { return spreads[r].ask(planners); });
-    std::vector<std::int64_t> sums(2 * spreads.size() + 1);
-    for (std::size_t r = 0; r < spreads.size(); ++r) {
-      std::vector<std::int64_t> known;
-      {
-        const Clock clock(took[r]);
-        known = spreads[r].weigh(mail[r]);
-      }
-      for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += known[i];
-    }
-    deliver([&](std::size_t r) { return spreads[r].decide(sums); });
-    deliver([&](std::size_t r) { return spreads[r].accept(mail[r]); });
-    for (std::size_t r = 0; r < spreads.size(); ++r) {
-      const Clock clock(took[r]);
-      benchmark::DoNotOptimize(spreads[r].finish(mail[r]));
-    }
+    const auto planners = bench::plan_in_turn(spreads, took);
     state.SetIterationTime(look_up + *std::max_element(took.begin(), took.end()));
     state.counters["look_up_ms"] = look_up * 1e3;
     state.counters["mean_ms"] =

@@ -1,13 +1,16 @@
 // What the ranks of a large job do between the bytes of a save, on one core: each rank's part in
 // turn, of which the largest counts. 100 tensors, of each of which each rank has a block of rows;
-// the lines are for 1,000 and 10,000 ranks. scale_bench.cpp has the same done by one rank.
+// the lines are for 1,000, 10,000 and 100,000 ranks. scale_bench.cpp has the same done by one rank.
 #include <benchmark/benchmark.h>
-#include <time.h>
+#include <malloc.h>
 
+#include <filesystem>
+#include <fstream>
 #include <map>
 
 #include "contents/seal.hpp"
 #include "format/bundle/index.hpp"
+#include "in_turn.hpp"
 #include "job/by_key.hpp"
 #include "job/messages.hpp"
 #include "save/cover_share.hpp"
@@ -16,6 +19,7 @@
 namespace {
 
 using namespace cairn;
+using bench::Clock;
 
 constexpr int tensors = 100;
 constexpr std::int64_t slice_columns = 64, rows_each = 16;
@@ -24,61 +28,94 @@ std::string key_of(int tensor) { return "layer/" + std::to_string(tensor) + "/we
 Dims shape_of(int ranks) { return {ranks * rows_each, slice_columns}; }
 Box box_of(int rank) { return {{rank * rows_each, 0}, {rows_each, slice_columns}}; }
 
-/// What each planner gets of each rank.
-using Letters = std::map<int, std::vector<std::string>>;
+CheckpointMeta meta_of(int ranks) {
+  CheckpointMeta meta;
+  meta.ranks = ranks;
+  meta.version = "bench", meta.policy = "none", meta.uuid = std::string(32, 'a');
+  return meta;
+}
 
-Letters declared(const KeyPlanners& planners, Storage storage) {
-  Letters letters;
-  for (int rank = 0; rank < planners.ranks; ++rank) {
-    std::map<int, std::vector<Declaration>> mine;
-    for (int t = 0; t < tensors; ++t) {
-      mine[planners.of(key_of(t))].push_back(
-          {key_of(t), DType::float64, shape_of(planners.ranks), rank, {box_of(rank)}, storage});
+/// A planner that some key has, and its tensors.
+using Planners = std::map<int, std::vector<int>>;
+
+Planners planners_of(int ranks) {
+  const KeyPlanners keys{ranks, std::min(ranks - 1, std::max(1, ranks * tensors / 4096))};
+  Planners planners;
+  for (int t = 0; t < tensors; ++t) planners[keys.of(key_of(t))].push_back(t);
+  return planners;
+}
+
+/// What a planner gets of each rank. Made when it is its turn: those of all are too large.
+std::vector<std::string> declared(int ranks, const std::vector<int>& of, Storage storage) {
+  std::vector<std::string> letters;
+  for (int rank = 0; rank < ranks; ++rank) {
+    std::vector<Declaration> mine;
+    for (const int t : of) {
+      mine.push_back({key_of(t), DType::float64, shape_of(ranks), rank, {box_of(rank)}, storage});
     }
-    for (const auto& [planner, some] : mine) {
-      WireWriter letter;
-      put(letter, some);
-      letters[planner].push_back(letter.take());
-    }
+    WireWriter letter;
+    put(letter, mine);
+    letters.push_back(letter.take());
   }
   return letters;
 }
 
-Letters written(const KeyPlanners& planners, bool sliced) {
-  Letters letters;
-  for (int rank = 0; rank < planners.ranks; ++rank) {
-    std::map<int, std::vector<StoredTensor>> mine;
-    for (int t = 0; t < tensors; ++t) {
+std::vector<std::string> written(int ranks, const std::vector<int>& of, bool sliced) {
+  std::vector<std::string> letters;
+  for (int rank = 0; rank < ranks; ++rank) {
+    std::vector<StoredTensor> mine;
+    for (const int t : of) {
       const auto bytes = rows_each * slice_columns * 8;
       StoredSlice slice{box_of(rank), {}, rank, t * bytes, bytes, static_cast<std::uint32_t>(rank)};
-      if (!sliced) slice.file = 0, slice.offset = (t * planners.ranks + rank) * bytes;
-      mine[planners.of(key_of(t))].push_back(
-          {key_of(t), DType::float64, shape_of(planners.ranks), sliced, {slice}, ""});
+      if (!sliced) slice.file = 0, slice.offset = (std::int64_t{t} * ranks + rank) * bytes;
+      mine.push_back({key_of(t), DType::float64, shape_of(ranks), sliced, {slice}, ""});
     }
-    for (const auto& [planner, some] : mine) {
-      WireWriter letter;
-      put(letter, some);
-      letters[planner].push_back(letter.take());
-    }
+    WireWriter letter;
+    put(letter, mine);
+    letters.push_back(letter.take());
   }
   return letters;
 }
 
-/// Processor time of this thread: whatever else runs on the machine is not counted.
-class Clock {
+/// What this process has in memory at most, beyond what it had at first, while watched.
+class Memory {
  public:
-  explicit Clock(double& sum) : sum_(sum), begin_(now()) {}
-  ~Clock() { sum_ += now() - begin_; }
+  Memory() : before_(at("VmRSS:")) {}
+  template <class Do>
+  void watch(const Do& work) {
+    malloc_trim(0);  // what other ranks' turns have left
+    std::ofstream("/proc/self/clear_refs") << 5;
+    work();
+    most_ = std::max(most_, at("VmHWM:") - before_);
+  }
+  double mib() const { return most_ / 1024; }
 
  private:
-  static double now() {
-    timespec time{};
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+  static double at(const std::string& name) {
+    std::ifstream status("/proc/self/status");
+    std::string word;
+    double kib = 0;
+    while (status >> word && word != name) {
+    }
+    status >> kib;
+    return kib;
   }
-  double& sum_;
-  const double begin_;
+  double before_, most_ = 0;
 };
+
+/// Rank 0 writes both copies of the index. Nothing is synced: a disk is not measured.
+void write_index(Sealed sealed) {
+  const auto files = io::posix_file_system();
+  const auto path = std::filesystem::temp_directory_path() / "cairn-scale-save-bench";
+  const auto write = [&](const io::Content& content) {
+    const auto file = files->create(path);
+    content.write_to(*file);
+    file->close();
+    files->remove(path);
+  };
+  for (const auto& own : sealed.own_files) write(own.bytes);
+  write(sealed.index);
+}
 
 template <class Item, class Get>
 std::vector<Item> decode(const std::vector<std::string>& letters, const Get& get) {
@@ -93,61 +130,105 @@ std::vector<Item> decode(const std::vector<std::string>& letters, const Get& get
 
 void spread_cover_merge_index(benchmark::State& state, Storage storage) {
   const auto ranks = static_cast<int>(state.range(0));
-  const KeyPlanners planners{ranks, std::min(ranks - 1, std::max(1, ranks * tensors / 4096))};
   const bool sliced = storage == Storage::sliced;
-  const auto declarations = declared(planners, storage), entries = written(planners, sliced);
+  const auto planners = planners_of(ranks);
   const BundleSave format;
   for (auto _ : state) {
-    double most = 0, root = 0;
+    double most = 0, root = 0, index = 0;
+    Memory memory;
     std::vector<DenseTensor> dense;
-    std::vector<StoredTensor> joined;
-    for (const auto& [planner, letters] : declarations) {
+    JoinedEntries joined;
+    for (const auto& [planner, of] : planners) {
       double took = 0;
       std::string report, merged;
       {
+        const auto letters = declared(ranks, of, storage);
         const Clock clock(took);
         auto share =
             share_of(check_coverage(decode<Declaration>(letters, get_declarations)), ranks, format);
         WireWriter out;
         put(out, share.dense);
         report = out.take();
-        for (auto& [rank, order] : share.orders) benchmark::DoNotOptimize(order.to_write.take());
+        for (auto& [rank, order] : share.orders) {
+          benchmark::DoNotOptimize(order.to_write.take());
+          benchmark::DoNotOptimize(order.to_bring.take());
+        }
       }
       {
+        const auto letters = written(ranks, of, sliced);
         const Clock clock(took);
         WireWriter out;
-        put(out, join_entries(decode<StoredTensor>(entries.at(planner), get_stored)));
+        for (const auto& one : join_entries(decode<StoredTensor>(letters, get_stored))) {
+          put(out, bundle::encode_entry(one));
+        }
         merged = out.take();
       }
       most = std::max(most, took);
-      const Clock clock(root);
-      for (auto& one : decode<DenseTensor>({report}, get_dense)) dense.push_back(std::move(one));
-      for (auto& one : decode<StoredTensor>({merged}, get_stored)) joined.push_back(std::move(one));
+      memory.watch([&] {
+        const Clock clock(root);
+        for (auto& one : decode<DenseTensor>({report}, get_dense)) dense.push_back(std::move(one));
+        for (WireReader in(merged); !in.empty();) joined.encoded.push_back(get_index_entry(in));
+      });
     }
-    double index = 0;
-    {
+    memory.watch([&] {
       const Clock clock(root);
-      std::sort(joined.begin(), joined.end(), [](auto& a, auto& b) { return a.key < b.key; });
       WireWriter out;
       put(out, dense);
       benchmark::DoNotOptimize(out.take());
       const Clock of_index(index);
-      benchmark::DoNotOptimize(bundle::build_index(ranks, joined));
-    }
+      write_index(seal_index(std::move(joined), meta_of(ranks), ranks, ranks + 1));
+    });
     state.SetIterationTime(std::max(most, root));
     state.counters["planner_ms"] = most * 1e3;
     state.counters["root_ms"] = root * 1e3;
     state.counters["index_ms"] = index * 1e3;
-    state.counters["planners"] = static_cast<double>(declarations.size());
+    state.counters["root_MiB"] = memory.mib();
+    state.counters["planners"] = static_cast<double>(planners.size());
+  }
+}
+
+/// Who writes which runs of dense tensors, as plan_dense() has it planned.
+void spread_dense_plan(benchmark::State& state) {
+  const auto ranks = static_cast<int>(state.range(0));
+  const auto whole = Box::whole(shape_of(ranks));
+  const auto runs_of = [&](int) { return plan::Spread::SourceBox{&whole, 8, 64 << 10, 4096}; };
+  const std::vector<int> all_write;
+  for (auto _ : state) {
+    std::vector<double> took(static_cast<std::size_t>(ranks));
+    std::vector<plan::Spread> spreads;
+    spreads.reserve(took.size());
+    for (int rank = 0; rank < ranks; ++rank) {
+      plan::Spread::Setting setting{.rank = rank,
+                                    .ranks = ranks,
+                                    .chunk_bytes = 16 << 20,
+                                    .served_by = all_write,
+                                    .source = runs_of,
+                                    .before = [](int a, int b) { return a < b; },
+                                    .only_wanted = true};
+      auto& spread = spreads.emplace_back(std::move(setting));
+      const Clock clock(took[static_cast<std::size_t>(rank)]);
+      for (int t = 0; t < tensors; ++t) spread.want(t, t, box_of(rank));
+    }
+    const auto planners = bench::plan_in_turn(spreads, took);
+    state.SetIterationTime(*std::max_element(took.begin(), took.end()));
+    state.counters["planners"] = planners;
   }
 }
 
 void largest_of(benchmark::internal::Benchmark* bench) {
-  bench->Arg(1000)->Arg(10'000)->ArgName("ranks")->Unit(benchmark::kMillisecond);
-  bench->UseManualTime();
+  bench->Arg(1000)->Arg(10'000)->Arg(100'000)->ArgName("ranks")->Unit(benchmark::kMillisecond);
+  bench->UseManualTime()->Iterations(1);
 }
 
 BENCHMARK_CAPTURE(spread_cover_merge_index, sliced, Storage::sliced)->Apply(largest_of);
 BENCHMARK_CAPTURE(spread_cover_merge_index, dense, Storage::dense)->Apply(largest_of);
+// Plans of 100,000 ranks at once do not fit into this machine's memory.
+BENCHMARK(spread_dense_plan)
+    ->Arg(1000)
+    ->Arg(10'000)
+    ->ArgName("ranks")
+    ->Unit(benchmark::kMillisecond)
+    ->UseManualTime()
+    ->Iterations(1);
 
 }  // namespace

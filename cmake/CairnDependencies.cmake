@@ -1,6 +1,5 @@
 # Every package that the build needs, looked up in one place.
 find_package(Threads REQUIRED)
-find_package(leveldb REQUIRED)
 find_package(Snappy REQUIRED)
 find_package(Protobuf REQUIRED)
 find_package(CairnIsal REQUIRED)

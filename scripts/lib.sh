@@ -24,7 +24,7 @@ cores() { env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc 2>/dev/null || echo 2
 
 # Debian's names. A program that is there by other means does not count as missing.
 build_packages=(g++ cmake ninja-build libopenmpi-dev openmpi-bin libtrilinos-kokkos-dev
-  libleveldb-dev libsnappy-dev libprotobuf-dev protobuf-compiler libisal-dev libcli11-dev
+  libsnappy-dev libprotobuf-dev protobuf-compiler libisal-dev libcli11-dev
   nlohmann-json3-dev libpng-dev)
 test_packages=(libgtest-dev libgmock-dev libbenchmark-dev libhdf5-openmpi-dev hdf5-tools
   ca-certificates python3 python3-venv clang libclang-rt-dev lld strace)

@@ -3,7 +3,7 @@
 
 # Debian's names. What is not in sid for a while is left out by the build, which says so, or fails.
 sid_packages=(ca-certificates g++ cmake ninja-build ccache git python3 python3-venv procps
-  libopenmpi-dev openmpi-bin libhdf5-openmpi-dev hdf5-tools libkokkos-dev libleveldb-dev
+  libopenmpi-dev openmpi-bin libhdf5-openmpi-dev hdf5-tools libkokkos-dev
   libsnappy-dev libprotobuf-dev protobuf-compiler libisal-dev libcli11-dev nlohmann-json3-dev
   libpng-dev libgtest-dev libgmock-dev libbenchmark-dev)
 

@@ -30,7 +30,9 @@ void Engine::merge(Flight& flight) {
   auto& figures = flight.figures;
   figures.bytes = bytes_of(flight.result.entries);
   figures.recycled_files = flight.result.counts.recycled;
-  flight.result.entries = merge_entries(*job.group, std::move(flight.result.entries), &figures);
+  flight.result.joined =
+      merge_entries(*job.group, std::move(flight.result.entries),
+                    format_of(job.options.store.format).takes_encoded(), &figures);
   flight.result.merged = true;
 }
 
@@ -62,7 +64,7 @@ void Engine::make_ready(Flight& flight) const {
 // Rank 0, any thread.
 void Engine::publish(Flight& flight) const {
   flight.result.index = directory.publish(*flight.prepared, flight.layout.data_files,
-                                          std::move(flight.result.entries), flight.result.replaced);
+                                          std::move(flight.result.joined), flight.result.replaced);
 }
 
 // The verdict on the commit. What follows on rank 0 (tidy) is up to the caller of a blocking save,

@@ -96,6 +96,7 @@ void Flights::retire(std::unique_ptr<Flight> flight) {
   flight->copy.runs.clear();
   flight->copy.sent.clear();
   flight->result.entries.clear();
+  flight->result.joined = {};
   landed_.push_back(std::move(flight));
 }
 
@@ -126,8 +127,7 @@ std::string Flights::reserve(Flight& flight, const State& state) {
   together(group, [&] {
     const auto out =
         outgoing(state, plan.local, plan.layout.first_file, writer_of(job_).one_file(job_));
-    plan.capture =
-        CaptureForm(state, out, plan.dense.bytes > 0 ? capture_bytes(plan.dense, job_.rank()) : 0);
+    plan.capture = CaptureForm(state, out, plan.dense.bytes > 0 ? capture_bytes(plan.dense) : 0);
   });
   plan.capture.meet(job_);
   together(group, [&] {

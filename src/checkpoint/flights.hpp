@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cairn/async.hpp"
+#include "contents/seal.hpp"
 #include "directory/directory.hpp"
 #include "io/staging_pool.hpp"
 #include "save/measure.hpp"
@@ -63,8 +64,8 @@ struct Flight {
     std::vector<SentEntry> sent;    ///< by ranks that this one serves
   };
   struct Result {
-    /// This rank's; on rank 0, when they are merged, those of all ranks.
-    std::vector<StoredTensor> entries;
+    std::vector<StoredTensor> entries;  ///< this rank's, until they are merged
+    JoinedEntries joined;               ///< then, on rank 0, those of all ranks
     bool merged = false;
     std::set<int> data_files;  ///< that this rank alone has written
     commit::FileCounts counts;

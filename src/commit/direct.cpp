@@ -33,12 +33,12 @@ std::optional<OldIndex> decode(std::string text) {
 }
 
 // Not for an index that anything is to be added to: its bytes go first, durably.
-void replace_index(io::FileSystem& fs, const Transaction& save, const std::string* bytes) {
+void replace_index(io::FileSystem& fs, const Transaction& save, const io::Content* bytes) {
   if (io::exists(fs, save.index())) {
     fs.remove(save.index());
     fs.sync_directory(save.directory);
   }
-  if (bytes) io::write_file(fs, save.index(), *bytes);
+  if (bytes) io::write_content(fs, save.index(), *bytes);
 }
 
 }  // namespace
@@ -63,11 +63,11 @@ std::optional<OldIndex> read_old_index(io::FileSystem& fs, const Transaction& sa
   return decode(io::read_file(fs, save.old_index(), index_limit_bytes));
 }
 
-void publish_direct(io::FileSystem& fs, const Transaction& save, const std::string& index_bytes,
+void publish_direct(io::FileSystem& fs, const Transaction& save, const io::Content& index,
                     const std::vector<OwnFile>& own_files) {
   for (const auto& own : own_files) {
     io::remove_if_there(fs, save.data(own.file));  // of an attempt that died here
-    io::write_file(fs, save.data(own.file), own.bytes);
+    io::write_content(fs, save.data(own.file), own.bytes);
   }
   // A whole one is older than what stands at the index now, which such an attempt may have torn.
   if (!read_old_index(fs, save)) {
@@ -80,7 +80,7 @@ void publish_direct(io::FileSystem& fs, const Transaction& save, const std::stri
   }
   fs.sync_directory(save.temp());
   fs.sync_directory(save.directory);
-  replace_index(fs, save, &index_bytes);
+  replace_index(fs, save, &index);
   sync_commit(fs, save);
 }
 
@@ -93,7 +93,9 @@ void put_back(io::FileSystem& fs, const Transaction& save) {
   if (now == old->bytes) {
     if (now) fs.open_read(save.index())->sync();
   } else {
-    replace_index(fs, save, old->bytes ? &*old->bytes : nullptr);
+    std::optional<io::Content> back;
+    if (old->bytes) back.emplace(*old->bytes);
+    replace_index(fs, save, back ? &*back : nullptr);
   }
   fs.sync_directory(save.directory);
 }

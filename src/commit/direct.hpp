@@ -9,7 +9,7 @@ namespace cairn::commit {
 void remove_stale(io::FileSystem&, const Transaction&);
 
 /// Steps 4–6.
-void publish_direct(io::FileSystem&, const Transaction&, const std::string& index_bytes,
+void publish_direct(io::FileSystem&, const Transaction&, const io::Content& index,
                     const std::vector<OwnFile>& own_files);
 
 /// The directory fsync after the commit point: durability_unknown if it fails.

@@ -160,16 +160,6 @@ std::optional<io::FileId> id_of(io::FileSystem& fs, const io::Path& path) {
   return status ? std::optional(status->id) : std::nullopt;
 }
 
-// What is written in the temp directory keeps this when it is renamed.
-void spread(io::FileSystem& fs, const Transaction& save) {
-  if (save.direct || save.files.stripes == 0) return;
-  try {
-    fs.spread(save.temp(), save.files.stripes, save.files.stripes_yield);
-  } catch (const Error& error) {
-    log(LogLevel::info, cat("new files lie as the directory says: ", error.what()));
-  }
-}
-
 bool is_record(const std::string& file) {
   return parse_temp_name(file).kind == ParsedName::Kind::record;
 }
@@ -230,12 +220,21 @@ std::vector<std::string> avoid_counts_in_use(io::FileSystem& fs, Transaction& sa
   return listing;
 }
 
+void spread(io::FileSystem& fs, const io::Path& directory, const DataFiles& data) {
+  if (data.stripes == 0) return;
+  try {
+    fs.spread(directory, data.stripes, data.stripes_yield);
+  } catch (const Error& error) {
+    log(LogLevel::info, cat("new files lie as the directory says: ", error.what()));
+  }
+}
+
 void begin(io::FileSystem& fs, const Transaction& save) {
   if (!save.staging.empty()) return;  // Staging::make
   if (save.direct) remove_stale(fs, save);
   try {
     fs.create_directory(save.temp());
-    spread(fs, save);
+    spread(fs, save.temp(), save.files);
     // Else it need not be durable before the data files are renamed out of it.
     if (save.records) fs.sync_directory(save.directory);
   } catch (const Error&) {
@@ -247,7 +246,7 @@ void begin(io::FileSystem& fs, const Transaction& save) {
 void join(io::FileSystem& fs, const Transaction& save) {
   try {
     fs.create_directory(save.temp());
-    spread(fs, save);
+    spread(fs, save.temp(), save.files);
   } catch (const Error& error) {
     if (error.code() != Code::already_exists) throw;
   }
@@ -317,23 +316,21 @@ void name_data(io::FileSystem& fs, const Transaction& save, const std::set<int>&
 }
 
 std::optional<io::FileId> publish(io::FileSystem& fs, const Transaction& save,
-                                  const std::string& index_bytes,
-                                  const std::vector<OwnFile>& own_files,
+                                  const io::Content& index, const std::vector<OwnFile>& own_files,
                                   const IsCommitted& is_committed) {
   if (save.direct) {
-    publish_direct(fs, save, index_bytes, own_files);
+    publish_direct(fs, save, index, own_files);
     return id_of(fs, save.index());
   }
   const bool taken_over = !save.keeper.empty();
-  const auto write = [&](const io::Path& path, const std::string& bytes) {
+  const auto write = [&](const io::Path& path, const io::Content& bytes) {
     if (taken_over) io::remove_if_there(fs, path);  // of an attempt that died here
-    return io::write_file(fs, path, bytes);
+    return io::write_content(fs, path, bytes);
   };
   for (const auto& own : own_files) {
     if (!write_over(fs, save, own.file, own.bytes)) write(save.part(own.file), own.bytes);
   }
-  auto id = save.retired ? overwrite(*save.retired, index_bytes)
-                         : write(save.staged_index(), index_bytes);
+  auto id = save.retired ? overwrite(*save.retired, index) : write(save.staged_index(), index);
   if (!id) id = id_of(fs, save.staged_index());
   fs.sync_directory(save.temp());
 

@@ -9,6 +9,7 @@
 
 #include "commit/names.hpp"
 #include "commit/removal.hpp"
+#include "io/content.hpp"
 #include "io/file_system.hpp"
 
 namespace cairn::commit {
@@ -89,6 +90,10 @@ struct Transaction {
 /// one; but not where all is in one file.
 std::vector<std::string> avoid_counts_in_use(io::FileSystem&, Transaction&);
 
+/// A directory in which data files are made. They keep their layout when they are renamed. What
+/// fails is logged: only speed depends on it.
+void spread(io::FileSystem&, const io::Path& directory, const DataFiles&);
+
 /// Step 1, rank 0. Leaves nothing behind if it fails. A direct save removes what earlier ones of
 /// its step left: whoever calls this has put back what is still needed of that.
 void begin(io::FileSystem&, const Transaction&);
@@ -120,10 +125,9 @@ using IsCommitted = std::function<bool(const Transaction&)>;
 /// whether it was carried out. Returns which file the index is now.
 struct OwnFile {
   int file;  ///< data file number
-  std::string bytes;
+  io::Content bytes;
 };
-std::optional<io::FileId> publish(io::FileSystem&, const Transaction&,
-                                  const std::string& index_bytes,
+std::optional<io::FileId> publish(io::FileSystem&, const Transaction&, const io::Content& index,
                                   const std::vector<OwnFile>& own_files, const IsCommitted&);
 
 /// The same for an HDF5 file: these bytes complete it, then it gets its final name.

@@ -1,5 +1,6 @@
 #include "commit/recycled.hpp"
 
+#include <limits>
 #include <optional>
 
 #include "base/text.hpp"
@@ -147,12 +148,12 @@ void clear_recycled(io::FileSystem& fs, const io::Path& directory, const Naming&
   }
 }
 
-bool write_over(io::FileSystem& fs, const Transaction& save, int number, std::string_view bytes) {
+bool write_over(io::FileSystem& fs, const Transaction& save, int number, const io::Content& bytes) {
   if (!save.files.takes) return false;
-  const auto size = static_cast<std::int64_t>(bytes.size());
-  const auto file = try_take(fs, save, number, size);
+  const auto file = try_take(fs, save, number, std::numeric_limits<std::int64_t>::max());
   if (!file) return false;
-  file->write_at(0, std::as_bytes(std::span(bytes)));
+  const auto size = bytes.write_to(*file);
+  if (file->size() > size) file->resize(size);
   file->sync();
   file->close();
   return true;

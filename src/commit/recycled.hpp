@@ -58,9 +58,9 @@ std::vector<io::Path> list_recycled(io::FileSystem&, const io::Path& directory, 
 /// Rank 0, when there will be no other save. Throws nothing.
 void clear_recycled(io::FileSystem&, const io::Path& directory, const Naming&) noexcept;
 
-/// Rank 0: a data file of a save whose bytes are all there, durable on return, over one that is to
-/// be taken. False if there is none.
-bool write_over(io::FileSystem&, const Transaction&, int number, std::string_view bytes);
+/// Rank 0: a data file of a save of these bytes, durable on return, over one that is to be taken.
+/// False if there is none.
+bool write_over(io::FileSystem&, const Transaction&, int number, const io::Content& bytes);
 
 /// A data file of a save, for its writer: one that waited, of any size and with any bytes, or a new
 /// one. If it will be at most so long, what is longer is cut off at once. Whoever writes it sets

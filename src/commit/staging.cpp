@@ -53,8 +53,14 @@ Staging::~Staging() {
 
 io::Path Staging::path() const { return directory_ / staging_directory_name(name_, uuid_); }
 
-const std::string& Staging::make() {
-  if (is_made()) return uuid_;
+const std::string& Staging::make(const DataFiles& data) {
+  if (!is_made()) make_directory();
+  if (data.stripes != stripes_) spread(*files_, path(), data);
+  stripes_ = data.stripes;
+  return uuid_;
+}
+
+void Staging::make_directory() {
   uuid_ = new_uuid();
   try {
     // It becomes durable with the first save.
@@ -66,7 +72,7 @@ const std::string& Staging::make() {
     uuid_.clear();
     throw;
   }
-  return uuid_;
+  stripes_ = 0;
 }
 
 bool Staging::retire_index(std::int64_t step, const std::optional<io::FileId>& meant) {
@@ -149,9 +155,8 @@ void Staging::end() noexcept {
   }
 }
 
-std::optional<io::FileId> overwrite(const RetiredIndex& retired, const std::string& bytes) {
-  const auto size = static_cast<std::int64_t>(bytes.size());
-  retired.file->write_at(0, std::as_bytes(std::span(bytes)));
+std::optional<io::FileId> overwrite(const RetiredIndex& retired, const io::Content& content) {
+  const auto size = content.write_to(*retired.file);
   if (retired.file->size() != size) retired.file->resize(size);
   retired.file->sync();
   auto id = retired.file->id();

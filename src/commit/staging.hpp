@@ -24,6 +24,7 @@
 #include "commit/names.hpp"
 #include "commit/ownership.hpp"
 #include "commit/protocol.hpp"
+#include "io/content.hpp"
 #include "io/file_system.hpp"
 
 namespace cairn::commit {
@@ -38,8 +39,8 @@ class Staging {
   ~Staging();
 
   /// The UUID of the directory, which is made if there is none. Throws busy if the directory is no
-  /// longer ours.
-  const std::string& make();
+  /// longer ours. New data files in it are laid out as these say.
+  const std::string& make(const DataFiles& = {});
   bool is_made() const { return !uuid_.empty(); }
   io::Path path() const;
 
@@ -67,6 +68,7 @@ class Staging {
   void end() noexcept;
 
  private:
+  void make_directory();
   void give_back_retired(const io::Path& aside, const io::Path& index) const noexcept;
 
   std::shared_ptr<io::FileSystem> files_;
@@ -76,11 +78,12 @@ class Staging {
   std::string uuid_;  // empty: not made
   std::shared_ptr<RetiredIndex> retired_;
   bool pending_ = false;
+  int stripes_ = 0;  // what it was spread over last
   pid_t process_;
 };
 
 /// The bytes of an index in the place of a retired one, durable on return.
-std::optional<io::FileId> overwrite(const RetiredIndex&, const std::string& bytes);
+std::optional<io::FileId> overwrite(const RetiredIndex&, const io::Content&);
 
 /// A new owner, first of all: the staging directories of earlier ones get names of its own, durably
 /// on return. What another program has put where they retired an index gets its name back.

@@ -11,6 +11,7 @@
 #include "cairn/contents.hpp"
 #include "commit/protocol.hpp"
 #include "contents/contents_reader.hpp"
+#include "contents/seal.hpp"
 
 namespace cairn {
 
@@ -58,12 +59,13 @@ class CheckpointFormat {
   // -- commit -------------------------------------------------------------------------------------
   /// A save of so many data files with elements.
   virtual void shape(commit::Transaction&, int data_files) const = 0;
+  /// Whether the commit takes entries that are encoded for an index.
+  virtual bool takes_encoded() const { return false; }
   /// Rank 0, steps 4 to 6: seals the entries of all ranks, which takes time where they are many,
   /// calls `sealed`, which may throw (whether the directory is still ours is asked as late as can
   /// be), and publishes. See commit::publish.
   virtual std::optional<io::FileId> publish(io::FileSystem&, const commit::Transaction&,
-                                            const CheckpointMeta&, int data_files,
-                                            std::vector<StoredTensor>,
+                                            const CheckpointMeta&, int data_files, JoinedEntries,
                                             const std::function<void()>& sealed,
                                             const commit::IsCommitted&) const = 0;
   /// Whether the commit is a rename of the checkpoint's one file.

@@ -124,32 +124,36 @@ std::vector<StoredTensor> join_entries(std::vector<StoredTensor> entries) {
   return joined;
 }
 
-Sealed seal_index(std::vector<StoredTensor> tensors, const CheckpointMeta& meta, int data_files,
-                  int num_files) {
-  Sealed sealed;
+Sealed seal_index(JoinedEntries joined, const CheckpointMeta& meta, int data_files, int num_files) {
   const std::string text = bundle::encode_meta(meta);
-  const auto stored_meta = bundle::encode_strings({&text, 1});
+  auto stored_meta = bundle::encode_strings({&text, 1});
   StoredSlice slice;
   slice.file = data_files;
   slice.size = static_cast<std::int64_t>(stored_meta.bytes.size());
   slice.crc32c = stored_meta.crc32c;
-  // In its place: an index is ascending.
-  const auto place =
-      std::lower_bound(tensors.begin(), tensors.end(), bundle::meta_key,
-                       [](const auto& tensor, const auto& key) { return tensor.key < key; });
-  tensors.insert(place, {std::string(bundle::meta_key), DType::string, {}, false, {slice}, ""});
+  joined.tensors.push_back({std::string(bundle::meta_key), DType::string, {}, false, {slice}, ""});
+  std::vector<commit::OwnFile> own_files;
   // Files of a number that an overwritten step needed; TensorFlow's merge counts on each of them
   // being referenced.
   for (int file = data_files + 1; file < num_files; ++file) {
     StoredSlice nothing;
     nothing.box = Box::whole({0});
     nothing.file = file;
-    tensors.push_back({filler_key(file), DType::uint8, {0}, false, {nothing}, ""});
-    sealed.own_files.push_back({file, ""});
+    joined.tensors.push_back({filler_key(file), DType::uint8, {0}, false, {nothing}, ""});
+    own_files.push_back({file, std::string()});
   }
-  sealed.index = bundle::build_index(num_files, tensors);
-  sealed.own_files.push_back({data_files, stored_meta.bytes + sealed.index});
-  return sealed;
+  auto entries = std::move(joined.encoded);
+  for (const auto& tensor : joined.tensors) entries.push_back(bundle::encode_entry(tensor));
+  joined.tensors = {};
+  // Neither copy of the index is ever in memory as a whole.
+  const auto index = std::make_shared<const bundle::EncodedIndex>(num_files, std::move(entries));
+  own_files.push_back({data_files, io::Content([=, meta_bytes = std::move(stored_meta.bytes)](
+                                                   const io::Content::Take& take) {
+                         take(meta_bytes);
+                         index->write(take);
+                       })});
+  return {io::Content([=](const io::Content::Take& take) { index->write(take); }),
+          std::move(own_files)};
 }
 
 }  // namespace cairn

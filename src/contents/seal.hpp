@@ -7,6 +7,7 @@
 
 #include "cairn/contents.hpp"
 #include "commit/protocol.hpp"
+#include "format/bundle/index.hpp"
 
 namespace cairn {
 
@@ -15,14 +16,19 @@ namespace cairn {
 /// ascending by box.
 std::vector<StoredTensor> join_entries(std::vector<StoredTensor> entries);
 
+/// What all ranks wrote, joined: as tensors, or as entries of an index, which need no further look.
+struct JoinedEntries {
+  std::vector<StoredTensor> tensors;
+  std::vector<bundle::IndexEntry> encoded;  ///< of other keys
+};
+
 /// The index of a checkpoint, and the data files that rank 0 writes itself: metadata with a spare
 /// copy of the index behind it, and as many empty files as make up num_files.
 struct Sealed {
-  std::string index;
+  io::Content index;
   std::vector<commit::OwnFile> own_files;
 };
-Sealed seal_index(std::vector<StoredTensor> tensors, const CheckpointMeta&, int data_files,
-                  int num_files);
+Sealed seal_index(JoinedEntries, const CheckpointMeta&, int data_files, int num_files);
 
 /// Where the seal of an unfinished HDF5 file is: a key of its table. It stays, and the last one
 /// comes behind it: so a crash while that is written leaves the place of the table known.

@@ -13,6 +13,7 @@
 #include "commit/protocol.hpp"
 #include "commit/recycled.hpp"
 #include "commit/staging.hpp"
+#include "contents/seal.hpp"
 #include "directory/catalog.hpp"
 #include "directory/recovery.hpp"
 #include "directory/recycling.hpp"
@@ -105,7 +106,7 @@ class Directory {
   /// Steps 4 to 6. `there`: what the catalog has of this step. Returns which file the index is.
   /// Throws durability_unknown where the checkpoint may be there and must not be removed. Any
   /// thread.
-  std::optional<io::FileId> publish(const Prepared&, int data_files, std::vector<StoredTensor>,
+  std::optional<io::FileId> publish(const Prepared&, int data_files, JoinedEntries,
                                     const std::optional<CatalogEntry>& there) const;
   /// The checkpoint counts; it may not be durable yet if `volatile_commit`.
   void committed(const Prepared&, bool volatile_commit, const std::optional<io::FileId>& index);

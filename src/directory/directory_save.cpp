@@ -133,7 +133,7 @@ std::pair<commit::Transaction, std::int64_t> Directory::begin_save(std::int64_t 
   }
   if (save.direct) put_back_undecided(job_, step);
   if (is_staged(save)) {
-    save.staging = staging_->make();
+    save.staging = staging_->make(save.files);
     save.retired = staging_->take_retired();
   } else if (staging_) {
     staging_->forget_retired();
@@ -195,7 +195,7 @@ void Directory::place_in_history(CheckpointMeta& meta) const {
 }
 
 std::optional<io::FileId> Directory::publish(const Prepared& prepared, int data_files,
-                                             std::vector<StoredTensor> tensors,
+                                             JoinedEntries joined,
                                              const std::optional<CatalogEntry>& there) const {
   std::optional<PinLock> pins;
   const auto sealed = [&] {
@@ -207,7 +207,7 @@ std::optional<io::FileId> Directory::publish(const Prepared& prepared, int data_
   };
   const auto is_committed = [&](const auto& one) { return holds(*job_.files, one); };
   return format_of(prepared.save)
-      .publish(*job_.files, prepared.save, prepared.meta, data_files, std::move(tensors), sealed,
+      .publish(*job_.files, prepared.save, prepared.meta, data_files, std::move(joined), sealed,
                is_committed);
 }
 

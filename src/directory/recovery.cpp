@@ -80,7 +80,7 @@ void roll_forward(const Job& job, const Candidate& candidate, const commit::Owne
   format.take_over(*job.files, candidate.save, owner.alone());
   format.publish(
       *job.files, candidate.save, candidate.meta, static_cast<int>(candidate.paths.size()),
-      candidate.tensors, [&] { owner.check(); }, is_committed);
+      {candidate.tensors, {}}, [&] { owner.check(); }, is_committed);
   log(LogLevel::info, cat("completed the save of step ", candidate.save.step,
                           ", whose job died before its commit"));
 }

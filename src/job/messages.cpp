@@ -89,4 +89,17 @@ std::vector<StoredTensor> get_stored(WireReader& in) {
   return tensors;
 }
 
+void put(WireWriter& out, const bundle::IndexEntry& entry) {
+  out.put(entry.key).put(entry.value).put(entry.slices).put(entry.files);
+}
+
+bundle::IndexEntry get_index_entry(WireReader& in) {
+  bundle::IndexEntry entry;
+  entry.key = in.get<std::string>();
+  entry.value = in.get<std::string>();
+  entry.slices = in.get<std::string>();
+  entry.files = in.get<int>();
+  return entry;
+}
+
 }  // namespace cairn

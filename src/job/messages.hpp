@@ -5,6 +5,7 @@
 
 #include "base/wire.hpp"
 #include "cairn/contents.hpp"
+#include "format/bundle/index.hpp"
 #include "sharding/coverage.hpp"
 
 namespace cairn {
@@ -20,5 +21,8 @@ std::vector<Declaration> get_declarations(WireReader&);
 
 void put(WireWriter&, const std::vector<StoredTensor>&);
 std::vector<StoredTensor> get_stored(WireReader&);
+
+void put(WireWriter&, const bundle::IndexEntry&);
+bundle::IndexEntry get_index_entry(WireReader&);
 
 }  // namespace cairn

@@ -53,21 +53,20 @@ class Letters {
 
 Spread::Spread(Setting setting) : setting_(std::move(setting)) {}
 
-const std::vector<Chunk>& Spread::chunks_of(int source) {
+const ChunkCut& Spread::chunks_of(int source) {
   if (source == cut_source_) return cut_;
   const auto of = setting_.source(source);
-  cut_ = cut_into_chunks(*of.box, of.element_bytes, setting_.chunk_bytes);
+  const auto limit =
+      of.chunk_bytes > 0 ? std::min(of.chunk_bytes, setting_.chunk_bytes) : setting_.chunk_bytes;
+  cut_ = ChunkCut(*of.box, of.element_bytes, limit, of.align_bytes);
   cut_source_ = source;
   return cut_;
 }
 
 void Spread::want(int source, int id, const Box& box) {
-  const auto& chunks = chunks_of(source);
-  for (std::size_t c = 0; c < chunks.size(); ++c) {
-    if (auto common = intersect(chunks[c].box, box)) {
-      asked_.push_back({source, static_cast<int>(c), id, *std::move(common)});
-    }
-  }
+  chunks_of(source).each_in(box, [&](std::int64_t chunk, Box common) {
+    asked_.push_back({source, static_cast<int>(chunk), id, std::move(common)});
+  });
 }
 
 int Spread::planners(std::int64_t all_pieces) const {
@@ -92,8 +91,12 @@ Mail Spread::ask(int planners) {
   Letters letters;
   for (std::size_t i = 0; i < asked_.size();) {
     const int source = asked_[i].source;
-    const auto count = static_cast<int>(chunks_of(source).size());
+    const auto count = static_cast<int>(chunks_of(source).count());
     for (int block = 0; block < count; block += chunks_a_planner) {
+      if (setting_.only_wanted) {
+        if (i == asked_.size() || asked_[i].source != source) break;
+        block = asked_[i].chunk / chunks_a_planner * chunks_a_planner;
+      }
       auto& letter = letters.to(planner_of(source, block));
       bool any = false;
       for (; i < asked_.size() && asked_[i].source == source &&
@@ -138,9 +141,9 @@ std::vector<std::int64_t> Spread::weigh(const Mail& asked) {
   std::vector<Wish> wishes;
   for (std::size_t i = 0; i < heard_.size();) {
     const int source = heard_[i].source, block = heard_[i].chunk / chunks_a_planner;
-    const auto& chunks = chunks_of(source);
+    const auto& cut = chunks_of(source);
     const auto element = setting_.source(source).element_bytes;
-    const auto end = std::min((block + 1) * chunks_a_planner, static_cast<int>(chunks.size()));
+    const auto end = std::min((block + 1) * chunks_a_planner, static_cast<int>(cut.count()));
     const int turn = planners_ == 1
                          ? 0
                          : static_cast<int>(mixed_bits(static_cast<std::uint64_t>(source)) %
@@ -159,9 +162,10 @@ std::vector<std::int64_t> Spread::weigh(const Mail& asked) {
             setting_.served_by.empty() ? one.rank : setting_.served_by[nth(one.rank)];
         wishes.push_back({acquirer, one.box.count() * element});
       }
+      if (setting_.only_wanted && wishes.empty()) continue;
       join_wishes(wishes);
       offered_.push_back({source, c, first, i});
-      dealer_->add(chunks[nth(c)].bytes, -1, wishes, turn);
+      dealer_->add(cut.chunk(c).bytes, -1, wishes, turn);
     }
     if (i < heard_.size() && heard_[i].source == source &&
         heard_[i].chunk / chunks_a_planner == block) {
@@ -217,7 +221,8 @@ Mail Spread::accept(const Mail& decided) {
     return a.chunk < b.chunk;
   });
   for (const auto& one : mine) {
-    plan_.chunks.push_back(chunks_of(one.source).at(nth(one.chunk)));
+    if (one.chunk < 0 || one.chunk >= chunks_of(one.source).count()) lost("a chunk", one.source);
+    plan_.chunks.push_back(chunks_of(one.source).chunk(one.chunk));
     plan_.chunks.back().source = one.source;
     plan_.chunks.back().rank = setting_.rank;
   }
@@ -228,10 +233,11 @@ Mail Spread::accept(const Mail& decided) {
     for (auto& piece : mine[c].pieces) {
       piece.chunk = static_cast<int>(c);
       piece.bytes = piece.box.count() * setting_.source(piece.source).element_bytes;
-      const int to = piece.peer, round = round_of_[c];
+      const int to = piece.peer;
+      const auto round = round_of_[c];
       const int distance = (to - setting_.rank + setting_.ranks) % setting_.ranks;
       if (to != setting_.rank && to != told) {
-        letters.to(to).put(mine[c].source).put(mine[c].chunk).put(round);
+        letters.to(to).put(mine[c].source).put(mine[c].chunk).put(round.number);
         told = to;
       }
       kept_ += to == setting_.rank;
@@ -242,10 +248,15 @@ Mail Spread::accept(const Mail& decided) {
 }
 
 void Spread::deal_rounds() {
-  int round = 0;
+  Turn round{0, 0};
   std::int64_t bytes = 0;
   for (const auto& chunk : plan_.chunks) {
-    if (bytes > 0 && bytes > setting_.chunk_bytes - chunk.bytes) ++round, bytes = 0;
+    const auto group = setting_.source(chunk.source).group;
+    if (group != round.group) {
+      round = {group, 0}, bytes = 0;
+    } else if (bytes > 0 && bytes > setting_.chunk_bytes - chunk.bytes) {
+      ++round.number, bytes = 0;
+    }
     bytes += chunk.bytes;
     round_of_.push_back(round);
   }
@@ -254,7 +265,8 @@ void Spread::deal_rounds() {
 OwnPlan Spread::finish(const Mail& accepted) {
   for (const auto& [from, letter] : accepted) {
     for (WireReader in(letter); !in.empty();) {
-      const auto source = in.get<int>(), chunk = in.get<int>(), round = in.get<int>();
+      const auto source = in.get<int>(), chunk = in.get<int>();
+      const Turn round{setting_.source(source).group, in.get<int>()};
       const auto key = std::pair(source, chunk);
       auto one = std::lower_bound(
           asked_.begin(), asked_.end(), key,
@@ -278,9 +290,11 @@ OwnPlan Spread::finish(const Mail& accepted) {
   });
   std::size_t chunk = 0;
   for (std::size_t t = 0; t < travels_.size() || chunk < plan_.chunks.size();) {
-    int round = t < travels_.size() ? travels_[t].round : round_of_[chunk];
+    auto round = t < travels_.size() ? travels_[t].round : round_of_[chunk];
     if (chunk < plan_.chunks.size()) round = std::min(round, round_of_[chunk]);
     auto& one = plan_.rounds.emplace_back();
+    one.group = round.group;
+    one.number = round.number;
     one.first = chunk;
     while (chunk < plan_.chunks.size() && round_of_[chunk] == round) ++chunk;
     one.end = chunk;

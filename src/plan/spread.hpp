@@ -11,10 +11,10 @@
 ///       finish()
 ///
 /// Rounds are each rank's own: it acquires its chunks of a round, and then passes on what others
-/// want of them. Pieces are in one order over all ranks: by round, by the distance from sender to
-/// receiver, then by chunk and target. Each rank does its own ones in this order, as many at a time
-/// as it likes: the first piece of all that are left is always next on both of its ranks, so nobody
-/// waits in a circle.
+/// want of them. Pieces are in one order over all ranks: by group and round, by the distance from
+/// sender to receiver, then by chunk and target. Each rank does its own ones in this order, as many
+/// at a time as it likes: the first piece of all that are left is always next on both of its ranks,
+/// so nobody waits in a circle.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -23,6 +23,7 @@
 #include <utility>
 #include <vector>
 
+#include "plan/chunks.hpp"
 #include "plan/deal.hpp"
 #include "plan/exchange.hpp"
 
@@ -49,6 +50,7 @@ struct OwnStep {
 };
 
 struct OwnRound {
+  int group = 0, number = 0;       ///< of the sources; the round in it, the same on all ranks
   std::size_t first = 0, end = 0;  ///< chunks that this rank acquires before the steps
   std::vector<Passed> local;
   std::vector<OwnStep> steps;
@@ -65,6 +67,9 @@ class Spread {
   struct SourceBox {
     const Box* box;
     std::int64_t element_bytes;
+    std::int64_t chunk_bytes = 0;  ///< of its chunks, if less than the setting's; 0: as that
+    std::int64_t align_bytes = 1;  ///< as in cut_into_chunks
+    int group = 0;                 ///< no round has chunks of two groups; ascends with `before`
   };
   struct Setting {
     int rank = 0, ranks = 1;
@@ -74,6 +79,8 @@ class Spread {
     /// Of two sources: which is acquired first.
     std::function<bool(int, int)> before;
     std::int64_t pieces_a_planner = 4096;  ///< about so many are worth one more planner
+    /// Every chunk is wanted by some rank, or is not to be acquired.
+    bool only_wanted = false;
   };
   explicit Spread(Setting);
 
@@ -104,12 +111,17 @@ class Spread {
     int source, chunk;
     std::size_t first, end;  // of what was heard
   };
+  struct Turn {
+    int group, number;
+    auto operator<=>(const Turn&) const = default;
+  };
   struct Travel {
-    int round, distance, chunk;  // number within the source
+    Turn round;
+    int distance, chunk;  // number within the source
     bool arrives;
     Passed piece;
   };
-  const std::vector<Chunk>& chunks_of(int source);
+  const ChunkCut& chunks_of(int source);
   int planner_of(int source, int chunk) const;
   void deal_rounds();
   void fill_steps(OwnRound&, std::span<Travel>) const;
@@ -121,9 +133,9 @@ class Spread {
   std::vector<Offered> offered_;
   std::unique_ptr<Dealer> dealer_;
   int cut_source_ = -1;  // whose chunks these are
-  std::vector<Chunk> cut_;
+  ChunkCut cut_;
   OwnPlan plan_;
-  std::vector<int> round_of_;  // of this rank's chunks
+  std::vector<Turn> round_of_;  // of this rank's chunks
   std::vector<Travel> travels_;
   std::size_t kept_ = 0;  // of what this rank wants
 };

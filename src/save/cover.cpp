@@ -112,6 +112,7 @@ Mail mail_of(Orders orders) {
   for (auto& [rank, order] : orders) {
     mail.emplace_back(rank, WireWriter()
                                 .put(order.to_write.take())
+                                .put(order.to_bring.take())
                                 .put(order.to_compare.take())
                                 .put(order.to_watch.take())
                                 .take());
@@ -192,6 +193,8 @@ Covered cover(const Job& job, const State& state, const ReplicaTurn& turn) {
 
   std::unordered_map<std::string_view, std::size_t> index_of;
   for (std::size_t i = 0; i < state.tensors().size(); ++i) index_of[state.tensors()[i].first] = i;
+  std::unordered_map<std::string_view, DenseTensor*> dense_of;
+  for (auto& one : covered.dense) dense_of[one.key] = &one;
   const auto each = [&](const std::string& list, const auto& take) {
     for (WireReader in(list); !in.empty();) {
       const auto tensor = index_of.at(in.get<std::string>());
@@ -207,6 +210,9 @@ Covered cover(const Job& job, const State& state, const ReplicaTurn& turn) {
       tasks.push_back({tensor, has_slices ? slice : -1, std::move(box)});
     });
     each(reader.get<std::string>(), [&](std::size_t tensor, int slice, Box box, WireReader&) {
+      dense_of.at(state.tensors()[tensor].first)->parts.push_back({std::move(box), slice});
+    });
+    each(reader.get<std::string>(), [&](std::size_t tensor, int slice, Box box, WireReader&) {
       covered.replicas.mine.push_back({tensor, slice, std::move(box)});
     });
     each(reader.get<std::string>(), [&](std::size_t tensor, int slice, Box box, WireReader& in) {
@@ -218,6 +224,10 @@ Covered cover(const Job& job, const State& state, const ReplicaTurn& turn) {
   std::sort(tasks.begin(), tasks.end(), [](const Task& a, const Task& b) {
     return std::tie(a.tensor, a.slice, a.box) < std::tie(b.tensor, b.slice, b.box);
   });
+  for (auto& one : covered.dense) {
+    std::sort(one.parts.begin(), one.parts.end(),
+              [](const auto& a, const auto& b) { return a.box < b.box; });
+  }
   return covered;
 }
 

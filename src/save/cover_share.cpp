@@ -15,18 +15,12 @@ bool is_dense(const CoveredTensor& tensor, const SaveFormat& format) {
 void assign(const CoveredTensor& tensor, std::span<const int> writers, const SaveFormat& format,
             Orders& orders, std::vector<DenseTensor>& dense) {
   const bool whole = is_dense(tensor, format);
-  if (whole) {
-    dense.push_back({tensor.key, tensor.dtype, tensor.shape, {}});
-    dense.back().parts.reserve(tensor.slices.size());
-  }
+  if (whole) dense.push_back({tensor.key, tensor.dtype, tensor.shape, {}});
   for (std::size_t s = 0; s < tensor.slices.size(); ++s) {
     const auto& slice = tensor.slices[s];
     const auto& holder = slice.holders[static_cast<std::size_t>(writers[s])];
-    if (whole) {
-      dense.back().parts.push_back({slice.box, holder.rank, holder.box});
-    } else {
-      put(orders[holder.rank].to_write.put(tensor.key).put(holder.box), slice.box);
-    }
+    auto& order = orders[holder.rank];
+    put((whole ? order.to_bring : order.to_write).put(tensor.key).put(holder.box), slice.box);
   }
 }
 

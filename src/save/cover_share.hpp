@@ -12,14 +12,14 @@
 
 namespace cairn {
 
-/// For one rank: the keys and boxes that it writes and that it compares.
+/// For one rank: the keys and boxes that it writes, brings to a dense tensor, and compares.
 struct Order {
-  WireWriter to_write, to_compare, to_watch;
+  WireWriter to_write, to_bring, to_compare, to_watch;
 };
 using Orders = std::unordered_map<int, Order>;  // by rank
 
 bool is_dense(const CoveredTensor&, const SaveFormat&);
-/// Who writes this tensor: as an order, or as a dense tensor.
+/// Who writes this tensor, or brings what of it if it is dense; then it is one of the list, too.
 void assign(const CoveredTensor&, std::span<const int> writers, const SaveFormat&, Orders&,
             std::vector<DenseTensor>&);
 

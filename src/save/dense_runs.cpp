@@ -27,31 +27,22 @@ std::unique_ptr<io::File> make_or_open(io::FileSystem& files, int number,
 
 }  // namespace
 
-DenseMemory dense_memory(const DensePlan& plan, int rank, bool keeps_all) {
+DenseMemory dense_memory(const DensePlan& plan, bool keeps_all) {
   DenseMemory most;
-  const auto writer_of = [&](const plan::Piece& piece) {
-    return plan.exchange.chunks[static_cast<std::size_t>(piece.chunk)].rank;
-  };
-  const auto brings = [&](const plan::Piece& piece) {
-    return plan.slices[static_cast<std::size_t>(piece.target)].rank == rank;
-  };
   for (const auto& round : plan.exchange.rounds) {
     std::int64_t hand = 0;
-    for (const auto number : round.chunks) {
-      const auto& chunk = plan.exchange.chunks[static_cast<std::size_t>(number)];
-      if (chunk.rank == rank) hand += chunk.bytes;
-    }
+    for (auto c = round.first; c < round.end; ++c) hand += plan.exchange.chunks[c].bytes;
     most.hand = keeps_all ? most.hand + hand : std::max(most.hand, hand);
-    for (const auto& piece : round.local) {
-      if (writer_of(piece) == rank) most.out = std::max(most.out, piece.bytes);
-    }
+    for (const auto& piece : round.local) most.out = std::max(most.out, piece.bytes);
     for (const auto& step : round.steps) {
-      std::int64_t out = 0, in = 0;
-      for (const auto& piece : step) {
-        if (brings(piece)) out += piece.bytes;
-        if (writer_of(piece) == rank) in += piece.bytes;
-      }
-      most.out = std::max(most.out, out), most.in = std::max(most.in, in);
+      const auto sum = [](const std::vector<plan::Passed>& pieces) {
+        std::int64_t bytes = 0;
+        for (const auto& piece : pieces) bytes += piece.bytes;
+        return bytes;
+      };
+      // Backwards: what the exchange calls a receiver brings the bytes.
+      most.out = std::max(most.out, sum(step.receives));
+      most.in = std::max(most.in, sum(step.sends));
     }
   }
   return most;
@@ -59,15 +50,14 @@ DenseMemory dense_memory(const DensePlan& plan, int rank, bool keeps_all) {
 
 void write_run(const DensePlan& plan, int number, const std::byte* bytes, int first_file,
                io::File* file, std::vector<StoredTensor>& entries) {
-  const auto& chunk = plan.exchange.chunks[static_cast<std::size_t>(number)];
-  const auto& run = plan.runs[static_cast<std::size_t>(chunk.source)];
-  const auto& tensor = plan.tensor_of(chunk);
-  std::span rest(bytes, static_cast<std::size_t>(chunk.bytes));
+  const auto& run = plan.run(number);
+  const auto& tensor = plan.tensor_of(run);
+  std::span rest(bytes, static_cast<std::size_t>(run.bytes));
   StoredSlice stored;
   stored.box = run.box;
   stored.file = first_file + tensor.file;
-  stored.offset = plan.offsets[static_cast<std::size_t>(chunk.source)];
-  stored.size = chunk.bytes;
+  stored.offset = plan.offset_of(run);
+  stored.size = run.bytes;
   for (auto at = stored.offset; !rest.empty();) {
     const auto piece = rest.first(std::min<std::size_t>(cached_bytes, rest.size()));
     stored.crc32c = crc32c(piece, stored.crc32c);
@@ -81,9 +71,7 @@ void write_run(const DensePlan& plan, int number, const std::byte* bytes, int fi
   entries.back().slices.push_back(std::move(stored));
 }
 
-std::int64_t capture_bytes(const DensePlan& plan, int rank) {
-  return dense_memory(plan, rank, true).bytes();
-}
+std::int64_t capture_bytes(const DensePlan& plan) { return dense_memory(plan, true).bytes(); }
 
 std::vector<StoredTensor> write_runs(io::FileSystem& files, const DensePlan& plan,
                                      const std::vector<CapturedRun>& runs, int first_file,
@@ -97,7 +85,7 @@ std::vector<StoredTensor> write_runs(io::FileSystem& files, const DensePlan& pla
     file->close();
   };
   for (const auto& [chunk, bytes] : runs) {
-    const auto number = plan.tensor_of(plan.exchange.chunks[static_cast<std::size_t>(chunk)]).file;
+    const auto number = plan.tensor_of(plan.run(chunk)).file;
     if (number != open) {
       close();
       file = make_or_open(files, first_file + number, save);

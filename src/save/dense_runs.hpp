@@ -15,7 +15,7 @@ struct DenseMemory {
   std::int64_t hand = 0, out = 0, in = 0;
   std::int64_t bytes() const { return hand + out + in; }
 };
-DenseMemory dense_memory(const DensePlan&, int rank, bool keeps_all);
+DenseMemory dense_memory(const DensePlan&, bool keeps_all);
 
 /// Checksums a run, writes it if there is a file, and adds it to the entries.
 void write_run(const DensePlan&, int chunk, const std::byte* bytes, int first_file, io::File*,

@@ -34,8 +34,8 @@ class DenseWrite {
     });
     std::unique_ptr<RunsFile> file;
     const RunsPlace* open = nullptr;
-    for (const auto& round : plan_.exchange.rounds) {
-      const auto& next = places_[static_cast<std::size_t>(file_of(round.chunks.front()))];
+    for (const auto& round : plan_.rounds) {
+      const auto& next = places_[static_cast<std::size_t>(round.file)];
       if (&next != open) {
         if (open) close(*file, *open, false);
         file = writer.open_runs(job_, plan_, next, first_file_, error_);
@@ -52,11 +52,11 @@ class DenseWrite {
   std::vector<CapturedRun> capture(std::span<std::byte> where) {
     together(*job_.group, [&] { allocate(where); });
     std::vector<CapturedRun> captured;
-    for (const auto& round : plan_.exchange.rounds) {
+    for (const auto& round : plan_.rounds) {
       complete(round);
       error_.guard([&] {
         for (const auto& [number, run] : in_hand_.runs) {
-          const auto bytes = plan_.exchange.chunks[static_cast<std::size_t>(number)].bytes;
+          const auto bytes = plan_.run(number).bytes;
           if (run.bytes != run.buffer) {
             copy_past_caches(run.buffer, run.bytes, static_cast<std::size_t>(bytes));
           }
@@ -70,23 +70,17 @@ class DenseWrite {
   }
 
  private:
-  int file_of(int chunk) const {
-    return plan_.tensor_of(plan_.exchange.chunks[static_cast<std::size_t>(chunk)]).file;
-  }
-
   // Who makes each file, and which of them this rank writes to.
   void look_at_files(const commit::Transaction& save, bool are_there) {
     for (std::size_t f = 0; f < plan_.file_bytes.size(); ++f) {
       const auto number = static_cast<int>(f);
       places_.push_back({number, save.part(first_file_ + number), plan_.file_bytes[f]});
     }
-    std::vector<bool> has_maker(places_.size());
-    for (std::size_t c = 0; c < plan_.exchange.chunks.size(); ++c) {
-      const auto file = static_cast<std::size_t>(file_of(static_cast<int>(c)));
-      const bool mine = plan_.exchange.chunks[c].rank == job_.rank();
-      if (!has_maker[file]) places_[file].makes_it = mine && !are_there;
-      has_maker[file] = true;
-      places_[file].has_runs = places_[file].has_runs || mine;
+    for (const auto& run : plan_.exchange.chunks) {
+      auto& place = places_[static_cast<std::size_t>(plan_.tensor_of(run).file)];
+      place.has_runs = true;
+      // The first run of the file is of a tensor that begins it.
+      if (plan_.offset_of(run) == 0) place.makes_it = !are_there;
     }
   }
 
@@ -103,32 +97,34 @@ class DenseWrite {
   }
 
   // The runs of a round, whole in this rank's memory.
-  void complete(const plan::Round& round) {
-    begin(round);
-    for (const auto& piece : round.local) {
-      if (rank_writing(piece) == job_.rank()) error_.guard([&] { copy(piece); });
+  void complete(const DensePlan::Round& round) {
+    in_hand_.round = &round;
+    in_hand_.runs.clear();
+    const auto& mine = plan_.exchange.rounds;
+    if (next_ == mine.size() || mine[next_].group != round.file ||
+        mine[next_].number != round.number) {
+      return;
     }
-    for (const auto& step : round.steps) exchange(step);
+    const auto& own = mine[next_++];
+    begin(own);
+    for (const auto& piece : own.local) error_.guard([&] { copy(piece); });
+    for (const auto& step : own.steps) exchange(step);
   }
 
-  const plan::Chunk& chunk_of(const plan::Piece& piece) const {
-    return plan_.exchange.chunks[static_cast<std::size_t>(piece.chunk)];
+  const plan::Chunk& run_of(const plan::Passed& piece) const { return plan_.run(piece.chunk); }
+  const DensePlan::Slice& target_of(const plan::Passed& piece) const {
+    return plan_.slices[static_cast<std::size_t>(piece.id)];
   }
-  int rank_writing(const plan::Piece& piece) const { return chunk_of(piece).rank; }
-  const plan::Target& target_of(const plan::Piece& piece) const {
-    return plan_.slices[static_cast<std::size_t>(piece.target)];
-  }
-  const LocalSlice& slice_of(const plan::Piece& piece) const {
+  const LocalSlice& slice_of(const plan::Passed& piece) const {
     const auto& target = target_of(piece);
     const auto& tensor = *tensors_[static_cast<std::size_t>(target.tensor)];
-    return tensor.slices[static_cast<std::size_t>(target.id)];
+    return tensor.slices[static_cast<std::size_t>(target.slice)];
   }
-  std::int64_t item_of(const plan::Piece& piece) const {
-    return plan_.runs[static_cast<std::size_t>(chunk_of(piece).source)].element_bytes;
+  DType dtype_of(const plan::Passed& piece) const {
+    return plan_.tensors[static_cast<std::size_t>(piece.source)].dtype;
   }
-  DType dtype_of_run(const plan::Chunk& chunk) const {
-    const auto tensor = plan_.runs[static_cast<std::size_t>(chunk.source)].tensor;
-    return plan_.tensors[static_cast<std::size_t>(tensor)].dtype;
+  std::int64_t item_of(const plan::Passed& piece) const {
+    return static_cast<std::int64_t>(dtype_size(dtype_of(piece)));
   }
 
   // Once rounds have begun, a rank that threw would leave the others waiting for its messages: all
@@ -139,7 +135,7 @@ class DenseWrite {
       if (!tensor) continue;
       for (const auto& slice : tensor->slices) bases.push_back(slice.memory->contiguous());
     }
-    const auto need = dense_memory(plan_, job_.rank(), !where.empty());
+    const auto need = dense_memory(plan_, !where.empty());
     if (where.empty()) {
       // Not initialised: what is never used is never touched.
       own_ = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(need.bytes()));
@@ -150,55 +146,50 @@ class DenseWrite {
     arrived_ = packed_ + need.out;
   }
 
-  void begin(const plan::Round& round) {
-    in_hand_.round = &round;
-    in_hand_.runs.clear();
+  void begin(const plan::OwnRound& round) {
     auto* at = hand_;
-    for (const auto number : round.chunks) {
-      const auto& chunk = plan_.exchange.chunks[static_cast<std::size_t>(number)];
-      if (chunk.rank != job_.rank()) continue;
-      in_hand_.runs[number] = {at, at};
-      at += chunk.bytes;
+    for (auto c = round.first; c < round.end; ++c) {
+      in_hand_.runs[static_cast<int>(c)] = {at, at};
+      at += plan_.exchange.chunks[c].bytes;
     }
     for (const auto& piece : round.local) {
-      const auto mine = in_hand_.runs.find(piece.chunk);
-      if (mine == in_hand_.runs.end() || piece.box != chunk_of(piece).box) continue;
-      if (const auto* place = place_of(piece)) mine->second.bytes = place;
+      if (piece.box != run_of(piece).box) continue;
+      if (const auto* place = place_of(piece)) in_hand_.runs.at(piece.chunk).bytes = place;
     }
   }
 
   // Where a piece lies in the application's memory, if it is one run of bytes there.
-  const std::byte* place_of(const plan::Piece& piece) const {
+  const std::byte* place_of(const plan::Passed& piece) const {
     const auto& slice = slice_of(piece);
     const auto& target = target_of(piece);
     const auto* base =
-        bases_[static_cast<std::size_t>(target.tensor)][static_cast<std::size_t>(target.id)];
+        bases_[static_cast<std::size_t>(target.tensor)][static_cast<std::size_t>(target.slice)];
     if (!base) return nullptr;
     const auto at = run_at(piece.box.relative_to(slice.box.start), slice.box.extent);
     return at ? base + *at * item_of(piece) : nullptr;
   }
 
   // Where it goes in a run in the buffer, if it is one run of bytes there.
-  std::byte* destination_of(const plan::Piece& piece) const {
-    const auto& chunk = chunk_of(piece);
-    const auto at = run_at(piece.box.relative_to(chunk.box.start), chunk.box.extent);
+  std::byte* destination_of(const plan::Passed& piece) const {
+    const auto& run = run_of(piece);
+    const auto at = run_at(piece.box.relative_to(run.box.start), run.box.extent);
     return at ? in_hand_.runs.at(piece.chunk).buffer + *at * item_of(piece) : nullptr;
   }
 
-  void fetch(const plan::Piece& piece, std::byte* out) const {
+  void fetch(const plan::Passed& piece, std::byte* out) const {
     const auto& slice = slice_of(piece);
     slice.memory->read(piece.box.relative_to(slice.box.start), out);
   }
 
   // Into a run of the buffer, from row-major bytes of the piece.
-  void place(const plan::Piece& piece, const std::byte* bytes) const {
-    const auto& chunk = chunk_of(piece);
-    auto* run = in_hand_.runs.at(piece.chunk).buffer;
-    host_memory(dtype_of_run(chunk), run, run, chunk.box.extent, {})
-        ->write(piece.box.relative_to(chunk.box.start), bytes);
+  void place(const plan::Passed& piece, const std::byte* bytes) const {
+    const auto& run = run_of(piece);
+    auto* buffer = in_hand_.runs.at(piece.chunk).buffer;
+    host_memory(dtype_of(piece), buffer, buffer, run.box.extent, {})
+        ->write(piece.box.relative_to(run.box.start), bytes);
   }
 
-  void copy(const plan::Piece& piece) {
+  void copy(const plan::Passed& piece) {
     const auto& hand = in_hand_.runs.at(piece.chunk);
     if (hand.bytes != hand.buffer) return;
     if (auto* out = destination_of(piece)) return fetch(piece, out);
@@ -206,31 +197,31 @@ class DenseWrite {
     place(piece, packed_);
   }
 
-  void exchange(const std::vector<plan::Piece>& step) {
+  void exchange(const plan::OwnStep& step) {
     std::vector<Group::Send> sends;
     std::vector<Group::Receive> receives;
-    std::vector<std::pair<const plan::Piece*, const std::byte*>> to_place;
+    std::vector<std::pair<const plan::Passed*, const std::byte*>> to_place;
     auto* packing = packed_;
     auto* arriving = arrived_;
-    for (const auto& piece : step) {
+    for (const auto& piece : step.receives) {
       const auto size = static_cast<std::size_t>(piece.bytes);
-      if (target_of(piece).rank == job_.rank()) {
-        const auto* bytes = place_of(piece);
-        if (!bytes) {
-          error_.guard([&] { fetch(piece, packing); });
-          bytes = packing;
-          packing += size;
-        }
-        sends.push_back({rank_writing(piece), {bytes, size}});
+      const auto* bytes = place_of(piece);
+      if (!bytes) {
+        error_.guard([&] { fetch(piece, packing); });
+        bytes = packing;
+        packing += size;
       }
-      if (rank_writing(piece) != job_.rank()) continue;
+      sends.push_back({piece.peer, {bytes, size}});
+    }
+    for (const auto& piece : step.sends) {
+      const auto size = static_cast<std::size_t>(piece.bytes);
       auto* out = destination_of(piece);
       if (!out) {
         out = arriving;
         to_place.emplace_back(&piece, arriving);
         arriving += size;
       }
-      receives.push_back({target_of(piece).rank, {out, size}});
+      receives.push_back({piece.peer, {out, size}});
     }
     if (sends.empty() && receives.empty()) return;
     job_.group->exchange(sends, receives);
@@ -247,6 +238,7 @@ class DenseWrite {
   std::unique_ptr<std::byte[]> own_;
   std::byte *hand_ = nullptr, *packed_ = nullptr, *arrived_ = nullptr;  // in it, or in a pool
   RunsInHand in_hand_;                                                  // of this round
+  std::size_t next_ = 0;                                                // of this rank's rounds
   std::vector<RunsPlace> places_;                                       // of the files
   std::vector<StoredTensor> entries_, written_;  // of the open file, of those before
   KeptError error_;

@@ -42,30 +42,41 @@ void append_entries(std::vector<StoredTensor>& all, const std::string& message) 
   std::move(some.begin(), some.end(), std::back_inserter(all));
 }
 
+// Its slices take more room than what becomes of them.
+bundle::IndexEntry encode_and_free(StoredTensor& tensor) {
+  auto entry = bundle::encode_entry(tensor);
+  tensor = {};
+  return entry;
+}
+
 }  // namespace
 
-std::vector<StoredTensor> merge_entries(Group& group, std::vector<StoredTensor> mine,
-                                        SaveStatistics* measured) {
+JoinedEntries merge_entries(Group& group, std::vector<StoredTensor> mine, bool encode,
+                            SaveStatistics* measured) {
   if (measured) fold_figures(group, *measured);
   std::size_t slices = 0;
   for (const auto& one : mine) slices += one.slices.size();
   const auto planners = key_planners(group, slices);
-  const auto mail = all_to_all(group, entries_by_key(std::move(mine), planners));
-  std::vector<StoredTensor> joined;
+  auto mail = all_to_all(group, entries_by_key(std::move(mine), planners));
+  WireWriter report;
   KeptError error;
   error.guard([&] {
     std::vector<StoredTensor> entries;
-    for (const auto& [rank, letter] : mail) append_entries(entries, letter);
-    joined = join_entries(std::move(entries));
+    for (auto& [rank, letter] : mail) append_entries(entries, std::exchange(letter, {}));
+    auto joined = join_entries(std::move(entries));
+    if (!encode) return put(report, joined);
+    for (auto& one : joined) put(report, encode_and_free(one));
   });
+  mail.clear();
   agree_on_least(group, error.first());
-  WireWriter report;
-  if (group.rank() != 0) put(report, std::exchange(joined, {}));
-  to_root(group, report.take(),
-          [&](const std::string& message) { append_entries(joined, message); });
-  std::sort(joined.begin(), joined.end(),
+  JoinedEntries all;
+  to_root(group, report.take(), [&](const std::string& message) {
+    if (!encode) return append_entries(all.tensors, message);
+    for (WireReader in(message); !in.empty();) all.encoded.push_back(get_index_entry(in));
+  });
+  std::sort(all.tensors.begin(), all.tensors.end(),
             [](const auto& a, const auto& b) { return a.key < b.key; });
-  return joined;
+  return all;
 }
 
 }  // namespace cairn

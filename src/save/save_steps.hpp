@@ -6,6 +6,7 @@
 
 #include "cairn/contents.hpp"
 #include "commit/protocol.hpp"
+#include "contents/seal.hpp"
 #include "job/job.hpp"
 #include "save/dense.hpp"
 #include "save/measure.hpp"
@@ -24,7 +25,7 @@ struct Task {
 /// and which tensors are stored dense instead; which replicas are compared.
 struct Covered {
   std::vector<Task> tasks;
-  std::vector<DenseTensor> dense;  ///< the same on all ranks; none of the tasks
+  std::vector<DenseTensor> dense;  ///< the same on all ranks but for the parts; none of the tasks
   ReplicaPlan replicas;
 };
 Covered cover(const Job&, const State&, const ReplicaTurn&);  ///< the turn of rank 0 counts
@@ -61,8 +62,9 @@ void leave_record(const Job&, const commit::Transaction&, const CheckpointMeta&,
                   const std::vector<StoredTensor>& entries);
 
 /// Merge (collective): the entries of all ranks on rank 0, checked once more to cover each tensor;
-/// nothing on other ranks. With them goes what ranks measured: rank 0's becomes that of all.
-std::vector<StoredTensor> merge_entries(Group&, std::vector<StoredTensor> mine,
-                                        SaveStatistics* measured = nullptr);
+/// nothing on other ranks. `encode`: as entries of an index, which the ranks that joined them have
+/// encoded. With them goes what ranks measured: rank 0's becomes that of all.
+JoinedEntries merge_entries(Group&, std::vector<StoredTensor> mine, bool encode,
+                            SaveStatistics* measured = nullptr);
 
 }  // namespace cairn

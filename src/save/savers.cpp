@@ -135,7 +135,7 @@ void require_complete(Group& group, const std::vector<Bundle>& mine, const Check
   }
   if (!any_of(group, !sliced.empty())) return;
   try {
-    merge_entries(group, std::move(sliced));
+    merge_entries(group, std::move(sliced), true);
   } catch (const Error& error) {
     if (error.code() != Code::internal || error.tensor().empty()) throw;
     std::string names;

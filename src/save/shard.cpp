@@ -109,10 +109,13 @@ LocalShards shard(const Job& job, const State& state, const std::vector<Task>& t
 
 FileLayout lay_out(const Job& job, const LocalShards& local, const DensePlan& dense) {
   Group& group = *job.group;
-  const auto mine =
-      WireWriter().put(static_cast<std::int64_t>(local.shards.size())).put(local.bytes).take();
+  const auto mine = WireWriter()
+                        .put(static_cast<std::int64_t>(local.shards.size()))
+                        .put(local.bytes)
+                        .put(dense.writes())
+                        .take();
   FileLayout layout;
-  auto writes = dense.writers;
+  std::vector<bool> writes(static_cast<std::size_t>(group.size()));
   std::vector<int> shards;
   const auto all = all_gather(group, mine);
   for (int rank = 0; rank < group.size(); ++rank) {
@@ -120,6 +123,7 @@ FileLayout lay_out(const Job& job, const LocalShards& local, const DensePlan& de
     shards.push_back(static_cast<int>(reader.get<std::int64_t>()));
     if (shards.back() > 0) writes[static_cast<std::size_t>(job.io_rank_of(rank))] = true;
     layout.total_bytes += reader.get<std::int64_t>();
+    if (reader.get<bool>()) writes[static_cast<std::size_t>(rank)] = true;
   }
   const auto files = writer_of(job).number(job, shards);
   layout.first_file = files.first;

@@ -311,7 +311,8 @@ void merge_checkpoints(const std::vector<std::filesystem::path>& given,
     meta.version = CAIRN_VERSION;
     meta.uuid = merge.uuid;
     meta.statistics.reset();  // of another save
-    const auto sealed = seal_index(std::move(joined.tensors), meta, data_files, merge.num_files);
+    const auto sealed =
+        seal_index({std::move(joined.tensors), {}}, meta, data_files, merge.num_files);
     owned->check();
     // It may have been pinned meanwhile; nobody pins while it is replaced.
     std::optional<PinLock> pins;

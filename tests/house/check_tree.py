@@ -59,7 +59,6 @@ FREE_OF_ROOMS = {"mpi", "kokkos"}  # see every public header, but never each oth
 PACKAGES = {
     "MPI": (re.compile(r"mpi(-ext)?\.h|mpio\.h"), {"mpi"}),
     "Kokkos": (re.compile(r"(impl/)?Kokkos_.*"), {"kokkos"}),
-    "LevelDB": (re.compile(r"leveldb/.*"), {"format"}),
     "protobuf": (re.compile(r"google/protobuf/.*|.*\.pb\.h"), {"format"}),
     "HDF5": (re.compile(r"hdf5\.h|H5\w*\.h"), {"format", "mpi"}),
     "CLI11": (re.compile(r"CLI/.*"), {"cli"}),

@@ -22,7 +22,7 @@ SOUND = {
     "src/io/file.hpp": '#pragma once\n#include "base/text.hpp"\n',
     "src/commit/names.cpp": '#include "io/file.hpp"\n',
     "src/format/bundle/entry.proto": "",
-    "src/format/bundle/entry.cpp": '#include "format/bundle/entry.pb.h"\n#include <leveldb/table.h>\n',
+    "src/format/bundle/entry.cpp": '#include "format/bundle/entry.pb.h"\n#include <google/protobuf/message.h>\n',
     "src/checkpoint/save.cpp": '#include "commit/names.hpp"\n#include "plan/plan.hpp"\n',
     "src/commit/names.hpp": "#pragma once\n",
     "src/cli/main.cpp": '#include <CLI/CLI.hpp>\n#include "io/file.hpp"\n',
@@ -114,7 +114,7 @@ class CheckTree(unittest.TestCase):
                 ("src/io/a.cpp", "mpi.h", "ties room io to MPI"),
                 ("src/model/a.cpp", "Kokkos_Core.hpp", "ties room model to Kokkos"),
                 ("mpi/a.cpp", "Kokkos_Core.hpp", "ties room mpi to Kokkos"),
-                ("src/commit/a.cpp", "leveldb/db.h", "ties room commit to LevelDB"),
+                ("src/commit/a.cpp", "google/protobuf/message.h", "ties room commit to protobuf"),
                 ("src/checkpoint/a.cpp", "CLI/CLI.hpp", "ties room checkpoint to CLI11")]:
             with self.subTest(name=name):
                 self.setUp()

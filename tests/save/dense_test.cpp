@@ -302,15 +302,6 @@ TEST_F(Dense, AnErrorOfOneRankIsOneErrorOfAllAndNothingIsLeft) {
   }
 }
 
-DensePlan plan_of(const Sample& sample, const std::vector<Box>& boxes, int ranks,
-                  std::int64_t chunk_bytes) {
-  DenseTensor tensor{sample.key, sample.dtype, sample.shape, {}};
-  for (std::size_t i = 0; i < boxes.size(); ++i) {
-    tensor.parts.push_back({boxes[i], static_cast<int>(i) % ranks, 0});
-  }
-  return plan_dense({tensor}, ranks, chunk_bytes);
-}
-
 std::string bytes_at(std::int64_t from, std::int64_t count) {
   std::string bytes;
   for (auto i = from; i < from + count; ++i) bytes += static_cast<char>(i * 37 % 251);
@@ -364,53 +355,6 @@ TEST(DenseEntries, WhatMakesNoArrayIsRefused) {
               HasSubstr("are no runs of one array: rows 0..5 × 0..1"));
   EXPECT_THAT(refusal(low, low), HasSubstr("overlap"));
   EXPECT_THAT(refusal(low, run({{3, 0}, {2, 4}}, 12)), HasSubstr("leave out rows 5..5"));
-}
-
-TEST(DensePlanning, WritersWriteWholePages) {
-  const Sample sample{"u", DType::float16, {100000, 30}};
-  const auto plan = plan_of(sample, rows(sample.shape, 7), 7, 1 << 20);
-  EXPECT_EQ(plan.bytes, 100000 * 30 * 2);
-  EXPECT_EQ(plan.writers, std::vector<bool>(7, true));
-  for (const auto offset : plan.offsets) EXPECT_EQ(offset % 4096, 0);
-}
-
-TEST(DensePlanning, WhatLiesAsItIsWrittenHardlyTravels) {
-  const Sample sample{"u", DType::float16, {10007, 300}};
-  const auto plan = plan_of(sample, rows(sample.shape, 5), 5, 1 << 20);
-  std::int64_t travelling = 0;
-  for (const auto& round : plan.exchange.rounds) {
-    for (const auto& step : round.steps) {
-      for (const auto& piece : step) travelling += piece.bytes;
-    }
-  }
-  EXPECT_LT(travelling, plan.bytes / 10);
-}
-
-TEST(DensePlanning, WritersShareTheBytes) {
-  const Sample sample{"u", DType::float16, {4096, 1000}};
-  const auto plan = plan_of(sample, column_blocks(sample.shape, 6), 6, 1 << 20);
-  std::vector<std::int64_t> bytes(6);
-  for (const auto& chunk : plan.exchange.chunks) {
-    bytes[static_cast<std::size_t>(chunk.rank)] += chunk.bytes;
-  }
-  const auto most = *std::max_element(bytes.begin(), bytes.end());
-  EXPECT_LT(static_cast<double>(most), 1.2 * static_cast<double>(plan.bytes) / 6);
-}
-
-TEST(DensePlanning, TensorsShareAFileWithoutOverlap) {
-  std::vector<DenseTensor> tensors;
-  for (int i = 0; i < 6; ++i) {
-    const Dims shape{i % 2 ? 50000 : 5, 3};
-    tensors.push_back({cat("t", i), DType::uint16, shape, {{Box::whole(shape), i % 3, 0}}});
-  }
-  const auto plan = plan_dense(tensors, 3, 1 << 20);
-  std::int64_t end = 0;
-  for (std::size_t r = 0; r < plan.runs.size(); ++r) {
-    EXPECT_GE(plan.offsets[r], end);
-    EXPECT_LT(plan.offsets[r] - end, 4096);
-    end = plan.offsets[r] + plan.runs[r].box.count() * 2;
-  }
-  EXPECT_EQ(end, plan.bytes);
 }
 
 }  // namespace

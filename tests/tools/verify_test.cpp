@@ -76,12 +76,12 @@ class Verify : public testing::Test {
     CheckpointMeta meta;
     meta.step = 5, meta.sequence = 1, meta.ranks = 1;
     meta.version = "test", meta.policy = "none", meta.uuid = std::string(32, 'a');
-    const auto sealed = seal_index(std::move(tensors), meta, 1, 2);
+    const auto sealed = seal_index({std::move(tensors), {}}, meta, 1, 2);
     io::create_directories(*files_, "/run");
-    replace("/run/ckpt-5.index", sealed.index);
+    replace("/run/ckpt-5.index", sealed.index.whole());
     replace("/run/ckpt-5.data-00000-of-00002", data);
     for (const auto& own : sealed.own_files) {
-      replace(cat("/run/ckpt-5.data-0000", own.file, "-of-00002"), own.bytes);
+      replace(cat("/run/ckpt-5.data-0000", own.file, "-of-00002"), own.bytes.whole());
     }
   }
 

@@ -51,10 +51,10 @@ void BundleFormat::shape(commit::Transaction& save, int data_files) const {
 std::optional<io::FileId> BundleFormat::publish(io::FileSystem& files,
                                                 const commit::Transaction& save,
                                                 const CheckpointMeta& meta, int data_files,
-                                                std::vector<StoredTensor> tensors,
+                                                JoinedEntries joined,
                                                 const std::function<void()>& sealed,
                                                 const commit::IsCommitted& is_committed) const {
-  const auto parts = seal_index(std::move(tensors), meta, data_files, save.num_files);
+  const auto parts = seal_index(std::move(joined), meta, data_files, save.num_files);
   sealed();
   return commit::publish(files, save, parts.index, parts.own_files, is_committed);
 }

@@ -15,10 +15,11 @@ class BundleFormat final : public CheckpointFormat {
   bool has_others(io::FileSystem&, const io::Path& prefix) const override;
   bool began(io::FileSystem&, const commit::Transaction&) const override;
   std::string refuses(int data_files, int num_files) const override;
+  bool takes_encoded() const override { return true; }
   void shape(commit::Transaction&, int data_files) const override;
   std::optional<io::FileId> publish(io::FileSystem&, const commit::Transaction&,
-                                    const CheckpointMeta&, int data_files,
-                                    std::vector<StoredTensor>, const std::function<void()>& sealed,
+                                    const CheckpointMeta&, int data_files, JoinedEntries,
+                                    const std::function<void()>& sealed,
                                     const commit::IsCommitted&) const override;
 };
 

@@ -61,11 +61,10 @@ void Hdf5Format::shape(commit::Transaction& save, int) const {
 
 std::optional<io::FileId> Hdf5Format::publish(io::FileSystem& files,
                                               const commit::Transaction& save,
-                                              const CheckpointMeta& meta, int,
-                                              std::vector<StoredTensor> tensors,
+                                              const CheckpointMeta& meta, int, JoinedEntries joined,
                                               const std::function<void()>& sealed,
                                               const commit::IsCommitted& is_committed) const {
-  const auto patches = seal_hdf5(files, save, std::move(tensors), meta.statistics);
+  const auto patches = seal_hdf5(files, save, std::move(joined.tensors), meta.statistics);
   sealed();
   return commit::publish_hdf5(files, save, patches, is_committed);
 }

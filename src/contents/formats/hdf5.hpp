@@ -25,8 +25,8 @@ class Hdf5Format final : public CheckpointFormat {
   std::string refuses(int data_files, int num_files) const override;
   void shape(commit::Transaction&, int data_files) const override;
   std::optional<io::FileId> publish(io::FileSystem&, const commit::Transaction&,
-                                    const CheckpointMeta&, int data_files,
-                                    std::vector<StoredTensor>, const std::function<void()>& sealed,
+                                    const CheckpointMeta&, int data_files, JoinedEntries,
+                                    const std::function<void()>& sealed,
                                     const commit::IsCommitted&) const override;
   void take_over(io::FileSystem&, const commit::Transaction&, bool alone) const override;
 };

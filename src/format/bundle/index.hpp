@@ -9,6 +9,7 @@
 
 #include "cairn/contents.hpp"
 #include "format/bundle/limits.hpp"
+#include "format/bundle/table_write.hpp"
 
 namespace cairn::bundle {
 
@@ -19,6 +20,28 @@ namespace cairn::bundle {
 /// empty, begins with a zero byte or comes twice; a slice that comes twice or lies outside; a size
 /// that does not fit; a file that is not among num_files.
 std::string build_index(int num_files, const std::vector<StoredTensor>& tensors);
+
+/// A tensor as an index has it. An index can be put together of such entries without a look at
+/// them, so that many ranks can make them.
+struct IndexEntry {
+  std::string key, value;
+  std::string slices;  ///< the entries of its slices, as an EntryChain; "": it is plain
+  int files = 0;       ///< it refers to data files below this
+};
+/// Throws as build_index().
+IndexEntry encode_entry(const StoredTensor&);
+/// The bytes that build_index() would give for these tensors (in any order), made when they are
+/// asked for.
+class EncodedIndex {
+ public:
+  /// Throws as build_index().
+  EncodedIndex(int num_files, std::vector<IndexEntry> entries);
+  void write(const TakeBytes&) const;
+
+ private:
+  int num_files_;
+  std::vector<IndexEntry> entries_;  // ascending
+};
 
 /// What an index says; `prefix` and `meta` stay empty, for they are not in it. Throws data_loss
 /// when the index as a whole cannot be trusted. What is wrong with one tensor goes to its

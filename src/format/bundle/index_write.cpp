@@ -1,7 +1,3 @@
-#include <leveldb/env.h>
-#include <leveldb/options.h>
-#include <leveldb/table_builder.h>
-
 #include <algorithm>
 #include <string_view>
 
@@ -12,39 +8,23 @@
 #include "format/bundle/entry.hpp"
 #include "format/bundle/index.hpp"
 #include "format/bundle/key_text.hpp"
+#include "format/bundle/numbers.hpp"
 #include "format/bundle/slice_key.hpp"
+#include "format/bundle/table_write.hpp"
 
 namespace cairn::bundle {
 namespace {
 
-class StringFile : public leveldb::WritableFile {
- public:
-  leveldb::Status Append(const leveldb::Slice& data) override {
-    bytes.append(data.data(), data.size());
-    return leveldb::Status::OK();
-  }
-  leveldb::Status Close() override { return leveldb::Status::OK(); }
-  leveldb::Status Flush() override { return leveldb::Status::OK(); }
-  leveldb::Status Sync() override { return leveldb::Status::OK(); }
-  std::string bytes;
-};
-
-// LevelDB asserts that a builder is closed, also when an exception unwinds.
-struct ClosedBuilder : leveldb::TableBuilder {
-  using TableBuilder::TableBuilder;
-  ~ClosedBuilder() {
-    if (!closed) Abandon();
-  }
-  bool closed = false;
-};
-
+[[noreturn]] void refuse(const std::string& key, std::string why) {
+  throw Error(Code::invalid_argument, cat("tensor ", key_text(key), " cannot be put into an index"),
+              std::move(why))
+      .of_tensor(key);
+}
 [[noreturn]] void refuse(const StoredTensor& tensor, std::string why) {
-  throw Error(Code::invalid_argument,
-              cat("tensor ", key_text(tensor.key), " cannot be put into an index"), std::move(why))
-      .of_tensor(tensor.key);
+  refuse(tensor.key, std::move(why));
 }
 
-void check(const StoredTensor& tensor, int num_files) {
+void check(const StoredTensor& tensor) {
   if (tensor.key.empty()) refuse(tensor, "the empty key is the header's");
   if (tensor.key[0] == '\0') refuse(tensor, "keys that begin with a zero byte are those of slices");
   if (!dtype_from_number(static_cast<std::int64_t>(tensor.dtype)))
@@ -68,9 +48,7 @@ void check(const StoredTensor& tensor, int num_files) {
       refuse(tensor, "it is plain, but its slice is not the whole");
     why = size_problem(tensor.dtype, box.count(), slice.size);
     if (!why.empty()) refuse(tensor, why);
-    if (slice.file < 0 || slice.file >= num_files) {
-      refuse(tensor, cat("it lies in data file ", slice.file, ", but there are ", num_files));
-    }
+    if (slice.file < 0) refuse(tensor, cat("it lies in data file ", slice.file));
     std::int64_t end = 0;
     if (slice.offset < 0 || __builtin_add_overflow(slice.offset, slice.size, &end)) {
       refuse(tensor, cat("its offset ", slice.offset, " is impossible"));
@@ -109,8 +87,8 @@ class EntryText {
         extent_.clear();
         if (d >= slice->dash.size() || !slice->dash[d]) {
           put_number(extent_, 1, slice->box.start[d]);
-          put_varint(extent_, 2 << 3);  // the length is there also when it is 0
-          put_varint(extent_, static_cast<std::uint64_t>(slice->box.extent[d]));
+          append_varint(extent_, 2 << 3);  // the length is there also when it is 0
+          append_varint(extent_, static_cast<std::uint64_t>(slice->box.extent[d]));
         }
         put_message(listed_, 1, extent_);
       }
@@ -132,19 +110,15 @@ class EntryText {
   }
 
  private:
-  static void put_varint(std::string& out, std::uint64_t value) {
-    for (; value >= 0x80; value >>= 7) out.push_back(static_cast<char>(value | 0x80));
-    out.push_back(static_cast<char>(value));
-  }
   // Left out where it is 0, as proto3 does. None of them is negative: check() has seen to it.
   static void put_number(std::string& out, int field, std::int64_t value) {
     if (value == 0) return;
     out.push_back(static_cast<char>(field << 3));
-    put_varint(out, static_cast<std::uint64_t>(value));
+    append_varint(out, static_cast<std::uint64_t>(value));
   }
   static void put_message(std::string& out, int field, const std::string& bytes) {
     out.push_back(static_cast<char>(field << 3 | 2));
-    put_varint(out, bytes.size());
+    append_varint(out, bytes.size());
     out.append(bytes);
   }
   void begin(DType dtype, const Dims& shape) {
@@ -177,6 +151,7 @@ class SliceKeys {
     ends_.clear();
     std::string front;
     append_slice_front(front, tensor.key, tensor.shape.size());
+    front_bytes_ = front.size();
     for (const auto& slice : tensor.slices) {
       text_.append(front);
       append_slice_extents(text_, slice.box, slice.dash);
@@ -203,23 +178,14 @@ class SliceKeys {
     refuse(tensor, cat("the slice ", box_text(twice->slice->box), " comes twice"));
   }
   const std::vector<Key>& all() const { return keys_; }
+  std::size_t front_bytes() const { return front_bytes_; }  ///< that all of them begin with
 
  private:
+  std::size_t front_bytes_ = 0;
   std::string text_;
   std::vector<std::size_t> ends_;
   std::vector<Key> keys_;
 };
-
-std::vector<const StoredTensor*> by_key(const std::vector<StoredTensor>& tensors) {
-  std::vector<const StoredTensor*> order;
-  order.reserve(tensors.size());
-  for (const auto& tensor : tensors) order.push_back(&tensor);
-  const auto before = [](const auto* a, const auto* b) { return a->key < b->key; };
-  if (!std::is_sorted(order.begin(), order.end(), before)) {
-    std::stable_sort(order.begin(), order.end(), before);
-  }
-  return order;
-}
 
 std::string header(int num_files) {
   pb::Header header;
@@ -230,46 +196,62 @@ std::string header(int num_files) {
 
 }  // namespace
 
-std::string build_index(int num_files, const std::vector<StoredTensor>& tensors) {
+IndexEntry encode_entry(const StoredTensor& tensor) {
+  check(tensor);
+  IndexEntry entry;
+  entry.key = tensor.key;
+  for (const auto& slice : tensor.slices) entry.files = std::max(entry.files, slice.file + 1);
+  EntryText text;
+  if (is_plain(tensor)) {
+    entry.value = text.place(tensor, tensor.slices[0]);
+    return entry;
+  }
+  SliceKeys keys;
+  keys.make(tensor);
+  EntryChain chain;
+  for (const auto& [key, slice] : keys.all()) {
+    chain.add(key, text.place(tensor, *slice), keys.front_bytes());
+  }
+  entry.slices = chain.take();
+  entry.value = text.full(tensor);
+  return entry;
+}
+
+EncodedIndex::EncodedIndex(int num_files, std::vector<IndexEntry> entries)
+    : num_files_(num_files), entries_(std::move(entries)) {
   if (num_files < 1) {
     throw Error(Code::invalid_argument,
                 cat("an index of ", num_files, " data files is impossible"));
   }
-  const auto order = by_key(tensors);
-  for (std::size_t i = 1; i < order.size(); ++i) {
-    if (order[i]->key == order[i - 1]->key) refuse(*order[i], "its key comes twice");
+  const auto before = [](const auto& a, const auto& b) { return a.key < b.key; };
+  if (!std::is_sorted(entries_.begin(), entries_.end(), before)) {
+    std::stable_sort(entries_.begin(), entries_.end(), before);
   }
-
-  leveldb::Options options;
-  options.compression = leveldb::kNoCompression;
-  options.block_size = std::size_t{64} << 20;
-  options.block_restart_interval = 16;
-  StringFile file;
-  ClosedBuilder table(options, &file);
-  table.Add("", header(num_files));
-  EntryText text;
-  // Keys of slices come before all others. What comes later is made now, while the slices are in
-  // the cache: there may be more of them than fit it.
-  SliceKeys keys;
-  std::vector<std::string> full;
-  for (const auto* tensor : order) {
-    check(*tensor, num_files);
-    if (is_plain(*tensor)) continue;
-    keys.make(*tensor);
-    for (const auto& [key, slice] : keys.all()) {
-      table.Add({key.data(), key.size()}, text.place(*tensor, *slice));
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    const auto& [key, value, slices, files] = entries_[i];
+    if (i > 0 && key == entries_[i - 1].key) refuse(key, "its key comes twice");
+    if (files > num_files) {
+      refuse(key, cat("it lies in data file ", files - 1, ", but there are ", num_files));
     }
-    full.push_back(text.full(*tensor));
   }
-  auto next = full.begin();
-  for (const auto* tensor : order) {
-    table.Add(tensor->key, is_plain(*tensor) ? text.place(*tensor, tensor->slices[0]) : *next++);
-  }
-  table.closed = true;
-  if (const auto status = table.Finish(); !status.ok()) {
-    throw Error(Code::internal, cat("the index could not be built: ", status.ToString()));
-  }
-  return std::move(file.bytes);
+}
+
+void EncodedIndex::write(const TakeBytes& take) const {
+  TableWriter table(take);
+  table.add("", header(num_files_));
+  // Keys of slices come before all others.
+  for (const auto& entry : entries_) table.add_chain(entry.slices);
+  for (const auto& entry : entries_) table.add(entry.key, entry.value);
+  table.finish();
+}
+
+std::string build_index(int num_files, const std::vector<StoredTensor>& tensors) {
+  std::vector<IndexEntry> entries;
+  entries.reserve(tensors.size());
+  for (const auto& tensor : tensors) entries.push_back(encode_entry(tensor));
+  std::string bytes;
+  EncodedIndex(num_files, std::move(entries)).write([&](auto piece) { bytes += piece; });
+  return bytes;
 }
 
 }  // namespace cairn::bundle

@@ -15,7 +15,6 @@ namespace cairn::bundle {
 namespace {
 
 constexpr std::uint64_t footer_bytes = 48, trailer_bytes = 5;
-constexpr std::uint64_t table_magic = 0xdb4775248b80fb57;
 
 // Where a block is: its size leaves out the trailer.
 struct Handle {

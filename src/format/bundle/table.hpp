@@ -1,6 +1,7 @@
 #pragma once
 /// The table file that an index is: sorted keys and values in checksummed blocks, as LevelDB lays
 /// them out.
+#include <cstdint>
 #include <deque>
 #include <string>
 #include <string_view>
@@ -9,6 +10,9 @@
 #include "format/bundle/limits.hpp"
 
 namespace cairn::bundle {
+
+/// The last eight bytes of each.
+inline constexpr std::uint64_t table_magic = 0xdb4775248b80fb57;
 
 /// What a table holds. Values point into the file or into `unpacked`; both must outlive them.
 struct Table {

@@ -25,8 +25,8 @@ void BundleSave::choose_files(const Job& job, const State& state,
 void BundleSave::lay_out(const Job& job, const State& state, Covered&& covered,
                          SavePlan& plan) const {
   plan.local = together(*job.group, [&] { return shard(job, state, covered.tasks); });
-  plan.dense = plan_dense(std::move(covered.dense), job.group->size(),
-                          job.options.write.chunk_bytes, job.places.served_by);
+  plan.dense = plan_dense(*job.group, std::move(covered.dense), job.options.write.chunk_bytes,
+                          job.places.served_by);
   plan.layout = cairn::lay_out(job, plan.local, plan.dense);
 }
 

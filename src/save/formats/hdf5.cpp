@@ -23,8 +23,8 @@ std::string Hdf5Save::limits_policy() const {
 void Hdf5Save::lay_out(const Job& job, const State& state, Covered&& covered,
                        SavePlan& plan) const {
   plan.gathered = gather_for_hdf5(job, state, covered.tasks, covered.dense, plan.local.strings);
-  plan.dense = plan_dense(std::move(covered.dense), job.group->size(),
-                          job.options.write.chunk_bytes, job.places.served_by);
+  plan.dense = plan_dense(*job.group, std::move(covered.dense), job.options.write.chunk_bytes,
+                          job.places.served_by);
   plan.layout = lay_out_hdf5(job, plan.gathered.small, plan.dense);
 }
 

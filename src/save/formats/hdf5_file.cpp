@@ -209,10 +209,9 @@ FileLayout lay_out_hdf5(const Job& job, const std::vector<SmallTensor>& small,
   for (const auto& one : small) {
     layout.total_bytes += static_cast<std::int64_t>(one.strings.bytes.size());
   }
-  auto writes = dense.writers;
-  writes.front() = true;
+  const auto writes = all_gather(*job.group, dense.writes() ? "w" : "");
   for (int rank = 0; rank < job.group->size(); ++rank) {
-    const bool leaves_record = writes[static_cast<std::size_t>(rank)];
+    const bool leaves_record = rank == 0 || !writes[static_cast<std::size_t>(rank)].empty();
     if (rank == job.rank() && leaves_record) layout.writer = layout.writers;
     layout.writers += leaves_record;
   }

@@ -30,7 +30,7 @@ struct Gathered {
 Gathered gather_for_hdf5(const Job&, const State&, const std::vector<Task>&,
                          const std::vector<DenseTensor>&, StringStore& mine);
 
-/// One data file; rank 0 and the writers of runs leave records.
+/// Collective. One data file; rank 0 and the writers of runs leave records.
 FileLayout lay_out_hdf5(const Job&, const std::vector<SmallTensor>&, const DensePlan&);
 
 /// Collective. Rank 0 makes the file, durable; the plan's tensors get their places in it. Returns,

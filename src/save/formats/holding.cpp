@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "cairn/error.hpp"
+#include "job/messages.hpp"
 
 namespace cairn {
 
@@ -29,7 +30,15 @@ void put_holding(WireWriter& message, const Job& job, const State& state,
   const auto most = std::max_element(
       by_task.begin(), by_task.end(),
       [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
-  message.put(job.rank()).put(std::uint64_t{by_task.size()});
+  std::uint64_t parts = 0;
+  for (const auto& one : dense) parts += one.parts.size();
+  message.put(parts);
+  for (std::size_t t = 0; t < dense.size(); ++t) {
+    for (const auto& part : dense[t].parts) {
+      put(message.put(static_cast<int>(t)).put(part.slice), part.box);
+    }
+  }
+  message.put(std::uint64_t{by_task.size()});
   if (by_task.empty()) return;
   std::vector<int> named;
   for (std::size_t i = 0; i < most->second.size(); i += 2) {
@@ -43,7 +52,11 @@ void put_holding(WireWriter& message, const Job& job, const State& state,
 }
 
 void Holding::take_rank(WireReader& message) {
-  auto& rank = ranks_[message.get<int>()];
+  auto& rank = ranks_.emplace_back();
+  for (auto left = message.get<std::uint64_t>(); left > 0; --left) {
+    const int tensor = message.get<int>(), slice = message.get<int>();
+    rank.parts.push_back({tensor, slice, get_box(message)});
+  }
   const auto count = message.get<std::uint64_t>();
   for (std::uint64_t i = 0; i < count; ++i) {
     const auto number = number_of(message.get<std::string>());
@@ -60,14 +73,18 @@ void Holding::add(const std::string& key, Box box, const std::string& task) {
 }
 
 hdf5::Holders Holding::finish(const std::vector<DenseTensor>& dense) {
-  for (std::size_t t = 0; t < dense.size(); ++t) {
-    auto& slices = holders_.tensors[dense[t].key];
-    for (const auto& part : dense[t].parts) {
-      const auto& rank = ranks_.at(part.rank);
-      auto other = rank.others.find({static_cast<int>(t), part.slice});
-      if (other == rank.others.end()) other = rank.others.find({static_cast<int>(t), -1});
-      slices.push_back({part.box, other == rank.others.end() ? rank.task : other->second});
+  for (const auto& one : dense) holders_.tensors[one.key];
+  for (auto& rank : ranks_) {
+    for (auto& part : rank.parts) {
+      auto other = rank.others.find({part.tensor, part.slice});
+      if (other == rank.others.end()) other = rank.others.find({part.tensor, -1});
+      holders_.tensors[dense[static_cast<std::size_t>(part.tensor)].key].push_back(
+          {std::move(part.box), other == rank.others.end() ? rank.task : other->second});
     }
+    rank.parts = {};
+  }
+  for (const auto& one : dense) {
+    auto& slices = holders_.tensors[one.key];
     std::sort(slices.begin(), slices.end(),
               [](const auto& a, const auto& b) { return a.box < b.box; });
   }

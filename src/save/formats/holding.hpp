@@ -10,7 +10,7 @@
 
 namespace cairn {
 
-/// A rank's part of a message: its number, and where its slices of these tensors live.
+/// A rank's part of a message: what it brings to these tensors, and where its slices live.
 void put_holding(WireWriter&, const Job&, const State&, const std::vector<DenseTensor>&);
 
 /// Collects the messages of all ranks.
@@ -25,10 +25,15 @@ class Holding {
   struct Rank {
     std::size_t task = 0;
     std::map<std::pair<int, int>, std::size_t> others;  // by tensor and slice; -1: its other ones
+    struct Part {
+      int tensor, slice;
+      Box box;
+    };
+    std::vector<Part> parts;
   };
   std::size_t number_of(const std::string& task);
 
-  std::map<int, Rank> ranks_;
+  std::vector<Rank> ranks_;
   std::map<std::string, std::size_t> numbers_;
   hdf5::Holders holders_;
 };

@@ -34,7 +34,7 @@ void add_joined(std::vector<Box>& boxes, const Box& box) {
 class DatasetRuns final : public RunsFile {
  public:
   DatasetRuns(const Job& job, const DensePlan& plan, const io::Path& path, int first_file)
-      : rank_(job.rank()), plan_(plan), first_file_(first_file) {
+      : plan_(plan), first_file_(first_file) {
     Group& group = *job.group;
     // Each rank opens the file by itself, too: to sync it at the end, and because HDF5, where that
     // fails on one rank, may leave the others waiting.
@@ -45,11 +45,10 @@ class DatasetRuns final : public RunsFile {
 
   // All ranks' runs of a tensor in one transfer, tensors in order.
   void write(RunsInHand& hand, std::vector<StoredTensor>& entries, KeptError& error) override {
-    std::map<int, std::vector<int>> tensors;  // of all ranks; and the runs of this one
-    for (const auto number : hand.round->chunks) {
-      const auto& chunk = plan_.exchange.chunks[static_cast<std::size_t>(number)];
-      auto& mine = tensors[plan_.runs[static_cast<std::size_t>(chunk.source)].tensor];
-      if (chunk.rank == rank_) mine.push_back(number);
+    std::map<int, std::vector<int>> tensors;  // of any rank; and the runs of this one
+    for (auto t = hand.round->first_tensor; t <= hand.round->last_tensor; ++t) tensors[t];
+    for (const auto& one : hand.runs) {
+      tensors[plan_.run(one.first).source].push_back(one.first);
     }
     for (const auto& one : tensors) {
       const auto& mine = one.second;
@@ -60,7 +59,7 @@ class DatasetRuns final : public RunsFile {
         if (error || mine.empty()) return;
         bytes = in_a_row(hand, mine);
         for (const auto number : mine) {
-          add_joined(boxes, plan_.exchange.chunks[static_cast<std::size_t>(number)].box);
+          add_joined(boxes, plan_.run(number).box);
         }
         blocks.reserve(boxes.size());
         for (const auto& box : boxes) blocks.push_back({box.start, box.extent});
@@ -90,9 +89,7 @@ class DatasetRuns final : public RunsFile {
   // Several runs of a tensor are neighbours in the buffer. Where they lie elsewhere, and are no
   // neighbours there, they go to the buffer.
   const std::byte* in_a_row(RunsInHand& hand, std::span<const int> runs) const {
-    const auto size = [&](int number) {
-      return plan_.exchange.chunks[static_cast<std::size_t>(number)].bytes;
-    };
+    const auto size = [&](int number) { return plan_.run(number).bytes; };
     const auto* first = hand.runs.at(runs.front()).bytes;
     const auto* next = first;
     bool row = true;
@@ -111,7 +108,6 @@ class DatasetRuns final : public RunsFile {
     return hand.runs.at(runs.front()).buffer;
   }
 
-  int rank_;
   const DensePlan& plan_;
   int first_file_;
   std::unique_ptr<io::File> file_;

@@ -77,15 +77,16 @@ class SharedRuns final : public RunsFile {
   // All ranks take part in as many writes as the busiest has.
   void write(RunsInHand& hand, std::vector<StoredTensor>& entries, KeptError& error) override {
     for (const auto& one : hand.runs) {
-      const auto& chunk = plan_.exchange.chunks[static_cast<std::size_t>(one.first)];
-      const auto offset = plan_.offsets[static_cast<std::size_t>(chunk.source)];
-      const std::span all(one.second.bytes, static_cast<std::size_t>(chunk.bytes));
+      const auto& run = plan_.run(one.first);
+      const auto offset = plan_.offset_of(run);
+      const std::span all(one.second.bytes, static_cast<std::size_t>(run.bytes));
       error.guard([&] { file_->write_at_all(offset, error ? all.first(0) : all); });
       if (error) continue;
       error.guard(
           [&] { write_run(plan_, one.first, one.second.bytes, first_file_, nullptr, entries); });
     }
-    for (auto times = most_runs(*hand.round) - hand.runs.size(); times > 0; --times) {
+    for (auto times = hand.round->most_runs - static_cast<int>(hand.runs.size()); times > 0;
+         --times) {
       error.guard([&] { file_->write_at_all(0, {}); });
     }
   }
@@ -96,16 +97,6 @@ class SharedRuns final : public RunsFile {
   }
 
  private:
-  std::size_t most_runs(const plan::Round& round) const {
-    std::map<int, std::size_t> by_rank;
-    std::size_t most = 0;
-    for (const auto number : round.chunks) {
-      const auto rank = plan_.exchange.chunks[static_cast<std::size_t>(number)].rank;
-      most = std::max(most, ++by_rank[rank]);
-    }
-    return most;
-  }
-
   const DensePlan& plan_;
   int first_file_;
   std::unique_ptr<SharedFile> file_;

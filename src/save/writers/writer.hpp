@@ -31,7 +31,7 @@ struct RunsInHand {
     std::byte* buffer;
     const std::byte* bytes;
   };
-  const plan::Round* round = nullptr;
+  const DensePlan::Round* round = nullptr;
   std::map<int, Run> runs;
 };
 

@@ -1,0 +1,62 @@
+#pragma once
+/// Writes a table file, as table.hpp reads it, in pieces.
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cairn::bundle {
+
+/// Takes the bytes of a file, piece by piece, in order. A piece is good during the call.
+using TakeBytes = std::function<void(std::string_view)>;
+
+/// Entries one after the other, in which a key is told by what differs from the one before: number
+/// of bytes that both begin with, number of bytes that follow, length of the value (varints), these
+/// bytes, the value. The blocks of a table have them, too.
+class EntryChain {
+ public:
+  /// Keys ascend. `least`: bytes that it surely shares with the last key.
+  void add(std::string_view key, std::string_view value, std::size_t least = 0);
+  std::string take() { return std::move(bytes_); }
+
+ private:
+  std::string bytes_, last_;
+};
+
+/// The bytes are those that LevelDB's builder makes with blocks of 64 MiB, a restart point every 16
+/// entries, no compression and no filter. Blocks are not held: it takes some MiB at most.
+class TableWriter {
+ public:
+  explicit TableWriter(TakeBytes take);
+  /// Keys ascend over all calls; throws internal where they do not.
+  void add(std::string_view key, std::string_view value);
+  /// The first key of a chain is whole.
+  void add_chain(std::string_view chain);
+  void finish();
+
+ private:
+  struct Handle {
+    std::uint64_t offset = 0, size = 0;
+  };
+  /// A key of which so many bytes are the last one's.
+  void append(std::size_t shared, std::string_view rest, std::string_view value);
+  void end_block();
+  void emit_block(const std::string& entries, const std::vector<std::uint32_t>& restarts);
+  void flush();
+
+  const TakeBytes take_;
+  std::string buffer_;  // of the block, what is not yet handed on
+  std::string last_;    // key
+  bool any_ = false;    // key so far
+  std::uint64_t block_begin_ = 0, block_bytes_ = 0;
+  std::uint32_t block_crc_ = 0;
+  std::vector<std::uint32_t> restarts_;
+  int since_restart_ = 0;
+  bool ended_ = false;  // a block whose separator is still to be found
+  Handle ended_block_;
+  std::string index_;  // of the index block
+  std::vector<std::uint32_t> index_restarts_;
+};
+
+}  // namespace cairn::bundle
