@@ -234,7 +234,7 @@ void begin(io::FileSystem& fs, const Transaction& save) {
   if (save.direct) remove_stale(fs, save);
   try {
     fs.create_directory(save.temp());
-    spread(fs, save.temp(), save.files);
+    if (!save.direct) spread(fs, save.temp(), save.files);
     // Else it need not be durable before the data files are renamed out of it.
     if (save.records) fs.sync_directory(save.directory);
   } catch (const Error&) {

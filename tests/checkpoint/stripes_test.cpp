@@ -84,6 +84,21 @@ TEST(Stripes, AsTheUserSays) {
   }
 }
 
+// The directory that blocking saves share is asked for once.
+TEST(Stripes, SavesFromOneDirectoryAskOnce) {
+  const auto files = std::make_shared<Spreading>(std::make_shared<io::MemoryFileSystem>());
+  run_threads(2, [&](std::shared_ptr<Group> group) {
+    ManagerOptions options;
+    options.write.file_system = files;
+    double value = group->rank();
+    State state;
+    state.add("u", slice(&value, {group->size()}, {group->rank()}, {1}));
+    CheckpointManager manager(group, "/run", options);
+    for (const int step : {1, 2, 3}) manager.save(step, state);
+  });
+  EXPECT_EQ(files->asked(), (All{{4, true}}));
+}
+
 TEST(Stripes, WhoeverMakesTheDirectoryOfAnAsynchronousSaveAsks) {
   const auto files = std::make_shared<Spreading>(std::make_shared<io::MemoryFileSystem>());
   run_threads(2, [&](std::shared_ptr<Group> group) {
