@@ -1,6 +1,7 @@
 #include "job/by_key.hpp"
 
 #include <algorithm>
+#include <map>
 
 #include "base/checksum.hpp"
 #include "base/wire.hpp"
@@ -22,10 +23,65 @@ int KeyPlanners::of(std::string_view key) const {
 }
 
 KeyPlanners key_planners(Group& group, std::size_t slices) {
-  const auto all = all_reduce(group, static_cast<std::int64_t>(slices), Group::Op::sum);
+  return key_planners_for(group,
+                          all_reduce(group, static_cast<std::int64_t>(slices), Group::Op::sum));
+}
+
+KeyPlanners key_planners_for(const Group& group, std::int64_t all) {
   const auto most = std::max<std::int64_t>(group.size() - 1, 1);
   return {group.size(),
           static_cast<int>(std::clamp<std::int64_t>(all / slices_a_planner, 1, most))};
+}
+
+Answers ask_by_key(Group& group, const KeyPlanners& planners, const std::vector<KeyedText>& mine,
+                   const Answer& answer) {
+  std::map<int, WireWriter> letters;
+  std::map<int, std::vector<std::size_t>> order;  // of what goes to each planner
+  for (std::size_t i = 0; i < mine.size(); ++i) {
+    const int planner = planners.of(mine[i].key);
+    letters[planner].put(mine[i].key).put(mine[i].text);
+    order[planner].push_back(i);
+  }
+  Mail mail;
+  for (auto& [planner, letter] : letters) mail.emplace_back(planner, letter.take());
+  mail = all_to_all(group, std::move(mail));
+
+  struct Asked {
+    std::vector<std::pair<int, std::string>> said;
+    std::vector<std::size_t> places;  // among what each of these ranks said
+  };
+  std::map<std::string, Asked> by_key;
+  std::map<int, std::vector<std::string>> replies;
+  for (const auto& [rank, letter] : mail) {
+    auto& reply = replies[rank];
+    for (WireReader in(letter); !in.empty(); reply.emplace_back()) {
+      auto& asked = by_key[in.get<std::string>()];
+      asked.said.emplace_back(rank, in.get<std::string>());
+      asked.places.push_back(reply.size());
+    }
+  }
+  KeptError error;
+  for (const auto& [key, asked] : by_key) {
+    error.guard([&, &key = key, &asked = asked] {
+      auto answers = answer(key, asked.said);
+      for (std::size_t i = 0; i < asked.said.size(); ++i) {
+        replies.at(asked.said[i].first).at(asked.places[i]) = std::move(answers.at(i));
+      }
+    });
+  }
+  mail.clear();
+  for (const auto& [rank, reply] : replies) mail.emplace_back(rank, WireWriter().put(reply).take());
+  mail = all_to_all(group, std::move(mail));
+  Answers heard{std::vector<std::string>(mine.size()), error.first()};
+  for (const auto& [planner, letter] : mail) {
+    WireReader in(letter);
+    auto texts = in.get_all<std::string>();
+    const auto& places = order.at(planner);
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      heard.texts[places[i]] = std::move(texts.at(i));
+    }
+  }
+  return heard;
 }
 
 void agree_on_least(Group& group, const std::optional<Error>& mine) {

@@ -8,6 +8,7 @@
 #include "cairn/object_graph.hpp"
 #include "cairn/ragged.hpp"
 #include "group/collectives.hpp"
+#include "job/by_key.hpp"
 #include "model/keys.hpp"
 #include "restore/matcher.hpp"
 #include "restore/resolve.hpp"
@@ -82,68 +83,64 @@ RaggedWant want_rows(Group& group, const std::string& key, const LocalTensor& gi
       .of_tensor(key);
 }
 
-// What all ranks that have one ragged tensor in their state want of it, in rank order.
-struct Deal {
+// What all ranks that have one ragged tensor in their state want of it, ascending by rank: for each
+// where its rows begin, and how many they are.
+std::vector<std::string> deal(const std::string& key,
+                              const std::vector<std::pair<int, std::string>>& said) {
   std::int64_t total = 0, dealt = 0;
-  std::vector<std::pair<int, std::int64_t>> wanted;  // rank, rows
-
-  void share_evenly() {
-    const auto ranks = static_cast<std::int64_t>(wanted.size());
-    for (std::int64_t i = 0; i < ranks; ++i) {
-      wanted[static_cast<std::size_t>(i)].second = total / ranks + (i < total % ranks);
-    }
+  bool even = false, own = false;
+  std::vector<std::int64_t> wanted;
+  for (const auto& [rank, text] : said) {
+    WireReader in(text);
+    total = in.get<std::int64_t>();
+    const auto rows = wanted.emplace_back(in.get<std::int64_t>());
+    dealt += rows;
+    (rows == even_share ? even : own) = true;
   }
-  void check(const std::string& key) const {
-    bool even = false, own = false;
-    for (const auto& [rank, rows] : wanted) (rows == even_share ? even : own) = true;
-    if (even && own) {
-      throw Error(Code::disagreement,
-                  cat("some ranks give ragged tensor '", key, "' a distribution and others none"),
-                  "", "Give it on all ranks.")
-          .of_tensor(key);
-    }
-    if (own && dealt != total) {
-      throw Error(
-          Code::invalid_argument,
-          cat("the distribution of ragged tensor '", key, "' deals ", dealt, " rows of ", total),
-          "each row goes to one rank", "Make the ranks' numbers add up to the total.")
-          .of_tensor(key);
-    }
+  if (even && own) {
+    throw Error(Code::disagreement,
+                cat("some ranks give ragged tensor '", key, "' a distribution and others none"), "",
+                "Give it on all ranks.")
+        .of_tensor(key);
   }
-};
+  if (own && dealt != total) {
+    throw Error(
+        Code::invalid_argument,
+        cat("the distribution of ragged tensor '", key, "' deals ", dealt, " rows of ", total),
+        "each row goes to one rank", "Make the ranks' numbers add up to the total.")
+        .of_tensor(key);
+  }
+  const auto ranks = static_cast<std::int64_t>(wanted.size());
+  std::vector<std::string> answers;
+  std::int64_t start = 0;
+  for (std::int64_t i = 0; i < ranks; ++i) {
+    auto rows = wanted[static_cast<std::size_t>(i)];
+    if (even) rows = total / ranks + (i < total % ranks);
+    answers.push_back(WireWriter().put(start).put(rows).take());
+    start += rows;
+  }
+  return answers;
+}
 
 // Collective. Says where this rank's rows lie.
 void deal_rows(Group& group, const Matcher& matcher, WantedState& wanted,
                const std::vector<RaggedWant>& mine) {
-  if (!any_of(group, !mine.empty())) return;
-  WireWriter message;
+  const auto all = all_reduce(group, static_cast<std::int64_t>(mine.size()), Group::Op::sum);
+  if (all == 0) return;
+  std::vector<KeyedText> asked;
   for (const auto& want : mine) {
-    message.put(want.key).put(wanted.tensors[want.index].tensor.shape[0]).put(want.rows);
+    const auto total = wanted.tensors[want.index].tensor.shape[0];
+    asked.push_back({want.key, WireWriter().put(total).put(want.rows).take()});
   }
-  const auto all = all_gather(group, message.take());
-  std::map<std::string, Deal> deals;
-  for (int rank = 0; rank < group.size(); ++rank) {
-    for (WireReader reader(all[static_cast<std::size_t>(rank)]); !reader.empty();) {
-      auto& deal = deals[reader.get<std::string>()];
-      deal.total = reader.get<std::int64_t>();
-      const auto rows = reader.get<std::int64_t>();
-      deal.wanted.emplace_back(rank, rows);
-      deal.dealt += rows;
-    }
-  }
-  for (auto& [key, deal] : deals) {
-    deal.check(key);  // the same on all ranks
-    if (deal.wanted.front().second == even_share) deal.share_evenly();
-  }
+  auto heard = ask_by_key(group, key_planners_for(group, all), asked, deal);
   together(group, [&] {
-    for (const auto& want : mine) {
-      std::int64_t start = 0;
-      for (const auto& [rank, rows] : deals.at(want.key).wanted) {
-        if (rank == group.rank()) {
-          matcher.place_rows(want.key, wanted.tensors[want.index], *want.given, start, rows);
-        }
-        start += rows;
-      }
+    if (heard.error && heard.error->rank() < 0) heard.error->on_rank(0);
+    if (heard.error) throw Error(*heard.error);
+    for (std::size_t i = 0; i < mine.size(); ++i) {
+      if (heard.texts[i].empty()) return;  // the verdict will tell
+      WireReader in(heard.texts[i]);
+      const auto start = in.get<std::int64_t>(), rows = in.get<std::int64_t>();
+      matcher.place_rows(mine[i].key, wanted.tensors[mine[i].index], *mine[i].given, start, rows);
     }
   });
 }

@@ -1,5 +1,5 @@
 // Ragged and rank-private tensors of a save, as the plain ones that are stored.
-#include <cstdio>
+#include <array>
 #include <map>
 
 #include "base/text.hpp"
@@ -7,6 +7,7 @@
 #include "cairn/error.hpp"
 #include "cairn/ragged.hpp"
 #include "group/collectives.hpp"
+#include "job/by_key.hpp"
 #include "job/messages.hpp"
 #include "model/follow.hpp"
 #include "model/keys.hpp"
@@ -15,11 +16,9 @@
 namespace cairn {
 namespace {
 
-// What all ranks together say of one ragged tensor.
-struct Gathered {
-  DType dtype{};
-  Dims shape;  // of the whole; [0] grows
-  int first_rank = 0;
+// Of one ragged tensor, whose rows all ranks together have.
+struct CountedRows {
+  Dims shape;              // of the whole
   std::int64_t start = 0;  // of this rank's rows
 };
 
@@ -31,42 +30,71 @@ std::int64_t rows_of(const std::string& key, const Rows& rows) {
   }
 }
 
-std::map<std::string, Gathered> gather_rows(Group& group, const State& state) {
-  WireWriter mine;
+// What ranks say of their rows: for each where its own begin, and the shape of the whole.
+std::vector<std::string> count_rows(const std::string& key,
+                                    const std::vector<std::pair<int, std::string>>& said) {
+  DType dtype{};
+  Dims whole;  // [0] grows
+  std::vector<std::int64_t> starts;
+  for (const auto& [rank, text] : said) {
+    WireReader in(text);
+    const auto its_dtype = in.get<DType>();
+    auto shape = get_dims(in);
+    const auto rows = shape[0];
+    if (starts.empty()) {
+      dtype = its_dtype;
+      whole = shape;
+      whole[0] = 0;
+    }
+    shape[0] = whole[0];
+    if (its_dtype != dtype || shape != whole) {
+      const auto rows_text = [](DType of, const Dims& dims) {
+        return cat(dtype_name(of), " ", shape_text(Dims(dims.begin() + 1, dims.end())));
+      };
+      throw Error(
+          Code::disagreement,
+          cat("ragged tensor '", key, "' has rows of ", rows_text(dtype, whole), " on rank ",
+              said.front().first, " and of ", rows_text(its_dtype, shape), " on rank ", rank),
+          "only their number may differ between ranks")
+          .of_tensor(key);
+    }
+    starts.push_back(whole[0]);
+    whole[0] += rows;
+  }
+  std::vector<std::string> answers;
+  for (const auto start : starts) {
+    WireWriter out;
+    put(out, whole);
+    answers.push_back(out.put(start).take());
+  }
+  return answers;
+}
+
+// Collective. The rows of each ragged tensor are counted by a rank that its key chooses. Nothing
+// is known of a tensor whose ranks disagree, which `error` says on that rank.
+std::map<std::string, CountedRows> gather_rows(Group& group, const State& state,
+                                               std::int64_t ragged, std::optional<Error>& error) {
+  std::vector<KeyedText> mine;
   together(group, [&] {
     for (const auto& [key, tensor] : state.tensors()) {
       if (!tensor.unresolved || tensor.unresolved->kind != Unresolved::Kind::ragged) continue;
       Dims shape = tensor.shape;
       shape[0] = rows_of(key, *tensor.unresolved->rows);
-      put(mine.put(key).put(tensor.dtype), shape);
+      WireWriter text;
+      put(text.put(tensor.dtype), shape);
+      mine.push_back({key, text.take()});
     }
   });
-  const auto all = all_gather(group, mine.take());
-  std::map<std::string, Gathered> tensors;
-  for (int rank = 0; rank < group.size(); ++rank) {
-    for (WireReader reader(all[static_cast<std::size_t>(rank)]); !reader.empty();) {
-      const auto key = reader.get<std::string>();
-      const auto dtype = reader.get<DType>();
-      auto shape = get_dims(reader);
-      const auto rows = shape[0];
-      shape[0] = 0;
-      auto& one = tensors.try_emplace(key, Gathered{dtype, shape, rank, 0}).first->second;
-      const auto start = one.shape[0];
-      shape[0] = start;
-      if (dtype != one.dtype || shape != one.shape) {
-        const auto rows_text = [](DType of, const Dims& whole) {
-          return cat(dtype_name(of), " ", shape_text(Dims(whole.begin() + 1, whole.end())));
-        };
-        throw Error(Code::disagreement,
-                    cat("ragged tensor '", key, "' has rows of ", rows_text(one.dtype, one.shape),
-                        " on rank ", one.first_rank, " and of ", rows_text(dtype, shape),
-                        " on rank ", rank),
-                    "only their number may differ between ranks")
-            .of_tensor(key);
-      }
-      if (rank == group.rank()) one.start = start;
-      one.shape[0] += rows;
-    }
+  const auto heard = ask_by_key(group, key_planners_for(group, ragged), mine, count_rows);
+  error = heard.error;
+  if (error && error->rank() < 0) error->on_rank(0);  // whoever looked at it says nothing of it
+  std::map<std::string, CountedRows> tensors;
+  for (std::size_t i = 0; i < mine.size(); ++i) {
+    if (heard.texts[i].empty()) continue;
+    WireReader in(heard.texts[i]);
+    auto& one = tensors[mine[i].key];
+    one.shape = get_dims(in);
+    one.start = in.get<std::int64_t>();
   }
   return tensors;
 }
@@ -85,16 +113,21 @@ LocalTensor with_rows(LocalTensor tensor, const Rows& rows, Dims shape, std::int
 
 std::optional<State> resolve(Group& group, const Look& look) {
   const State& state = look.state;
-  enum : std::int64_t { plain, unresolved, failed };
-  std::int64_t most = look.error() ? failed : plain;
+  std::array<std::int64_t, 3> counts{look.error().has_value(), 0, 0};
+  auto& [failed, unresolved, ragged] = counts;
   for (const auto& [key, tensor] : state.tensors()) {
-    if (tensor.unresolved && most == plain) most = unresolved;
+    if (!tensor.unresolved) continue;
+    ++unresolved;
+    ragged += tensor.unresolved->kind == Unresolved::Kind::ragged;
   }
-  most = all_reduce(group, most, Group::Op::max);
-  if (most == failed) agree(group, look.error());
-  if (most == plain) return std::nullopt;
-  const auto gathered = gather_rows(group, state);
+  group.all_reduce(counts, Group::Op::sum);
+  if (failed > 0) agree(group, look.error());
+  if (unresolved == 0) return std::nullopt;
+  std::optional<Error> disagreement;
+  std::map<std::string, CountedRows> gathered;
+  if (ragged > 0) gathered = gather_rows(group, state, ragged, disagreement);
   return together(group, [&] {
+    if (disagreement) throw Error(*disagreement);
     State plain;
     plain.store(state.storage());
     const auto& notes = state.objects();
@@ -114,7 +147,9 @@ std::optional<State> resolve(Group& group, const Look& look) {
       if (!what) {
         plain.add(key, std::move(tensor));
       } else if (what->kind == Unresolved::Kind::ragged) {
-        const auto& all = gathered.at(key);
+        const auto found = gathered.find(key);
+        if (found == gathered.end()) continue;  // the verdict will tell
+        const auto& all = found->second;
         plain.add(key, with_rows(std::move(tensor), *what->rows, all.shape, all.start));
       } else {
         if (what->rows) {

@@ -7,6 +7,7 @@
 
 #include "base/text.hpp"
 #include "cairn/checkpoint_manager.hpp"
+#include "cairn/ragged.hpp"
 #include "contents/contents_reader.hpp"
 #include "job/by_key.hpp"
 #include "sharding/coverage.hpp"
@@ -188,6 +189,101 @@ TEST(ByKey, WhatRootThrowsReachesAll) {
       ADD_FAILURE() << "nothing was thrown";
     } catch (const Error& error) {
       EXPECT_EQ(error.problem(), "no");
+    }
+  });
+}
+
+// What each rank is told of a key: who spoke of it, and what, in the order of ranks.
+std::vector<std::string> all_said(const std::string& key,
+                                  const std::vector<std::pair<int, std::string>>& said) {
+  if (key == "k7") throw Error(Code::disagreement, "k7 is wrong").of_tensor(key);
+  std::string all = key + ":";
+  for (const auto& [rank, text] : said) all += cat(" ", rank, text);
+  std::vector<std::string> answers;
+  for (const auto& [rank, text] : said) answers.push_back(cat(all, " for ", rank));
+  return answers;
+}
+
+TEST(ByKey, WhoAsksIsAnsweredForEachKey) {
+  for (const int most : {1, 4}) {
+    std::mutex mutex;
+    std::set<int> who_failed, planners_used;
+    run_threads(5, [&](std::shared_ptr<Group> group) {
+      const KeyPlanners planners{5, most};
+      std::vector<KeyedText> mine;
+      // Rank 4 has nothing to say; of each key two ranks speak.
+      for (int k = 20; k > 0 && group->rank() < 4; --k) {
+        if (k % 4 != group->rank() && (k + 1) % 4 != group->rank()) continue;
+        mine.push_back({cat("k", k), cat("/", group->rank() * k)});
+      }
+      const auto heard = ask_by_key(*group, planners, mine, all_said);
+      ASSERT_EQ(heard.texts.size(), mine.size());
+      for (std::size_t i = 0; i < mine.size(); ++i) {
+        const int k = std::stoi(mine[i].key.substr(1));
+        const int low = std::min(k % 4, (k + 1) % 4), high = std::max(k % 4, (k + 1) % 4);
+        const auto all = cat("k", k, ": ", low, "/", low * k, " ", high, "/", high * k);
+        EXPECT_EQ(heard.texts[i], k == 7 ? "" : cat(all, " for ", group->rank()));
+      }
+      const std::lock_guard guard(mutex);
+      if (heard.error) who_failed.insert(group->rank());
+      for (const auto& one : mine) planners_used.insert(planners.of(one.key));
+    });
+    EXPECT_EQ(who_failed, std::set<int>{KeyPlanners({5, most}).of("k7")});
+    EXPECT_EQ(planners_used.size(), static_cast<std::size_t>(most));
+  }
+}
+
+TEST_F(ManyPlanners, CountRowsByKey) {
+  constexpr int keys = 3500, ranks = 3;
+  const auto rows_of = [](int key, int rank) { return static_cast<std::size_t>((key + rank) % 3); };
+  const auto run = [&](int on, const auto& body) {
+    run_threads(on, [&](std::shared_ptr<Group> group) {
+      std::vector<std::vector<std::int32_t>> values(keys);
+      State state;
+      for (int k = 0; k < keys; ++k) {
+        state.add(cat("r", k), ragged(values[static_cast<std::size_t>(k)]));
+      }
+      CheckpointManager manager(group, "/run", options_);
+      body(manager, group->rank(), state, values);
+    });
+  };
+  run(ranks, [&](auto& manager, int rank, auto& state, auto& values) {
+    for (int k = 0; k < keys; ++k) {
+      values[static_cast<std::size_t>(k)].assign(rows_of(k, rank), 10 * k + rank);
+    }
+    manager.save(1, state);
+    // What one rank says of the rows of one key, all are told.
+    std::vector<std::int64_t> wide(2);
+    State other;
+    for (int k = 0; k < keys; ++k) {
+      other.add(cat("r", k), k == 1234 && rank == 2 ? ragged(wide)
+                                                    : ragged(values[static_cast<std::size_t>(k)]));
+    }
+    try {
+      manager.save(2, other);
+      ADD_FAILURE() << "saved";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::disagreement);
+      EXPECT_EQ(error.problem(),
+                "ragged tensor 'r1234' has rows of int32 [] on rank 0 and of int64 [] on rank 2");
+    }
+  });
+  run(1, [&](auto& manager, int, auto& state, auto& values) {
+    manager.restore(1, state);
+    for (int k = 0; k < keys; ++k) {
+      std::vector<std::int32_t> expected;
+      for (int rank = 0; rank < ranks; ++rank) {
+        expected.insert(expected.end(), rows_of(k, rank), 10 * k + rank);
+      }
+      ASSERT_EQ(values[static_cast<std::size_t>(k)], expected) << k;
+    }
+  });
+  run(ranks, [&](auto& manager, int rank, auto& state, auto& values) {
+    manager.restore(1, state);
+    for (int k = 0; k < keys; ++k) {
+      const auto total = rows_of(k, 0) + rows_of(k, 1) + rows_of(k, 2);
+      EXPECT_EQ(values[static_cast<std::size_t>(k)].size(),
+                total / ranks + (static_cast<std::size_t>(rank) < total % ranks));
     }
   });
 }
