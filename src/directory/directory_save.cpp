@@ -239,7 +239,6 @@ void Directory::committed(const Prepared& prepared, bool volatile_commit,
   head_ = meta.sequence;
 }
 
-// The checkpoint counts already: what fails here is said, not thrown.
 // Whether an index is going to be set aside that tells what became of its checkpoint, while a power
 // failure may still bring an older state file back; that must not name it as the newest.
 bool Directory::may_retire(const commit::Transaction& save, const Expiry& expiry) const {
@@ -248,6 +247,7 @@ bool Directory::may_retire(const commit::Transaction& save, const Expiry& expiry
          state_file_->model_checkpoint_path != commit::prefix_name(job_.naming, expiry.steps[0]);
 }
 
+// The checkpoint counts already: what fails here is said, not thrown.
 Expiry Directory::tell(const commit::Transaction& save, std::vector<CatalogEntry>& entries) {
   Expiry expiry;
   try {
