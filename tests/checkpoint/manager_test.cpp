@@ -262,9 +262,8 @@ TEST_P(Manager, TooLittleSpaceIsSeenBeforeBytesMove) {
 }
 
 TEST_P(Manager, EveryFileOperationOfASaveMayFail) {
-  constexpr std::size_t stride = 200 / test::rounds(200);
   int failed = 0;
-  for (std::size_t skip = 0;; skip += stride) {
+  for (std::size_t skip = 0;; skip += test::stride(4)) {
     files_ = std::make_shared<io::MemoryFileSystem>();
     options_.write.file_system = files_;
     bool hit = false;
