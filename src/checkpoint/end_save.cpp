@@ -7,6 +7,7 @@
 #include "base/unwinding.hpp"
 #include "cairn/log.hpp"
 #include "checkpoint/engine.hpp"
+#include "contents/format.hpp"
 #include "group/collectives.hpp"
 #include "save/writers/writer.hpp"
 
