@@ -50,16 +50,34 @@ bool has_checkpoint(io::FileSystem& files, const io::Path& prefix) {
 
 namespace {
 
+// What tensors without problem need of each data file.
+std::map<std::int32_t, std::int64_t> bytes_used(const CheckpointContents& contents) {
+  std::map<std::int32_t, std::int64_t> used;
+  for (const auto& tensor : contents.tensors) {
+    for (const auto& slice : tensor.slices) {
+      auto& bytes = used[slice.file];
+      bytes = std::max(bytes, slice.offset + slice.size);
+    }
+  }
+  return used;
+}
+
 // The rest of what is told, once the index is there.
-IndexFile load_values(io::FileSystem& files, const io::Path& prefix, Graph graph,
-                      IndexFile loaded) {
-  auto& contents = loaded.parsed.emplace(bundle::parse_index(loaded.bytes));
+IndexFile load_values(io::FileSystem& files, const io::Path& prefix, Graph graph, IndexFile loaded,
+                      const FoundSizes& found = {}) {
+  if (!loaded.parsed) loaded.parsed = bundle::parse_index(loaded.bytes);
+  auto& contents = *loaded.parsed;
   contents.prefix = prefix.string();
   contents.format = loaded.format;
   format_of(loaded.format).check(contents);
-  for (const auto file : bundle::files_used(contents)) {
-    const auto status = files.status(data_path(contents, file));
-    if (status && !status->is_directory) loaded.data_sizes[file] = status->size;
+  for (const auto& [file, bytes] : bytes_used(contents)) {
+    const auto at = static_cast<std::size_t>(file);
+    if (at < found.size() && found[at] >= bytes) {
+      loaded.data_sizes[file] = found[at];
+    } else if (const auto size =
+                   data_file_size(files, loaded.format, prefix, file, contents.num_files)) {
+      loaded.data_sizes[file] = *size;
+    }
   }
   check_files(contents, loaded);
   const auto read_scalar = [&](const StoredTensor& stored, std::string& value,
@@ -100,14 +118,30 @@ IndexFile load_values(io::FileSystem& files, const io::Path& prefix, Graph graph
   return loaded;
 }
 
-IndexFile load(const CheckpointFormat& format, io::FileSystem& files, const io::Path& prefix,
-               Graph graph) {
+// Errors that name no file are the main file's.
+template <class F>
+auto at_main_file(const CheckpointFormat& format, const io::Path& prefix, F&& function) {
   try {
-    return load_values(files, prefix, graph, format.read_index(files, prefix));
+    return function();
   } catch (Error& error) {
     if (error.path().empty()) error.at(format.main_file(prefix).string());
     throw;
   }
+}
+
+IndexFile load(const CheckpointFormat& format, io::FileSystem& files, const io::Path& prefix,
+               Graph graph) {
+  return at_main_file(format, prefix, [&] {
+    return load_values(files, prefix, graph, format.read_index(files, prefix));
+  });
+}
+
+std::vector<const CheckpointFormat*> formats_there(io::FileSystem& files, const io::Path& prefix) {
+  std::vector<const CheckpointFormat*> there;
+  for (const auto* format : all_formats()) {
+    if (format->recognises(files, format->main_file(prefix))) there.push_back(format);
+  }
+  return there;
 }
 
 // One of several formats; nothing if it is damaged or has gone, which `why` then says.
@@ -152,11 +186,29 @@ IndexFile look_into(io::FileSystem& files, const io::Path& prefix, std::string i
   return load_values(files, prefix, graph, std::move(loaded));
 }
 
+std::optional<IndexFile> read_only_index(io::FileSystem& files, const io::Path& prefix) {
+  const auto there = formats_there(files, prefix);
+  if (there.size() != 1) return std::nullopt;
+  return at_main_file(*there.front(), prefix,
+                      [&] { return there.front()->read_index(files, prefix); });
+}
+
+std::optional<std::int64_t> data_file_size(io::FileSystem& files, Format format,
+                                           const io::Path& prefix, int file, int num_files) {
+  const auto status = files.status(format_of(format).data_file(prefix, file, num_files));
+  if (!status || status->is_directory) return std::nullopt;
+  return status->size;
+}
+
+IndexFile look_into(io::FileSystem& files, const io::Path& prefix, IndexFile index, Graph graph,
+                    const FoundSizes& found) {
+  const auto& format = format_of(index.format);
+  return at_main_file(format, prefix,
+                      [&] { return load_values(files, prefix, graph, std::move(index), found); });
+}
+
 IndexFile load_index(io::FileSystem& files, const io::Path& prefix, Graph graph) {
-  std::vector<const CheckpointFormat*> there;
-  for (const auto* format : all_formats()) {
-    if (format->recognises(files, format->main_file(prefix))) there.push_back(format);
-  }
+  const auto there = formats_there(files, prefix);
   if (there.empty()) nothing_there(files, prefix);
   if (there.size() == 1) return load(*there.front(), files, prefix, graph);
   std::optional<Error> why;

@@ -42,6 +42,20 @@ bool has_checkpoint(io::FileSystem&, const io::Path& prefix);
 IndexFile load_index(io::FileSystem&, const io::Path& prefix, Graph = Graph::skip);
 /// The same of an index that is read already.
 IndexFile look_into(io::FileSystem&, const io::Path& prefix, std::string index, Graph);
+
+/// In steps, so that several ranks can do a part.
+///
+/// The index of the only checkpoint under this prefix, not looked into. Nothing where there is
+/// none, or one in each format.
+std::optional<IndexFile> read_only_index(io::FileSystem&, const io::Path& prefix);
+/// The size of a data file; nothing if it is missing.
+std::optional<std::int64_t> data_file_size(io::FileSystem&, Format, const io::Path& prefix,
+                                           int file, int num_files);
+/// Sizes of data files as somebody has found them; -1: missing, or nobody has looked.
+using FoundSizes = std::vector<std::int64_t>;
+/// The rest of load_index(). Looks itself at each file that is smaller than the tensors say, or was
+/// not found: others may have seen an older state of the directory.
+IndexFile look_into(io::FileSystem&, const io::Path& prefix, IndexFile, Graph, const FoundSizes&);
 /// Uses what is parsed already.
 CheckpointContents parse_contents(IndexFile&, const io::Path& prefix);
 

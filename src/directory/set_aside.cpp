@@ -43,9 +43,10 @@ std::optional<IndexFile> index_set_aside(io::FileSystem& files, const io::Path& 
   return std::nullopt;
 }
 
-IndexFile load_newest_index(io::FileSystem& files, const io::Path& prefix) {
+IndexFile load_newest_index(io::FileSystem& files, const io::Path& prefix,
+                            const std::function<IndexFile()>& load) {
   try {
-    return load_index(files, prefix, Graph::read);
+    return load ? load() : load_index(files, prefix, Graph::read);
   } catch (const Error& error) {
     if (!is_no_whole_index(error)) throw;
     if (auto old = index_set_aside(files, prefix)) {

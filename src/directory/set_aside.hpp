@@ -1,6 +1,7 @@
 #pragma once
 /// For readers that do not recover a directory: a direct save that replaces a checkpoint, or that
 /// died while it did so, leaves the old one whole, but for its index, which is set aside.
+#include <functional>
 #include <optional>
 
 #include "contents/contents_reader.hpp"
@@ -11,8 +12,9 @@ namespace cairn {
 /// files are all there.
 std::optional<IndexFile> index_set_aside(io::FileSystem&, const io::Path& prefix);
 
-/// load_index, or where that finds no whole index the one that was set aside, with a warning in the
-/// log.
-IndexFile load_newest_index(io::FileSystem&, const io::Path& prefix);
+/// What `load` gives (load_index(), unless told otherwise), or where that finds no whole index the
+/// one that was set aside, with a warning in the log.
+IndexFile load_newest_index(io::FileSystem&, const io::Path& prefix,
+                            const std::function<IndexFile()>& load = {});
 
 }  // namespace cairn

@@ -6,8 +6,6 @@
 
 #include "base/text.hpp"
 #include "base/wire.hpp"
-#include "contents/hdf5_reader.hpp"
-#include "directory/set_aside.hpp"
 #include "group/collectives.hpp"
 #include "restore/find_tensor.hpp"
 #include "restore/resolve.hpp"
@@ -97,24 +95,6 @@ std::int64_t read_all_strings(const Job& job, const CheckpointContents& contents
 }
 
 }  // namespace
-
-CheckpointContents tell_contents(const Job& job, const io::Path& prefix) {
-  IndexFile loaded;
-  const auto message = from_root(*job.group, [&] {
-    loaded = load_newest_index(*job.files, prefix);
-    return encode(loaded);
-  });
-  return together(*job.group, [&] {
-    if (!job.root()) loaded = decode_index_file(message);
-    auto contents = parse_contents(loaded, prefix);
-    if (const auto why = misplaced(contents); !why.empty()) {
-      throw Error(Code::data_loss, cat("this is not the checkpoint ", prefix.string()), why,
-                  "Give the file the name back that it had, or another than those of the job.")
-          .at(commit::hdf5_path(prefix).string());
-    }
-    return contents;
-  });
-}
 
 RestoreReport restore_state(const Job& job, const CheckpointContents& contents, State& state,
                             const RestoreOptions& options, const RestoreExtras& extras) {

@@ -9,8 +9,9 @@
 
 namespace cairn {
 
-/// Collective. What a checkpoint holds. Rank 0 reads the index, since other nodes may not see the
-/// directory as it is now. Throws not_found or data_loss.
+/// Collective, after the io ranks are settled. What a checkpoint holds. Rank 0 reads the index,
+/// since other nodes may not see the directory as it is now; each io rank looks whether its share
+/// of the data files is there. Throws not_found or data_loss.
 CheckpointContents tell_contents(const Job&, const io::Path& prefix);
 
 /// What a restore has begun to write to on this rank, whether or not it succeeds.

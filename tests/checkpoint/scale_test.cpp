@@ -21,6 +21,7 @@ const std::vector<ScaleCall>& calls_of(const std::string& state, int ranks) {
     job.ranks = ranks;
     job.repetitions = 1;
     job.async = true;
+    job.restores = state != "train";  // whose restores take long, and say no more
     calls = simulate(job);
   }
   return calls;
@@ -81,9 +82,23 @@ TEST_P(Scale, TimeOnTheCriticalPathIsThatOfItsParts) {
   }
 }
 
+class ScaleOfRestores : public Scale {};
+
+// Each looks at its own share of the data files, and opens what it reads.
+TEST_P(ScaleOfRestores, RankZeroMakesAsManyOperationsOnPathsHoweverManyRanksRestore) {
+  for (const auto* what : {"restore", "restore on half"}) {
+    const auto &small = of(few, what), &large = of(many, what);
+    EXPECT_GT(small.paths_root.total(), 0) << what;
+    EXPECT_LE(large.paths_root.total(), small.paths_root.total()) << what;
+    EXPECT_LE(large.paths_most, small.paths_most) << what;
+  }
+}
+
 // Not of amr: its tensors become dense ones from 8,000 slices on, whose pieces are messages that
 // grow with the ranks, and whose file is one more.
 INSTANTIATE_TEST_SUITE_P(All, Scale, testing::Values("grid", "train", "particles"),
+                         [](const auto& state) { return state.param; });
+INSTANTIATE_TEST_SUITE_P(All, ScaleOfRestores, testing::Values("grid", "particles"),
                          [](const auto& state) { return state.param; });
 
 }  // namespace
