@@ -63,11 +63,7 @@ void join_wishes(std::vector<Wish>& wishes) {
 }
 
 Dealer::Dealer(int ranks, const std::vector<int>& served_by)
-    : ranks_(ranks),
-      served_by_(served_by),
-      pinned_(slot(ranks)),
-      alone_(slot(ranks)),
-      fair_(slot(ranks)) {}
+    : ranks_(ranks), served_by_(served_by) {}
 
 bool Dealer::acquires(int rank) const {
   return served_by_.empty() || served_by_[slot(rank)] == rank;
@@ -76,6 +72,7 @@ bool Dealer::acquires(int rank) const {
 void Dealer::add(std::int64_t bytes, int rank, std::span<const Wish> wishes, int turn) {
   const auto size = static_cast<double>(bytes);
   const auto number = chosen_.size();
+  for (auto* const by_rank : {&pinned_, &alone_, &fair_}) by_rank->resize(slot(ranks_));
   total_ += size;
   chosen_.push_back(rank);
   if (rank >= 0) {
@@ -100,6 +97,7 @@ void Dealer::add(std::int64_t bytes, int rank, std::span<const Wish> wishes, int
 
 std::vector<std::int64_t> Dealer::known() const {
   std::vector<std::int64_t> all;
+  if (chosen_.empty()) return all;
   all.reserve(2 * slot(ranks_) + 1);
   for (const auto bytes : alone_) all.push_back(std::llround(bytes));
   for (const auto bytes : fair_) all.push_back(std::llround(bytes));

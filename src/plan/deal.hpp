@@ -27,7 +27,8 @@ class Dealer {
   void add(std::int64_t bytes, int rank, std::span<const Wish> wishes, int turn = 0);
 
   /// What this dealer knows, to be summed over dealers: of each rank the bytes that nobody else
-  /// wants, then of each its fair share of the others; and the bytes of all chunks.
+  /// wants, then of each its fair share of the others; and the bytes of all chunks. Empty, as zeros
+  /// are, where it deals none: most ranks of a large job.
   std::vector<std::int64_t> known() const;
 
   /// Who gets each chunk. `sums` are those of all dealers; empty: this is the only one.
@@ -49,7 +50,7 @@ class Dealer {
   std::vector<int> chosen_;  // -1: not yet
   std::vector<Open> shared_, unwanted_;
   std::vector<Wish> wishes_;                   // of the shared ones
-  std::vector<double> pinned_, alone_, fair_;  // bytes by rank
+  std::vector<double> pinned_, alone_, fair_;  // bytes by rank; empty until there is a chunk
   double total_ = 0;
 };
 

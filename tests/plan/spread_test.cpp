@@ -69,7 +69,7 @@ std::vector<OwnPlan> plan_on_all(const Problem& problem, std::int64_t pieces_a_p
   std::vector<std::int64_t> sums;
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     const auto known = ranks[r].weigh(mail[r]);
-    sums.resize(known.size());
+    sums.resize(std::max(sums.size(), known.size()));
     for (std::size_t i = 0; i < known.size(); ++i) sums[i] += known[i];
   }
   if (planners == 1) sums.clear();
