@@ -8,6 +8,7 @@
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
+#include "model/small_float.hpp"
 
 namespace cairn::cli {
 namespace {
@@ -35,40 +36,9 @@ std::string complex_text(const char* from) {
   return real + (imaginary.front() == '-' ? "" : "+") + imaginary + "j";
 }
 
-// Floating-point formats of 16 bits and fewer: sign, exponent, mantissa.
-struct SmallFloat {
-  int exponent_bits, mantissa_bits, bias;
-  enum {
-    ieee,           // the highest exponent is for infinities and NaN
-    finite,         // NaN is all ones, no infinities
-    unsigned_zero,  // NaN is what would be -0, no infinities
-    plain           // numbers only
-  } kind;
-};
-
-double widen(std::uint32_t bits, const SmallFloat& f) {
-  const std::uint32_t sign = bits >> (f.exponent_bits + f.mantissa_bits) & 1;
-  const std::uint32_t highest = (1u << f.exponent_bits) - 1, full = (1u << f.mantissa_bits) - 1;
-  const std::uint32_t exponent = bits >> f.mantissa_bits & highest, mantissa = bits & full;
-  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-  double value;
-  if (f.kind == SmallFloat::ieee && exponent == highest) {
-    value = mantissa ? nan : std::numeric_limits<double>::infinity();
-  } else if (f.kind == SmallFloat::finite && exponent == highest && mantissa == full) {
-    value = nan;
-  } else if (f.kind == SmallFloat::unsigned_zero && sign && !exponent && !mantissa) {
-    value = nan;
-  } else if (exponent == 0) {
-    value = std::ldexp(mantissa, 1 - f.bias - f.mantissa_bits);
-  } else {
-    value = std::ldexp(mantissa + full + 1, static_cast<int>(exponent) - f.bias - f.mantissa_bits);
-  }
-  return sign ? -value : value;
-}
-
 // The shortest decimal that no other number of the format is nearer to.
 std::string small_text(std::uint32_t bits, const SmallFloat& format) {
-  const auto value = widen(bits, format);
+  const auto value = small_float_value(bits, format);
   if (!std::isfinite(value) || value == 0) return number_text(value);
   // Half the way to the nearest neighbour: a spacing below a power of two is half of that above.
   const int exponent = std::max(std::ilogb(value), 1 - format.bias);
@@ -84,16 +54,6 @@ std::string small_text(std::uint32_t bits, const SmallFloat& format) {
     if (std::abs(back - value) < near) return number_text(back);
   }
   return number_text(value);
-}
-
-constexpr SmallFloat half{5, 10, 15, SmallFloat::ieee}, brain{8, 7, 127, SmallFloat::ieee},
-    e5m2{5, 2, 15, SmallFloat::ieee}, e4m3fn{4, 3, 7, SmallFloat::finite},
-    e4m3fnuz{4, 3, 8, SmallFloat::unsigned_zero}, e4m3b11fnuz{4, 3, 11, SmallFloat::unsigned_zero},
-    e5m2fnuz{5, 2, 16, SmallFloat::unsigned_zero}, e2m1fn{2, 1, 1, SmallFloat::plain};
-
-int sign_extend(std::uint8_t value, int bits) {
-  const int low = value & ((1 << bits) - 1);
-  return low >> (bits - 1) ? low - (1 << bits) : low;
 }
 
 const char* npy_type(DType dtype) {
@@ -174,21 +134,16 @@ std::string element_text(DType dtype, const char* element) {
     case DType::complex128:
       return complex_text<double>(element);
     case DType::float16:
-      return small_text(load<std::uint16_t>(element), half);
     case DType::bfloat16:
-      return small_text(load<std::uint16_t>(element), brain);
+      return small_text(load<std::uint16_t>(element), *small_float(dtype));
     case DType::float8_e5m2:
-      return small_text(byte, e5m2);
     case DType::float8_e4m3fn:
-      return small_text(byte, e4m3fn);
     case DType::float8_e4m3fnuz:
-      return small_text(byte, e4m3fnuz);
     case DType::float8_e4m3b11fnuz:
-      return small_text(byte, e4m3b11fnuz);
     case DType::float8_e5m2fnuz:
-      return small_text(byte, e5m2fnuz);
+      return small_text(byte, *small_float(dtype));
     case DType::float4_e2m1fn:
-      return small_text(byte & 15u, e2m1fn);
+      return small_text(byte & 15u, *small_float(dtype));
     case DType::int4:
       return number_text(sign_extend(byte, 4));
     case DType::int2:
