@@ -9,12 +9,12 @@
 #include "cairn/state.hpp"
 #include "format/bundle/key_text.hpp"
 #include "format/bundle/strings.hpp"
-#include "plan/exchange.hpp"
+#include "plan/chunks.hpp"
 
 namespace cairn {
 namespace {
 
-constexpr std::int64_t chunk_bytes = std::int64_t{4} << 20;
+constexpr std::int64_t chunk_bytes = std::int64_t{4} << 20, small_chunk_bytes = 64 << 10;
 
 // The slices that a read of this box touches.
 std::vector<const StoredSlice*> touched(const CheckpointContents& contents,
@@ -52,53 +52,103 @@ std::int64_t bytes_of(const std::vector<const StoredSlice*>& slices) {
   return bytes;
 }
 
+void require_numbers(const StoredTensor& tensor) {
+  if (tensor.dtype != DType::string) return;
+  throw Error(Code::invalid_argument,
+              cat("tensor ", bundle::key_text(tensor.key), " holds strings, not numbers"))
+      .of_tensor(tensor.key);
+}
+
+void to_little_endian(const CheckpointContents& contents, const StoredTensor& tensor,
+                      std::string& bytes) {
+  if (!contents.big_endian) return;
+  bundle::swap_bytes(std::as_writable_bytes(std::span(bytes)), dtype_swap_unit(tensor.dtype));
+}
+
 }  // namespace
 
-std::string read_numbers(io::FileSystem& files, const CheckpointContents& contents,
-                         const StoredTensor& tensor, const Box& wanted, const Progress& progress) {
-  if (tensor.dtype == DType::string) {
-    throw Error(Code::invalid_argument,
-                cat("tensor ", bundle::key_text(tensor.key), " holds strings, not numbers"))
-        .of_tensor(tensor.key);
-  }
+std::int64_t checked_bytes(const CheckpointContents& contents, const StoredTensor& tensor,
+                           const Box& wanted) {
+  require_numbers(tensor);
+  return bytes_of(touched(contents, tensor, wanted));
+}
+
+void read_chunks(io::FileSystem& files, const CheckpointContents& contents,
+                 const StoredTensor& tensor, const Box& wanted, const TakeChunk& take,
+                 const Progress& progress) {
+  require_numbers(tensor);
   const auto slices = touched(contents, tensor, wanted);
   const auto total = bytes_of(slices);
   const auto item = static_cast<std::int64_t>(dtype_size(tensor.dtype));
-  std::string out(static_cast<std::size_t>(wanted.count() * item), '\0');
-  const auto target = host_memory(tensor.dtype, out.data(), out.data(), wanted.extent, {});
-  std::string bytes, piece;
+  std::string bytes;
   std::int64_t done = 0;
   for (const auto* slice : slices) {
     if (slice->size == 0) continue;
     const auto file = files.open_read(data_path(contents, slice->file));
     std::uint32_t crc = 0;
-    auto chunks = plan::cut_into_chunks(slice->box, item, chunk_bytes);
-    std::sort(chunks.begin(), chunks.end(),
-              [](const auto& a, const auto& b) { return a.offset < b.offset; });
-    for (const auto& chunk : chunks) {
+    const plan::ChunkCut cut(slice->box, item, chunk_bytes);
+    for (std::int64_t number = 0; number < cut.count(); ++number) {
+      const auto chunk = cut.chunk(number);
       bytes.resize(static_cast<std::size_t>(chunk.bytes));
       file->read_at(slice->offset + chunk.offset, std::as_writable_bytes(std::span(bytes)));
       crc = crc32c(bytes, crc);
       done += chunk.bytes;
       if (progress) progress(done, total);
-      const auto common = intersect(chunk.box, wanted);
-      if (!common) continue;
-      const auto* from = &bytes;
-      if (*common != chunk.box) {
-        piece.resize(static_cast<std::size_t>(common->count() * item));
-        host_memory(tensor.dtype, bytes.data(), nullptr, chunk.box.extent, {})
-            ->read(common->relative_to(chunk.box.start),
-                   reinterpret_cast<std::byte*>(piece.data()));
-        from = &piece;
-      }
-      target->write(common->relative_to(wanted.start),
-                    reinterpret_cast<const std::byte*>(from->data()));
+      to_little_endian(contents, tensor, bytes);
+      take(chunk.box, bytes);
     }
     if (crc != slice->crc32c) throw checksum_error(contents, tensor, *slice, crc);
   }
-  if (contents.big_endian) {
-    bundle::swap_bytes(std::as_writable_bytes(std::span(out)), dtype_swap_unit(tensor.dtype));
+}
+
+void read_chunks_unchecked(io::FileSystem& files, const CheckpointContents& contents,
+                           const StoredTensor& tensor, const Box& wanted,
+                           const std::function<bool(const Box&)>& needed, const TakeChunk& take,
+                           const Progress& progress) {
+  require_numbers(tensor);
+  const auto slices = touched(contents, tensor, wanted);
+  const auto total = bytes_of(slices);
+  const auto item = static_cast<std::int64_t>(dtype_size(tensor.dtype));
+  std::string bytes;
+  std::int64_t done = 0;
+  for (const auto* slice : slices) {
+    if (slice->size == 0) continue;
+    const auto file = files.open_read(data_path(contents, slice->file));
+    const plan::ChunkCut cut(slice->box, item, small_chunk_bytes);
+    cut.each_in(wanted, [&](std::int64_t number, const Box& common) {
+      if (!needed(common)) return;
+      const auto chunk = cut.chunk(number);
+      bytes.resize(static_cast<std::size_t>(chunk.bytes));
+      file->read_at(slice->offset + chunk.offset, std::as_writable_bytes(std::span(bytes)));
+      if (progress) progress(done + chunk.offset + chunk.bytes, total);
+      to_little_endian(contents, tensor, bytes);
+      take(chunk.box, bytes);
+    });
+    done += slice->size;
   }
+}
+
+std::string read_numbers(io::FileSystem& files, const CheckpointContents& contents,
+                         const StoredTensor& tensor, const Box& wanted, const Progress& progress) {
+  require_numbers(tensor);
+  const auto item = static_cast<std::int64_t>(dtype_size(tensor.dtype));
+  checked_bytes(contents, tensor, wanted);  // throws before memory is taken for a wrong box
+  std::string out(static_cast<std::size_t>(wanted.count() * item), '\0'), piece;
+  const auto target = host_memory(tensor.dtype, out.data(), out.data(), wanted.extent, {});
+  const auto take = [&](const Box& chunk, std::string& bytes) {
+    const auto common = intersect(chunk, wanted);
+    if (!common) return;
+    const auto* from = &bytes;
+    if (*common != chunk) {
+      piece.resize(static_cast<std::size_t>(common->count() * item));
+      host_memory(tensor.dtype, bytes.data(), nullptr, chunk.extent, {})
+          ->read(common->relative_to(chunk.start), reinterpret_cast<std::byte*>(piece.data()));
+      from = &piece;
+    }
+    target->write(common->relative_to(wanted.start),
+                  reinterpret_cast<const std::byte*>(from->data()));
+  };
+  read_chunks(files, contents, tensor, wanted, take, progress);
   return out;
 }
 

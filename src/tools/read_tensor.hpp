@@ -1,5 +1,7 @@
 #pragma once
 /// A box of one stored tensor, read by one process that holds no part of it: for tools.
+#include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -7,6 +9,22 @@
 #include "tools/progress.hpp"
 
 namespace cairn {
+
+/// Elements of a box of the tensor, row-major and little-endian; the callee may change the bytes.
+using TakeChunk = std::function<void(const Box& chunk, std::string& bytes)>;
+
+/// Each stored slice that shares an element with `wanted` is read and checked whole, and given on
+/// in chunks of a few MiB, which may reach beyond `wanted`. What was given on counts only when this
+/// returns. Throws as read_numbers.
+void read_chunks(io::FileSystem&, const CheckpointContents&, const StoredTensor&, const Box& wanted,
+                 const TakeChunk& take, const Progress& = {});
+/// Reads only chunks of 64 KiB that are `needed`, and compares no checksum: for pictures of what is
+/// too large to be read.
+void read_chunks_unchecked(io::FileSystem&, const CheckpointContents&, const StoredTensor&,
+                           const Box& wanted, const std::function<bool(const Box&)>& needed,
+                           const TakeChunk& take, const Progress& = {});
+/// The bytes that read_chunks reads. Throws as it does, before it reads.
+std::int64_t checked_bytes(const CheckpointContents&, const StoredTensor&, const Box& wanted);
 
 /// The elements of `wanted`, row-major and little-endian. Each stored slice that shares an element
 /// with it is read and checked whole, in chunks of a few MiB. Throws data_loss when one is damaged
