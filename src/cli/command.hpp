@@ -26,5 +26,6 @@ void add_convert(Tool&);
 void add_diff(Tool&);
 void add_map(Tool&);
 void add_stats(Tool&);
+void add_view(Tool&);
 
 }  // namespace cairn::cli

@@ -8,6 +8,7 @@
 #include "cli/graph.hpp"
 #include "cli/print.hpp"
 #include "cli/target.hpp"
+#include "cli/values.hpp"
 #include "contents/contents_reader.hpp"
 #include "contents/read_holders.hpp"
 
@@ -234,7 +235,7 @@ void print(const Look& found, bool all) {
 
 void add_show(Tool& tool) {
   struct Options {
-    std::string target;
+    std::string target, values;
     bool json = false, all = false, graph = false;
   };
   auto options = std::make_shared<Options>();
@@ -248,17 +249,30 @@ void add_show(Tool& tool) {
   command->add_flag("--graph", options->graph,
                     "Show the objects of a TensorFlow checkpoint, with their paths and variables' "
                     "names; with --json, as \"object_graph\" beside the rest");
+  auto* values = command->add_option(
+      "--values", options->values,
+      "Read and check all tensors, and show least, largest, mean and deviation of their finite "
+      "elements, and how many are NaN, infinite or zero; of one, with its KEY behind, also a "
+      "histogram, for which it is read twice");
+  values->expected(0, 1)->type_name("[KEY]");
   command->footer(
-      "Only the index is read, what stands beside it, and the lengths of the data files. A key "
-      "that "
-      "is\n"
-      "not UTF-8 is \"key_hex\" in the JSON.\n\n"
+      "Without --values only the index is read, what stands beside it, and the lengths of the data "
+      "files. A key "
+      "that is not UTF-8 is \"key_hex\" in the JSON.\n\n"
       "Examples:\n"
       "  cairn show run/ckpt/ckpt-100\n"
       "  cairn show run/ckpt                       the newest\n"
       "  cairn show --graph keras/ckpt-3           its objects\n"
+      "  cairn show run/ckpt --values              what the tensors' elements are like\n"
+      "  cairn show run/ckpt --values u            of one, with a histogram\n"
       "  cairn show run/ckpt --json | jq '.tensors[].key'");
-  command->callback([&tool, options] {
+  command->callback([&tool, options, values] {
+    if (values->count() > 0) {
+      const auto contents =
+          read_contents(*tool.files, resolve_checkpoint(*tool.files, options->target), Graph::read);
+      if (print_values(*tool.files, contents, options->values, options->json)) tool.exit_code = 1;
+      return;
+    }
     const auto found = look(*tool.files, resolve_checkpoint(*tool.files, options->target));
     if (options->json) {
       auto json = json_of(found);

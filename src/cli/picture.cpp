@@ -1,0 +1,134 @@
+#include "cli/picture.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <iostream>
+
+#include "base/text.hpp"
+#include "cli/png.hpp"
+#include "cli/print.hpp"
+#include "cli/terminal.hpp"
+
+namespace cairn::cli {
+namespace {
+
+constexpr std::int64_t most_cells = 800, thinnest = 100;
+constexpr int lines_of_words = 6, least_rows = 8, most_curve_rows = 20;
+
+bool fits_screen(const PictureOptions& options) { return options.output.empty(); }
+
+// The largest picture for the terminal: lines of text are twice as high as letters are wide.
+std::pair<std::int64_t, std::int64_t> screen() {
+  const auto found = terminal();
+  const std::int64_t lines =
+      found.is_there ? std::max(least_rows, found.rows - lines_of_words) : 40;
+  return {2 * lines, std::max(found.columns - 1, 8)};
+}
+
+void add_notes(Words& words, const ColourScale& scale, const std::vector<double>& values) {
+  if (!scale.has_numbers) {
+    words.notes.push_back(scale.is_log ? "no number above 0 is there"
+                                       : "no finite number is there");
+  } else if (!scale.has_width) {
+    const auto one = std::find_if(values.begin(), values.end(), [&](double value) {
+      return std::isfinite(value) && (!scale.is_log || value > 0);
+    });
+    words.notes.push_back(cat("all numbers are ", number_text(*one, 17)));
+  }
+  if (!scale.is_log) return;
+  const auto none = std::count_if(values.begin(), values.end(), [](double v) { return v <= 0; });
+  if (none > 0) words.notes.push_back(cat(none, " not above 0: no place on a logarithmic scale"));
+}
+
+void write(const Image& image, const Words& words, const std::string& output) {
+  const auto bytes = encode_image(image, output);
+  to_output(output, [&](std::ostream& out) {
+    out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  });
+  for (const auto& note : words.notes) std::cout << note << '\n';
+}
+
+void print_head(const Words& words) { std::cout << words.title << '\n' << words.subtitle << '\n'; }
+void print_notes(const Words& words) {
+  for (const auto& note : words.notes) std::cout << note << '\n';
+}
+
+// Few cells, each repeated.
+Plane enlarged(const Plane& plane, std::int64_t down, std::int64_t right) {
+  auto large = plane;
+  large.rows *= down;
+  large.columns *= right;
+  large.values.clear();
+  large.marks.clear();
+  for (std::int64_t row = 0; row < large.rows; ++row) {
+    for (std::int64_t column = 0; column < large.columns; ++column) {
+      const auto cell = static_cast<std::size_t>(row / down * plane.columns + column / right);
+      large.values.push_back(plane.values[cell]);
+      if (!plane.marks.empty()) large.marks.push_back(plane.marks[cell]);
+    }
+  }
+  return large;
+}
+
+}  // namespace
+
+std::optional<std::pair<double, double>> PictureOptions::given_range() const {
+  if (range.empty()) return std::nullopt;
+  return parse_range(range, is_log);
+}
+
+SampleLimits room_for(const PictureOptions& options, std::int64_t rows, std::int64_t columns) {
+  std::int64_t most_rows = most_cells, most_columns = most_cells;
+  if (fits_screen(options)) std::tie(most_rows, most_columns) = screen();
+  SampleLimits limits;
+  const auto step = std::max((rows - 1) / most_rows, (columns - 1) / most_columns) + 1;
+  limits.rows = (rows - 1) / step + 1;
+  limits.columns = (columns - 1) / step + 1;
+  const auto thin = fits_screen(options) ? 8 : thinnest;
+  if (limits.rows < std::min<std::int64_t>(thin, rows)) limits.rows = most_rows;
+  if (limits.columns < std::min<std::int64_t>(thin, columns)) limits.columns = most_columns;
+  // Letters are twice as high as wide. Without colours a line shows one row of cells: where two
+  // letters a cell are too wide, or the lines too few, a cell has two rows.
+  if (fits_screen(options) && terminal().colours == Colours::none &&
+      (2 * limits.columns > most_columns || 2 * limits.rows > most_rows)) {
+    limits.rows = (limits.rows - 1) / 2 + 1;
+  }
+  return limits;
+}
+
+void show(Plane plane, Words words, const PictureOptions& options, double flatness) {
+  plane.scale = colour_scale(plane.values, options.is_log, options.given_range());
+  add_notes(words, plane.scale, plane.values);
+  if (!fits_screen(options)) return write(draw_plane(plane, words), words, options.output);
+  const auto colours = terminal().colours;
+  print_head(words);
+  const auto [most_rows, most_columns] = screen();
+  const bool is_letters = colours == Colours::none;
+  const std::int64_t letters = is_letters && flatness < 2 ? 2 : 1;  // a cell
+  const auto lines = is_letters ? most_rows / 2 : most_rows;
+  const auto times = std::clamp<std::int64_t>(
+      std::min(lines / plane.rows, most_columns / (plane.columns * letters)), 1, 8);
+  const auto right =
+      std::min(times * letters, std::max<std::int64_t>(1, most_columns / plane.columns));
+  std::cout << plane_text(enlarged(plane, times, right), colours);
+  std::cout << scale_text(plane.scale, colours, static_cast<int>(most_columns)) << '\n';
+  print_notes(words);
+}
+
+void show(Curve curve, Words words, const PictureOptions& options) {
+  std::vector<double> heights = curve.values;
+  heights.insert(heights.end(), curve.least.begin(), curve.least.end());
+  heights.insert(heights.end(), curve.largest.begin(), curve.largest.end());
+  curve.scale = colour_scale(heights, options.is_log, options.given_range());
+  add_notes(words, curve.scale, curve.values);
+  if (!fits_screen(options)) return write(draw_curve(curve, words), words, options.output);
+  print_head(words);
+  const auto [top, bottom] = std::pair(end_texts(curve.scale).second, end_texts(curve.scale).first);
+  const auto [most_rows, most_columns] = screen();
+  if (curve.scale.has_numbers) std::cout << top << '\n';
+  std::cout << curve_text(curve, std::min<int>(most_curve_rows, static_cast<int>(most_rows / 2)));
+  if (curve.scale.has_numbers) std::cout << bottom << '\n';
+  print_notes(words);
+}
+
+}  // namespace cairn::cli

@@ -1,0 +1,197 @@
+// cairn view: a tensor, or a part of it, as a picture.
+#include <iostream>
+
+#include "base/text.hpp"
+#include "cairn/error.hpp"
+#include "cli/command.hpp"
+#include "cli/elements.hpp"
+#include "cli/picture.hpp"
+#include "cli/print.hpp"
+#include "cli/progress_bar.hpp"
+#include "cli/target.hpp"
+#include "contents/contents_reader.hpp"
+#include "tools/numbers.hpp"
+#include "tools/read_tensor.hpp"
+#include "tools/sample.hpp"
+
+namespace cairn::cli {
+namespace {
+
+struct ViewArguments {
+  std::string target, key, slice, reduce = "automatic";
+  bool check = false;
+  PictureOptions picture;
+};
+
+void require_drawable(const StoredTensor& tensor) {
+  if (!is_number(tensor.dtype)) {
+    throw Error(Code::invalid_argument,
+                cat("there is no picture of tensor ", shown_key(tensor.key)),
+                cat("it holds ", tensor.dtype == DType::string ? "strings" : "variants"),
+                tensor.dtype == DType::string ? "cairn cat prints them." : "")
+        .of_tensor(tensor.key);
+  }
+  if (element_count(tensor.shape) == 0) {
+    throw Error(Code::invalid_argument,
+                cat("there is no picture of tensor ", shown_key(tensor.key)),
+                cat("its shape ", shape_text(tensor.shape), " has no elements"))
+        .of_tensor(tensor.key);
+  }
+}
+
+IndexAxis axis_of(const Selection& selection, std::size_t dimension, std::int64_t step) {
+  const auto& indices = selection[dimension];
+  return {cat("dimension ", dimension), indices.start, indices.step * step};
+}
+
+// "3 x 2 elements", or "3 elements".
+std::string block_text(const Sample2D& found) {
+  if (found.rows == 1 && found.row_step == 1) return cat(found.column_step, " elements");
+  return cat(found.row_step, " x ", found.column_step, " elements");
+}
+
+Words words_of(const CheckpointContents& contents, const StoredTensor& tensor,
+               const Selection& selection, const Shown& shown, const Sample2D& found) {
+  Words words;
+  words.title = cat(contents.prefix, "  ", shown_key(tensor.key));
+  words.subtitle = cat(dtype_name(tensor.dtype), ' ', shape_text(tensor.shape));
+  const auto selected = selection_text(selection, tensor.shape);
+  if (!tensor.shape.empty()) words.subtitle += cat("  [", selected, ']');
+  if (!shown.fixed.empty()) {
+    std::string which;
+    for (const auto d : shown.fixed) {
+      which += cat(which.empty() ? "" : ", ", d, " at ", selection[d].start);
+    }
+    words.notes.push_back(cat("fixed in the middle: dimension", shown.fixed.size() > 1 ? "s " : " ",
+                              which, " (--slice ", selected, " picks)"));
+  }
+  if (tensor.dtype == DType::complex64 || tensor.dtype == DType::complex128) {
+    words.notes.push_back("absolute values of complex numbers");
+  }
+  const bool is_curve = !found.least.empty();
+  if (found.row_step > 1 || found.column_step > 1) {
+    words.notes.push_back(
+        found.reduce == Reduce::stride ? cat("drawn is the first of each ", block_text(found))
+        : is_curve ? cat("a column is the range of ", block_text(found), ", and their mean")
+                   : cat("a cell is the mean of ", block_text(found)));
+  }
+  if (found.nans > 0) {
+    words.notes.push_back(cat(found.nans, " of ", found.elements, " elements are NaN",
+                              is_curve ? "" : " (two greys)"));
+  }
+  if (found.infinities > 0) {
+    words.notes.push_back(cat(found.infinities, " of ", found.elements, " are infinite"));
+  }
+  if (!found.checked) {
+    words.notes.push_back("NOT CHECKED: whole stored slices would have to be read (--check)");
+  }
+  return words;
+}
+
+void print_value(io::FileSystem& files, const CheckpointContents& contents,
+                 const StoredTensor& tensor, const Selection& selection,
+                 const std::string& output) {
+  if (!output.empty()) {
+    throw Error(Code::invalid_argument, cat("no picture of one number is written to ", output),
+                cat("of ", shown_key(tensor.key), " a single element is selected"),
+                "Leave -o out to have it printed.")
+        .of_tensor(tensor.key);
+  }
+  const auto bytes = read_numbers(files, contents, tensor, bounding_box(selection));
+  std::cout << element_text(tensor.dtype, bytes.data()) << '\n';
+}
+
+void run(Tool& tool, const ViewArguments& options) {
+  options.picture.given_range();  // what is wrong with it is said before anything is read
+  const auto contents =
+      read_contents(*tool.files, resolve_checkpoint(*tool.files, options.target), Graph::read);
+  const auto& tensor = require_tensor(contents, options.key);
+  require_drawable(tensor);
+  auto selection = parse_selection(options.slice, tensor.shape);
+  const auto shown = show_at_most(selection, 2);
+  if (shown.dimensions.empty()) {
+    return print_value(*tool.files, contents, tensor, selection, options.picture.output);
+  }
+  const bool is_curve = shown.dimensions.size() == 1;
+  const auto row = shown.dimensions.front(), column = shown.dimensions.back();
+  auto limits =
+      room_for(options.picture, is_curve ? 1 : selection[row].count, selection[column].count);
+  if (is_curve && !options.picture.output.empty()) limits.columns = curve_width;
+  if (options.reduce == "mean") limits.reduce = Reduce::mean;
+  if (options.reduce == "stride") limits.reduce = Reduce::stride;
+  if (options.check) limits.check = Check::all;
+  Sample2D found;
+  {
+    ProgressBar bar(cat("read ", shown_key(tensor.key)));
+    found = sample(*tool.files, contents, tensor, selection, limits, bar.callback());
+  }
+  auto words = words_of(contents, tensor, selection, shown, found);
+  const auto along = axis_of(selection, column, found.column_step);
+  if (is_curve) {
+    Curve curve;
+    curve.axis = along;
+    curve.values = std::move(found.values);
+    if (found.reduce == Reduce::mean) {
+      curve.least = std::move(found.least);
+      curve.largest = std::move(found.largest);
+    }
+    return show(std::move(curve), std::move(words), options.picture);
+  }
+  Plane plane;
+  plane.rows = found.rows;
+  plane.columns = found.columns;
+  plane.row_axis = axis_of(selection, row, found.row_step);
+  plane.column_axis = along;
+  plane.values = std::move(found.values);
+  const auto flatness =
+      static_cast<double>(found.row_step) / static_cast<double>(found.column_step);
+  show(std::move(plane), std::move(words), options.picture, flatness);
+}
+
+}  // namespace
+
+void add_view(Tool& tool) {
+  auto options = std::make_shared<ViewArguments>();
+  auto* command = tool.app.add_subcommand("view", "Draw a tensor, or a part of it");
+  command->add_option("PREFIX", options->target, "Checkpoint, or a directory for its newest one")
+      ->required();
+  command->add_option("KEY", options->key, "Key of the tensor, or the path or name of a variable")
+      ->required();
+  command->add_option("--slice", options->slice,
+                      "Part of it as in NumPy: an index or start:stop:step of each dimension, "
+                      "between commas; ... for all that are left out");
+  command->add_flag("--log", options->picture.is_log, "Logarithmic colours, or heights");
+  command->add_option("--range", options->picture.range,
+                      "Numbers of the first and the last colour, as A:B, in place of the least and "
+                      "the largest");
+  command
+      ->add_option("--reduce", options->reduce,
+                   "What stands for elements that share a cell: their mean, or the first of them "
+                   "(stride). automatic: the mean of up to 512 MiB")
+      ->check(CLI::IsMember({"automatic", "mean", "stride"}))
+      ->capture_default_str();
+  command->add_flag("--check", options->check,
+                    "Check all that is drawn, however much must be read for it");
+  command->add_option("--output,-o", options->picture.output,
+                      "Picture to write, FILE.png (or .ppm); else it is drawn on the terminal");
+  command->footer(
+      "Two dimensions are a plane, the first of them downwards; one is a curve; a single element "
+      "is\n"
+      "printed. Of more dimensions the first ones are fixed at their middle, which is said. "
+      "Colours\n"
+      "are viridis; NaN is drawn in two greys. Of complex numbers absolute values are drawn.\n"
+      "Stored slices that hold a part of what is drawn are read whole and checked, unless that is\n"
+      "more than 512 MiB and four times what is drawn: then only what is drawn is read, and the\n"
+      "picture says that it is not checked.\n"
+      "The terminal's colours go by COLORTERM and TERM; with NO_COLOR, or without a terminal, "
+      "letters\n"
+      "of growing weight are printed.\n\n"
+      "Examples:\n"
+      "  cairn view run/ckpt u\n"
+      "  cairn view run/ckpt/ckpt-100 u -o u.png --log --range 1e-3:1\n"
+      "  cairn view run/ckpt density --slice 64,:,: -o plane.png\n"
+      "  cairn view run/ckpt density --slice ...,10,20      a line of it, as a curve");
+  command->callback([&tool, options] { run(tool, *options); });
+}
+
+}  // namespace cairn::cli
