@@ -2,10 +2,7 @@
 // turn, of which the largest counts. 100 tensors, of each of which each rank has a block of rows;
 // the lines are for 1,000, 10,000 and 100,000 ranks. scale_bench.cpp has the same done by one rank.
 #include <benchmark/benchmark.h>
-#include <malloc.h>
 
-#include <filesystem>
-#include <fstream>
 #include <map>
 
 #include "contents/seal.hpp"
@@ -13,6 +10,7 @@
 #include "in_turn.hpp"
 #include "job/by_key.hpp"
 #include "job/messages.hpp"
+#include "root_memory.hpp"
 #include "save/cover_share.hpp"
 #include "save/formats/bundle.hpp"
 
@@ -27,13 +25,6 @@ constexpr std::int64_t slice_columns = 64, rows_each = 16;
 std::string key_of(int tensor) { return "layer/" + std::to_string(tensor) + "/weights"; }
 Dims shape_of(int ranks) { return {ranks * rows_each, slice_columns}; }
 Box box_of(int rank) { return {{rank * rows_each, 0}, {rows_each, slice_columns}}; }
-
-CheckpointMeta meta_of(int ranks) {
-  CheckpointMeta meta;
-  meta.ranks = ranks;
-  meta.version = "bench", meta.policy = "none", meta.uuid = std::string(32, 'a');
-  return meta;
-}
 
 /// A planner that some key has, and its tensors.
 using Planners = std::map<int, std::vector<int>>;
@@ -77,46 +68,6 @@ std::vector<std::string> written(int ranks, const std::vector<int>& of, bool sli
   return letters;
 }
 
-/// What this process has in memory at most, beyond what it had at first, while watched.
-class Memory {
- public:
-  Memory() : before_(at("VmRSS:")) {}
-  template <class Do>
-  void watch(const Do& work) {
-    malloc_trim(0);  // what other ranks' turns have left
-    std::ofstream("/proc/self/clear_refs") << 5;
-    work();
-    most_ = std::max(most_, at("VmHWM:") - before_);
-  }
-  double mib() const { return most_ / 1024; }
-
- private:
-  static double at(const std::string& name) {
-    std::ifstream status("/proc/self/status");
-    std::string word;
-    double kib = 0;
-    while (status >> word && word != name) {
-    }
-    status >> kib;
-    return kib;
-  }
-  double before_, most_ = 0;
-};
-
-/// Rank 0 writes both copies of the index. Nothing is synced: a disk is not measured.
-void write_index(Sealed sealed) {
-  const auto files = io::posix_file_system();
-  const auto path = std::filesystem::temp_directory_path() / "cairn-scale-save-bench";
-  const auto write = [&](const io::Content& content) {
-    const auto file = files->create(path);
-    content.write_to(*file);
-    file->close();
-    files->remove(path);
-  };
-  for (const auto& own : sealed.own_files) write(own.bytes);
-  write(sealed.index);
-}
-
 template <class Item, class Get>
 std::vector<Item> decode(const std::vector<std::string>& letters, const Get& get) {
   std::vector<Item> all;
@@ -135,7 +86,7 @@ void spread_cover_merge_index(benchmark::State& state, Storage storage) {
   const BundleSave format;
   for (auto _ : state) {
     double most = 0, root = 0, index = 0;
-    Memory memory;
+    bench::RootMemory memory;
     std::vector<DenseTensor> dense;
     JoinedEntries joined;
     for (const auto& [planner, of] : planners) {
@@ -176,7 +127,8 @@ void spread_cover_merge_index(benchmark::State& state, Storage storage) {
       put(out, dense);
       benchmark::DoNotOptimize(out.take());
       const Clock of_index(index);
-      write_index(seal_index(std::move(joined), meta_of(ranks), ranks, ranks + 1));
+      bench::write_index(
+          seal_index(std::move(joined), bench::meta_of_scale(ranks), ranks, ranks + 1));
     });
     state.SetIterationTime(std::max(most, root));
     state.counters["planner_ms"] = most * 1e3;

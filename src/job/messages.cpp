@@ -91,6 +91,7 @@ std::vector<StoredTensor> get_stored(WireReader& in) {
 
 void put(WireWriter& out, const bundle::IndexEntry& entry) {
   out.put(entry.key).put(entry.value).put(entry.slices).put(entry.files);
+  out.put(entry.part).put(entry.head);
 }
 
 bundle::IndexEntry get_index_entry(WireReader& in) {
@@ -99,6 +100,8 @@ bundle::IndexEntry get_index_entry(WireReader& in) {
   entry.value = in.get<std::string>();
   entry.slices = in.get<std::string>();
   entry.files = in.get<int>();
+  entry.part = in.get<int>();
+  entry.head = in.get<std::int32_t>();
   return entry;
 }
 

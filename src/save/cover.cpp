@@ -13,6 +13,7 @@
 #include "job/by_key.hpp"
 #include "job/messages.hpp"
 #include "save/cover_share.hpp"
+#include "save/prove.hpp"
 
 namespace cairn {
 namespace {
@@ -40,29 +41,6 @@ std::vector<Declaration> declare(const State& state, int rank) {
 
 // Of sharing what several ranks hold; the second seldom finds anything.
 constexpr int most_turns = 3;
-
-// Each tensor's declaration to whoever proves it.
-Mail to_planners(std::vector<Declaration> mine, const KeyPlanners& planners) {
-  std::map<int, std::vector<Declaration>> letters;
-  for (auto& one : mine) letters[planners.of(one.key)].push_back(std::move(one));
-  Mail mail;
-  for (const auto& [rank, declarations] : letters) {
-    WireWriter letter;
-    put(letter, declarations);
-    mail.emplace_back(rank, letter.take());
-  }
-  return mail;
-}
-
-std::vector<Declaration> declarations_of(const Mail& mail) {
-  std::vector<Declaration> all;
-  for (const auto& [rank, letter] : mail) {
-    WireReader reader(letter);
-    auto some = get_declarations(reader);
-    std::move(some.begin(), some.end(), std::back_inserter(all));
-  }
-  return all;
-}
 
 // Those of which there are replicas, before any is cut; the others stay empty in their places.
 std::vector<CoveredTensor> as_held(const std::vector<CoveredTensor>& tensors) {
@@ -123,8 +101,8 @@ Mail mail_of(Orders orders) {
 // Ascending by key. They come from planners, of which each has some.
 template <class Tensor>
 void sort_by_key(std::vector<Tensor>& tensors) {
-  std::sort(tensors.begin(), tensors.end(),
-            [](const auto& a, const auto& b) { return a.key < b.key; });
+  std::stable_sort(tensors.begin(), tensors.end(),
+                   [](const auto& a, const auto& b) { return a.key < b.key; });
 }
 
 }  // namespace
@@ -133,19 +111,16 @@ Covered cover(const Job& job, const State& state, const ReplicaTurn& turn) {
   Group& group = *job.group;
   const auto& format = save_format_of(job);
   auto declared = together(group, [&] { return declare(state, group.rank()); });
-  std::size_t boxes = 0;
-  for (const auto& one : declared) boxes += one.boxes.size();
-  const auto planners = key_planners(group, boxes);
-  auto mail = all_to_all(group, to_planners(std::move(declared), planners));
+  Covered covered;
+  auto tensors = prove_together(group, std::move(declared), format, covered.divided);
   KeptError error;
   CoverShare share;
   share.load.resize(static_cast<std::size_t>(group.size()));
-  error.guard(
-      [&] { share = share_of(check_coverage(declarations_of(mail)), group.size(), format); });
-  agree_on_least(group, error.first());
-
-  Covered covered;
-  const bool any_replicated = any_of(group, !share.replicated.empty());
+  error.guard([&] { share = share_of(std::move(tensors), group.size(), format); });
+  std::array<std::int64_t, 2> any{error.first().has_value(), !share.replicated.empty()};
+  group.all_reduce(any, Group::Op::max);
+  if (any[0] != 0) agree(group, error.first());
+  const bool any_replicated = any[1] != 0;
   if (any_replicated) group.all_reduce(share.load, Group::Op::sum);
   WireWriter report;
   if (!share.dense.empty() || !share.replicated.empty()) {

@@ -9,13 +9,13 @@ namespace cairn {
 
 bool is_dense(const CoveredTensor& tensor, const SaveFormat& format) {
   if (dtype_size(tensor.dtype) == 0 || tensor.slices.front().box.empty()) return false;
-  return format.stores_dense(tensor);
+  return format.stores_dense(tensor, tensor.all_slices ? tensor.all_slices : tensor.slices.size());
 }
 
 void assign(const CoveredTensor& tensor, std::span<const int> writers, const SaveFormat& format,
             Orders& orders, std::vector<DenseTensor>& dense) {
   const bool whole = is_dense(tensor, format);
-  if (whole) dense.push_back({tensor.key, tensor.dtype, tensor.shape, {}});
+  if (whole && tensor.first_part) dense.push_back({tensor.key, tensor.dtype, tensor.shape, {}});
   for (std::size_t s = 0; s < tensor.slices.size(); ++s) {
     const auto& slice = tensor.slices[s];
     const auto& holder = slice.holders[static_cast<std::size_t>(writers[s])];
@@ -48,7 +48,9 @@ void put(WireWriter& out, const std::vector<CoveredTensor>& tensors) {
   out.put(std::uint64_t{tensors.size()});
   for (const auto& tensor : tensors) {
     put(out.put(tensor.key).put(tensor.dtype), tensor.shape);
-    out.put(tensor.storage).put(tensor.string_bytes).put(std::uint64_t{tensor.slices.size()});
+    out.put(tensor.storage).put(tensor.string_bytes);
+    out.put(std::uint64_t{tensor.all_slices}).put(tensor.first_part);
+    out.put(std::uint64_t{tensor.slices.size()});
     for (const auto& slice : tensor.slices) {
       put(out, slice.box);
       out.put_row(slice.holders.data(), slice.holders.size());
@@ -65,6 +67,8 @@ std::vector<CoveredTensor> get_covered(WireReader& in) {
     tensor.shape = get_dims(in);
     tensor.storage = in.get<Storage>();
     tensor.string_bytes = in.get<std::int64_t>();
+    tensor.all_slices = static_cast<std::size_t>(in.get<std::uint64_t>());
+    tensor.first_part = in.get<bool>();
     for (auto slices = in.get<std::uint64_t>(); slices > 0; --slices) {
       auto& slice = tensor.slices.emplace_back();
       slice.box = get_box(in);

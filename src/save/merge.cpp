@@ -4,11 +4,14 @@
 #include <map>
 #include <utility>
 
+#include "base/text.hpp"
 #include "base/wire.hpp"
+#include "cairn/error.hpp"
 #include "contents/seal.hpp"
 #include "job/by_key.hpp"
 #include "job/messages.hpp"
 #include "save/save_steps.hpp"
+#include "sharding/box_check.hpp"
 
 namespace cairn {
 namespace {
@@ -24,14 +27,60 @@ void fold_figures(Group& group, SaveStatistics& measured) {
   if (group.rank() == 0) WireReader(all).get<RankFigures>().give(measured);
 }
 
-Mail entries_by_key(std::vector<StoredTensor> mine, const KeyPlanners& planners) {
-  std::map<int, std::vector<StoredTensor>> letters;
-  for (auto& one : mine) letters[planners.of(one.key)].push_back(std::move(one));
+// For one rank: entries of whole tensors, of runs of divided ones, and boxes that are written of
+// their regions.
+struct Letter {
+  std::vector<StoredTensor> whole;
+  WireWriter runs, boxes;
+};
+
+void add_divided(std::map<int, Letter>& letters, StoredTensor& tensor, const Divisions& divided,
+                 int number, int ranks) {
+  const auto& division = divided[number];
+  std::map<int, std::vector<StoredSlice>> runs;
+  for (auto& slice : tensor.slices) {
+    division.regions.each_touched(slice.box, [&](int region) {
+      auto& letter = letters[division.region_planner(region, ranks)];
+      put(letter.boxes.put(number).put(region), slice.box);
+    });
+    runs[division.runs.of(slice.box, slice.dash)].push_back(std::move(slice));
+  }
+  for (auto& [run, slices] : runs) {
+    WireWriter part;
+    put(part, {{tensor.key, tensor.dtype, tensor.shape, true, std::move(slices), ""}});
+    letters[division.run_planner(run, ranks)].runs.put(number).put(run).put(part.take());
+  }
+}
+
+bool fits(const StoredTensor& tensor, const Division& division) {
+  return tensor.dtype == division.dtype && tensor.shape == division.shape &&
+         std::all_of(tensor.slices.begin(), tensor.slices.end(), [&](const auto& slice) {
+           return !slice.box.empty() && lies_inside(slice.box, division.shape);
+         });
+}
+
+Mail to_planners(std::vector<StoredTensor> mine, const KeyPlanners& planners,
+                 const Divisions& divided) {
+  std::map<int, Letter> letters;
+  for (auto& one : mine) {
+    const int division = divided.find(one.key);
+    if (division < 0 || divided[division].dense) {
+      letters[planners.of(one.key)].whole.push_back(std::move(one));
+      continue;
+    }
+    if (!fits(one, divided[division])) {
+      throw Error(Code::internal, cat("an entry of tensor '", one.key, "' lies outside of it"))
+          .of_tensor(one.key);
+    }
+    add_divided(letters, one, divided, division, planners.ranks);
+  }
   Mail mail;
-  for (const auto& [rank, entries] : letters) {
-    WireWriter letter;
-    put(letter, entries);
-    mail.emplace_back(rank, letter.take());
+  for (auto& [rank, letter] : letters) {
+    WireWriter whole;
+    put(whole, letter.whole);
+    mail.emplace_back(
+        rank,
+        WireWriter().put(whole.take()).put(letter.runs.take()).put(letter.boxes.take()).take());
   }
   return mail;
 }
@@ -49,29 +98,99 @@ bundle::IndexEntry encode_and_free(StoredTensor& tensor) {
   return entry;
 }
 
+// What has come to this rank.
+struct Come {
+  std::vector<StoredTensor> whole;
+  std::map<std::pair<int, int>, StoredTensor> runs;       // by division and run
+  std::map<std::pair<int, int>, std::vector<Box>> boxes;  // by division and region
+};
+
+Come read(Mail mail) {
+  Come come;
+  for (auto& [rank, letter] : mail) {
+    const auto bytes = std::exchange(letter, {});
+    WireReader reader(bytes);
+    append_entries(come.whole, reader.get<std::string>());
+    const auto runs = reader.get<std::string>(), boxes = reader.get<std::string>();
+    for (WireReader in(runs); !in.empty();) {
+      const auto division = in.get<int>(), run = in.get<int>();
+      const auto part = in.get<std::string>();
+      WireReader part_reader(part);
+      auto entry = std::move(get_stored(part_reader).at(0));
+      const auto [at, is_new] = come.runs.try_emplace({division, run});
+      if (is_new) {
+        at->second = std::move(entry);
+      } else {
+        std::move(entry.slices.begin(), entry.slices.end(), std::back_inserter(at->second.slices));
+      }
+    }
+    for (WireReader in(boxes); !in.empty();) {
+      const auto division = in.get<int>(), region = in.get<int>();
+      come.boxes[{division, region}].push_back(get_box(in));
+    }
+  }
+  return come;
+}
+
+// Each region of this rank is written, once.
+void prove_regions(std::map<std::pair<int, int>, std::vector<Box>> boxes, const Divisions& divided,
+                   int rank, int ranks) {
+  for (int d = 0; d < static_cast<int>(divided.all().size()); ++d) {
+    const auto& division = divided[d];
+    if (division.dense) continue;
+    for (int region = 0; region < division.regions.count(); ++region) {
+      if (division.region_planner(region, ranks) != rank) continue;
+      const auto& whole = division.regions.box(region);
+      std::vector<GivenSlice> given;
+      for (auto& box : boxes[{d, region}]) {
+        given.push_back({std::move(box), {static_cast<int>(given.size()), 0}});
+      }
+      const auto slices = check_region(whole, std::move(given));
+      if (slices && std::all_of(slices->begin(), slices->end(),
+                                [](const auto& slice) { return slice.holders.size() == 1; })) {
+        continue;
+      }
+      throw Error(Code::internal, cat("entries of tensor '", division.key,
+                                      "' overlap or leave out something in ", box_text(whole)))
+          .of_tensor(division.key);
+    }
+  }
+}
+
+void encode(WireWriter& report, Come come) {
+  for (auto& [where, tensor] : come.runs) {
+    // Listed as a whole tensor's are.
+    std::sort(tensor.slices.begin(), tensor.slices.end(),
+              [](const auto& a, const auto& b) { return a.box < b.box; });
+    put(report, bundle::encode_part(tensor, where.second));
+    tensor = {};
+  }
+  for (auto& one : join_entries(std::move(come.whole))) put(report, encode_and_free(one));
+}
+
 }  // namespace
 
-JoinedEntries merge_entries(Group& group, std::vector<StoredTensor> mine, bool encode,
-                            SaveStatistics* measured) {
+JoinedEntries merge_entries(Group& group, std::vector<StoredTensor> mine, bool encode_them,
+                            SaveStatistics* measured, const Divisions& divided) {
   if (measured) fold_figures(group, *measured);
   std::size_t slices = 0;
   for (const auto& one : mine) slices += one.slices.size();
   const auto planners = key_planners(group, slices);
-  auto mail = all_to_all(group, entries_by_key(std::move(mine), planners));
-  WireWriter report;
   KeptError error;
+  Mail mail;
+  error.guard([&] { mail = to_planners(std::move(mine), planners, divided); });
+  mail = all_to_all(group, std::move(mail));
+  WireWriter report;
   error.guard([&] {
-    std::vector<StoredTensor> entries;
-    for (auto& [rank, letter] : mail) append_entries(entries, std::exchange(letter, {}));
-    auto joined = join_entries(std::move(entries));
-    if (!encode) return put(report, joined);
-    for (auto& one : joined) put(report, encode_and_free(one));
+    auto come = read(std::move(mail));
+    prove_regions(std::move(come.boxes), divided, group.rank(), group.size());
+    if (encode_them) return encode(report, std::move(come));
+    put(report, join_entries(std::move(come.whole)));
   });
-  mail.clear();
   agree_on_least(group, error.first());
   JoinedEntries all;
   to_root(group, report.take(), [&](const std::string& message) {
-    if (!encode) return append_entries(all.tensors, message);
+    if (!encode_them) return append_entries(all.tensors, message);
     for (WireReader in(message); !in.empty();) all.encoded.push_back(get_index_entry(in));
   });
   std::sort(all.tensors.begin(), all.tensors.end(),

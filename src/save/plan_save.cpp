@@ -32,6 +32,7 @@ SavePlan plan_save(const Job& job, const State& state, const ReplicaTurn& turn) 
   auto covered = cover(job, state, turn);
   plan.replica_bytes = replica_bytes(job, state, covered);
   plan.replicas = std::move(covered.replicas);
+  plan.divided = std::move(covered.divided);
   save_format_of(job).lay_out(job, state, std::move(covered), plan);
   return plan;
 }

@@ -10,6 +10,7 @@ namespace cairn {
 
 struct SavePlan {
   ReplicaPlan replicas;
+  Divisions divided;
   LocalShards local;  ///< of a bundle
   Gathered gathered;  ///< of an HDF5 file
   DensePlan dense;

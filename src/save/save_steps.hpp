@@ -9,6 +9,7 @@
 #include "contents/seal.hpp"
 #include "job/job.hpp"
 #include "save/dense.hpp"
+#include "save/divisions.hpp"
 #include "save/measure.hpp"
 #include "save/replicas.hpp"
 
@@ -27,6 +28,7 @@ struct Covered {
   std::vector<Task> tasks;
   std::vector<DenseTensor> dense;  ///< the same on all ranks but for the parts; none of the tasks
   ReplicaPlan replicas;
+  Divisions divided;  ///< the same on all ranks
 };
 Covered cover(const Job&, const State&, const ReplicaTurn&);  ///< the turn of rank 0 counts
 
@@ -63,8 +65,9 @@ void leave_record(const Job&, const commit::Transaction&, const CheckpointMeta&,
 
 /// Merge (collective): the entries of all ranks on rank 0, checked once more to cover each tensor;
 /// nothing on other ranks. `encode`: as entries of an index, which the ranks that joined them have
-/// encoded. With them goes what ranks measured: rank 0's becomes that of all.
+/// encoded. With them goes what ranks measured: rank 0's becomes that of all. `divided`: of the
+/// save's plan.
 JoinedEntries merge_entries(Group&, std::vector<StoredTensor> mine, bool encode,
-                            SaveStatistics* measured = nullptr);
+                            SaveStatistics* measured = nullptr, const Divisions& divided = {});
 
 }  // namespace cairn

@@ -17,11 +17,30 @@ bool differs_in_rows(const Dims& a, const Dims& b) {
   return !a.empty() && a.size() == b.size() && std::equal(a.begin() + 1, a.end(), b.begin() + 1);
 }
 
-/// A box as one rank gave it.
-struct Given {
-  Box box;
-  HeldSlice::Holder holder;
-};
+/// Puts the holders of each distinct box together. `twice`: one that a rank gave twice.
+std::vector<HeldSlice> join_holders(std::vector<GivenSlice> given,
+                                    std::optional<GivenSlice>& twice) {
+  std::vector<std::size_t> order(given.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  // given is ascending by rank and number, so these break ties.
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    const auto by_box = given[a].box <=> given[b].box;
+    return by_box != 0 ? by_box < 0 : a < b;
+  });
+  std::vector<HeldSlice> slices;
+  slices.reserve(given.size());
+  for (const auto i : order) {
+    auto& [box, holder] = given[i];
+    if (slices.empty() || slices.back().box != box) {
+      slices.push_back({std::move(box), {holder}});
+      continue;
+    }
+    auto& holders = slices.back().holders;
+    if (holders.back().rank == holder.rank && !twice) twice = {slices.back().box, holder};
+    holders.push_back(holder);
+  }
+  return slices;
+}
 
 /// Checks the declarations of one key, which come ascending by rank.
 class TensorCheck {
@@ -110,10 +129,10 @@ class TensorCheck {
     return said ? said->storage : Storage::automatic;
   }
 
-  std::vector<Given> collect() {
+  std::vector<GivenSlice> collect() {
     std::size_t total = 0;
     for (const auto* declaration : declarations_) total += declaration->boxes.size();
-    std::vector<Given> given;
+    std::vector<GivenSlice> given;
     given.reserve(total);
     const Box whole = Box::whole(first_.shape);
     int number = 0, rank = first_.rank;
@@ -139,31 +158,14 @@ class TensorCheck {
     return given;
   }
 
-  /// Puts the holders of each distinct box together.
-  std::vector<HeldSlice> merge(std::vector<Given> given) const {
-    std::vector<std::size_t> order(given.size());
-    for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-    // given is ascending by rank and number, so these break ties.
-    std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-      const auto by_box = given[a].box <=> given[b].box;
-      return by_box != 0 ? by_box < 0 : a < b;
-    });
-    std::vector<HeldSlice> slices;
-    slices.reserve(given.size());
-    for (const auto i : order) {
-      auto& [box, holder] = given[i];
-      if (slices.empty() || slices.back().box != box) {
-        slices.push_back({std::move(box), {holder}});
-        continue;
-      }
-      auto& holders = slices.back().holders;
-      if (holders.back().rank == holder.rank) {
-        fail(Code::coverage,
-             cat(name(), box_text(box), " ", verb("is", "are"), " given twice by rank ",
-                 holder.rank),
-             "each element has one value on a rank", "Give each slice once.");
-      }
-      holders.push_back(holder);
+  std::vector<HeldSlice> merge(std::vector<GivenSlice> given) const {
+    std::optional<GivenSlice> twice;
+    auto slices = join_holders(std::move(given), twice);
+    if (twice) {
+      fail(Code::coverage,
+           cat(name(), box_text(twice->box), " ", verb("is", "are"), " given twice by rank ",
+               twice->holder.rank),
+           "each element has one value on a rank", "Give each slice once.");
     }
     return slices;
   }
@@ -207,6 +209,24 @@ class TensorCheck {
 };
 
 }  // namespace
+
+std::optional<std::vector<HeldSlice>> check_region(const Box& region,
+                                                   std::vector<GivenSlice> given) {
+  std::optional<GivenSlice> twice;
+  auto slices = join_holders(std::move(given), twice);
+  if (twice) return std::nullopt;
+  std::vector<Box> parts;
+  parts.reserve(slices.size());
+  std::int64_t held = 0;
+  for (const auto& slice : slices) {
+    auto part = intersect(slice.box, region);
+    if (!part) return std::nullopt;
+    held += part->count();
+    parts.push_back(std::move(*part));
+  }
+  if (held != region.count() || find_overlap(parts)) return std::nullopt;
+  return slices;
+}
 
 std::vector<CoveredTensor> check_coverage(std::vector<Declaration> declarations) {
   std::vector<Declaration*> order;

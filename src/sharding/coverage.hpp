@@ -38,6 +38,7 @@ struct HeldSlice {
   bool operator==(const HeldSlice&) const = default;
 };
 
+/// A tensor, or the part of one that is divided (regions.hpp): the slices that begin in a region.
 struct CoveredTensor {
   std::string key;
   DType dtype{};
@@ -45,6 +46,8 @@ struct CoveredTensor {
   std::vector<HeldSlice> slices;         ///< ascending by box
   Storage storage = Storage::automatic;  ///< what ranks say that say something else, if any
   std::int64_t string_bytes = 0;         ///< of a string tensor: what its first holder says
+  std::size_t all_slices = 0;            ///< of the tensor that this is a part of; 0: it is whole
+  bool first_part = true;                ///< of those of its tensor
   bool operator==(const CoveredTensor&) const = default;
 };
 
@@ -56,6 +59,17 @@ struct CoveredTensor {
 /// held by the lowest rank that declares it, as its box 0 or, if it gave no box, -1. A string
 /// tensor has one slice, the whole of it.
 std::vector<CoveredTensor> check_coverage(std::vector<Declaration> declarations);
+
+/// A box as one rank gave it.
+struct GivenSlice {
+  Box box;
+  HeldSlice::Holder holder;
+};
+/// Of a region, the boxes that touch it, each of them inside the tensor, not empty and whole, from
+/// all ranks, ascending by holder: the distinct ones, ascending, with their holders. Nothing unless
+/// they make up the region. So a tensor whose regions are all proved is proved, and if it cannot be
+/// proved one of them cannot; why, check_coverage tells.
+std::optional<std::vector<HeldSlice>> check_region(const Box& region, std::vector<GivenSlice>);
 
 /// Chooses a writer for each slice so that bytes balance over ranks: result[t][s] is an index into
 /// tensors[t].slices[s].holders. Deterministic. The largest load is the smallest that there is when

@@ -9,7 +9,12 @@
 #include "cairn/checkpoint_manager.hpp"
 #include "cairn/ragged.hpp"
 #include "contents/contents_reader.hpp"
+#include "format/bundle/index.hpp"
+#include "io/file_system.hpp"
 #include "job/by_key.hpp"
+#include "save/divisions.hpp"
+#include "save/formats/bundle.hpp"
+#include "save/prove.hpp"
 #include "sharding/coverage.hpp"
 #include "support/sample_state.hpp"
 #include "testing/memory.hpp"
@@ -132,6 +137,137 @@ TEST_F(ManyPlanners, RefuseWithTheErrorOfTheFirstTensor) {
   });
   EXPECT_EQ(thrown.size(), std::size_t{ranks});
   EXPECT_EQ(thrown.count(expected), std::size_t{ranks}) << *thrown.begin();
+}
+
+// Patches of one tensor, which is so large that its regions have planners of their own.
+constexpr std::int64_t patches_a_side = 130, patch = 2;
+const Dims patched{patches_a_side * patch, patches_a_side* patch};
+
+std::vector<Box> patches_of(int rank, int ranks) {
+  std::vector<Box> boxes;
+  for (std::int64_t i = 0; i < patches_a_side; ++i) {
+    for (std::int64_t j = 0; j < patches_a_side; ++j) {
+      const auto block = static_cast<int>(i / 3 * 7 + j / 5);
+      const bool also = i == 40 && (block + 1) % ranks == rank;
+      if (block % ranks == rank || also) {
+        boxes.push_back({{i * patch, j * patch}, {patch, patch}});
+      }
+    }
+  }
+  return boxes;
+}
+
+Declaration declared(const char* key, int rank, int ranks) {
+  return {key, DType::int16, patched, rank, patches_of(rank, ranks)};
+}
+
+struct Patched {
+  Patched(const char* key, Storage storage, int rank, int ranks) : boxes(patches_of(rank, ranks)) {
+    values.resize(boxes.size() * patch * patch);
+    auto tensor = nothing(DType::int16, patched);
+    for (std::size_t i = 0; i < boxes.size(); ++i) {
+      auto one = slice(values.data() + i * patch * patch, patched, boxes[i].start, boxes[i].extent);
+      tensor.slices.push_back(std::move(one.slices[0]));
+    }
+    state.add(key, stored(std::move(tensor), storage));
+  }
+  template <class Visit>
+  void each_value(const Visit& visit) {
+    for (std::size_t i = 0; i < boxes.size(); ++i) {
+      for (std::int64_t e = 0; e < patch * patch; ++e) {
+        const auto row = boxes[i].start[0] + e / patch, column = boxes[i].start[1] + e % patch;
+        visit(values[i * patch * patch + static_cast<std::size_t>(e)],
+              static_cast<std::int16_t>(row * 331 + column));
+      }
+    }
+  }
+  std::vector<Box> boxes;
+  std::vector<std::int16_t> values;
+  State state;
+};
+
+TEST_F(ManyPlanners, DivideATensorOfVeryManySlices) {
+  for (const auto storage : {Storage::sliced, Storage::automatic}) {
+    constexpr int ranks = 4;
+    const int first = storage == Storage::sliced ? 1 : 3;
+    run_threads(ranks, [&](std::shared_ptr<Group> group) {
+      const int rank = group->rank();
+      {
+        const std::vector<Declaration> all{declared("u", rank, ranks)};
+        SliceCounts counts(all);
+        group->all_reduce(counts.values(), Group::Op::sum);
+        const auto divided = divide(*group, all, counts, key_planners_for(*group, counts.all()));
+        ASSERT_EQ(divided.find("u"), 0);
+        EXPECT_GT(divided[0].regions.count(), 1);
+        EXPECT_GT(divided[0].runs.count(), 1);
+      }
+      Patched mine("u", storage, rank, ranks);
+      mine.each_value([](auto& value, auto expected) { value = expected; });
+      CheckpointManager manager(group, "/run", options_);
+      for (int step = 0; step < 2; ++step) manager.save(first + step, mine.state);
+    });
+    const io::Path prefix(cat("/run/ckpt-", first + 1));
+    EXPECT_EQ(verify_checkpoint(*files_, prefix).verdict(), Verdict::whole);
+    const auto contents = read_contents(*files_, prefix);
+    const auto* tensor = contents.find("u");
+    ASSERT_TRUE(tensor);
+    EXPECT_EQ(tensor->slices.size(),
+              storage == Storage::sliced ? patches_a_side * patches_a_side : 1u);
+    // As if one rank had joined all: the same entries in the same order.
+    auto tensors = contents.tensors;
+    tensors.insert(tensors.end(), contents.own.begin(), contents.own.end());
+    EXPECT_EQ(io::read_file(*files_, prefix.string() + ".index", 1 << 26),
+              bundle::build_index(contents.num_files, tensors));
+    run_threads(3, [&](std::shared_ptr<Group> group) {
+      Patched mine("u", storage, group->rank(), 3);
+      ASSERT_TRUE(CheckpointManager(group, "/run", options_).restore_latest(mine.state));
+      int wrong = 0;
+      mine.each_value([&](auto value, auto expected) { wrong += value != expected; });
+      EXPECT_EQ(wrong, 0);
+    });
+  }
+}
+
+TEST_F(ManyPlanners, RefuseADividedTensorWithTheErrorOfOneRank) {
+  constexpr int ranks = 4;
+  using Change = std::function<void(Declaration&)>;
+  const std::vector<std::pair<std::string, Change>> changes{
+      {"held by no rank", [](auto& one) { one.boxes.erase(one.boxes.begin() + 1000); }},
+      {"in differing slices", [](auto& one) { ++one.boxes[2000].extent[1]; }},
+      {"differing dtypes", [](auto& one) { one.dtype = DType::int8; }},
+      {"outside of it", [](auto& one) { one.boxes[5].start[0] += 1000; }},
+      {"in two ways", [](auto& one) { one.storage = Storage::dense; }},
+      {"given twice", [](auto& one) { one.boxes.push_back(one.boxes[70]); }},
+  };
+  for (const auto& [text, change] : changes) {
+    const auto declared_by = [&, &change = change](int rank) {
+      auto one = declared("u", rank, ranks);
+      one.storage = Storage::sliced;
+      if (rank == 2) change(one);
+      return one;
+    };
+    std::string expected;
+    std::vector<Declaration> all;
+    for (int rank = 0; rank < ranks; ++rank) all.push_back(declared_by(rank));
+    try {
+      check_coverage(std::move(all));
+    } catch (const Error& error) {
+      expected = error.what();
+    }
+    ASSERT_THAT(expected, testing::HasSubstr(text));
+    run_threads(ranks, [&](std::shared_ptr<Group> group) {
+      Divisions divided;
+      try {
+        // A tensor that comes later is wrong, too.
+        Declaration other{"v", DType::int8, {2}, group->rank(), {}};
+        prove_together(*group, {declared_by(group->rank()), other}, BundleSave(), divided);
+        ADD_FAILURE() << "nothing was thrown";
+      } catch (const Error& error) {
+        EXPECT_EQ(error.what(), expected);
+        EXPECT_EQ(error.rank(), 0);
+      }
+    });
+  }
 }
 
 TEST(ByKey, EveryPlannerIsARank) {

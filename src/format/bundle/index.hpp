@@ -25,11 +25,16 @@ std::string build_index(int num_files, const std::vector<StoredTensor>& tensors)
 /// them, so that many ranks can make them.
 struct IndexEntry {
   std::string key, value;
-  std::string slices;  ///< the entries of its slices, as an EntryChain; "": it is plain
-  int files = 0;       ///< it refers to data files below this
+  std::string slices;     ///< the entries of its slices, as an EntryChain; "": it is plain
+  int files = 0;          ///< it refers to data files below this
+  int part = 0;           ///< of its tensor, if several entries are parts of one
+  std::int32_t head = 0;  ///< of a part: bytes of its value that other parts have, too
 };
 /// Throws as build_index().
 IndexEntry encode_entry(const StoredTensor&);
+/// Of a part of a sliced tensor, whose slices stand together in the index. The slices of another
+/// part with a higher number have higher keys.
+IndexEntry encode_part(const StoredTensor&, int part);
 /// The bytes that build_index() would give for these tensors (in any order), made when they are
 /// asked for.
 class EncodedIndex {

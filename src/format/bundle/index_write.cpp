@@ -71,9 +71,10 @@ bool is_plain(const StoredTensor& tensor) {
 // returns is good until the next one.
 class EntryText {
  public:
-  // Of a sliced tensor as a whole.
-  const std::string& full(const StoredTensor& tensor) {
+  // Of a sliced tensor as a whole. `head`: how long it is before the slices.
+  const std::string& full(const StoredTensor& tensor, std::int32_t& head) {
     begin(tensor.dtype, tensor.shape);
+    head = static_cast<std::int32_t>(text_.size());
     ascending_.clear();
     for (const auto& slice : tensor.slices) ascending_.push_back(&slice);
     // TensorFlow registers slices in this order fastest.
@@ -187,6 +188,22 @@ class SliceKeys {
   std::vector<Key> keys_;
 };
 
+IndexEntry encode_sliced(const StoredTensor& tensor) {
+  IndexEntry entry;
+  entry.key = tensor.key;
+  for (const auto& slice : tensor.slices) entry.files = std::max(entry.files, slice.file + 1);
+  EntryText text;
+  SliceKeys keys;
+  keys.make(tensor);
+  EntryChain chain;
+  for (const auto& [key, slice] : keys.all()) {
+    chain.add(key, text.place(tensor, *slice), keys.front_bytes());
+  }
+  entry.slices = chain.take();
+  entry.value = text.full(tensor, entry.head);
+  return entry;
+}
+
 std::string header(int num_files) {
   pb::Header header;
   header.set_num_shards(num_files);
@@ -198,22 +215,18 @@ std::string header(int num_files) {
 
 IndexEntry encode_entry(const StoredTensor& tensor) {
   check(tensor);
+  if (!is_plain(tensor)) return encode_sliced(tensor);
   IndexEntry entry;
   entry.key = tensor.key;
-  for (const auto& slice : tensor.slices) entry.files = std::max(entry.files, slice.file + 1);
-  EntryText text;
-  if (is_plain(tensor)) {
-    entry.value = text.place(tensor, tensor.slices[0]);
-    return entry;
-  }
-  SliceKeys keys;
-  keys.make(tensor);
-  EntryChain chain;
-  for (const auto& [key, slice] : keys.all()) {
-    chain.add(key, text.place(tensor, *slice), keys.front_bytes());
-  }
-  entry.slices = chain.take();
-  entry.value = text.full(tensor);
+  entry.files = tensor.slices[0].file + 1;
+  entry.value = EntryText().place(tensor, tensor.slices[0]);
+  return entry;
+}
+
+IndexEntry encode_part(const StoredTensor& tensor, int part) {
+  check(tensor);
+  auto entry = encode_sliced(tensor);
+  entry.part = part;
   return entry;
 }
 
@@ -223,13 +236,16 @@ EncodedIndex::EncodedIndex(int num_files, std::vector<IndexEntry> entries)
     throw Error(Code::invalid_argument,
                 cat("an index of ", num_files, " data files is impossible"));
   }
-  const auto before = [](const auto& a, const auto& b) { return a.key < b.key; };
+  const auto before = [](const auto& a, const auto& b) {
+    const auto by_key = a.key.compare(b.key);
+    return by_key != 0 ? by_key < 0 : a.part < b.part;
+  };
   if (!std::is_sorted(entries_.begin(), entries_.end(), before)) {
     std::stable_sort(entries_.begin(), entries_.end(), before);
   }
   for (std::size_t i = 0; i < entries_.size(); ++i) {
-    const auto& [key, value, slices, files] = entries_[i];
-    if (i > 0 && key == entries_[i - 1].key) refuse(key, "its key comes twice");
+    const auto& [key, value, slices, files, part, head] = entries_[i];
+    if (i > 0 && !before(entries_[i - 1], entries_[i])) refuse(key, "its key comes twice");
     if (files > num_files) {
       refuse(key, cat("it lies in data file ", files - 1, ", but there are ", num_files));
     }
@@ -241,7 +257,23 @@ void EncodedIndex::write(const TakeBytes& take) const {
   table.add("", header(num_files_));
   // Keys of slices come before all others.
   for (const auto& entry : entries_) table.add_chain(entry.slices);
-  for (const auto& entry : entries_) table.add(entry.key, entry.value);
+  for (std::size_t i = 0; i < entries_.size();) {
+    const auto& first = entries_[i++];
+    if (i == entries_.size() || entries_[i].key != first.key) {
+      table.add(first.key, first.value);
+      continue;
+    }
+    auto end = i, bytes = first.value.size();
+    while (end < entries_.size() && entries_[end].key == first.key) {
+      bytes += entries_[end++].value.size();
+    }
+    std::string value;
+    value.reserve(bytes);
+    value.append(first.value);
+    for (; i < end; ++i)
+      value.append(entries_[i].value, static_cast<std::size_t>(entries_[i].head));
+    table.add(first.key, value);
+  }
   table.finish();
 }
 

@@ -11,10 +11,10 @@ constexpr std::size_t most_slices = 8000;
 
 }  // namespace
 
-bool BundleSave::stores_dense(const CoveredTensor& tensor) const {
+bool BundleSave::stores_dense(const CoveredTensor& tensor, std::size_t slices) const {
   if (tensor.storage != Storage::automatic) return tensor.storage == Storage::dense;
-  if (tensor.slices.size() == 1) return false;
-  return !dtype_assembles_in_tensorflow(tensor.dtype) || tensor.slices.size() > most_slices;
+  if (slices == 1) return false;
+  return !dtype_assembles_in_tensorflow(tensor.dtype) || slices > most_slices;
 }
 
 void BundleSave::choose_files(const Job& job, const State& state,

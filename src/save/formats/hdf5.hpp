@@ -10,7 +10,7 @@ class Hdf5Save final : public SaveFormat {
   Format id() const override { return Format::hdf5; }
   void require(const ManagerOptions&) const override;
   std::string limits_policy() const override;
-  bool stores_dense(const CoveredTensor&) const override { return true; }
+  bool stores_dense(const CoveredTensor&, std::size_t) const override { return true; }
   void lay_out(const Job&, const State&, Covered&&, SavePlan&) const override;
   bool may_repeat(const Job&, const SavePlan&) const override;
   Begun begin(const Job&, const State&, commit::Transaction&, CheckpointMeta&, SavePlan&,

@@ -26,9 +26,9 @@ class SaveFormat {
   virtual std::string limits_policy() const { return ""; }
 
   // -- plan --------------------------------------------------------------------------------------
-  /// Rank 0. Whether a tensor that has elements becomes one row-major array, though several slices
-  /// make it up.
-  virtual bool stores_dense(const CoveredTensor&) const = 0;
+  /// Whether a tensor that has elements becomes one row-major array, though so many slices make it
+  /// up. The tensor may be a part of what is divided.
+  virtual bool stores_dense(const CoveredTensor&, std::size_t slices) const = 0;
   /// Rank 0. Which data files dense tensors go to.
   virtual void choose_files(const Job&, const State&, std::vector<DenseTensor>&) const {}
   /// Collective. From who writes which slice to the plan's shards, dense runs and layout.
