@@ -43,6 +43,24 @@ struct StoredTensor {
   std::string problem;
 };
 
+/// A save that was committed before, as later checkpoints tell of it when it is gone itself.
+struct PastSave {
+  std::int64_t sequence = 0, parent = -1, step = 0;  ///< as in CheckpointMeta
+  double wall_time_seconds = 0;
+  int ranks = 0;
+  std::int64_t bytes = 0;
+  double total_seconds = 0, blocked_seconds = 0, write_seconds = 0;
+  bool asynchronous = false;
+};
+
+/// What a checkpoint tells of the run that made it, for reports (cairn report).
+struct RunNotes {
+  /// The saves that this one follows, oldest first: its run's, and those that the run went on from;
+  /// at most 128.
+  std::vector<PastSave> before = {};
+  std::string keep = {};  ///< the rules of retention, as text
+};
+
 /// What Cairn says of its own checkpoints; other programs' have none.
 struct CheckpointMeta {
   std::int64_t step = 0;
@@ -59,6 +77,7 @@ struct CheckpointMeta {
   /// As far as it was known when the index was sealed: total_seconds until then, and neither commit
   /// nor tidying. None where a recovery completed the save.
   std::optional<SaveStatistics> statistics = std::nullopt;
+  RunNotes run = {};  ///< empty where there are no statistics
   /// NAME, where it was saved as NAME-STEP; empty: without a number, or by an earlier version.
   std::string name = {};
 };

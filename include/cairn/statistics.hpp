@@ -19,6 +19,12 @@ struct StageSeconds {
   double sum() const { return wait + plan + capture + write + merge + commit + tidy; }
 };
 
+/// Ranks that follow each other, together.
+struct RankShare {
+  std::int64_t bytes = 0;    ///< of all of them
+  double write_seconds = 0;  ///< the longest of any of them
+};
+
 /// One save. On rank 0 it is over all ranks: sums of bytes and files, and the longest time that any
 /// rank spent in a stage or in the call; so the stages may add up to more than the whole. Other
 /// ranks have what they did themselves.
@@ -41,6 +47,9 @@ struct SaveStatistics {
     double waiting_seconds = 0;
   };
   Slowest slowest = {};
+  /// What ranks wrote, in rank order: of 256 ranks and fewer one a rank, of more ranks each of so
+  /// many neighbours. Rank 0; empty on other ranks, and where it was not noted.
+  std::vector<RankShare> shares = {};
 
   double gigabytes_per_second() const {  ///< effective: 10^9 bytes durable in a second of the whole
     return total_seconds > 0 ? static_cast<double>(bytes) / 1e9 / total_seconds : 0;

@@ -61,6 +61,7 @@ void Engine::make_ready(Flight& flight) const {
     figures.blocked_seconds = figures.total_seconds;
   }
   meta.statistics = figures;
+  meta.run = {ledger.before(), text_of(job.options.keep)};
 }
 
 // Rank 0, any thread.
@@ -232,7 +233,7 @@ void Engine::give_up(const Error& error, const commit::Transaction* save, bool c
 }
 
 void Engine::enter(const Flight& flight) {
-  ledger.committed(flight.prepared->meta.sequence, flight.figures);
+  ledger.committed(flight.prepared->meta, flight.figures);
   if (job.root()) log(LogLevel::info, line_of(flight.figures));
 }
 

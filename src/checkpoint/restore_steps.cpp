@@ -37,6 +37,18 @@ void require_overwritten(const Job& job, const Touched& failed, const Touched& t
   });
 }
 
+// What a run that goes on from this sequence leaves behind, as far as the catalog knows it.
+std::vector<PastSave> saved_after(const Directory& directory, std::int64_t sequence) {
+  std::vector<PastSave> saves;
+  for (const auto& entry : directory.catalog()) {
+    const auto& save = entry.save;
+    if (save.sequence <= sequence) continue;
+    saves.push_back(
+        {save.sequence, save.parent, entry.step, save.wall_time_seconds, save.ranks});
+  }
+  return saves;
+}
+
 }  // namespace
 
 RestoreReport Engine::restore_step(std::int64_t step, State& state, const RestoreOptions& options,
@@ -46,6 +58,9 @@ RestoreReport Engine::restore_step(std::int64_t step, State& state, const Restor
   report.step = step;
   directory.went_back_to(step,
                          contents.meta ? std::optional(contents.meta->sequence) : std::nullopt);
+  if (job.root() && contents.meta) {
+    ledger.went_back_to(*contents.meta, saved_after(directory, contents.meta->sequence));
+  }
   if (turns) turns->restored(step);
   return report;
 }

@@ -27,5 +27,6 @@ void add_diff(Tool&);
 void add_map(Tool&);
 void add_stats(Tool&);
 void add_view(Tool&);
+void add_report(Tool&);
 
 }  // namespace cairn::cli

@@ -7,7 +7,6 @@
 #include "cli/print.hpp"
 #include "cli/target.hpp"
 #include "contents/contents_reader.hpp"
-#include "contents/read_holders.hpp"
 #include "tools/slice_map.hpp"
 
 namespace cairn::cli {
@@ -27,22 +26,7 @@ void run(Tool& tool, const MapArguments& options) {
         .of_tensor(tensor.key);
   }
   const auto title = cat(contents.prefix, "  ", shown_key(tensor.key));
-  // In an HDF5 file a tensor is one run of bytes: how it was cut is told beside it.
-  const auto holders = read_holders(*tool.files, contents);
-  std::string image;
-  if (holders && holders->tensors.count(tensor.key)) {
-    auto held = tensor;
-    held.slices.clear();
-    for (const auto& one : holders->tensors.at(tensor.key)) {
-      auto& slice = held.slices.emplace_back();
-      slice.box = one.box;
-      slice.file = static_cast<std::int32_t>(one.task);
-      slice.size = one.box.count() * static_cast<std::int64_t>(dtype_size(tensor.dtype));
-    }
-    image = slice_map(held, title, holders->tasks);
-  } else {
-    image = slice_map(tensor, title);
-  }
+  const auto image = draw_slices(*tool.files, contents, tensor, title);
   to_output(options.output, [&](std::ostream& out) { out << image; });
 }
 

@@ -107,7 +107,7 @@ IndexFile load_values(io::FileSystem& files, const io::Path& prefix, Graph graph
     std::string text, problem;  // which verify tells
     read_scalar(*measured, text, problem);
     auto meta = bundle::decode_meta(loaded.meta);
-    meta.statistics = bundle::decode_statistics(text, meta.step);
+    bundle::decode_statistics(text, meta);
     loaded.meta = bundle::encode_meta(meta);
   }
   if (graph == Graph::skip) return loaded;

@@ -31,4 +31,18 @@ std::optional<hdf5::Holders> read_holders(io::FileSystem& files,
   return holders;
 }
 
+std::optional<StoredTensor> cut_as_held(const StoredTensor& tensor, const hdf5::Holders& holders) {
+  const auto at = holders.tensors.find(tensor.key);
+  if (at == holders.tensors.end()) return std::nullopt;
+  auto held = tensor;
+  held.slices.clear();
+  for (const auto& one : at->second) {
+    auto& slice = held.slices.emplace_back();
+    slice.box = one.box;
+    slice.file = static_cast<std::int32_t>(one.task);
+    slice.size = one.box.count() * static_cast<std::int64_t>(dtype_size(tensor.dtype));
+  }
+  return held;
+}
+
 }  // namespace cairn

@@ -15,4 +15,8 @@ inline constexpr std::string_view slices_key = "_cairn/slices";
 /// data_loss if that is damaged, or speaks of other shapes.
 std::optional<hdf5::Holders> read_holders(io::FileSystem&, const CheckpointContents&);
 
+/// The tensor cut as it was held: the `file` of a slice is the number of its task in
+/// Holders::tasks. Nothing if they do not speak of it.
+std::optional<StoredTensor> cut_as_held(const StoredTensor&, const hdf5::Holders&);
+
 }  // namespace cairn

@@ -38,11 +38,10 @@ inline constexpr std::string_view open_seal_key = "_cairn/seal";
 StoredTensor whole_entry(std::string key, DType, const Dims& shape, std::int64_t offset,
                          std::int64_t size, std::uint32_t crc32c);
 
-/// Rank 0. What completes a file that is in the making: the table of these tensors, the statistics
-/// if there is room for them, and the seal. Without statistics nothing stays of an attempt that was
-/// broken off.
+/// Rank 0. What completes a file that is in the making: the table of these tensors, of the metadata
+/// the statistics and the notes of the run, as far as there is room for them, and the seal. Without
+/// metadata nothing stays of an attempt that was broken off.
 std::vector<commit::Patch> seal_hdf5(io::FileSystem&, const commit::Transaction&,
-                                     std::vector<StoredTensor>,
-                                     const std::optional<SaveStatistics>& = std::nullopt);
+                                     std::vector<StoredTensor>, const CheckpointMeta* = nullptr);
 
 }  // namespace cairn

@@ -23,7 +23,7 @@ StoredTensor whole_entry(std::string key, DType dtype, const Dims& shape, std::i
 
 std::vector<commit::Patch> seal_hdf5(io::FileSystem& files, const commit::Transaction& save,
                                      std::vector<StoredTensor> tensors,
-                                     const std::optional<SaveStatistics>& statistics) {
+                                     const CheckpointMeta* meta) {
   const auto open = std::find_if(tensors.begin(), tensors.end(),
                                  [](const auto& one) { return one.key == open_seal_key; });
   if (open == tensors.end()) {
@@ -36,12 +36,16 @@ std::vector<commit::Patch> seal_hdf5(io::FileSystem& files, const commit::Transa
   auto seal = hdf5::decode_seal(bytes, end);
   std::vector<commit::Patch> patches;
   std::string table;
-  if (statistics) {
-    // At the end of the table's room: nothing else grows at the merge.
-    const auto text = bundle::encode_statistics(*statistics);
+  const bool measured = meta && meta->statistics;
+  // At the end of the table's room: nothing else grows at the merge. What finds no room is left out.
+  for (const bool with_run : {true, false}) {
+    if (!measured || !table.empty()) break;
+    const auto text =
+        bundle::encode_statistics(*meta->statistics, with_run ? meta->run : RunNotes());
     auto stored = bundle::encode_strings({&text, 1});
     const auto size = static_cast<std::int64_t>(stored.bytes.size());
     const auto at = seal.table_room - size;
+    if (at < 0) continue;
     tensors.push_back(whole_entry(std::string(bundle::statistics_key), DType::string, {},
                                   seal.table_offset + at, size, stored.crc32c));
     table = bundle::build_index(1, tensors);
@@ -61,7 +65,7 @@ std::vector<commit::Patch> seal_hdf5(io::FileSystem& files, const commit::Transa
   seal.file_bytes = end + hdf5::seal_bytes;
   seal.table_bytes = static_cast<std::int64_t>(table.size());
   seal.table_crc32c = crc32c(table);
-  if (!statistics) table.resize(static_cast<std::size_t>(seal.table_room));
+  if (!measured) table.resize(static_cast<std::size_t>(seal.table_room));
   patches.push_back({seal.table_offset, std::move(table)});
   patches.push_back({end, hdf5::encode_seal(seal)});
   return patches;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <sstream>
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
@@ -101,12 +103,54 @@ bool is_newest_there(io::FileSystem& files, const io::Path& directory, const com
   return !contents.meta || contents.meta->uuid == newest.save.identity;
 }
 
+// Rules by their names.
+struct RuleText {
+  std::string& text;
+  template <class T>
+  void agreed(const char* name, const T& value) {
+    text += cat(text.empty() ? "" : " ", name, '=', value);
+  }
+};
+struct RuleReader {
+  const std::map<std::string, std::string>& rules;
+  bool& sound;
+  template <class T>
+  void agreed(const char* name, T& value) {
+    const auto at = rules.find(name);
+    if (at == rules.end()) return;
+    std::istringstream in(at->second);
+    sound = sound && (in >> value) && (in >> std::ws).eof();
+  }
+};
+
 }  // namespace
 
 std::vector<std::int64_t> steps_of(const std::vector<CatalogEntry>& entries) {
   std::vector<std::int64_t> steps;
   for (const auto& entry : entries) steps.push_back(entry.step);
   return steps;
+}
+
+std::string text_of(const Retention& keep) {
+  std::string text;
+  Retention::visit(keep, RuleText{text});
+  return text;
+}
+
+std::optional<Retention> retention_of(const std::string& text) {
+  std::map<std::string, std::string> rules;
+  std::istringstream in(text);
+  for (std::string rule; in >> rule;) {
+    const auto end = rule.find('=');
+    if (end == std::string::npos) return std::nullopt;
+    rules[rule.substr(0, end)] = rule.substr(end + 1);
+  }
+  if (rules.empty()) return std::nullopt;
+  Retention keep;
+  bool sound = true;
+  Retention::visit(keep, RuleReader{rules, sound});
+  if (!sound) return std::nullopt;
+  return keep;
 }
 
 std::vector<RetentionDecision> decide_retention(const std::vector<CatalogEntry>& entries,

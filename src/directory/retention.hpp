@@ -18,6 +18,10 @@ namespace cairn {
 /// and what could not be read now are neither counted nor removed.
 std::vector<RetentionDecision> decide_retention(const std::vector<CatalogEntry>&, const Retention&);
 
+/// The rules as checkpoints note them, "last=3 every_steps=100", and back; nothing for other text.
+std::string text_of(const Retention&);
+std::optional<Retention> retention_of(const std::string& text);
+
 /// Which steps go, decided once, and the pins' lock, held from the decision until they are gone.
 struct Expiry {
   std::vector<std::int64_t> steps;

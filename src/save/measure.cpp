@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iomanip>
+#include <map>
 #include <sstream>
 
 #include "base/text.hpp"
@@ -18,7 +19,21 @@ const char* name_of(Laps::Stage stage) {
   return stage == &StageSeconds::commit ? "commit" : "tidy";
 }
 
+constexpr std::size_t most_before = 128;
+constexpr int most_shares = 256;
+
+void append(std::vector<PastSave>& before, const CheckpointMeta& meta,
+            const SaveStatistics& figures) {
+  const auto& s = figures.seconds;
+  before.push_back({meta.sequence, meta.parent, meta.step, meta.wall_time_seconds, meta.ranks,
+                    figures.bytes, figures.total_seconds, figures.blocked_seconds, s.write,
+                    figures.asynchronous});
+  if (before.size() > most_before) before.erase(before.begin());
+}
+
 }  // namespace
+
+int ranks_a_share(int ranks) { return (ranks + most_shares - 1) / most_shares; }
 
 void Laps::end() {
   if (!stage_) return;
@@ -99,7 +114,26 @@ std::string line_of(const SaveStatistics& save) {
   return std::move(out).str();
 }
 
-void Ledger::committed(std::int64_t sequence, const SaveStatistics& save) {
+void Ledger::went_back_to(const CheckpointMeta& meta, const std::vector<PastSave>& left_behind) {
+  auto known = meta.run.before;
+  append(known, meta, meta.statistics.value_or(SaveStatistics()));
+  std::map<std::int64_t, PastSave> by_sequence;
+  const auto add = [&](const std::vector<PastSave>& saves) {
+    for (const auto& one : saves) by_sequence.try_emplace(one.sequence, one);
+  };
+  add(known);
+  add(before_);
+  add(left_behind);
+  before_.clear();
+  for (const auto& [sequence, one] : by_sequence) before_.push_back(one);
+  if (before_.size() > most_before) {
+    before_.erase(before_.begin(), before_.end() - static_cast<std::ptrdiff_t>(most_before));
+  }
+}
+
+void Ledger::committed(const CheckpointMeta& meta, const SaveStatistics& save) {
+  append(before_, meta, save);
+  const auto sequence = meta.sequence;
   const std::lock_guard guard(mutex_);
   auto& entry = ring_[static_cast<std::size_t>(counts_.committed) % ring_.size()];
   entry.sequence = sequence;

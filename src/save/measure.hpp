@@ -53,7 +53,10 @@ class Laps {
   SaveTime begin_;
 };
 
-/// What ranks tell of a save at the merge, beside their entries.
+/// How many ranks make up one of SaveStatistics::shares, so that there are at most 256.
+int ranks_a_share(int ranks);
+
+/// What ranks tell of a save at the merge, beside their entries and their shares.
 struct RankFigures {
   std::int64_t bytes = 0, replica_bytes = 0, recycled_files = 0;
   double wait = 0, plan = 0, capture = 0, write = 0, blocked = 0;
@@ -73,7 +76,12 @@ std::string line_of(const SaveStatistics&);
 /// Keeps the figures of a manager's saves.
 class Ledger {
  public:
-  void committed(std::int64_t sequence, const SaveStatistics&);
+  void committed(const CheckpointMeta&, const SaveStatistics&);
+  /// Rank 0: the run goes on from this checkpoint, and leaves these behind, of which less may be
+  /// known.
+  void went_back_to(const CheckpointMeta&, const std::vector<PastSave>& left_behind);
+  /// Rank 0: what the next save follows. The caller's thread.
+  const std::vector<PastSave>& before() const { return before_; }
   /// Any thread, before or after committed().
   void tidied(std::int64_t sequence, double seconds);
   void failed() { ++counts_.failed; }
@@ -92,6 +100,7 @@ class Ledger {
   std::array<Entry, 16> ring_;
   std::int64_t tidied_ = -1;  // not entered yet
   double tidy_seconds_ = 0;
+  std::vector<PastSave> before_;  // without the lock
 };
 
 /// A save that ends otherwise than by done() has failed.

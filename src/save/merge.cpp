@@ -16,15 +16,48 @@
 namespace cairn {
 namespace {
 
+struct ToldFigures {
+  RankFigures figures;
+  int first_share = 0;
+  std::vector<RankShare> shares;  // of ranks that follow each other
+
+  std::string encode() const {
+    return WireWriter().put(figures).put(first_share).put_row(shares.data(), shares.size()).take();
+  }
+  static ToldFigures decode(const std::string& message) {
+    WireReader in(message);
+    ToldFigures told{in.get<RankFigures>(), in.get<int>(), {}};
+    in.get_row(told.shares);
+    return told;
+  }
+  void fold(const ToldFigures& of_higher_ranks) {
+    figures.fold(of_higher_ranks.figures);
+    const auto& more = of_higher_ranks.shares;
+    const auto place = static_cast<std::size_t>(of_higher_ranks.first_share - first_share);
+    shares.resize(std::max(shares.size(), place + more.size()));
+    for (std::size_t i = 0; i < more.size(); ++i) {
+      auto& share = shares[place + i];
+      share.bytes += more[i].bytes;
+      share.write_seconds = std::max(share.write_seconds, more[i].write_seconds);
+    }
+  }
+};
+
 // One set of figures, folded on the way to rank 0.
 void fold_figures(Group& group, SaveStatistics& measured) {
-  const auto mine = WireWriter().put(RankFigures::of(measured, group.rank())).take();
-  const auto all = reduce_to_root(group, mine, [](const std::string& low, const std::string& high) {
-    auto figures = WireReader(low).get<RankFigures>();
-    figures.fold(WireReader(high).get<RankFigures>());
-    return WireWriter().put(figures).take();
-  });
-  if (group.rank() == 0) WireReader(all).get<RankFigures>().give(measured);
+  const ToldFigures mine{RankFigures::of(measured, group.rank()),
+                         group.rank() / ranks_a_share(group.size()),
+                         {{measured.bytes, measured.seconds.write}}};
+  const auto all =
+      reduce_to_root(group, mine.encode(), [](const std::string& low, const std::string& high) {
+        auto figures = ToldFigures::decode(low);
+        figures.fold(ToldFigures::decode(high));
+        return figures.encode();
+      });
+  if (group.rank() != 0) return;
+  auto told = ToldFigures::decode(all);
+  told.figures.give(measured);
+  measured.shares = std::move(told.shares);
 }
 
 // For one rank: entries of whole tensors, of runs of divided ones, and boxes that are written of

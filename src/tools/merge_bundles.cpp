@@ -311,6 +311,7 @@ void merge_checkpoints(const std::vector<std::filesystem::path>& given,
     meta.version = CAIRN_VERSION;
     meta.uuid = merge.uuid;
     meta.statistics.reset();  // of another save
+    meta.run = {};
     const auto sealed =
         seal_index({std::move(joined.tensors), {}}, meta, data_files, merge.num_files);
     owned->check();

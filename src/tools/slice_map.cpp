@@ -7,35 +7,14 @@
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
+#include "contents/read_holders.hpp"
+#include "tools/markup.hpp"
 
 namespace cairn {
 namespace {
 
 constexpr double plane_size = 420, bar_height = 60, gap = 36, margin = 24, legend_row = 20;
 constexpr std::size_t most_planes = 64, most_rectangles = 100'000, most_legend = 40;
-
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += static_cast<unsigned char>(c) < 32 ? '?' : c;
-    }
-  }
-  return out;
-}
 
 // Neighbours in number get hues far apart (the golden angle).
 std::string colour(int file) {
@@ -181,6 +160,13 @@ std::string slice_map(const StoredTensor& tensor, const std::string& title,
                bytes_text(static_cast<double>(bytes)), "</text>\n");
   }
   return out + "</svg>\n";
+}
+
+std::string draw_slices(io::FileSystem& files, const CheckpointContents& contents,
+                        const StoredTensor& tensor, const std::string& title) {
+  const auto holders = read_holders(files, contents);
+  const auto held = holders ? cut_as_held(tensor, *holders) : std::nullopt;
+  return held ? slice_map(*held, title, holders->tasks) : slice_map(tensor, title);
 }
 
 }  // namespace cairn

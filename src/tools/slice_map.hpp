@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "cairn/contents.hpp"
+#include "io/file_system.hpp"
 
 namespace cairn {
 
@@ -15,5 +16,10 @@ namespace cairn {
 /// could see.
 std::string slice_map(const StoredTensor&, const std::string& title,
                       const std::vector<std::string>& names = {});
+
+/// The same of a tensor of a checkpoint. In an HDF5 file a tensor is one run of bytes: its slices
+/// are those of the tasks that held it, where the file tells of them. May read the file.
+std::string draw_slices(io::FileSystem&, const CheckpointContents&, const StoredTensor&,
+                        const std::string& title);
 
 }  // namespace cairn

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <limits>
+#include <tuple>
 
 #include "cairn/error.hpp"
 #include "format/bundle/index.hpp"
@@ -104,14 +105,55 @@ TEST(Meta, statistics_come_back) {
   EXPECT_FALSE(decode_meta(encode_meta(sample)).statistics);
 }
 
+TEST(Meta, shares_of_ranks_and_notes_of_the_run_come_back) {
+  auto meta = sample;
+  meta.statistics = measured();
+  meta.statistics->shares = {{7, 0.5}, {0, 0}, {1LL << 40, 0.000001}};
+  meta.run.keep = "last=3 every_steps=100";
+  meta.run.before = {{4, 3, 40, 1.5e9 + 0.125, 7, 1LL << 40, 2.5, 0.25, 1, true},
+                     {5, 4, 30, 1.5e9 + 1, 8, 0, 0, 0, 0, false}};
+  const auto back = decode_meta(encode_meta(meta));
+  ASSERT_TRUE(back.statistics);
+  ASSERT_EQ(back.statistics->shares.size(), 3u);
+  EXPECT_EQ(back.statistics->shares[2].bytes, 1LL << 40);
+  EXPECT_EQ(back.statistics->shares[0].write_seconds, 0.5);
+  EXPECT_EQ(encode_meta(back), encode_meta(meta));
+  EXPECT_EQ(back.run.keep, meta.run.keep);
+  ASSERT_EQ(back.run.before.size(), 2u);
+  const auto& first = back.run.before[0];
+  EXPECT_EQ(std::tie(first.sequence, first.parent, first.step, first.ranks, first.bytes),
+            std::make_tuple(4, 3, 40, 7, 1LL << 40));
+  EXPECT_EQ(first.wall_time_seconds, 1.5e9 + 0.125);
+  EXPECT_TRUE(first.asynchronous);
+  EXPECT_FALSE(back.run.before[1].asynchronous);
+}
+
+TEST(Meta, notes_of_the_run_that_make_no_sense_are_none_and_no_damage) {
+  auto meta = sample;
+  meta.statistics = measured();
+  meta.run.before = {{4, 3, 40, 1.5e9, 7, 1, 2.5, 0.25, 1, true}};
+  const auto sound = encode_meta(meta);
+  for (const auto* wrong : {"[[4]]", "[[4,3,\"x\",1,7,1,1,1,1,1]]", "7", "[{}]"}) {
+    auto json = sound;
+    const auto begin = json.find("\"before\":") + 9, end = json.find("]]", begin) + 2;
+    json.replace(begin, end - begin, wrong);
+    const auto back = decode_meta(json);
+    EXPECT_TRUE(back.statistics) << wrong;
+    EXPECT_TRUE(back.run.before.empty()) << wrong;
+  }
+}
+
 TEST(Meta, statistics_that_make_no_sense_are_none_and_no_damage) {
   const auto sound = encode_statistics(measured());
-  EXPECT_TRUE(decode_statistics(sound, 1));
+  CheckpointMeta meta = sample;
+  decode_statistics(sound, meta);
+  EXPECT_TRUE(meta.statistics);
   auto wrong = sound;
   wrong.replace(wrong.find("\"bytes\""), 7, "\"bites\"");
   for (const auto& text : {wrong, std::string("3"), std::string("[]"), std::string("{"),
                            std::string(R"({"asynchronous":"yes"})")}) {
-    EXPECT_FALSE(decode_statistics(text, 1)) << text;
+    decode_statistics(text, meta);
+    EXPECT_FALSE(meta.statistics) << text;
   }
   auto json = encode_meta(sample);
   json.insert(1, R"("statistics":{"bytes":"many"},)");

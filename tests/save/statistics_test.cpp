@@ -117,6 +117,24 @@ TEST_P(Figures, OfSavesOfEitherKindAndFormat) {
         EXPECT_NEAR(noted.seconds.write, known.seconds.write, 1e-6);
         EXPECT_LE(noted.total_seconds, known.total_seconds + 1e-6);
         EXPECT_EQ(noted.seconds.commit, 0);
+        // What each rank wrote; the replica was written once.
+        ASSERT_EQ(noted.shares.size(), static_cast<std::size_t>(group->size()));
+        std::int64_t shared = 0;
+        double longest = 0;
+        for (const auto& share : noted.shares) {
+          shared += share.bytes;
+          longest = std::max(longest, share.write_seconds);
+          EXPECT_GE(share.bytes, bytes);
+        }
+        EXPECT_EQ(shared, noted.bytes);
+        EXPECT_NEAR(longest, noted.seconds.write, 1e-6);
+        const auto run = read_contents(*files_, cat("/run/ckpt-", step)).meta->run;
+        EXPECT_EQ(run.keep, "last=0 every_steps=0 every_hours=0 best=0 larger_is_better=0");
+        ASSERT_EQ(run.before.size(), static_cast<std::size_t>(step) - 1);
+        if (step == 2) {
+          EXPECT_EQ(run.before[0].step, 1);
+          EXPECT_EQ(run.before[0].bytes, all.last[0].bytes);
+        }
         const auto report = verify_checkpoint(*files_, cat("/run/ckpt-", step));
         EXPECT_TRUE(report.findings.empty()) << report.findings.front().what;
       }
@@ -298,12 +316,52 @@ TEST(RankFigures, FoldToThoseOfAllRanks) {
   EXPECT_EQ(all.slowest.waiting_seconds, 4);
 }
 
+CheckpointMeta meta_of(std::int64_t sequence) {
+  CheckpointMeta meta;
+  meta.sequence = sequence;
+  meta.parent = sequence - 1;
+  meta.step = 10 * sequence;
+  return meta;
+}
+
+TEST(Ledger, KnowsWhatTheNextSaveFollows) {
+  Ledger ledger;
+  SaveStatistics save;
+  save.bytes = 7;
+  for (std::int64_t i = 1; i <= 200; ++i) ledger.committed(meta_of(i), save);
+  ASSERT_EQ(ledger.before().size(), 128u);
+  EXPECT_EQ(ledger.before().front().sequence, 73);
+  EXPECT_EQ(ledger.before().back().sequence, 200);
+  EXPECT_EQ(ledger.before().back().parent, 199);
+  EXPECT_EQ(ledger.before().back().step, 2000);
+  EXPECT_EQ(ledger.before().back().bytes, 7);
+  auto old = meta_of(5);
+  old.run.before = {{3, 2, 30}, {4, 3, 40}};
+  Ledger next;
+  next.went_back_to(old, {{5, 4, 1}, {7, 6, 70}, {6, 5, 60}});
+  std::vector<std::int64_t> steps;
+  for (const auto& one : next.before()) steps.push_back(one.step);
+  EXPECT_EQ(steps, (std::vector<std::int64_t>{30, 40, 50, 60, 70}));
+  // In the run itself: what it saved since is left behind, and stays known.
+  ledger.went_back_to(old, {});
+  EXPECT_EQ(ledger.before().size(), 128u);
+  EXPECT_EQ(ledger.before().back().bytes, 7);
+}
+
+TEST(RankShares, ThereAreAtMost256SharesOfRanks) {
+  for (const int ranks : {1, 2, 255, 256, 257, 511, 512, 513, 16384, 100000}) {
+    const int each = ranks_a_share(ranks);
+    EXPECT_LE((ranks + each - 1) / each, 256) << ranks;
+    EXPECT_EQ(each, ranks <= 256 ? 1 : (ranks + 255) / 256);
+  }
+}
+
 TEST(Ledger, TidyingMayEndBeforeOrAfterTheCommitIsKnown) {
   Ledger ledger;
   SaveStatistics save;
   ledger.tidied(1, 7);
-  ledger.committed(1, save);
-  ledger.committed(2, save);
+  ledger.committed(meta_of(1), save);
+  ledger.committed(meta_of(2), save);
   ledger.tidied(2, 8);
   const auto all = ledger.statistics();
   EXPECT_EQ(all.last.at(0).seconds.tidy, 7);

@@ -64,7 +64,7 @@ std::optional<io::FileId> Hdf5Format::publish(io::FileSystem& files,
                                               const CheckpointMeta& meta, int, JoinedEntries joined,
                                               const std::function<void()>& sealed,
                                               const commit::IsCommitted& is_committed) const {
-  const auto patches = seal_hdf5(files, save, std::move(joined.tensors), meta.statistics);
+  const auto patches = seal_hdf5(files, save, std::move(joined.tensors), &meta);
   sealed();
   return commit::publish_hdf5(files, save, patches, is_committed);
 }

@@ -71,7 +71,52 @@ Json json_of(const SaveStatistics& save) {
                  {"slowest_rank", save.slowest.rank},
                  {"waiting_seconds", seconds(save.slowest.waiting_seconds)}};
   if (!save.blocking_because.empty()) object["blocking_because"] = save.blocking_because;
+  if (!save.shares.empty()) {
+    auto& bytes = object["rank_bytes"] = Json::array();
+    auto& times = object["rank_write_seconds"] = Json::array();
+    for (const auto& share : save.shares) {
+      bytes.push_back(share.bytes);
+      times.push_back(seconds(share.write_seconds));
+    }
+  }
   return object;
+}
+
+// Rows of numbers: there are many, and their names would be most of the text.
+Json row_of(const PastSave& save) {
+  return {save.sequence,
+          save.parent,
+          save.step,
+          std::round(save.wall_time_seconds * 1e3) / 1e3,
+          save.ranks,
+          save.bytes,
+          seconds(save.total_seconds),
+          seconds(save.blocked_seconds),
+          seconds(save.write_seconds),
+          int{save.asynchronous}};
+}
+
+PastSave past_save_of(const Json& row) {
+  if (!row.is_array() || row.size() < 10) bad_meta("a row of \"before\" is short");
+  PastSave save;
+  save.sequence = row[0].get<std::int64_t>();
+  save.parent = row[1].get<std::int64_t>();
+  save.step = row[2].get<std::int64_t>();
+  save.wall_time_seconds = row[3].get<double>();
+  save.ranks = row[4].get<int>();
+  save.bytes = row[5].get<std::int64_t>();
+  save.total_seconds = row[6].get<double>();
+  save.blocked_seconds = row[7].get<double>();
+  save.write_seconds = row[8].get<double>();
+  save.asynchronous = row[9].get<int>() != 0;
+  return save;
+}
+
+void add_notes(Json& object, const RunNotes& run) {
+  if (!run.keep.empty()) object["keep"] = run.keep;
+  if (run.before.empty()) return;
+  auto& rows = object["before"] = Json::array();
+  for (const auto& save : run.before) rows.push_back(row_of(save));
 }
 
 std::optional<SaveStatistics> statistics_of(const Json& object, std::int64_t step) {
@@ -96,6 +141,13 @@ std::optional<SaveStatistics> statistics_of(const Json& object, std::int64_t ste
     s.write = member<double>(object, "write_seconds");
     s.merge = member<double>(object, "merge_seconds");
     save.slowest.waiting_seconds = member<double>(object, "waiting_seconds");
+    if (object.contains("rank_bytes")) {
+      const auto bytes = object["rank_bytes"].get<std::vector<std::int64_t>>();
+      const auto times = object["rank_write_seconds"].get<std::vector<double>>();
+      for (std::size_t i = 0; i < std::min(bytes.size(), times.size()); ++i) {
+        save.shares.push_back({bytes[i], times[i]});
+      }
+    }
     return save;
   } catch (const Json::exception&) {
     return std::nullopt;
@@ -104,14 +156,35 @@ std::optional<SaveStatistics> statistics_of(const Json& object, std::int64_t ste
   }
 }
 
-}  // namespace
-
-std::string encode_statistics(const SaveStatistics& save) {
-  return json_of(save).dump(-1, ' ', false, Json::error_handler_t::replace);
+RunNotes notes_of(const Json& object) {
+  RunNotes run;
+  try {
+    run.keep = object.value("keep", std::string());
+    if (!object.contains("before")) return run;
+    for (const auto& row : object["before"]) run.before.push_back(past_save_of(row));
+  } catch (const Json::exception&) {
+    run.before.clear();
+  } catch (const Error&) {
+    run.before.clear();
+  }
+  return run;
 }
 
-std::optional<SaveStatistics> decode_statistics(std::string_view json, std::int64_t step) {
-  return statistics_of(Json::parse(json, nullptr, false), step);
+void take_statistics(const Json& object, CheckpointMeta& meta) {
+  meta.statistics = statistics_of(object, meta.step);
+  if (meta.statistics) meta.run = notes_of(object);
+}
+
+}  // namespace
+
+std::string encode_statistics(const SaveStatistics& save, const RunNotes& run) {
+  auto object = json_of(save);
+  add_notes(object, run);
+  return object.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+void decode_statistics(std::string_view json, CheckpointMeta& meta) {
+  take_statistics(Json::parse(json, nullptr, false), meta);
 }
 
 std::string encode_meta(const CheckpointMeta& meta) {
@@ -122,7 +195,10 @@ std::string encode_meta(const CheckpointMeta& meta) {
   if (!meta.savers.empty()) object["savers"] = meta.savers;
   if (!meta.name.empty()) object["name"] = meta.name;
   if (meta.metric) object["metric"] = number(*meta.metric);
-  if (meta.statistics) object["statistics"] = json_of(*meta.statistics);
+  if (meta.statistics) {
+    auto& statistics = object["statistics"] = json_of(*meta.statistics);
+    add_notes(statistics, meta.run);
+  }
   return object.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -147,9 +223,7 @@ CheckpointMeta decode_meta(std::string_view json) {
   }
   if (object.contains("name")) meta.name = member<std::string>(object, "name");
   meta.metric = metric_of(object);
-  if (object.contains("statistics")) {
-    meta.statistics = statistics_of(object["statistics"], meta.step);
-  }
+  if (object.contains("statistics")) take_statistics(object["statistics"], meta);
   return meta;
 }
 

@@ -18,10 +18,11 @@ std::string encode_meta(const CheckpointMeta& meta);
 /// Unknown members are ignored. Throws data_loss for what is malformed, missing or of a wrong type.
 CheckpointMeta decode_meta(std::string_view json);
 
-/// The member "statistics" of the metadata, by itself. What makes no sense is nothing: nobody needs
-/// it for a restore.
-std::string encode_statistics(const SaveStatistics&);
-std::optional<SaveStatistics> decode_statistics(std::string_view json, std::int64_t step);
+/// The member "statistics" of the metadata, by itself: of the save, and what it notes of its run.
+/// What makes no sense is nothing: nobody needs it for a restore.
+std::string encode_statistics(const SaveStatistics&, const RunNotes& = {});
+/// Sets `statistics` and `run` of metadata whose step is known.
+void decode_statistics(std::string_view json, CheckpointMeta&);
 
 /// Takes the entry of the metadata out of an index's contents, for its value to be read from the
 /// data file: decode_meta(decode_strings(...)[0]). Nothing in checkpoints of other programs. Throws

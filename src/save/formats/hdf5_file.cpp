@@ -61,7 +61,7 @@ class NewHdf5 {
     }
     file_.blob_bytes = static_cast<std::int64_t>(blob_.size());
     // How many pieces HDF5 writes is known only when it has done it.
-    for (file_.table_room = table_bytes() + 10 * entry_count() + (6 << 10);;
+    for (file_.table_room = table_bytes() + 10 * entry_count() + (24 << 10);;
          file_.table_room *= 2) {
       layout_ = hdf5::lay_out(file_);
       if (table_bytes() <= file_.table_room) break;

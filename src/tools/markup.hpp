@@ -1,0 +1,12 @@
+#pragma once
+/// Text inside of XML, SVG and HTML.
+#include <string>
+#include <string_view>
+
+namespace cairn {
+
+/// What has a meaning in markup is spelled out, control characters and bytes that are no UTF-8
+/// become question marks.
+std::string escaped(std::string_view text);
+
+}  // namespace cairn

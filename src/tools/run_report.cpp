@@ -1,0 +1,170 @@
+#include "tools/run_report.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+
+#include "base/text.hpp"
+#include "cairn/error.hpp"
+#include "commit/ownership.hpp"
+#include "contents/contents_reader.hpp"
+#include "contents/format.hpp"
+#include "directory/retention.hpp"
+#include "tools/slice_map.hpp"
+
+namespace cairn {
+namespace {
+
+PastSave past_of(const CheckpointMeta& meta) {
+  PastSave save{meta.sequence, meta.parent, meta.step, meta.wall_time_seconds, meta.ranks};
+  if (!meta.statistics) return save;
+  const auto& figures = *meta.statistics;
+  save.bytes = figures.bytes;
+  save.total_seconds = figures.total_seconds;
+  save.blocked_seconds = figures.blocked_seconds;
+  save.write_seconds = figures.seconds.write;
+  save.asynchronous = figures.asynchronous;
+  return save;
+}
+
+PastSave past_of(const CatalogEntry& entry) {
+  return {entry.save.sequence, entry.save.parent, entry.step, entry.save.wall_time_seconds,
+          entry.save.ranks};
+}
+
+std::int64_t disk_bytes_of(io::FileSystem& files, const CheckpointContents& contents) {
+  std::int64_t bytes = 0;
+  const auto add = [&](const io::Path& path) {
+    if (const auto status = files.status(path)) bytes += status->size;
+  };
+  const auto& format = format_of(contents.format);
+  add(format.main_file(contents.prefix));
+  if (!format.has_data_files()) return bytes;
+  for (int file = 0; file < contents.num_files; ++file) add(data_path(contents, file));
+  return bytes;
+}
+
+RunReport::Coverage coverage_of(io::FileSystem& files, const CheckpointContents& contents,
+                                const std::string& key) {
+  const StoredTensor* chosen = key.empty() ? nullptr : contents.find(key);
+  const auto bytes = [](const StoredTensor& one) {
+    std::int64_t sum = 0;
+    for (const auto& slice : one.slices) sum += slice.size;
+    return sum;
+  };
+  for (const auto& one : contents.tensors) {
+    if (!key.empty()) break;
+    const bool can = one.problem.empty() && !one.shape.empty() && one.shape.size() <= 3;
+    if (can && (!chosen || bytes(one) > bytes(*chosen))) chosen = &one;
+  }
+  if (!chosen) {
+    return {key, key.empty() ? "No tensor of it has one to three dimensions."
+                             : "The newest checkpoint has no tensor of this key."};
+  }
+  try {
+    const auto title = cat("step ", contents.meta ? contents.meta->step : 0, ", ", chosen->key);
+    return {chosen->key, draw_slices(files, contents, *chosen, title), true};
+  } catch (const Error& error) {
+    return {chosen->key, error.what()};
+  }
+}
+
+bool is_unfinished(const std::string& entry, const commit::Naming& name) {
+  const auto parsed = commit::parse_name(entry, name);
+  return parsed.kind == commit::ParsedName::Kind::temp_directory && !commit::is_staging(parsed);
+}
+
+class Reader {
+ public:
+  Reader(io::FileSystem& files, const io::Path& directory, const commit::Naming& name)
+      : files_(files), directory_(directory), name_(name) {
+    report_.directory = directory.string();
+    report_.name = name.name;
+    report_.made_at_seconds =
+        std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  }
+
+  RunReport read(const std::string& key) && {
+    auto catalog = scan_catalog(files_, directory_, name_);
+    const auto live = restorable(catalog);
+    const auto newest = live.empty() ? -1 : live.front()->step;
+    if (!live.empty()) report_.newest = live.front()->save.sequence;
+    std::optional<CheckpointContents> newest_contents;
+    for (const auto& entry : catalog) {
+      auto contents = add(entry);
+      if (contents && entry.step == newest) newest_contents = std::move(contents);
+    }
+    if (newest_contents && newest_contents->meta) {
+      report_.keep = retention_of(newest_contents->meta->run.keep);
+    }
+    if (report_.keep) decide(catalog);
+    if (newest_contents) report_.coverage = coverage_of(files_, *newest_contents, key);
+    look_around();
+    for (auto& [sequence, one] : numbered_) report_.saves.push_back(std::move(one));
+    std::move(others_.begin(), others_.end(), std::back_inserter(report_.saves));
+    return std::move(report_);
+  }
+
+ private:
+  // A checkpoint that is there knows more of itself than later ones tell.
+  std::optional<CheckpointContents> add(const CatalogEntry& entry) {
+    ReportedSave one{past_of(entry), entry};
+    std::optional<CheckpointContents> contents;
+    try {
+      contents = read_contents(files_, directory_ / commit::prefix_name(name_, entry.step));
+      one.disk_bytes = disk_bytes_of(files_, *contents);
+      if (contents->meta) {
+        one.save = past_of(*contents->meta);
+        one.statistics = contents->meta->statistics;
+        for (const auto& past : contents->meta->run.before) {
+          numbered_.try_emplace(past.sequence, ReportedSave{past});
+        }
+      }
+    } catch (const Error& error) {
+      if (one.entry->damage.empty()) one.entry->damage = error.what();
+    }
+    if (one.save.sequence > 0) {
+      numbered_.insert_or_assign(one.save.sequence, std::move(one));
+    } else {
+      others_.push_back(std::move(one));
+    }
+    return contents;
+  }
+
+  void decide(const std::vector<CatalogEntry>& catalog) {
+    const auto decisions = decide_retention(catalog, *report_.keep);
+    const auto give = [&](ReportedSave& one) {
+      if (!one.entry) return;
+      for (const auto& decision : decisions) {
+        if (decision.step == one.save.step) one.decision = decision;
+      }
+    };
+    for (auto& [sequence, one] : numbered_) give(one);
+    for (auto& one : others_) give(one);
+  }
+
+  void look_around() {
+    if (const auto owner = commit::read_owner(files_, directory_)) {
+      report_.owner = commit::describe(*owner);
+    }
+    for (const auto& entry : files_.list(directory_)) {
+      if (is_unfinished(entry, name_)) report_.unfinished.push_back(entry);
+    }
+  }
+
+  io::FileSystem& files_;
+  const io::Path directory_;
+  const commit::Naming name_;
+  RunReport report_;
+  std::map<std::int64_t, ReportedSave> numbered_;  // by sequence
+  std::vector<ReportedSave> others_;
+};
+
+}  // namespace
+
+RunReport read_run(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
+                   const std::string& key) {
+  return Reader(files, directory, name).read(key);
+}
+
+}  // namespace cairn

@@ -1,0 +1,52 @@
+#pragma once
+/// What a run's directory tells of the run: its saves, also those whose checkpoints are gone, what
+/// they cost, which line the run followed, what retention keeps, and what is damaged.
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cairn/contents.hpp"
+#include "cairn/options.hpp"
+#include "commit/names.hpp"
+#include "directory/catalog.hpp"
+#include "io/file_system.hpp"
+
+namespace cairn {
+
+/// One save, as its checkpoint tells of it, or a later one.
+struct ReportedSave {
+  PastSave save;
+  /// Of one whose checkpoint is there:
+  std::optional<CatalogEntry> entry = std::nullopt;
+  std::int64_t disk_bytes = 0;
+  /// None: a recovery completed the save, or it is of an older version.
+  std::optional<SaveStatistics> statistics = std::nullopt;
+  std::optional<RetentionDecision> decision = std::nullopt;
+};
+
+struct RunReport {
+  std::string directory, name;
+  double made_at_seconds = 0;
+  std::vector<ReportedSave> saves;  ///< in the order of their commits; unnumbered ones at the end
+  std::int64_t newest = -1;         ///< the sequence that a restart would go on from; -1: none
+  std::optional<Retention> keep;    ///< as the newest checkpoint notes it
+  std::string owner;                ///< who saves here, or did when it died; empty: nobody
+  std::vector<std::string> unfinished;  ///< directories of saves on their way, or that died
+  struct Coverage {
+    std::string key, picture;  ///< an SVG element, or why there is none
+    bool drawn = false;
+  };
+  std::optional<Coverage> coverage;
+};
+
+/// One process, which does not own the directory; a job may go on saving meanwhile. Reads each
+/// index and no tensor. `key`: whose slices are drawn; empty: those of the largest tensor that can
+/// be drawn, of the newest checkpoint.
+RunReport read_run(io::FileSystem&, const io::Path& directory, const commit::Naming&,
+                   const std::string& key);
+
+/// One page of HTML that needs nothing else: no network, no script. It is well-formed XML too.
+std::string report_page(const RunReport&);
+
+}  // namespace cairn
