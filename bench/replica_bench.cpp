@@ -3,6 +3,9 @@
 // their holders; what no choice of one writer a slice can beat; and the same for data files (a
 // rank's host and device memory make a file each).
 //
+// "dealt" is what a large job gets, whose slices are dealt by several ranks; here each has about 64
+// slices, where a save gives it 16,384.
+//
 //   replica_bench [LARGEST RANKS]     (default 64)
 #include <algorithm>
 #include <chrono>
@@ -17,6 +20,7 @@
 
 #include "cairn/log.hpp"
 #include "cairn/sharding.hpp"
+#include "save/assign_replicas.hpp"
 #include "sharding/coverage.hpp"
 
 namespace {
@@ -276,6 +280,36 @@ Spread over_ranks(const Layout& layout, const Writers& writers) {
   return spread_of(loads);
 }
 
+/// As dealers of a few slices each do it, which know each other by estimates.
+Spread over_ranks_dealt(const Layout& layout) {
+  const int ranks = layout.ranks();
+  std::vector<double> load, fair(static_cast<std::size_t>(ranks));
+  const auto all = shared_slices_of(layout.tensors(), ranks, load);
+  ReplicaDealers dealers{ranks, 1, 0};
+  if (ranks > 2) {
+    dealers.dealers = std::clamp(static_cast<int>(all.all().size() / 64), 1, ranks - 1);
+    dealers.first_rank = 1;
+  }
+  add_fair_shares(all, fair);
+  std::map<int, SharedSlices> parts;
+  for (auto slice : all.all()) {
+    const auto& holders = all.holders_of(slice);
+    auto& part = parts.try_emplace(dealers.of_holders(holders), ranks).first->second;
+    slice.holders = part.add_holders(holders);
+    part.add(std::move(slice));
+  }
+  auto loads = load;
+  for (auto& [rank, part] : parts) {
+    std::vector<double> mine(fair.size());
+    add_fair_shares(part, mine);
+    part.deal(taken_as_load(load, fair, mine));
+    for (const auto& slice : part.all()) {
+      loads[static_cast<std::size_t>(part.writer_of(slice))] += slice.bytes;
+    }
+  }
+  return spread_of(loads);
+}
+
 /// Data files as the policy makes them of each task's slices.
 Spread over_files(const Layout& layout, const Writers& writers, const ShardingCallback& policy) {
   std::map<int, std::vector<ShardableTensor>> tasks;  // by rank
@@ -358,11 +392,12 @@ int main(int argc, char** argv) {
       "  chosen  choose_writers\n"
       "  floor   no choice of one writer a slice beats it\n"
       "  shared  what a save does: large replicas are cut for their holders\n"
+      "  dealt   the same, dealt by several ranks\n"
       "over data files:\n"
       "  files   one a task\n"
       "  limit   under MaxShardSizePolicy of half a rank's mean\n\n");
-  std::printf("%-40s %6s %8s  %7s %7s %7s %7s  %7s %7s %9s\n", "layout", "ranks", "slices", "first",
-              "chosen", "floor", "shared", "files", "limit", "time");
+  std::printf("%-40s %6s %8s  %7s %7s %7s %7s %7s  %7s %7s %9s\n", "layout", "ranks", "slices",
+              "first", "chosen", "floor", "shared", "dealt", "files", "limit", "time");
   set_log_sink({});  // strings above the limit
   double worst = 1, worst_shared = 1;
   for (const auto& [name, make] : layouts) {
@@ -376,6 +411,7 @@ int main(int argc, char** argv) {
         slices += tensor.slices.size();
       }
       const auto first_holders = over_ranks(layout, first);
+      const auto dealt = over_ranks_dealt(layout);
       const auto begin = std::chrono::steady_clock::now();
       const auto writers = choose_writers(layout.tensors(), ranks);
       auto time = std::chrono::steady_clock::now() - begin;
@@ -388,9 +424,10 @@ int main(int argc, char** argv) {
       const auto shared = over_ranks(layout, sharing);
       worst_shared = std::max(worst_shared, shared.ratio());
       const MaxShardSizePolicy limit(static_cast<std::int64_t>(shared.mean / 2) + 16);
-      std::printf("%-40s %6d %8zu  %7.3f %7.3f %7.3f %7.3f  %7.3f %7.3f %6.1f ms\n", name, ranks,
-                  slices, first_holders.ratio(), chosen.ratio(), floor / chosen.mean,
-                  shared.ratio(), over_files(layout, sharing, ShardByTaskPolicy()).ratio(),
+      std::printf("%-40s %6d %8zu  %7.3f %7.3f %7.3f %7.3f %7.3f  %7.3f %7.3f %6.1f ms\n", name,
+                  ranks, slices, first_holders.ratio(), chosen.ratio(), floor / chosen.mean,
+                  shared.ratio(), dealt.ratio(),
+                  over_files(layout, sharing, ShardByTaskPolicy()).ratio(),
                   over_files(layout, sharing, limit).ratio(),
                   std::chrono::duration<double, std::milli>(time).count());
     }

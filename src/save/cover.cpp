@@ -12,6 +12,7 @@
 #include "group/collectives.hpp"
 #include "job/by_key.hpp"
 #include "job/messages.hpp"
+#include "save/assign_replicas.hpp"
 #include "save/cover_share.hpp"
 #include "save/prove.hpp"
 
@@ -39,9 +40,6 @@ std::vector<Declaration> declare(const State& state, int rank) {
   return declarations;
 }
 
-// Of sharing what several ranks hold; the second seldom finds anything.
-constexpr int most_turns = 3;
-
 // Those of which there are replicas, before any is cut; the others stay empty in their places.
 std::vector<CoveredTensor> as_held(const std::vector<CoveredTensor>& tensors) {
   std::vector<CoveredTensor> held(tensors.size());
@@ -55,34 +53,34 @@ std::vector<CoveredTensor> as_held(const std::vector<CoveredTensor>& tensors) {
   return held;
 }
 
-// On rank 0: of tensors of which several ranks hold a slice, who writes and who compares. `load` is
-// what ranks write of all others.
-Orders assign_replicated(std::vector<CoveredTensor> tensors, const std::vector<double>& load,
-                         const SaveFormat& format, const ReplicaTurn& turn,
-                         std::vector<DenseTensor>& dense, std::vector<Comparison>& comparisons) {
-  const auto ranks = static_cast<int>(load.size());
+// Of tensors of which several ranks hold a slice, that this rank has proved: who writes and who
+// compares. Collective but for what is added to the share and the comparisons.
+void assign_replicated(Group& group, CoverShare& share, std::int64_t all_slices,
+                       const KeyPlanners& planners, const SaveFormat& format,
+                       const ReplicaTurn& turn, std::vector<Comparison>& comparisons) {
+  auto tensors = std::move(share.replicated);
   const auto held =
       turn.check == ReplicaCheck::sample ? as_held(tensors) : std::vector<CoveredTensor>();
-  auto writers = choose_writers(tensors, ranks, load);
-  for (int turn = 0; turn < most_turns && share_replicas(tensors, writers, ranks, load); ++turn) {
-    writers = choose_writers(tensors, ranks, load);
-  }
-  comparisons = choose_comparisons(held, tensors, writers, turn);
-  Orders orders;
-  for (std::size_t t = 0; t < tensors.size(); ++t) {
-    assign(tensors[t], writers[t], format, orders, dense);
-  }
-  for (const auto& one : comparisons) {
-    for (const auto& holder : one.holders) {
-      put(orders[holder.rank].to_compare.put(one.key).put(holder.box), one.box);
+  const auto writers = assign_together(group, tensors, share.load, all_slices, planners);
+  // Planners begin at different parts of slices, and with different weights.
+  const auto first = static_cast<std::uint64_t>(group.rank());
+  auto& orders = share.orders;
+  together(group, [&] {
+    comparisons = choose_comparisons(held, tensors, writers, turn, first);
+    for (std::size_t t = 0; t < tensors.size(); ++t) {
+      assign(tensors[t], writers[t], format, orders, share.dense);
     }
-  }
-  for (const auto& one : choose_watches(held, tensors, turn.check)) {
-    auto& order = orders[one.holder.rank];
-    put(order.to_watch.put(one.key).put(one.holder.box), one.box);
-    order.to_watch.put(one.ordinal).put(one.weight);
-  }
-  return orders;
+    for (const auto& one : comparisons) {
+      for (const auto& holder : one.holders) {
+        put(orders[holder.rank].to_compare.put(one.key).put(holder.box), one.box);
+      }
+    }
+    for (const auto& one : choose_watches(held, tensors, turn.check, first)) {
+      auto& order = orders[one.holder.rank];
+      put(order.to_watch.put(one.key).put(one.holder.box), one.box);
+      order.to_watch.put(one.ordinal).put(one.weight);
+    }
+  });
 }
 
 Mail mail_of(Orders orders) {
@@ -98,73 +96,53 @@ Mail mail_of(Orders orders) {
   return mail;
 }
 
-// Ascending by key. They come from planners, of which each has some.
-template <class Tensor>
-void sort_by_key(std::vector<Tensor>& tensors) {
-  std::stable_sort(tensors.begin(), tensors.end(),
-                   [](const auto& a, const auto& b) { return a.key < b.key; });
-}
-
 }  // namespace
 
 Covered cover(const Job& job, const State& state, const ReplicaTurn& turn) {
   Group& group = *job.group;
   const auto& format = save_format_of(job);
   auto declared = together(group, [&] { return declare(state, group.rank()); });
+  auto proved = prove_together(group, std::move(declared), format);
   Covered covered;
-  auto tensors = prove_together(group, std::move(declared), format, covered.divided);
+  covered.divided = std::move(proved.divided);
   KeptError error;
   CoverShare share;
   share.load.resize(static_cast<std::size_t>(group.size()));
-  error.guard([&] { share = share_of(std::move(tensors), group.size(), format); });
-  std::array<std::int64_t, 2> any{error.first().has_value(), !share.replicated.empty()};
-  group.all_reduce(any, Group::Op::max);
-  if (any[0] != 0) agree(group, error.first());
-  const bool any_replicated = any[1] != 0;
-  if (any_replicated) group.all_reduce(share.load, Group::Op::sum);
-  WireWriter report;
-  if (!share.dense.empty() || !share.replicated.empty()) {
-    put(report, share.replicated);
-    put(report, share.dense);
+  error.guard([&] { share = share_of(std::move(proved.tensors), group.size(), format); });
+  std::array<std::int64_t, 3> sums{error.first().has_value(), share.replicated_slices,
+                                   group.rank() == 0 ? turn.turn : 0};
+  group.all_reduce(sums, Group::Op::sum);
+  if (sums[0] > 0) agree(group, error.first());
+  covered.replicas.turn = sums[2];
+  if (sums[1] > 0) {
+    assign_replicated(group, share, sums[1], proved.planners, format,
+                      {turn.check, turn.sample_of, sums[2]}, covered.replicas.all);
+    covered.replicas.any = any_of(group, !covered.replicas.all.empty());
   }
-  std::vector<CoveredTensor> replicated;
+  WireWriter report;
+  put(report, share.dense);
   std::vector<DenseTensor> all_dense;
   to_root(group, report.take(), [&](const std::string& message) {
     WireReader reader(message);
-    auto some = get_covered(reader);
-    std::move(some.begin(), some.end(), std::back_inserter(replicated));
-    auto dense = get_dense(reader);
-    std::move(dense.begin(), dense.end(), std::back_inserter(all_dense));
+    auto some = get_dense(reader);
+    std::move(some.begin(), some.end(), std::back_inserter(all_dense));
   });
-  Orders late;
   std::string dense;
   together(group, [&] {
     if (group.rank() != 0) return;
-    sort_by_key(replicated);
-    const std::vector<double> load(share.load.begin(), share.load.end());
-    if (any_replicated) {
-      late = assign_replicated(std::move(replicated), load, format, turn, all_dense,
-                               covered.replicas.all);
-    }
-    sort_by_key(all_dense);
+    std::sort(all_dense.begin(), all_dense.end(),
+              [](const auto& a, const auto& b) { return a.key < b.key; });
     format.choose_files(job, state, all_dense);
     WireWriter writer;
     put(writer, all_dense);
     dense = writer.take();
   });
-  std::array<std::int64_t, 3> said{!dense.empty(), !covered.replicas.all.empty(), turn.turn};
-  said = broadcast_value(group, said);
-  covered.replicas.any = said[1] != 0;
-  covered.replicas.turn = said[2];
-  if (said[0] != 0) {
+  if (broadcast_value(group, !dense.empty())) {
     group.broadcast(dense, 0);
     WireReader reader(dense);
     covered.dense = get_dense(reader);
   }
-  auto orders = mail_of(std::move(share.orders));
-  auto from_root = mail_of(std::move(late));
-  std::move(from_root.begin(), from_root.end(), std::back_inserter(orders));
-  orders = all_to_all(group, std::move(orders));
+  const auto orders = all_to_all(group, mail_of(std::move(share.orders)));
 
   std::unordered_map<std::string_view, std::size_t> index_of;
   for (std::size_t i = 0; i < state.tensors().size(); ++i) index_of[state.tensors()[i].first] = i;
@@ -179,6 +157,7 @@ Covered cover(const Job& job, const State& state, const ReplicaTurn& turn) {
   };
   auto& tasks = covered.tasks;
   for (const auto& [planner, order] : orders) {
+    const int from = planner;
     WireReader reader(order);
     each(reader.get<std::string>(), [&](std::size_t tensor, int slice, Box box, WireReader&) {
       const bool has_slices = !state.tensors()[tensor].second.slices.empty();
@@ -188,7 +167,7 @@ Covered cover(const Job& job, const State& state, const ReplicaTurn& turn) {
       dense_of.at(state.tensors()[tensor].first)->parts.push_back({std::move(box), slice});
     });
     each(reader.get<std::string>(), [&](std::size_t tensor, int slice, Box box, WireReader&) {
-      covered.replicas.mine.push_back({tensor, slice, std::move(box)});
+      covered.replicas.mine.push_back({tensor, slice, std::move(box), from});
     });
     each(reader.get<std::string>(), [&](std::size_t tensor, int slice, Box box, WireReader& in) {
       const auto ordinal = in.get<std::int64_t>();

@@ -29,8 +29,11 @@ CoverShare share_of(std::vector<CoveredTensor> tensors, int ranks, const SaveFor
   share.load.resize(static_cast<std::size_t>(ranks));
   std::vector<int> writers;
   for (auto& tensor : tensors) {
-    if (std::any_of(tensor.slices.begin(), tensor.slices.end(),
-                    [](const auto& slice) { return slice.holders.size() > 1; })) {
+    const auto replicated =
+        std::count_if(tensor.slices.begin(), tensor.slices.end(),
+                      [](const auto& slice) { return slice.holders.size() > 1; });
+    if (replicated > 0) {
+      share.replicated_slices += replicated;
       share.replicated.push_back(std::move(tensor));
       continue;
     }
@@ -42,40 +45,6 @@ CoverShare share_of(std::vector<CoveredTensor> tensors, int ranks, const SaveFor
     assign(tensor, writers, format, share.orders, share.dense);
   }
   return share;
-}
-
-void put(WireWriter& out, const std::vector<CoveredTensor>& tensors) {
-  out.put(std::uint64_t{tensors.size()});
-  for (const auto& tensor : tensors) {
-    put(out.put(tensor.key).put(tensor.dtype), tensor.shape);
-    out.put(tensor.storage).put(tensor.string_bytes);
-    out.put(std::uint64_t{tensor.all_slices}).put(tensor.first_part);
-    out.put(std::uint64_t{tensor.slices.size()});
-    for (const auto& slice : tensor.slices) {
-      put(out, slice.box);
-      out.put_row(slice.holders.data(), slice.holders.size());
-    }
-  }
-}
-
-std::vector<CoveredTensor> get_covered(WireReader& in) {
-  std::vector<CoveredTensor> tensors;
-  for (auto left = in.get<std::uint64_t>(); left > 0; --left) {
-    auto& tensor = tensors.emplace_back();
-    tensor.key = in.get<std::string>();
-    tensor.dtype = in.get<DType>();
-    tensor.shape = get_dims(in);
-    tensor.storage = in.get<Storage>();
-    tensor.string_bytes = in.get<std::int64_t>();
-    tensor.all_slices = static_cast<std::size_t>(in.get<std::uint64_t>());
-    tensor.first_part = in.get<bool>();
-    for (auto slices = in.get<std::uint64_t>(); slices > 0; --slices) {
-      auto& slice = tensor.slices.emplace_back();
-      slice.box = get_box(in);
-      in.get_row(slice.holders);
-    }
-  }
-  return tensors;
 }
 
 }  // namespace cairn

@@ -29,11 +29,9 @@ struct CoverShare {
   Orders orders;
   std::vector<DenseTensor> dense;
   std::vector<CoveredTensor> replicated;
-  std::vector<std::int64_t> load;  ///< bytes of the orders and dense tensors, by rank
+  std::int64_t replicated_slices = 0;  ///< those that several ranks hold
+  std::vector<std::int64_t> load;      ///< bytes of the orders and dense tensors, by rank
 };
 CoverShare share_of(std::vector<CoveredTensor>, int ranks, const SaveFormat&);
-
-void put(WireWriter&, const std::vector<CoveredTensor>&);
-std::vector<CoveredTensor> get_covered(WireReader&);
 
 }  // namespace cairn

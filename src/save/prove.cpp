@@ -113,19 +113,20 @@ void refuse(Group& group, std::vector<Declaration> mine, const KeyPlanners& plan
 
 }  // namespace
 
-std::vector<CoveredTensor> prove_together(Group& group, std::vector<Declaration> mine,
-                                          const SaveFormat& format, Divisions& divided) {
+Proved prove_together(Group& group, std::vector<Declaration> mine, const SaveFormat& format) {
   SliceCounts counts(mine);
   group.all_reduce(counts.values(), Group::Op::sum);
-  const auto planners = key_planners_for(group, counts.all());
+  Proved proved;
+  auto& [tensors, divided, planners] = proved;
+  planners = key_planners_for(group, counts.all());
   divided = divide(group, mine, counts, planners);
   auto sent = to_planners(mine, planners, divided);
   if (divided.empty()) mine.clear();
   auto mail = all_to_all(group, std::move(sent));
-  std::vector<CoveredTensor> tensors, parts;
+  std::vector<CoveredTensor> parts;
   std::vector<std::int64_t> found(2 * divided.all().size());
   KeptError error;
-  error.guard([&] {
+  error.guard([&, &divided = divided, &tensors = tensors] {
     GivenByRegion given;
     auto declarations = take_declarations(mail, given);
     mail.clear();
@@ -151,7 +152,7 @@ std::vector<CoveredTensor> prove_together(Group& group, std::vector<Declaration>
     division.dense = dtype_size(division.dtype) != 0 &&
                      format.stores_dense(like, static_cast<std::size_t>(found[2 * d + 1]));
   }
-  return tensors;
+  return proved;
 }
 
 }  // namespace cairn

@@ -8,9 +8,12 @@
 
 namespace cairn {
 
-/// Collective. What this rank has proved; of divided tensors what begins in its regions. Throws as
-/// check_coverage would if it looked at all.
-std::vector<CoveredTensor> prove_together(Group&, std::vector<Declaration> mine, const SaveFormat&,
-                                          Divisions& divided);
+struct Proved {
+  std::vector<CoveredTensor> tensors;  ///< by this rank; of divided ones what begins in its regions
+  Divisions divided;
+  KeyPlanners planners;
+};
+/// Collective. Throws as check_coverage would if it looked at all.
+Proved prove_together(Group&, std::vector<Declaration> mine, const SaveFormat&);
 
 }  // namespace cairn

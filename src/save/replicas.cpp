@@ -72,10 +72,11 @@ class Written {
 
 std::vector<Comparison> choose_comparisons(const std::vector<CoveredTensor>& held,
                                            const std::vector<CoveredTensor>& written,
-                                           const Writers& writers, const ReplicaTurn& turn) {
+                                           const Writers& writers, const ReplicaTurn& turn,
+                                           std::uint64_t planner) {
   std::vector<Comparison> all;
   if (turn.check == ReplicaCheck::none) return all;
-  std::int64_t ordinal = 0;
+  auto ordinal = static_cast<std::int64_t>(planner);
   for (std::size_t t = 0; t < written.size(); ++t) {
     const auto& tensor = written[t];
     const auto writer = [&](std::size_t s) {
@@ -121,11 +122,11 @@ std::vector<Comparison> choose_comparisons(const std::vector<CoveredTensor>& hel
 
 std::vector<WatchOrder> choose_watches(const std::vector<CoveredTensor>& held,
                                        const std::vector<CoveredTensor>& written,
-                                       ReplicaCheck check) {
+                                       ReplicaCheck check, std::uint64_t planner) {
   std::vector<WatchOrder> all;
   if (check == ReplicaCheck::none) return all;
-  std::int64_t ordinal = 0;
-  std::uint64_t number = 0;
+  auto ordinal = static_cast<std::int64_t>(planner);
+  auto number = planner << 40;
   for (const auto& tensor : check == ReplicaCheck::all ? written : held) {
     for (const auto& slice : tensor.slices) {
       if (slice.holders.size() < 2) continue;

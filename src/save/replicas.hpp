@@ -1,7 +1,7 @@
 #pragma once
 /// Whether all ranks that hold a slice hold the same bits. Their checksums are taken while the save
-/// is written and compared on rank 0 before any part record says that the save is whole, so that
-/// no recovery completes one that was refused.
+/// is written and compared, on the ranks that have proved the tensors, before any part record says
+/// that the save is whole, so that no recovery completes one that was refused.
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -52,21 +52,24 @@ struct ReplicaPlan {
     std::size_t tensor;  ///< index in the state
     int slice;           ///< index of the slice; of no meaning for strings
     Box box;
+    int planner;  ///< the rank that compares it
   };
   std::int64_t turn = 0;        ///< that of rank 0
   std::vector<Watch> watches;   ///< of this rank, for all turns
   bool any = false;             ///< whether any rank has something to compare
-  std::vector<Mine> mine;       ///< in the order of `all`
-  std::vector<Comparison> all;  ///< rank 0 only
+  std::vector<Mine> mine;       ///< ascending by planner, those of one in the order of its `all`
+  std::vector<Comparison> all;  ///< of this rank as a planner
 };
 
-/// Rank 0: `held` are the slices as ranks hold them (only samples need them), `written` the same as
-/// they are written (cut, perhaps, for holders to share the work), with the writers of these.
+/// Of the tensors of a planner: `held` are the slices as ranks hold them (only samples need them),
+/// `written` the same as they are written (cut, perhaps, for holders to share the work), with the
+/// writers of these.
 std::vector<Comparison> choose_comparisons(const std::vector<CoveredTensor>& held,
                                            const std::vector<CoveredTensor>& written,
-                                           const Writers& writers, const ReplicaTurn&);
+                                           const Writers& writers, const ReplicaTurn&,
+                                           std::uint64_t planner = 0);
 
-/// Rank 0, from the same: what each rank watches.
+/// From the same: what each rank watches.
 struct WatchOrder {
   std::string key;
   HeldSlice::Holder holder;
@@ -75,7 +78,8 @@ struct WatchOrder {
   std::uint64_t weight;
 };
 std::vector<WatchOrder> choose_watches(const std::vector<CoveredTensor>& held,
-                                       const std::vector<CoveredTensor>& written, ReplicaCheck);
+                                       const std::vector<CoveredTensor>& written, ReplicaCheck,
+                                       std::uint64_t planner = 0);
 
 /// What a rank compares at one save after the other as long as the slices stay the same. Made once;
 /// then each look allocates nothing for slices that are one run of bytes, and are no strings.

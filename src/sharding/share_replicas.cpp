@@ -2,7 +2,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "sharding/coverage.hpp"
+#include "sharding/shared_slices.hpp"
 
 namespace cairn {
 namespace {
@@ -10,8 +10,11 @@ namespace {
 // A rank with less above the mean is not worth a cut, nor is a slice that is a small part of it.
 constexpr double tolerated = 1.1, small_part = 0.25;
 
+// The second seldom finds anything.
+constexpr int most_turns = 3;
+
 /// In about equal pieces along its first dimension, or the first one that is long enough.
-std::vector<Box> cut(const Box& box, std::int64_t pieces) {
+std::vector<Box> cut_in_pieces(const Box& box, std::int64_t pieces) {
   std::size_t dim = 0;
   for (std::size_t d = 0; d < box.rank() && box.extent[dim] < pieces; ++d) {
     if (box.extent[d] > box.extent[dim]) dim = d;
@@ -31,52 +34,52 @@ std::vector<Box> cut(const Box& box, std::int64_t pieces) {
 
 }  // namespace
 
-bool share_replicas(std::vector<CoveredTensor>& tensors, const Writers& writers, int ranks,
-                    const std::vector<double>& others, std::int64_t least_bytes) {
+bool SharedSlices::cut(const std::vector<double>& others, std::int64_t least_bytes) {
   auto load = others;
-  load.resize(static_cast<std::size_t>(ranks));
-  const auto writer_of = [&](std::size_t t, std::size_t s) {
-    const auto& holders = tensors[t].slices[s].holders;
-    return static_cast<std::size_t>(holders[static_cast<std::size_t>(writers[t][s])].rank);
-  };
-  double total = std::accumulate(load.begin(), load.end(), 0.0);
-  for (std::size_t t = 0; t < tensors.size(); ++t) {
-    for (std::size_t s = 0; s < tensors[t].slices.size(); ++s) {
-      const auto bytes = bytes_to_write(tensors[t], tensors[t].slices[s]);
-      load[writer_of(t, s)] += bytes;
-      total += bytes;
-    }
-  }
-  const double mean = total / ranks;
+  load.resize(static_cast<std::size_t>(ranks_));
+  for (const auto& slice : all_) load[static_cast<std::size_t>(writer_of(slice))] += slice.bytes;
+  const double mean = std::accumulate(load.begin(), load.end(), 0.0) / ranks_;
   if (*std::max_element(load.begin(), load.end()) <= tolerated * mean) return false;
-  bool any = false;
-  for (std::size_t t = 0; t < tensors.size(); ++t) {
-    auto& tensor = tensors[t];
-    if (dtype_size(tensor.dtype) == 0 || tensor.storage == Storage::sliced) continue;
-    std::vector<HeldSlice> slices;
-    for (std::size_t s = 0; s < tensor.slices.size(); ++s) {
-      const auto& slice = tensor.slices[s];
-      const auto bytes = bytes_to_write(tensor, slice);
-      std::int64_t pieces = 1;
-      if (slice.holders.size() > 1 && load[writer_of(t, s)] > tolerated * mean &&
-          bytes > small_part * mean) {
-        pieces = std::min({static_cast<std::int64_t>(slice.holders.size()),
-                           static_cast<std::int64_t>(bytes / static_cast<double>(least_bytes)),
-                           static_cast<std::int64_t>(std::ceil(bytes / (small_part * mean)))});
-      }
-      if (pieces < 2) {
-        slices.push_back(slice);
-        continue;
-      }
-      for (auto& box : cut(slice.box, pieces)) slices.push_back({std::move(box), slice.holders});
+  std::vector<SharedSlice> after;
+  after.reserve(all_.size());
+  for (auto& slice : all_) {
+    std::int64_t pieces = 1;
+    if (slice.may_be_cut && slice.bytes > small_part * mean &&
+        load[static_cast<std::size_t>(writer_of(slice))] > tolerated * mean) {
+      pieces = std::min({static_cast<std::int64_t>(holders_of(slice).size()),
+                         static_cast<std::int64_t>(slice.bytes / static_cast<double>(least_bytes)),
+                         static_cast<std::int64_t>(std::ceil(slice.bytes / (small_part * mean)))});
     }
-    if (slices.size() == tensor.slices.size()) continue;
-    std::sort(slices.begin(), slices.end(),
-              [](const auto& a, const auto& b) { return a.box < b.box; });
-    tensor.slices = std::move(slices);
-    any = true;
+    if (pieces < 2) {
+      after.push_back(std::move(slice));
+      continue;
+    }
+    const auto element = slice.bytes / static_cast<double>(slice.box.count());
+    for (auto& box : cut_in_pieces(slice.box, pieces)) {
+      const auto bytes = static_cast<double>(box.count()) * element;
+      after.push_back({std::move(box), bytes, true, slice.holders, slice.origin, slice.writer});
+    }
   }
+  const bool any = after.size() > all_.size();
+  all_ = std::move(after);
   return any;
+}
+
+void SharedSlices::deal(const std::vector<double>& load) {
+  choose_writers(load);
+  for (int turn = 0; turn < most_turns && cut(load); ++turn) choose_writers(load);
+}
+
+bool share_replicas(std::vector<CoveredTensor>& tensors, const Writers& writers, int ranks,
+                    const std::vector<double>& load, std::int64_t least_bytes) {
+  auto others = load;
+  auto shared = shared_slices_of(tensors, ranks, others);
+  for (auto& one : shared.all()) {
+    one.writer = writers[one.origin >> 32][one.origin & 0xffffffffu];
+  }
+  if (!shared.cut(others, least_bytes)) return false;
+  take_pieces(tensors, shared.all());
+  return true;
 }
 
 }  // namespace cairn

@@ -2,32 +2,67 @@
 // can end badly where holders differ from slice to slice, so the fullest rank is relieved after it,
 // along chains of ranks that hand slices on, for as long as that helps.
 #include <algorithm>
+#include <map>
 #include <queue>
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
-#include "sharding/coverage.hpp"
+#include "sharding/shared_slices.hpp"
 
 namespace cairn {
 namespace {
 
-using Holders = std::vector<HeldSlice::Holder>;
+using Holders = std::vector<int>;
 
 struct Replica {
   double bytes;
-  std::size_t tensor, slice;
+  std::size_t slice;
   const Holders* holders;
   int chosen = 0;
   std::size_t writer() const {
-    return static_cast<std::size_t>((*holders)[static_cast<std::size_t>(chosen)].rank);
+    return static_cast<std::size_t>((*holders)[static_cast<std::size_t>(chosen)]);
   }
+};
+
+/// The least loaded holder of a set, the first of such, while loads only grow: what lies in the
+/// heap may be out of date, and is looked at again when it comes to the top.
+class LeastHolder {
+ public:
+  LeastHolder(const Holders& holders, const std::vector<double>& load)
+      : holders_(holders), load_(load) {
+    for (std::size_t h = 0; h < holders.size(); ++h) heap_.push_back({now(h), h});
+    std::make_heap(heap_.begin(), heap_.end());
+  }
+  int get() {
+    for (;;) {
+      auto& top = heap_.front();
+      if (top.load == now(top.holder)) return static_cast<int>(top.holder);
+      std::pop_heap(heap_.begin(), heap_.end());
+      heap_.back().load = now(heap_.back().holder);
+      std::push_heap(heap_.begin(), heap_.end());
+    }
+  }
+
+ private:
+  struct Entry {
+    double load;
+    std::size_t holder;
+    bool operator<(const Entry& other) const {
+      return load != other.load ? load > other.load : holder > other.holder;
+    }
+  };
+  double now(std::size_t holder) const { return load_[static_cast<std::size_t>(holders_[holder])]; }
+  const Holders& holders_;
+  const std::vector<double>& load_;
+  std::vector<Entry> heap_;
 };
 
 class Balance {
  public:
-  explicit Balance(int ranks) : load_(static_cast<std::size_t>(std::max(ranks, 0)), 0.0) {}
+  Balance(std::vector<double> load, int ranks) : load_(std::move(load)) {
+    load_.resize(static_cast<std::size_t>(std::max(ranks, 0)));
+  }
 
-  void add_fixed(int rank, double bytes) { load_[static_cast<std::size_t>(rank)] += bytes; }
   void add(Replica replica) { replicas_.push_back(replica); }
 
   void deal() {
@@ -36,17 +71,14 @@ class Balance {
     std::stable_sort(replicas_.begin(), replicas_.end(), [](const Replica& a, const Replica& b) {
       return a.bytes != b.bytes ? a.bytes > b.bytes : a.holders->size() < b.holders->size();
     });
+    std::map<const Holders*, LeastHolder> least;
     for (auto& replica : replicas_) {
       const auto& holders = *replica.holders;
-      const auto least =
-          std::min_element(holders.begin(), holders.end(), [&](const auto& a, const auto& b) {
-            return load_[static_cast<std::size_t>(a.rank)] <
-                   load_[static_cast<std::size_t>(b.rank)];
-          });
-      replica.chosen = static_cast<int>(least - holders.begin());
+      replica.chosen = least.try_emplace(&holders, holders, load_).first->second.get();
       load_[replica.writer()] += replica.bytes;
       looks_left_ += looks_a_holder * static_cast<std::int64_t>(holders.size());
     }
+    looks_left_ = std::min(looks_left_, most_looks);
   }
 
   void improve() {
@@ -67,7 +99,8 @@ class Balance {
   const std::vector<Replica>& replicas() const { return replicas_; }
 
  private:
-  static constexpr std::int64_t looks_a_holder = 32;  // bounds the time of improve
+  // They bound the time of improve.
+  static constexpr std::int64_t looks_a_holder = 32, most_looks = std::int64_t{1} << 23;
 
   /// How the search came to a rank: what it would take over from whom.
   struct Arrival {
@@ -98,7 +131,7 @@ class Balance {
         looks_left_ -= static_cast<std::int64_t>(holders.size());
         if (looks_left_ < 0) return false;
         for (std::size_t h = 0; h < holders.size(); ++h) {
-          const auto next = static_cast<std::size_t>(holders[h].rank);
+          const auto next = static_cast<std::size_t>(holders[h]);
           const Arrival arrival{true, i, rank, static_cast<int>(h), replica.bytes, first};
           if (next == fullest) {
             if (rank == fullest || replica.bytes >= replicas_[first].bytes) continue;
@@ -143,6 +176,8 @@ class Balance {
   std::int64_t looks_left_ = 0;
 };
 
+std::size_t origin_of(std::size_t tensor, std::size_t slice) { return tensor << 32 | slice; }
+
 }  // namespace
 
 double bytes_to_write(const CoveredTensor& tensor, const HeldSlice& slice) {
@@ -150,39 +185,104 @@ double bytes_to_write(const CoveredTensor& tensor, const HeldSlice& slice) {
   return static_cast<double>(slice.box.count()) * static_cast<double>(dtype_size(tensor.dtype));
 }
 
-Writers choose_writers(const std::vector<CoveredTensor>& tensors, int ranks,
-                       const std::vector<double>& load) {
-  Balance balance(ranks);
-  for (std::size_t r = 0; r < load.size(); ++r) balance.add_fixed(static_cast<int>(r), load[r]);
-  Writers writers(tensors.size());
-  for (std::size_t t = 0; t < tensors.size(); ++t) {
-    const auto& slices = tensors[t].slices;
-    writers[t].assign(slices.size(), 0);
-    for (std::size_t s = 0; s < slices.size(); ++s) {
-      const auto& holders = slices[s].holders;
-      for (const auto& holder : holders) {
-        if (holder.rank < 0 || holder.rank >= ranks) {
-          throw Error(Code::internal, cat("tensor '", tensors[t].key, "' is held by rank ",
-                                          holder.rank, " of ", ranks))
-              .of_tensor(tensors[t].key);
-        }
-      }
-      if (holders.empty()) {
-        throw Error(Code::internal, cat("a slice of tensor '", tensors[t].key, "' has no holder"))
-            .of_tensor(tensors[t].key);
-      }
-      const double bytes = bytes_to_write(tensors[t], slices[s]);
-      if (holders.size() == 1) {
-        balance.add_fixed(holders[0].rank, bytes);
-      } else {
-        balance.add({bytes, t, s, &holders});
-      }
-    }
+int SharedSlices::add_holders(const std::vector<int>& ranks) {
+  const auto [at, is_new] = numbers_.try_emplace(ranks, static_cast<int>(sets_.size()));
+  if (!is_new) return at->second;
+  if (ranks.empty() || ranks.front() < 0 || ranks.back() >= ranks_) {
+    throw Error(Code::internal, cat("a slice is held by what is no rank of ", ranks_));
+  }
+  sets_.push_back(&at->first);
+  return at->second;
+}
+
+void SharedSlices::choose_writers(const std::vector<double>& load) {
+  Balance balance(load, ranks_);
+  for (std::size_t i = 0; i < all_.size(); ++i) {
+    balance.add({all_[i].bytes, i, &holders_of(all_[i])});
   }
   balance.deal();
   balance.improve();
-  for (const auto& replica : balance.replicas()) {
-    writers[replica.tensor][replica.slice] = replica.chosen;
+  for (const auto& replica : balance.replicas()) all_[replica.slice].writer = replica.chosen;
+}
+
+SharedSlices shared_slices_of(const std::vector<CoveredTensor>& tensors, int ranks,
+                              std::vector<double>& load) {
+  load.resize(static_cast<std::size_t>(std::max(ranks, 0)));
+  SharedSlices shared(ranks);
+  std::vector<int> holders;
+  for (std::size_t t = 0; t < tensors.size(); ++t) {
+    const auto& tensor = tensors[t];
+    const bool may_be_cut = dtype_size(tensor.dtype) != 0 && tensor.storage != Storage::sliced;
+    for (std::size_t s = 0; s < tensor.slices.size(); ++s) {
+      const auto& slice = tensor.slices[s];
+      holders.clear();
+      for (const auto& holder : slice.holders) {
+        if (holder.rank < 0 || holder.rank >= ranks) {
+          throw Error(Code::internal,
+                      cat("tensor '", tensor.key, "' is held by rank ", holder.rank, " of ", ranks))
+              .of_tensor(tensor.key);
+        }
+        holders.push_back(holder.rank);
+      }
+      if (holders.empty()) {
+        throw Error(Code::internal, cat("a slice of tensor '", tensor.key, "' has no holder"))
+            .of_tensor(tensor.key);
+      }
+      const double bytes = bytes_to_write(tensor, slice);
+      if (holders.size() == 1) {
+        load[static_cast<std::size_t>(holders[0])] += bytes;
+      } else {
+        shared.add({slice.box, bytes, may_be_cut, shared.add_holders(holders), origin_of(t, s)});
+      }
+    }
+  }
+  return shared;
+}
+
+Writers choose_writers(const std::vector<CoveredTensor>& tensors, int ranks,
+                       const std::vector<double>& load) {
+  auto others = load;
+  auto shared = shared_slices_of(tensors, ranks, others);
+  shared.choose_writers(others);
+  Writers writers(tensors.size());
+  for (std::size_t t = 0; t < tensors.size(); ++t) writers[t].resize(tensors[t].slices.size());
+  for (const auto& one : shared.all()) {
+    writers[one.origin >> 32][one.origin & 0xffffffffu] = one.writer;
+  }
+  return writers;
+}
+
+Writers take_pieces(std::vector<CoveredTensor>& tensors, std::span<const SharedSlice> pieces) {
+  std::vector<std::size_t> order(pieces.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return std::pair(pieces[a].origin, a) < std::pair(pieces[b].origin, b);
+  });
+  Writers writers(tensors.size());
+  auto next = order.begin();
+  for (std::size_t t = 0; t < tensors.size(); ++t) {
+    std::vector<std::pair<HeldSlice, int>> all;
+    bool cut = false;
+    for (std::size_t s = 0; s < tensors[t].slices.size(); ++s) {
+      auto& slice = tensors[t].slices[s];
+      const auto first = next;
+      while (next != order.end() && pieces[*next].origin == origin_of(t, s)) ++next;
+      cut = cut || next - first > 1;
+      for (auto i = first; i != next; ++i) {
+        auto holders = i + 1 == next ? std::move(slice.holders) : slice.holders;
+        all.push_back({{pieces[*i].box, std::move(holders)}, pieces[*i].writer});
+      }
+      if (first == next) all.push_back({std::move(slice), 0});
+    }
+    if (cut) {
+      std::sort(all.begin(), all.end(),
+                [](const auto& a, const auto& b) { return a.first.box < b.first.box; });
+    }
+    tensors[t].slices.clear();
+    for (auto& [slice, writer] : all) {
+      tensors[t].slices.push_back(std::move(slice));
+      writers[t].push_back(writer);
+    }
   }
   return writers;
 }

@@ -256,11 +256,10 @@ TEST_F(ManyPlanners, RefuseADividedTensorWithTheErrorOfOneRank) {
     }
     ASSERT_THAT(expected, testing::HasSubstr(text));
     run_threads(ranks, [&](std::shared_ptr<Group> group) {
-      Divisions divided;
       try {
         // A tensor that comes later is wrong, too.
         Declaration other{"v", DType::int8, {2}, group->rank(), {}};
-        prove_together(*group, {declared_by(group->rank()), other}, BundleSave(), divided);
+        prove_together(*group, {declared_by(group->rank()), other}, BundleSave());
         ADD_FAILURE() << "nothing was thrown";
       } catch (const Error& error) {
         EXPECT_EQ(error.what(), expected);

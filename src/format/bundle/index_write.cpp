@@ -258,20 +258,12 @@ void EncodedIndex::write(const TakeBytes& take) const {
   // Keys of slices come before all others.
   for (const auto& entry : entries_) table.add_chain(entry.slices);
   for (std::size_t i = 0; i < entries_.size();) {
-    const auto& first = entries_[i++];
-    if (i == entries_.size() || entries_[i].key != first.key) {
-      table.add(first.key, first.value);
-      continue;
+    const auto& first = entries_[i];
+    std::vector<std::string_view> value{first.value};
+    while (++i < entries_.size() && entries_[i].key == first.key) {
+      value.push_back(
+          std::string_view(entries_[i].value).substr(static_cast<std::size_t>(entries_[i].head)));
     }
-    auto end = i, bytes = first.value.size();
-    while (end < entries_.size() && entries_[end].key == first.key) {
-      bytes += entries_[end++].value.size();
-    }
-    std::string value;
-    value.reserve(bytes);
-    value.append(first.value);
-    for (; i < end; ++i)
-      value.append(entries_[i].value, static_cast<std::size_t>(entries_[i].head));
     table.add(first.key, value);
   }
   table.finish();

@@ -33,12 +33,18 @@ std::size_t shared_bytes(std::string_view a, std::string_view b, std::size_t fro
   return at;
 }
 
-void put_entry(std::string& out, std::size_t shared, std::string_view rest,
-               std::string_view value) {
+// All of an entry but the value.
+void put_front(std::string& out, std::size_t shared, std::string_view rest,
+               std::size_t value_bytes) {
   append_varint(out, shared);
   append_varint(out, rest.size());
-  append_varint(out, value.size());
+  append_varint(out, value_bytes);
   out.append(rest);
+}
+
+void put_entry(std::string& out, std::size_t shared, std::string_view rest,
+               std::string_view value) {
+  put_front(out, shared, rest, value.size());
   out.append(value);
 }
 
@@ -90,6 +96,10 @@ void EntryChain::add(std::string_view key, std::string_view value, std::size_t l
 TableWriter::TableWriter(TakeBytes take) : take_(std::move(take)), restarts_{0} {}
 
 void TableWriter::add(std::string_view key, std::string_view value) {
+  add(key, std::span(&value, 1));
+}
+
+void TableWriter::add(std::string_view key, std::span<const std::string_view> value) {
   const auto shared = shared_bytes(last_, key);
   append(shared, key.substr(shared), value);
 }
@@ -107,13 +117,14 @@ void TableWriter::add_chain(std::string_view chain) {
     if (std::exchange(first, false)) {
       add(key, value);
     } else {
-      append(*shared, key, value);
+      append(*shared, key, std::span(&value, 1));
     }
     chain.remove_prefix(*rest + *length);
   }
 }
 
-void TableWriter::append(std::size_t shared, std::string_view rest, std::string_view value) {
+void TableWriter::append(std::size_t shared, std::string_view rest,
+                         std::span<const std::string_view> value) {
   const bool ascends =
       !any_ ||
       (!rest.empty() && (shared == last_.size() || static_cast<unsigned char>(rest.front()) >
@@ -133,16 +144,25 @@ void TableWriter::append(std::size_t shared, std::string_view rest, std::string_
   }
   last_.resize(shared);
   last_.append(rest);
-  const auto before = buffer_.size();
+  std::size_t value_bytes = 0;
+  for (const auto part : value) value_bytes += part.size();
+  auto before = buffer_.size();
   const bool whole = since_restart_ == entries_a_restart;
   if (whole) restarts_.push_back(static_cast<std::uint32_t>(block_bytes_));
   if (whole || block_bytes_ == 0) {
     since_restart_ = 0;
-    put_entry(buffer_, 0, last_, value);
+    put_front(buffer_, 0, last_, value_bytes);
   } else {
-    put_entry(buffer_, shared, rest, value);
+    put_front(buffer_, shared, rest, value_bytes);
   }
   ++since_restart_;
+  for (const auto part : value) {
+    buffer_.append(part);
+    if (buffer_.size() < piece_bytes) continue;
+    block_bytes_ += buffer_.size() - before;
+    flush();
+    before = 0;
+  }
   block_bytes_ += buffer_.size() - before;
   if (block_bytes_ + 4 * restarts_.size() + 4 >= block_limit) return end_block();
   if (buffer_.size() >= piece_bytes) flush();

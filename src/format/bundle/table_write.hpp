@@ -2,6 +2,7 @@
 /// Writes a table file, as table.hpp reads it, in pieces.
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,6 +32,8 @@ class TableWriter {
   explicit TableWriter(TakeBytes take);
   /// Keys ascend over all calls; throws internal where they do not.
   void add(std::string_view key, std::string_view value);
+  /// A value that lies in pieces: none of it is held longer than a piece of the file.
+  void add(std::string_view key, std::span<const std::string_view> value);
   /// The first key of a chain is whole.
   void add_chain(std::string_view chain);
   void finish();
@@ -40,7 +43,7 @@ class TableWriter {
     std::uint64_t offset = 0, size = 0;
   };
   /// A key of which so many bytes are the last one's.
-  void append(std::size_t shared, std::string_view rest, std::string_view value);
+  void append(std::size_t shared, std::string_view rest, std::span<const std::string_view> value);
   void end_block();
   void emit_block(const std::string& entries, const std::vector<std::uint32_t>& restarts);
   void flush();
