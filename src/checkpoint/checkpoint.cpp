@@ -60,7 +60,7 @@ struct LoadStatus::Impl {
   Job job;
   std::shared_ptr<CallGroup> calls;
   State* state;
-  CheckpointContents contents;
+  SharedIndex index{CheckpointContents()};
   RestoreOptions options;
   std::set<std::string> seen;   // keys of this rank's state that were looked for
   std::set<std::string> dealt;  // ragged ones among them of which it got its rows
@@ -68,11 +68,13 @@ struct LoadStatus::Impl {
   bool matched = false;  // a key of any rank's state
   bool expected = false;
 
+  const CheckpointContents& contents() const { return index.contents(); }
+
   ~Impl() {
     if (expected || !job.root() || unused.empty()) return;
     try {
       log(LogLevel::warning,
-          cat(unused.size(), " keys of ", contents.prefix, " were not used: ", list_text(unused),
+          cat(unused.size(), " keys of ", contents().prefix, " were not used: ", list_text(unused),
               ". LoadStatus::expect_partial() says that this is meant"));
     } catch (...) {  // a message is not worth the process
     }
@@ -94,7 +96,7 @@ struct LoadStatus::Impl {
       together(*job.group, [&] { added.add(counter_key, *counter); });
     }
     // Savers restore once: what they restored the application may have changed since.
-    auto report = restore_state(job, contents, added, fitting(added), {.savers = first});
+    auto report = restore_state(job, index, added, fitting(added), {.savers = first});
     std::int64_t found = 0;
     for (const auto& [key, tensor] : added.tensors()) {
       seen.insert(key);
@@ -111,7 +113,7 @@ struct LoadStatus::Impl {
       });
     }
     // Programs of names, as TensorFlow 1 had them, count elsewhere.
-    const bool of_names = !contents.find(object_graph_key) && !contents.meta;
+    const bool of_names = !contents().find(object_graph_key) && !contents().meta;
     if (counter && of_names) std::erase(report.kept_keys, counter_key);
     missing.insert(missing.end(), report.kept_keys.begin(), report.kept_keys.end());
     std::sort(missing.begin(), missing.end());
@@ -167,7 +169,7 @@ struct LoadStatus::Impl {
   [[noreturn]] void refuse(const std::string& problem, const std::vector<std::string>& keys,
                            const std::string& way_out) const {
     throw Error(Code::not_found, problem, keys.empty() ? "" : list_text(keys), way_out)
-        .at(contents.prefix);
+        .at(contents().prefix);
   }
   void require_all_found() const {
     if (options.all_may_be_missing) return;
@@ -177,13 +179,13 @@ struct LoadStatus::Impl {
     std::string meant;
     for (std::size_t i = 0; i < lacking.size() && meant.empty(); ++i) {
       Nearest nearest(lacking[i]);
-      offer_keys(contents, nearest);
+      offer_keys(contents(), nearest);
       meant = nearest.word();
       if (!meant.empty()) {
         meant = cat("For '", lacking[i], "' there may be '", meant, "'. ");
       }
     }
-    refuse(cat(lacking.size(), " keys of the state are not in ", contents.prefix), lacking,
+    refuse(cat(lacking.size(), " keys of the state are not in ", contents().prefix), lacking,
            cat(meant,
                "They keep what is in memory; fill them from other keys with "
                "RestoreOptions::rename, or allow it in RestoreOptions::may_be_missing, or by not "
@@ -192,12 +194,12 @@ struct LoadStatus::Impl {
 };
 
 LoadStatus::LoadStatus(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
-const std::string& LoadStatus::prefix() const { return impl_->contents.prefix; }
+const std::string& LoadStatus::prefix() const { return impl_->contents().prefix; }
 const std::vector<std::string>& LoadStatus::unused_keys() const { return impl_->unused; }
 const std::vector<std::string>& LoadStatus::missing_keys() const { return impl_->missing; }
 
 const std::shared_ptr<const ObjectGraph>& LoadStatus::graph() const {
-  return impl_->contents.graph;
+  return impl_->contents().graph;
 }
 
 const LoadStatus& LoadStatus::fill() const {
@@ -214,7 +216,7 @@ const LoadStatus& LoadStatus::assert_consumed() const {
   impl_->require_all_found();
   if (!impl_->unused.empty()) {
     impl_->refuse(
-        cat(impl_->unused.size(), " keys of ", impl_->contents.prefix, " are in no rank's state"),
+        cat(impl_->unused.size(), " keys of ", impl_->contents().prefix, " are in no rank's state"),
         impl_->unused, "Add them to the state, or assert less.");
   }
   return *this;
@@ -231,7 +233,7 @@ const LoadStatus& LoadStatus::assert_nontrivial_match() const {
   fill();
   impl_->expected = true;
   if (!impl_->matched) {
-    impl_->refuse(cat("nothing of the state is in ", impl_->contents.prefix), {},
+    impl_->refuse(cat("nothing of the state is in ", impl_->contents().prefix), {},
                   "cairn show lists its keys; RestoreOptions::rename maps them.");
   }
   return *this;
@@ -309,7 +311,7 @@ struct Checkpoint::Impl {
       status->options = restore;
       const auto found =
           from_root(*group, [&] { return checkpoint_in(*status->job.files, whole).string(); });
-      status->contents = tell_contents(status->job, found);
+      status->index = share_index(status->job, found);
       status->expected = true;          // until it is known
       auto restored_counter = counter;  // a restore may fail half way
       status->fill(true, with_counter ? &restored_counter : nullptr);

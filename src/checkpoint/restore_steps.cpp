@@ -53,8 +53,9 @@ std::vector<PastSave> saved_after(const Directory& directory, std::int64_t seque
 
 RestoreReport Engine::restore_step(std::int64_t step, State& state, const RestoreOptions& options,
                                    Touched* touched) {
-  const auto contents = tell_contents(job, job.prefix(step));
-  auto report = restore_state(job, contents, state, options, {.touched = touched});
+  const auto index = share_index(job, job.prefix(step));
+  const auto& contents = index.contents();
+  auto report = restore_state(job, index, state, options, {.touched = touched});
   report.step = step;
   directory.went_back_to(step,
                          contents.meta ? std::optional(contents.meta->sequence) : std::nullopt);

@@ -145,7 +145,7 @@ RestoreReport sharded_restore(const std::shared_ptr<Group>& given, const Mesh& m
                         commit::Naming(prefix.filename().string(), false), all);
     settle_nodes(job);
     settle_io_ranks(job);
-    return restore_state(job, tell_contents(job, prefix), state, options.restore);
+    return restore_state(job, share_index(job, prefix), state, options.restore);
   });
 }
 

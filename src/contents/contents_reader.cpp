@@ -62,24 +62,9 @@ std::map<std::int32_t, std::int64_t> bytes_used(const CheckpointContents& conten
   return used;
 }
 
-// The rest of what is told, once the index is there.
-IndexFile load_values(io::FileSystem& files, const io::Path& prefix, Graph graph, IndexFile loaded,
-                      const FoundSizes& found = {}) {
-  if (!loaded.parsed) loaded.parsed = bundle::parse_index(loaded.bytes);
-  auto& contents = *loaded.parsed;
-  contents.prefix = prefix.string();
-  contents.format = loaded.format;
-  format_of(loaded.format).check(contents);
-  for (const auto& [file, bytes] : bytes_used(contents)) {
-    const auto at = static_cast<std::size_t>(file);
-    if (at < found.size() && found[at] >= bytes) {
-      loaded.data_sizes[file] = found[at];
-    } else if (const auto size =
-                   data_file_size(files, loaded.format, prefix, file, contents.num_files)) {
-      loaded.data_sizes[file] = *size;
-    }
-  }
-  check_files(contents, loaded);
+// The metadata and the graph, where the tensors are known and the data files are there.
+void read_values(io::FileSystem& files, Graph graph, IndexFile& loaded) {
+  const auto& contents = *loaded.parsed;
   const auto read_scalar = [&](const StoredTensor& stored, std::string& value,
                                std::string& problem) {
     try {
@@ -110,11 +95,36 @@ IndexFile load_values(io::FileSystem& files, const io::Path& prefix, Graph graph
     bundle::decode_statistics(text, meta);
     loaded.meta = bundle::encode_meta(meta);
   }
-  if (graph == Graph::skip) return loaded;
+  if (graph == Graph::skip) return;
   if (const auto* stored = contents.find(object_graph_key)) {
     read_scalar(*stored, loaded.graph, loaded.graph_problem);
     if (loaded.graph_problem.empty() && loaded.graph.empty()) loaded.graph_problem = "it is empty";
   }
+}
+
+void name_contents(const io::Path& prefix, IndexFile& loaded) {
+  loaded.parsed->prefix = prefix.string();
+  loaded.parsed->format = loaded.format;
+  format_of(loaded.format).check(*loaded.parsed);
+}
+
+// The rest of what is told, once the index is there.
+IndexFile load_values(io::FileSystem& files, const io::Path& prefix, Graph graph, IndexFile loaded,
+                      const FoundSizes& found = {}) {
+  if (!loaded.parsed) loaded.parsed = bundle::parse_index(loaded.bytes);
+  name_contents(prefix, loaded);
+  auto& contents = *loaded.parsed;
+  for (const auto& [file, bytes] : bytes_used(contents)) {
+    const auto at = static_cast<std::size_t>(file);
+    if (at < found.size() && found[at] >= bytes) {
+      loaded.data_sizes[file] = found[at];
+    } else if (const auto size =
+                   data_file_size(files, loaded.format, prefix, file, contents.num_files)) {
+      loaded.data_sizes[file] = *size;
+    }
+  }
+  check_files(contents, loaded);
+  read_values(files, graph, loaded);
   return loaded;
 }
 
@@ -205,6 +215,13 @@ IndexFile look_into(io::FileSystem& files, const io::Path& prefix, IndexFile ind
   const auto& format = format_of(index.format);
   return at_main_file(format, prefix,
                       [&] { return load_values(files, prefix, graph, std::move(index), found); });
+}
+
+void read_metadata(io::FileSystem& files, const io::Path& prefix, IndexFile& loaded, Graph graph) {
+  at_main_file(format_of(loaded.format), prefix, [&] {
+    name_contents(prefix, loaded);
+    read_values(files, graph, loaded);
+  });
 }
 
 IndexFile load_index(io::FileSystem& files, const io::Path& prefix, Graph graph) {

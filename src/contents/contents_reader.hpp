@@ -56,6 +56,9 @@ using FoundSizes = std::vector<std::int64_t>;
 /// The rest of load_index(). Looks itself at each file that is smaller than the tensors say, or was
 /// not found: others may have seen an older state of the directory.
 IndexFile look_into(io::FileSystem&, const io::Path& prefix, IndexFile, Graph, const FoundSizes&);
+/// What else is told of a checkpoint whose tensors are known (`parsed`): its metadata and graph.
+/// Throws data_loss for contents that no save makes, and what reading throws.
+void read_metadata(io::FileSystem&, const io::Path& prefix, IndexFile&, Graph);
 /// Uses what is parsed already.
 CheckpointContents parse_contents(IndexFile&, const io::Path& prefix);
 

@@ -50,17 +50,30 @@ std::vector<Declaration> get_declarations(WireReader& in) {
   return declarations;
 }
 
+void put(WireWriter& out, const StoredSlice& slice) {
+  put(out, slice.box);
+  out.put(std::uint64_t{slice.dash.size()});
+  for (const bool dash : slice.dash) out.put(dash);
+  out.put(slice.file).put(slice.offset).put(slice.size).put(slice.crc32c);
+}
+
+StoredSlice get_slice(WireReader& in) {
+  StoredSlice slice;
+  slice.box = get_box(in);
+  slice.dash = in.get_all<bool>();
+  slice.file = in.get<std::int32_t>();
+  slice.offset = in.get<std::int64_t>();
+  slice.size = in.get<std::int64_t>();
+  slice.crc32c = in.get<std::uint32_t>();
+  return slice;
+}
+
 void put(WireWriter& out, const std::vector<StoredTensor>& tensors) {
   for (const auto& tensor : tensors) {
     put(out.put(tensor.key).put(tensor.dtype), tensor.shape);
     out.put(tensor.sliced);
     out.put(std::uint64_t{tensor.slices.size()});
-    for (const auto& slice : tensor.slices) {
-      put(out, slice.box);
-      out.put(std::uint64_t{slice.dash.size()});
-      for (const bool dash : slice.dash) out.put(dash);
-      out.put(slice.file).put(slice.offset).put(slice.size).put(slice.crc32c);
-    }
+    for (const auto& slice : tensor.slices) put(out, slice);
   }
 }
 
@@ -74,16 +87,7 @@ std::vector<StoredTensor> get_stored(WireReader& in) {
     tensor.sliced = in.get<bool>();
     auto left = in.get<std::uint64_t>();
     tensor.slices.reserve(in.room_for(left));
-    for (; left > 0; --left) {
-      StoredSlice slice;
-      slice.box = get_box(in);
-      slice.dash = in.get_all<bool>();
-      slice.file = in.get<std::int32_t>();
-      slice.offset = in.get<std::int64_t>();
-      slice.size = in.get<std::int64_t>();
-      slice.crc32c = in.get<std::uint32_t>();
-      tensor.slices.push_back(std::move(slice));
-    }
+    for (; left > 0; --left) tensor.slices.push_back(get_slice(in));
     tensors.push_back(std::move(tensor));
   }
   return tensors;

@@ -19,6 +19,9 @@ Box get_box(WireReader&);
 void put(WireWriter&, const std::vector<Declaration>&);
 std::vector<Declaration> get_declarations(WireReader&);
 
+void put(WireWriter&, const StoredSlice&);
+StoredSlice get_slice(WireReader&);
+
 void put(WireWriter&, const std::vector<StoredTensor>&);
 std::vector<StoredTensor> get_stored(WireReader&);
 

@@ -33,16 +33,48 @@ Box get_corners(WireReader& in) {
 /// One message to each rank that there is something for.
 class Letters {
  public:
-  WireWriter& to(int rank) { return all_[rank]; }
+  /// `put_source`: as in a setting.
+  using PutSource = std::function<void(WireWriter&, int)>;
+  explicit Letters(const PutSource& put_source = nullptr) : put_source_(put_source) {}
+
+  WireWriter& to(int rank) { return all_[rank].text; }
+  /// With a source, of which more is said where it is not the last one's.
+  WireWriter& to(int rank, int source) {
+    auto& letter = all_[rank];
+    letter.text.put(source);
+    if (put_source_ && letter.last != source) put_source_(letter.text, source);
+    letter.last = source;
+    return letter.text;
+  }
   Mail take() {
     Mail mail;
     mail.reserve(all_.size());
-    for (auto& [rank, letter] : all_) mail.emplace_back(rank, letter.take());
+    for (auto& [rank, letter] : all_) mail.emplace_back(rank, letter.text.take());
     return mail;
   }
 
  private:
-  std::unordered_map<int, WireWriter> all_;
+  struct Letter {
+    WireWriter text;
+    int last = -1;
+  };
+  const PutSource put_source_;
+  std::unordered_map<int, Letter> all_;
+};
+
+/// The source at the front of what Letters::to() put.
+class Sources {
+ public:
+  explicit Sources(const std::function<void(WireReader&, int)>& get) : get_(get) {}
+  int take(WireReader& in) {
+    const auto source = in.get<int>();
+    if (get_ && source != last_) get_(in, source);
+    return last_ = source;
+  }
+
+ private:
+  const std::function<void(WireReader&, int)>& get_;
+  int last_ = -1;
 };
 
 [[noreturn]] void lost(const char* what, int source) {
@@ -88,7 +120,7 @@ Mail Spread::ask(int planners) {
   std::sort(asked_.begin(), asked_.end(), [](const Asked& a, const Asked& b) {
     return std::tie(a.source, a.chunk, a.id) < std::tie(b.source, b.chunk, b.id);
   });
-  Letters letters;
+  Letters letters(setting_.put_source);
   for (std::size_t i = 0; i < asked_.size();) {
     const int source = asked_[i].source;
     const auto count = static_cast<int>(chunks_of(source).count());
@@ -97,17 +129,17 @@ Mail Spread::ask(int planners) {
         if (i == asked_.size() || asked_[i].source != source) break;
         block = asked_[i].chunk / chunks_a_planner * chunks_a_planner;
       }
-      auto& letter = letters.to(planner_of(source, block));
+      const int planner = planner_of(source, block);
       bool any = false;
       for (; i < asked_.size() && asked_[i].source == source &&
              asked_[i].chunk < block + chunks_a_planner;
            ++i) {
-        letter.put(source).put(asked_[i].chunk).put(asked_[i].id);
+        auto& letter = letters.to(planner, source).put(asked_[i].chunk).put(asked_[i].id);
         put_corners(letter, asked_[i].box);
         any = true;
       }
       // Somebody acquires these all the same.
-      if (!any) letter.put(source).put(block).put(-1);
+      if (!any) letters.to(planner, source).put(block).put(-1);
     }
   }
   return letters.take();
@@ -115,9 +147,10 @@ Mail Spread::ask(int planners) {
 
 std::vector<std::int64_t> Spread::weigh(const Mail& asked) {
   for (const auto& [rank, letter] : asked) {
+    Sources sources(setting_.get_source);
     for (WireReader in(letter); !in.empty();) {
       auto& one = heard_.emplace_back();
-      one.source = in.get<int>();
+      one.source = sources.take(in);
       one.chunk = in.get<int>();
       one.rank = rank;
       one.id = in.get<int>();
@@ -177,13 +210,12 @@ std::vector<std::int64_t> Spread::weigh(const Mail& asked) {
 
 Mail Spread::decide(std::span<const std::int64_t> sums) {
   const auto chosen = dealer_->deal(sums);
-  Letters letters;
+  Letters letters(setting_.put_source);
   for (std::size_t o = 0; o < offered_.size(); ++o) {
     const auto& [source, chunk, first, end] = offered_[o];
-    auto& letter = letters.to(chosen[o]);
     std::uint64_t wanted = 0;
     for (auto i = first; i < end; ++i) wanted += heard_[i].id >= 0;
-    letter.put(source).put(chunk).put(wanted);
+    auto& letter = letters.to(chosen[o], source).put(chunk).put(wanted);
     for (auto i = first; i < end; ++i) {
       if (heard_[i].id < 0) continue;
       letter.put(heard_[i].rank).put(heard_[i].id);
@@ -203,9 +235,10 @@ Mail Spread::accept(const Mail& decided) {
   };
   std::vector<Mine> mine;
   for (const auto& [planner, letter] : decided) {
+    Sources sources(setting_.get_source);
     for (WireReader in(letter); !in.empty();) {
       auto& one = mine.emplace_back();
-      one.source = in.get<int>();
+      one.source = sources.take(in);
       one.chunk = in.get<int>();
       for (auto left = in.get<std::uint64_t>(); left > 0; --left) {
         auto& piece = one.pieces.emplace_back();

@@ -23,6 +23,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/wire.hpp"
 #include "plan/chunks.hpp"
 #include "plan/deal.hpp"
 #include "plan/exchange.hpp"
@@ -81,6 +82,10 @@ class Spread {
     std::int64_t pieces_a_planner = 4096;  ///< about so many are worth one more planner
     /// Every chunk is wanted by some rank, or is not to be acquired.
     bool only_wanted = false;
+    /// Where ranks know only the sources that they want: says what another one has to know before
+    /// it asks `source` or `before` of this one, and hears it. Null: all know all.
+    std::function<void(WireWriter&, int)> put_source = nullptr;
+    std::function<void(WireReader&, int)> get_source = nullptr;
   };
   explicit Spread(Setting);
 

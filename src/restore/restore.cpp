@@ -18,99 +18,103 @@ namespace {
 struct Wanted {
   Wants slices;                             // of this rank
   std::vector<const LocalSlice*> memories;  // of this rank
-  std::set<int> strings;                    // indices into contents.tensors, of all ranks
-  std::set<int> tensors;                    // all that anybody asked for
+  std::set<int> strings;                    // of this rank: indices into the tensors
+  bool any_strings = false;                 // of any rank
+  std::string tensors;                      // of all ranks: a bit each
   std::set<std::string> kept;               // of all ranks
+
+  bool has(std::size_t tensor) const {
+    return (static_cast<unsigned char>(tensors[tensor / 8]) >> tensor % 8 & 1) != 0;
+  }
+  void add(std::size_t tensor) {
+    tensors[tensor / 8] = static_cast<char>(tensors[tensor / 8] | 1 << tensor % 8);
+  }
 };
 
-// The three sets, joined on the way to rank 0: each as long as there are tensors, not ranks.
-std::string encode_sets(const Wanted& wanted) {
-  const auto row = [](const auto& set) { return std::vector(set.begin(), set.end()); };
+// What ranks have to know of each other, joined on the way to rank 0: as long as there are tensors,
+// not ranks.
+std::string encode_common(const Wanted& wanted) {
   return WireWriter()
-      .put(row(wanted.strings))
-      .put(row(wanted.tensors))
-      .put(row(wanted.kept))
+      .put(wanted.tensors)
+      .put(wanted.any_strings)
+      .put(std::vector(wanted.kept.begin(), wanted.kept.end()))
       .take();
 }
 
-void add_sets(Wanted& wanted, const std::string& message) {
+void add_common(Wanted& wanted, const std::string& message) {
   WireReader reader(message);
-  const auto add = [](auto& set, const auto& row) { set.insert(row.begin(), row.end()); };
-  add(wanted.strings, reader.get_all<int>());
-  add(wanted.tensors, reader.get_all<int>());
-  add(wanted.kept, reader.get_all<std::string>());
+  const auto tensors = reader.get<std::string>();
+  wanted.tensors.resize(tensors.size());
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    wanted.tensors[i] = static_cast<char>(wanted.tensors[i] | tensors[i]);
+  }
+  wanted.any_strings |= reader.get<bool>();
+  const auto kept = reader.get_all<std::string>();
+  wanted.kept.insert(kept.begin(), kept.end());
+}
+
+std::vector<Box> boxes_of(const LocalTensor& tensor) {
+  std::vector<Box> boxes;
+  for (const auto& slice : tensor.slices) boxes.push_back(slice.box);
+  return boxes;
 }
 
 // Collective. `mine` outlives the result.
-Wanted gather_wants(const Job& job, const CheckpointContents& contents, const WantedState& mine) {
+Wanted gather_wants(const Job& job, const SharedIndex& index, const WantedState& mine) {
+  const auto& tensors = index.contents().tensors;
+  std::vector<SharedIndex::Wish> wishes;
+  for (const auto& one : mine.tensors) {
+    if (index.is_dealt(one.stored)) wishes.push_back({one.stored, boxes_of(one.tensor)});
+  }
+  auto found = index.find(*job.group, wishes);
   Wanted wanted;
+  wanted.tensors.resize((tensors.size() + 7) / 8);
   together(*job.group, [&] {
     wanted.kept.insert(mine.kept.begin(), mine.kept.end());
+    std::size_t next = 0;
     for (const auto& one : mine.tensors) {
-      const auto& tensor = one.tensor;
-      std::vector<Box> boxes;
-      for (const auto& slice : tensor.slices) boxes.push_back(slice.box);
-      wanted.slices.add(
-          one.stored, boxes,
-          stored_parts(contents.tensors[static_cast<std::size_t>(one.stored)], boxes));
-      for (const auto& slice : tensor.slices) wanted.memories.push_back(&slice);
-      wanted.tensors.insert(one.stored);
-      if (tensor.strings) wanted.strings.insert(one.stored);
+      const auto& stored = tensors[static_cast<std::size_t>(one.stored)];
+      const auto boxes = boxes_of(one.tensor);
+      if (index.is_dealt(one.stored)) {
+        wanted.slices.add(one.stored, stored, boxes, std::move(found[next++]));
+      } else {
+        wanted.slices.add(one.stored, boxes, stored_parts(stored, boxes));
+      }
+      for (const auto& slice : one.tensor.slices) wanted.memories.push_back(&slice);
+      wanted.add(static_cast<std::size_t>(one.stored));
+      if (one.tensor.strings) wanted.strings.insert(one.stored);
     }
+    wanted.any_strings = !wanted.strings.empty();
   });
-  auto all = reduce_to_root(*job.group, encode_sets(wanted), [](std::string low, std::string high) {
+  auto all = reduce_to_root(*job.group, encode_common(wanted), [](auto low, auto high) {
     Wanted both;
-    add_sets(both, low);
-    add_sets(both, high);
-    return encode_sets(both);
+    add_common(both, low);
+    add_common(both, high);
+    return encode_common(both);
   });
   job.group->broadcast(all, 0);
-  add_sets(wanted, all);
+  add_common(wanted, all);
   return wanted;
-}
-
-// Collective. Each string tensor is read and decoded by one io rank and told to all.
-std::int64_t read_all_strings(const Job& job, const CheckpointContents& contents,
-                              const std::set<int>& tensors, const WantedState& mine,
-                              std::map<int, std::string>& values) {
-  std::int64_t bytes_read = 0;
-  const auto readers = job.io_ranks();
-  std::size_t turn = 0;
-  for (const auto number : tensors) {
-    const auto& tensor = contents.tensors[static_cast<std::size_t>(number)];
-    const int reader = readers[turn++ % readers.size()];
-    std::string message;
-    together(*job.group, [&] {
-      if (job.rank() != reader) return;
-      message = WireWriter().put(read_strings(*job.files, contents, tensor)).take();
-      for (const auto& slice : tensor.slices) bytes_read += slice.size;
-    });
-    job.group->broadcast(message, reader);
-    const bool wanted = std::any_of(mine.tensors.begin(), mine.tensors.end(), [&](const auto& one) {
-      return one.stored == number && one.tensor.strings;
-    });
-    if (wanted) values[number] = std::move(message);
-  }
-  return bytes_read;
 }
 
 }  // namespace
 
-RestoreReport restore_state(const Job& job, const CheckpointContents& contents, State& state,
+RestoreReport restore_state(const Job& job, const SharedIndex& index, State& state,
                             const RestoreOptions& options, const RestoreExtras& extras) {
+  const auto& contents = index.contents();
   const TensorFinder finder(contents);
   const Look look(state);
   auto mine = resolve(*job.group, contents, finder, look, options);
-  const auto wanted = gather_wants(job, contents, mine);
+  const auto wanted = gather_wants(job, index, mine);
   RestoreReport report;
   report.prefix = contents.prefix;
   if (contents.meta) report.step = contents.meta->step;
   std::int64_t bytes = 0;
   if (job.options.verify_first) {
-    bytes += restore_tensors(job, contents, wanted.slices, {}, false, options.direct_io);
+    bytes += restore_tensors(job, index, wanted.slices, {}, false, options.direct_io);
   }
   std::map<int, std::string> strings;
-  bytes += read_all_strings(job, contents, wanted.strings, mine, strings);
+  if (wanted.any_strings) strings = restore_strings(job, index, wanted.strings, bytes);
   // From here on the application's memory changes.
   if (extras.touched) {
     for (const auto& [key, tensor] : state.tensors()) {
@@ -126,7 +130,7 @@ RestoreReport restore_state(const Job& job, const CheckpointContents& contents, 
       one.tensor.strings->set(WireReader(strings.at(one.stored)).get_all<std::string>());
     }
   });
-  bytes += restore_tensors(job, contents, wanted.slices, wanted.memories, true, options.direct_io);
+  bytes += restore_tensors(job, index, wanted.slices, wanted.memories, true, options.direct_io);
   job.group->all_reduce({&bytes, 1}, Group::Op::sum);
   report.bytes_read = bytes;
   if (extras.savers) restore_savers(job, contents, extras.touched);
@@ -138,7 +142,7 @@ RestoreReport restore_state(const Job& job, const CheckpointContents& contents, 
   }
   for (std::size_t t = 0; t < contents.tensors.size(); ++t) {
     if (of_savers.count(contents.tensors[t].key)) continue;
-    if (!wanted.tensors.count(static_cast<int>(t)) && !finder.is_bookkeeping(contents.tensors[t])) {
+    if (!wanted.has(t) && !finder.is_bookkeeping(contents.tensors[t])) {
       report.unused_keys.push_back(contents.tensors[t].key);
     }
   }

@@ -6,6 +6,7 @@
 #include "cairn/restore_options.hpp"
 #include "contents/contents_reader.hpp"
 #include "job/job.hpp"
+#include "restore/shared_index.hpp"
 
 namespace cairn {
 
@@ -13,6 +14,8 @@ namespace cairn {
 /// since other nodes may not see the directory as it is now; each io rank looks whether its share
 /// of the data files is there. Throws not_found or data_loss.
 CheckpointContents tell_contents(const Job&, const io::Path& prefix);
+/// The same for a restore: of a large index each rank reads and keeps a part.
+SharedIndex share_index(const Job&, const io::Path& prefix);
 
 /// What a restore has begun to write to on this rank, whether or not it succeeds.
 struct Touched {
@@ -33,7 +36,7 @@ void restore_savers(const Job&, const CheckpointContents&, Touched* touched);
 /// throws, before anything is touched; invalid_argument for a value that its new dtype cannot hold
 /// and data_loss if bytes are damaged or missing,
 /// after which the arrays' contents are unspecified (unless options.verify_first).
-RestoreReport restore_state(const Job&, const CheckpointContents&, State&, const RestoreOptions&,
+RestoreReport restore_state(const Job&, const SharedIndex&, State&, const RestoreOptions&,
                             const RestoreExtras& = {});
 
 }  // namespace cairn

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <tuple>
+#include <unordered_map>
 
 #include "base/checksum.hpp"
 #include "base/text.hpp"
@@ -13,6 +14,7 @@
 #include "contents/contents_reader.hpp"
 #include "format/bundle/strings.hpp"
 #include "group/collectives.hpp"
+#include "job/messages.hpp"
 #include "job/plan_together.hpp"
 #include "model/runs.hpp"
 
@@ -24,29 +26,46 @@ struct Stored {
   const StoredSlice* slice;
 };
 
-// Sources of the exchange are the stored slices, numbered as they stand in the index.
+// Sources of the exchange are the stored slices, numbered as they stand in the index. Of tensors
+// that are dealt this rank knows what it wants, and learns what others want of it.
 class StoredSlices {
  public:
-  explicit StoredSlices(const CheckpointContents& contents) : contents_(contents) {
+  explicit StoredSlices(const SharedIndex& index) : index_(index) {
     int next = 0;
-    for (const auto& tensor : contents.tensors) {
+    for (std::size_t t = 0; t < index.contents().tensors.size(); ++t) {
       first_.push_back(next);
-      next += static_cast<int>(tensor.slices.size());
+      next += static_cast<int>(index.slices(static_cast<int>(t)));
     }
   }
   int number(int tensor, int slice) const {
     return first_[static_cast<std::size_t>(tensor)] + slice;
   }
   Stored at(int number) const {
-    const auto after = std::upper_bound(first_.begin(), first_.end(), number);
-    const auto tensor = static_cast<std::size_t>(after - first_.begin() - 1);
-    const auto slice = static_cast<std::size_t>(number - first_[tensor]);
-    return {&contents_.tensors[tensor], &contents_.tensors[tensor].slices.at(slice)};
+    const auto tensor = tensor_of(number);
+    const auto& stored = index_.contents().tensors[tensor];
+    if (index_.is_dealt(static_cast<int>(tensor))) return {&stored, &learned_.at(number)};
+    return {&stored, &stored.slices.at(static_cast<std::size_t>(number - first_[tensor]))};
+  }
+
+  void learn(int number, StoredSlice slice) { learned_.try_emplace(number, std::move(slice)); }
+  /// What a rank says of a source to one that may not know it.
+  void put(WireWriter& out, int number) const {
+    const auto tensor = tensor_of(number);
+    if (index_.is_dealt(static_cast<int>(tensor))) cairn::put(out, learned_.at(number));
+  }
+  void learn(WireReader& in, int number) {
+    if (index_.is_dealt(static_cast<int>(tensor_of(number)))) learn(number, get_slice(in));
   }
 
  private:
-  const CheckpointContents& contents_;
+  std::size_t tensor_of(int number) const {
+    const auto after = std::upper_bound(first_.begin(), first_.end(), number);
+    return static_cast<std::size_t>(after - first_.begin() - 1);
+  }
+
+  const SharedIndex& index_;
   std::vector<int> first_;  // of each tensor
+  std::unordered_map<int, StoredSlice> learned_;
 };
 
 // A run of bytes of one source, with its checksum.
@@ -58,22 +77,29 @@ struct Run {
 
 class Restore {
  public:
-  Restore(const Job& job, const CheckpointContents& contents, const Wants& wants,
+  Restore(const Job& job, const SharedIndex& index, const Wants& wants,
           const std::vector<const LocalSlice*>& memories, bool place, DirectIo direct_io)
       : job_(job),
-        contents_(contents),
+        contents_(index.contents()),
         memories_(memories),
         place_(place),
         direct_io_(direct_io),
-        stored_(contents) {
+        stored_(index) {
     plan::Spread::Setting setting{.rank = job.rank(),
                                   .ranks = job.group->size(),
                                   .chunk_bytes = job.options.write.chunk_bytes,
                                   .served_by = job.places.served_by,
                                   .source = [this](int source) { return box_of(source); },
                                   .before = [this](int a, int b) { return lies_before(a, b); }};
+    if (index.is_dealt()) {
+      setting.put_source = [this](WireWriter& out, int source) { stored_.put(out, source); };
+      setting.get_source = [this](WireReader& in, int source) { stored_.learn(in, source); };
+    }
     plan::Spread spread(std::move(setting));
     together(*job.group, [&] {
+      for (const auto& [tensor, one] : wants.found) {
+        stored_.learn(stored_.number(tensor, static_cast<int>(one.number)), one.slice);
+      }
       for (const auto& [tensor, slice, id] : wants.parts) {
         const auto source = stored_.number(tensor, slice);
         spread.want(source, id, wants.boxes[at(id)]);
@@ -291,15 +317,20 @@ class Restore {
     for (const auto& run : runs_) letters[run.source % size].second.push_back(run);
     Mail mail;
     for (const auto& [rank, letter] : letters) {
-      mail.emplace_back(rank, WireWriter().put(letter.first).put(letter.second).take());
+      WireWriter out;
+      out.put(letter.first).put(letter.second);
+      for (const auto source : letter.first) stored_.put(out, source);
+      mail.emplace_back(rank, out.take());
     }
     mail = all_to_all(*job_.group, std::move(mail));
     std::vector<int> expected;
     std::vector<Run> runs;
     for (const auto& [rank, letter] : mail) {
       WireReader reader(letter);
-      for (const auto source : reader.get_all<int>()) expected.push_back(source);
+      const auto sources = reader.get_all<int>();
       for (const auto& run : reader.get_all<Run>()) runs.push_back(run);
+      for (const auto source : sources) stored_.learn(reader, source);
+      expected.insert(expected.end(), sources.begin(), sources.end());
     }
     // Of several damaged slices the first in the index is named.
     constexpr auto none = std::numeric_limits<std::int64_t>::max();
@@ -345,7 +376,7 @@ class Restore {
   const std::vector<const LocalSlice*>& memories_;
   const bool place_;
   const DirectIo direct_io_;
-  const StoredSlices stored_;
+  StoredSlices stored_;
   std::vector<int> touched_;  // sources that this rank wants a part of
   plan::OwnPlan plan_;
 
@@ -368,10 +399,20 @@ void Wants::add(int tensor, const std::vector<Box>& more, const std::vector<Stor
   }
 }
 
-std::int64_t restore_tensors(const Job& job, const CheckpointContents& contents, const Wants& wants,
+void Wants::add(int tensor, const StoredTensor& stored, const std::vector<Box>& more,
+                std::vector<NumberedSlice> slices) {
+  StoredTensor known{stored.key, stored.dtype, stored.shape, true, {}, ""};
+  for (const auto& one : slices) known.slices.push_back(one.slice);
+  auto there = stored_parts(known, more);
+  for (auto& one : there) one.slice = static_cast<std::size_t>(slices[one.slice].number);
+  add(tensor, more, there);
+  for (auto& one : slices) found.emplace_back(tensor, std::move(one));
+}
+
+std::int64_t restore_tensors(const Job& job, const SharedIndex& index, const Wants& wants,
                              const std::vector<const LocalSlice*>& memories, bool place,
                              DirectIo direct_io) {
-  return Restore(job, contents, wants, memories, place, direct_io).run();
+  return Restore(job, index, wants, memories, place, direct_io).run();
 }
 
 }  // namespace cairn

@@ -10,36 +10,14 @@
 #include "format/bundle/index.hpp"
 #include "group/collectives.hpp"
 #include "restore/restore.hpp"
+#include "restore/tell_contents.hpp"
 
 namespace cairn {
-namespace {
+bool is_credible(std::int64_t num_files, std::int64_t slices) { return num_files <= 4 * slices; }
 
-// An index may speak of more data files than there are slices; no writer makes such.
-bool is_credible(const CheckpointContents& contents) {
-  std::size_t slices = 0;
-  for (const auto& tensor : contents.tensors) slices += tensor.slices.size();
-  return static_cast<std::size_t>(contents.num_files) <= 4 * slices;
-}
-
-// Rank 0. Nothing where the checkpoint is not one index in one format: load_newest_index() knows
-// what else there may be, and makes the errors.
-std::optional<IndexFile> read_index(const Job& job, const io::Path& prefix) {
-  std::optional<IndexFile> index;
-  KeptError error;
-  error.guard([&] {
-    index = read_only_index(*job.files, prefix);
-    if (!index) return;
-    index->parsed = bundle::parse_index(index->bytes);
-    if (!is_credible(*index->parsed)) index.reset();
-  });
-  if (error) index.reset();
-  return index;
-}
-
-// Collective. Each io rank looks at its share of the data files. What it cannot see is for rank 0
-// to look at again.
-FoundSizes find_sizes(const Job& job, const io::Path& prefix, Format format, int num_files) {
-  FoundSizes sizes(static_cast<std::size_t>(num_files));  // and 1 more, as 0 is none
+FoundSizes find_sizes(const Job& job, const io::Path& prefix, Format format, int num_files,
+                      bool& told) {
+  FoundSizes sizes(static_cast<std::size_t>(num_files) + 1);  // and 1 more, as 0 is none
   KeptError unseen;
   unseen.guard([&] {
     const auto ranks = job.io_ranks();
@@ -51,29 +29,16 @@ FoundSizes find_sizes(const Job& job, const io::Path& prefix, Format format, int
       if (size) sizes[static_cast<std::size_t>(file)] = *size + 1;
     }
   });
+  sizes.back() = told;
   job.group->all_reduce(sizes, Group::Op::sum);
+  told = sizes.back() != 0;
+  sizes.pop_back();
   for (auto& size : sizes) --size;
   return sizes;
 }
 
-}  // namespace
-
-CheckpointContents tell_contents(const Job& job, const io::Path& prefix) {
-  std::optional<IndexFile> index;
-  std::string said;
-  if (job.root()) {
-    index = read_index(job, prefix);
-    WireWriter writer;
-    if (index) writer.put(index->format).put(index->parsed->num_files);
-    said = writer.take();
-  }
-  job.group->broadcast(said, 0);
-  FoundSizes sizes;
-  if (!said.empty()) {
-    WireReader reader(said);
-    const auto format = reader.get<Format>();
-    sizes = find_sizes(job, prefix, format, reader.get<int>());
-  }
+CheckpointContents tell_whole(const Job& job, const io::Path& prefix,
+                              std::optional<IndexFile> index, const FoundSizes& sizes) {
   IndexFile loaded;
   const auto message = from_root(*job.group, [&] {
     loaded = load_newest_index(*job.files, prefix, [&] {
@@ -93,6 +58,31 @@ CheckpointContents tell_contents(const Job& job, const io::Path& prefix) {
     }
     return contents;
   });
+}
+
+CheckpointContents tell_contents(const Job& job, const io::Path& prefix) {
+  std::optional<IndexFile> index;
+  int num_files = 0;
+  if (job.root()) {
+    KeptError error;
+    error.guard([&] {
+      index = read_only_index(*job.files, prefix);
+      if (!index) return;
+      index->parsed = bundle::parse_index(index->bytes);
+      std::int64_t slices = 0;
+      for (const auto& tensor : index->parsed->tensors) {
+        slices += static_cast<std::int64_t>(tensor.slices.size());
+      }
+      if (is_credible(index->parsed->num_files, slices)) num_files = index->parsed->num_files;
+    });
+    if (error) index.reset();
+  }
+  num_files = broadcast_value(*job.group, num_files);
+  const auto format = broadcast_value(*job.group, index ? index->format : Format{});
+  FoundSizes sizes;
+  bool told = false;
+  if (num_files > 0) sizes = find_sizes(job, prefix, format, num_files, told);
+  return tell_whole(job, prefix, std::move(index), sizes);
 }
 
 }  // namespace cairn

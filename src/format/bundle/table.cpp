@@ -36,6 +36,23 @@ class Reader {
   }
 
   Table read() {
+    each_block([&](Handle handle, const std::string& separator) { data_block(handle, separator); });
+    return std::move(table_);
+  }
+
+  TableBlocks read_blocks() {
+    TableBlocks layout;
+    each_block([&](Handle handle, const std::string& separator) {
+      layout.blocks.push_back(
+          {block(handle, cat("data block at byte ", handle.offset)), separator});
+    });
+    layout.unpacked = std::move(table_.unpacked);
+    return layout;
+  }
+
+ private:
+  template <class Visit>
+  void each_block(Visit visit) {
     const auto handles = footer();
     const Handle metaindex = handles.first, index = handles.second;
     // Nobody gives the metaindex a meaning, but it is checked like the rest.
@@ -50,15 +67,13 @@ class Reader {
       if (!handle) damaged(cat(index_name, ": the handle of a data block is malformed"));
       check_layout(*handle, next, metaindex.offset, "a data block");
       next = handle->end();
-      data_block(*handle, separator);
+      visit(*handle, separator);
     });
     if (next != metaindex.offset) {
       damaged(cat("bytes ", next, " to ", metaindex.offset, " belong to no block"));
     }
-    return std::move(table_);
   }
 
- private:
   static std::optional<Handle> take_handle(std::string_view& bytes) {
     const auto offset = take_varint(bytes);
     const auto size = take_varint(bytes);
@@ -225,6 +240,10 @@ class Reader {
 };
 
 }  // namespace
+
+TableBlocks read_blocks(std::string_view file, const Limits& limits) {
+  return Reader(file, limits).read_blocks();
+}
 
 Table read_table(std::string_view file, const Limits& limits) {
   return Reader(file, limits).read();

@@ -24,6 +24,20 @@ struct Table {
   std::deque<std::string> unpacked;
 };
 
+/// A data block: its entries and restart points, unpacked and under a right checksum. The separator
+/// is no less than its last key, and less than the first one of the next block.
+struct TableBlock {
+  std::string_view bytes;
+  std::string separator;
+};
+struct TableBlocks {
+  std::vector<TableBlock> blocks;
+  std::deque<std::string> unpacked;
+};
+
+/// All of read_table() but what the data blocks hold. Throws as that does.
+TableBlocks read_blocks(std::string_view file, const Limits& limits);
+
 /// Reads a whole table strictly: each byte of it is accounted for by a checksum, a required value
 /// or the layout (blocks end to end). Throws data_loss and says what is wrong.
 Table read_table(std::string_view file, const Limits& limits);

@@ -1,0 +1,48 @@
+#pragma once
+/// What some ranks have for others: for single ones, or the same for all.
+#include <map>
+#include <string>
+#include <utility>
+
+#include "base/wire.hpp"
+#include "group/collectives.hpp"
+
+namespace cairn {
+
+class Delivery {
+ public:
+  WireWriter& to(int rank) { return letters_[rank]; }
+  WireWriter& to_all() {
+    any_ = true;
+    return for_all_;
+  }
+
+  struct Delivered {
+    Mail mail;            ///< for this rank
+    std::string for_all;  ///< of all ranks, one after the other
+  };
+  /// Collective.
+  Delivered deliver(Group& group) {
+    Delivered come;
+    for (auto& [rank, letter] : letters_) come.mail.emplace_back(rank, letter.take());
+    letters_.clear();
+    come.mail = all_to_all(group, std::move(come.mail));
+    if (!any_of(group, any_)) return come;
+    come.for_all = reduce_to_root(group, for_all_.take(),
+                                  [](std::string low, std::string high) { return low += high; });
+    group.broadcast(come.for_all, 0);
+    return come;
+  }
+
+ private:
+  std::map<int, WireWriter> letters_;
+  WireWriter for_all_;
+  bool any_ = false;
+};
+
+/// Where so many ranks of these ask for the same, it goes to all.
+inline bool is_for_all(std::size_t asked, int ranks) {
+  return 2 * asked > static_cast<std::size_t>(ranks);
+}
+
+}  // namespace cairn

@@ -1,0 +1,23 @@
+#pragma once
+/// The steps in which ranks come to know what a checkpoint holds.
+#include <cstdint>
+#include <optional>
+
+#include "contents/contents_reader.hpp"
+#include "job/job.hpp"
+
+namespace cairn {
+
+/// An index may speak of more data files than any writer makes for so many slices.
+bool is_credible(std::int64_t num_files, std::int64_t slices);
+
+/// Collective. Each io rank looks at its share of the data files. What it cannot see is for rank 0
+/// to look at again. Sets `told` on all ranks, if any has set it.
+FoundSizes find_sizes(const Job&, const io::Path& prefix, Format, int num_files, bool& told);
+
+/// Collective. Rank 0 tells all ranks the whole index. It may have read it already, and data files
+/// may have been looked at. Throws not_found or data_loss.
+CheckpointContents tell_whole(const Job&, const io::Path& prefix, std::optional<IndexFile>,
+                              const FoundSizes&);
+
+}  // namespace cairn
