@@ -100,12 +100,19 @@ std::span<std::byte> slot(std::size_t i) {
   return ring.bytes().subspan(i % slots * slot_bytes, slot_bytes);
 }
 
-void write_small(const fs::path& path) {
-  Descriptor file(path, O_WRONLY | O_CREAT | O_EXCL);
+void write_small(const fs::path& path, Files files = Files::fresh) {
+  Descriptor file(path, O_WRONLY | (files == Files::fresh ? O_CREAT | O_EXCL : 0));
   const std::array<char, 1000> bytes{};
   check(::write(file.get(), bytes.data(), bytes.size()) == ssize_t{bytes.size()}, "write");
   check(::fsync(file.get()) == 0, "fsync");
   file.close();
+}
+
+/// From where it waits for it, if it is there.
+Files take_back(const fs::path& waits, const fs::path& path) {
+  if (!fs::exists(waits)) return Files::fresh;
+  if (waits != path) fs::rename(waits, path);
+  return Files::overwritten;
 }
 
 int direct_flag(Cache cache) { return cache == Cache::bypassed ? O_DIRECT : 0; }
@@ -242,46 +249,32 @@ void Ranks::write_own_copied(const fs::path& directory, Bytes bytes, Files files
 }
 
 void Ranks::commit_own_copied(const fs::path& directory, Bytes bytes, int step) const {
-  const auto temp = directory / "temp", state = directory / "state";
-  const auto numbered = [&](const fs::path& folder, const std::string& what, int number) {
-    return folder / (what + "-" + std::to_string(number));
+  const auto staging = directory / "staging", retired = staging / "retired";
+  const auto named = [&](const std::string& what, int of_step, int number) {
+    return directory / (what + "-" + std::to_string(of_step) + "-" + std::to_string(number));
   };
-  const auto named = [&](const std::string& what, int of_step, int rank) {
-    return numbered(directory, what + "-" + std::to_string(of_step), rank);
-  };
-  if (rank_ == 0) fs::create_directory(temp);
+  if (rank_ == 0 && step == 0) fs::create_directory(staging);
   barrier();
-  const auto recycled = numbered(directory, "recycled", rank_);
-  const bool again = fs::exists(recycled);
-  if (again) fs::rename(recycled, own_file(temp, rank_));
-  write_own_copied(temp, bytes, again ? Files::overwritten : Files::fresh);
-  write_small(numbered(temp, "record", rank_));
-  sync_directory(temp);
+  const auto own = own_file(staging, rank_);
+  write_own_copied(staging, bytes, take_back(named("data", step - 2, rank_), own));
+  fs::rename(own, named("data", step, rank_));
+  if (rank_ == 0) {
+    const auto strings = staging / "strings";
+    write_small(strings, take_back(named("strings", step - 2, 0), strings));
+    fs::rename(strings, named("strings", step, 0));
+    write_small(retired, take_back(retired, retired));
+    sync_directory(staging);
+  }
   barrier();
   if (rank_ == 0) {
-    write_small(temp / "strings");
-    write_small(temp / "index");
-    sync_directory(temp);
-    for (int i = 0; i < size_; ++i) fs::rename(own_file(temp, i), named("data", step, i));
-    fs::rename(temp / "strings", named("strings", step, 0));
     sync_directory(directory);
-    fs::rename(temp / "index", named("index", step, 0));
+    fs::rename(retired, named("index", step, 0));
     sync_directory(directory);
-    write_small(directory / "state.new");
-    fs::rename(directory / "state.new", state);
-    sync_directory(directory);
-    for (int i = 0; i < size_; ++i) fs::remove(numbered(temp, "record", i));
-    sync_directory(temp);
-    fs::remove(temp);
-    sync_directory(directory);
+    write_small(staging / "state");
+    fs::rename(staging / "state", directory / "state");
     if (step > 0) {
-      fs::remove(named("index", step - 1, 0));
-      sync_directory(directory);
-      for (int i = 0; i < size_; ++i) {
-        fs::rename(named("data", step - 1, i), numbered(directory, "recycled", i));
-      }
-      fs::remove(named("strings", step - 1, 0));
-      sync_directory(directory);
+      fs::rename(named("index", step - 1, 0), retired);
+      sync_directory(staging);
     }
   }
   barrier();

@@ -56,9 +56,11 @@ class Ranks {
   /// application's: each piece is checksummed, copied, and written by a thread, over files that are
   /// there by four, while the next is prepared.
   void write_own_copied(const std::filesystem::path& directory, Bytes bytes, Files files) const;
-  /// That, and what makes a checkpoint of it, with as many files and syncs as Cairn: a record a
-  /// rank, an index whose rename commits, a state file; then the step before is removed, and its
-  /// data files wait for the next. Steps count from 0. Collective.
+  /// That, and what makes a checkpoint of it, with as many files, renames and syncs as a steady
+  /// save of Cairn: each rank writes over its file of the step before the last in a staging
+  /// directory and renames it; small tensors have a file; the rename of the index commits, a state
+  /// file names it; then the index of the step before is taken away, and is the next one's. Steps
+  /// count from 0. Collective.
   void commit_own_copied(const std::filesystem::path& directory, Bytes bytes, int step) const;
   void read_own(const std::filesystem::path& directory, std::span<std::byte> bytes,
                 std::size_t piece, Cache cache = Cache::used) const;

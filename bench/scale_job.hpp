@@ -1,10 +1,12 @@
 #pragma once
 /// Saves and restores of a simulated job, by the library's own code.
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "bench/scale_record.hpp"
+#include "cairn/state.hpp"
 #include "cairn/write_options.hpp"
 
 namespace cairn::bench {
@@ -17,6 +19,7 @@ struct ScaleJob {
   int repetitions = 2;  ///< of steady saves, of which the shortest counts
   bool async = false;
   bool restores = false;                                 ///< on as many ranks, and on half as many
+  Storage storage = Storage::automatic;                  ///< of all tensors
   std::int64_t (*take_most_memory)(int rank) = nullptr;  ///< null: memory is not counted
 };
 
@@ -28,7 +31,8 @@ struct ScaleCall {
 };
 
 /// "first save", "steady save", and as asked "save_async" (until it returns), "wait" (when the
-/// bytes are there), "open" (a new manager), "restore", "restore on half".
-std::vector<ScaleCall> simulate(const ScaleJob&);
+/// bytes are there), "open" (a new manager), "restore", "restore on half". Each is handed to `take`
+/// as soon as it has been made; of several of one name the last one counts, which is never slower.
+void simulate(const ScaleJob&, const std::function<void(const ScaleCall&)>& take);
 
 }  // namespace cairn::bench

@@ -3,9 +3,8 @@
 // (src/testing/machine.hpp). docs/performance.md says what is assumed.
 //
 // usage: scale_simulation [--states grid,amr,train,particles] [--ranks 64,1024] [--json FILE]
-//          [--everyone] [--async] [--restores] [--stages] [--ranks-per-node 16] [--operation
-//          0.0005]
-//          [--repetitions 2]
+//          [--everyone] [--async] [--restores] [--stages] [--ranks-per-node 16]
+//          [--operation 0.0005] [--repetitions 2] [--storage automatic|sliced|dense]
 #include <malloc.h>
 #include <chrono>
 #include <cstdio>
@@ -30,6 +29,7 @@ struct Settings {
   std::string json;
   bool everyone = false, async = false, restores = false, stages = false;
   int repetitions = 2;
+  Storage storage = Storage::automatic;
   MachineOptions machine;
 };
 
@@ -38,6 +38,14 @@ std::vector<std::string> split(const std::string& text) {
   std::istringstream in(text);
   for (std::string part; std::getline(in, part, ',');) parts.push_back(part);
   return parts;
+}
+
+Storage storage_of(const std::string& word) {
+  const std::map<std::string, Storage> known{
+      {"automatic", Storage::automatic}, {"sliced", Storage::sliced}, {"dense", Storage::dense}};
+  const auto found = known.find(word);
+  if (found == known.end()) throw Error(Code::invalid_argument, word + " is no kind of storage");
+  return found->second;
 }
 
 Settings settings_of(int count, char** words) {
@@ -67,6 +75,8 @@ Settings settings_of(int count, char** words) {
       settings.machine.files.operation = settings.machine.files.sync = std::stod(value);
     } else if (word == "--repetitions") {
       settings.repetitions = std::stoi(value);
+    } else if (word == "--storage") {
+      settings.storage = storage_of(value);
     } else {
       throw Error(Code::invalid_argument, word + " is no option");
     }
@@ -104,6 +114,13 @@ std::string json_of(const std::string& state, const ScaleCall& call, const Scale
   return out.str();
 }
 
+void write(const std::string& path, const std::vector<std::string>& lines) {
+  if (path.empty()) return;
+  std::ofstream out(path);
+  for (std::size_t i = 0; i < lines.size(); ++i) out << (i ? ",\n " : "[") << lines[i];
+  out << "]\n";
+}
+
 void simulate_all(const Settings& settings) {
   std::printf("%-9s %6s %-16s %-8s %9s |", "state", "ranks", "call", "stage", "seconds");
   for (const char* part : Machine::Time::names) std::printf(" %8s", part);
@@ -113,16 +130,18 @@ void simulate_all(const Settings& settings) {
   const auto run = [&](const ScaleJob& job, const std::string& after) {
     const auto begin = std::chrono::steady_clock::now();
     count_memory(job.ranks);
-    for (auto& call : simulate(job)) {
+    simulate(job, [&](ScaleCall call) {
       call.what += after;
       for (const auto& row : call.rows) {
         if (settings.stages || row.stage == "all") print(job.state, call, row);
         lines.push_back(json_of(job.state, call, row));
       }
-    }
+      write(settings.json, lines);  // a larger job may find no memory
+    });
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
     std::printf("# %s on %d ranks%s: simulated in %.1f s\n", job.state.c_str(), job.ranks,
                 after.c_str(), took.count());
+    std::fflush(stdout);
   };
   for (const auto& state : settings.states) {
     for (const int ranks : settings.ranks) {
@@ -131,6 +150,7 @@ void simulate_all(const Settings& settings) {
       job.ranks = ranks;
       job.machine = settings.machine;
       job.repetitions = settings.repetitions;
+      job.storage = settings.storage;
       job.async = settings.async;
       job.restores = settings.restores;
       job.take_most_memory = take_most_memory;
@@ -141,10 +161,6 @@ void simulate_all(const Settings& settings) {
       run(job, ", everyone");
     }
   }
-  if (settings.json.empty()) return;
-  std::ofstream out(settings.json);
-  for (std::size_t i = 0; i < lines.size(); ++i) out << (i ? ",\n " : "[") << lines[i];
-  out << "]\n";
 }
 
 }  // namespace
