@@ -1,6 +1,7 @@
 // cairn diff: what differs between two checkpoints.
 #include "tools/diff.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <iostream>
 #include <limits>
@@ -9,9 +10,11 @@
 #include "cairn/error.hpp"
 #include "cli/command.hpp"
 #include "cli/elements.hpp"
+#include "cli/picture.hpp"
 #include "cli/print.hpp"
 #include "cli/progress_bar.hpp"
 #include "cli/target.hpp"
+#include "tools/diff_sample.hpp"
 
 namespace cairn::cli {
 namespace {
@@ -19,9 +22,9 @@ namespace {
 using Kind = TensorDifference::Kind;
 
 struct DiffArguments {
-  std::string a, b;
+  std::string a, b, key, slice, picture;
   Tolerance tolerance;
-  bool json = false;
+  bool json = false, is_log = false;
 };
 
 const char* word(Kind kind) {
@@ -85,9 +88,135 @@ Json json_of(const TensorDifference& one) {
   return out;
 }
 
+void print(const CheckpointDiff& found, const DiffArguments& options) {
+  for (const auto& one : found.differences) print(one);
+  if (found.differences.empty()) {
+    std::cout << "same: " << found.tensors << (found.tensors == 1 ? " tensor" : " tensors")
+              << (options.tolerance.any() ? ", within the tolerance\n" : ", bit by bit\n");
+  }
+}
+
+// Of more than two dimensions the last two, through the largest difference, or through the first.
+Shown choose_plane(Selection& selection, const TensorDifference* difference) {
+  auto through = selection;
+  const auto shown = show_at_most(through, 2);
+  if (!difference) {
+    selection = through;
+    return shown;
+  }
+  const auto& where = difference->max_absolute ? difference->where_absolute : difference->first;
+  for (const auto d : shown.fixed) {
+    const auto& one = selection[d];
+    const auto number =
+        std::clamp<std::int64_t>((where[d] - one.start) / one.step, 0, one.count - 1);
+    through[d].start = one.start + number * one.step;
+  }
+  selection = through;
+  return shown;
+}
+
+Words words_of(const DiffSample& found, const TensorAt& a, const TensorAt& b,
+               const Selection& selection, const Shown& shown, bool is_log) {
+  Words words;
+  words.title = cat(a.contents.prefix, " and ", b.contents.prefix, "  ", shown_key(a.tensor.key));
+  words.subtitle =
+      cat("|a - b|", is_log ? ", logarithmic" : "", "  ", dtype_name(a.tensor.dtype), ' ',
+          shape_text(a.tensor.shape), "  [", selection_text(selection, a.tensor.shape), ']');
+  if (!shown.fixed.empty()) words.notes.push_back(fixed_text(selection, shown, a.tensor.shape));
+  words.notes.push_back(cat(found.differing, " of ", found.elements, " elements differ",
+                            found.differing < found.elements ? "; where none does is light" : ""));
+  if (found.without_number > 0) {
+    words.notes.push_back(
+        cat(found.without_number, " of them by no number (NaN, infinity, -0): two greys"));
+  }
+  if (found.row_step > 1 || found.column_step > 1) {
+    words.notes.push_back(
+        cat("a cell is the largest of ", found.row_step, " x ", found.column_step, " elements"));
+  }
+  return words;
+}
+
+// Logarithmic where the differences are of very different size.
+bool spreads(const std::vector<double>& values) {
+  constexpr double wide = 1000;
+  const auto scale = colour_scale(values, true, {});
+  return scale.has_numbers && scale.high / scale.low > wide;
+}
+
+void draw(Tool& tool, const TensorAt& a, const TensorAt& b, const DiffArguments& options,
+          const TensorDifference* difference) {
+  require_drawable(a.tensor);
+  auto selection = parse_selection(options.slice, a.tensor.shape);
+  const auto shown = choose_plane(selection, difference);
+  if (shown.dimensions.empty()) {
+    throw Error(Code::invalid_argument, "there is no picture of a single element", "",
+                "Leave --picture out: the values of both are printed.")
+        .of_tensor(a.tensor.key);
+  }
+  PictureOptions picture;
+  if (options.picture != "-") picture.output = options.picture;
+  const bool is_curve = shown.dimensions.size() == 1;
+  const auto row = shown.dimensions.front(), column = shown.dimensions.back();
+  auto room = room_for(picture, is_curve ? 1 : selection[row].count, selection[column].count);
+  if (is_curve && !picture.output.empty()) room.columns = curve_width;
+  auto found =
+      diff_sample(*tool.files, a, b, selection, room.rows, room.columns, options.tolerance);
+  picture.is_log = options.is_log || spreads(found.values);
+  auto words = words_of(found, a, b, selection, shown, picture.is_log);
+  const auto along = axis_of(selection, column, found.column_step);
+  if (is_curve) {
+    Curve curve;
+    curve.axis = along;
+    curve.is_difference = true;
+    curve.values = std::move(found.values);
+    for (std::size_t i = 0; i < curve.values.size(); ++i) {
+      if (found.marks[i] == Mark::same) curve.values[i] = 0;
+    }
+    return show(std::move(curve), std::move(words), picture);
+  }
+  Plane plane;
+  plane.rows = found.rows;
+  plane.columns = found.columns;
+  plane.row_axis = axis_of(selection, row, found.row_step);
+  plane.column_axis = along;
+  plane.values = std::move(found.values);
+  plane.marks = std::move(found.marks);
+  const auto flatness =
+      static_cast<double>(found.row_step) / static_cast<double>(found.column_step);
+  show(std::move(plane), std::move(words), picture, flatness);
+}
+
+// The tensor of this key in both. Throws where there is nothing to be drawn.
+void draw(Tool& tool, const CheckpointContents& a, const CheckpointContents& b,
+          const CheckpointDiff& found, const DiffArguments& options) {
+  const auto& one = a.tensors.front();
+  const auto* difference = found.differences.empty() ? nullptr : &found.differences.front();
+  if (difference && difference->kind != Kind::values) {
+    throw Error(Code::invalid_argument,
+                cat("there is no picture of where tensor ", shown_key(one.key), " differs"),
+                cat(word(difference->kind), ": ", difference->what))
+        .of_tensor(one.key);
+  }
+  draw(tool, {a, one}, {b, b.tensors.front()}, options, difference);
+}
+
+void keep_only(CheckpointContents& contents, const std::string& key) {
+  std::erase_if(contents.tensors, [&](const auto& tensor) { return tensor.key != key; });
+}
+
 void run(Tool& tool, const DiffArguments& options) {
-  const auto a = read_contents(*tool.files, resolve_checkpoint(*tool.files, options.a));
-  const auto b = read_contents(*tool.files, resolve_checkpoint(*tool.files, options.b));
+  auto a = read_contents(*tool.files, resolve_checkpoint(*tool.files, options.a), Graph::read);
+  auto b = read_contents(*tool.files, resolve_checkpoint(*tool.files, options.b));
+  if (!options.key.empty()) {
+    const auto key = require_tensor(a, options.key).key;
+    keep_only(a, key);
+    keep_only(b, key);
+    if (a.tensors.empty()) {
+      throw Error(Code::invalid_argument, cat("tensor ", shown_key(key), " is not compared"),
+                  "it is Cairn's own")
+          .of_tensor(key);
+    }
+  }
   ProgressBar bar("compare");
   const auto found = compare(*tool.files, a, b, options.tolerance, bar.callback());
   tool.exit_code = found.cannot_tell() ? 2 : found.differences.empty() ? 0 : 1;
@@ -100,13 +229,11 @@ void run(Tool& tool, const DiffArguments& options) {
     out["bytes_read"] = found.bytes;
     out["differences"] = Json::array();
     for (const auto& one : found.differences) out["differences"].push_back(json_of(one));
-    return print_json(out);
+    print_json(out);
+  } else {
+    print(found, options);
   }
-  for (const auto& one : found.differences) print(one);
-  if (found.differences.empty()) {
-    std::cout << "same: " << found.tensors << (found.tensors == 1 ? " tensor" : " tensors")
-              << (options.tolerance.any() ? ", within the tolerance\n" : ", bit by bit\n");
-  }
+  if (!options.picture.empty()) draw(tool, a, b, found, options);
 }
 
 }  // namespace
@@ -125,6 +252,8 @@ void add_diff(Tool& tool) {
       "NONNEGATIVE");
   command->add_option("A", options->a, "Checkpoint, or a directory for its newest one")->required();
   command->add_option("B", options->b, "The other one")->required();
+  auto* key = command->add_option("KEY", options->key,
+                                  "One tensor: its key, or the path or name of a variable");
   command
       ->add_option("--tolerance", options->tolerance.relative,
                    "Numbers whose difference is at most this part of the larger one are the same")
@@ -134,6 +263,17 @@ void add_diff(Tool& tool) {
                    "Numbers that differ by at most this much are the same")
       ->check(number);
   command->add_flag("--json", options->json, "For programs");
+  auto* picture = command->add_option("--picture", options->picture,
+                                      "Draw where KEY differs: FILE.png (or .ppm), or - for the "
+                                      "terminal");
+  picture->needs(key);
+  command
+      ->add_option("--slice", options->slice,
+                   "Of the picture: a part of the tensor as in NumPy; else, of more than two "
+                   "dimensions, the plane through the largest difference")
+      ->needs(picture);
+  command->add_flag("--log", options->is_log, "Of the picture: logarithmic colours")
+      ->needs(picture);
   command->footer(
       "Compares keys, dtypes, shapes, then every element; how tensors are cut into slices and "
       "files\n"
@@ -143,7 +283,8 @@ void add_diff(Tool& tool) {
       "damaged.\n\n"
       "Examples:\n"
       "  cairn diff run/ckpt/ckpt-100 run/ckpt/ckpt-200\n"
-      "  cairn diff --tolerance 1e-6 gpu/ckpt cpu/ckpt");
+      "  cairn diff --tolerance 1e-6 gpu/ckpt cpu/ckpt\n"
+      "  cairn diff run/ckpt/ckpt-100 again/ckpt/ckpt-100 u --picture where.png");
   command->callback([&tool, options] { run(tool, *options); });
 }
 

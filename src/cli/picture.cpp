@@ -5,9 +5,11 @@
 #include <iostream>
 
 #include "base/text.hpp"
+#include "cairn/error.hpp"
 #include "cli/png.hpp"
 #include "cli/print.hpp"
 #include "cli/terminal.hpp"
+#include "tools/numbers.hpp"
 
 namespace cairn::cli {
 namespace {
@@ -25,17 +27,20 @@ std::pair<std::int64_t, std::int64_t> screen() {
   return {2 * lines, std::max(found.columns - 1, 8)};
 }
 
-void add_notes(Words& words, const ColourScale& scale, const std::vector<double>& values) {
+void add_notes(Words& words, const ColourScale& scale, const std::vector<double>& values,
+               bool is_difference) {
   if (!scale.has_numbers) {
+    if (is_difference) return;
     words.notes.push_back(scale.is_log ? "no number above 0 is there"
                                        : "no finite number is there");
   } else if (!scale.has_width) {
     const auto one = std::find_if(values.begin(), values.end(), [&](double value) {
       return std::isfinite(value) && (!scale.is_log || value > 0);
     });
-    words.notes.push_back(cat("all numbers are ", number_text(*one, 17)));
+    words.notes.push_back(
+        cat(is_difference ? "all of these differ by " : "all numbers are ", number_text(*one, 17)));
   }
-  if (!scale.is_log) return;
+  if (!scale.is_log || is_difference) return;
   const auto none = std::count_if(values.begin(), values.end(), [](double v) { return v <= 0; });
   if (none > 0) words.notes.push_back(cat(none, " not above 0: no place on a logarithmic scale"));
 }
@@ -77,6 +82,35 @@ std::optional<std::pair<double, double>> PictureOptions::given_range() const {
   return parse_range(range, is_log);
 }
 
+void require_drawable(const StoredTensor& tensor) {
+  if (!is_number(tensor.dtype)) {
+    throw Error(Code::invalid_argument,
+                cat("there is no picture of tensor ", shown_key(tensor.key)),
+                cat("it holds ", tensor.dtype == DType::string ? "strings" : "variants"),
+                tensor.dtype == DType::string ? "cairn cat prints them." : "")
+        .of_tensor(tensor.key);
+  }
+  if (element_count(tensor.shape) == 0) {
+    throw Error(Code::invalid_argument,
+                cat("there is no picture of tensor ", shown_key(tensor.key)),
+                cat("its shape ", shape_text(tensor.shape), " has no elements"))
+        .of_tensor(tensor.key);
+  }
+}
+
+IndexAxis axis_of(const Selection& selection, std::size_t dimension, std::int64_t step) {
+  const auto& indices = selection[dimension];
+  return {cat("dimension ", dimension), indices.start, indices.step * step};
+}
+
+std::string fixed_text(const Selection& selection, const Shown& shown, const Dims& shape) {
+  std::string which = shown.fixed.size() > 1 ? "dimensions " : "dimension ";
+  for (const auto d : shown.fixed) {
+    which += cat(d == shown.fixed.front() ? "" : ", ", d, " at ", selection[d].start);
+  }
+  return cat(which, " (--slice ", selection_text(selection, shape), " picks)");
+}
+
 SampleLimits room_for(const PictureOptions& options, std::int64_t rows, std::int64_t columns) {
   std::int64_t most_rows = most_cells, most_columns = most_cells;
   if (fits_screen(options)) std::tie(most_rows, most_columns) = screen();
@@ -98,7 +132,7 @@ SampleLimits room_for(const PictureOptions& options, std::int64_t rows, std::int
 
 void show(Plane plane, Words words, const PictureOptions& options, double flatness) {
   plane.scale = colour_scale(plane.values, options.is_log, options.given_range());
-  add_notes(words, plane.scale, plane.values);
+  add_notes(words, plane.scale, plane.values, !plane.marks.empty());
   if (!fits_screen(options)) return write(draw_plane(plane, words), words, options.output);
   const auto colours = terminal().colours;
   print_head(words);
@@ -120,7 +154,7 @@ void show(Curve curve, Words words, const PictureOptions& options) {
   heights.insert(heights.end(), curve.least.begin(), curve.least.end());
   heights.insert(heights.end(), curve.largest.begin(), curve.largest.end());
   curve.scale = colour_scale(heights, options.is_log, options.given_range());
-  add_notes(words, curve.scale, curve.values);
+  add_notes(words, curve.scale, curve.values, curve.is_difference);
   if (!fits_screen(options)) return write(draw_curve(curve, words), words, options.output);
   print_head(words);
   const auto [top, bottom] = std::pair(end_texts(curve.scale).second, end_texts(curve.scale).first);

@@ -23,27 +23,6 @@ struct ViewArguments {
   PictureOptions picture;
 };
 
-void require_drawable(const StoredTensor& tensor) {
-  if (!is_number(tensor.dtype)) {
-    throw Error(Code::invalid_argument,
-                cat("there is no picture of tensor ", shown_key(tensor.key)),
-                cat("it holds ", tensor.dtype == DType::string ? "strings" : "variants"),
-                tensor.dtype == DType::string ? "cairn cat prints them." : "")
-        .of_tensor(tensor.key);
-  }
-  if (element_count(tensor.shape) == 0) {
-    throw Error(Code::invalid_argument,
-                cat("there is no picture of tensor ", shown_key(tensor.key)),
-                cat("its shape ", shape_text(tensor.shape), " has no elements"))
-        .of_tensor(tensor.key);
-  }
-}
-
-IndexAxis axis_of(const Selection& selection, std::size_t dimension, std::int64_t step) {
-  const auto& indices = selection[dimension];
-  return {cat("dimension ", dimension), indices.start, indices.step * step};
-}
-
 // "3 x 2 elements", or "3 elements".
 std::string block_text(const Sample2D& found) {
   if (found.rows == 1 && found.row_step == 1) return cat(found.column_step, " elements");
@@ -58,12 +37,7 @@ Words words_of(const CheckpointContents& contents, const StoredTensor& tensor,
   const auto selected = selection_text(selection, tensor.shape);
   if (!tensor.shape.empty()) words.subtitle += cat("  [", selected, ']');
   if (!shown.fixed.empty()) {
-    std::string which;
-    for (const auto d : shown.fixed) {
-      which += cat(which.empty() ? "" : ", ", d, " at ", selection[d].start);
-    }
-    words.notes.push_back(cat("fixed in the middle: dimension", shown.fixed.size() > 1 ? "s " : " ",
-                              which, " (--slice ", selected, " picks)"));
+    words.notes.push_back(cat("fixed in the middle: ", fixed_text(selection, shown, tensor.shape)));
   }
   if (tensor.dtype == DType::complex64 || tensor.dtype == DType::complex128) {
     words.notes.push_back("absolute values of complex numbers");

@@ -49,6 +49,7 @@ struct Curve {
   std::vector<double> least, largest;  ///< of what a point stands for; empty: the value
   IndexAxis axis;
   ColourScale scale;  ///< of the heights
+  bool is_difference = false;
 };
 inline constexpr int curve_width = 720;  ///< most points that can be told apart
 Image draw_curve(const Curve&, const Words&);

@@ -178,6 +178,55 @@ TEST_F(Diff, DamageIsNoDifference) {
   EXPECT_EQ(run_tool({"diff", a, at("nothing")}).status, 2);
 }
 
+TEST_F(Diff, PictureOfWhereTheyDiffer) {
+  std::vector<double> values(5 * 6 * 7);
+  const auto a = one("a", values, {5, 6, 7});
+  values[4 * 42 + 2 * 7 + 3] = 1.5;  // the largest
+  values[4 * 42 + 2 * 7 + 4] = 1e-6;
+  values[0] = not_a_number;
+  values[4 * 42] = not_a_number;
+  values[4 * 42 + 1] = -0.0;
+  const auto b = one("b", values, {5, 6, 7});
+  const auto ran = run_tool({"diff", a, b, "x", "--picture", "-"});
+  EXPECT_EQ(ran.status, 1) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("x: values: 5 of 210 elements differ"));
+  EXPECT_THAT(ran.out, HasSubstr("|a - b|, logarithmic  float64 [5 6 7]  [4,:,:]"));
+  EXPECT_THAT(ran.out, HasSubstr("dimension 0 at 4 (--slice 4,:,: picks)"));
+  EXPECT_THAT(ran.out, HasSubstr("4 of 42 elements differ"));
+  EXPECT_THAT(ran.out, HasSubstr("2 of them by no number"));
+  EXPECT_THAT(ran.out, HasSubstr("????"));
+  EXPECT_THAT(ran.out, HasSubstr("1e-06 "));
+  EXPECT_THAT(ran.out, HasSubstr(" 1.5"));
+  EXPECT_EQ(run_tool({"diff", a, b, "x", "--picture", at("d.ppm"), "--slice", "0"}).status, 1);
+  EXPECT_THAT(read_bytes(at("d.ppm")), StartsWith("P6\n"));
+  EXPECT_THAT(run_tool({"diff", a, b, "x", "--picture", "-", "--slice", "1"}).out,
+              HasSubstr("0 of 42 elements differ"));
+  EXPECT_THAT(run_tool({"diff", a, b, "x", "--picture", "-", "--slice", "4,2,:"}).out,
+              HasSubstr("2 of 7 elements differ"));
+  EXPECT_THAT(run_tool({"diff", "--absolute", "1e-3", a, b, "x", "--picture", "-"}).out,
+              HasSubstr("2 of 42 elements differ"));
+  EXPECT_EQ(run_tool({"diff", a, a, "x", "--picture", "-"}).status, 0);
+  EXPECT_EQ(run_tool({"diff", a, b, "--picture", "-"}).status, 2);
+  EXPECT_EQ(run_tool({"diff", a, b, "x", "--picture", "-", "--slice", "0,0,0"}).status, 2);
+  const auto c = one("c", values, {5, 42});
+  EXPECT_THAT(run_tool({"diff", a, c, "x", "--picture", "-"}).err,
+              HasSubstr("shape: [5 6 7] and [5 42]"));
+}
+
+TEST_F(Diff, OneTensorOnly) {
+  const std::vector<float> four = {1, 2, 3, 4}, others = {1, 2, 3, 5};
+  const auto make = [&](const char* name, const std::vector<float>& y) {
+    return bundle(name, [&](BundleWriter& writer) {
+      writer.add("x", four.data(), {4});
+      writer.add("y", y.data(), {4});
+    });
+  };
+  const auto a = make("a", four), b = make("b", others);
+  EXPECT_EQ(run_tool({"diff", a, b, "x"}).status, 0);
+  EXPECT_EQ(run_tool({"diff", a, b, "y"}).status, 1);
+  EXPECT_EQ(run_tool({"diff", a, b, "z"}).status, 2);
+}
+
 // Rectangles that say a slice: x, y, width, height, title.
 struct Drawn {
   double x, y, width, height;
