@@ -8,6 +8,7 @@
 #include "base/wire.hpp"
 #include "group/collectives.hpp"
 #include "restore/find_tensor.hpp"
+#include "restore/indexed_wants.hpp"
 #include "restore/resolve.hpp"
 #include "restore/restore_tensors.hpp"
 
@@ -100,7 +101,7 @@ RestoreReport restore_state(const Job& job, const CheckpointContents& contents, 
                             const RestoreOptions& options, const RestoreExtras& extras) {
   const TensorFinder finder(contents);
   const Look look(state);
-  auto mine = resolve(*job.group, contents, finder, look, options);
+  auto mine = resolve(*job.group, contents, finder, look, options, job.row_plans.get());
   const auto wanted = gather_wants(job, contents, mine);
   RestoreReport report;
   report.prefix = contents.prefix;
@@ -127,6 +128,7 @@ RestoreReport restore_state(const Job& job, const CheckpointContents& contents, 
     }
   });
   bytes += restore_tensors(job, contents, wanted.slices, wanted.memories, true, options.direct_io);
+  if (mine.indexed) mine.indexed->deliver(*job.group);
   job.group->all_reduce({&bytes, 1}, Group::Op::sum);
   report.bytes_read = bytes;
   if (extras.savers) restore_savers(job, contents, extras.touched);
