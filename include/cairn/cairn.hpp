@@ -13,6 +13,7 @@
 #include "cairn/file_system.hpp"
 #include "cairn/group.hpp"
 #include "cairn/hdf5.hpp"
+#include "cairn/indexed.hpp"
 #include "cairn/log.hpp"
 #include "cairn/mesh.hpp"
 #include "cairn/object_graph.hpp"

@@ -22,6 +22,7 @@
 
 #include "cairn/background.hpp"
 #include "cairn/error.hpp"
+#include "cairn/indexed.hpp"
 #include "cairn/kokkos/compat.hpp"
 #include "cairn/kokkos/followed_view.hpp"
 #include "cairn/kokkos/pinned.hpp"
@@ -138,6 +139,28 @@ LocalTensor whole(const Kokkos::View<Data, Properties...>* view, const Exec& exe
 template <class Data, class... Properties>
 LocalTensor whole(const Kokkos::View<Data, Properties...>* view) {
   return whole(view, typename Kokkos::View<Data, Properties...>::execution_space());
+}
+
+/// Rows by global id (cairn/indexed.hpp) in a View whose first extent is the number of this rank's
+/// ids: the View given, or the one at this address then. A restore does not resize it. Of a View
+/// that is not row-major in the host's memory, a copy there is made while the rows move.
+template <class Data, class... Properties>
+LocalTensor indexed(Ids ids, const Kokkos::View<Data, Properties...>& rows) {
+  return indexed(std::move(ids), whole(rows));
+}
+template <class Data, class... Properties>
+LocalTensor indexed(Ids ids, const Kokkos::View<Data, Properties...>* rows) {
+  return indexed(std::move(ids), whole(rows));
+}
+
+/// A View of integers of rank 1 as ids, in any memory.
+template <class Data, class... Properties>
+Ids ids(const Kokkos::View<Data, Properties...>& list, IdOptions options = {}) {
+  return ids(whole(list), std::move(options));
+}
+template <class Data, class... Properties>
+Ids ids(const Kokkos::View<Data, Properties...>* list, IdOptions options = {}) {
+  return ids(whole(list), std::move(options));
 }
 
 /// For AsyncOptions::memory: host memory that Kokkos' device copies to by itself, page_memory()

@@ -36,13 +36,16 @@ struct PrivateOptions {
   std::function<int(int rank, int ranks, int stored_ranks)> deal = nullptr;
 };
 
+struct RowIds;
+
 /// What a LocalTensor still lacks until all ranks have come together.
 struct Unresolved {
-  enum class Kind { ragged, rank_private };
+  enum class Kind { ragged, rank_private, indexed };
   Kind kind = Kind::ragged;
-  std::shared_ptr<Rows> rows;  ///< of a rank-private item: null where its size is fixed
+  std::shared_ptr<Rows> rows;  ///< null where the tensor is whole on its rank, and of fixed size
   RowDistribution distribution = nullptr;
   PrivateOptions options = {};
+  std::shared_ptr<const RowIds> ids = nullptr;  ///< of an indexed one (cairn/indexed.hpp)
 };
 
 /// This rank's rows of a tensor [total, row shape...], in rank order. Any rank may have none, or

@@ -95,7 +95,8 @@ struct LocalTensor {
   /// since ranks of a node mostly share its devices in turn. A number that is given counts, also 0.
   std::optional<int> device_index = std::nullopt;
   Storage storage = Storage::automatic;  ///< ranks that give another value must agree on it
-  /// Ragged or rank-private (cairn/ragged.hpp): key, shape and slices follow when all ranks meet.
+  /// Ragged, rank-private or indexed (cairn/ragged.hpp, cairn/indexed.hpp): key, shape and slices
+  /// follow when all ranks meet.
   std::shared_ptr<const Unresolved> unresolved = nullptr;
   bool made_by_save = false;  ///< added by the library: an object graph, TensorFlow's save_counter
   std::shared_ptr<TensorSource> source = nullptr;  ///< null: it stays as it was given
@@ -189,7 +190,8 @@ LocalTensor whole(Vector* values) {
 
 /// The tensor that a function returns. The function is called at once and then at each save and
 /// restore: for buffers that take turns, subviews, patches that come and go. It must return neither
-/// ragged nor rank-private data. The state keeps the tensor only while a save or restore runs.
+/// ragged, rank-private nor indexed data. The state keeps the tensor only while a save or restore
+/// runs.
 LocalTensor each_time(std::function<LocalTensor()> give);
 
 /// Several slices of one tensor. All must have the same dtype and global shape; each keeps its

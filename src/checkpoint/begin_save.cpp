@@ -132,7 +132,7 @@ Engine::Planned Engine::plan(const Request& request, const Look& look) {
     planned.plan = background ? std::make_shared<SavePlan>(*plans.kept()) : plans.kept();
     return planned;
   }
-  planned.resolved = resolve(*job.group, look);
+  planned.resolved = resolve(*job.group, look, job.row_plans.get());
   planned.plan = plans.make(given, planned.resolved ? *planned.resolved : given);
   return planned;
 }

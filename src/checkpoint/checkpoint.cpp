@@ -277,7 +277,8 @@ struct Checkpoint::Impl {
   // Collective. A counter is in the state already, or is not wanted.
   std::string save(Engine& engine, std::int64_t step, const State& tensors) const {
     if (!options.store.object_graph) return engine.save(step, tensors);
-    return engine.save(step, with_object_graph(*group, tensors, std::nullopt));
+    return engine.save(
+        step, with_object_graph(*group, tensors, std::nullopt, engine.job.row_plans.get()));
   }
 
   // Rank 0. What was saved after the checkpoint that this run went on from is left behind: its

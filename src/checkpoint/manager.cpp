@@ -41,9 +41,11 @@ std::string CheckpointManager::save(std::int64_t step, const State& state,
     self.meet_for_save();
     self.clear_way_for_last_save();
     self.call_before_save(step);
-    auto prefix = self.job.options.store.object_graph
-                      ? self.save(step, with_object_graph(group, state, step), options)
-                      : self.save(step, state, options);
+    auto prefix =
+        self.job.options.store.object_graph
+            ? self.save(step, with_object_graph(group, state, step, self.job.row_plans.get()),
+                        options)
+            : self.save(step, state, options);
     self.turns->saved(step, false);
     return prefix;
   });
@@ -57,9 +59,11 @@ SaveHandle CheckpointManager::save_async(std::int64_t step, const State& state,
     self.meet_for_save();
     self.clear_way_for_last_save();
     self.call_before_save(step);
-    auto handle = self.job.options.store.object_graph
-                      ? self.save_async(step, with_object_graph(group, state, step), options)
-                      : self.save_async(step, state, options);
+    auto handle =
+        self.job.options.store.object_graph
+            ? self.save_async(step, with_object_graph(group, state, step, self.job.row_plans.get()),
+                              options)
+            : self.save_async(step, state, options);
     // Skipped on all ranks or on none.
     if (handle.stage() != SaveStage::skipped) {
       self.turns->saved(step, handle.blocked_because().empty());

@@ -118,8 +118,9 @@ std::string sharded_save(const std::shared_ptr<Group>& given, const Mesh& mesh,
       job.options_name = "ShardedOptions";
       Engine engine(std::move(job));
       engine.open();
-      saved = engine.save(
-          0, all.store.object_graph ? with_object_graph(*group, state, std::nullopt) : state);
+      saved = engine.save(0, all.store.object_graph
+                                 ? with_object_graph(*group, state, std::nullopt, nullptr)
+                                 : state);
     }
     group->barrier();  // rank 0 tidies up and gives the directory up
     return saved;

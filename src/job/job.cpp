@@ -5,6 +5,7 @@
 #include "cairn/error.hpp"
 #include "group/call_group.hpp"
 #include "io/limited.hpp"
+#include "job/id_sets.hpp"
 #include "job/prefix.hpp"
 
 namespace cairn {
@@ -39,8 +40,10 @@ Job make_job(std::shared_ptr<Group> group, const io::Path& directory, commit::Na
   auto files = files_of(options);
   auto& check = options.store.replicas.check;
   if (check == ReplicaCheck::automatic) check = ReplicaCheck::sample;
-  return Job{CallGroup::of(std::move(group)), std::move(files), checked_directory(directory),
-             std::move(naming), std::move(options)};
+  Job job{CallGroup::of(std::move(group)), std::move(files), checked_directory(directory),
+          std::move(naming), std::move(options)};
+  job.row_plans = std::make_shared<RowPlans>();
+  return job;
 }
 
 }  // namespace cairn

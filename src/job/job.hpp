@@ -12,6 +12,8 @@
 
 namespace cairn {
 
+class RowPlans;
+
 /// Where ranks are, and what they touch. By rank, but of what is this rank's own.
 struct Places {
   std::vector<int> node_of = {};
@@ -31,8 +33,9 @@ struct Job {
   bool atomic_rename = true;  ///< of the directory, as far as is known; the same on all ranks
 
   bool keeps_state_file = true;  ///< what is newest in the directory is for this job to say
-  const char* options_name = "ManagerOptions";  ///< what the caller calls them, for errors
-  std::string policy = "";                      ///< description of the sharding policy
+  const char* options_name = "ManagerOptions";    ///< what the caller calls them, for errors
+  std::string policy = "";                        ///< description of the sharding policy
+  std::shared_ptr<RowPlans> row_plans = nullptr;  ///< of indexed tensors, for later calls
 
   int rank() const { return group->rank(); }
   bool root() const { return group->rank() == 0; }

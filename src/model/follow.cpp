@@ -66,9 +66,10 @@ class Given : public TensorSource {
   void look(LocalTensor& tensor) override {
     auto now = looked_at(give_());
     if (now.unresolved) {
-      throw Error(Code::invalid_argument, "a function gives ragged or rank-private data",
-                  "such data is asked for its size anew in any case",
-                  "Add what it gives itself, or make what each_time gives rank_private.");
+      throw Error(
+          Code::invalid_argument, "a function gives ragged, rank-private or indexed data",
+          "such data is asked for its size anew in any case",
+          "Add what it gives itself, or make what each_time gives rank_private or indexed.");
     }
     if (tensor.storage != Storage::automatic) now.storage = tensor.storage;
     now.unresolved = std::move(tensor.unresolved);

@@ -55,7 +55,7 @@ std::int64_t whole_rows(std::size_t elements, std::int64_t per_row) {
   const auto count = static_cast<std::int64_t>(elements);
   if (count % per_row == 0) return count / per_row;
   throw Error(Code::invalid_argument,
-              cat("a ragged vector of ", count, " elements has rows of ", per_row),
+              cat("a vector of ", count, " elements is given as rows of ", per_row),
               "its last row is not whole");
 }
 
@@ -63,7 +63,7 @@ std::int64_t elements_per_row(const Dims& row_shape) {
   const auto count = element_count(row_shape);
   if (count > 0) return count;
   throw Error(Code::invalid_argument,
-              cat("a ragged vector has rows of shape ", shape_text(row_shape)),
+              cat("a vector is given as rows of shape ", shape_text(row_shape)),
               "how many rows there are cannot be told from its length");
 }
 

@@ -47,9 +47,9 @@ LocalTensor slice_of(DType dtype, const void* data, void* writable, Dims shape, 
   });
 }
 
-bool is_private(const LocalTensor& tensor) {
-  return tensor.unresolved && tensor.unresolved->kind == Unresolved::Kind::rank_private &&
-         !tensor.unresolved->rows;
+// What is rank-private or indexed, of a size that a restore does not change, is all of a tensor.
+bool must_be_whole(const LocalTensor& tensor) {
+  return tensor.unresolved && !tensor.unresolved->rows;
 }
 
 // Throws what State::add and State::look say is wrong with a tensor.
@@ -88,9 +88,12 @@ void check_tensor(const std::string& key, const LocalTensor& tensor) {
              "a slice may be spelled - only where it has all indices");
     }
   }
-  if (is_private(tensor) && !tensor.slices.empty() &&
+  if (must_be_whole(tensor) && !tensor.slices.empty() &&
       (tensor.slices.size() > 1 || !tensor.slices[0].box.is_whole(tensor.shape))) {
-    refuse(cat(shape_text(tensor.shape), " is rank-private and not whole on its rank"), "");
+    refuse(cat(shape_text(tensor.shape), " is not whole on its rank"),
+           tensor.unresolved->kind == Unresolved::Kind::indexed
+               ? "all rows of an indexed tensor on a rank are given together"
+               : "a rank-private item belongs to one rank alone");
   }
   if (tensor.slices.size() < 2) return;
   std::vector<Box> boxes;
@@ -161,7 +164,8 @@ LocalTensor patches(std::vector<LocalTensor> slices) {
     if (one.refused) return one;
     follow = follow || one.source;
     if (one.unresolved) {
-      throw Error(Code::invalid_argument, "patches() was given ragged or rank-private data",
+      throw Error(Code::invalid_argument,
+                  "patches() was given ragged, rank-private or indexed data",
                   "it has no slices before ranks meet");
     }
     if (!one.strings) continue;

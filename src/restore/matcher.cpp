@@ -163,7 +163,10 @@ WantedTensor Matcher::match_rows(const std::string& key, const StoredTensor& sto
                                  const LocalTensor& tensor) const {
   if (options_.offset.count(key)) {
     throw Error(Code::invalid_argument, cat("tensor '", key, "' of rows has an offset"),
-                "its shape is the stored one", "Deal the rows with a distribution.")
+                "its shape is the stored one",
+                tensor.unresolved->kind == Unresolved::Kind::indexed
+                    ? "Give the ids of the rows that are wanted."
+                    : "Deal the rows with a distribution.")
         .of_tensor(key);
   }
   if ((stored.dtype != tensor.dtype && conversion_of(key) == Conversion::refuse) ||
@@ -180,9 +183,14 @@ WantedTensor Matcher::match_rows(const std::string& key, const StoredTensor& sto
         .of_tensor(key);
   }
   check_dtypes(key, stored.dtype, tensor.dtype);
-  require_writable(key, tensor.unresolved->rows->resizable());
+  if (const auto& rows = tensor.unresolved->rows) {
+    require_writable(key, rows->resizable());
+  } else {
+    for (const auto& slice : tensor.slices) require_writable(key, slice.memory->writable());
+  }
   WantedTensor wanted{number_of(stored), tensor};
   wanted.tensor.unresolved = nullptr;
+  wanted.tensor.slices.clear();
   wanted.tensor.dtype = stored.dtype;
   wanted.tensor.shape = stored.shape;
   return wanted;
@@ -203,6 +211,15 @@ void Matcher::place_rows(const std::string& key, WantedTensor& wanted, const Loc
       slice.memory =
           converting_memory(key, tensor.dtype, to, how, slice.box.start, std::move(slice.memory));
     }
+  };
+}
+
+std::function<std::shared_ptr<SliceMemory>(std::shared_ptr<SliceMemory>)> Matcher::conversion(
+    const std::string& key, DType stored, DType wanted, std::size_t dimensions) const {
+  if (stored == wanted) return nullptr;
+  return [=, how = conversion_of(key)](std::shared_ptr<SliceMemory> memory) {
+    // Rows of a rank lie anywhere in the tensor: a message tells the place in its memory.
+    return converting_memory(key, stored, wanted, how, Dims(dimensions), std::move(memory));
   };
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 /// Which stored tensor one of a state is filled from, and whether they fit: checks without data.
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -33,10 +34,14 @@ class Matcher {
 
   /// A plain tensor.
   WantedTensor match(const std::string& key, const StoredTensor&, const LocalTensor&) const;
-  /// One of rows that the memory is resized for. Where they lie is for place_rows() to say.
+  /// One of rows, ragged or indexed, or rank-private with memory that is resized. Where they lie is
+  /// for place_rows() to say, or for ids.
   WantedTensor match_rows(const std::string& key, const StoredTensor&, const LocalTensor&) const;
   void place_rows(const std::string& key, WantedTensor&, const LocalTensor& given,
                   std::int64_t start, std::int64_t count) const;
+  /// From the state's memory to memory of the stored dtype; empty: they are the same.
+  std::function<std::shared_ptr<SliceMemory>(std::shared_ptr<SliceMemory>)> conversion(
+      const std::string& key, DType stored, DType wanted, std::size_t dimensions) const;
 
  private:
   Conversion conversion_of(const std::string& key) const;

@@ -1,6 +1,7 @@
 #pragma once
 /// From what a state wants to what the exchange knows: plain tensors of the stored dtype and shape.
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "cairn/group.hpp"
 #include "cairn/restore_options.hpp"
 #include "cairn/state.hpp"
+#include "job/id_sets.hpp"
 #include "job/look.hpp"
 #include "restore/find_tensor.hpp"
 
@@ -20,10 +22,14 @@ struct WantedTensor {
   std::function<void(LocalTensor&)> make_room = nullptr;
 };
 
+class IndexedWants;
+
 /// What this rank wants of a checkpoint.
 struct WantedState {
   std::vector<WantedTensor> tensors;
   std::vector<std::string> kept;  ///< keys that are not there and need not be
+  /// Null: no rank wants any. To be delivered when all slices are filled (indexed_wants.hpp).
+  std::shared_ptr<IndexedWants> indexed = nullptr;
 };
 
 /// Collective. Throws disagreement if the options differ between ranks.
@@ -31,8 +37,9 @@ void require_same_options(Group&, const RestoreOptions&);
 
 /// Collective. Every check that needs no data; nothing is touched. Throws disagreement if options
 /// differ between ranks, not_found for a key that is not there and must be, invalid_argument for
-/// dtypes, shapes and offsets that do not fit, for const memory, and the error of the look.
+/// dtypes, shapes, offsets and ids that do not fit, for const memory, and the error of the look.
+/// `plans`: of earlier saves and restores; may be null.
 WantedState resolve(Group&, const CheckpointContents&, const TensorFinder&, const Look&,
-                    const RestoreOptions&);
+                    const RestoreOptions&, RowPlans* plans);
 
 }  // namespace cairn

@@ -1,4 +1,5 @@
 // What a state wants of a checkpoint, under the options of a restore.
+#include <array>
 #include <charconv>
 #include <map>
 
@@ -10,6 +11,7 @@
 #include "group/collectives.hpp"
 #include "job/by_key.hpp"
 #include "model/keys.hpp"
+#include "restore/indexed_wants.hpp"
 #include "restore/matcher.hpp"
 #include "restore/resolve.hpp"
 
@@ -122,11 +124,9 @@ std::vector<std::string> deal(const std::string& key,
   return answers;
 }
 
-// Collective. Says where this rank's rows lie.
+// Collective. Says where this rank's rows lie. `all`: how many such tensors all ranks have.
 void deal_rows(Group& group, const Matcher& matcher, WantedState& wanted,
-               const std::vector<RaggedWant>& mine) {
-  const auto all = all_reduce(group, static_cast<std::int64_t>(mine.size()), Group::Op::sum);
-  if (all == 0) return;
+               const std::vector<RaggedWant>& mine, std::int64_t all) {
   std::vector<KeyedText> asked;
   for (const auto& want : mine) {
     const auto total = wanted.tensors[want.index].tensor.shape[0];
@@ -233,12 +233,14 @@ void require_same_options(Group& group, const RestoreOptions& options) {
 }
 
 WantedState resolve(Group& group, const CheckpointContents& contents, const TensorFinder& finder,
-                    const Look& look, const RestoreOptions& options) {
+                    const Look& look, const RestoreOptions& options, RowPlans* plans) {
   const State& state = look.state;
   require_same_options(group, options);
   require_known(group, state, options);
   const Matcher matcher(contents, finder, options);
   std::vector<RaggedWant> ragged;
+  IndexedWants::Matched indexed;
+  std::int64_t any_indexed = 0;
   std::vector<std::string> missing;
   auto wanted = together(group, [&] {
     if (look.error()) throw Error(*look.error());
@@ -247,11 +249,17 @@ WantedState resolve(Group& group, const CheckpointContents& contents, const Tens
     for (const auto& [key, tensor] : state.tensors()) {
       const auto* what = tensor.unresolved.get();
       const bool is_private = what && what->kind == Unresolved::Kind::rank_private;
+      const bool is_indexed = what && what->kind == Unresolved::Kind::indexed;
+      any_indexed += is_indexed;
       const auto name = names.find(key);
       const auto* stored = is_private ? find_private(group, matcher, key, what->options)
                                       : matcher.find(key, name == names.end() ? "" : name->second);
       if (!stored) {
         (is_private || matcher.may_be_missing(key) ? mine.kept : missing).push_back(key);
+        continue;
+      }
+      if (is_indexed) {
+        indexed.emplace(key, matcher.match_rows(key, *stored, tensor));
         continue;
       }
       const bool has_rows = what && what->rows;
@@ -267,7 +275,13 @@ WantedState resolve(Group& group, const CheckpointContents& contents, const Tens
     if (!missing.empty()) matcher.refuse_missing(missing, state);
     return mine;
   });
-  deal_rows(group, matcher, wanted, ragged);
+  std::array<std::int64_t, 2> counts{static_cast<std::int64_t>(ragged.size()), any_indexed};
+  group.all_reduce(counts, Group::Op::sum);
+  if (counts[0] > 0) deal_rows(group, matcher, wanted, ragged, counts[0]);
+  if (counts[1] > 0) {
+    wanted.indexed =
+        std::make_shared<IndexedWants>(group, matcher, state, std::move(indexed), plans, wanted);
+  }
   return wanted;
 }
 

@@ -8,6 +8,7 @@
 #include "base/wire.hpp"
 #include "group/collectives.hpp"
 #include "restore/find_tensor.hpp"
+#include "restore/indexed_wants.hpp"
 #include "restore/resolve.hpp"
 #include "restore/restore_tensors.hpp"
 
@@ -104,7 +105,7 @@ RestoreReport restore_state(const Job& job, const SharedIndex& index, State& sta
   const auto& contents = index.contents();
   const TensorFinder finder(contents);
   const Look look(state);
-  auto mine = resolve(*job.group, contents, finder, look, options);
+  auto mine = resolve(*job.group, contents, finder, look, options, job.row_plans.get());
   const auto wanted = gather_wants(job, index, mine);
   RestoreReport report;
   report.prefix = contents.prefix;
@@ -131,6 +132,7 @@ RestoreReport restore_state(const Job& job, const SharedIndex& index, State& sta
     }
   });
   bytes += restore_tensors(job, index, wanted.slices, wanted.memories, true, options.direct_io);
+  if (mine.indexed) mine.indexed->deliver(*job.group);
   job.group->all_reduce({&bytes, 1}, Group::Op::sum);
   report.bytes_read = bytes;
   if (extras.savers) restore_savers(job, contents, extras.touched);

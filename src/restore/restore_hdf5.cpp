@@ -16,6 +16,7 @@
 #include "io/local_path.hpp"
 #include "job/messages.hpp"
 #include "plan/exchange.hpp"
+#include "restore/indexed_wants.hpp"
 #include "restore/resolve.hpp"
 
 namespace cairn {
@@ -72,9 +73,14 @@ std::string names_on_root(Group& group, const std::vector<std::string>& mine) {
 CheckpointContents find_datasets(Group& group, const io::Path& path, hdf5::ForeignFile& file,
                                  const State& state, const RestoreOptions& options) {
   std::vector<std::string> mine;
-  for (const auto& [key, tensor] : state.tensors()) {
+  const auto add = [&](const std::string& key) {
     const auto renamed = options.rename.find(key);
     mine.push_back(renamed == options.rename.end() ? key : renamed->second);
+  };
+  for (const auto& [key, tensor] : state.tensors()) {
+    add(key);
+    const auto* ids = tensor.unresolved ? tensor.unresolved->ids.get() : nullptr;
+    if (ids && !ids->options.ids_key.empty()) add(ids->options.ids_key);
   }
   const auto all = names_on_root(group, mine);
   const auto message = from_root(group, [&] {
@@ -134,7 +140,7 @@ RestoreReport restore_hdf5(const std::shared_ptr<Group>& shared, const std::file
     const auto contents = find_datasets(group, path, *file, state, options);
     const TensorFinder finder(contents);
     const Look look(state);
-    auto mine = resolve(group, contents, finder, look, options);
+    auto mine = resolve(group, contents, finder, look, options, nullptr);
     RestoreReport report;
     report.prefix = path.string();
     report.unchecked = true;
@@ -155,6 +161,7 @@ RestoreReport restore_hdf5(const std::shared_ptr<Group>& shared, const std::file
         return bytes;
       });
     });
+    if (mine.indexed) mine.indexed->deliver(group);
     group.all_reduce({&report.bytes_read, 1}, Group::Op::sum);
     const auto kept = broadcast_text(group, names_on_root(group, mine.kept));
     report.kept_keys = WireReader(kept).get_all<std::string>();

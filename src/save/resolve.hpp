@@ -4,13 +4,14 @@
 
 #include "cairn/group.hpp"
 #include "cairn/state.hpp"
+#include "job/id_sets.hpp"
 #include "job/look.hpp"
 
 namespace cairn {
 
 /// Collective. The state of a save as plain tensors; nothing if it is one of plain tensors on all
-/// ranks already. Throws disagreement where ranks have rows of different dtypes or shapes, and the
-/// error of the look.
-std::optional<State> resolve(Group&, const Look&);
+/// ranks already. Throws disagreement where ranks have rows of different dtypes or shapes, what is
+/// wrong with ids, and the error of the look. `plans`: of earlier saves; may be null.
+std::optional<State> resolve(Group&, const Look&, RowPlans* plans);
 
 }  // namespace cairn

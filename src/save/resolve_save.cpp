@@ -1,4 +1,4 @@
-// Ragged and rank-private tensors of a save, as the plain ones that are stored.
+// Ragged, rank-private and indexed tensors of a save, as the plain ones that are stored.
 #include <array>
 #include <map>
 
@@ -12,6 +12,7 @@
 #include "model/follow.hpp"
 #include "model/keys.hpp"
 #include "save/resolve.hpp"
+#include "save/resolve_indexed.hpp"
 
 namespace cairn {
 namespace {
@@ -111,14 +112,15 @@ LocalTensor with_rows(LocalTensor tensor, const Rows& rows, Dims shape, std::int
 
 }  // namespace
 
-std::optional<State> resolve(Group& group, const Look& look) {
+std::optional<State> resolve(Group& group, const Look& look, RowPlans* plans) {
   const State& state = look.state;
-  std::array<std::int64_t, 3> counts{look.error().has_value(), 0, 0};
-  auto& [failed, unresolved, ragged] = counts;
+  std::array<std::int64_t, 4> counts{look.error().has_value(), 0, 0, 0};
+  auto& [failed, unresolved, ragged, indexed] = counts;
   for (const auto& [key, tensor] : state.tensors()) {
     if (!tensor.unresolved) continue;
     ++unresolved;
     ragged += tensor.unresolved->kind == Unresolved::Kind::ragged;
+    indexed += tensor.unresolved->kind == Unresolved::Kind::indexed;
   }
   group.all_reduce(counts, Group::Op::sum);
   if (failed > 0) agree(group, look.error());
@@ -126,7 +128,7 @@ std::optional<State> resolve(Group& group, const Look& look) {
   std::optional<Error> disagreement;
   std::map<std::string, CountedRows> gathered;
   if (ragged > 0) gathered = gather_rows(group, state, ragged, disagreement);
-  return together(group, [&] {
+  auto plain = together(group, [&] {
     if (disagreement) throw Error(*disagreement);
     State plain;
     plain.store(state.storage());
@@ -151,7 +153,7 @@ std::optional<State> resolve(Group& group, const Look& look) {
         if (found == gathered.end()) continue;  // the verdict will tell
         const auto& all = found->second;
         plain.add(key, with_rows(std::move(tensor), *what->rows, all.shape, all.start));
-      } else {
+      } else if (what->kind == Unresolved::Kind::rank_private) {
         if (what->rows) {
           auto shape = tensor.shape;
           shape[0] = rows_of(key, *what->rows);
@@ -162,6 +164,8 @@ std::optional<State> resolve(Group& group, const Look& look) {
     }
     return plain;
   });
+  if (indexed > 0) add_indexed(group, state, plans, plain);
+  return plain;
 }
 
 }  // namespace cairn

@@ -39,8 +39,8 @@ ALLOWED = {
 }
 ROOM_OF_PUBLIC_HEADER = {
     "background": "base", "error": "base", "log": "base", "write_options": "base",
-    "box": "model", "contents": "model", "device": "model", "dtype": "model", "mesh": "model",
-    "object_graph": "model", "ragged": "model", "restore_options": "model", "state": "model",
+    "box": "model", "contents": "model", "device": "model", "dtype": "model", "indexed": "model",
+    "mesh": "model", "object_graph": "model", "ragged": "model", "restore_options": "model", "state": "model",
     "statistics": "model",
     "sharding": "sharding",
     "file_system": "io",

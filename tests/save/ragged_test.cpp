@@ -247,7 +247,7 @@ TEST_F(Ragged, RowsAreWhole) {
   State state;
   state.add("r", ragged(seven, {3}));
   CheckpointManager manager(serial_group(), "/run", options_);
-  expect_error(Code::invalid_argument, HasSubstr("a ragged vector of 7 elements has rows of 3"),
+  expect_error(Code::invalid_argument, HasSubstr("a vector of 7 elements is given as rows of 3"),
                [&] { manager.save(1, state); });
   struct Odd {
     double a;
@@ -257,7 +257,7 @@ TEST_F(Ragged, RowsAreWhole) {
   expect_error(Code::invalid_argument,
                HasSubstr("rows of 16 bytes are given as float64 [3], which is 24 bytes"),
                [&] { ragged(odd, DType::float64, {3}); });
-  expect_error(Code::invalid_argument, HasSubstr("has rows of shape [2 0]"), [&] {
+  expect_error(Code::invalid_argument, HasSubstr("is given as rows of shape [2 0]"), [&] {
     ragged(seven, {2, 0});
   });
   expect_error(Code::invalid_argument, HasSubstr("has no rows"),

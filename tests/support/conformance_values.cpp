@@ -5,6 +5,7 @@
 #include "cairn/bundle.hpp"
 #include "cairn/ragged.hpp"
 #include "support/conformance.hpp"
+#include "support/indexed_case.hpp"
 #include "support/n_to_m.hpp"
 #include "support/ragged_case.hpp"
 
@@ -193,6 +194,22 @@ TEST_P(Conformance, RaggedAndRankPrivate) {
     const RaggedCase one(n, m, seed);
     on(n, what, [&](auto group) {
       one.save(group, directory(), saving());
+      return "";
+    });
+    expect_whole(1, what);
+    on(m, what, [&](auto group) { return one.restore(group, directory(), reading()); });
+  }
+}
+
+TEST_P(Conformance, Indexed) {
+  unsigned seed = 0;
+  for (const auto& [n, m] : launcher_->pairs()) {
+    if (++seed > 4 * launcher_->rounds()) break;
+    const auto what = pair_text({n, m}, seed);
+    launcher_->new_disk();
+    const IndexedCase one(n, m, seed);
+    on(n, what, [&](auto group) {
+      one.save(group, directory(), saving(), GetParam().combination.asynchronous);
       return "";
     });
     expect_whole(1, what);

@@ -1,0 +1,81 @@
+#include "cairn/indexed.hpp"
+
+#include "base/text.hpp"
+#include "cairn/error.hpp"
+
+namespace cairn {
+namespace {
+
+bool is_integer(DType dtype) {
+  switch (dtype) {
+    case DType::int8:
+    case DType::uint8:
+    case DType::int16:
+    case DType::uint16:
+    case DType::int32:
+    case DType::uint32:
+    case DType::int64:
+    case DType::uint64:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Nothing of a tensor without elements is all of it, too.
+bool is_whole(const LocalTensor& tensor) {
+  if (tensor.unresolved || tensor.strings) return false;
+  if (tensor.slices.empty()) return element_count(tensor.shape) == 0;
+  return tensor.slices.size() == 1 && tensor.slices[0].box.is_whole(tensor.shape);
+}
+
+void require_ids(const Ids& ids) {
+  if (!ids) throw Error(Code::invalid_argument, "an indexed tensor was given no ids");
+}
+
+}  // namespace
+
+Ids ids(LocalTensor list, IdOptions options) {
+  if (list.refused) throw Error(*list.refused);
+  if (list.shape.size() != 1 || !is_whole(list) || !is_integer(list.dtype)) {
+    throw Error(Code::invalid_argument,
+                cat("ids are given as ", dtype_name(list.dtype), " ", shape_text(list.shape),
+                    is_whole(list) ? "" : ", not whole"),
+                "they are integers, one for each row of this rank",
+                "Give a vector, a span or a View of integers, or whole() of one.");
+  }
+  constexpr auto most = std::int64_t{1} << 62;
+  if (options.first < 0 || options.first > most || options.rows < -1 || options.rows > most) {
+    throw Error(Code::invalid_argument,
+                cat("IdOptions has first = ", options.first, " and rows = ", options.rows),
+                "ids are numbers from 0 on, and rows fewer than 2^62");
+  }
+  return std::make_shared<const RowIds>(RowIds{std::move(list), std::move(options)});
+}
+
+LocalTensor indexed(Ids ids, LocalTensor rows) {
+  require_ids(ids);
+  if (rows.refused) return rows;
+  if (rows.shape.empty() || !is_whole(rows)) {
+    throw Error(Code::invalid_argument,
+                cat("the rows of an indexed tensor are given as ", dtype_name(rows.dtype), " ",
+                    shape_text(rows.shape), is_whole(rows) ? "" : ", not whole"),
+                "they are all of a tensor [number of ids, row shape...]",
+                "Give whole() of it, with the number of this rank's ids as its first extent.");
+  }
+  rows.unresolved = std::make_shared<const Unresolved>(
+      Unresolved{Unresolved::Kind::indexed, nullptr, nullptr, {}, std::move(ids)});
+  return rows;
+}
+
+LocalTensor indexed(Ids ids, std::shared_ptr<Rows> rows, DType dtype, Dims row_shape) {
+  require_ids(ids);
+  if (!rows) throw Error(Code::invalid_argument, "an indexed tensor has no rows");
+  auto tensor = nothing(dtype, std::move(row_shape));
+  tensor.shape.insert(tensor.shape.begin(), 0);
+  tensor.unresolved = std::make_shared<const Unresolved>(
+      Unresolved{Unresolved::Kind::indexed, std::move(rows), nullptr, {}, std::move(ids)});
+  return tensor;
+}
+
+}  // namespace cairn

@@ -1,0 +1,375 @@
+// Rows by global id, from any number of ranks to any other.
+#include "cairn/indexed.hpp"
+
+#include <gmock/gmock.h>
+
+#include "support/indexed_case.hpp"
+#include "support/memory_run.hpp"
+#include "support/rounds.hpp"
+
+namespace cairn {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+using test::expect_error;
+using test::on_disk;
+
+using List = std::vector<std::int64_t>;
+
+class IndexedNToM : public testing::TestWithParam<std::tuple<int, int>> {};
+
+TEST_P(IndexedNToM, RandomRows) {
+  const auto [n, m] = GetParam();
+  for (unsigned seed = 0; seed < test::rounds(8u); ++seed) {
+    const test::IndexedCase one(n, m, seed);
+    auto options = on_disk();
+    options.verify_first = seed % 4 >= 2;
+    run_threads(
+        n, [&](std::shared_ptr<Group> group) { one.save(group, "/run", options, seed % 3 == 2); });
+    run_threads(m, [&](std::shared_ptr<Group> group) {
+      EXPECT_EQ(one.restore(group, "/run", options), "") << "seed " << seed;
+    });
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(AllPairs, IndexedNToM,
+                         testing::Combine(testing::Values(1, 2, 3, 4, 7),
+                                          testing::Values(1, 2, 3, 4, 7)),
+                         [](const auto& info) {
+                           return cat(std::get<0>(info.param), "_ranks_to_",
+                                      std::get<1>(info.param));
+                         });
+
+class Indexed : public testing::Test {
+ protected:
+  template <class F>
+  void job(int ranks, F&& body) {
+    run_threads(ranks, [&](std::shared_ptr<Group> group) {
+      CheckpointManager manager(group, "/run", options_);
+      body(manager, *group);
+    });
+  }
+  // Saves on 3 ranks with these ids; all ranks get this error.
+  void refused(const std::vector<List>& lists, Code code, const testing::Matcher<std::string>& text,
+               IdOptions options = {}) {
+    job(static_cast<int>(lists.size()), [&](CheckpointManager& manager, Group& group) {
+      const auto& mine = lists[static_cast<std::size_t>(group.rank())];
+      std::vector<double> x(mine.size());
+      State state;
+      state.add("x", indexed(ids(&mine, options), x));
+      expect_error(code, text, [&] { manager.save(1, state); });
+      EXPECT_TRUE(manager.steps().empty());
+    });
+  }
+  ManagerOptions options_ = on_disk();
+};
+
+TEST_F(Indexed, IdsAndRowsChangeBetweenSaves) {
+  job(3, [](CheckpointManager& manager, Group& group) {
+    List list;
+    std::vector<double> x, y;
+    State state;
+    const auto shared = ids(&list);
+    state.add("x", indexed(shared, x)).add("y", indexed(shared, y));
+    for (int step = 1; step <= 5; ++step) {
+      const int same = step == 3 ? 2 : step;  // 3 is as 2 was
+      list.clear(), x.clear(), y.clear();
+      for (std::int64_t id = 0; id < 20 + same; ++id) {
+        if ((id * 7 + same) % group.size() != group.rank()) continue;
+        list.insert(list.begin(), id);
+        x.insert(x.begin(), static_cast<double>(id * 10 + step));
+        y.insert(y.begin(), static_cast<double>(-id));
+      }
+      manager.save(step, state);
+    }
+    for (int step = 5; step >= 1; --step) {
+      list = {step, group.rank(), 19};  // in part what others want, too
+      x.clear(), y.clear();
+      manager.restore(step, state);
+      EXPECT_THAT(x, ElementsAre(11 * step, group.rank() * 10 + step, 190 + step));
+      EXPECT_THAT(y, ElementsAre(-step, -group.rank(), -19));
+    }
+  });
+}
+
+// A list that is exchanged for another of the same length, and back.
+TEST_F(Indexed, OneOtherIdIsNoticed) {
+  job(2, [](CheckpointManager& manager, Group& group) {
+    const bool low = group.rank() == 0;
+    List list = low ? List{0, 1, 2} : List{3, 4, 5};
+    std::vector<int> x = low ? std::vector{0, 1, 2} : std::vector{3, 4, 5};
+    State state;
+    state.add("x", indexed(ids(&list), x));
+    manager.save(1, state);
+    std::vector<int> all(6);
+    State plain;
+    plain.add("x", all);
+    const auto swap = [&](std::size_t at, int id) { list[at] = id, x[at] = id; };
+    low ? swap(2, 3) : swap(0, 2);
+    manager.save(2, state);
+    manager.restore(2, plain);
+    EXPECT_THAT(all, ElementsAre(0, 1, 2, 3, 4, 5));
+    std::swap(list[0], list[1]);  // in another order, on one rank only
+    std::swap(x[0], x[1]);
+    if (!low) std::swap(list[0], list[1]), std::swap(x[0], x[1]);
+    manager.save(3, state);
+    manager.restore(3, plain);
+    EXPECT_THAT(all, ElementsAre(0, 1, 2, 3, 4, 5));
+    x.clear();
+    manager.restore(3, state);
+    EXPECT_EQ(x, std::vector<int>(list.begin(), list.end()));
+  });
+}
+
+TEST_F(Indexed, AreOneDenseArray) {
+  job(3, [](CheckpointManager& manager, Group& group) {
+    List list{group.rank(), group.rank() + 3};
+    std::vector<std::array<float, 2>> v{{1, 2}, {3, 4}};
+    State state;
+    state.add("v", indexed(ids(&list), v));
+    manager.save(1, state);
+    const auto contents = manager.open(1);
+    const auto* stored = contents.find("v");
+    EXPECT_EQ(stored->shape, (Dims{6, 2}));
+    EXPECT_EQ(stored->slices.size(), 1u);
+    EXPECT_FALSE(stored->sliced);
+    State sliced;
+    sliced.add("v", cairn::stored(Storage::sliced, indexed(ids(&list), v)));
+    manager.save(2, sliced);
+    EXPECT_EQ(manager.open(2).find("v")->slices.size(), 3u);
+  });
+}
+
+TEST_F(Indexed, WrongIdsAreNamed) {
+  const auto invalid = Code::invalid_argument;
+  refused({{0, 1}, {-4}, {2}}, invalid, HasSubstr("ids of 'x': -4 on rank 1 is negative"));
+  refused({{0, 1}, {2}, {3, 4, 3}}, invalid,
+          AllOf(HasSubstr("ids of 'x': 3 is there twice on rank 2"), HasSubstr("ghosts")));
+  refused({{0, 3}, {2}, {1, 3}}, invalid,
+          AllOf(HasSubstr("ids of 'x': 3 is on rank 0 and on rank 2"), HasSubstr("ghosts")));
+  refused({{0, 1}, {2}, {7}}, invalid,
+          AllOf(HasSubstr("ids of 'x': 7 on rank 2 is not one of 0..3"),
+                HasSubstr("there are 4 ids on all ranks")));
+  refused({{0}, {2}, {1}}, invalid, HasSubstr("ids of 'x': 0 on rank 0 is not one of 1..3"),
+          {.first = 1});
+  refused({{0, 1}, {}, {4, 5}}, invalid,
+          AllOf(HasSubstr("ids of 'x': 2 is on no rank"), HasSubstr("rows 0..5")), {.rows = 6});
+  refused({{0, 1}, {}, {2}}, invalid, HasSubstr("ids of 'x': 2 on rank 2 is not one of 0..1"),
+          {.rows = 2});
+  refused({{}, {}, {}}, invalid, HasSubstr("no rank has a row of 'x'"));
+  const IdOptions gaps{.ids_key = "n"};
+  refused({{5, 90}, {7}, {90, 8}}, invalid, HasSubstr("ids of 'x': 90 is on rank 0 and on rank 2"),
+          gaps);
+  refused({{5, 90}, {7, 7}, {8}}, invalid, HasSubstr("ids of 'x': 7 is there twice on rank 1"),
+          gaps);
+  job(2, [&](CheckpointManager& manager, Group& group) {
+    std::vector<std::uint64_t> large{0, 1};
+    if (group.rank() == 1) large = {2, std::uint64_t{1} << 63};
+    std::vector<int> x(2);
+    State state;
+    state.add("x", indexed(ids(&large), x));
+    expect_error(invalid, HasSubstr("ids of 'x': 9223372036854775808 on rank 1 is 2^63 or more"),
+                 [&] { manager.save(1, state); });
+  });
+}
+
+TEST_F(Indexed, RanksThatDisagree) {
+  job(3, [](CheckpointManager& manager, Group& group) {
+    const auto rank = group.rank();
+    const List list{rank}, other{rank};
+    std::vector<float> one(1);
+    std::vector<std::array<float, 2>> two(1);
+    const auto shared = ids(&list), separate = ids(&other);
+    const auto save = [&](const char* text, auto&& fill) {
+      State state;
+      fill(state);
+      expect_error(Code::disagreement, HasSubstr(text), [&] { manager.save(1, state); });
+    };
+    save("indexed tensor 'x' has rows of float32 [] on rank 0 and float32 [2] on rank 1",
+         [&](State& state) {
+           state.add("x", rank == 1 ? indexed(shared, two) : indexed(shared, one));
+         });
+    save("indexed tensor 'y' has the ids of 'x' on rank 0 and ids of its own on rank 2",
+         [&](State& state) {
+           state.add("x", indexed(shared, one));
+           state.add("y", indexed(rank == 2 ? separate : shared, one));
+         });
+    save("rank 1 has 'x' and not 'y', which has the same ids on other ranks", [&](State& state) {
+      state.add("x", indexed(shared, one));
+      if (rank != 1) state.add("y", indexed(shared, one));
+    });
+    save(
+        "indexed tensor 'x' has IdOptions first = 0, rows = -1, ids_key = '' on rank 0 and first "
+        "= 1",
+        [&](State& state) { state.add("x", indexed(ids(&list, {.first = rank == 1}), one)); });
+    State state;
+    std::vector<float> longer(rank == 2 ? 4 : 1);
+    state.add("x", indexed(shared, one)).add("y", indexed(shared, longer));
+    expect_error(Code::invalid_argument, HasSubstr("'y' has 4 rows on rank 2, and its ids are 1"),
+                 [&] { manager.save(1, state); });
+  });
+}
+
+TEST_F(Indexed, WhatCannotBeIndexed) {
+  List list{0, 1, 2};
+  std::vector<double> x(3), seven(7);
+  std::vector<std::string> words(3);
+  const auto shared = ids(&list);
+  const auto invalid = Code::invalid_argument;
+  expect_error(invalid, HasSubstr("ids are given as float64 [3]"), [&] { ids(&x); });
+  expect_error(invalid, HasSubstr("ids are given as int64 [3 1]"), [&] {
+    ids(whole(list.data(), {3, 1}));
+  });
+  expect_error(invalid, HasSubstr("ids are given as int64 [6], not whole"),
+               [&] { ids(slice(list.data(), {6}, {0}, {3})); });
+  expect_error(invalid, HasSubstr("first = -1"), [&] { ids(&list, {.first = -1}); });
+  expect_error(invalid, HasSubstr("was given no ids"), [&] { indexed(nullptr, x); });
+  expect_error(invalid, HasSubstr("given as float64 [], not whole"),
+               [&] { indexed(shared, nothing(DType::float64, {})); });
+  expect_error(invalid, HasSubstr("given as string [3], not whole"),
+               [&] { indexed(shared, strings(words)); });
+  expect_error(invalid, HasSubstr("[6], not whole"),
+               [&] { indexed(shared, slice(x.data(), {6}, {3}, {3})); });
+  expect_error(invalid, HasSubstr("7 elements is given as rows of 3"),
+               [&] { indexed(shared, std::span(seven), {3}); });
+  State state;
+  state.add("x", indexed(shared, seven, {3}));
+  CheckpointManager manager(serial_group(), "/run", options_);
+  expect_error(invalid, HasSubstr("7 elements is given as rows of 3"),
+               [&] { manager.save(1, state); });
+}
+
+TEST_F(Indexed, RestoresThatDoNotFit) {
+  job(2, [](CheckpointManager& manager, Group& group) {
+    const auto rank = group.rank();
+    List list{rank * 2, rank * 2 + 1};
+    std::vector<double> x{1.0 + rank, 2.0 + rank}, y{0.5, 1e300};
+    State state;
+    const auto shared = ids(&list);
+    state.add("x", indexed(shared, x)).add("y", indexed(shared, y));
+    List gappy{10 * rank + 10, 10 * rank + 15};
+    state.add("z", indexed(ids(&gappy, {.ids_key = "numbers"}), x));
+    manager.save(1, state);
+    const auto invalid = Code::invalid_argument;
+    const auto before = x;
+    if (rank == 1) list = {3, 4, 1};
+    expect_error(invalid,
+                 AllOf(HasSubstr("ids of 'x': 4 on rank 1 is not one of 0..3"),
+                       HasSubstr("the checkpoint has 4 rows")),
+                 [&] { manager.restore(1, state); });
+    EXPECT_EQ(x, before);
+    State looked_up;
+    std::vector<double> z;
+    const auto of_gaps = ids(&gappy, {.ids_key = "numbers"});
+    looked_up.add("z", indexed(of_gaps, z));
+    for (const std::int64_t wrong : {9, 17, 99}) {
+      gappy = {10, rank == 0 ? wrong : 25};
+      expect_error(invalid,
+                   HasSubstr(cat("ids of 'z': ", wrong, " of rank 0 is not in the checkpoint")),
+                   [&] { manager.restore(1, looked_up); });
+      EXPECT_TRUE(z.empty());
+    }
+    gappy = {25, 10};
+    manager.restore(1, looked_up);
+    EXPECT_THAT(z, ElementsAre(3, 1));
+    State no_ids;
+    no_ids.add("z", indexed(ids(&gappy, {.ids_key = "lost"}), z));
+    expect_error(Code::not_found, HasSubstr("tensor 'lost' is not in the checkpoint"),
+                 [&] { manager.restore(1, no_ids); });
+    // Memory of a fixed size; const memory; other rows; an offset; other dtypes.
+    list = {0, 3};
+    std::vector<double> three(3);
+    State fixed, constant, narrow;
+    fixed.add("x", indexed(shared, std::span(three)));
+    expect_error(invalid, HasSubstr("'x' has 3 rows on rank 0, and its ids are 2"),
+                 [&] { manager.restore(1, fixed); });
+    constant.add("x", indexed(shared, std::as_const(x)));
+    expect_error(invalid, HasSubstr("the memory of tensor 'x' is const"),
+                 [&] { manager.restore(1, constant); });
+    std::vector<float> single;
+    narrow.add("y", indexed(shared, single));
+    expect_error(invalid, HasSubstr("of rows of float32 [] in the state"),
+                 [&] { manager.restore(1, narrow); });
+    expect_error(invalid, HasSubstr("tensor 'y' of rows has an offset"), [&] {
+      manager.restore(1, narrow, {.offset = {{"y", {0}}}, .convert = Conversion::round});
+    });
+    manager.restore(1, narrow, {.rename = {{"y", "x"}}, .convert = Conversion::round});
+    EXPECT_THAT(single, ElementsAre(1, 3));
+    State missing;
+    missing.add("w", indexed(shared, x));
+    expect_error(Code::not_found, HasSubstr("tensor 'w' is not in the checkpoint"),
+                 [&] { manager.restore(1, missing); });
+    EXPECT_THAT(manager.restore(1, missing, {.may_be_missing = {"w"}}).kept_keys, ElementsAre("w"));
+  });
+}
+
+TEST_F(Indexed, FieldsOfUnlikeLengthShareNoIds) {
+  job(2, [](CheckpointManager& manager, Group& group) {
+    List list{group.rank()}, more{group.rank(), group.rank() + 2};
+    std::vector<int> x{1}, y{2, 3};
+    State state;
+    state.add("x", indexed(ids(&list), x)).add("y", indexed(ids(&more), y));
+    manager.save(1, state);
+    const auto shared = ids(&list);
+    State together;
+    together.add("x", indexed(shared, x)).add("y", indexed(shared, y));
+    expect_error(Code::invalid_argument,
+                 HasSubstr("tensors 'x' and 'y' have 2 and 4 rows in the checkpoint"),
+                 [&] { manager.restore(1, together); });
+  });
+}
+
+TEST_F(Indexed, WithoutRowsWhereThatIsMeant) {
+  job(2, [](CheckpointManager& manager, Group&) {
+    List none;
+    std::vector<double> x, y;
+    State state;
+    state.add("x", indexed(ids(&none, {.rows = 0}), x));
+    state.add("y", indexed(ids(&none, {.ids_key = "numbers"}), y));
+    manager.save(1, state);
+    EXPECT_EQ(manager.open(1).find("x")->shape, Dims{0});
+    EXPECT_EQ(manager.open(1).find("numbers")->shape, Dims{0});
+    x.resize(3), y.resize(3);
+    manager.restore(1, state);
+    EXPECT_TRUE(x.empty() && y.empty());
+  });
+}
+
+TEST_F(Indexed, AsObjectsToo) {
+  options_.store.object_graph = true;
+  job(2, [](CheckpointManager& manager, Group& group) {
+    List list{1 - group.rank(), 2 + group.rank()};
+    std::vector<double> x{10.0 - group.rank(), 20.0 + group.rank()};
+    const auto before = x;
+    State state;
+    state.add("mesh/x", indexed(ids(&list, {.ids_key = "mesh/n"}), x));
+    manager.save(1, state);
+    EXPECT_EQ(manager.open(1).find(object_key("mesh/x"))->shape, Dims{4});
+    x.clear();
+    manager.restore(1, state);
+    EXPECT_EQ(x, before);
+  });
+}
+
+TEST_F(Indexed, DamageLeavesTheRowsAlone) {
+  std::vector<double> x{1, 2, 3};
+  List list{2, 0, 1};
+  State state;
+  state.add("x", indexed(ids(&list), x));
+  CheckpointManager manager(serial_group(), "/run", options_);
+  manager.save(1, state);
+  const auto path = "/run/ckpt-1.data-00000-of-00002";
+  auto bytes = io::read_file(*options_.write.file_system, path, 1 << 20);
+  bytes[10] ^= 1;
+  options_.write.file_system->remove(path);
+  io::write_file(*options_.write.file_system, path, bytes);
+  x = {7};
+  EXPECT_THROW(manager.restore(1, state), Error);
+  EXPECT_THAT(x, ElementsAre(7));
+}
+
+}  // namespace
+}  // namespace cairn
