@@ -10,6 +10,9 @@
 ///       accept() to the ranks that want, which learn when and from whom
 ///       finish()
 ///
+/// Where each source lies on a rank that is known to whoever wants it, order() goes there in place
+/// of ask(), weigh() and decide(): no planner is needed.
+///
 /// Rounds are each rank's own: it acquires its chunks of a round, and then passes on what others
 /// want of them. Pieces are in one order over all ranks: by group and round, by the distance from
 /// sender to receiver, then by chunk and target. Each rank does its own ones in this order, as many
@@ -81,6 +84,9 @@ class Spread {
     std::int64_t pieces_a_planner = 4096;  ///< about so many are worth one more planner
     /// Every chunk is wanted by some rank, or is not to be acquired.
     bool only_wanted = false;
+    /// Who has a source, for order(). A rank takes its chunks in the order of the distance to who
+    /// wants them, so that ranks which all have something for one rank do not go there at once.
+    std::function<int(int)> holder = nullptr;
   };
   explicit Spread(Setting);
 
@@ -95,6 +101,8 @@ class Spread {
   std::vector<std::int64_t> weigh(const Mail& asked);
   /// `sums`: of what weigh() gave on all ranks; empty with one planner.
   Mail decide(std::span<const std::int64_t> sums);
+  /// What this rank wants, to the ranks that have it.
+  Mail order();
   Mail accept(const Mail& decided);
   OwnPlan finish(const Mail& accepted);
 
@@ -121,8 +129,15 @@ class Spread {
     bool arrives;
     Passed piece;
   };
+  struct Mine {
+    int source, chunk;
+    std::vector<Passed> pieces;
+    int nearest = 0;  // distance to who wants it
+  };
   const ChunkCut& chunks_of(int source);
   int planner_of(int source, int chunk) const;
+  void sort_asked();
+  void in_order(std::vector<Mine>&) const;
   void deal_rounds();
   void fill_steps(OwnRound&, std::span<Travel>) const;
 
