@@ -1,6 +1,22 @@
 #include "job/plan_together.hpp"
 
 namespace cairn {
+namespace {
+
+// From those who know what they are to acquire, to those who want it.
+plan::OwnPlan accept_and_finish(Group& group, plan::Spread& spread, KeptError error, Mail mail) {
+  mail = all_to_all(group, std::move(mail));
+  agree(group, error.first());
+  error.guard([&] { mail = spread.accept(mail); });
+  if (error) mail.clear();
+  mail = all_to_all(group, std::move(mail));
+  plan::OwnPlan plan;
+  if (!error) error.guard([&] { plan = spread.finish(mail); });
+  agree(group, error.first());
+  return plan;
+}
+
+}  // namespace
 
 plan::OwnPlan plan_together(Group& group, plan::Spread& spread) {
   const auto planners = spread.planners(all_reduce(group, spread.pieces(), Group::Op::sum));
@@ -19,15 +35,14 @@ plan::OwnPlan plan_together(Group& group, plan::Spread& spread) {
   }
   mail.clear();
   if (!error) error.guard([&] { mail = spread.decide(sums); });
-  mail = all_to_all(group, std::move(mail));
-  agree(group, error.first());
-  error.guard([&] { mail = spread.accept(mail); });
-  if (error) mail.clear();
-  mail = all_to_all(group, std::move(mail));
-  plan::OwnPlan plan;
-  if (!error) error.guard([&] { plan = spread.finish(mail); });
-  agree(group, error.first());
-  return plan;
+  return accept_and_finish(group, spread, std::move(error), std::move(mail));
+}
+
+plan::OwnPlan order_together(Group& group, plan::Spread& spread) {
+  KeptError error;
+  Mail mail;
+  error.guard([&] { mail = spread.order(); });
+  return accept_and_finish(group, spread, std::move(error), std::move(mail));
 }
 
 }  // namespace cairn

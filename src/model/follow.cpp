@@ -41,6 +41,7 @@ class FollowedVector : public SliceMemory, public TensorSource {
   const std::byte* contiguous() const override { return std::as_const(*memory_).contiguous(); }
   std::byte* contiguous_writable() override { return memory_->contiguous_writable(); }
   bool writable() const override { return memory_->writable(); }
+  Footprint footprint() const override { return memory_->footprint(); }
 
  private:
   DType dtype_;

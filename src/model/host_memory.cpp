@@ -58,6 +58,11 @@ class HostMemory : public SliceMemory {
 
   const std::byte* contiguous() const override { return contiguous_ ? data_ : nullptr; }
   std::byte* contiguous_writable() override { return contiguous_ ? writable_ : nullptr; }
+  Footprint footprint() const override {
+    Footprint where{data_, strides_, item_};
+    for (auto& stride : where.strides) stride *= item_;
+    return where;
+  }
   // An empty slice of an empty array has no address, and nothing to write.
   bool writable() const override { return writable_ || empty_; }
 

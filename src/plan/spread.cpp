@@ -1,6 +1,7 @@
 #include "plan/spread.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <tuple>
 #include <unordered_map>
@@ -115,11 +116,15 @@ int Spread::planner_of(int source, int chunk) const {
                           static_cast<std::uint64_t>(planners_));
 }
 
-Mail Spread::ask(int planners) {
-  planners_ = planners;
+void Spread::sort_asked() {
   std::sort(asked_.begin(), asked_.end(), [](const Asked& a, const Asked& b) {
     return std::tie(a.source, a.chunk, a.id) < std::tie(b.source, b.chunk, b.id);
   });
+}
+
+Mail Spread::ask(int planners) {
+  planners_ = planners;
+  sort_asked();
   Letters letters(setting_.put_source);
   for (std::size_t i = 0; i < asked_.size();) {
     const int source = asked_[i].source;
@@ -228,11 +233,55 @@ Mail Spread::decide(std::span<const std::int64_t> sums) {
   return letters.take();
 }
 
+// As decide() writes it.
+Mail Spread::order() {
+  sort_asked();
+  Letters letters(setting_.put_source);
+  for (std::size_t i = 0; i < asked_.size();) {
+    const auto [source, chunk] = std::pair(asked_[i].source, asked_[i].chunk);
+    auto end = i;
+    while (end < asked_.size() && asked_[end].source == source && asked_[end].chunk == chunk) ++end;
+    auto& letter =
+        letters.to(setting_.holder(source), source).put(chunk).put(std::uint64_t{end - i});
+    for (; i < end; ++i) {
+      letter.put(setting_.rank).put(asked_[i].id);
+      put_corners(letter, asked_[i].box);
+    }
+  }
+  return letters.take();
+}
+
+// What several ranks order of one chunk comes together; pieces stay ascending by rank.
+void Spread::in_order(std::vector<Mine>& mine) const {
+  std::stable_sort(mine.begin(), mine.end(), [&](const Mine& a, const Mine& b) {
+    if (a.source != b.source) return setting_.before(a.source, b.source);
+    return a.chunk < b.chunk;
+  });
+  if (!setting_.holder) return;
+  std::vector<Mine> joined;
+  for (auto& one : mine) {
+    const bool again =
+        !joined.empty() && joined.back().source == one.source && joined.back().chunk == one.chunk;
+    if (!again) {
+      joined.push_back(std::move(one));
+      continue;
+    }
+    auto& pieces = joined.back().pieces;
+    std::move(one.pieces.begin(), one.pieces.end(), std::back_inserter(pieces));
+  }
+  mine = std::move(joined);
+  for (auto& one : mine) {
+    one.nearest = setting_.ranks;
+    for (const auto& piece : one.pieces) {
+      const int distance = (piece.peer - setting_.rank + setting_.ranks) % setting_.ranks;
+      one.nearest = std::min(one.nearest, distance);
+    }
+  }
+  std::stable_sort(mine.begin(), mine.end(),
+                   [](const Mine& a, const Mine& b) { return a.nearest < b.nearest; });
+}
+
 Mail Spread::accept(const Mail& decided) {
-  struct Mine {
-    int source, chunk;
-    std::vector<Passed> pieces;
-  };
   std::vector<Mine> mine;
   for (const auto& [planner, letter] : decided) {
     Sources sources(setting_.get_source);
@@ -249,10 +298,7 @@ Mail Spread::accept(const Mail& decided) {
       }
     }
   }
-  std::sort(mine.begin(), mine.end(), [&](const Mine& a, const Mine& b) {
-    if (a.source != b.source) return setting_.before(a.source, b.source);
-    return a.chunk < b.chunk;
-  });
+  in_order(mine);
   for (const auto& one : mine) {
     if (one.chunk < 0 || one.chunk >= chunks_of(one.source).count()) lost("a chunk", one.source);
     plan_.chunks.push_back(chunks_of(one.source).chunk(one.chunk));

@@ -10,6 +10,9 @@
 ///       accept() to the ranks that want, which learn when and from whom
 ///       finish()
 ///
+/// Where each source lies on a rank that is known to whoever wants it, order() goes there in place
+/// of ask(), weigh() and decide(): no planner is needed.
+///
 /// Rounds are each rank's own: it acquires its chunks of a round, and then passes on what others
 /// want of them. Pieces are in one order over all ranks: by group and round, by the distance from
 /// sender to receiver, then by chunk and target. Each rank does its own ones in this order, as many
@@ -86,6 +89,9 @@ class Spread {
     /// it asks `source` or `before` of this one, and hears it. Null: all know all.
     std::function<void(WireWriter&, int)> put_source = nullptr;
     std::function<void(WireReader&, int)> get_source = nullptr;
+    /// Who has a source, for order(). A rank takes its chunks in the order of the distance to who
+    /// wants them, so that ranks which all have something for one rank do not go there at once.
+    std::function<int(int)> holder = nullptr;
   };
   explicit Spread(Setting);
 
@@ -100,6 +106,8 @@ class Spread {
   std::vector<std::int64_t> weigh(const Mail& asked);
   /// `sums`: of what weigh() gave on all ranks; empty with one planner.
   Mail decide(std::span<const std::int64_t> sums);
+  /// What this rank wants, to the ranks that have it.
+  Mail order();
   Mail accept(const Mail& decided);
   OwnPlan finish(const Mail& accepted);
 
@@ -126,8 +134,15 @@ class Spread {
     bool arrives;
     Passed piece;
   };
+  struct Mine {
+    int source, chunk;
+    std::vector<Passed> pieces;
+    int nearest = 0;  // distance to who wants it
+  };
   const ChunkCut& chunks_of(int source);
   int planner_of(int source, int chunk) const;
+  void sort_asked();
+  void in_order(std::vector<Mine>&) const;
   void deal_rounds();
   void fill_steps(OwnRound&, std::span<Travel>) const;
 

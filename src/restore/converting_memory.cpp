@@ -41,6 +41,7 @@ class ConvertingMemory : public SliceMemory {
   }
 
   bool writable() const override { return memory_->writable(); }
+  Footprint footprint() const override { return memory_->footprint(); }
 
  private:
   [[noreturn]] void refuse(const Box& box, std::int64_t index, const std::byte* element) const {

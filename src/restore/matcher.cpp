@@ -66,6 +66,11 @@ Dims row_shape(const Dims& shape) { return {shape.begin() + !shape.empty(), shap
 
 }  // namespace
 
+std::string name_of(const CheckpointContents& contents) {
+  return contents.prefix.empty() ? "what is redistributed"
+                                 : cat("the checkpoint ", contents.prefix);
+}
+
 const std::string& Matcher::stored_name(const std::string& key) const {
   const auto renamed = options_.rename.find(key);
   return renamed == options_.rename.end() ? key : renamed->second;
@@ -105,14 +110,15 @@ void Matcher::refuse_missing(const std::vector<std::string>& keys, const State& 
   if (keys.size() > 1) reason = "the state wants them";
   throw Error(
       Code::not_found,
-      keys.size() == 1
-          ? cat("tensor '", first, "' is not in the checkpoint ", contents_.prefix)
-          : cat(keys.size(), " tensors are not in the checkpoint ", contents_.prefix, ": ", list),
+      keys.size() == 1 ? cat("tensor '", first, "' is not in ", name_of(contents_))
+                       : cat(keys.size(), " tensors are not in ", name_of(contents_), ": ", list),
       cat(reason, others_text(contents_, state)),
       cat(meant, meant.empty() ? "" : " ",
           "Leave what is missing out of the state, fill it from another key "
-          "(RestoreOptions::rename), allow it in RestoreOptions::may_be_missing, or "
-          "restore a checkpoint that has it."))
+          "(RestoreOptions::rename), ",
+          contents_.prefix.empty() ? "or allow it in RestoreOptions::may_be_missing."
+                                   : "allow it in RestoreOptions::may_be_missing, or restore a "
+                                     "checkpoint that has it."))
       .of_tensor(first);
 }
 
@@ -134,23 +140,24 @@ WantedTensor Matcher::match(const std::string& key, const StoredTensor& stored,
                            tensor.shape.size() == 1 && stored.shape.size() == 1;
     throw Error(Code::invalid_argument,
                 cat("tensor '", key, "' is ", dtype_name(stored.dtype), " ",
-                    shape_text(stored.shape), " in the checkpoint ", contents_.prefix, " and ",
+                    shape_text(stored.shape), " in ", name_of(contents_), " and ",
                     dtype_name(tensor.dtype), " ", shape_text(tensor.shape), " in the state"),
                 is_vector ? "a restore resizes ragged and rank-private vectors only"
                           : "a restore changes neither unless it is asked to",
                 is_vector ? cat("Resize it to ", stored.shape[0],
                                 " before the restore, or set RestoreOptions::offset for a part.")
-                          : "Give the state the checkpoint's dtype and shape, or set "
+                          : "Give the state this dtype and shape, or set "
                             "RestoreOptions::convert for the dtype, offset for a part.")
         .of_tensor(key);
   }
   check_dtypes(key, stored.dtype, tensor.dtype);
   for (const auto& slice : tensor.slices) require_writable(key, slice.memory->writable());
-  WantedTensor wanted{number_of(stored), tensor};
+  WantedTensor wanted{.stored = number_of(stored), .tensor = tensor};
   wanted.tensor.unresolved = nullptr;
   if (offset != options_.offset.end()) move_into(key, stored, offset->second, wanted.tensor);
   if (stored.dtype != tensor.dtype) {
     wanted.tensor.dtype = stored.dtype;
+    wanted.converts = true;
     for (auto& slice : wanted.tensor.slices) {
       slice.memory = converting_memory(key, stored.dtype, tensor.dtype, how, slice.box.start,
                                        std::move(slice.memory));
@@ -175,10 +182,10 @@ WantedTensor Matcher::match_rows(const std::string& key, const StoredTensor& sto
     throw Error(
         Code::invalid_argument,
         cat("tensor '", key, "' is ", dtype_name(stored.dtype), " ", shape_text(stored.shape),
-            " in the checkpoint ", contents_.prefix, " and of rows of ", dtype_name(tensor.dtype),
-            " ", shape_text(row_shape(tensor.shape)), " in the state"),
+            " in ", name_of(contents_), " and of rows of ", dtype_name(tensor.dtype), " ",
+            shape_text(row_shape(tensor.shape)), " in the state"),
         "a restore changes the number of rows only",
-        "Give the state rows of the checkpoint's dtype and shape, or set "
+        "Give the state rows of this dtype and shape, or set "
         "RestoreOptions::convert for the dtype.")
         .of_tensor(key);
   }
@@ -188,7 +195,7 @@ WantedTensor Matcher::match_rows(const std::string& key, const StoredTensor& sto
   } else {
     for (const auto& slice : tensor.slices) require_writable(key, slice.memory->writable());
   }
-  WantedTensor wanted{number_of(stored), tensor};
+  WantedTensor wanted{.stored = number_of(stored), .tensor = tensor};
   wanted.tensor.unresolved = nullptr;
   wanted.tensor.slices.clear();
   wanted.tensor.dtype = stored.dtype;
@@ -235,7 +242,7 @@ void Matcher::check_dtypes(const std::string& key, DType stored, DType wanted) c
                   dtype_name(wanted)),
               "only booleans, integers of 8 to 64 bits, float16, bfloat16, float32, float64 and "
               "complex numbers of these are converted",
-              "Give the state the checkpoint's dtype.")
+              cat("Give the state dtype ", dtype_name(stored), "."))
       .of_tensor(key);
 }
 

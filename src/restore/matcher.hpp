@@ -12,6 +12,9 @@
 
 namespace cairn {
 
+/// In errors: the checkpoint, or other ranks' memory, which has no prefix.
+std::string name_of(const CheckpointContents&);
+
 /// All members throw as resolve() says. `key` is the state's, also in errors.
 class Matcher {
  public:

@@ -16,8 +16,9 @@
 namespace cairn {
 
 struct WantedTensor {
-  int stored = 0;      ///< index into contents.tensors
-  LocalTensor tensor;  ///< slices in coordinates of the stored tensor
+  int stored = 0;         ///< index into contents.tensors
+  LocalTensor tensor;     ///< slices in coordinates of the stored tensor
+  bool converts = false;  ///< the application's memory is of another dtype
   /// Resizes the application's memory and gives it to the slices, which have none before.
   std::function<void(LocalTensor&)> make_room = nullptr;
 };

@@ -213,10 +213,9 @@ const StoredTensor* find_private(Group& group, const Matcher& matcher, const std
   if (!stored && (options.optional || matcher.may_be_missing(key))) return nullptr;
   if (!stored) {
     throw Error(Code::not_found,
-                ranks == 0
-                    ? cat("rank-private '", name, "' is not in the checkpoint ", contents.prefix)
-                    : cat("rank-private '", name, "' of rank ", rank, " is not in the checkpoint ",
-                          contents.prefix),
+                ranks == 0 ? cat("rank-private '", name, "' is not in ", name_of(contents))
+                           : cat("rank-private '", name, "' of rank ", rank, " is not in ",
+                                 name_of(contents)),
                 "the state wants it",
                 "Leave it out of the state, make it optional, or allow it in "
                 "RestoreOptions::may_be_missing.")

@@ -15,8 +15,8 @@
 #include "format/bundle/strings.hpp"
 #include "group/collectives.hpp"
 #include "job/messages.hpp"
+#include "job/pass_pieces.hpp"
 #include "job/plan_together.hpp"
-#include "model/runs.hpp"
 
 namespace cairn {
 namespace {
@@ -115,14 +115,14 @@ class Restore {
     together(*job_.group, [&] { allocate(); });
     for (const auto& round : plan_.rounds) {
       for (auto c = round.first; c < round.end; ++c) acquire(c);
-      for (const auto& piece : round.local) place_error_.guard([&] { keep(piece); });
-      for (const auto& step : round.steps) exchange(step);
+      for (const auto& piece : round.local) passer_.keep(piece);
+      for (const auto& step : round.steps) passer_.pass(step.sends, step.receives);
     }
     reader_.reset();
     agree(*job_.group, error_.first());
     check_runs();
     // Only now: a value that has no place in memory may be a damaged one.
-    agree(*job_.group, place_error_.first());
+    agree(*job_.group, passer_.write_error());
     return bytes_read_;
   }
 
@@ -144,32 +144,24 @@ class Restore {
   const plan::Chunk& chunk_of(const plan::Passed& piece) const {
     return plan_.chunks[at(piece.chunk)];
   }
-  const LocalSlice& memory_of(const plan::Passed& piece) const { return *memories_[at(piece.id)]; }
+  DType dtype_of(const plan::Passed& piece) const { return stored_.at(piece.source).tensor->dtype; }
+  // Of a chunk in hand.
+  PieceSource source_of(const plan::Passed& piece) const {
+    return {&chunk_of(piece).box, dtype_of(piece), bytes_at(held_[at(piece.chunk)]), nullptr};
+  }
+  PieceTarget target_of(const plan::Passed& piece) const {
+    const auto& slice = *memories_[at(piece.id)];
+    return {&slice.box, dtype_of(piece), places_[at(piece.id)], slice.memory.get()};
+  }
 
-  // Once rounds have begun, a rank that threw would leave the others waiting for its messages: all
-  // memory is taken before, and errors are kept until everybody has moved everything.
+  // All memory is taken before rounds begin, and errors are kept: see PiecePasser.
   void allocate() {
     for (const auto* slice : memories_) places_.push_back(slice->memory->contiguous_writable());
-    std::int64_t staged = 0, kept = 0, out = 0, in = 0;
-    const auto sum = [](const std::vector<plan::Passed>& pieces) {
-      std::int64_t bytes = 0;
-      for (const auto& piece : pieces) bytes += piece.bytes;
-      return bytes;
-    };
-    for (const auto& round : plan_.rounds) {
-      staged = std::max(staged, place_chunks(round));
-      for (const auto& piece : round.local) kept = std::max(kept, piece.bytes);
-      for (const auto& step : round.steps) {
-        out = std::max(out, sum(step.sends)), in = std::max(in, sum(step.receives));
-      }
-    }
+    std::int64_t staged = 0;
+    for (const auto& round : plan_.rounds) staged = std::max(staged, place_chunks(round));
     // Not initialised: what is never used is never touched.
-    const auto take = [](std::int64_t bytes) {
-      return std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(bytes));
-    };
-    buffer_ = take(staged);
-    packed_ = take(std::max(kept, out));
-    arrived_ = take(in);
+    buffer_ = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(staged));
+    passer_.make_room(room_to_pass(plan_));
     begin_reading();
   }
 
@@ -180,7 +172,7 @@ class Restore {
     held_.resize(round.end);
     for (const auto& piece : round.local) {
       if (piece.box != chunk_of(piece).box) continue;
-      if (auto* place = place_of(piece)) held_[at(piece.chunk)].place = place;
+      if (auto* place = run_in(target_of(piece), piece.box)) held_[at(piece.chunk)].place = place;
     }
     for (auto c = round.first; c < round.end; ++c) {
       if (held_[c].place) continue;
@@ -205,15 +197,6 @@ class Restore {
                          held_[c].place != nullptr});
     }
     reader_ = job_.files->read_ahead(std::move(files), std::move(extents), direct_io_);
-  }
-
-  // Where a box lies in the application's memory, if it is one run of bytes there.
-  std::byte* place_of(const plan::Passed& piece) const {
-    const auto& slice = memory_of(piece);
-    auto* base = places_[at(piece.id)];
-    if (!base) return nullptr;
-    const auto run = run_at(piece.box.relative_to(slice.box.start), slice.box.extent);
-    return run ? base + *run * box_of(piece.source).element_bytes : nullptr;
   }
 
   // Null: the bytes are only checked.
@@ -241,56 +224,6 @@ class Restore {
     if (contents_.big_endian && bytes) {
       bundle::swap_bytes({bytes, static_cast<std::size_t>(chunk.bytes)},
                          dtype_swap_unit(from.tensor->dtype));
-    }
-  }
-
-  // The bytes of a piece of a chunk in hand: a view where they are one run, else packed.
-  std::span<const std::byte> bytes_of(const plan::Passed& piece, std::byte* packed) const {
-    const auto& chunk = chunk_of(piece);
-    const auto* bytes = bytes_at(held_[at(piece.chunk)]);
-    const auto part = piece.box.relative_to(chunk.box.start);
-    const auto size = static_cast<std::size_t>(piece.bytes);
-    const auto from = stored_.at(chunk.source);
-    if (const auto run = run_at(part, chunk.box.extent)) {
-      return {bytes + *run * static_cast<std::int64_t>(dtype_size(from.tensor->dtype)), size};
-    }
-    host_memory(from.tensor->dtype, bytes, nullptr, chunk.box.extent, {})->read(part, packed);
-    return {packed, size};
-  }
-
-  void keep(const plan::Passed& piece) {
-    const auto* place = place_of(piece);
-    if (place && place == bytes_at(held_[at(piece.chunk)])) return;  // it was read there
-    const auto bytes = bytes_of(piece, packed_.get());
-    const auto& slice = memory_of(piece);
-    slice.memory->write(piece.box.relative_to(slice.box.start), bytes.data());
-  }
-
-  void exchange(const plan::OwnStep& step) {
-    std::vector<Group::Send> sends;
-    std::vector<Group::Receive> receives;
-    std::vector<std::pair<const plan::Passed*, const std::byte*>> to_place;
-    auto* packing = packed_.get();
-    auto* arriving = arrived_.get();
-    for (const auto& piece : step.sends) {
-      sends.push_back({piece.peer, bytes_of(piece, packing)});
-      packing += piece.bytes;
-    }
-    for (const auto& piece : step.receives) {
-      auto* place = place_of(piece);
-      if (!place) {
-        place = arriving;
-        to_place.emplace_back(&piece, arriving);
-        arriving += piece.bytes;
-      }
-      receives.push_back({piece.peer, {place, static_cast<std::size_t>(piece.bytes)}});
-    }
-    job_.group->exchange(sends, receives);
-    for (const auto& [piece, bytes] : to_place) {
-      const auto& slice = memory_of(*piece);
-      place_error_.guard([&, piece = piece, bytes = bytes] {
-        slice.memory->write(piece->box.relative_to(slice.box.start), bytes);
-      });
     }
   }
 
@@ -382,11 +315,13 @@ class Restore {
 
   std::vector<std::byte*> places_;  // of the memories that are one run of bytes; else null
   std::vector<Held> held_;          // by chunk
-  std::unique_ptr<std::byte[]> buffer_, packed_, arrived_;
+  std::unique_ptr<std::byte[]> buffer_;
   std::unique_ptr<io::Reader> reader_;  // writes to the buffer: goes before it
   std::vector<Run> runs_;
   std::int64_t bytes_read_ = 0;
-  KeptError error_, place_error_;  // of reading, of writing to memory
+  KeptError error_;  // of reading
+  PiecePasser passer_{*job_.group, [this](const plan::Passed& piece) { return source_of(piece); },
+                      [this](const plan::Passed& piece) { return target_of(piece); }};
 };
 
 }  // namespace

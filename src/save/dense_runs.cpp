@@ -33,18 +33,8 @@ DenseMemory dense_memory(const DensePlan& plan, bool keeps_all) {
     std::int64_t hand = 0;
     for (auto c = round.first; c < round.end; ++c) hand += plan.exchange.chunks[c].bytes;
     most.hand = keeps_all ? most.hand + hand : std::max(most.hand, hand);
-    for (const auto& piece : round.local) most.out = std::max(most.out, piece.bytes);
-    for (const auto& step : round.steps) {
-      const auto sum = [](const std::vector<plan::Passed>& pieces) {
-        std::int64_t bytes = 0;
-        for (const auto& piece : pieces) bytes += piece.bytes;
-        return bytes;
-      };
-      // Backwards: what the exchange calls a receiver brings the bytes.
-      most.out = std::max(most.out, sum(step.receives));
-      most.in = std::max(most.in, sum(step.sends));
-    }
   }
+  most.pass = room_to_pass(plan.exchange, true);
   return most;
 }
 

@@ -5,15 +5,17 @@
 #include <vector>
 
 #include "io/file_system.hpp"
+#include "job/pass_pieces.hpp"
 #include "save/dense.hpp"
 
 namespace cairn {
 
 /// What a rank needs while the rounds go: for its runs (of one round, or of all, if it keeps them),
-/// for pieces on their way out, and for those that arrive.
+/// and for pieces on their way.
 struct DenseMemory {
-  std::int64_t hand = 0, out = 0, in = 0;
-  std::int64_t bytes() const { return hand + out + in; }
+  std::int64_t hand = 0;
+  PassingRoom pass = {};
+  std::int64_t bytes() const { return hand + pass.bytes(); }
 };
 DenseMemory dense_memory(const DensePlan&, bool keeps_all);
 

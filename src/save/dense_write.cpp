@@ -8,7 +8,7 @@
 #include "base/copy.hpp"
 #include "cairn/error.hpp"
 #include "group/collectives.hpp"
-#include "model/runs.hpp"
+#include "job/pass_pieces.hpp"
 #include "save/dense.hpp"
 #include "save/dense_runs.hpp"
 #include "save/writers/writer.hpp"
@@ -107,28 +107,38 @@ class DenseWrite {
     }
     const auto& own = mine[next_++];
     begin(own);
-    for (const auto& piece : own.local) error_.guard([&] { copy(piece); });
-    for (const auto& step : own.steps) exchange(step);
+    for (const auto& piece : own.local) {
+      const auto& run = in_hand_.runs.at(piece.chunk);
+      if (run.bytes == run.buffer) passer_.keep(piece);
+    }
+    for (const auto& step : own.steps) passer_.pass(step.receives, step.sends);
+    keep_errors();
   }
 
-  const plan::Chunk& run_of(const plan::Passed& piece) const { return plan_.run(piece.chunk); }
-  const DensePlan::Slice& target_of(const plan::Passed& piece) const {
-    return plan_.slices[static_cast<std::size_t>(piece.id)];
+  void keep_errors() {
+    for (const auto* error : {&passer_.read_error(), &passer_.write_error()}) {
+      if (*error) error_.guard([&] { throw Error(**error); });
+    }
   }
-  const LocalSlice& slice_of(const plan::Passed& piece) const {
-    const auto& target = target_of(piece);
-    const auto& tensor = *tensors_[static_cast<std::size_t>(target.tensor)];
-    return tensor.slices[static_cast<std::size_t>(target.slice)];
-  }
+
   DType dtype_of(const plan::Passed& piece) const {
     return plan_.tensors[static_cast<std::size_t>(piece.source)].dtype;
   }
-  std::int64_t item_of(const plan::Passed& piece) const {
-    return static_cast<std::int64_t>(dtype_size(dtype_of(piece)));
+  // Of the application.
+  PieceSource source_of(const plan::Passed& piece) const {
+    const auto& target = plan_.slices[static_cast<std::size_t>(piece.id)];
+    const auto tensor = static_cast<std::size_t>(target.tensor);
+    const auto number = static_cast<std::size_t>(target.slice);
+    const auto& slice = tensors_[tensor]->slices[number];
+    return {&slice.box, dtype_of(piece), bases_[tensor][number], slice.memory.get()};
+  }
+  // A run in the buffer.
+  PieceTarget target_of(const plan::Passed& piece) const {
+    return {&plan_.run(piece.chunk).box, dtype_of(piece), in_hand_.runs.at(piece.chunk).buffer,
+            nullptr};
   }
 
-  // Once rounds have begun, a rank that threw would leave the others waiting for its messages: all
-  // memory is taken before, and errors are kept until everybody has moved everything.
+  // All memory is taken before rounds begin, and errors are kept: see PiecePasser.
   void allocate(std::span<std::byte> where = {}) {
     for (const auto* tensor : tensors_) {
       auto& bases = bases_.emplace_back();
@@ -142,8 +152,7 @@ class DenseWrite {
       where = {own_.get(), static_cast<std::size_t>(need.bytes())};
     }
     hand_ = where.data();
-    packed_ = hand_ + need.hand;
-    arrived_ = packed_ + need.out;
+    passer_.use_room(need.pass, hand_ + need.hand);
   }
 
   void begin(const plan::OwnRound& round) {
@@ -153,80 +162,9 @@ class DenseWrite {
       at += plan_.exchange.chunks[c].bytes;
     }
     for (const auto& piece : round.local) {
-      if (piece.box != run_of(piece).box) continue;
-      if (const auto* place = place_of(piece)) in_hand_.runs.at(piece.chunk).bytes = place;
-    }
-  }
-
-  // Where a piece lies in the application's memory, if it is one run of bytes there.
-  const std::byte* place_of(const plan::Passed& piece) const {
-    const auto& slice = slice_of(piece);
-    const auto& target = target_of(piece);
-    const auto* base =
-        bases_[static_cast<std::size_t>(target.tensor)][static_cast<std::size_t>(target.slice)];
-    if (!base) return nullptr;
-    const auto at = run_at(piece.box.relative_to(slice.box.start), slice.box.extent);
-    return at ? base + *at * item_of(piece) : nullptr;
-  }
-
-  // Where it goes in a run in the buffer, if it is one run of bytes there.
-  std::byte* destination_of(const plan::Passed& piece) const {
-    const auto& run = run_of(piece);
-    const auto at = run_at(piece.box.relative_to(run.box.start), run.box.extent);
-    return at ? in_hand_.runs.at(piece.chunk).buffer + *at * item_of(piece) : nullptr;
-  }
-
-  void fetch(const plan::Passed& piece, std::byte* out) const {
-    const auto& slice = slice_of(piece);
-    slice.memory->read(piece.box.relative_to(slice.box.start), out);
-  }
-
-  // Into a run of the buffer, from row-major bytes of the piece.
-  void place(const plan::Passed& piece, const std::byte* bytes) const {
-    const auto& run = run_of(piece);
-    auto* buffer = in_hand_.runs.at(piece.chunk).buffer;
-    host_memory(dtype_of(piece), buffer, buffer, run.box.extent, {})
-        ->write(piece.box.relative_to(run.box.start), bytes);
-  }
-
-  void copy(const plan::Passed& piece) {
-    const auto& hand = in_hand_.runs.at(piece.chunk);
-    if (hand.bytes != hand.buffer) return;
-    if (auto* out = destination_of(piece)) return fetch(piece, out);
-    fetch(piece, packed_);
-    place(piece, packed_);
-  }
-
-  void exchange(const plan::OwnStep& step) {
-    std::vector<Group::Send> sends;
-    std::vector<Group::Receive> receives;
-    std::vector<std::pair<const plan::Passed*, const std::byte*>> to_place;
-    auto* packing = packed_;
-    auto* arriving = arrived_;
-    for (const auto& piece : step.receives) {
-      const auto size = static_cast<std::size_t>(piece.bytes);
-      const auto* bytes = place_of(piece);
-      if (!bytes) {
-        error_.guard([&] { fetch(piece, packing); });
-        bytes = packing;
-        packing += size;
-      }
-      sends.push_back({piece.peer, {bytes, size}});
-    }
-    for (const auto& piece : step.sends) {
-      const auto size = static_cast<std::size_t>(piece.bytes);
-      auto* out = destination_of(piece);
-      if (!out) {
-        out = arriving;
-        to_place.emplace_back(&piece, arriving);
-        arriving += size;
-      }
-      receives.push_back({piece.peer, {out, size}});
-    }
-    if (sends.empty() && receives.empty()) return;
-    job_.group->exchange(sends, receives);
-    for (const auto& [piece, bytes] : to_place) {
-      error_.guard([&, piece = piece, bytes = bytes] { place(*piece, bytes); });
+      if (piece.box != plan_.run(piece.chunk).box) continue;
+      const auto* place = run_in(source_of(piece), piece.box);
+      if (place) in_hand_.runs.at(piece.chunk).bytes = place;
     }
   }
 
@@ -236,12 +174,14 @@ class DenseWrite {
   std::vector<const LocalTensor*> tensors_;           // of this rank; null where it has none
   std::vector<std::vector<const std::byte*>> bases_;  // of their slices; null: not one run of bytes
   std::unique_ptr<std::byte[]> own_;
-  std::byte *hand_ = nullptr, *packed_ = nullptr, *arrived_ = nullptr;  // in it, or in a pool
-  RunsInHand in_hand_;                                                  // of this round
-  std::size_t next_ = 0;                                                // of this rank's rounds
-  std::vector<RunsPlace> places_;                                       // of the files
+  std::byte* hand_ = nullptr;      // in it, or in a pool: the runs of this round
+  RunsInHand in_hand_;             // of this round
+  std::size_t next_ = 0;           // of this rank's rounds
+  std::vector<RunsPlace> places_;  // of the files
   std::vector<StoredTensor> entries_, written_;  // of the open file, of those before
   KeptError error_;
+  PiecePasser passer_{*job_.group, [this](const plan::Passed& piece) { return source_of(piece); },
+                      [this](const plan::Passed& piece) { return target_of(piece); }};
 };
 
 }  // namespace

@@ -39,6 +39,17 @@ bool is_touched(const Problem& problem, const Source& source) {
 }
 
 /// Targets have the id of their place in the problem.
+void want_all(const Problem& problem, std::vector<Spread>& ranks) {
+  for (std::size_t t = 0; t < problem.targets.size(); ++t) {
+    const auto& target = problem.targets[t];
+    for (std::size_t s = 0; s < problem.sources.size(); ++s) {
+      const auto& source = problem.sources[s];
+      if (source.tensor != target.tensor || !overlaps(source.box, target.box)) continue;
+      ranks[nth(target.rank)].want(static_cast<int>(s), static_cast<int>(t), target.box);
+    }
+  }
+}
+
 std::vector<OwnPlan> plan_on_all(const Problem& problem, std::int64_t pieces_a_planner) {
   std::vector<Spread> ranks;
   std::int64_t pieces = 0;
@@ -50,14 +61,7 @@ std::vector<OwnPlan> plan_on_all(const Problem& problem, std::int64_t pieces_a_p
                                        },
                                        [](int a, int b) { return a < b; }, pieces_a_planner});
   }
-  for (std::size_t t = 0; t < problem.targets.size(); ++t) {
-    const auto& target = problem.targets[t];
-    for (std::size_t s = 0; s < problem.sources.size(); ++s) {
-      const auto& source = problem.sources[s];
-      if (source.tensor != target.tensor || !overlaps(source.box, target.box)) continue;
-      ranks[nth(target.rank)].want(static_cast<int>(s), static_cast<int>(t), target.box);
-    }
-  }
+  want_all(problem, ranks);
   for (const auto& rank : ranks) pieces += rank.pieces();
   const auto planners = ranks[0].planners(pieces);
   const auto each = [&](const auto& step) {
@@ -167,7 +171,8 @@ class Play {
 };
 
 /// Bytes that each rank acquires.
-std::vector<std::int64_t> check(const Problem& problem, const std::vector<OwnPlan>& plans) {
+std::vector<std::int64_t> check(const Problem& problem, const std::vector<OwnPlan>& plans,
+                                bool only_wanted = false) {
   std::map<int, std::map<std::int64_t, std::int64_t>> acquired;  // source: offset, bytes
   std::vector<std::int64_t> bytes(plans.size());
   for (std::size_t r = 0; r < plans.size(); ++r) {
@@ -195,7 +200,7 @@ std::vector<std::int64_t> check(const Problem& problem, const std::vector<OwnPla
     }
     EXPECT_EQ(next, plans[r].chunks.size());
   }
-  for (std::size_t s = 0; s < problem.sources.size(); ++s) {
+  for (std::size_t s = 0; s < problem.sources.size() && !only_wanted; ++s) {
     const auto& source = problem.sources[s];
     std::int64_t end = 0;
     for (const auto& [offset, size] : acquired[static_cast<int>(s)]) {
@@ -258,6 +263,86 @@ TEST(Spread, OnePlannerDealsAsAPlanAtOnePlaceDoes) {
       return std::pair(a.source, a.offset) < std::pair(b.source, b.offset);
     });
     ASSERT_EQ(chunks, together) << "in round " << round;
+  }
+}
+
+/// Sources of this problem lie on these ranks.
+std::vector<OwnPlan> order_on_all(const Problem& problem, const std::vector<int>& holders) {
+  std::vector<Spread> ranks;
+  for (int rank = 0; rank < problem.ranks; ++rank) {
+    ranks.emplace_back(Spread::Setting{.rank = rank,
+                                       .ranks = problem.ranks,
+                                       .chunk_bytes = problem.chunk_bytes,
+                                       .served_by = problem.served_by,
+                                       .source =
+                                           [&](int source) {
+                                             const auto& one = problem.sources[nth(source)];
+                                             return Spread::SourceBox{&one.box, one.element_bytes};
+                                           },
+                                       .before = [](int a, int b) { return a < b; },
+                                       .only_wanted = true,
+                                       .holder = [&](int source) { return holders[nth(source)]; }});
+  }
+  want_all(problem, ranks);
+  const auto each = [&](const auto& step) {
+    std::vector<Mail> sent;
+    for (std::size_t r = 0; r < ranks.size(); ++r) sent.push_back(step(r));
+    return deliver(std::move(sent));
+  };
+  auto mail = each([&](std::size_t r) { return ranks[r].order(); });
+  mail = each([&](std::size_t r) { return ranks[r].accept(mail[r]); });
+  std::vector<OwnPlan> plans;
+  for (std::size_t r = 0; r < ranks.size(); ++r) plans.push_back(ranks[r].finish(mail[r]));
+  return plans;
+}
+
+TEST(Spread, HoldersSendWhatIsOrdered) {
+  Random random(83);
+  for (int round = 0; round < test::rounds(600); ++round) {
+    const auto problem = random_problem(random);
+    std::vector<int> holders;
+    for (std::size_t s = 0; s < problem.sources.size(); ++s) {
+      holders.push_back(static_cast<int>(boxes::draw(random, 0, problem.ranks - 1)));
+    }
+    const auto plans = order_on_all(problem, holders);
+    for (std::size_t r = 0; r < plans.size(); ++r) {
+      for (const auto& chunk : plans[r].chunks) {
+        EXPECT_EQ(holders[nth(chunk.source)], static_cast<int>(r));
+      }
+    }
+    check(problem, plans, true);
+    if (HasFailure()) FAIL() << "in round " << round;
+  }
+}
+
+TEST(Spread, HoldersBeginWithTheNearest) {
+  // All ranks have something for each; nobody is to send to a rank that others send to just then.
+  Problem problem;
+  problem.ranks = 5;
+  problem.chunk_bytes = 10;
+  std::vector<int> holders;
+  for (int rank = 0; rank < 5; ++rank) {
+    problem.sources.push_back({0, {{rank * 50}, {50}}, 1, -1});
+    holders.push_back(rank);
+  }
+  for (int source = 0; source < 5; ++source) {
+    for (int rank = 0; rank < 5; ++rank) {
+      problem.targets.push_back({0, {{source * 50 + rank * 10}, {10}}, rank, source * 5 + rank});
+    }
+  }
+  const auto plans = order_on_all(problem, holders);
+  check(problem, plans, true);
+  for (int rank = 0; rank < 5; ++rank) {
+    const auto& rounds = plans[nth(rank)].rounds;
+    ASSERT_EQ(rounds.size(), 5u);
+    for (int distance = 1; distance < 5; ++distance) {
+      ASSERT_EQ(rounds[nth(distance)].steps.size(), 1u);
+      const auto& step = rounds[nth(distance)].steps[0];
+      ASSERT_EQ(step.sends.size(), 1u);
+      ASSERT_EQ(step.receives.size(), 1u);
+      EXPECT_EQ(step.sends[0].peer, (rank + distance) % 5);
+      EXPECT_EQ(step.receives[0].peer, (rank + 5 - distance) % 5);
+    }
   }
 }
 

@@ -42,6 +42,7 @@ class FollowedView : public SliceMemory, public TensorSource {
   const std::byte* contiguous() const override { return memory().contiguous(); }
   std::byte* contiguous_writable() override { return memory_->contiguous_writable(); }
   bool writable() const override { return memory().writable(); }
+  Footprint footprint() const override { return memory().footprint(); }
   std::shared_ptr<StagingMemory> staging() const override { return memory().staging(); }
 
  private:

@@ -65,6 +65,7 @@ class HostViewMemory : public SliceMemory {
     return address;
   }
   bool writable() const override { return !std::is_const_v<typename View::value_type>; }
+  Footprint footprint() const override { return host_->footprint(); }
 
  private:
   void wait() const { fence(exec_, "cairn::host access: fence before"); }
@@ -209,6 +210,12 @@ class StagedViewMemory : public SliceMemory {
   }
 
   bool writable() const override { return !std::is_const_v<typename View::value_type>; }
+  Footprint footprint() const override {
+    constexpr auto item = static_cast<std::int64_t>(sizeof(T));
+    Footprint where{reinterpret_cast<const std::byte*>(view_.data()), strides_, item};
+    for (auto& stride : where.strides) stride *= item;
+    return where;
+  }
   std::shared_ptr<StagingMemory> staging() const override {
     return SpaceMemory<PinnedSpace>::instance();
   }

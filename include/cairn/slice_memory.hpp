@@ -1,0 +1,55 @@
+#pragma once
+/// Where the elements of slices are kept, whatever kind of memory that is.
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cairn/box.hpp"
+#include "cairn/dtype.hpp"
+
+namespace cairn {
+
+class StagingMemory;
+
+/// Where the elements of a slice lie: at fixed strides from the first one.
+struct Footprint {
+  const std::byte* first = nullptr;  ///< null: not known
+  Dims strides = {};                 ///< bytes, one a dimension
+  std::int64_t element_bytes = 0;
+};
+
+/// The elements of one slice, wherever they live. Implementations need not be thread-safe; the
+/// library calls them from the thread that called it. `part` is relative to the slice's origin.
+class SliceMemory {
+ public:
+  virtual ~SliceMemory() = default;
+  /// Copies the elements of part, row-major, to host memory of part.count() elements.
+  virtual void read(const Box& part, std::byte* out) const = 0;
+  /// The reverse. Throws invalid_argument where the memory is const.
+  virtual void write(const Box& part, const std::byte* in) = 0;
+  /// Address of the slice if it is host memory, row-major without gaps; else nullptr.
+  virtual const std::byte* contiguous() const { return nullptr; }
+  virtual std::byte* contiguous_writable() { return nullptr; }
+  virtual bool writable() const = 0;
+  /// Of the host or of a device; for telling whether two slices share memory.
+  virtual Footprint footprint() const { return {}; }
+  /// Host memory that the elements' device copies to fastest; null: any host memory is as good.
+  virtual std::shared_ptr<StagingMemory> staging() const { return nullptr; }
+};
+
+/// The elements of a string tensor, row-major. A string tensor is whole on each rank that has it.
+class StringMemory {
+ public:
+  virtual ~StringMemory() = default;
+  virtual std::vector<std::string> get() const = 0;
+  virtual void set(std::vector<std::string> values) = 0;
+};
+
+/// Host memory with strides in elements (empty: row-major contiguous). The caller keeps it alive
+/// as long as the State is used. A null `writable` makes it save-only.
+std::shared_ptr<SliceMemory> host_memory(DType dtype, const void* data, void* writable, Dims extent,
+                                         Dims strides);
+
+}  // namespace cairn

@@ -1,0 +1,78 @@
+#pragma once
+/// Moves the pieces of an exchange from where they are to where they are wanted: what saves,
+/// restores and redistributions have in common.
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "cairn/state.hpp"
+#include "group/collectives.hpp"
+#include "plan/spread.hpp"
+
+namespace cairn {
+
+/// The elements of a box that pieces are cut from: a slice of the application, or a chunk in a
+/// buffer. Boxes are in coordinates of the tensor.
+struct PieceSource {
+  const Box* box;
+  DType dtype;
+  const std::byte* base;      ///< if it is row-major without gaps; else null
+  const SliceMemory* memory;  ///< null: there is only the base
+};
+/// The same, to be put into.
+struct PieceTarget {
+  const Box* box;
+  DType dtype;
+  std::byte* base;
+  SliceMemory* memory;
+};
+
+/// Where the bytes of a part lie, if they are one run; else null.
+const std::byte* run_in(const PieceSource&, const Box& part);
+std::byte* run_in(const PieceTarget&, const Box& part);
+
+/// Memory for the pieces of a step: those on their way out, packed, and those that arrive.
+struct PassingRoom {
+  std::int64_t out = 0, in = 0;
+  std::int64_t bytes() const { return out + in; }
+};
+/// What a plan needs at most. `backwards`: pieces go from where they are wanted to who acquires.
+PassingRoom room_to_pass(const plan::OwnPlan&, bool backwards = false);
+
+/// One rank's hands. Once rounds have begun, a rank that threw would leave the others waiting for
+/// its messages: so errors are kept until everybody has moved everything, and a piece that could
+/// not be had travels as whatever is in the buffer.
+class PiecePasser {
+ public:
+  using From = std::function<PieceSource(const plan::Passed&)>;
+  using To = std::function<PieceTarget(const plan::Passed&)>;
+
+  /// `from` is asked for pieces that this rank has, `to` for those that it gets.
+  PiecePasser(Group& group, From from, To to)
+      : group_(group), from_(std::move(from)), to_(std::move(to)) {}
+
+  /// Takes memory of its own; not initialised: what is never used is never touched.
+  void make_room(const PassingRoom&);
+  /// Uses this memory, of room.bytes(), which outlives it.
+  void use_room(const PassingRoom& room, std::byte* where);
+
+  /// A piece that stays on this rank. Nothing happens to one that lies where it is to go.
+  void keep(const plan::Passed&);
+  /// The pieces of a step. No call of the group where there are none.
+  void pass(const std::vector<plan::Passed>& sends, const std::vector<plan::Passed>& receives);
+
+  const std::optional<Error>& read_error() const { return read_.first(); }    ///< of `from`
+  const std::optional<Error>& write_error() const { return write_.first(); }  ///< of `to`
+
+ private:
+  Group& group_;
+  From from_;
+  To to_;
+  std::unique_ptr<std::byte[]> own_;
+  std::byte *packed_ = nullptr, *arrived_ = nullptr;
+  KeptError read_, write_;
+};
+
+}  // namespace cairn

@@ -1,0 +1,230 @@
+// The list of what a redistribution does: look, prove, match, plan, move.
+#include "redistribute/redistributor.hpp"
+
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "cairn/error.hpp"
+#include "cairn/ragged.hpp"
+#include "job/plan_together.hpp"
+#include "model/keys.hpp"
+#include "redistribute/apart.hpp"
+#include "save/resolve.hpp"
+
+namespace cairn {
+namespace {
+
+std::size_t place_of(int number) { return static_cast<std::size_t>(number); }
+
+void require_options(Group& group, const RedistributeOptions& options) {
+  require_same(group, "RedistributeOptions",
+               {{"chunk_bytes", std::to_string(options.chunk_bytes)}});
+  if (options.chunk_bytes >= 4096 && options.chunk_bytes <= (std::int64_t{64} << 20)) return;
+  throw Error(Code::invalid_argument,
+              cat("RedistributeOptions::chunk_bytes is ", options.chunk_bytes),
+              "it must lie between 4096 and 64 MiB");
+}
+
+// What a rank asks of others: the keys that its state is filled from.
+std::vector<std::string> asked_keys(const Group& group, const State& to,
+                                    const RestoreOptions& options) {
+  std::vector<std::string> keys;
+  for (const auto& [key, tensor] : to.tensors()) {
+    const auto renamed = options.rename.find(key);
+    const auto& name = renamed == options.rename.end() ? key : renamed->second;
+    const bool is_private =
+        tensor.unresolved && tensor.unresolved->kind == Unresolved::Kind::rank_private;
+    keys.push_back(is_private ? private_key(name, group.rank(), group.size()) : name);
+  }
+  std::sort(keys.begin(), keys.end());
+  keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
+  return keys;
+}
+
+// All slices in their order: numbers of sources less that of the rank's first one.
+std::vector<PieceSource> sources_of(const State& plain) {
+  std::vector<PieceSource> all;
+  for (const auto& [key, tensor] : plain.tensors()) {
+    for (const auto& slice : tensor.slices) {
+      const SliceMemory& memory = *slice.memory;
+      all.push_back({&slice.box, tensor.dtype, memory.contiguous(), &memory});
+    }
+  }
+  return all;
+}
+
+// By id. Rows have no memory before there is room for them.
+std::vector<PieceTarget> targets_of(const WantedState& wanted) {
+  std::vector<PieceTarget> all;
+  for (const auto& one : wanted.tensors) {
+    for (const auto& slice : one.tensor.slices) {
+      auto* memory = slice.memory.get();
+      all.push_back(
+          {&slice.box, one.tensor.dtype, memory ? memory->contiguous_writable() : nullptr, memory});
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+void Redistributor::plan() {
+  BothStates now(from_, to_);
+  look(now);
+}
+
+RedistributeReport Redistributor::run() {
+  BothStates now(from_, to_);
+  look(now);
+  const auto strings = pass_strings(*group_, routes_, now.plain());
+  // From here on the application's memory changes.
+  together(*group_, [&] { make_room(now, strings); });
+  move(now);
+  return report_;
+}
+
+void Redistributor::look(BothStates& now) {
+  require_options(*group_, options_);
+  now.resolved = resolve(*group_, now.from);
+  agree(*group_, now.to.error());
+  auto structure = structure_of(now.plain());
+  auto keys = asked_keys(*group_, now.to.state, options_.restore);
+  const bool is_new = any_of(*group_, !matching_ || structure != from_structure_ || keys != keys_);
+  if (is_new) {
+    held_ = HeldSlices(*group_, now.plain());
+    matching_.reset();  // whatever fails from here on is done again
+    Matching proved(*group_, now.plain(), held_, keys);
+    matching_ = std::move(proved);
+    from_structure_ = std::move(structure);
+    keys_ = std::move(keys);
+  }
+  const auto& contents = matching_->contents();
+  now.wanted = resolve(*group_, contents, TensorFinder(contents), now.to, options_.restore);
+  auto wanted = structure_of(contents, now.wanted);
+  if (any_of(*group_, is_new || !planned_ || wanted != to_structure_)) {
+    planned_ = false;
+    plan_for(now);
+    to_structure_ = std::move(wanted);
+    planned_ = true;
+    ++plans_;
+  }
+  together(*group_, [&] { require_apart(now); });
+}
+
+void Redistributor::plan_for(const BothStates& now) {
+  auto matched = matching_->match(*group_, now.wanted);
+  routes_ = route_strings(*group_, std::move(matched.strings_from));
+  const auto sources = sources_of(now.plain());
+  const auto targets = targets_of(now.wanted);
+  std::map<int, std::int64_t> element_bytes;  // of slices of other ranks
+  for (const auto& [source, id] : matched.parts) {
+    element_bytes[source] = static_cast<std::int64_t>(dtype_size(targets[place_of(id)].dtype));
+  }
+  const auto source_box = [&](int source) -> plan::Spread::SourceBox {
+    if (!held_.is_mine(source)) return {&matched.boxes.at(source), element_bytes.at(source)};
+    const auto& one = sources[place_of(source - held_.first())];
+    return {one.box, static_cast<std::int64_t>(dtype_size(one.dtype))};
+  };
+  const std::vector<int> served_by;
+  plan::Spread spread({.rank = group_->rank(),
+                       .ranks = group_->size(),
+                       .chunk_bytes = options_.chunk_bytes,
+                       .served_by = served_by,
+                       .source = source_box,
+                       .before = [](int a, int b) { return a < b; },
+                       .only_wanted = true,
+                       .holder = [&](int source) { return held_.holder_of(source); }});
+  together(*group_, [&] {
+    for (const auto& [source, id] : matched.parts) {
+      spread.want(source, id, *targets[place_of(id)].box);
+    }
+  });
+  plan_ = order_together(*group_, spread);
+  room_ = room_to_pass(plan_);
+  count(now);
+}
+
+// What the plan will do, over all ranks.
+void Redistributor::count(const BothStates& now) {
+  report_ = {};
+  std::int64_t sums[]{0, 0};
+  auto& [kept, sent] = sums;
+  for (const auto& round : plan_.rounds) {
+    for (const auto& piece : round.local) kept += piece.bytes;
+    for (const auto& step : round.steps) {
+      for (const auto& piece : step.receives) sent += piece.bytes;
+    }
+  }
+  group_->all_reduce(sums, Group::Op::sum);
+  report_.bytes = kept + sent;
+  report_.bytes_sent = sent;
+  report_.buffer_bytes = all_reduce(*group_, room_.bytes(), Group::Op::max);
+  if (!any_of(*group_, !now.wanted.kept.empty())) return;
+  for (const auto& text : all_gather(*group_, WireWriter().put(now.wanted.kept).take())) {
+    for (auto& key : WireReader(text).get_all<std::string>()) {
+      report_.kept_keys.insert(std::move(key));
+    }
+  }
+}
+
+void Redistributor::require_apart(const BothStates& now) const {
+  std::vector<LaidSlice> read, written;
+  for (const auto& [key, tensor] : now.plain().tensors()) {
+    for (const auto& slice : tensor.slices) {
+      read.push_back({&key, tensor.dtype, slice.box, slice.memory->footprint()});
+    }
+  }
+  for (const auto& one : now.wanted.tensors) {
+    const auto& key = matching_->contents().tensors[place_of(one.stored)].key;
+    for (const auto& slice : one.tensor.slices) {
+      if (!slice.memory) continue;
+      written.push_back(
+          {&key, one.tensor.dtype, slice.box, slice.memory->footprint(), !one.converts});
+    }
+  }
+  // What rows have now, before they are resized.
+  for (const auto& [key, tensor] : now.to.state.tensors()) {
+    if (!tensor.unresolved || !tensor.unresolved->rows) continue;
+    const auto& rows = *tensor.unresolved->rows;
+    auto shape = tensor.shape;
+    shape[0] = rows.count();
+    written.push_back({&key, tensor.dtype, Box::whole(shape), rows.memory()->footprint(), false});
+  }
+  cairn::require_apart(read, written);
+}
+
+void Redistributor::make_room(BothStates& now,
+                              const std::map<std::string, std::vector<std::string>>& strings) {
+  for (auto& one : now.wanted.tensors) {
+    if (one.make_room) one.make_room(one.tensor);
+  }
+  for (const auto& one : now.wanted.tensors) {
+    if (!one.tensor.strings) continue;
+    one.tensor.strings->set(strings.at(matching_->contents().tensors[place_of(one.stored)].key));
+  }
+  if (has_room_ >= room_.bytes()) return;
+  buffer_ = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(room_.bytes()));
+  has_room_ = room_.bytes();
+}
+
+void Redistributor::move(const BothStates& now) {
+  std::vector<PieceSource> sources;
+  std::vector<PieceTarget> targets;
+  together(*group_, [&] {
+    sources = sources_of(now.plain());
+    targets = targets_of(now.wanted);
+  });
+  PiecePasser passer(
+      *group_,
+      [&](const plan::Passed& piece) { return sources[place_of(piece.source - held_.first())]; },
+      [&](const plan::Passed& piece) { return targets[place_of(piece.id)]; });
+  passer.use_room(room_, buffer_.get());
+  for (const auto& round : plan_.rounds) {
+    for (const auto& piece : round.local) passer.keep(piece);
+    for (const auto& step : round.steps) passer.pass(step.sends, step.receives);
+  }
+  agree(*group_, passer.read_error());
+  agree(*group_, passer.write_error());
+}
+
+}  // namespace cairn

@@ -1,0 +1,74 @@
+#pragma once
+/// The work of a redistribution, and what is kept of it for the next one.
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cairn/redistribute.hpp"
+#include "group/call_group.hpp"
+#include "job/look.hpp"
+#include "job/pass_pieces.hpp"
+#include "redistribute/match.hpp"
+#include "redistribute/strings.hpp"
+#include "restore/resolve.hpp"
+
+namespace cairn {
+
+/// Both states while one call runs.
+struct BothStates {
+  BothStates(const State& from, const State& to) : from(from), to(to) {}
+  const State& plain() const { return resolved ? *resolved : from.state; }
+
+  Look from, to;
+  std::optional<State> resolved;  ///< `from` as plain tensors, if it is not one already
+  WantedState wanted;
+};
+
+/// All members that are not const are collective.
+class Redistributor {
+ public:
+  /// Local. The states outlive it.
+  Redistributor(std::shared_ptr<CallGroup> group, const State& from, State& to,
+                RedistributeOptions options)
+      : group_(std::move(group)), from_(from), to_(to), options_(std::move(options)) {}
+
+  CallGroup& group() { return *group_; }
+  int plans() const { return plans_; }
+
+  /// Nothing of `to` is touched.
+  void plan();
+  /// Plans again if anything is not as it was, and moves.
+  RedistributeReport run();
+
+ private:
+  void look(BothStates&);
+  void plan_for(const BothStates&);
+  void count(const BothStates&);
+  void require_apart(const BothStates&) const;
+  void make_room(BothStates&, const std::map<std::string, std::vector<std::string>>& strings);
+  void move(const BothStates&);
+
+  const std::shared_ptr<CallGroup> group_;
+  const State& from_;
+  State& to_;
+  const RedistributeOptions options_;
+  // What the plan was made for, on this rank.
+  std::string from_structure_, to_structure_;
+  std::vector<std::string> keys_;
+
+  HeldSlices held_;
+  std::optional<Matching> matching_;
+  StringRoutes routes_;
+  bool planned_ = false;
+  plan::OwnPlan plan_;  // sources are slices by number, ids those of targets in their order
+  PassingRoom room_;
+  std::unique_ptr<std::byte[]> buffer_;
+  std::int64_t has_room_ = 0;
+  RedistributeReport report_;
+  int plans_ = 0;
+};
+
+}  // namespace cairn
