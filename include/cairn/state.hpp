@@ -12,39 +12,15 @@
 #include <utility>
 #include <vector>
 
+#include "cairn/attributes.hpp"
 #include "cairn/box.hpp"
 #include "cairn/dtype.hpp"
 #include "cairn/object_graph.hpp"
+#include "cairn/slice_memory.hpp"
 
 namespace cairn {
 
 class Error;
-class StagingMemory;
-
-/// The elements of one slice, wherever they live. Implementations need not be thread-safe; the
-/// library calls them from the thread that called it. `part` is relative to the slice's origin.
-class SliceMemory {
- public:
-  virtual ~SliceMemory() = default;
-  /// Copies the elements of part, row-major, to host memory of part.count() elements.
-  virtual void read(const Box& part, std::byte* out) const = 0;
-  /// The reverse. Throws invalid_argument where the memory is const.
-  virtual void write(const Box& part, const std::byte* in) = 0;
-  /// Address of the slice if it is host memory, row-major without gaps; else nullptr.
-  virtual const std::byte* contiguous() const { return nullptr; }
-  virtual std::byte* contiguous_writable() { return nullptr; }
-  virtual bool writable() const = 0;
-  /// Host memory that the elements' device copies to fastest; null: any host memory is as good.
-  virtual std::shared_ptr<StagingMemory> staging() const { return nullptr; }
-};
-
-/// The elements of a string tensor, row-major. A string tensor is whole on each rank that has it.
-class StringMemory {
- public:
-  virtual ~StringMemory() = default;
-  virtual std::vector<std::string> get() const = 0;
-  virtual void set(std::vector<std::string> values) = 0;
-};
 
 /// One slice that this rank holds: its box in global coordinates, and its elements.
 struct LocalSlice {
@@ -263,6 +239,14 @@ class State {
   /// The object graph that saves shall carry, such as that of a checkpoint which was restored.
   State& carry(std::shared_ptr<const ObjectGraph> graph);
 
+  /// What is said of a tensor (units, names of dimensions, …), or, under a path that keys begin
+  /// with, of a group of them; it replaces what was said before. Saves store it with the tensor,
+  /// and refuse what cannot be stored (cairn/attributes.hpp). A rank may describe what others hold.
+  State& describe(std::string key, Description description);
+  /// What is said of the whole checkpoint; names that were given before get the new value.
+  State& describe(Attributes attributes);
+  const Descriptions& descriptions() const { return descriptions_; }
+
   /// As the last save or restore found them; tensors of each_time have no slices in between.
   const std::vector<std::pair<std::string, LocalTensor>>& tensors() const { return tensors_; }
   const LocalTensor* find(std::string_view key) const;
@@ -289,6 +273,7 @@ class State {
   std::vector<std::size_t> followed_;  // those with a source
   std::map<std::string, std::size_t, std::less<>> position_;
   ObjectNotes objects_;
+  Descriptions descriptions_;
 };
 
 }  // namespace cairn

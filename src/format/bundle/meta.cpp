@@ -7,6 +7,8 @@
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
+#include "format/bundle/descriptions.hpp"
+#include "format/bundle/json_depth.hpp"
 
 namespace cairn::bundle {
 namespace {
@@ -123,10 +125,14 @@ std::string encode_meta(const CheckpointMeta& meta) {
   if (!meta.name.empty()) object["name"] = meta.name;
   if (meta.metric) object["metric"] = number(*meta.metric);
   if (meta.statistics) object["statistics"] = json_of(*meta.statistics);
+  if (!meta.descriptions.empty()) {
+    object["descriptions"] = Json::parse(encode_descriptions(meta.descriptions));
+  }
   return object.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 CheckpointMeta decode_meta(std::string_view json) {
+  if (json_depth(json) > deepest_json + 10) bad_meta("it is nested too deep");
   const auto object = Json::parse(json, nullptr, false);
   if (!object.is_object()) bad_meta("it is no JSON object");
   CheckpointMeta meta;
@@ -149,6 +155,9 @@ CheckpointMeta decode_meta(std::string_view json) {
   meta.metric = metric_of(object);
   if (object.contains("statistics")) {
     meta.statistics = statistics_of(object["statistics"], meta.step);
+  }
+  if (object.contains("descriptions")) {
+    meta.descriptions = decode_descriptions(object["descriptions"].dump());
   }
   return meta;
 }
