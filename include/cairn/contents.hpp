@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cairn/attributes.hpp"
 #include "cairn/box.hpp"
 #include "cairn/dtype.hpp"
 #include "cairn/object_graph.hpp"
@@ -80,6 +81,7 @@ struct CheckpointMeta {
   RunNotes run = {};  ///< empty where there are no statistics
   /// NAME, where it was saved as NAME-STEP; empty: without a number, or by an earlier version.
   std::string name = {};
+  Descriptions descriptions = {};  ///< what the application says of tensors and checkpoint
 };
 
 struct CheckpointContents {
@@ -94,6 +96,9 @@ struct CheckpointContents {
   std::string graph_problem;
 
   const StoredTensor* find(std::string_view key) const;
+  /// What is said of this tensor, or group of tensors; of a rank-private item what is said of all
+  /// ranks' items. Empty: nothing.
+  const Description& description(std::string_view key) const;
   std::int64_t total_bytes() const;  ///< of all stored slices
 };
 

@@ -121,6 +121,8 @@ struct Retention {
 /// What a save says of its checkpoint beyond the state. The same on all ranks.
 struct SaveOptions {
   std::optional<double> metric = std::nullopt;  ///< how good it is, for Retention::best
+  /// Of the checkpoint, beside those of the state (State::describe), whose names they may have.
+  Attributes attributes = {};
 };
 
 struct RetentionDecision {

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "cairn/attributes.hpp"
 #include "cairn/box.hpp"
 #include "cairn/dtype.hpp"
 #include "cairn/object_graph.hpp"
@@ -235,6 +236,14 @@ class State {
   /// The object graph that saves shall carry, such as that of a checkpoint which was restored.
   State& carry(std::shared_ptr<const ObjectGraph> graph);
 
+  /// What is said of a tensor (units, names of dimensions, …), or, under a path that keys begin
+  /// with, of a group of them; it replaces what was said before. Saves store it with the tensor,
+  /// and refuse what cannot be stored (cairn/attributes.hpp). A rank may describe what others hold.
+  State& describe(std::string key, Description description);
+  /// What is said of the whole checkpoint; names that were given before get the new value.
+  State& describe(Attributes attributes);
+  const Descriptions& descriptions() const { return descriptions_; }
+
   /// As the last save or restore found them; tensors of each_time have no slices in between.
   const std::vector<std::pair<std::string, LocalTensor>>& tensors() const { return tensors_; }
   const LocalTensor* find(std::string_view key) const;
@@ -261,6 +270,7 @@ class State {
   std::vector<std::size_t> followed_;  // those with a source
   std::map<std::string, std::size_t, std::less<>> position_;
   ObjectNotes objects_;
+  Descriptions descriptions_;
 };
 
 }  // namespace cairn

@@ -26,6 +26,13 @@ constexpr std::uint64_t mixed_bits(std::uint64_t value) {
   return value ^ (value >> 31);
 }
 
+/// A hash of a text: FNV-1a.
+constexpr std::uint64_t fnv1a(std::string_view text) {
+  std::uint64_t hash = 0xcbf29ce484222325u;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return hash;
+}
+
 /// LevelDB's mask, for checksums that are stored beside what they cover.
 constexpr std::uint32_t crc_mask(std::uint32_t crc) {
   return ((crc >> 15) | (crc << 17)) + 0xa282ead8u;

@@ -9,6 +9,7 @@
 #include "checkpoint/engine.hpp"
 #include "contents/format.hpp"
 #include "group/collectives.hpp"
+#include "save/descriptions.hpp"
 #include "save/resolve.hpp"
 
 namespace cairn {
@@ -110,6 +111,7 @@ Engine::Planned Engine::plan(const Request& request, const Look& look) {
   calls().meet(sum.values);
   Planned planned;
   planned.again = sum.agreed();
+  if (planned.again) planned.descriptions = plans.descriptions(look.state, options);
   if (planned.again && quick) {
     planned.plan = kept;
     planned.numbers = {sum[PlanSum::sequence],
@@ -136,7 +138,10 @@ Engine::Planned Engine::plan(const Request& request, const Look& look) {
     return planned;
   }
   planned.resolved = resolve(*job.group, look, job.row_plans.get());
+  const auto said = agree_on_descriptions(*job.group, given, options.attributes);
+  planned.descriptions = with_attributes(said, options.attributes);
   planned.plan = plans.make(given, planned.resolved ? *planned.resolved : given);
+  planned.plan->descriptions = said;
   return planned;
 }
 
@@ -254,7 +259,6 @@ void Engine::take_name(Flight& flight) const {
   format_of(job.options.store.format).shape(shaped, flight.layout.data_files);
   auto prepared = prepared_of(flight.asked.step, commit::uuid_text(numbers.uuid), shaped.num_files,
                               numbers.sequence, numbers.parent, numbers.time);
-  prepared.meta.metric = flight.asked.metric;
   prepared.save.files.counts = &flight.result.counts;
   prepared.save.files.stripes = job.stripes(flight.layout.data_files);
   prepared.save.files.stripes_yield = job.options.write.stripes == 0;
@@ -267,6 +271,15 @@ void Engine::take_name(Flight& flight) const {
     flight.handle->prefix = prepared.save.prefix().string();
   }
   flight.prepared = std::move(prepared);
+  tell_meta(flight);
+}
+
+// What the application says of the checkpoint. Descriptions may be long: who seals it has them, and
+// one of the records.
+void Engine::tell_meta(Flight& flight) const {
+  auto& meta = flight.prepared->meta;
+  meta.metric = flight.asked.metric;
+  if (job.root() || flight.layout.writer == 0) meta.descriptions = *flight.asked.descriptions;
 }
 
 }  // namespace cairn

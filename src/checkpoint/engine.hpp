@@ -75,6 +75,7 @@ class Engine {
   };
   struct Planned {
     std::shared_ptr<SavePlan> plan;
+    std::shared_ptr<const Descriptions> descriptions = nullptr;
     bool again = false;  // it is the last save's
     std::optional<Flight::Numbers> numbers = std::nullopt;
     std::optional<State> resolved = std::nullopt;  // nothing: the state is saved as it was given
@@ -101,6 +102,7 @@ class Engine {
   void work_on(Flight&);
   void write_copy(Flight&) const;
   void take_name(Flight&) const;
+  void tell_meta(Flight&) const;
   void record(Flight&) const;
   void publish(Flight&);  // rank 0
 

@@ -82,6 +82,7 @@ std::unique_ptr<Flight> Flights::make(std::int64_t step, bool background, const 
   flight->asked.step = step;
   flight->asked.background = background;
   flight->asked.metric.reset();
+  flight->asked.descriptions.reset();
   flight->asked.at = call.at;
   flight->result.counts = {};
   flight->figures = {};

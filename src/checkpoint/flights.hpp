@@ -56,6 +56,7 @@ struct Flight {
     std::int64_t step = 0;
     bool background = false;  ///< the application goes on meanwhile
     std::optional<double> metric = std::nullopt;
+    std::shared_ptr<const Descriptions> descriptions = nullptr;
     SaveTime at = {};
   };
   /// Of the state, in the pool.

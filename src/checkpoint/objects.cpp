@@ -55,6 +55,7 @@ class OwnString : public StringMemory {
 struct Keys {
   std::vector<std::string> stored;  // one a tensor of the state
   std::string message;              // to rank 0
+  Descriptions descriptions;        // of the state, by stored keys
 };
 
 // Rank-private items are nobody's objects: no TensorFlow program could bind them all.
@@ -106,6 +107,31 @@ Keys choose_keys(const State& state, const std::set<std::string>& outside) {
   for (const auto& [path, target] : notes.aliases) writer.put(path).put(target);
   keys.message = writer.take();
   return keys;
+}
+
+// What is described goes with its tensor. Paths of groups stay; what this rank does not know is a
+// tensor of another one.
+Descriptions move_descriptions(const State& given, const State& state,
+                               const std::vector<std::string>& stored) {
+  Descriptions moved{given.descriptions().attributes, {}};
+  if (given.descriptions().by_key.empty()) return moved;
+  std::map<std::string_view, std::string_view> stored_key;
+  for (std::size_t i = 0; i < stored.size(); ++i) stored_key[state.tensors()[i].first] = stored[i];
+  std::optional<GraphIndex> index;
+  if (const auto& graph = state.objects().graph) index.emplace(*graph);
+  for (const auto& [key, said] : given.descriptions().by_key) {
+    const auto path = key + '/';
+    const auto at = stored_key.lower_bound(key);
+    const auto behind = stored_key.lower_bound(path);
+    if (at != stored_key.end() && at->first == key) {
+      moved.by_key.emplace(at->second, said);
+    } else if (behind != stored_key.end() && behind->first.starts_with(path)) {
+      moved.by_key.emplace(key, said);
+    } else {
+      moved.by_key.emplace(index ? index->key_of(key, "").value_or(key) : object_key(key), said);
+    }
+  }
+  return moved;
 }
 
 // What all ranks have.
@@ -225,6 +251,7 @@ State with_object_graph(Group& group, const State& given, std::optional<std::int
     const auto& graph = state.objects().graph;
     const auto bytes = graph ? bundle::encode_object_graph(*graph) : "";
     keys = choose_keys(state, private_keys(group, given));
+    keys.descriptions = move_descriptions(given, state, keys.stored);
     return bytes.empty() ? "none" : cat(bytes.size(), " bytes, checksum ", crc32c(bytes));
   });
   require_same(group, "the object graph that the state carries", carried);
@@ -240,6 +267,8 @@ State with_object_graph(Group& group, const State& given, std::optional<std::int
       const auto named = names.find(key);
       if (named != names.end()) stored.name(keys.stored[i], named->second);
     }
+    stored.describe(keys.descriptions.attributes);
+    for (const auto& [key, said] : keys.descriptions.by_key) stored.describe(key, said);
     if (group.rank() != 0) return stored;
     auto made = make(state, read_messages(all), save_counter.has_value());
     if (!made.counter_key.empty()) {

@@ -107,6 +107,7 @@ SaveHandle Engine::run(Request& request) {
   flight.layout = planned.plan->layout;
   flight.numbers = planned.numbers;
   flight.asked.metric = options.metric;
+  flight.asked.descriptions = planned.descriptions;
   flight.figures.plan_reused = planned.again;
   flight.figures.replica_bytes = planned.plan->replica_bytes;
   if (flight.numbers) {
@@ -126,7 +127,7 @@ SaveHandle Engine::run(Request& request) {
         flight.prepared.emplace(
             prepare(step, flight.layout, leaves_records(background, call), flight.slot));
     flight.sequence = meta.sequence;
-    meta.metric = options.metric;
+    tell_meta(flight);
     save.files.counts = &flight.result.counts;
     flight.handle->prefix = save.prefix().string();
     directory.place_in_history(meta);

@@ -53,6 +53,19 @@ std::string file_name(const CheckpointContents& contents, int file) {
   return data_path(contents, file).filename().string();
 }
 
+Json json_of(const Attributes& attributes) {
+  Json object = Json::object();
+  for (const auto& [name, value] : attributes) object[name] = Json::parse(value.json());
+  return object;
+}
+
+void add_description(Json& item, const Description& said) {
+  if (!said.units.empty()) item["units"] = said.units;
+  if (!said.dimensions.empty()) item["dimensions"] = said.dimensions;
+  if (!said.coordinates.empty()) item["coordinates"] = said.coordinates;
+  if (!said.attributes.empty()) item["attributes"] = json_of(said.attributes);
+}
+
 Json json_of(const CheckpointContents& contents, const StoredTensor& tensor) {
   Json item;
   add_key(item, tensor.key);
@@ -77,6 +90,7 @@ Json json_of(const CheckpointContents& contents, const StoredTensor& tensor) {
                       {"crc32c", crc}});
   }
   item["slices"] = std::move(slices);
+  add_description(item, contents.description(tensor.key));
   return item;
 }
 
@@ -98,6 +112,12 @@ Json json_of(const Look& found) {
                        {"ranks", meta.ranks},
                        {"policy", meta.policy},
                        {"uuid", meta.uuid}};
+    const auto& said = meta.descriptions;
+    if (!said.attributes.empty()) out["attributes"] = json_of(said.attributes);
+    for (const auto& [key, one] : said.by_key) {
+      if (contents.find(key)) continue;
+      add_description(out["groups"][key], one);
+    }
   } else if (!found.index.meta_problem.empty()) {
     out["metadata_problem"] = found.index.meta_problem;
   }
@@ -172,6 +192,36 @@ void print_holders(const Look& found, bool all) {
   }
 }
 
+std::string list_text(const std::vector<std::string>& names) {
+  std::string text;
+  for (const auto& name : names) text += cat(text.empty() ? "" : ", ", name);
+  return text;
+}
+
+void print_attributes(const Attributes& attributes, const char* indent) {
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& [name, value] : attributes) rows.push_back({name, value.json()});
+  print_table(rows, indent);
+}
+
+// What the application says of its tensors, in the order of their keys.
+void print_descriptions(const Descriptions& said) {
+  if (!said.attributes.empty()) {
+    std::cout << "\n  attributes\n";
+    print_attributes(said.attributes, "    ");
+  }
+  if (said.by_key.empty()) return;
+  std::cout << "\n  described\n";
+  for (const auto& [key, one] : said.by_key) {
+    std::cout << "    " << shown_key(key);
+    if (!one.dimensions.empty()) std::cout << " (" << list_text(one.dimensions) << ')';
+    if (!one.units.empty()) std::cout << " in " << one.units;
+    if (!one.coordinates.empty()) std::cout << " at " << list_text(one.coordinates);
+    std::cout << '\n';
+    print_attributes(one.attributes, "      ");
+  }
+}
+
 void print(const Look& found, bool all) {
   const auto& contents = found.contents;
   std::cout << contents.prefix << '\n';
@@ -229,6 +279,7 @@ void print(const Look& found, bool all) {
     if (!tensor.slices.empty()) print_slices(tensor, all);
   }
   print_holders(found, all);
+  if (contents.meta) print_descriptions(contents.meta->descriptions);
 }
 
 }  // namespace

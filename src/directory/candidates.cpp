@@ -63,7 +63,10 @@ Candidate candidate_of(io::FileSystem& files, commit::Transaction save,
   format.shape(save, 0);
   save.num_files = first.num_files;
   candidate.save = save;
-  candidate.meta = first.meta;
+  // Only the first part has descriptions.
+  for (auto& record : records) {
+    if (record.part == 0) candidate.meta = std::move(record.meta);
+  }
   candidate.tensors = join_entries(entries);
   candidate.entries = std::move(entries);
   if (auto why = format.refuses(data_files, save.num_files); !why.empty()) refuse(std::move(why));

@@ -82,12 +82,6 @@ std::vector<std::string> unframe(std::string_view bytes, int count) {
   return texts;
 }
 
-std::uint64_t fnv1a(std::string_view text) {
-  std::uint64_t hash = 0xcbf29ce484222325u;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  return hash;
-}
-
 /// The part of a text in which it differs from another one, with a little of what is around it.
 std::string shortened(std::string_view text, std::string_view other) {
   constexpr std::size_t longest = 200, before = 60;

@@ -2,12 +2,23 @@
 
 #include <algorithm>
 
+#include "model/keys.hpp"
+
 namespace cairn {
 
 const StoredTensor* CheckpointContents::find(std::string_view key) const {
   const auto at = std::lower_bound(tensors.begin(), tensors.end(), key,
                                    [](const auto& t, std::string_view k) { return t.key < k; });
   return at != tensors.end() && at->key == key ? &*at : nullptr;
+}
+
+const Description& CheckpointContents::description(std::string_view key) const {
+  static const Description nothing;
+  if (!meta) return nothing;
+  const auto& said = meta->descriptions.by_key;
+  auto at = said.find(std::string(key));
+  if (at == said.end()) at = said.find(std::string(without_rank(key)));
+  return at == said.end() ? nothing : at->second;
 }
 
 std::int64_t CheckpointContents::total_bytes() const {

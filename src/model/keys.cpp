@@ -29,4 +29,19 @@ std::string private_key(const std::string& key, int rank, int ranks) {
   return key + text;
 }
 
+std::string_view without_rank(std::string_view key) {
+  constexpr std::string_view begin = "/rank-", middle = "-of-";
+  const auto at = key.rfind(begin);
+  if (at == key.npos) return key;
+  const auto numbers = key.substr(at + begin.size());
+  const auto of = numbers.find(middle);
+  if (of == numbers.npos) return key;
+  const auto is_number = [](std::string_view text) {
+    return text.size() >= 5 && text.find_first_not_of("0123456789") == text.npos;
+  };
+  const bool is_private =
+      is_number(numbers.substr(0, of)) && is_number(numbers.substr(of + middle.size()));
+  return is_private ? key.substr(0, at) : key;
+}
+
 }  // namespace cairn

@@ -1,5 +1,6 @@
 #pragma once
 #include <string>
+#include <string_view>
 
 namespace cairn {
 
@@ -9,5 +10,7 @@ void check_key(const std::string& key);
 
 /// Where a rank-private item is stored: "KEY/rank-00003-of-00008".
 std::string private_key(const std::string& key, int rank, int ranks);
+/// KEY of such a one; of any other key all of it.
+std::string_view without_rank(std::string_view key);
 
 }  // namespace cairn

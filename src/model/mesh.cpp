@@ -10,7 +10,8 @@
 namespace cairn {
 namespace {
 
-[[noreturn]] void refuse(std::string problem, std::string reason = "", std::string way_out = "") {
+[[noreturn]] void refuse_mesh(std::string problem, std::string reason = "",
+                              std::string way_out = "") {
   throw Error(Code::invalid_argument, std::move(problem), std::move(reason), std::move(way_out));
 }
 
@@ -25,16 +26,17 @@ std::string names_text(const Mesh& mesh) {
 Mesh::Mesh(std::vector<MeshDimension> dimensions) : dimensions_(std::move(dimensions)) {
   for (std::size_t i = 0; i < dimensions_.size(); ++i) {
     const auto& [name, size] = dimensions_[i];
-    if (name.empty()) refuse(cat("dimension ", i, " of a mesh has no name"));
+    if (name.empty()) refuse_mesh(cat("dimension ", i, " of a mesh has no name"));
     if (name == unsharded) {
-      refuse("a mesh dimension is called 'unsharded'", "a Layout says so where nothing cuts");
+      refuse_mesh("a mesh dimension is called 'unsharded'", "a Layout says so where nothing cuts");
     }
-    if (size < 1) refuse(cat("mesh dimension '", name, "' has size ", size));
+    if (size < 1) refuse_mesh(cat("mesh dimension '", name, "' has size ", size));
     for (std::size_t j = 0; j < i; ++j) {
-      if (dimensions_[j].name == name) refuse(cat("a mesh has two dimensions called '", name, "'"));
+      if (dimensions_[j].name == name)
+        refuse_mesh(cat("a mesh has two dimensions called '", name, "'"));
     }
     if (size_ > std::numeric_limits<int>::max() / size) {
-      refuse(cat("a mesh has more ranks than fit an int"));
+      refuse_mesh(cat("a mesh has more ranks than fit an int"));
     }
     size_ *= size;
   }
@@ -44,13 +46,13 @@ int Mesh::dimension_size(std::string_view name) const {
   for (const auto& one : dimensions_) {
     if (one.name == name) return one.size;
   }
-  refuse(cat("the mesh has no dimension '", name, "'"), cat("it has ", names_text(*this)));
+  refuse_mesh(cat("the mesh has no dimension '", name, "'"), cat("it has ", names_text(*this)));
 }
 
 std::vector<int> Mesh::coordinates(int rank) const {
   if (rank < 0 || rank >= size_) {
-    refuse(cat("rank ", rank, " is not in the mesh ", to_string(*this)),
-           cat("it has ", size_, " ranks"), "Make a mesh of as many ranks as the job has.");
+    refuse_mesh(cat("rank ", rank, " is not in the mesh ", to_string(*this)),
+                cat("it has ", size_, " ranks"), "Make a mesh of as many ranks as the job has.");
   }
   std::vector<int> at(dimensions_.size());
   for (auto d = at.size(); d-- > 0;) {
@@ -62,14 +64,14 @@ std::vector<int> Mesh::coordinates(int rank) const {
 
 int Mesh::rank_at(const std::vector<int>& coordinates) const {
   if (coordinates.size() != dimensions_.size()) {
-    refuse(cat(coordinates.size(), " coordinates are given for the mesh ", to_string(*this)));
+    refuse_mesh(cat(coordinates.size(), " coordinates are given for the mesh ", to_string(*this)));
   }
   int rank = 0;
   for (std::size_t d = 0; d < dimensions_.size(); ++d) {
     if (coordinates[d] < 0 || coordinates[d] >= dimensions_[d].size) {
-      refuse(cat("coordinate ", coordinates[d], " lies outside of mesh dimension '",
-                 dimensions_[d].name, "'"),
-             cat("its size is ", dimensions_[d].size));
+      refuse_mesh(cat("coordinate ", coordinates[d], " lies outside of mesh dimension '",
+                      dimensions_[d].name, "'"),
+                  cat("its size is ", dimensions_[d].size));
     }
     rank = rank * dimensions_[d].size + coordinates[d];
   }
@@ -90,7 +92,7 @@ Layout::Layout(std::vector<std::string> sharding, Mesh mesh)
     if (sharding_[d] == unsharded) continue;
     mesh_.dimension_size(sharding_[d]);
     if (std::count(sharding_.begin(), sharding_.end(), sharding_[d]) > 1) {
-      refuse(
+      refuse_mesh(
           cat("a layout cuts two dimensions of a tensor along mesh dimension '", sharding_[d], "'"),
           "a rank would hold the diagonal only");
     }
@@ -109,7 +111,7 @@ bool Layout::fully_replicated() const {
 
 Box Layout::slice(const Dims& shape, int rank) const {
   if (shape.size() != sharding_.size()) {
-    refuse(
+    refuse_mesh(
         cat("the layout ", to_string(*this), " is used for a tensor of shape ", shape_text(shape)),
         cat("it is one of ", sharding_.size(), " dimensions"));
   }
@@ -166,11 +168,11 @@ LocalTensor laid_out(LocalTensor tensor, const Layout& layout, int rank) {
   return or_refused([&] {
     const auto box = layout.slice(tensor.shape, rank);
     if (tensor.slices.size() != 1 || tensor.slices.front().box != box) {
-      refuse(cat("rank ", rank, " holds ",
-                 tensor.slices.size() == 1 ? box_text(tensor.slices.front().box)
-                                           : cat(tensor.slices.size(), " slices"),
-                 " of a tensor of shape ", shape_text(tensor.shape)),
-             cat("the layout ", to_string(layout), " gives it ", box_text(box)));
+      refuse_mesh(cat("rank ", rank, " holds ",
+                      tensor.slices.size() == 1 ? box_text(tensor.slices.front().box)
+                                                : cat(tensor.slices.size(), " slices"),
+                      " of a tensor of shape ", shape_text(tensor.shape)),
+                  cat("the layout ", to_string(layout), " gives it ", box_text(box)));
     }
     tensor.slices.front().dash = layout.dash();
     tensor.storage = Storage::sliced;

@@ -295,6 +295,10 @@ State& State::add(const std::string& key, const State& part) {
   }
   for (const auto& [path, target] : part.objects_.aliases) grown.alias(below(path), below(target));
   for (const auto& [name, variable] : part.objects_.names) grown.name(below(name), variable);
+  for (const auto& [path, said] : part.descriptions_.by_key) grown.describe(below(path), said);
+  if (const auto& said = part.descriptions_.attributes; !said.empty()) {
+    grown.describe(key, {.attributes = said});
+  }
   return take(std::move(grown));
 }
 
@@ -311,6 +315,7 @@ State& State::take(State part) {
   auto& aliases = part.objects_.aliases;
   std::move(aliases.begin(), aliases.end(), std::back_inserter(objects_.aliases));
   for (auto& [key, variable] : part.objects_.names) objects_.names[key] = std::move(variable);
+  for (auto& [path, said] : part.descriptions_.by_key) describe(path, std::move(said));
   return *this;
 }
 
@@ -334,6 +339,19 @@ State& State::name(const std::string& key, std::string variable_name) {
 
 State& State::carry(std::shared_ptr<const ObjectGraph> graph) {
   objects_.graph = std::move(graph);
+  return *this;
+}
+
+State& State::describe(std::string key, Description description) {
+  check_key(key);
+  descriptions_.by_key.insert_or_assign(std::move(key), std::move(description));
+  return *this;
+}
+
+State& State::describe(Attributes attributes) {
+  for (auto& [name, value] : attributes) {
+    descriptions_.attributes.insert_or_assign(name, std::move(value));
+  }
   return *this;
 }
 

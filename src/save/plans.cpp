@@ -6,6 +6,7 @@
 #include "base/checksum.hpp"
 #include "format/bundle/strings.hpp"
 #include "group/collectives.hpp"
+#include "save/descriptions.hpp"
 #include "save/formats/save_format.hpp"
 
 namespace cairn {
@@ -84,7 +85,7 @@ std::shared_ptr<SavePlan> Plans::make(const State& given, const State& resolved)
   auto made = together(*job_.group, [&]() -> std::optional<Kept> {
     auto form = StateForm::of(given);
     if (!form) return std::nullopt;
-    return Kept{std::move(*form), plan,
+    return Kept{std::move(*form), given.descriptions(), plan,
                 ReplicaWatch(resolved, plan->replicas.watches, replicas.sample_of)};
   });
   kept_ = std::move(made);
@@ -103,12 +104,31 @@ bool Plans::fits(std::int64_t step, const State& state) {
   return true;
 }
 
+// What is new in it, on this rank; 0: nothing. Throws where the long way is to look at it.
+std::uint64_t Plans::change_of_descriptions(const State& state) const {
+  const auto& now = state.descriptions();
+  if (now == kept_->descriptions) return 0;
+  if (check_descriptions(state)) return fingerprint(now) | 1;
+  throw Error(Code::internal, "tensors of other ranks are described anew");
+}
+
+std::shared_ptr<const Descriptions> Plans::descriptions(const State& state,
+                                                        const SaveOptions& options) {
+  auto& plan = *kept_->plan;
+  if (state.descriptions() != kept_->descriptions) {
+    kept_->descriptions = state.descriptions();
+    plan.descriptions = std::make_shared<const Descriptions>(state.descriptions());
+  }
+  return with_attributes(plan.descriptions, options.attributes);
+}
+
 PlanSum Plans::ask(std::int64_t step, const Look& look, const SaveOptions& options, bool may) {
   const State& state = look.state;
   PlanSum mine;
-  std::uint64_t replicas = 0;
+  std::uint64_t replicas = 0, said = 0;
   try {
     may = may && !look.error() && fits(step, state);
+    if (may) said = fingerprint(options.attributes) ^ mixed_bits(change_of_descriptions(state));
     if (may) replicas = kept_->watch.look(state, comparisons_.count);
   } catch (...) {
     error_in_flight();  // whatever it is, the long way meets it again, and says so on all ranks
@@ -121,8 +141,8 @@ PlanSum Plans::ask(std::int64_t step, const Look& look, const SaveOptions& optio
   };
   const auto& metric = options.metric;
   mine[PlanSum::steps] = weighed(static_cast<std::uint64_t>(step));
-  mine[PlanSum::metrics] =
-      weighed(metric ? std::bit_cast<std::uint64_t>(*metric) : 0x7ff8dead00000000u);
+  mine[PlanSum::options] = weighed(
+      mixed_bits(said) ^ (metric ? std::bit_cast<std::uint64_t>(*metric) : 0x7ff8dead00000000u));
   mine[PlanSum::replicas] = static_cast<std::int64_t>(replicas);
   return mine;
 }

@@ -21,6 +21,7 @@ class StateForm {
   /// Nothing where that is not known before all ranks meet: ragged and rank-private tensors.
   static std::optional<StateForm> of(const State&);
   /// Allocates nothing, except that strings are looked at.
+  /// What is said of tensors is left out: it may change as long as all ranks say the same.
   bool fits(const State&) const;
 
  private:
@@ -39,7 +40,7 @@ struct PlanSum {
   enum Slot {
     misses,
     steps,
-    metrics,
+    options,
     replicas,
     // What rank 0 says of a save that needs no look at the directory.
     sequence,
@@ -56,9 +57,10 @@ struct PlanSum {
   std::int64_t& operator[](Slot slot) { return values[slot]; }
   /// Of one rank: whether it can use the plan.
   bool fits() const { return values[misses] == 0; }
-  /// Of the sum: whether all ranks have the plan, and agree on step, metric and replicas.
+  /// Of the sum: whether all ranks have the plan, and agree on step, options, what they
+  /// say of tensors, and replicas.
   bool agreed() const {
-    return values[misses] == 0 && values[steps] == 0 && values[metrics] == 0 &&
+    return values[misses] == 0 && values[steps] == 0 && values[options] == 0 &&
            values[replicas] == 0;
   }
 };
@@ -83,6 +85,9 @@ class Plans {
   /// Local; what fails counts as a miss: what this rank says of using the kept plan for this save.
   /// `may`: what else this rank knows does not forbid it. Strings of the plan are encoded anew.
   PlanSum ask(std::int64_t step, const Look&, const SaveOptions&, bool may);
+  /// Local, when all ranks have agreed on the kept plan for this save: what the checkpoint says of
+  /// its tensors and of itself.
+  std::shared_ptr<const Descriptions> descriptions(const State&, const SaveOptions&);
 
   /// Which replicas a save that begins now compares.
   ReplicaTurn turn() const;
@@ -102,13 +107,15 @@ class Plans {
 
  private:
   bool fits(std::int64_t step, const State&);
+  std::uint64_t change_of_descriptions(const State&) const;
 
   const Job& job_;
   std::uint64_t weight_ = 0;     // of this rank, in sums that tell whether ranks agree
   bool policy_is_known_ = true;  // by its parameters: the same ones shard alike
   Comparisons comparisons_;
   struct Kept {
-    StateForm form;  // of the state that it was made for
+    StateForm form;             // of the state that it was made for
+    Descriptions descriptions;  // which that says
     std::shared_ptr<SavePlan> plan;
     ReplicaWatch watch;  // of its replicas
   };

@@ -1,5 +1,6 @@
 #pragma once
 /// Who writes what in a save, and where.
+#include <memory>
 #include <vector>
 
 #include "save/capture.hpp"
@@ -18,7 +19,8 @@ struct SavePlan {
   /// Of numeric tensors: what this rank holds less what it is to write; rank 0 less dense ones,
   /// too. The sum over ranks is what is held more than once.
   std::int64_t replica_bytes = 0;
-  CaptureForm capture;  ///< none before the first asynchronous save
+  std::shared_ptr<const Descriptions> descriptions;  ///< what the states of all ranks say
+  CaptureForm capture;                               ///< none before the first asynchronous save
 };
 
 /// Collective: describe, cover, shard, lay out.

@@ -115,6 +115,10 @@ std::string convert_checkpoint(std::shared_ptr<io::FileSystem> files,
     }
     state.add(tensor.key, std::move(local));
   }
+  if (source.meta) {
+    state.describe(source.meta->descriptions.attributes);
+    for (const auto& [key, said] : source.meta->descriptions.by_key) state.describe(key, said);
+  }
   const auto group = serial_group();
   const auto named = commit::split_main_file(destination);
   const bool whole = named && commit::is_whole(named->kind);  // the name asks for one file

@@ -173,6 +173,13 @@ Joined join(const std::vector<CheckpointContents>& inputs) {
       joined.meta->name.clear();  // it is saved under another
     }
   }
+  // The newest part's count where several say something of the same.
+  for (const auto& input : inputs) {
+    if (!input.meta || !joined.meta) continue;
+    auto said = input.meta->descriptions;
+    joined.meta->descriptions.attributes.merge(said.attributes);
+    joined.meta->descriptions.by_key.merge(said.by_key);
+  }
   for (const auto& key : in_several) require_disjoint(tensors.at(key), prefixes);
   for (auto& [key, tensor] : tensors) {
     require_stored(tensor, {Box::whole(tensor.shape)});

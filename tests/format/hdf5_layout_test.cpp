@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
@@ -117,6 +118,84 @@ TEST_F(Hdf5Layout, IsTheSameTwiceAndLeavesNothingOpen) {
   EXPECT_THROW(lay_out(bad), Error);
   EXPECT_EQ(Handle::open_count(), 0);
   EXPECT_EQ(H5Fget_obj_count(static_cast<hid_t>(H5F_OBJ_ALL), H5F_OBJ_ALL), 0);
+}
+
+// Of datasets, groups and the file; axes that are there, that are made, and that cannot be.
+TEST_F(Hdf5Layout, SaysWhatIsSaidOfTensors) {
+  auto file = sample();
+  file.datasets.push_back({"big/x", DType::float64, {1000}});
+  file.datasets.push_back({"small/q", DType::int8, {6}});
+  for (int i = 0; i < 5000; ++i) file.datasets.push_back({cat("many/t", i), DType::int8, {3}});
+  auto& said = file.descriptions;
+  said.attributes = {{"long", std::string(100000, 'x')},
+                     {"zero", std::string("a\0b", 3)},
+                     {"most", std::numeric_limits<std::uint64_t>::max()},
+                     {"mixed", Json{"[1,\"a\"]"}},
+                     {"words", Json{R"(["a","b"])"}},
+                     {"whole", Json{"[1,-2]"}},
+                     {"real", Json{"[1,2.5]"}}};
+  said.by_key["big"].attributes = {{"kind", "group"}};
+  said.by_key["big/u"] = {"m/s", {"y", "x"}, {"lon", "lat"}, {}};
+  said.by_key["big/v"] = {"", {"y", "small"}, {}, {}};  // y has 300 in big/u
+  said.by_key["big/x"] = {"m", {"x"}, {}, {}};
+  said.by_key["small/a"].dimensions = {"flag"};  // is made beside it
+  said.by_key["small/q"].dimensions = {"z"};     // a tensor of another shape is there
+  said.by_key["small/z"].dimensions = {"a", "a"};
+  for (int i = 0; i < 5000; ++i) said.by_key[cat("many/t", i)].dimensions = {"item"};
+  const auto skeleton = lay_out(file);
+  EXPECT_EQ(whole(skeleton), whole(lay_out(file)));
+  EXPECT_EQ(Handle::open_count(), 0);
+  test::write_file(path_, whole(skeleton));
+  const auto h5 = H5Fopen(path_.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
+  ASSERT_GE(h5, 0);
+  // "CLASS TYPE SIZE×COUNT" of an attribute.
+  const auto look = [&](const char* object, const char* name) -> std::string {
+    if (H5Aexists_by_name(h5, object, name, H5P_DEFAULT) <= 0) return "none";
+    const auto attribute = H5Aopen_by_name(h5, object, name, H5P_DEFAULT, H5P_DEFAULT);
+    const auto type = H5Aget_type(attribute), space = H5Aget_space(attribute);
+    std::string text = cat("class ", static_cast<int>(H5Tget_class(type)), ", ",
+                           H5Sget_simple_extent_npoints(space));
+    if (H5Tis_variable_str(type) > 0 && H5Sget_simple_extent_ndims(space) == 0) {
+      char* value = nullptr;
+      EXPECT_GE(H5Aread(attribute, type, static_cast<void*>(&value)), 0);
+      text = value;
+      H5free_memory(value);
+    } else if (H5Tget_class(type) == H5T_STRING && H5Tis_variable_str(type) == 0) {
+      std::string value(H5Tget_size(type), '?');
+      EXPECT_GE(H5Aread(attribute, type, value.data()), 0);
+      text = value.c_str();
+    }
+    H5Sclose(space);
+    H5Tclose(type);
+    H5Aclose(attribute);
+    return text;
+  };
+  EXPECT_EQ(look("/", "long"), std::string(100000, 'x'));
+  EXPECT_EQ(look("/", "zero"), R"("a\u0000b")");
+  EXPECT_EQ(look("/", "most"), cat("class ", int{H5T_INTEGER}, ", 1"));
+  EXPECT_EQ(look("/", "mixed"), R"([1,"a"])");
+  EXPECT_EQ(look("/", "words"), cat("class ", int{H5T_STRING}, ", 2"));
+  EXPECT_EQ(look("/", "whole"), cat("class ", int{H5T_INTEGER}, ", 2"));
+  EXPECT_EQ(look("/", "real"), cat("class ", int{H5T_FLOAT}, ", 2"));
+  EXPECT_EQ(look("/big", "kind"), "group");
+  EXPECT_EQ(look("/big/u", "units"), "m/s");
+  EXPECT_EQ(look("/big/u", "coordinates"), "lon lat");
+  EXPECT_EQ(look("/big/u", "DIMENSION_LIST"), cat("class ", int{H5T_VLEN}, ", 2"));
+  EXPECT_EQ(look("/big/x", "CLASS"), "DIMENSION_SCALE");
+  EXPECT_EQ(look("/big/x", "NAME"), "x");
+  EXPECT_EQ(look("/big/x", "REFERENCE_LIST"), cat("class ", int{H5T_COMPOUND}, ", 1"));
+  EXPECT_EQ(look("/big/y", "NAME"),
+            "This is a netCDF dimension but not a netCDF variable.       300");
+  EXPECT_EQ(look("/big/y", "REFERENCE_LIST"), cat("class ", int{H5T_COMPOUND}, ", 1"));
+  EXPECT_EQ(look("/big/v", "DIMENSION_LABELS"), cat("class ", int{H5T_STRING}, ", 2"));
+  EXPECT_EQ(look("/big/small", "CLASS"), "DIMENSION_SCALE");
+  EXPECT_EQ(look("/small/flag", "CLASS"), "DIMENSION_SCALE");
+  EXPECT_EQ(look("/small/q", "DIMENSION_LIST"), "none");
+  EXPECT_EQ(look("/small/z", "DIMENSION_LIST"), "none");
+  EXPECT_EQ(look("/small/z", "DIMENSION_LABELS"), cat("class ", int{H5T_STRING}, ", 2"));
+  EXPECT_EQ(look("/many/item", "REFERENCE_LIST"), cat("class ", int{H5T_COMPOUND}, ", 5000"));
+  EXPECT_EQ(look("/words", "units"), "none");
+  H5Fclose(h5);
 }
 
 TEST_F(Hdf5Layout, MakesEachDType) {

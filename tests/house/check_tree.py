@@ -41,8 +41,9 @@ ALLOWED = {
 }
 ROOM_OF_PUBLIC_HEADER = {
     "background": "base", "error": "base", "log": "base", "write_options": "base",
-    "box": "model", "contents": "model", "device": "model", "dtype": "model", "indexed": "model",
-    "mesh": "model", "object_graph": "model", "ragged": "model", "restore_options": "model",
+    "attributes": "model", "box": "model", "contents": "model", "device": "model",
+    "dtype": "model", "indexed": "model", "mesh": "model", "object_graph": "model",
+    "ragged": "model", "restore_options": "model",
     "slice_memory": "model", "state": "model", "statistics": "model",
     "sharding": "sharding",
     "file_system": "io",

@@ -158,6 +158,47 @@ TEST_P(Conformance, PatchesHalosAndStrides) {
   }
 }
 
+TEST_P(Conformance, WhatIsSaidOfTensorsComesBack) {
+  const Sample field{"part/field", DType::float64, {21, 40}}, axis{"part/x", DType::float32, {40}};
+  const Description wanted{.units = "m/s",
+                           .dimensions = {"y", "x"},
+                           .coordinates = {"x"},
+                           .attributes = {{"list", Json{"[1,2]"}}, {"word", "caf\xc3\xa9"}}};
+  launcher_->new_disk();
+  on(some_ranks(), "described", [&](auto group) {
+    SampleState mine(5);
+    const std::int64_t begin = group->rank() * 21 / group->size();
+    const std::int64_t end = (group->rank() + 1) * 21 / group->size();
+    mine.add(field, {{{begin, 0}, {end - begin, 40}}}, 1);
+    if (group->rank() == group->size() - 1) {
+      mine.add(axis, {Box::whole(axis.shape)}, 0);
+      mine.state().describe(axis.key, {.units = "m", .dimensions = {"x"}});
+    }
+    mine.fill();
+    mine.state().describe(field.key, wanted).describe({{"title", "a run"}});
+    CheckpointManager manager(group, directory(), saving());
+    for (const int step : {1, 2}) {
+      mine.state().describe("part", {.attributes = {{"step", step}}});
+      save(manager, step, mine.state());
+    }
+    mine.poison();
+    manager.restore(2, mine.state());
+    return mine.check(5);
+  });
+  for (const int step : {1, 2}) {
+    expect_whole(step, "described");
+    on(1, "what it says", [&](auto group) {
+      CheckpointManager manager(group, directory(), reading());
+      const auto contents = manager.open(step);
+      EXPECT_EQ(contents.description(field.key), wanted);
+      EXPECT_EQ(contents.description(axis.key).units, "m");
+      EXPECT_EQ(contents.description("part").attributes, (Attributes{{"step", step}}));
+      EXPECT_EQ(contents.meta->descriptions.attributes, (Attributes{{"title", "a run"}}));
+      return "";
+    });
+  }
+}
+
 TEST_P(Conformance, RanksWithNothing) {
   const Sample sample{"u", DType::int32, {50, 30}};
   for (const int n : launcher_->counts()) {

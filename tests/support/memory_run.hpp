@@ -64,6 +64,7 @@ struct RunRank {
       : group(g), manager(g, "/run", options) {
     state.add("step", step);
     state.add("value", slice(&value, {g->size()}, {g->rank()}, {1}));
+    state.describe("value", {.units = "m"});
   }
   void save(std::int64_t at, const SaveOptions& how = {}) {
     step = at;

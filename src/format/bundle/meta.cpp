@@ -7,6 +7,8 @@
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
+#include "format/bundle/descriptions.hpp"
+#include "format/bundle/json_depth.hpp"
 
 namespace cairn::bundle {
 namespace {
@@ -199,10 +201,14 @@ std::string encode_meta(const CheckpointMeta& meta) {
     auto& statistics = object["statistics"] = json_of(*meta.statistics);
     add_notes(statistics, meta.run);
   }
+  if (!meta.descriptions.empty()) {
+    object["descriptions"] = Json::parse(encode_descriptions(meta.descriptions));
+  }
   return object.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 CheckpointMeta decode_meta(std::string_view json) {
+  if (json_depth(json) > deepest_json + 10) bad_meta("it is nested too deep");
   const auto object = Json::parse(json, nullptr, false);
   if (!object.is_object()) bad_meta("it is no JSON object");
   CheckpointMeta meta;
@@ -224,6 +230,9 @@ CheckpointMeta decode_meta(std::string_view json) {
   if (object.contains("name")) meta.name = member<std::string>(object, "name");
   meta.metric = metric_of(object);
   if (object.contains("statistics")) take_statistics(object["statistics"], meta);
+  if (object.contains("descriptions")) {
+    meta.descriptions = decode_descriptions(object["descriptions"].dump());
+  }
   return meta;
 }
 

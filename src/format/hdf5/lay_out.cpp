@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "format/hdf5/describe.hpp"
 #include "format/hdf5/file_driver.hpp"
 #include "format/hdf5/key_path.hpp"
 #include "format/hdf5/library.hpp"
@@ -91,6 +92,7 @@ class Maker {
       dataset.close(what_);
     }
     for (const auto& one : file_.strings) make_strings(one);
+    describe(h5_, file_);
     // The rest closes by itself; only this flushes.
     h5_ = H5I_INVALID_HID;
     file.close("the HDF5 file cannot be completed");

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cairn/attributes.hpp"
 #include "cairn/box.hpp"
 #include "cairn/dtype.hpp"
 #include "format/hdf5/byte_file.hpp"
@@ -32,6 +33,7 @@ struct NewStrings {
 struct NewFile {
   std::vector<NewDataset> datasets;
   std::vector<NewStrings> strings;
+  Descriptions descriptions;    ///< of datasets, groups and the file, checked
   std::string meta;             ///< text of the dataset /_cairn/meta
   std::int64_t meta_bytes = 0;  ///< how much of the blob is the metadata, which it begins with
   std::uint32_t meta_crc32c = 0;

@@ -44,6 +44,7 @@ class NewHdf5 {
     if (slices_.size() > most_slices_bytes) slices_.clear();
     file_.slices_bytes = static_cast<std::int64_t>(slices_.size());
     file_.meta = bundle::encode_meta(meta);
+    file_.descriptions = meta.descriptions;
     for (const auto& one : dense) file_.datasets.push_back({one.key, one.dtype, one.shape});
     meta_ = bundle::encode_strings({&file_.meta, 1});
     blob_ = meta_.bytes;

@@ -1,0 +1,21 @@
+#pragma once
+/// Descriptions of tensors and checkpoint, as members of the metadata's JSON object.
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "cairn/attributes.hpp"
+
+namespace cairn::bundle {
+
+/// All descriptions of a checkpoint together, as JSON; nothing may be nested deeper.
+inline constexpr std::size_t most_description_bytes = std::size_t{4} << 20;
+inline constexpr int deepest_json = 32;
+
+/// A JSON object with the members "attributes" and "tensors", those that have anything; "" where
+/// neither has. Throws invalid_argument for what cairn/attributes.hpp says cannot be stored.
+std::string encode_descriptions(const Descriptions&);
+/// Throws data_loss for what is no such object.
+Descriptions decode_descriptions(std::string_view json);
+
+}  // namespace cairn::bundle

@@ -1,0 +1,28 @@
+#pragma once
+#include <algorithm>
+#include <string_view>
+
+namespace cairn::bundle {
+
+/// How deep a JSON text nests arrays and objects; of any text an upper bound. Who writes or copies
+/// a parsed text uses as much of the stack.
+inline int json_depth(std::string_view text) {
+  int depth = 0, deepest = 0;
+  bool quoted = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (quoted) {
+      if (c == '\\') ++i;
+      if (c == '"') quoted = false;
+    } else if (c == '"') {
+      quoted = true;
+    } else if (c == '[' || c == '{') {
+      deepest = std::max(deepest, ++depth);
+    } else if (c == ']' || c == '}') {
+      --depth;
+    }
+  }
+  return deepest;
+}
+
+}  // namespace cairn::bundle
