@@ -6,7 +6,12 @@
 #include <numeric>
 
 #include "contents/contents_reader.hpp"
+#include "format/bundle/index.hpp"
 #include "in_turn.hpp"
+#include "restore/restore.hpp"
+#include "testing/machine.hpp"
+#include "testing/memory.hpp"
+#include "testing/threads.hpp"
 
 namespace {
 
@@ -100,6 +105,65 @@ void spread_plan(benchmark::State& state, Layout layout) {
   }
 }
 
+/// An index without the data files, which seem to be there.
+class OnlyIndex : public io::FileSystemWrapper {
+ public:
+  explicit OnlyIndex(int ranks) : FileSystemWrapper(std::make_shared<io::MemoryFileSystem>()) {
+    create_directory("/run");
+    io::write_file(*this, index_, bundle::build_index(ranks, stored_by(ranks).tensors));
+  }
+  std::optional<io::Status> status(const io::Path& path) override {
+    auto status = FileSystemWrapper::status(path == "/run/ckpt-1.h5" ? path : index_);
+    if (status && path != index_) status->size = tensors * rows_each * columns * 8;
+    return status;
+  }
+
+ private:
+  const io::Path index_ = "/run/ckpt-1.index";
+};
+
+/// Before the plan: ranks come to know the index, and the slices of what they want. Ranks are
+/// fibres that send each other messages, of which packing and passing on is counted; `whole`: every
+/// rank reads the index whole, as for CheckpointManager::open.
+void read_index(benchmark::State& state, Layout layout, bool whole) {
+  const auto ranks = static_cast<int>(state.range(0));
+  ManagerOptions options;
+  options.write.file_system = std::make_shared<OnlyIndex>(ranks);
+  for (auto _ : state) {
+    Machine machine(ranks, {});
+    std::vector<double> took(static_cast<std::size_t>(ranks));
+    ThreadOptions how;
+    how.machine = &machine;
+    run_threads(
+        ranks,
+        [&](std::shared_ptr<Group> group) {
+          const int rank = group->rank();
+          const auto job = make_job(group, "/run", {"ckpt"}, options);
+          group->barrier();
+          const auto before = machine.figures(rank).work;
+          const auto box = wanted_by(rank, ranks, layout);
+          if (whole) {
+            const auto contents = tell_contents(job, "/run/ckpt-1");
+            for (const auto& tensor : contents.tensors) {
+              benchmark::DoNotOptimize(stored_parts(tensor, {box}));
+            }
+          } else {
+            const auto index = share_index(job, "/run/ckpt-1");
+            std::vector<SharedIndex::Wish> wishes;
+            for (int t = 0; t < tensors; ++t) wishes.push_back({t, {box}});
+            benchmark::DoNotOptimize(index.find(*group, wishes));
+          }
+          took[static_cast<std::size_t>(rank)] = machine.figures(rank).work - before;
+          group->barrier();
+        },
+        how);
+    state.SetIterationTime(*std::max_element(took.begin(), took.end()));
+    state.counters["root_ms"] = 1e3 * took[0];
+    state.counters["most_of_others_ms"] = 1e3 * *std::max_element(took.begin() + 1, took.end());
+    state.counters["mean_ms"] = 1e3 * std::accumulate(took.begin(), took.end(), 0.0) / ranks;
+  }
+}
+
 void plan_at_one_place(benchmark::State& state, Layout layout) {
   const auto ranks = static_cast<int>(state.range(0));
   std::vector<plan::Source> sources;
@@ -126,6 +190,14 @@ void largest_of(benchmark::internal::Benchmark* bench) {
 
 BENCHMARK_CAPTURE(spread_plan, same, same)->Apply(largest_of);
 BENCHMARK_CAPTURE(spread_plan, shifted, shifted)->Apply(largest_of);
+BENCHMARK_CAPTURE(read_index, parts, same, false)->Apply(largest_of);
+BENCHMARK_CAPTURE(read_index, parts_shifted, shifted, false)->Apply(largest_of);
+BENCHMARK_CAPTURE(read_index, whole, same, true)
+    ->Arg(100)
+    ->ArgName("ranks")
+    ->Unit(benchmark::kMillisecond)
+    ->UseManualTime()
+    ->Iterations(1);
 BENCHMARK_CAPTURE(plan_at_one_place, same, same)->Apply(jobs);
 BENCHMARK_CAPTURE(plan_at_one_place, shifted, shifted)->Apply(jobs);
 
