@@ -85,7 +85,7 @@ RedistributeReport Redistributor::run() {
 
 void Redistributor::look(BothStates& now) {
   require_options(*group_, options_);
-  now.resolved = resolve(*group_, now.from);
+  now.resolved = resolve(*group_, now.from, nullptr);
   agree(*group_, now.to.error());
   auto structure = structure_of(now.plain());
   auto keys = asked_keys(*group_, now.to.state, options_.restore);
@@ -99,7 +99,7 @@ void Redistributor::look(BothStates& now) {
     keys_ = std::move(keys);
   }
   const auto& contents = matching_->contents();
-  now.wanted = resolve(*group_, contents, TensorFinder(contents), now.to, options_.restore);
+  now.wanted = resolve(*group_, contents, TensorFinder(contents), now.to, options_.restore, nullptr);
   auto wanted = structure_of(contents, now.wanted);
   if (any_of(*group_, is_new || !planned_ || wanted != to_structure_)) {
     planned_ = false;
@@ -140,7 +140,7 @@ void Redistributor::plan_for(const BothStates& now) {
     }
   });
   plan_ = order_together(*group_, spread);
-  room_ = room_to_pass(plan_);
+  room_ = room_to_pass_all(plan_, options_.chunk_bytes);
   count(now);
 }
 
@@ -219,10 +219,7 @@ void Redistributor::move(const BothStates& now) {
       [&](const plan::Passed& piece) { return sources[place_of(piece.source - held_.first())]; },
       [&](const plan::Passed& piece) { return targets[place_of(piece.id)]; });
   passer.use_room(room_, buffer_.get());
-  for (const auto& round : plan_.rounds) {
-    for (const auto& piece : round.local) passer.keep(piece);
-    for (const auto& step : round.steps) passer.pass(step.sends, step.receives);
-  }
+  passer.pass_all(plan_);
   agree(*group_, passer.read_error());
   agree(*group_, passer.write_error());
 }
