@@ -184,7 +184,7 @@ TEST(Meta, malformed_text_is_refused) {
   EXPECT_THAT(meta_refusal("[1]"), HasSubstr("no JSON object"));
   EXPECT_THAT(meta_refusal(encode_meta(sample).substr(1)), HasSubstr("no JSON object"));
   EXPECT_THAT(meta_refusal(encode_meta(sample) + "x"), HasSubstr("no JSON object"));
-  EXPECT_THAT(meta_refusal(std::string(1 << 20, '[')), HasSubstr("no JSON object"));
+  EXPECT_THAT(meta_refusal(std::string(1 << 20, '[')), HasSubstr("nested too deep"));
   EXPECT_THAT(meta_refusal(with("\"step\"", "\"stop\"")), HasSubstr("lacks \"step\""));
   EXPECT_THAT(meta_refusal(with("-3", "\"-3\"")), HasSubstr("\"step\" is no integer of 64 bits"));
   EXPECT_THAT(meta_refusal(with("-3", "-3.5")), HasSubstr("\"step\" is no integer of 64 bits"));
