@@ -58,8 +58,7 @@ bool Engine::make_way() {
     return true;
   }
   // Whether it can be removed or not: what was cancelled must never land.
-  const bool gone =
-      withdraw(&flight.prepared.value().save, false, false) == Directory::Withdrawn::gone;
+  const bool gone = withdraw(&flight.prepared.value().save, false, false) == Directory::Withdrawn::gone;
   if (gone) ledger.replaced();
   if (!gone) ledger.failed();
   change(flight, gone ? SaveStage::replaced : SaveStage::failed);

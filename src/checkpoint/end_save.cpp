@@ -31,9 +31,10 @@ void Engine::merge(Flight& flight) {
   auto& figures = flight.figures;
   figures.bytes = bytes_of(flight.result.entries);
   figures.recycled_files = flight.result.counts.recycled;
-  flight.result.joined = merge_entries(*job.group, std::move(flight.result.entries),
-                                       format_of(job.options.store.format).takes_encoded(),
-                                       &figures, flight.plan->divided);
+  flight.result.joined =
+      merge_entries(*job.group, std::move(flight.result.entries),
+                    format_of(job.options.store.format).takes_encoded(), &figures,
+                    flight.plan->divided);
   flight.result.merged = true;
 }
 

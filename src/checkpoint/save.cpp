@@ -123,8 +123,9 @@ SaveHandle Engine::run(Request& request) {
 
   // prepare
   if (!flight.numbers) {
-    auto& [save, meta] = flight.prepared.emplace(
-        prepare(step, flight.layout, leaves_records(background, call), flight.slot));
+    auto& [save, meta] =
+        flight.prepared.emplace(
+            prepare(step, flight.layout, leaves_records(background, call), flight.slot));
     flight.sequence = meta.sequence;
     tell_meta(flight);
     save.files.counts = &flight.result.counts;

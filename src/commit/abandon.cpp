@@ -27,8 +27,7 @@ bool is_part_record(const std::string& file) {
 // Which records of a slot are this save's, and which an earlier one's, is not looked at.
 void clear_slot(io::FileSystem& fs, const Transaction& save) {
   for (const auto& file : fs.list(save.temp())) {
-    if (is_part_record(file) && parse_temp_name(file).slot == save.slot)
-      fs.remove(save.temp() / file);
+    if (is_part_record(file) && parse_temp_name(file).slot == save.slot) fs.remove(save.temp() / file);
   }
   fs.sync_directory(save.temp());
 }
@@ -79,8 +78,9 @@ bool abandon(io::FileSystem& fs, const Transaction& save, const Ownership& owner
   // The evidence stays as long as the data is there, or may come back.
   if (first && (save.direct || first->code() == Code::busy)) throw *first;
   if (!first) {
-    attempt(first,
-            [&] { save.staging.empty() ? remove_temp(fs, save.temp()) : remove_staged(fs, save); });
+    attempt(first, [&] {
+      save.staging.empty() ? remove_temp(fs, save.temp()) : remove_staged(fs, save);
+    });
   }
   attempt(first, [&] { fs.sync_directory(save.directory); });
   if (!first) return true;

@@ -2,12 +2,11 @@
 //
 // A save of a bundle that replaces nothing has no temp directory of its own: its owner has one for
 // all of them, the staging directory (staging.hpp). "The temp directory" below is then that one,
-// which rank 0 makes in 1 if this is the first save, durably if the save leaves records, and which
-// 8 leaves. At most two saves that leave records are on their way. Each has a slot, of which it
+// which rank 0 makes in 1 if this is the first save, durably if the save leaves records, and which 8
+// leaves. At most two saves that leave records are on their way. Each has a slot, of which it
 // overwrites the records, where they are: the save that left them is committed, durably, or was
 // withdrawn. A torn record is none, and one that was not overwritten yet is of another save: no
-// record of the two in a slot is taken for the other's, and a slot is whole when all are of one
-// save.
+// record of the two in a slot is taken for the other's, and a slot is whole when all are of one save.
 //
 //  1. rank 0 makes PREFIX_temp_UUID exclusively, fsyncs its parent, tells everyone.     begin
 //     An asynchronous save has agreed on the UUID before. Through the staging directory it makes
@@ -46,9 +45,9 @@
 //
 // Data that goes in 8 may instead be kept for a later save: the writer of a data file renames it to
 // its part in 2, and overwrites it (recycled.cpp). No byte of it changes before the index that
-// referred to it is durably gone. After a save through the staging directory, and after any
-// blocking one, it stays under its own names until the next save begins, whose temp directory
-// guards these renames as it guards those of 5; else it waits in .cairn/recycled.
+// referred to it is durably gone. After a save through the staging directory, and after any blocking
+// one, it stays under its own names until the next save begins, whose temp directory guards these
+// renames as it guards those of 5; else it waits in .cairn/recycled.
 //
 // A step is overwritten with another NNNNN than the old files have, so that 6 alone switches.
 //

@@ -5,9 +5,9 @@ namespace cairn::commit {
 io::Path Transaction::prefix() const { return directory / prefix_name(name, step); }
 io::Path Transaction::temp() const {
   if (!staging.empty()) {
-    return directory /
-           (keeper.empty() ? staging_directory_name(name, staging)
-                           : kept_directory_name(prefix_name(name, staging_step), staging, keeper));
+    return directory / (keeper.empty() ? staging_directory_name(name, staging)
+                                       : kept_directory_name(prefix_name(name, staging_step),
+                                                             staging, keeper));
   }
   const auto checkpoint = prefix_name(name, step);
   if (!keeper.empty()) return directory / kept_directory_name(checkpoint, uuid, keeper);

@@ -78,8 +78,8 @@ Candidate candidate_of(io::FileSystem& files, commit::Transaction save,
   return candidate;
 }
 
-// The saves that were made in a staging directory. Records of earlier ones lie there too, until
-// they are overwritten: so many ranks may have left them, and one of a save tells of which it is.
+// The saves that were made in a staging directory. Records of earlier ones lie there too, until they
+// are overwritten: so many ranks may have left them, and one of a save tells of which it is.
 void add_staged(const Job& job, const commit::ParsedName& staging, std::int64_t committed,
                 std::vector<Candidate>& candidates, Undecided& undecided) {
   auto& files = *job.files;

@@ -168,8 +168,8 @@ class Directory {
                         const commit::Transaction* stages = nullptr);
   // Steps 7 and 8, any thread. `stages`: a save that leaves it to what follows to sync the file.
   Expiry tell(const commit::Transaction&, std::vector<CatalogEntry>&);
-  void tidy(const commit::Transaction&, std::vector<CatalogEntry>&, const Expiry&, bool leaves_data,
-            std::optional<std::vector<std::string>> listing);
+  void tidy(const commit::Transaction&, std::vector<CatalogEntry>&, const Expiry&,
+            bool leaves_data, std::optional<std::vector<std::string>> listing);
   bool may_retire(const commit::Transaction&, const Expiry&) const;
   void require_replaceable(std::int64_t step) const;
   bool is_staged(const commit::Transaction&) const;  // is to be

@@ -63,8 +63,8 @@ bool Directory::any_volatile() const {
 bool Directory::is_simple(std::int64_t step, const std::string& staging) const {
   if (staging_ && (staging.empty() || staging_->uuid() != staging || spoiled_)) return false;
   const auto some = left();
-  const bool waits =
-      std::any_of(some.begin(), some.end(), [&](const auto& one) { return one.step == step; });
+  const bool waits = std::any_of(some.begin(), some.end(),
+                                 [&](const auto& one) { return one.step == step; });
   return !waits && !find(step) && !unwithdrawn_ && job_.atomic_rename && sequences_.has_next() &&
          !sequences_.is_within_reach(step) && !any_volatile();
 }
@@ -142,8 +142,8 @@ void Directory::spoil(bool alone) {
 
 std::pair<commit::Transaction, std::int64_t> Directory::begin_save(std::int64_t step,
                                                                    int data_files,
-                                                                   std::int64_t bytes, bool records,
-                                                                   bool alone) {
+                                                                   std::int64_t bytes,
+                                                                   bool records, bool alone) {
   make_durable();
   sequences_.require(step);
   require_replaceable(step);

@@ -171,8 +171,7 @@ inline std::vector<Story> async_stories() {
        {1, 5, 6, 2},
        2,
        1},
-      // Both slots of part records are used again, and data is taken that an earlier save has let
-      // go.
+      // Both slots of part records are used again, and data is taken that an earlier save has let go.
       {"Slots",
        2,
        [](StoryJob& job) {
