@@ -65,8 +65,7 @@ void Engine::make_ready(Flight& flight) const {
 }
 
 // Rank 0, any thread.
-void Engine::publish(Flight& flight) {
-  directory.give_retired(flight.prepared->save);
+void Engine::publish(Flight& flight) const {
   flight.result.index = directory.publish(*flight.prepared, flight.layout.data_files,
                                           std::move(flight.result.joined), flight.result.replaced);
 }
@@ -200,14 +199,11 @@ void Engine::tidy_in_background(const Flight& flight, bool durable) {
 
 // After all ranks have failed alike. Without its name, which took more memory than there was, rank
 // 0 does not know what to remove.
-Directory::Withdrawn Engine::withdraw(const commit::Transaction* save, bool committed,
-                                      bool failed) {
+Directory::Withdrawn Engine::withdraw(const commit::Transaction* save, bool committed) {
   auto done = static_cast<std::int64_t>(Directory::Withdrawn::gone);
   if (job.root() && !committed) {
-    flights.drain();  // others are in the same directory
-    done = static_cast<std::int64_t>(Directory::Withdrawn::stays);
-    if (save) done = static_cast<std::int64_t>(directory.withdraw(*save));
-    if (failed) directory.spoil(!save || flights.is_alone(*save));
+    done =
+        static_cast<std::int64_t>(save ? directory.withdraw(*save) : Directory::Withdrawn::stays);
   }
   job.group->all_reduce({&done, 1}, Group::Op::max);
   return static_cast<Directory::Withdrawn>(done);

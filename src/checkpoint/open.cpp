@@ -32,7 +32,6 @@ Engine::Engine(Job given) : job(std::move(given)), directory(job), plans(job), f
 
 Engine::~Engine() {
   flights.drain();
-  directory.leave(!flights.empty());
   if (!trace) return;
   try {
     write_trace();

@@ -93,7 +93,6 @@ struct Story {
   bool renames = true;         // false: on a disk that refuses each rename
   unsigned interleavings = 3;  // of ranks, that are looked at
   bool async = false;          // `act` saves in the background, and waits at its end
-  bool async_before = false;   // `before` does, and waits
   bool records = true;         // blocking saves leave them, too
   bool shares = false;         // ranks share two data files, and the dense one
   Format format = Format::bundle;
