@@ -96,7 +96,7 @@ void IndexedWants::add_set(Group& group, const Matcher& matcher, IdSet set,
   const auto& [first, rows, ids_key] = set.options;
   const StoredTensor* ids = nullptr;
   Wanted one;
-  together(group, [&] {
+  together(group, [&, &rows = rows, &ids_key = ids_key] {
     require_same_rows(contents, set, stored);
     one.rows = contents.tensors[static_cast<std::size_t>(*any)].shape[0];
     if (!ids_key.empty()) ids = &stored_ids_of(matcher, set, one.rows);

@@ -51,7 +51,7 @@ std::map<int, std::string> restore_strings(const Job& job, const SharedIndex& in
       ++next;
     }
     if (error) continue;
-    error.guard([&] {
+    error.guard([&, &number = number, &ranks = ranks] {
       const auto text = WireWriter().put(read_strings(*job.files, contents, tensor)).take();
       for (const auto& slice : tensor.slices) bytes_read += slice.size;
       if (is_for_all(ranks.size(), job.group->size())) {
