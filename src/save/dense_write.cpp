@@ -174,10 +174,10 @@ class DenseWrite {
   std::vector<const LocalTensor*> tensors_;           // of this rank; null where it has none
   std::vector<std::vector<const std::byte*>> bases_;  // of their slices; null: not one run of bytes
   std::unique_ptr<std::byte[]> own_;
-  std::byte* hand_ = nullptr;                    // in it, or in a pool: the runs of this round
-  RunsInHand in_hand_;                           // of this round
-  std::size_t next_ = 0;                         // of this rank's rounds
-  std::vector<RunsPlace> places_;                // of the files
+  std::byte* hand_ = nullptr;      // in it, or in a pool: the runs of this round
+  RunsInHand in_hand_;             // of this round
+  std::size_t next_ = 0;           // of this rank's rounds
+  std::vector<RunsPlace> places_;  // of the files
   std::vector<StoredTensor> entries_, written_;  // of the open file, of those before
   KeptError error_;
   PiecePasser passer_{*job_.group, [this](const plan::Passed& piece) { return source_of(piece); },
