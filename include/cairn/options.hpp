@@ -25,6 +25,7 @@
 #include "cairn/sharding.hpp"
 #include "cairn/state.hpp"
 #include "cairn/write_options.hpp"
+#include "cairn/xdmf.hpp"
 
 namespace cairn {
 
@@ -86,15 +87,20 @@ struct StoreOptions {
   /// that gives no number (LocalTensor::device_index) the rank's within the node. It gets a slice
   /// on another device than its tensor's as a tensor of that slice alone.
   std::function<DeviceTask(int rank, const LocalTensor&)> device_of = nullptr;
+  /// Rank 0 keeps DIRECTORY/NAME.xdmf up to date, with which ParaView shows all checkpoints that
+  /// are there: replaced after each commit, and as the manager opens. A failure is a warning in the
+  /// log. It reads the index of what was saved; docs/look.md says what is shown.
+  std::optional<XdmfOptions> xdmf = std::nullopt;
 
   template <class Self, class Visitor>
   static void visit(Self& self, Visitor&& options) {
-    auto& [format, object_graph, replicas, policy, device_of] = self;
+    auto& [format, object_graph, replicas, policy, device_of, xdmf] = self;
     options.agreed("format", format);
     options.agreed("object_graph", object_graph);
     options.group("replicas", replicas);
     options.settled("policy", policy);  // its description and its parameters
     options.own("device_of", device_of);
+    options.own("xdmf", xdmf);  // rank 0's
   }
 };
 

@@ -21,7 +21,7 @@ constexpr std::size_t uuid_digits = 32;
 // the file is being removed.
 constexpr std::size_t longest_name = 180;
 constexpr std::string_view aside_mark = ".aside_", sequences_mark = "sequences.",
-                           retired_mark = "retired-";
+                           retired_mark = "retired-", xdmf_temporary_mark = ".tmp_";
 constexpr std::size_t token_digits = 16;
 
 void require(bool good, std::string_view what) {
@@ -156,6 +156,13 @@ std::string state_temporary_name(const Naming& naming, std::string_view token) {
   return cat(name, '_', token.substr(0, token_digits));
 }
 
+std::string xdmf_name(std::string_view name) { return cat(name, ".xdmf"); }
+
+std::string xdmf_temporary_name(std::string_view name, std::string_view token) {
+  require(is_uuid(token), cat("token '", token, "'"));
+  return cat(xdmf_name(name), xdmf_temporary_mark, token.substr(0, token_digits));
+}
+
 std::string index_name(std::string_view prefix) { return cat(prefix, ".index"); }
 
 std::string hdf5_name(std::string_view prefix) { return cat(prefix, ".h5"); }
@@ -257,6 +264,12 @@ ParsedName parse_name(std::string_view entry, const Naming& naming) {
     return of_kind(Kind::state_temporary);
   }
   if (entry == private_directory_name) return of_kind(Kind::private_directory);
+  if (auto rest = entry; take(rest, xdmf_name(naming.name))) {
+    if (rest.empty()) return of_kind(Kind::xdmf);
+    if (take(rest, xdmf_temporary_mark) && rest.size() == token_digits && is_hexadecimal(rest)) {
+      return of_kind(Kind::xdmf_temporary);
+    }
+  }
   const auto step = take_prefix(entry, naming);
   if (!step) return {};
   ParsedName parsed;

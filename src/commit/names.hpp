@@ -8,6 +8,8 @@
 ///   DIRECTORY/NAME-STEP.index                    NAME-STEP is the checkpoint's prefix (or NAME)
 ///   DIRECTORY/NAME-STEP.data-00000-of-00002
 ///   DIRECTORY/NAME-STEP.h5                       a checkpoint that is one file
+///   DIRECTORY/NAME.xdmf                          what ParaView opens to show all steps
+///   DIRECTORY/NAME.xdmf.tmp_TOKEN                the next one, while it is written
 ///   DIRECTORY/ONE OF THESE THREE.aside_TOKEN     it is being removed: see removal.hpp
 ///   DIRECTORY/NAME-STEP_temp_UUID/               a save in progress:
 ///       part-00000-of-00002                      its data files,
@@ -91,6 +93,9 @@ std::filesystem::path index_path(const std::filesystem::path& prefix);
 std::filesystem::path hdf5_path(const std::filesystem::path& prefix);
 std::filesystem::path data_path(const std::filesystem::path& prefix, std::int64_t number,
                                 std::int64_t count);
+std::string xdmf_name(std::string_view name);  ///< "NAME.xdmf"
+/// While an owner writes it, whose token's first 16 digits follow.
+std::string xdmf_temporary_name(std::string_view name, std::string_view token);
 /// What an owner calls a file that it removes: 16 of the digits of its token follow the name.
 std::string aside_name(std::string_view entry, std::string_view token);
 std::string temp_directory_name(std::string_view prefix, std::string_view uuid);
@@ -142,6 +147,8 @@ struct ParsedName {
     temp_directory,
     state_file,
     state_temporary,
+    xdmf,
+    xdmf_temporary,
     private_directory,
     // in a temp directory
     part,

@@ -37,6 +37,8 @@ class CheckpointFormat {
   virtual void check(const CheckpointContents&) const {}
   /// Whether no other program's checkpoints are recognised, so that a damaged one is Cairn's too.
   virtual bool is_cairns() const { return false; }
+  /// Whether tensors are datasets of an HDF5 file, of which keys are the paths.
+  virtual bool has_datasets() const { return false; }
   /// Whether nothing beside a checkpoint tells that it was there: then notes do (notes.hpp).
   virtual bool needs_notes() const { return false; }
   /// How many data files of their own names belong to a checkpoint that is whole.

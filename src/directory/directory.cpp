@@ -77,6 +77,10 @@ void Directory::begin(Recovered found) {
   } catch (const Error& error) {
     log(LogLevel::warning, cat("the state file is not up to date: ", error.what()));
   }
+  if (const auto& wanted = job_.options.store.xdmf) {
+    xdmf_.emplace(job_.directory, job_.naming, *wanted);
+    update_xdmf(catalog_);
+  }
 }
 
 const CatalogEntry* Directory::find(std::int64_t step) const {

@@ -19,6 +19,7 @@
 #include "directory/recycling.hpp"
 #include "directory/retention.hpp"
 #include "directory/sequences.hpp"
+#include "directory/xdmf_file.hpp"
 #include "job/job.hpp"
 
 namespace cairn {
@@ -151,6 +152,7 @@ class Directory {
   Expiry tell(const commit::Transaction&, std::vector<CatalogEntry>&);
   void tidy(const commit::Transaction&, std::vector<CatalogEntry>&, const Expiry&,
             bool leaves_data);
+  void update_xdmf(const std::vector<CatalogEntry>&);
   bool may_retire(const commit::Transaction&, const Expiry&) const;
   void require_replaceable(std::int64_t step) const;
   bool is_staged(const commit::Transaction&) const;
@@ -166,6 +168,7 @@ class Directory {
   // mutex.
   std::optional<commit::Staging> staging_;
   std::optional<Recycling> recycling_;
+  std::optional<XdmfFile> xdmf_;  // in the hands of whoever tidies
   Expiry expiry_;                                    // of the save in hand
   std::optional<std::vector<std::string>> listing_;  // as it began
   std::optional<commit::LeftData> taken_;            // by the save in hand

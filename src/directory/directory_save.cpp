@@ -268,6 +268,15 @@ Expiry Directory::tell(const commit::Transaction& save, std::vector<CatalogEntry
   return expiry;
 }
 
+void Directory::update_xdmf(const std::vector<CatalogEntry>& entries) {
+  if (!xdmf_) return;
+  try {
+    xdmf_->update(*job_.files, entries, *ownership_);
+  } catch (const Error& error) {
+    log(LogLevel::warning, cat("the XDMF file is not up to date: ", error.what()));
+  }
+}
+
 void Directory::tidy(const commit::Transaction& save, std::vector<CatalogEntry>& entries,
                      const Expiry& expiry, bool leaves_data) {
   // As the save found it; what it has changed is its own step.
@@ -293,6 +302,7 @@ void Directory::tidy(const commit::Transaction& save, std::vector<CatalogEntry>&
     log(LogLevel::warning, cat("while tidying up after a save: ", error.what()));
     listing.reset();
   }
+  update_xdmf(expiry.without(entries));
   try {
     RetentionHelp help;
     help.recycled = recycled;

@@ -60,6 +60,15 @@ TEST(Names, BuildersRefuseWhatCannotBe) {
 
 TEST(Names, ParseFixedOnes) {
   EXPECT_EQ(parse_name("checkpoint", "a"), expected(Kind::state_file));
+  EXPECT_EQ(xdmf_name("a"), "a.xdmf");
+  EXPECT_EQ(parse_name("a.xdmf", "a"), expected(Kind::xdmf));
+  EXPECT_EQ(parse_name("a.xdmf", Naming("a", false)), expected(Kind::xdmf));
+  EXPECT_EQ(xdmf_temporary_name("a", uuid), "a.xdmf.tmp_0123456789abcdef");
+  EXPECT_EQ(parse_name("a.xdmf.tmp_0123456789abcdef", "a"), expected(Kind::xdmf_temporary));
+  for (const char* other : {"a-1.xdmf", "b.xdmf", "a.xdmf.tmp", "a.xdmf.tmp_0123456789abcdeg",
+                            "a.xdmf.tmp_0123456789abcdef0", "a.xdmfx"}) {
+    EXPECT_EQ(parse_name(other, "a"), expected(Kind::foreign)) << other;
+  }
   EXPECT_EQ(state_temporary_name("a"), "checkpoint.tmp-a");
   EXPECT_EQ(parse_name("checkpoint.tmp-a", "a"), expected(Kind::state_temporary));
   const std::string uuid = "0123456789abcdef0123456789abcdef";

@@ -49,6 +49,18 @@ inline std::shared_ptr<io::MemoryFileSystem> record(const Story& story, unsigned
   return disk;
 }
 
+// What a new owner leaves: a file that shows the steps that are there and no other.
+inline std::string wrong_xdmf(io::FileSystem& disk, const std::vector<StepInfo>& steps) {
+  const auto text = io::read_file(disk, "/run/ckpt.xdmf", 1 << 20);
+  std::size_t shown = 0;
+  for (auto at = text.find("<Time "); at != text.npos; at = text.find("<Time ", at + 1)) ++shown;
+  std::string wrong = shown == steps.size() ? "" : cat(" the XDMF file shows ", shown, " steps");
+  for (const auto& info : steps) {
+    if (text.find(cat("\"step ", info.step, "\"")) == text.npos) wrong += " one is not shown";
+  }
+  return wrong;
+}
+
 // A new job on the disk as the crash left it. Returns the stamp that it restores; 0: nothing.
 inline std::int64_t next_job(std::shared_ptr<io::MemoryFileSystem> disk, const Story& story,
                              int ranks, std::string& wrong) {
@@ -66,7 +78,9 @@ inline std::int64_t next_job(std::shared_ptr<io::MemoryFileSystem> disk, const S
       mine = "the saver's data is of another save";
     if (report && !report->skipped.empty()) mine = "passed over: " + report->skipped.front();
     if (group->rank() == 0) {
-      mine += debris(*disk, steps, [&](std::int64_t step) { return job.manager.open(step); });
+      mine += debris(
+          *disk, steps, [&](std::int64_t step) { return job.manager.open(step); }, story.xdmf);
+      if (story.xdmf) mine += wrong_xdmf(*disk, steps);
     } else {
       for (const auto& info : steps) job.manager.open(info.step);
     }

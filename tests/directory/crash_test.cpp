@@ -132,6 +132,24 @@ INSTANTIATE_TEST_SUITE_P(Recycling, Crash, testing::ValuesIn(recycling_stories()
 INSTANTIATE_TEST_SUITE_P(SharedFiles, Crash, testing::ValuesIn(shared_stories()),
                          [](const auto& info) { return info.param.name; });
 
+// One more file, of which nothing depends.
+std::vector<Story> xdmf_stories() {
+  static const std::set<std::string> names{"FirstSave", "Retention"};
+  auto all = without_records(stories());
+  std::erase_if(all, [](const auto& story) { return !names.count(story.name); });
+  for (auto& story : all) story.xdmf = true;
+  all.push_back(all.back());
+  all.back().name = "InFlight";
+  all.back().async = true;
+  all.push_back(all.back());
+  all.back().name = "WithoutRename";
+  all.back().renames = false;
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Xdmf, Crash, testing::ValuesIn(xdmf_stories()),
+                         [](const auto& info) { return info.param.name; });
+
 INSTANTIATE_TEST_SUITE_P(WithoutRename, Crash, testing::ValuesIn(direct_stories()),
                          [](const auto& info) { return info.param.name; });
 

@@ -45,6 +45,7 @@ ROOM_OF_PUBLIC_HEADER = {
     "dtype": "model", "indexed": "model", "mesh": "model", "object_graph": "model",
     "ragged": "model", "restore_options": "model",
     "slice_memory": "model", "state": "model", "statistics": "model",
+    "xdmf": "model",
     "sharding": "sharding",
     "file_system": "io",
     "group": "group", "shared_files": "group",

@@ -95,6 +95,26 @@ TEST_P(Conformance, RetentionRemovesAllFilesOfWhatItLetsGo) {
   expect_latest(n, 5, 1, "the newest");
 }
 
+TEST_P(Conformance, AnXdmfFileShowsWhatIsThere) {
+  const int n = launcher_->counts().back();
+  on(n, cat(n, " ranks"), [&](auto group) -> std::string {
+    Fields mine(*group, 1);
+    auto options = saving();
+    options.keep.last = 2;
+    options.store.xdmf.emplace();
+    CheckpointManager manager(group, directory(), options);
+    for (const int step : {1, 2, 3}) save(manager, step, mine.state());
+    return "";
+  });
+  launcher_->once([&] {
+    const auto text = io::read_file(*launcher_->files(), directory() / "ckpt.xdmf", 1 << 20);
+    EXPECT_THAT(text, ::testing::HasSubstr("Grid Name=\"step 2\""));
+    EXPECT_THAT(text, ::testing::HasSubstr("Grid Name=\"step 3\""));
+    EXPECT_THAT(text, ::testing::Not(::testing::HasSubstr("step 1")));
+    EXPECT_THAT(text, ::testing::HasSubstr("<DataItem "));
+  });
+}
+
 TEST_P(Conformance, StatesThatDoNotFitAreRefusedOnAllRanks) {
   for (const int n : launcher_->counts()) {
     launcher_->new_disk();

@@ -94,6 +94,7 @@ struct Story {
   unsigned interleavings = 3;  // of ranks, that are looked at
   bool async = false;          // `act` saves in the background, and waits at its end
   bool records = true;         // blocking saves leave them, too
+  bool xdmf = false;           // with an XDMF file that is kept up to date
   bool shares = false;         // ranks share two data files, and the dense one
   Format format = Format::bundle;
   std::optional<Format> before_format = {};  // `before` is another job, of this format
@@ -124,6 +125,7 @@ inline ManagerOptions options_of(const Story& story, std::shared_ptr<io::MemoryF
   options.write.writer = story.shares ? Writer::mpi_io : story.writer;
   options.write.mpi_io.files = 2;
   options.store.format = story.format;
+  if (story.xdmf) options.store.xdmf.emplace();
   // The two tensors in a file each, the larger one with a warning.
   if (story.name == "Dense" && story.format == Format::bundle) {
     options.store.policy = std::make_shared<MaxShardSizePolicy>(8);

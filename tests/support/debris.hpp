@@ -13,8 +13,10 @@ namespace cairn {
 
 // Whatever is in the directory belongs to a checkpoint that is there whole. "" or what does not.
 inline std::string debris(io::MemoryFileSystem& disk, const std::vector<StepInfo>& steps,
-                          const std::function<CheckpointContents(std::int64_t)>& open) {
+                          const std::function<CheckpointContents(std::int64_t)>& open,
+                          bool has_xdmf = false) {
   std::set<std::string> expected{".cairn"};
+  if (has_xdmf) expected.insert(commit::xdmf_name("ckpt"));
   for (const auto& info : steps) {
     const auto contents = open(info.step);
     if (contents.format == Format::hdf5) {

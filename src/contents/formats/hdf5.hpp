@@ -14,6 +14,7 @@ class Hdf5Format final : public CheckpointFormat {
   void check(const CheckpointContents&) const override;
   std::string misplaced(const CheckpointContents&) const override;
   bool is_cairns() const override { return true; }
+  bool has_datasets() const override { return true; }
   bool needs_notes() const override { return true; }
   int named_data_files(int) const override { return 0; }
   std::int64_t seal_bytes() const override;

@@ -1,0 +1,65 @@
+#pragma once
+/// The text of an XDMF file that shows checkpoints where they lie. No I/O. It is of version 2, and
+/// says only what VTK's reader of that version reads right: grids of three dimensions, values in
+/// cells, components one by one unless they are 3 or 9.
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cairn/contents.hpp"
+#include "cairn/xdmf.hpp"
+
+namespace cairn::xdmf {
+
+/// Where the elements of a box are.
+struct Source {
+  std::string file;     ///< relative to the XDMF file
+  std::string dataset;  ///< its path in an HDF5 file; "": raw bytes
+  std::int64_t offset = 0;
+  bool big_endian = false;
+};
+
+struct Field {
+  std::string name;
+  DType dtype{};
+  Dims shape;  ///< of this piece, with its components
+  Source source;
+};
+
+/// A box of fields that lie side by side, or points with values.
+struct Piece {
+  std::string name;
+  Box box;  ///< of cells; of points their rows
+  std::vector<Field> fields;
+  std::vector<Field> positions;  ///< one, or none where it is no set of points
+};
+
+struct Step {
+  std::int64_t step = 0;
+  double time = 0;
+  std::vector<Piece> pieces;
+  std::vector<std::string> left_out;  ///< "KEY: why"
+};
+
+/// Names of the data files, by number, relative to the XDMF file.
+using FileName = std::function<std::string(std::int32_t file)>;
+
+/// What is shown of a checkpoint: tensors of 1 to 3 dimensions as cells, with components behind
+/// where they have four, or where these are 2 or 3 and another tensor has the shape before them;
+/// positions, with what has as many rows and one to three components, or more in the same folder. A
+/// tensor in several stored slices is so many pieces. `datasets`: it is an HDF5 file, in which keys
+/// are paths. Throws invalid_argument for a key of positions that is not there or holds none, and
+/// for spacings that are none.
+Step describe(const CheckpointContents&, const XdmfOptions&, const FileName&, bool datasets);
+
+/// The same as text, for the file below.
+std::string step_text(const Step&, const XdmfOptions&);
+/// Texts of steps, ascending by time, as one file.
+std::string file_text(const std::vector<std::string>& steps);
+/// Whether file_text may have made what begins so, a few hundred bytes at least, or less if it has
+/// less: whole, or as a crash has left it, cut off or as zeros.
+bool is_own(std::string_view text);
+
+}  // namespace cairn::xdmf
