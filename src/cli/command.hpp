@@ -28,5 +28,6 @@ void add_map(Tool&);
 void add_stats(Tool&);
 void add_view(Tool&);
 void add_report(Tool&);
+void add_xdmf(Tool&);
 
 }  // namespace cairn::cli

@@ -67,6 +67,7 @@ int main(int argc, char** argv) {
     cli::add_diff(tool);
     cli::add_map(tool);
     cli::add_view(tool);
+    cli::add_xdmf(tool);
     cli::add_stats(tool);
     cli::add_report(tool);
     if (const auto unknown = unknown_command(tool.app, argc, argv); !unknown.empty()) {

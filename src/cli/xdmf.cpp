@@ -1,0 +1,161 @@
+// cairn xdmf: a file with which ParaView and VTK show checkpoints where they lie.
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <iostream>
+#include <set>
+
+#include "base/text.hpp"
+#include "cairn/error.hpp"
+#include "cli/command.hpp"
+#include "cli/print.hpp"
+#include "cli/target.hpp"
+#include "commit/names.hpp"
+#include "contents/contents_reader.hpp"
+#include "directory/catalog.hpp"
+#include "directory/xdmf_file.hpp"
+#include "io/local_path.hpp"
+
+namespace cairn::cli {
+namespace {
+
+struct XdmfArguments {
+  std::string target, output, spacing, origin;
+  XdmfOptions xdmf;
+};
+
+std::vector<double> parse_numbers(const std::string& option, const std::string& text) {
+  std::vector<double> values;
+  std::string_view rest = text;
+  while (!text.empty()) {
+    const auto comma = rest.find(',');
+    const auto part = rest.substr(0, comma);
+    double value = 0;
+    const auto end = part.data() + part.size();
+    const auto result = std::from_chars(part.data(), end, value);
+    if (result.ec != std::errc{} || result.ptr != end || !std::isfinite(value)) {
+      throw Error(Code::invalid_argument, cat(option, " ", text, " is no list of numbers"),
+                  cat("'", part, "' is no finite number"),
+                  "Give one number, or one a dimension, slowest first: 0.5,0.5,1");
+    }
+    values.push_back(value);
+    if (comma == rest.npos) break;
+    rest.remove_prefix(comma + 1);
+  }
+  return values;
+}
+
+// Those of one name in a directory, ascending; or the one that was named.
+struct Series {
+  io::Path output;  // as it is called where nobody says otherwise
+  std::vector<io::Path> prefixes;
+};
+
+std::vector<Series> series_of(io::FileSystem& files, const std::string& given) {
+  const auto text = io::local_path(given).string();
+  const auto status = files.status(text);
+  if (!status || !status->is_directory) {
+    const auto prefix = resolve_checkpoint(files, text);
+    return {{prefix.parent_path() / commit::xdmf_name(prefix.filename().string()), {prefix}}};
+  }
+  const io::Path directory = text;
+  std::vector<Series> all;
+  std::set<std::string> names;
+  for (const auto& prefix : list_prefixes(files, directory)) {
+    const auto split = commit::split_step(prefix);
+    const commit::Naming naming(split ? split->name : prefix, split.has_value());
+    if (!names.insert(commit::prefix_name(naming, 0)).second) continue;
+    Series series{directory / commit::xdmf_name(naming.name), {}};
+    const auto catalog = scan_catalog(files, directory, naming);
+    std::vector<std::int64_t> steps;
+    for (const auto* entry : shown_in_xdmf(catalog)) steps.push_back(entry->step);
+    std::sort(steps.begin(), steps.end());
+    for (const auto step : steps) {
+      series.prefixes.push_back(directory / commit::prefix_name(naming, step));
+    }
+    if (!series.prefixes.empty()) all.push_back(std::move(series));
+  }
+  if (all.empty()) {
+    throw Error(Code::not_found, cat("there is no whole checkpoint in ", directory.string()), "",
+                "cairn ls says what is there.")
+        .at(directory.string());
+  }
+  return all;
+}
+
+void write(io::FileSystem& files, const Series& series, const io::Path& output,
+           const XdmfOptions& options) {
+  std::vector<xdmf::Step> steps;
+  for (const auto& prefix : series.prefixes) {
+    steps.push_back(
+        describe_step(files, read_contents(files, prefix), options, output.parent_path()));
+  }
+  std::stable_sort(steps.begin(), steps.end(),
+                   [](const auto& a, const auto& b) { return a.time < b.time; });
+  std::vector<std::string> texts;
+  std::set<std::string> left_out;
+  for (const auto& step : steps) {
+    texts.push_back(xdmf::step_text(step, options));
+    left_out.insert(step.left_out.begin(), step.left_out.end());
+  }
+  replace_xdmf(files, output, xdmf::file_text(texts),
+               output.parent_path() /
+                   commit::xdmf_temporary_name(output.stem().string(), commit::new_uuid()));
+  std::cout << output.string() << ": " << steps.size()
+            << (steps.size() == 1 ? " checkpoint\n" : " checkpoints\n");
+  for (const auto& one : left_out) std::cout << "  not shown: " << one << '\n';
+}
+
+void run(Tool& tool, const XdmfArguments& given) {
+  auto options = given.xdmf;
+  options.spacing = parse_numbers("--spacing", given.spacing);
+  options.origin = parse_numbers("--origin", given.origin);
+  const auto all = series_of(*tool.files, given.target);
+  if (given.output.empty()) {
+    for (const auto& series : all) write(*tool.files, series, series.output, options);
+    return;
+  }
+  if (all.size() > 1) {
+    throw Error(Code::invalid_argument,
+                cat(given.target, " holds checkpoints of ", all.size(), " names"),
+                "one file shows those of one name", "Leave -o out, or give a PREFIX.");
+  }
+  write(*tool.files, all.front(), require_parent(*tool.files, given.output), options);
+}
+
+}  // namespace
+
+void add_xdmf(Tool& tool) {
+  auto options = std::make_shared<XdmfArguments>();
+  auto* command =
+      tool.app.add_subcommand("xdmf", "Write a file with which ParaView shows checkpoints");
+  command
+      ->add_option("PREFIX", options->target, "A directory for all its checkpoints, or one of them")
+      ->required();
+  command->add_option(
+      "--spacing", options->spacing,
+      "Size of a cell: one number, or one a dimension between commas, slowest first");
+  command->add_option("--origin", options->origin, "Corner of the first cell, in the same way");
+  command->add_option("--points", options->xdmf.points,
+                      "Key of positions, [N 2] or [N 3]; may be given again");
+  command->add_option("--time", options->xdmf.time,
+                      "Key of a number, the time of a checkpoint; else that is its step");
+  command->add_option("--output,-o", options->output,
+                      "File to write; else DIRECTORY/NAME.xdmf, or PREFIX.xdmf");
+  command->footer(
+      "The file refers to the checkpoints' own files and copies nothing. Tensors of 1 to 3 "
+      "dimensions\n"
+      "are values of cells, those with a dimension of components behind are vectors; positions "
+      "are\n"
+      "points, with all that has as many rows. Positions are those called position, positions,\n"
+      "coordinates, coords, points or xyz, unless --points says which. What has no place is "
+      "named.\n"
+      "A manager keeps the file up to date by itself with StoreOptions::xdmf.\n\n"
+      "Examples:\n"
+      "  cairn xdmf run/ckpt\n"
+      "  cairn xdmf run/ckpt --spacing 0.01 --origin -0.5,-0.5 --time time\n"
+      "  cairn xdmf run/ckpt/ckpt-100 --points particles/x -o look/at.xdmf");
+  command->callback([&tool, options] { run(tool, *options); });
+}
+
+}  // namespace cairn::cli

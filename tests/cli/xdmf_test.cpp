@@ -1,0 +1,103 @@
+// cairn xdmf. Whether others read what it writes is in tests/interop/xdmf.py.
+#include <gmock/gmock.h>
+
+#include <array>
+
+#include "cairn/bundle.hpp"
+#include "cli/tool.hpp"
+
+namespace cairn::test {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+class Xdmf : public testing::Test {
+ protected:
+  std::string at(const std::string& name) const { return (scratch_.path() / name).string(); }
+  void bundle(const std::string& name, double time) const {
+    BundleWriter writer(at(name));
+    const std::vector<double> field(24, time);
+    const std::vector<float> at(12);
+    const std::vector<std::int32_t> id(4);
+    writer.add_slice("u", DType::float64, {4, 6}, {{0, 0}, {1, 6}}, field.data());
+    writer.add_slice("u", DType::float64, {4, 6}, {{1, 0}, {3, 6}}, field.data());
+    writer.add("p/position", at.data(), {4, 3});
+    writer.add("p/id", id.data(), {4});
+    writer.add("deep", field.data(), {1, 2, 3, 2, 2});
+    writer.add("half", DType::float16, {4}, at.data());
+    writer.add("none", field.data(), {0});
+    writer.add("time", &time, {});
+    writer.add_strings("words", {1}, std::vector<std::string>{"a"});
+    writer.finish();
+  }
+  static std::size_t count(const std::string& text, const std::string& part) {
+    std::size_t found = 0;
+    for (auto at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++found;
+    return found;
+  }
+
+  ScratchDirectory scratch_;
+};
+
+TEST_F(Xdmf, AllStepsOfADirectory) {
+  bundle("run-3", 2.5);
+  bundle("run-20", 1.5);
+  const auto ran = run_tool({"xdmf", at("")});
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("run.xdmf: 2 checkpoints\n"));
+  EXPECT_THAT(ran.out, HasSubstr("not shown: deep: of its shape [1 2 3 2 2] there is no grid\n"));
+  EXPECT_THAT(ran.out, HasSubstr("not shown: half: XDMF has no floats of 16 bits\n"));
+  EXPECT_THAT(ran.out, HasSubstr("not shown: none: it has no elements\n"));
+  const auto text = read_bytes(at("run.xdmf"));
+  EXPECT_LT(text.find("<Time Value=\"3\"/>"), text.find("<Time Value=\"20\"/>"));
+  EXPECT_EQ(count(text, "3DCoRectMesh\" Dimensions=\"2 2 7\""), 2u);
+  EXPECT_EQ(count(text, "3DCoRectMesh\" Dimensions=\"2 4 7\""), 2u);
+  EXPECT_EQ(count(text, "Polyvertex"), 2u);
+  EXPECT_EQ(count(text, "<Attribute Name=\"p/id\" AttributeType=\"Scalar\" Center=\"Node\""), 2u);
+  EXPECT_EQ(count(text, ">run-3.data-00000-of-00001</DataItem>"), 4u);
+  ASSERT_EQ(run_tool({"xdmf", at(""), "--time", "time", "--spacing", "0.5,2"}).status, 0);
+  const auto timed = read_bytes(at("run.xdmf"));
+  EXPECT_LT(timed.find("<Time Value=\"1.5\"/>"), timed.find("<Time Value=\"2.5\"/>"));
+  EXPECT_THAT(timed, HasSubstr("XML\">0 0.5 0</DataItem>")) << "the second piece's corner";
+  EXPECT_THAT(timed, HasSubstr("XML\">2 0.5 2</DataItem>"));
+  EXPECT_THAT(scratch_.listing(), Not(testing::Contains(HasSubstr("tmp"))));
+}
+
+TEST_F(Xdmf, OneCheckpointShownFromElsewhere) {
+  bundle("run-3", 2.5);
+  EXPECT_EQ(run_tool({"xdmf", at("run-3")}).status, 0);
+  EXPECT_THAT(read_bytes(at("run-3.xdmf")), HasSubstr(">run-3.data-00000-of-00001<"));
+  std::filesystem::create_directory(at("look"));
+  EXPECT_EQ(run_tool({"xdmf", at("run-3"), "-o", at("look/at.xdmf")}).status, 0);
+  EXPECT_THAT(read_bytes(at("look/at.xdmf")), HasSubstr(">../run-3.data-00000-of-00001<"));
+}
+
+TEST_F(Xdmf, WhatIsWrong) {
+  bundle("run-3", 2.5);
+  const auto error = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"xdmf", at("")});
+    const auto ran = run_tool(arguments);
+    EXPECT_EQ(ran.status, 2) << ran.out;
+    return ran.err;
+  };
+  EXPECT_THAT(error({"--spacing", "0"}), HasSubstr("spacing is 0"));
+  EXPECT_THAT(error({"--spacing", "1,x"}), HasSubstr("'x' is no finite number"));
+  EXPECT_THAT(error({"--origin", "1,2,3,4"}), HasSubstr("origin is 1,2,3,4"));
+  EXPECT_THAT(error({"--points", "q"}), HasSubstr("'q' holds no positions of points"));
+  EXPECT_THAT(error({"--points", "p/id"}), HasSubstr("it is int32 [4]"));
+  EXPECT_THAT(error({"--time", "u"}), HasSubstr("'u' tells no time"));
+  EXPECT_THAT(error({"--time", "words"}), HasSubstr("'words' tells no time"));
+  EXPECT_THAT(error({"-o", at("no/x.xdmf")}), HasSubstr("there is no directory"));
+  write_bytes(at("run.xdmf"), "somebody's");
+  EXPECT_THAT(error({}), HasSubstr("Cairn did not make it"));
+  EXPECT_EQ(read_bytes(at("run.xdmf")), "somebody's");
+  bundle("other-3", 2.5);
+  EXPECT_THAT(error({"-o", at("x.xdmf")}), HasSubstr("checkpoints of 2 names"));
+  std::filesystem::create_directory(at("empty"));
+  EXPECT_THAT(run_tool({"xdmf", at("empty")}).err, HasSubstr("there is no whole checkpoint"));
+  EXPECT_THAT(run_tool({"xdmf", at("nothing")}).err, HasSubstr("there is no checkpoint"));
+}
+
+}  // namespace
+}  // namespace cairn::test

@@ -1,0 +1,127 @@
+// Saves fields and particles, and keeps an XDMF file, for other readers to open.
+// usage: mpirun -np N look_samples [--hdf5] DIRECTORY
+#include <array>
+#include <complex>
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <vector>
+
+#include "cairn/cairn.hpp"
+#include "cairn/mpi.hpp"
+
+namespace {
+
+using cairn::Dims;
+
+double value(std::int64_t index, std::int64_t step) {
+  return static_cast<double>((index * 2654435761LL + step * 97) % 1000003) / 7;
+}
+
+// Rows of a field of this shape: what this rank holds of it.
+template <class T>
+struct Field {
+  Dims shape, start, extent;
+  std::vector<T> values;
+
+  Field(Dims whole, int rank, int ranks) : shape(whole), start(whole.size(), 0), extent(whole) {
+    start[0] = shape[0] * rank / ranks;
+    extent[0] = shape[0] * (rank + 1) / ranks - start[0];
+    values.resize(static_cast<std::size_t>(cairn::element_count(extent)));
+  }
+  void set(std::int64_t step) {
+    const auto row = cairn::element_count(shape) / shape[0];
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const auto number = value(start[0] * row + static_cast<std::int64_t>(i), step);
+      if constexpr (std::is_same_v<T, bool>) {
+        values[i] = static_cast<std::int64_t>(number) % 2;
+      } else {
+        values[i] = static_cast<T>(number);
+      }
+    }
+  }
+  auto slice() { return cairn::slice(values.data(), shape, start, extent); }
+};
+
+void save(const std::shared_ptr<cairn::Group>& ranks, const std::string& directory, bool hdf5) {
+  const int rank = ranks->rank(), size = ranks->size();
+  const Dims space{7, 6, 5};
+  Field<double> density(space, rank, size);
+  Field<float> velocity({7, 6, 5, 3}, rank, size);
+  Field<std::int16_t> material(space, rank, size);
+  Field<std::uint64_t> cell_id(space, rank, size);
+  Field<std::complex<float>> wave({7, 6}, rank, size);
+  Field<float> plane({7, 6}, rank, size);
+  Field<double> plane_flow({7, 6, 2}, rank, size);
+  Field<std::int8_t> line({29}, rank, size);
+  std::vector<std::array<double, 3>> position;
+  std::vector<std::int64_t> id;
+  std::vector<std::array<float, 3>> speed;
+  std::vector<std::array<float, 2>> at;  // of other points, under another name
+  std::int64_t step = 0;
+  double time = 0;
+  cairn::State state;
+  state.add("step", step);
+  state.add("time", time);
+  state.add("fluid/density", density.slice());
+  state.add("fluid/velocity", velocity.slice());
+  state.add("fluid/material", material.slice());
+  state.add("fluid/cell_id", cell_id.slice());
+  state.add("wave", wave.slice());
+  state.add("plane", plane.slice());
+  state.add("plane_flow", plane_flow.slice());
+  state.add("line & <more>", line.slice());
+  state.add("ions/position", cairn::ragged(position));
+  state.add("ions/id", cairn::ragged(id));
+  state.add("ions/speed", cairn::ragged(speed));
+  state.add("at", cairn::ragged(at));
+
+  cairn::ManagerOptions options;
+  options.keep.last = 2;
+  options.store.format = hdf5 ? cairn::Format::hdf5 : cairn::Format::bundle;
+  options.store.xdmf = cairn::XdmfOptions{.spacing = {0.5, 0.25, 2},
+                                          .origin = {-1, 10, 0},
+                                          .points = {"ions/position", "at"},
+                                          .time = "time"};
+  cairn::CheckpointManager manager(ranks, directory, options);
+  for (step = 1; step <= 3; ++step) {
+    time = 0.125 * static_cast<double>(step);
+    density.set(step);
+    velocity.set(step);
+    material.set(step);
+    cell_id.set(step);
+    wave.set(step);
+    plane.set(step);
+    plane_flow.set(step);
+    line.set(step);
+    for (int i = 0; i <= rank + 1; ++i) {
+      const auto number = value(rank * 100 + i, step);
+      position.push_back({number, number + 1, number + 2});
+      id.push_back(step * 1000 + rank * 100 + i);
+      speed.push_back({static_cast<float>(number), 1, 2});
+      if (rank != 1) at.push_back({static_cast<float>(number), 3});
+    }
+    if (step == 2) {
+      manager.save_async(step, state);
+      manager.wait();
+    } else {
+      manager.save(step, state);
+    }
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  int status = 0;
+  try {
+    const bool hdf5 = argc == 3 && std::string(argv[1]) == "--hdf5";
+    save(cairn::mpi(MPI_COMM_WORLD), argv[argc - 1], hdf5);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    status = 1;
+  }
+  MPI_Finalize();
+  return status;
+}
