@@ -1,7 +1,7 @@
 // A Tpetra vector on an unstructured mesh, saved by global id: the nodes of the mesh are dealt to
 // ranks in one way, and after a restart in another.
 //
-// usage: mpirun -np N tpetra_mesh DIRECTORY STEPS strips|scattered
+// usage: mpirun -np N tpetra_mesh DIRECTORY STEPS strips|scattered [hdf5]
 //
 // Heat spreads over a mesh of triangles. Each call goes on from the newest checkpoint, if there is
 // one, for STEPS steps, and saves at the end. The last word of a line is a digest of all values and
@@ -119,8 +119,8 @@ void report(const cairn::Group& ranks, std::int64_t step, const Vector& u) {
 }
 
 void simulate(int argc, char** argv) {
-  if (argc != 4) {
-    throw std::runtime_error("usage: tpetra_mesh DIRECTORY STEPS strips|scattered");
+  if (argc < 4) {
+    throw std::runtime_error("usage: tpetra_mesh DIRECTORY STEPS strips|scattered [hdf5]");
   }
   const auto ranks = cairn::mpi(MPI_COMM_WORLD);
   const auto mine = deal(argv[3], ranks->rank(), ranks->size());
@@ -143,15 +143,17 @@ void simulate(int argc, char** argv) {
     return cairn::whole(Kokkos::subview(u.getLocalViewHost(Tpetra::Access::ReadWrite),
                                         Kokkos::ALL(), 0));
   })));
-  cairn::CheckpointManager manager(ranks, argv[1], {.keep = {.last = 2}});
+  cairn::ManagerOptions options;
+  options.keep.last = 2;
+  if (argc > 4 && std::string(argv[4]) == "hdf5") options.store.format = cairn::Format::hdf5;
+  cairn::CheckpointManager manager(ranks, argv[1], options);
   manager.restore_latest(state);
   report(*ranks, step, u);
   for (const auto end = step + std::atoll(argv[2]); step < end;) {
     matrix->apply(u, next);
     Tpetra::deep_copy(u, next);
-    ++step;
+    if (++step % 20 == 0 || step == end) report(*ranks, step, u);
   }
-  report(*ranks, step, u);
   manager.save(step, state);
 }
 

@@ -1,21 +1,29 @@
 #!/bin/sh
 # A Tpetra vector on an unstructured mesh: saved on three ranks, restored under another partition on
 # 2, 1 and 4, with the same values of the same nodes.
-# usage: tpetra_mesh.sh PROGRAM WORK_DIRECTORY MPI_LAUNCHER…
+# usage: tpetra_mesh.sh PROGRAM WORK_DIRECTORY "FORMAT…" MPI_LAUNCHER…
 set -eu
-program=$1 work=$2
-shift 2
+program=$1 work=$2 formats=$3
+shift 3
 rm -rf "$work"
 mkdir -p "$work"
-"$@" 3 "$program" "$work/run" 20 strips >"$work/saved.txt"
-grep 'step *20 ' "$work/saved.txt" | sed 's/.*digest/digest/' >"$work/digest.txt"
-test -s "$work/digest.txt"
-"$@" 3 "$program" "$work/undisturbed" 40 strips | grep 'step *40 ' | sed 's/digest.*//' >"$work/expected.txt"
-for ranks in 2 1 4; do
-  cp -r "$work/run" "$work/on-$ranks"
-  "$@" $ranks "$program" "$work/on-$ranks" 20 scattered >"$work/on-$ranks.txt"
-  # The bits that were saved; and then, with sums in another order, the printed digits.
-  grep 'step *20 ' "$work/on-$ranks.txt" | sed 's/.*digest/digest/' | diff -u "$work/digest.txt" -
-  grep 'step *40 ' "$work/on-$ranks.txt" | sed 's/digest.*//' | diff -u "$work/expected.txt" -
+digest() { grep "step *$1 " "$2" | sed 's/.*digest/digest/'; }
+sums() { grep "step *$1 " "$2" | sed 's/digest.*//'; }
+"$@" 3 "$program" "$work/undisturbed" 40 strips >"$work/undisturbed.txt"
+digest 20 "$work/undisturbed.txt" >"$work/digest.txt"
+sums 40 "$work/undisturbed.txt" >"$work/sums.txt"
+test -s "$work/digest.txt" && test -s "$work/sums.txt"
+for format in $formats; do
+  here=$work/$format
+  mkdir "$here"
+  "$@" 3 "$program" "$here/saved" 20 strips "$format" >"$here/saved.txt"
+  digest 20 "$here/saved.txt" | diff -u "$work/digest.txt" -
+  for ranks in 2 1 4; do
+    cp -r "$here/saved" "$here/on-$ranks"
+    "$@" $ranks "$program" "$here/on-$ranks" 20 scattered "$format" >"$here/on-$ranks.txt"
+    # The bits that were saved; and then, with sums in another order, the printed digits.
+    digest 20 "$here/on-$ranks.txt" | diff -u "$work/digest.txt" -
+    sums 40 "$here/on-$ranks.txt" | diff -u "$work/sums.txt" -
+  done
 done
 rm -rf "$work"
