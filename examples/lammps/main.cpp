@@ -91,8 +91,7 @@ class Melt {
  private:
   template <class T>
   std::span<T> array(const char* name) const {
-    return {static_cast<T*>(lammps_extract_atom(handle_, name)),
-            static_cast<std::size_t>(atoms())};
+    return {static_cast<T*>(lammps_extract_atom(handle_, name)), static_cast<std::size_t>(atoms())};
   }
   void* handle_ = nullptr;
 };
@@ -130,10 +129,10 @@ class MeltState {
   template <class T, class Data>
   void add(const std::string& key, cairn::Dims row_shape, Data data) {
     state_.add(key, cairn::indexed(ids_, cairn::each_time([this, row_shape, data] {
-                 cairn::Dims shape = row_shape;
-                 shape.insert(shape.begin(), melt_.atoms());
-                 return cairn::whole<T>(data(), shape);
-               })));
+                                     cairn::Dims shape = row_shape;
+                                     shape.insert(shape.begin(), melt_.atoms());
+                                     return cairn::whole<T>(data(), shape);
+                                   })));
   }
 
   Melt& melt_;

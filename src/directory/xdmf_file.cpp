@@ -1,6 +1,7 @@
 #include "directory/xdmf_file.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <span>
 
@@ -36,6 +37,30 @@ double time_of(io::FileSystem& files, const CheckpointContents& contents, const 
   return time;
 }
 
+std::vector<double> axis_values(io::FileSystem& files, const CheckpointContents& contents,
+                                const StoredTensor& tensor) {
+  const auto size = dtype_size(tensor.dtype);
+  if (!is_convertible(tensor.dtype) || tensor.dtype == DType::complex64 ||
+      tensor.dtype == DType::complex128) {
+    return {};
+  }
+  std::vector<double> values(static_cast<std::size_t>(tensor.shape[0]),
+                             std::numeric_limits<double>::quiet_NaN());
+  for (const auto& slice : tensor.slices) {
+    auto bytes = read_slice(files, contents, tensor, slice);
+    if (contents.big_endian) {
+      for (std::size_t at = 0; at + size <= bytes.size(); at += size) {
+        std::reverse(bytes.begin() + static_cast<std::ptrdiff_t>(at),
+                     bytes.begin() + static_cast<std::ptrdiff_t>(at + size));
+      }
+    }
+    convert(tensor.dtype, reinterpret_cast<const std::byte*>(bytes.data()), DType::float64,
+            reinterpret_cast<std::byte*>(values.data() + slice.box.start[0]),
+            slice.box.extent[0], Conversion::round);
+  }
+  return values;
+}
+
 std::int64_t step_of(const CheckpointContents& contents) {
   if (contents.meta) return contents.meta->step;
   const auto split = commit::split_step(io::Path(contents.prefix).filename().string());
@@ -58,7 +83,10 @@ xdmf::Step describe_step(io::FileSystem& files, const CheckpointContents& conten
     return path.parent_path() == beside ? path.filename().string()
                                         : path.lexically_proximate(beside).string();
   };
-  auto step = xdmf::describe(contents, options, name, format_of(contents.format).has_datasets());
+  auto step = xdmf::describe(
+      contents, options, name,
+      [&](const StoredTensor& axis) { return axis_values(files, contents, axis); },
+      format_of(contents.format).has_datasets());
   step.step = step_of(contents);
   step.time = options.time.empty() ? static_cast<double>(step.step)
                                    : time_of(files, contents, options.time);

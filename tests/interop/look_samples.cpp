@@ -54,10 +54,21 @@ void save(const std::shared_ptr<cairn::Group>& ranks, const std::string& directo
   Field<float> plane({7, 6}, rank, size);
   Field<double> plane_flow({7, 6, 2}, rank, size);
   Field<std::int8_t> line({29}, rank, size);
+  Field<double> on_axes({7, 6}, rank, size), on_bent({7, 6}, rank, size);
   std::vector<std::array<double, 3>> position;
   std::vector<std::int64_t> id;
   std::vector<std::array<float, 3>> speed;
   std::vector<std::array<float, 2>> at;  // of other points, under another name
+  // Nodes of a mesh, by global id, from whatever rank.
+  std::vector<std::int64_t> mine;
+  for (std::int64_t id = 0; id < 40; ++id) {
+    if (id * 7 % size == rank) mine.insert(mine.begin(), id);
+  }
+  std::vector<std::array<double, 2>> place(mine.size());
+  std::vector<float> heat(mine.size());
+  std::vector<double> y(7), x(6), bent{0, 1, 2, 4, 8, 16};  // axes
+  for (std::size_t i = 0; i < y.size(); ++i) y[i] = 3 + 0.5 * static_cast<double>(i);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = -20 + 10 * static_cast<double>(i);
   std::int64_t step = 0;
   double time = 0;
   cairn::State state;
@@ -75,13 +86,24 @@ void save(const std::shared_ptr<cairn::Group>& ranks, const std::string& directo
   state.add("ions/id", cairn::ragged(id));
   state.add("ions/speed", cairn::ragged(speed));
   state.add("at", cairn::ragged(at));
+  const auto ids = cairn::ids(&mine);
+  state.add("mesh/position", cairn::indexed(ids, place));
+  state.add("mesh/heat", cairn::indexed(ids, heat));
+  state.add("axes/y", y);
+  state.add("axes/x", x);
+  state.add("axes/bent", bent);
+  state.add("axes/on_axes", on_axes.slice());
+  state.add("axes/on_bent", on_bent.slice());
+  state.describe("axes/on_axes", {.units = "m/s & more", .dimensions = {"y", "x"}});
+  state.describe("axes/on_bent", {.dimensions = {"y", "bent"}});
+  state.describe("fluid/density", {.units = "kg/m3"});
 
   cairn::ManagerOptions options;
   options.keep.last = 2;
   options.store.format = hdf5 ? cairn::Format::hdf5 : cairn::Format::bundle;
   options.store.xdmf = cairn::XdmfOptions{.spacing = {0.5, 0.25, 2},
                                           .origin = {-1, 10, 0},
-                                          .points = {"ions/position", "at"},
+                                          .points = {"ions/position", "at", "mesh/position"},
                                           .time = "time"};
   cairn::CheckpointManager manager(ranks, directory, options);
   for (step = 1; step <= 3; ++step) {
@@ -94,6 +116,12 @@ void save(const std::shared_ptr<cairn::Group>& ranks, const std::string& directo
     plane.set(step);
     plane_flow.set(step);
     line.set(step);
+    on_axes.set(step);
+    on_bent.set(step);
+    for (std::size_t i = 0; i < mine.size(); ++i) {
+      place[i] = {value(mine[i], step), value(-mine[i], step)};
+      heat[i] = static_cast<float>(value(mine[i] * 3, step));
+    }
     for (int i = 0; i <= rank + 1; ++i) {
       const auto number = value(rank * 100 + i, step);
       position.push_back({number, number + 1, number + 2});

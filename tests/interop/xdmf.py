@@ -203,7 +203,8 @@ def check(cairn, directory, steps, times, placed, left_out=()):
                     start = None
                     if kind == "cells":
                         key = name if name in judge.checkpoint.tensors else name.rsplit(" ", 1)[0]
-                        rank = {"fluid": 3, "line ": 1}.get(key[:5], 2)
+                        rank = len(judge.checkpoint.tensors[key]["shape"])
+                        rank = {"fluid/velocity": 3, "wave": 2, "plane_flow": 2}.get(key, rank)
                         start = start_of(origin, rank, placed)
                     elif read is steps_by_vtk and values.ndim == 2:
                         width = judge.checkpoint.array(name).shape[1]
@@ -213,6 +214,28 @@ def check(cairn, directory, steps, times, placed, left_out=()):
                         row = at[0]
             tensors = judge.checkpoint.tensors
             judge.finish(key for key, one in tensors.items() if one["shape"] and key not in left_out)
+
+
+def check_axes(cairn, directory):
+    """Without options cells lie where axes say; an uneven axis is named, and units are told."""
+    path = os.path.join(directory, "axes.xdmf")
+    told = subprocess.run([cairn, "xdmf", os.path.join(directory, "ckpt-3"), "-o", path], check=True,
+                          stdout=subprocess.PIPE, text=True).stdout
+    assert "axes/bent: as an axis, for its steps are not alike" in told, told
+    rows = [7 * rank // 3 for rank in range(3)] if directory.endswith("bundle") else [0]
+    wanted = {"axes/on_axes": [[0, 3 - 0.25 + 0.5 * row, -25] for row in rows],
+              "axes/on_bent": [[0, 3 - 0.25 + 0.5 * row, 0] for row in rows]}
+    for read in [steps_by_python] + ([steps_by_vtk] if vtk else []):
+        found = collections.defaultdict(list)
+        for _, pieces in read(path):
+            for _, origin, arrays in pieces:
+                for name in set(arrays) & set(wanted):
+                    found[name].append([float(value) for value in origin])
+        assert {name: sorted(origins) for name, origins in found.items()} == wanted, found
+    for attribute in ElementTree.parse(path).iter("Attribute"):
+        units = {"axes/on_axes": "m/s & more", "fluid/density": "kg/m3"}.get(attribute.get("Name"))
+        said = attribute.find("Information")
+        assert units == (None if said is None else said.get("Value")), attribute.get("Name")
 
 
 def draw(path, picture):
@@ -290,10 +313,11 @@ def main():
         check(given.cairn, directory, [2, 3], [0.25, 0.375], True, left_out)
         kept = open(os.path.join(directory, "ckpt.xdmf"), encoding="utf-8").read()
         subprocess.run([given.cairn, "xdmf", directory, "--spacing", "0.5,0.25,2", "--origin", "-1,10,0",
-                        "--points", "ions/position", "--points", "at", "--time", "time"], check=True,
+                        "--points", "ions/position", "--points", "at", "--points", "mesh/position", "--time", "time"], check=True,
                        stdout=subprocess.DEVNULL)
         again = open(os.path.join(directory, "ckpt.xdmf"), encoding="utf-8").read()
         assert again == kept, "the tool and the manager write different files"
+        check_axes(given.cairn, directory)
         counts[form] += 2
         if given.gray_scott:
             directory = os.path.join(work, "gray-scott-" + form)

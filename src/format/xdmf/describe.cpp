@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <tuple>
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
@@ -81,6 +82,7 @@ std::string why_not(const StoredTensor& tensor, bool datasets) {
 Field field_of(const CheckpointContents& contents, const StoredTensor& tensor,
                const StoredSlice& slice, const FileName& file_name, bool datasets) {
   Field field{tensor.key, tensor.dtype, slice.box.extent, {}};
+  field.units = contents.description(tensor.key).units;
   field.source.file = file_name(slice.file);
   if (datasets) {
     field.source.dataset = "/" + tensor.key;
@@ -140,11 +142,45 @@ std::optional<std::vector<Box>> rows_of(const StoredTensor& tensor) {
   return rows;
 }
 
+// The tensor that says where the indices of a dimension lie, beside `key` or in a group above it.
+const StoredTensor* find_axis(const CheckpointContents& contents, std::string_view key,
+                              const std::string& name, std::int64_t extent) {
+  for (auto group = folder(key);; group = folder(group)) {
+    const auto* axis = contents.find(group.empty() ? name : cat(group, '/', name));
+    if (axis && axis->shape == Dims{extent} && axis->problem.empty()) return axis;
+    if (group.empty()) return nullptr;
+  }
+}
+
+struct Steps {
+  double first = 0, step = 1;
+};
+// Where values ascend in equal steps, within a thousandth of one.
+std::optional<Steps> even_steps(const std::vector<double>& values) {
+  if (values.empty()) return std::nullopt;
+  Steps steps{values.front(), 1};
+  if (values.size() > 1) {
+    steps.step = (values.back() - values.front()) / static_cast<double>(values.size() - 1);
+  }
+  if (!std::isfinite(steps.first) || !std::isfinite(steps.step) || steps.step <= 0) {
+    return std::nullopt;
+  }
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto there = steps.first + static_cast<double>(i) * steps.step;
+    if (!(std::abs(values[i] - there) <= 1e-3 * steps.step)) return std::nullopt;
+  }
+  return steps;
+}
+
 class Describing {
  public:
   Describing(const CheckpointContents& contents, const XdmfOptions& options,
-             const FileName& file_name, bool datasets)
-      : contents_(contents), options_(options), file_name_(file_name), datasets_(datasets) {}
+             const FileName& file_name, const AxisValues& axis_values, bool datasets)
+      : contents_(contents),
+        options_(options),
+        file_name_(file_name),
+        axis_values_(axis_values),
+        datasets_(datasets) {}
 
   Step run() {
     for (const auto& tensor : contents_.tensors) {
@@ -258,9 +294,28 @@ class Describing {
     return belongs ? rank - 1 : rank;
   }
 
-  // Fields of one shape that are cut alike share their pieces.
+  // Where the cells of the first `space` dimensions lie; by index, where no axis is known.
+  std::vector<Steps> places_of(const StoredTensor& tensor, std::size_t space) {
+    const auto& names = contents_.description(tensor.key).dimensions;
+    std::vector<Steps> places(space, Steps{0.5, 1});
+    if (names.size() != tensor.shape.size()) return places;
+    for (std::size_t d = 0; d < space; ++d) {
+      const auto* axis = find_axis(contents_, tensor.key, names[d], tensor.shape[d]);
+      if (!axis || axis == &tensor) continue;
+      const auto [at, is_new] = axes_.try_emplace(axis);
+      if (is_new) {
+        at->second = even_steps(axis_values_(*axis));
+        if (!at->second) leave_out(*axis, "as an axis, for its steps are not alike");
+      }
+      if (at->second) places[d] = *at->second;
+    }
+    return places;
+  }
+
+  // Fields of one shape that are cut alike, and lie at the same place, share their pieces.
   void cells() {
-    std::map<std::pair<Dims, std::vector<Box>>, std::vector<const StoredTensor*>> groups;
+    using Group = std::tuple<Dims, std::vector<Box>, std::vector<std::pair<double, double>>>;
+    std::map<Group, std::vector<const StoredTensor*>> groups;
     for (const auto* tensor : usable_) {
       if (taken_.count(tensor)) continue;
       const auto space = dimensions_of(*tensor);
@@ -273,15 +328,26 @@ class Describing {
         leave_out(*tensor, "its components are stored apart");
         continue;
       }
-      groups[{Dims(tensor->shape.begin(), tensor->shape.begin() + space), *boxes}].push_back(
-          tensor);
+      std::vector<std::pair<double, double>> places;
+      for (const auto& [first, step] : places_of(*tensor, space)) {
+        places.emplace_back(first, step);
+      }
+      Dims shape(tensor->shape.begin(), tensor->shape.begin() + space);
+      groups[{std::move(shape), *boxes, std::move(places)}].push_back(tensor);
     }
     std::map<Dims, int> of_shape;
-    for (const auto& [key, members] : groups) {
-      const auto number = of_shape[key.first]++;
-      auto name = shape_text(key.first);
+    for (const auto& [group, members] : groups) {
+      const auto& [shape, boxes, places] = group;
+      const auto number = of_shape[shape]++;
+      auto name = shape_text(shape);
       name = cat("cells ", name.substr(1, name.size() - 2), number > 0 ? cat(" ", number) : "");
-      add_cells(name, key.second, key.first.size(), members);
+      Piece like;
+      for (const auto& [first, step] : places) {
+        like.spacing.push_back(step);
+        like.origin.push_back(first - step / 2);  // an axis says where centres lie
+      }
+      if (!options_.spacing.empty() || !options_.origin.empty()) like = {};
+      add_cells(name, boxes, shape.size(), members, like);
     }
   }
 
@@ -302,9 +368,9 @@ class Describing {
   }
 
   void add_cells(const std::string& name, const std::vector<Box>& boxes, std::size_t space,
-                 const std::vector<const StoredTensor*>& members) {
+                 const std::vector<const StoredTensor*>& members, const Piece& like) {
     std::map<Box, Piece> pieces;
-    for (const auto& box : boxes) pieces[box].box = box;
+    for (const auto& box : boxes) pieces.emplace(box, like).first->second.box = box;
     for (const auto* tensor : members) {
       for (const auto& slice : tensor->slices) {
         pieces[of_space(slice.box, space)].fields.push_back(field(*tensor, slice));
@@ -322,7 +388,9 @@ class Describing {
   const CheckpointContents& contents_;
   const XdmfOptions& options_;
   const FileName& file_name_;
+  const AxisValues& axis_values_;
   bool datasets_;
+  std::map<const StoredTensor*, std::optional<Steps>> axes_;
   std::vector<const StoredTensor*> usable_;
   std::set<const StoredTensor*> taken_;  // as points, or with them
   Step step_;
@@ -339,7 +407,7 @@ void require(bool good, const char* what, const std::vector<double>& values) {
 }  // namespace
 
 Step describe(const CheckpointContents& contents, const XdmfOptions& options,
-              const FileName& file_name, bool datasets) {
+              const FileName& file_name, const AxisValues& axis_values, bool datasets) {
   const auto fits = [](const std::vector<double>& values, bool positive) {
     return values.size() <= 3 && std::all_of(values.begin(), values.end(), [&](double value) {
              return std::isfinite(value) && (!positive || value > 0);
@@ -347,7 +415,7 @@ Step describe(const CheckpointContents& contents, const XdmfOptions& options,
   };
   require(fits(options.spacing, true), "spacing", options.spacing);
   require(fits(options.origin, false), "origin", options.origin);
-  return Describing(contents, options, file_name, datasets).run();
+  return Describing(contents, options, file_name, axis_values, datasets).run();
 }
 
 }  // namespace cairn::xdmf

@@ -96,10 +96,13 @@ std::string component_item(const Field& field, std::int64_t component, const Dim
              "</DataItem>");
 }
 
-std::string attribute(const std::string& name, const char* type, const char* center,
-                      const std::string& item) {
+std::string attribute(const std::string& name, const std::string& units, const char* type,
+                      const char* center, const std::string& item) {
+  auto said = units.empty() || !is_utf8(units)
+                  ? std::string()
+                  : cat("<Information Name=\"units\" Value=\"", escaped(units), "\"/>");
   return cat("        <Attribute Name=\"", escaped(name), "\" AttributeType=\"", type,
-             "\" Center=\"", center, "\">", item, "</Attribute>\n");
+             "\" Center=\"", center, "\">", item, said, "</Attribute>\n");
 }
 
 // `space`: how many dimensions there are before the components; `padded`: how many the grid has.
@@ -111,15 +114,17 @@ std::string attributes(Field field, std::size_t space, const char* center, std::
   const auto components = field.shape.size() > space ? field.shape[space] : 1;
   Dims dims(padded - space, 1);
   for (std::size_t d = 0; d < space; ++d) dims.push_back(field.shape[d]);
-  if (components == 1) return attribute(field.name, "Scalar", center, data_item(field, dims));
+  if (components == 1)
+    return attribute(field.name, field.units, "Scalar", center, data_item(field, dims));
   if (components == 3 || components == 9) {
     dims.push_back(components);
-    return attribute(field.name, components == 3 ? "Vector" : "Tensor", center,
+    return attribute(field.name, field.units, components == 3 ? "Vector" : "Tensor", center,
                      data_item(field, dims));
   }
   std::string text;
   for (std::int64_t i = 0; i < components; ++i) {
-    text += attribute(cat(field.name, ' ', i), "Scalar", center, component_item(field, i, dims));
+    text += attribute(cat(field.name, ' ', i), field.units, "Scalar", center,
+                      component_item(field, i, dims));
   }
   return text;
 }
@@ -140,18 +145,20 @@ std::string triple(const double (&values)[3]) {
 // A grid of three dimensions, one cell thick where the tensor has fewer: VTK draws those right.
 std::string cells_text(const Piece& piece, const XdmfOptions& options) {
   const auto rank = piece.box.rank();
+  const auto& sizes = piece.spacing.empty() ? options.spacing : piece.spacing;
+  const auto& corner = piece.origin.empty() ? options.origin : piece.origin;
   double origin[3], spacing[3];
   Dims nodes(3, 2);
   for (std::size_t i = 0; i < 3; ++i) {
     if (i + rank < 3) {
-      spacing[i] = of_dimension(options.spacing, rank - 1, rank, 1);
+      spacing[i] = of_dimension(sizes, rank - 1, rank, 1);
       origin[i] = 0;
       continue;
     }
     const auto d = i + rank - 3;
-    spacing[i] = of_dimension(options.spacing, d, rank, 1);
-    origin[i] = of_dimension(options.origin, d, rank, 0) +
-                static_cast<double>(piece.box.start[d]) * spacing[i];
+    spacing[i] = of_dimension(sizes, d, rank, 1);
+    origin[i] =
+        of_dimension(corner, d, rank, 0) + static_cast<double>(piece.box.start[d]) * spacing[i];
     nodes[i] = piece.box.extent[d] + 1;
   }
   auto text = cat("        <Topology TopologyType=\"3DCoRectMesh\" Dimensions=\"", numbers(nodes),

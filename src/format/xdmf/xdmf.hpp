@@ -26,6 +26,7 @@ struct Field {
   DType dtype{};
   Dims shape;  ///< of this piece, with its components
   Source source;
+  std::string units = {};  ///< empty: none are known
 };
 
 /// A box of fields that lie side by side, or points with values.
@@ -34,6 +35,9 @@ struct Piece {
   Box box;  ///< of cells; of points their rows
   std::vector<Field> fields;
   std::vector<Field> positions;  ///< one, or none where it is no set of points
+  /// Size of a cell, and the corner of the tensor's first one, one number a dimension, where axes
+  /// say so. Empty: as the options say.
+  std::vector<double> spacing = {}, origin = {};
 };
 
 struct Step {
@@ -45,6 +49,8 @@ struct Step {
 
 /// Names of the data files, by number, relative to the XDMF file.
 using FileName = std::function<std::string(std::int32_t file)>;
+/// The values of a tensor of one dimension; empty if they are no real numbers.
+using AxisValues = std::function<std::vector<double>(const StoredTensor&)>;
 
 /// What is shown of a checkpoint: tensors of 1 to 3 dimensions as cells, with components behind
 /// where they have four, or where these are 2 or 3 and another tensor has the shape before them;
@@ -52,7 +58,8 @@ using FileName = std::function<std::string(std::int32_t file)>;
 /// tensor in several stored slices is so many pieces. `datasets`: it is an HDF5 file, in which keys
 /// are paths. Throws invalid_argument for a key of positions that is not there or holds none, and
 /// for spacings that are none.
-Step describe(const CheckpointContents&, const XdmfOptions&, const FileName&, bool datasets);
+Step describe(const CheckpointContents&, const XdmfOptions&, const FileName&, const AxisValues&,
+              bool datasets);
 
 /// The same as text, for the file below.
 std::string step_text(const Step&, const XdmfOptions&);
