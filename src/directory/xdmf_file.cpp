@@ -55,8 +55,8 @@ std::vector<double> axis_values(io::FileSystem& files, const CheckpointContents&
       }
     }
     convert(tensor.dtype, reinterpret_cast<const std::byte*>(bytes.data()), DType::float64,
-            reinterpret_cast<std::byte*>(values.data() + slice.box.start[0]),
-            slice.box.extent[0], Conversion::round);
+            reinterpret_cast<std::byte*>(values.data() + slice.box.start[0]), slice.box.extent[0],
+            Conversion::round);
   }
   return values;
 }
