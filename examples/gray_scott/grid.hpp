@@ -12,27 +12,33 @@
 using Field = Kokkos::View<double**>;
 using Line = Kokkos::View<double*, Kokkos::LayoutStride>;
 
+// Where the blocks begin along each side, and N at the end of both.
+using Cuts = std::array<std::vector<int>, 2>;
+
 class Grid {
  public:
   int n, rank = 0, ranks = 0;
+  Cuts cuts;
   std::array<int, 2> start{}, extent{};  // of this rank's block; ranks beyond N a side own nothing
   bool active;
 
-  Grid(int cells, MPI_Comm comm) : n(cells), comm_(comm) {
+  Grid(int cells, MPI_Comm comm) : Grid(even_cuts(cells, comm), comm) {}
+  Grid(Cuts where, MPI_Comm comm) : n(where[0].back()), cuts(std::move(where)), comm_(comm) {
     MPI_Comm_rank(comm, &rank);
     MPI_Comm_size(comm, &ranks);
-    MPI_Dims_create(ranks, 2, parts_.data());
-    for (int& parts : parts_) parts = std::min(parts, n);
+    for (int d = 0; d < 2; ++d) parts_[d] = static_cast<int>(cuts[d].size()) - 1;
     active = rank < parts_[0] * parts_[1];
     at_ = {rank / parts_[1], rank % parts_[1]};
-    for (int d = 0; d < 2 && active; ++d) {  // n need not divide evenly
-      start[d] = static_cast<int>(1l * n * at_[d] / parts_[d]);
-      extent[d] = static_cast<int>(1l * n * (at_[d] + 1) / parts_[d]) - start[d];
+    for (int d = 0; d < 2 && active; ++d) {
+      start[d] = cuts[d][at_[d]];
+      extent[d] = cuts[d][at_[d] + 1] - start[d];
     }
     Kokkos::resize(edges_, 4, std::max(extent[0], extent[1]));
     Kokkos::resize(sent_, 4, edges_.extent(1));
     Kokkos::resize(received_, 4, edges_.extent(1));
   }
+
+  MPI_Comm comm() const { return comm_; }
 
   // The cells without the halo. This subview is what goes into a checkpoint.
   auto owned(const Field& field) const {
@@ -78,6 +84,18 @@ class Grid {
   }
 
  private:
+  static Cuts even_cuts(int cells, MPI_Comm comm) {
+    int ranks = 0, parts[2] = {};
+    MPI_Comm_size(comm, &ranks);
+    MPI_Dims_create(ranks, 2, parts);
+    Cuts cuts;
+    for (int d = 0; d < 2; ++d) {
+      parts[d] = std::min(parts[d], cells);  // which need not divide evenly
+      for (int i = 0; i <= parts[d]; ++i)
+        cuts[d].push_back(static_cast<int>(1l * cells * i / parts[d]));
+    }
+    return cuts;
+  }
   // The cells along a side: depth 0 is the halo, depth 1 the edge of the owned cells.
   Line line(const Field& field, int side, int depth) const {
     const std::pair along(1, extent[1 - side / 2] + 1);

@@ -19,9 +19,10 @@
 #include "gray_scott.hpp"
 #include "grid.hpp"
 #include "output.hpp"
+#include "rebalance.hpp"
 
 struct Options {
-  int size = 512, steps = 2000, every = 0, max_to_keep = 5;
+  int size = 512, steps = 2000, every = 0, max_to_keep = 5, rebalance = 0, slow = -1;
   double seconds = 0, mtbf = 0, margin = 30;
   std::string checkpoint_dir, format = "bundle", restart = "auto", initial, image;
   bool async = false, stop = false, digest = false, progress = isatty(STDERR_FILENO);
@@ -48,6 +49,16 @@ struct Options {
     app.add_option("--max-to-keep", max_to_keep, "newest ones that stay; 0: all")->check(count);
     app.add_option("--format", format, "of the checkpoints")
         ->check(CLI::IsMember({"bundle", "hdf5"}));
+    auto* blocks =
+        app.add_option("--rebalance", rebalance,
+                       "steps after which ranks that were slow get fewer cells; 0: never");
+    blocks->check(count);
+    app.add_option(
+           "--slow", slow,
+           "to try that: a rank that is taken for nine times as slow as all others, whatever "
+           "clocks say; the next one after each rebalancing")
+        ->needs(blocks)
+        ->check(count);
     app.add_option("--initial", initial, "FILE.h5:/GROUP with u and v to begin with");
     auto* from = app.add_option("--restart", restart, "auto (newest one, if any), none, or a step");
     from->needs(dir)->check(CLI::IsMember({"auto", "none"}) | count);
@@ -66,15 +77,17 @@ int run(const Options& o) {
     cairn::StopOptions how{.signals = {SIGTERM, SIGUSR1, SIGUSR2}, .margin_seconds = o.margin};
     stop = std::make_shared<cairn::StopRequest>(how);
   }
-  const Grid grid(o.size, MPI_COMM_WORLD);
+  Grid grid(o.size, MPI_COMM_WORLD);
   GrayScott gs(grid);
   std::int64_t step = 0;
 
-  // advance() swaps the Views of old and new fields: a save or restore asks which they are now.
-  const cairn::Dims shape{grid.n, grid.n}, start{grid.start[0], grid.start[1]};
+  // advance() swaps the Views of old and new fields, and a rebalancing makes others: a save or
+  // restore asks which they are now, and where they begin.
+  const cairn::Dims shape{grid.n, grid.n};
+  const auto start = [&] { return cairn::Dims{grid.start[0], grid.start[1]}; };
   cairn::State fields;
-  fields.add("u", [&] { return cairn::slice(grid.owned(gs.u), shape, start); });
-  fields.add("v", [&] { return cairn::slice(grid.owned(gs.v), shape, start); });
+  fields.add("u", [&] { return cairn::slice(grid.owned(gs.u), shape, start()); });
+  fields.add("v", [&] { return cairn::slice(grid.owned(gs.v), shape, start()); });
   // What a checkpoint holds, for saving and for restoring alike.
   cairn::State state = fields;
   state.add("step", step).add("dt", gs.dt);
@@ -122,6 +135,15 @@ int run(const Options& o) {
     if (o.progress && speaks && (step % 10 == 0 || step == o.steps)) {
       const std::string bar(static_cast<std::size_t>(50 * step / o.steps), '#');
       std::fprintf(stderr, "\r[%-50s] %" PRId64, bar.c_str(), step);
+    }
+    if (o.rebalance > 0 && step % o.rebalance == 0 && step < o.steps) {
+      const auto cells = 1.0 * grid.extent[0] * grid.extent[1];
+      const auto slow = (o.slow + step / o.rebalance - 1) % grid.ranks;
+      const double seconds = o.slow < 0 ? gs.seconds : cells * (slow == grid.rank ? 9 : 1);
+      const auto bytes = move_fields(grid, gs, rebalanced(grid, seconds));
+      gs.seconds = 0;
+      say("rebalanced at step " + std::to_string(step) + ", " + std::to_string(bytes) +
+          " bytes moved");
     }
     if (!manager) continue;
     if (manager->should_save(step)) {

@@ -41,6 +41,27 @@ any_ranks_same_bits)
   same "7 ranks for 3 rows" "$(on 7 --size 3 --steps 20 --digest)" "$expected"
   same "another step" "$(on 1 --size 65 --steps 0 --digest | sed 's/.* step/step/')" "step 0"
   ;;
+rebalanced)
+  expected=$(on 1 --size 65 --steps 60 --digest)
+  same "by the clock" "$(on 3 --size 65 --steps 60 --rebalance 7 --digest | tail -n 1)" "$expected"
+  for ranks in 3 4; do
+    output=$(on $ranks --size 65 --steps 60 --rebalance 7 --slow 1 --digest)
+    same "a slow rank in turn" "$(echo "$output" | tail -n 1)" "$expected"
+    moves=$(echo "$output" | grep -c '^rebalanced at step [0-9]*, [1-9][0-9]* bytes moved$')
+    same "moves" "$moves" 8
+  done
+  # Blocks that have changed are saved, and restored into other ones.
+  run="--size 65 --checkpoint-dir $work/run --checkpoint-every 10 --rebalance 4 --slow 0 --digest"
+  on 4 $run --steps 30 >"$work/output"
+  output=$(on 3 $run --async --steps 50)
+  same "newest" "$(echo "$output" | head -n 1)" "restored step 30 from $work/run/ckpt-30"
+  output=$(on 2 $run --steps 60)
+  same "after --async" "$(echo "$output" | head -n 1)" "restored step 50 from $work/run/ckpt-50"
+  same "after all of it" "$(echo "$output" | tail -n 1)" "$expected"
+  same "ranks without a cell" "$(on 7 --size 3 --steps 20 --rebalance 3 --slow 2 --digest |
+    tail -n 1)" "$(on 1 --size 3 --steps 20 --digest)"
+  refused "slow requires --rebalance" 3 --slow 1
+  ;;
 restart_on_other_ranks)
   run="--size 50 --checkpoint-dir $work/run --checkpoint-every 10 --max-to-keep 2 --digest"
   expected=$(on 1 --size 50 --steps 60 --digest)
