@@ -1,5 +1,6 @@
 // Merge: the entries of all ranks become one index.
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <utility>
@@ -92,13 +93,23 @@ bool fits(const StoredTensor& tensor, const Division& division) {
          });
 }
 
-Mail to_planners(std::vector<StoredTensor> mine, const KeyPlanners& planners,
-                 const Divisions& divided) {
+// What has come to this rank.
+struct Come {
+  std::vector<StoredTensor> whole;
+  std::map<std::pair<int, int>, StoredTensor> runs;       // by division and run
+  std::map<std::pair<int, int>, std::vector<Box>> boxes;  // by division and region
+};
+
+// Whole tensors that this rank joins itself need no letter: they are left in `here`.
+Mail to_planners(int rank, std::vector<StoredTensor> mine, const KeyPlanners& planners,
+                 const Divisions& divided, std::vector<StoredTensor>& here) {
   std::map<int, Letter> letters;
   for (auto& one : mine) {
     const int division = divided.find(one.key);
     if (division < 0 || divided[division].dense) {
-      letters[planners.of(one.key)].whole.push_back(std::move(one));
+      const int planner = planners.of(one.key);
+      auto& place = planner == rank ? here : letters[planner].whole;
+      place.push_back(std::move(one));
       continue;
     }
     if (!fits(one, divided[division])) {
@@ -108,11 +119,11 @@ Mail to_planners(std::vector<StoredTensor> mine, const KeyPlanners& planners,
     add_divided(letters, one, divided, division, planners.ranks);
   }
   Mail mail;
-  for (auto& [rank, letter] : letters) {
+  for (auto& [planner, letter] : letters) {
     WireWriter whole;
     put(whole, letter.whole);
     mail.emplace_back(
-        rank,
+        planner,
         WireWriter().put(whole.take()).put(letter.runs.take()).put(letter.boxes.take()).take());
   }
   return mail;
@@ -131,15 +142,7 @@ bundle::IndexEntry encode_and_free(StoredTensor& tensor) {
   return entry;
 }
 
-// What has come to this rank.
-struct Come {
-  std::vector<StoredTensor> whole;
-  std::map<std::pair<int, int>, StoredTensor> runs;       // by division and run
-  std::map<std::pair<int, int>, std::vector<Box>> boxes;  // by division and region
-};
-
-Come read(Mail mail) {
-  Come come;
+void read(Mail mail, Come& come) {
   for (auto& [rank, letter] : mail) {
     const auto bytes = std::exchange(letter, {});
     WireReader reader(bytes);
@@ -162,7 +165,6 @@ Come read(Mail mail) {
       come.boxes[{division, region}].push_back(get_box(in));
     }
   }
-  return come;
 }
 
 // Each region of this rank is written, once.
@@ -190,15 +192,15 @@ void prove_regions(std::map<std::pair<int, int>, std::vector<Box>> boxes, const 
   }
 }
 
-void encode(WireWriter& report, Come come) {
+void encode(Come come, const std::function<void(bundle::IndexEntry)>& take) {
   for (auto& [where, tensor] : come.runs) {
     // Listed as a whole tensor's are.
     std::sort(tensor.slices.begin(), tensor.slices.end(),
               [](const auto& a, const auto& b) { return a.box < b.box; });
-    put(report, bundle::encode_part(tensor, where.second));
+    take(bundle::encode_part(tensor, where.second));
     tensor = {};
   }
-  for (auto& one : join_entries(std::move(come.whole))) put(report, encode_and_free(one));
+  for (auto& one : join_entries(std::move(come.whole))) take(encode_and_free(one));
 }
 
 }  // namespace
@@ -211,17 +213,30 @@ JoinedEntries merge_entries(Group& group, std::vector<StoredTensor> mine, bool e
   const auto planners = key_planners(group, slices);
   KeptError error;
   Mail mail;
-  error.guard([&] { mail = to_planners(std::move(mine), planners, divided); });
-  mail = all_to_all(group, std::move(mail));
-  WireWriter report;
+  Come come;
   error.guard([&] {
-    auto come = read(std::move(mail));
+    mail = to_planners(group.rank(), std::move(mine), planners, divided, come.whole);
+  });
+  mail = all_to_all(group, std::move(mail));
+  WireWriter report;  // rank 0 keeps what it has joined
+  JoinedEntries all;
+  error.guard([&] {
+    read(std::move(mail), come);
     prove_regions(std::move(come.boxes), divided, group.rank(), group.size());
-    if (encode_them) return encode(report, std::move(come));
-    put(report, join_entries(std::move(come.whole)));
+    if (encode_them) {
+      return encode(std::move(come), [&](bundle::IndexEntry entry) {
+        if (group.rank() == 0) return all.encoded.push_back(std::move(entry));
+        put(report, entry);
+      });
+    }
+    auto joined = join_entries(std::move(come.whole));
+    if (group.rank() == 0) {
+      all.tensors = std::move(joined);
+    } else {
+      put(report, joined);
+    }
   });
   agree_on_least(group, error.first());
-  JoinedEntries all;
   to_root(group, report.take(), [&](const std::string& message) {
     if (!encode_them) return append_entries(all.tensors, message);
     for (WireReader in(message); !in.empty();) all.encoded.push_back(get_index_entry(in));
