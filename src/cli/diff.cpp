@@ -70,6 +70,22 @@ void print(const TensorDifference& one) {
   }
 }
 
+void print(const DescriptionDifference& one) {
+  std::cout << (one.key.empty() ? "(checkpoint)" : shown_key(one.key)) << ": "
+            << string_text(one.name) << ": " << (one.a.empty() ? "only in B: " : one.a)
+            << (one.a.empty() || one.b.empty() ? "" : " and ") << one.b
+            << (one.b.empty() ? " only in A" : "") << '\n';
+}
+
+Json json_of(const DescriptionDifference& one) {
+  Json out;
+  if (!one.key.empty()) add_key(out, one.key);
+  out["name"] = one.name;
+  if (!one.a.empty()) out["a"] = Json::parse(one.a);
+  if (!one.b.empty()) out["b"] = Json::parse(one.b);
+  return out;
+}
+
 Json json_of(const TensorDifference& one) {
   Json out;
   add_key(out, one.key);
@@ -90,7 +106,8 @@ Json json_of(const TensorDifference& one) {
 
 void print(const CheckpointDiff& found, const DiffArguments& options) {
   for (const auto& one : found.differences) print(one);
-  if (found.differences.empty()) {
+  for (const auto& one : found.descriptions) print(one);
+  if (found.same()) {
     std::cout << "same: " << found.tensors << (found.tensors == 1 ? " tensor" : " tensors")
               << (options.tolerance.any() ? ", within the tolerance\n" : ", bit by bit\n");
   }
@@ -202,6 +219,10 @@ void draw(Tool& tool, const CheckpointContents& a, const CheckpointContents& b,
 
 void keep_only(CheckpointContents& contents, const std::string& key) {
   std::erase_if(contents.tensors, [&](const auto& tensor) { return tensor.key != key; });
+  if (!contents.meta) return;
+  auto& said = contents.meta->descriptions;
+  said.attributes.clear();
+  std::erase_if(said.by_key, [&](const auto& one) { return one.first != key; });
 }
 
 void run(Tool& tool, const DiffArguments& options) {
@@ -219,16 +240,18 @@ void run(Tool& tool, const DiffArguments& options) {
   }
   ProgressBar bar("compare");
   const auto found = compare(*tool.files, a, b, options.tolerance, bar.callback());
-  tool.exit_code = found.cannot_tell() ? 2 : found.differences.empty() ? 0 : 1;
+  tool.exit_code = found.cannot_tell() ? 2 : found.same() ? 0 : 1;
   if (options.json) {
     Json out;
     out["a"] = a.prefix;
     out["b"] = b.prefix;
-    out["same"] = found.differences.empty();
+    out["same"] = found.same();
     out["tensors_compared"] = found.tensors;
     out["bytes_read"] = found.bytes;
     out["differences"] = Json::array();
     for (const auto& one : found.differences) out["differences"].push_back(json_of(one));
+    out["descriptions"] = Json::array();
+    for (const auto& one : found.descriptions) out["descriptions"].push_back(json_of(one));
     print_json(out);
   } else {
     print(found, options);
@@ -275,12 +298,12 @@ void add_diff(Tool& tool) {
   command->add_flag("--log", options->is_log, "Of the picture: logarithmic colours")
       ->needs(picture);
   command->footer(
-      "Compares keys, dtypes, shapes, then every element; how tensors are cut into slices and "
-      "files\n"
-      "does not count. Without a tolerance elements are the same if their bits are. All that is "
-      "read\n"
-      "is checked. Exit status 0: the same, 1: they differ, 2: an error, or something is "
-      "damaged.\n\n"
+      "Compares keys, dtypes, shapes, then every element, and units, dimensions and attributes "
+      "where\n"
+      "both were saved by Cairn; how tensors are cut into slices and files does not count. Without "
+      "a\n"
+      "tolerance elements are the same if their bits are. All that is read is checked.\n"
+      "Exit status 0: the same, 1: they differ, 2: an error, or something is damaged.\n\n"
       "Examples:\n"
       "  cairn diff run/ckpt/ckpt-100 run/ckpt/ckpt-200\n"
       "  cairn diff --tolerance 1e-6 gpu/ckpt cpu/ckpt\n"

@@ -220,6 +220,7 @@ CheckpointDiff compare(io::FileSystem& files, const CheckpointContents& a,
   for (const auto& tensor : b.tensors) {
     if (!a.find(tensor.key)) add(tensor.key, Differs::only_in_b, describe(tensor));
   }
+  if (a.meta && b.meta) result.descriptions = compare(a.meta->descriptions, b.meta->descriptions);
   std::sort(result.differences.begin(), result.differences.end(),
             [](const auto& x, const auto& y) { return x.key < y.key; });
   return result;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cairn/attributes.hpp"
 #include "contents/contents_reader.hpp"
 #include "tools/progress.hpp"
 
@@ -33,15 +34,26 @@ struct TensorDifference {
   bool are_strings = false;             ///< any bytes may be in that part
 };
 
+/// One thing that is said of a tensor, of a group or of the whole checkpoint (docs/attributes.md).
+struct DescriptionDifference {
+  std::string key;   ///< of the tensor or group; empty: the checkpoint
+  std::string name;  ///< "units", "dimensions", "coordinates", or of the attribute
+  std::string a, b;  ///< as JSON; empty: not said
+};
+/// Ascending by key; units, dimensions and coordinates, then attributes by name.
+std::vector<DescriptionDifference> compare(const Descriptions& a, const Descriptions& b);
+
 struct CheckpointDiff {
   std::vector<TensorDifference> differences;  ///< ascending by key
+  std::vector<DescriptionDifference> descriptions;
   std::int64_t tensors = 0;                   ///< compared by value
   std::int64_t bytes = 0;                     ///< read, of both
-  bool cannot_tell() const;                   ///< something is unreadable
+  bool same() const { return differences.empty() && descriptions.empty(); }
+  bool cannot_tell() const;  ///< something is unreadable
 };
 
 /// Every slice of every tensor that both hold is read and checked. Memory: the largest tensor,
-/// twice. Cairn's own metadata is not compared. Throws what opening a file throws; damage of a
+/// twice. Of Cairn's own metadata the descriptions are compared, if both have metadata. Throws what opening a file throws; damage of a
 /// tensor's bytes is a difference.
 CheckpointDiff compare(io::FileSystem&, const CheckpointContents& a, const CheckpointContents& b,
                        const Tolerance& = {}, const Progress& = {});

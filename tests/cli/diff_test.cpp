@@ -8,6 +8,8 @@
 #include <regex>
 
 #include "cairn/bundle.hpp"
+#include "cairn/checkpoint_manager.hpp"
+#include "cairn/group.hpp"
 #include "cli/tool.hpp"
 
 namespace cairn::test {
@@ -211,6 +213,39 @@ TEST_F(Diff, PictureOfWhereTheyDiffer) {
   const auto c = one("c", values, {5, 42});
   EXPECT_THAT(run_tool({"diff", a, c, "x", "--picture", "-"}).err,
               HasSubstr("shape: [5 6 7] and [5 42]"));
+}
+
+TEST_F(Diff, WhatIsSaidOfTensorsCounts) {
+  const auto save = [&](const char* name, const char* units, double time, bool with_note) {
+    std::vector<double> u = {1, 2};
+    State state;
+    state.add("u", u);
+    state.add("v", u);
+    state.describe(Attributes{{"time", time}});
+    Description said;
+    said.units = units;
+    if (with_note) said.attributes.emplace("note", "from \"A\"");
+    state.describe("u", said);
+    CheckpointManager(serial_group(), at(name)).save(1, state);
+    return at(name);
+  };
+  const auto a = save("a", "m", 0.5, true), b = save("b", "km", 0.25, false);
+  const auto same = save("same", "m", 0.5, true);
+  EXPECT_EQ(run_tool({"diff", a, same}).status, 0);
+  const auto ran = run_tool({"diff", a, b});
+  EXPECT_EQ(ran.status, 1) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("(checkpoint): \"time\": 0.5 and 0.25\n"
+                                 "u: \"units\": \"m\" and \"km\"\n"
+                                 "u: \"note\": \"from \\\"A\\\"\" only in A\n"));
+  const auto json = run_tool({"diff", "--json", b, a}).json();
+  EXPECT_EQ(json["same"], false);
+  ASSERT_EQ(json["descriptions"].size(), 3u);
+  EXPECT_EQ(json["descriptions"][0], (nlohmann::json{{"name", "time"}, {"a", 0.25}, {"b", 0.5}}));
+  EXPECT_EQ(json["descriptions"][2]["b"], "from \"A\"");
+  EXPECT_FALSE(json["descriptions"][2].contains("a"));
+  // Of one tensor only what is said of that.
+  EXPECT_EQ(run_tool({"diff", a, b, "v"}).status, 0);
+  EXPECT_EQ(run_tool({"diff", "--json", a, b, "u"}).json()["descriptions"].size(), 2u);
 }
 
 TEST_F(Diff, OneTensorOnly) {
