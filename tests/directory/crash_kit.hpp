@@ -24,11 +24,12 @@ inline std::shared_ptr<io::MemoryFileSystem> record(const Story& story, unsigned
                 if (story.before_format) {
                   auto options = options_of(story, disk);
                   options.store.format = *story.before_format;
-                  StoryJob earlier(group, options, story.ranks, story.storage);
+                  StoryJob earlier(group, options, story.ranks, story.storage, story.by_id);
                   story.before(earlier);
                   group->barrier();
                 }
-                StoryJob job(group, options_of(story, disk), story.ranks, story.storage);
+                StoryJob job(group, options_of(story, disk), story.ranks, story.storage,
+                             story.by_id);
                 if (!story.before_format) story.before(job);
                 group->barrier();
                 if (group->rank() == 0) {
@@ -67,7 +68,7 @@ inline std::int64_t next_job(std::shared_ptr<io::MemoryFileSystem> disk, const S
   std::int64_t found = 0;
   const auto body = [&](std::shared_ptr<Group> alone) {
     const auto group = group_of(story, alone, disk);
-    StoryJob job(group, options_of(story, disk), story.ranks, story.storage);
+    StoryJob job(group, options_of(story, disk), story.ranks, story.storage, story.by_id);
     const auto report = job.manager.restore_latest(job.state);
     const auto steps = job.manager.steps();
     std::string mine;

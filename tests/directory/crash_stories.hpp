@@ -10,7 +10,7 @@ inline std::vector<Story> stories() {
   const auto first = [](StoryJob& job) { job.save(10, 1); };
   const auto second = [](StoryJob& job) { job.save(20, 2); };
   const auto fails = [](StoryJob& job) { EXPECT_THROW(job.save(20, 2), Error); };
-  return {
+  std::vector<Story> all{
       {"FirstSave", 3, nothing_before, first, {0, 1}, 1},
       {"SecondSave", 3, first, second, {1, 2}, 2},
       {"ManyRanks", 6, first, second, {1, 2}, 2},
@@ -129,7 +129,11 @@ inline std::vector<Story> stories() {
        Storage::automatic,
        true,
        IoRanks::count(2)},
+      // Rows that travel to other ranks first.
+      {"ById", 2, first, second, {1, 2}, 2},
   };
+  all.back().by_id = true, all.back().interleavings = 1;
+  return all;
 }
 
 // Saves in flight, behind each other.
@@ -173,6 +177,7 @@ inline std::vector<Story> async_stories() {
        1},
       {"Overwrite", 2, first, [](StoryJob& job) { job.save(10, 2); }, {1, 2}, 2, 0, true},
       {"Dense", 3, first, two, {1, 2, 3}, 3},
+      {"ById", 2, first, [](StoryJob& job) { job.save(20, 2); }, {1, 2}, 2},
       {"WriteFails", 3, first, fails, {1}, 1, 0, false, {{Code::io, "write", "part", 2, 1}}},
       {"PublishFails", 2, first, fails, {1, 2}, 1, 0, false, {{Code::io, "sync", "index", 0, 1}}},
       {"SavesAfterAFailure",
@@ -192,6 +197,7 @@ inline std::vector<Story> async_stories() {
     story.async = true;
     story.interleavings = 1;
     if (story.name == "Dense") story.storage = Storage::dense;
+    story.by_id = story.name == "ById";
   }
   return all;
 }

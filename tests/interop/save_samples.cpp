@@ -36,7 +36,7 @@ struct Planned {
   std::vector<std::vector<Box>> held;  // by rank
   int style = 0;
   Storage storage = Storage::automatic;
-  enum { plain, ragged, rank_private } kind = plain;
+  enum { plain, ragged, rank_private, indexed } kind = plain;
 
   bool sliced() const {
     return pieces.size() > 1 &&
@@ -105,6 +105,7 @@ class Plan {
       tensors.back().held.assign(static_cast<std::size_t>(ranks), {Box::whole(shape)});
     }
     rows_by_rank();
+    rows_by_id();
     for (int rank = 0; rank < ranks; ++rank) {
       char key[64];
       std::snprintf(key, sizeof key, "private/rank-%05d-of-%05d", rank, ranks);
@@ -136,6 +137,18 @@ class Plan {
       one.sample.shape[0] += box.extent[0];
       one.pieces.push_back(box);
       one.held[static_cast<std::size_t>(rank)] = {box};
+    }
+    tensors.push_back(std::move(one));
+  }
+  // Row by row on some rank, the last ones first.
+  void rows_by_id() {
+    Planned one{
+        {"indexed rows", DType::float32, {57, 5}}, {}, {}, 0, Storage::dense, Planned::indexed};
+    one.held.resize(static_cast<std::size_t>(ranks_));
+    for (std::int64_t id = 56; id >= 0; --id) {
+      const Box box{{id, 0}, {1, 5}};
+      one.pieces.push_back(box);
+      one.held[static_cast<std::size_t>((id * 7 + id / 5) % ranks_)].push_back(box);
     }
     tensors.push_back(std::move(one));
   }
@@ -232,6 +245,8 @@ void save(cairn::CheckpointManager& manager, int rank, const Plan& plan, int ste
   cairn::test::SampleState mine(version);
   std::deque<std::string> bytes;
   std::vector<std::array<double, 3>> rows;
+  std::vector<std::int64_t> ids;
+  std::vector<float> values;  // of the rows with these ids
   for (const auto& one : plan.tensors) {
     const auto& held = one.held[static_cast<std::size_t>(rank)];
     if (one.kind == Planned::plain) {
@@ -242,6 +257,15 @@ void save(cairn::CheckpointManager& manager, int rank, const Plan& plan, int ste
       rows.resize(content.size() / sizeof rows[0]);
       if (!rows.empty()) std::memcpy(rows.data(), content.data(), content.size());
       mine.state().add(one.sample.key, cairn::ragged(rows));
+    } else if (one.kind == Planned::indexed) {
+      std::string content;
+      for (const auto& box : held) {
+        ids.push_back(box.start[0]);
+        content += bytes_of(one.sample, box, version);
+      }
+      values.resize(content.size() / sizeof values[0]);
+      if (!values.empty()) std::memcpy(values.data(), content.data(), content.size());
+      mine.state().add(one.sample.key, cairn::indexed(cairn::ids(&ids), values, {5}));
     } else if (!held.empty()) {
       bytes.push_back(bytes_of(one.sample, held[0], version));
       mine.state().add("private", cairn::rank_private(bytes.back()));

@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include "group/collectives.hpp"
+#include "support/group_around.hpp"
 #include "support/indexed_case.hpp"
 #include "support/memory_run.hpp"
 #include "support/rounds.hpp"
@@ -121,6 +123,52 @@ TEST_F(Indexed, OneOtherIdIsNoticed) {
     x.clear();
     manager.restore(3, state);
     EXPECT_EQ(x, std::vector<int>(list.begin(), list.end()));
+  });
+}
+
+// Counts what its rank sends.
+class CountedGroup : public test::GroupAround {
+ public:
+  using test::GroupAround::GroupAround;
+  void exchange(std::span<const Send> sends, std::span<const Receive> receives) override {
+    for (const auto& [to, bytes] : sends) sent += static_cast<std::int64_t>(bytes.size());
+    GroupAround::exchange(sends, receives);
+  }
+  std::int64_t sent = 0;
+};
+
+TEST_F(Indexed, AsynchronousSavesSendIdsOnlyWhenTheyChange) {
+  run_threads(3, [&](std::shared_ptr<Group> threads) {
+    const auto group = std::make_shared<CountedGroup>(threads);
+    CheckpointManager manager(group, "/run", options_);
+    constexpr std::int64_t rows = 9000;
+    List list;
+    for (std::int64_t id = rows - 1 - group->rank(); id >= 0; id -= 3) list.push_back(id);
+    std::vector<double> x(list.size());
+    State state;
+    state.add("x", indexed(ids(&list), x));
+    // What all ranks send together; two thirds of the rows are in another rank's block.
+    const auto sent_by = [&](auto&& call) {
+      group->sent = 0;
+      call();
+      return all_reduce(*threads, group->sent, Group::Op::sum);
+    };
+    const auto save = [&](int step) {
+      for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<double>(list[i] * 10 + step);
+      const auto sent = sent_by([&] { manager.save_async(step, state); });
+      std::fill(x.begin(), x.end(), -1);
+      manager.wait();
+      return sent;
+    };
+    const auto first = save(1), second = save(2), third = save(3);
+    constexpr std::int64_t bytes_of_ids = 8 * rows * 2 / 3;
+    EXPECT_GE(first, second + bytes_of_ids);
+    EXPECT_EQ(third, second);
+    std::swap(list[0], list[1]);
+    EXPECT_GE(save(4), second + bytes_of_ids);
+    EXPECT_LT(sent_by([&] { manager.restore(4, state); }), second + bytes_of_ids);
+    for (std::size_t i = 0; i < x.size(); ++i)
+      EXPECT_EQ(x[i], static_cast<double>(list[i] * 10 + 4));
   });
 }
 

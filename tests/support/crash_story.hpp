@@ -8,6 +8,7 @@
 #include "base/text.hpp"
 #include "cairn/bundle.hpp"
 #include "cairn/checkpoint_manager.hpp"
+#include "cairn/indexed.hpp"
 #include "cairn/log.hpp"
 #include "support/sharing_group.hpp"
 #include "testing/memory.hpp"
@@ -51,11 +52,12 @@ struct StoryJob {
   CheckpointManager manager;
   std::int64_t stamp = 0;
   std::vector<double> row;
+  std::vector<std::int64_t> ids;  // of this rank's rows, if they are given by id
   State state;
   bool async = false;
 
   StoryJob(std::shared_ptr<Group> g, const ManagerOptions& options, std::int64_t rows,
-           Storage storage = Storage::automatic)
+           Storage storage = Storage::automatic, bool by_id = false)
       : group(g), manager(g, "/run", options) {
     saver_rank = g->rank();
     state.add("stamp", stamp).store(storage);
@@ -63,6 +65,11 @@ struct StoryJob {
     std::int64_t first = 0;
     for (int r = 0; r < g->rank(); ++r) first += rows / g->size() + (r < rows % g->size());
     row.resize(static_cast<std::size_t>(mine * columns));
+    if (by_id) {  // the last rows are on rank 0
+      for (std::int64_t id = 0; id < mine; ++id) ids.push_back(rows - 1 - first - id);
+      state.add("u", indexed(cairn::ids(&ids), row, {columns}));
+      return;
+    }
     state.add("u", slice(row.data(), {rows, columns}, {first, 0}, {mine, columns}));
   }
   void save(std::int64_t step, std::int64_t mark) {
@@ -95,6 +102,7 @@ struct Story {
   bool async = false;          // `act` saves in the background, and waits at its end
   bool records = true;         // blocking saves leave them, too
   bool xdmf = false;           // with an XDMF file that is kept up to date
+  bool by_id = false;          // rows are given by id
   bool shares = false;         // ranks share two data files, and the dense one
   Format format = Format::bundle;
   std::optional<Format> before_format = {};  // `before` is another job, of this format
