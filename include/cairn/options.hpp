@@ -129,6 +129,13 @@ struct SaveOptions {
   std::optional<double> metric = std::nullopt;  ///< how good it is, for Retention::best
   /// Of the checkpoint, beside those of the state (State::describe), whose names they may have.
   Attributes attributes = {};
+
+  template <class Self, class Visitor>
+  static void visit(Self& self, Visitor&& options) {
+    auto& [metric, attributes] = self;
+    options.own("metric", metric);
+    options.own("attributes", attributes);
+  }
 };
 
 struct RetentionDecision {

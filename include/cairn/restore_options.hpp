@@ -1,5 +1,6 @@
 #pragma once
 /// How a state that is not like the checkpoint is filled from it.
+#include <array>
 #include <cstdint>
 #include <map>
 #include <set>
@@ -28,6 +29,7 @@ enum class Conversion {
   exact,
   round,
 };
+constexpr std::array<const char*, 3> words(Conversion) { return {"refuse", "exact", "round"}; }
 
 /// The same on all ranks. Keys are those of the state; one that no rank's state has is an error.
 struct RestoreOptions {
@@ -48,6 +50,20 @@ struct RestoreOptions {
   /// the page cache from there and reads the rest past it; `off` lets the system read ahead into
   /// the page cache.
   DirectIo direct_io = DirectIo::automatic;
+
+  /// Members by name, as cairn/options.hpp says; the code that uses them compares them.
+  template <class Self, class Visitor>
+  static void visit(Self& self, Visitor&& options) {
+    auto& [rename, offset, may_be_missing, all_may_be_missing, convert_keys, convert, direct_io] =
+        self;
+    options.settled("rename", rename);
+    options.settled("offset", offset);
+    options.settled("may_be_missing", may_be_missing);
+    options.settled("all_may_be_missing", all_may_be_missing);
+    options.settled("convert_keys", convert_keys);
+    options.settled("convert", convert);
+    options.own("direct_io", direct_io);
+  }
 };
 
 /// What a restore did.

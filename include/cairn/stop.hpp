@@ -60,6 +60,21 @@ struct StopOptions {
   /// file.
   std::string file = "STOP";
   double look_seconds = 10;
+
+  /// Members by name, as cairn/options.hpp says.
+  template <class Self, class Visitor>
+  static void visit(Self& self, Visitor&& options) {
+    auto& [signals, time_limit, end_seconds, reask_seconds, tool_seconds, margin_seconds, file,
+           look_seconds] = self;
+    options.own("signals", signals);
+    options.own("time_limit", time_limit);
+    options.own("end_seconds", end_seconds);
+    options.own("reask_seconds", reask_seconds);
+    options.own("tool_seconds", tool_seconds);
+    options.own("margin_seconds", margin_seconds);
+    options.own("file", file);
+    options.own("look_seconds", look_seconds);
+  }
 };
 
 /// What asks this rank to stop. Make one at the beginning of the program, after MPI_Init, so that
