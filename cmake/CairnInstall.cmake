@@ -38,7 +38,11 @@ if(NOT TARGET cairn_kokkos)
   list(APPEND left_out REGEX "/cairn/kokkos(\\.hpp|$)" EXCLUDE)
 endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/cairn DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
-        FILES_MATCHING PATTERN *.hpp ${left_out})
+        FILES_MATCHING PATTERN *.hpp PATTERN *.h ${left_out})
+install(FILES ${PROJECT_SOURCE_DIR}/include/cairn.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+if(TARGET cairn_mpi)
+  install(FILES ${PROJECT_SOURCE_DIR}/include/cairn_mpi.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+endif()
 
 if(TARGET cairn_cli)
   install(TARGETS cairn_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})

@@ -36,6 +36,7 @@ ALLOWED = {
     "testing": {"base", "io", "group"},  # linked by tests and benchmarks, not installed
     "whole": GROUND | {"job", "restore", "redistribute", "schedule", "checkpoint",
                        "tools"},  # cairn.hpp
+    "c": GROUND | {"job", "restore", "redistribute", "schedule", "checkpoint", "tools"},  # cairn.h
     "mpi": {"base", "format"},  # libhdf5, held properly; and every public header
     "kokkos": set(),  # and every public header
 }
@@ -56,9 +57,12 @@ ROOM_OF_PUBLIC_HEADER = {
     "checkpoint": "checkpoint", "checkpoint_manager": "checkpoint", "sharded_save": "checkpoint",
     "bundle": "tools",
     "cairn": "whole",
+    "c": "c",  # include/cairn/c
     "mpi": "mpi",
     "kokkos": "kokkos",
 }
+ROOM_OF_C_HEADER = {"cairn.h": "c", "cairn_mpi.h": "mpi"}  # beside the folder of the others
+C_STANDARD = {"stddef.h", "stdint.h"}  # what a header for C may include
 FREE_OF_ROOMS = {"mpi", "kokkos"}  # see every public header, but never each other
 # Headers that make a file depend on a package: only these rooms may name them.
 PACKAGES = {
@@ -70,7 +74,7 @@ PACKAGES = {
 }
 CODE_FOLDERS = ("include", "src", "mpi", "kokkos", "tests", "examples", "bench")
 FOLDERS_WITH_ROOMS = ("include", "src", "mpi", "kokkos")
-HEADERS, SOURCES = {".hpp", ".h"}, {".cpp", ".cc", ".cu"}
+HEADERS, SOURCES = {".hpp", ".h"}, {".cpp", ".cc", ".cu", ".c"}
 LONGEST_HEADER, LONGEST_SOURCE = 300, 500
 LEAST_PRODUCT = 1000  # lines from which shares of rooms say something
 FILE_ENDING = re.compile(r'"\.(index|h5|data)[-"]')
@@ -96,6 +100,8 @@ def room_of(path):
         return first
     if first == "include" and len(rest) > 1 and rest[0] == "cairn":
         return ROOM_OF_PUBLIC_HEADER.get(Path(rest[1]).stem)
+    if first == "include" and len(rest) == 1:
+        return ROOM_OF_C_HEADER.get(rest[0])
     return None
 
 
@@ -134,6 +140,8 @@ def check_include(root, includer, quote, name):
     if target is None:
         if quote == '"' and not is_generated(root, name):
             yield f'{includer}: "{name}" is no file of this tree'
+        elif public and includer.suffix == ".h" and name in C_STANDARD:
+            return
         elif public and re.search(r"[./]", name) and room not in FREE_OF_ROOMS:
             yield f"{includer}: <{name}> is not of the standard library, in a public header"
         return

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "cairn/log.hpp"
+#include "checkpoint/option_text.hpp"
 #include "tools/verify.hpp"
 #ifdef CAIRN_CONFORMANCE_HDF5
 #include "format/hdf5/library.hpp"
@@ -11,37 +12,37 @@
 namespace cairn::test {
 
 const std::vector<Combination>& combinations() {
+  using Options = std::vector<std::pair<const char*, const char*>>;
+  const Options io_ranks = {{"write.io_ranks.choice", "count"},
+                            {"write.io_ranks.ranks", "2"},
+                            {"write.io_ranks.memory_bytes", "8192"}};
+  auto joined = io_ranks;
+  joined.emplace_back("write.io_ranks.joined", "true");
+  const Options hdf5 = {{"store.format", "hdf5"}};
+  const auto hdf5_and = [&](const char* name, const char* value) {
+    auto options = hdf5;
+    options.emplace_back(name, value);
+    return options;
+  };
   static const std::vector<Combination> all = {
-      {"bundle", [](ManagerOptions&) {}},
-      {"bundle_io_ranks",
-       [](auto& o) {
-         o.write.io_ranks = {IoRanks::Choice::count, 2, 8192};
-       }},
-      {"bundle_joined",
-       [](auto& o) {
-         o.write.io_ranks = {IoRanks::Choice::count, 2, 8192, true};
-       }},
-      {"bundle_no_rename", [](auto& o) { o.write.atomic_rename = false; }},
-      {"bundle_mpi_io", [](auto& o) { o.write.writer = Writer::mpi_io; }, shared_files},
-      {"bundle_joined_async",
-       [](auto& o) {
-         o.write.io_ranks = {IoRanks::Choice::count, 2, 8192, true};
-       },
-       nothing_special, true},
-      {"bundle_async", [](ManagerOptions&) {}, nothing_special, true},
-      {"hdf5", [](auto& o) { o.store.format = Format::hdf5; }, libhdf5},
-      {"hdf5_async", [](auto& o) { o.store.format = Format::hdf5; }, libhdf5, true},
-      {"hdf5_io_ranks",
-       [](auto& o) { o.store.format = Format::hdf5, o.write.io_ranks = IoRanks::one_a_node(); },
-       libhdf5},
-      {"hdf5_mpi_io",
-       [](auto& o) { o.store.format = Format::hdf5, o.write.writer = Writer::mpi_io; },
-       libhdf5 | shared_files},
-      {"hdf5_collective",
-       [](auto& o) { o.store.format = Format::hdf5, o.write.writer = Writer::hdf5_collective; },
-       libhdf5 | shared_datasets},
+      {"bundle", {}},
+      {"bundle_io_ranks", io_ranks},
+      {"bundle_joined", joined},
+      {"bundle_no_rename", {{"write.atomic_rename", "false"}}},
+      {"bundle_mpi_io", {{"write.writer", "mpi_io"}}, shared_files},
+      {"bundle_joined_async", joined, nothing_special, true},
+      {"bundle_async", {}, nothing_special, true},
+      {"hdf5", hdf5, libhdf5},
+      {"hdf5_async", hdf5, libhdf5, true},
+      {"hdf5_io_ranks", hdf5_and("write.io_ranks.choice", "one_a_node"), libhdf5},
+      {"hdf5_mpi_io", hdf5_and("write.writer", "mpi_io"), libhdf5 | shared_files},
+      {"hdf5_collective", hdf5_and("write.writer", "hdf5_collective"), libhdf5 | shared_datasets},
   };
   return all;
+}
+
+void Combination::choose(ManagerOptions& to) const {
+  for (const auto& [option, value] : options) set_option(to, option, value);
 }
 
 namespace {

@@ -31,12 +31,14 @@ enum Needs : unsigned {
   libhdf5 = 4
 };
 
-/// A way to save. What it saves is restored by any manager.
+/// A way to save. What it saves is restored by any manager. Options are given as every face gives
+/// them, by name.
 struct Combination {
   std::string name;
-  std::function<void(ManagerOptions&)> choose;
+  std::vector<std::pair<const char*, const char*>> options;
   unsigned needs = nothing_special;
   bool asynchronous = false;  ///< by save_async and wait
+  void choose(ManagerOptions&) const;
 };
 const std::vector<Combination>& combinations();
 

@@ -1,6 +1,7 @@
 #include "support/n_to_m.hpp"
 
 #include "base/text.hpp"
+#include "support/c_state.hpp"
 
 namespace cairn::test {
 namespace {
@@ -53,6 +54,10 @@ void NToMCase::save(std::shared_ptr<Group> group, const std::filesystem::path& d
   mine.add_string("words", words);
   mine.state().store(storage);
   mine.fill();
+  if (saves == Face::c) {
+    CState(mine, samples, words, storage).save(group, directory, options, 7, asynchronous);
+    return;
+  }
   CheckpointManager manager(group, directory, options);
   if (!asynchronous) {
     manager.save(7, mine.state());
@@ -71,6 +76,12 @@ std::string NToMCase::restore(std::shared_ptr<Group> group, const std::filesyste
   for (std::size_t i = 0; i < samples.size(); ++i) {
     mine.add(samples[i], wanted[i][static_cast<std::size_t>(group->rank())],
              static_cast<int>((seed + 1) % 3));
+  }
+  if (restores == Face::c) {
+    CState state(mine, samples, read, Storage::automatic);
+    const auto wrong = state.restore(group, directory, options, 7);
+    if (!wrong.empty()) return wrong;
+    return state.words() == words ? mine.check(seed) : "the strings differ";
   }
   mine.state().add("words", read);
   CheckpointManager manager(group, directory, options);

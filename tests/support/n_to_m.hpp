@@ -8,6 +8,9 @@
 
 namespace cairn::test {
 
+/// Which face of the library a rank goes through.
+enum class Face { cpp, c };
+
 /// Random samples, held by n ranks and wanted by m: irregular boxes, patches, replicas, halos,
 /// ranks without data; in a quarter of the cases of a tensor, everybody wants everything.
 struct NToMCase {
@@ -21,6 +24,7 @@ struct NToMCase {
   unsigned seed;
   Storage storage = Storage::automatic;  ///< of the tensors that are saved
   bool asynchronous = false;             ///< save by save_async and wait
+  Face saves = Face::cpp, restores = Face::cpp;
   std::vector<Sample> samples;
   std::vector<std::vector<std::vector<Box>>> held, wanted;  ///< [sample][rank]
   std::vector<std::string> words{"", "two words", std::string(300, 'x')};

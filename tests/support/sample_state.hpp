@@ -49,14 +49,17 @@ class SampleState {
   std::string check(std::uint64_t version) const;
   State& state() { return state_; }
 
- private:
   struct Part {
     Sample sample;
     Box box;
     Dims strides;
-    std::int64_t first = 0;  // element of the box's origin in the memory
+    std::int64_t first = 0;  ///< element of the box's origin in the memory
     std::vector<std::byte> memory;
   };
+  /// What state() has slices of, for faces that make a state of their own of it.
+  std::deque<Part>& parts() { return parts_; }
+
+ private:
   template <class Visit>
   static void each_element(const Part&, const Visit&);
 

@@ -1,0 +1,18 @@
+#include "cairn/c/bridge.hpp"
+#include "cairn/error.hpp"
+#include "cairn/mpi.hpp"
+#include "cairn_mpi.h"
+
+int cairn_group_mpi(MPI_Comm communicator, cairn_group** group) {
+  return cairn::c::call([&] {
+    auto ranks = cairn::mpi(communicator);
+    if (!group) {
+      throw cairn::Error(cairn::Code::invalid_argument, "the address for the group is NULL");
+    }
+    *group = cairn::c::give(std::move(ranks));
+  });
+}
+
+int cairn_group_mpi_f(MPI_Fint communicator, cairn_group** group) {
+  return cairn_group_mpi(MPI_Comm_f2c(communicator), group);
+}

@@ -1,0 +1,29 @@
+#pragma once
+/// Callbacks of C programs: their codes become errors, their tables become interfaces of C++.
+#include <memory>
+
+#include "cairn/c/rows.h"
+#include "cairn/dtype.hpp"
+#include "cairn/error.hpp"
+#include "cairn/ragged.hpp"
+
+namespace cairn::c {
+
+/// Forgets what cairn_set_error said before: to be called before a callback.
+void before_callback() noexcept;
+
+/// Throws unless the code is CAIRN_OK. The error has what cairn_set_error said in the callback, or
+/// names the callback. Its code is `instead`; application leaves it to cairn_set_error.
+void check_callback(int code, const char* callback, Code instead = Code::application);
+
+/// Calls and checks.
+template <class F>
+void run_callback(const char* name, F&& function, Code instead = Code::application) {
+  before_callback();
+  check_callback(function(), name, instead);
+}
+
+/// Throws invalid_argument for a table that lacks what it needs.
+std::shared_ptr<Rows> rows_of(const cairn_rows* rows, DType dtype, Dims row_shape);
+
+}  // namespace cairn::c

@@ -1,0 +1,206 @@
+/* The C face on MPI ranks, and on ranks of a table of callbacks: what one saves, the other restores
+ * on another number of ranks. */
+#include "cairn_mpi.h"
+#include "checks.h"
+
+enum { ROWS = 11, COLUMNS = 3 };
+
+typedef struct {
+  MPI_Comm world;
+  int released;
+} context;
+
+static int exchange(void* given, size_t sends, const cairn_send* send, size_t receives,
+                    const cairn_receive* receive) {
+  const context* to = given;
+  MPI_Request* requests = malloc((sends + receives) * sizeof(*requests));
+  size_t i;
+  int failed = requests == NULL;
+  for (i = 0; i < receives && !failed; ++i) {
+    failed = MPI_Irecv(receive[i].bytes, (int)receive[i].size, MPI_BYTE, receive[i].from, 1,
+                       to->world, &requests[i]);
+  }
+  for (i = 0; i < sends && !failed; ++i) {
+    failed = MPI_Isend(send[i].bytes, (int)send[i].size, MPI_BYTE, send[i].to, 1, to->world,
+                       &requests[receives + i]);
+  }
+  if (!failed) failed = MPI_Waitall((int)(sends + receives), requests, MPI_STATUSES_IGNORE);
+  free(requests);
+  return failed;
+}
+static int send(void* given, int to, const void* bytes, size_t size) {
+  return MPI_Send(bytes, (int)size, MPI_BYTE, to, 2, ((const context*)given)->world);
+}
+static int receive(void* given, int from, void* bytes, size_t size) {
+  return MPI_Recv(bytes, (int)size, MPI_BYTE, from, 2, ((const context*)given)->world,
+                  MPI_STATUS_IGNORE);
+}
+static int barrier(void* given) { return MPI_Barrier(((const context*)given)->world); }
+static int broadcast(void* given, void* bytes, size_t size, int root) {
+  return MPI_Bcast(bytes, (int)size, MPI_BYTE, root, ((const context*)given)->world);
+}
+static int all_reduce(void* given, int64_t* values, size_t count, int op) {
+  const MPI_Op ops[] = {MPI_MIN, MPI_MAX, MPI_SUM};
+  return MPI_Allreduce(MPI_IN_PLACE, values, (int)count, MPI_INT64_T, ops[op],
+                       ((const context*)given)->world);
+}
+static void end_job(void* given, const char* message) {
+  fprintf(stderr, "%s\n", message);
+  MPI_Abort(((const context*)given)->world, 1);
+}
+static void release(void* given) { ((context*)given)->released = 1; }
+
+/* The group of a communicator, by MPI or by the callbacks above. */
+static cairn_group* group_of(MPI_Comm ranks, int by_callbacks, context* mine) {
+  cairn_group* group;
+  cairn_group_calls calls;
+  mine->world = ranks;
+  mine->released = 0;
+  if (!by_callbacks) {
+    OK(cairn_group_mpi(ranks, &group));
+    return group;
+  }
+  memset(&calls, 0, sizeof(calls));
+  calls.struct_size = sizeof(calls);
+  MPI_Comm_rank(ranks, &calls.rank);
+  MPI_Comm_size(ranks, &calls.size);
+  calls.context = mine;
+  calls.exchange = exchange;
+  calls.send = send;
+  calls.receive = receive;
+  calls.barrier = barrier;
+  calls.broadcast = broadcast;
+  calls.all_reduce = all_reduce;
+  calls.abort = end_job;
+  calls.release = release;
+  OK(cairn_group_from_calls(&calls, &group));
+  return group;
+}
+
+typedef struct {
+  double u[ROWS][COLUMNS + 1]; /* the last column is a halo */
+  int64_t first, count, ids[ROWS], by_id[ROWS];
+  cairn_vector* rows;
+  cairn_ids* id_list;
+  cairn_state* state;
+} part;
+
+/* Rank r of n has the rows from r*ROWS/n on; ids are dealt in turn. */
+static void make(part* p, int rank, int ranks) {
+  const int64_t shape[] = {ROWS, COLUMNS}, strides[] = {COLUMNS + 1, 1}, row[] = {2};
+  int64_t start[] = {0, 0}, extent[] = {0, COLUMNS}, n = 0, i;
+  cairn_rows rows;
+  memset(p, 0, sizeof(*p));
+  p->first = (int64_t)rank * ROWS / ranks;
+  p->count = ((int64_t)rank + 1) * ROWS / ranks - p->first;
+  for (i = rank; i < ROWS; i += ranks) p->ids[n++] = ROWS - 1 - i;
+  start[0] = p->first;
+  extent[0] = p->count;
+  OK(cairn_state_create(&p->state));
+  OK(cairn_state_add_slice(p->state, "u", CAIRN_FLOAT64, 2, p->u, shape, start, extent, strides));
+  OK(cairn_vector_create(CAIRN_INT32, 1, row, &p->rows));
+  rows = cairn_vector_rows(p->rows);
+  OK(cairn_state_add_ragged(p->state, "rows", CAIRN_INT32, 1, row, &rows, NULL, NULL));
+  OK(cairn_ids_create(CAIRN_INT64, p->ids, n, 0, -1, NULL, &p->id_list));
+  OK(cairn_state_add_indexed(p->state, "by_id", p->id_list, CAIRN_INT64, 1, p->by_id, &n, NULL));
+}
+static void end(part* p) {
+  cairn_state_free(p->state);
+  cairn_vector_free(p->rows);
+  cairn_ids_free(p->id_list);
+}
+
+static void save(MPI_Comm ranks, int by_callbacks, const char* directory, const char* format) {
+  context mine;
+  cairn_group* group = group_of(ranks, by_callbacks, &mine);
+  cairn_options* options;
+  cairn_manager* manager;
+  const int rank = cairn_group_rank(group);
+  part p;
+  int64_t i, x;
+  int code;
+  char problem[] = "rank 1 does not like it";
+  make(&p, rank, cairn_group_size(group));
+  for (i = 0; i < p.count; ++i) {
+    for (x = 0; x < COLUMNS; ++x) p.u[i][x] = (double)((p.first + i) * COLUMNS + x);
+    p.u[i][COLUMNS] = -1;
+  }
+  for (i = 0; i < ROWS; ++i) p.by_id[i] = 1000 + p.ids[i];
+  OK(cairn_vector_resize(p.rows, rank)); /* so many rows of its own number */
+  for (i = 0; i < 2 * rank; ++i) ((int32_t*)cairn_vector_data(p.rows))[i] = rank;
+  OK(cairn_options_create(&options));
+  OK(cairn_options_set(options, "store.format", format));
+  OK(cairn_manager_create(group, directory, options, &manager));
+  /* What is wrong on one rank fails on all of them, with the same words. */
+  if (cairn_group_size(group) > 1) {
+    code = cairn_manager_save(manager, 1, rank == 1 ? NULL : p.state, NULL, NULL);
+    CHECK(code == CAIRN_INVALID_ARGUMENT && strstr(cairn_last_error()->text, "is NULL"));
+    CHECK(cairn_last_error()->rank == 1);
+    code = cairn_agree(group, rank == 1 ? CAIRN_UNSUPPORTED : CAIRN_OK, problem);
+    CHECK(code == CAIRN_UNSUPPORTED && strcmp(cairn_last_error()->problem, problem) == 0);
+    FAILS(cairn_manager_create(group, rank == 1 ? NULL : directory, options, &manager),
+          CAIRN_INVALID_ARGUMENT, "the directory is NULL");
+  }
+  OK(cairn_agree(group, CAIRN_OK, NULL));
+  OK(cairn_manager_save(manager, 1, p.state, NULL, NULL));
+  OK(cairn_manager_save_async(manager, 2, p.state, NULL, NULL));
+  OK(cairn_manager_wait(manager));
+  cairn_manager_free(manager);
+  cairn_options_free(options);
+  cairn_group_free(group);
+  CHECK(mine.released == by_callbacks);
+  end(&p);
+}
+
+static void restore(MPI_Comm ranks, int by_callbacks, const char* directory, int saved_by) {
+  context mine;
+  cairn_group* group = group_of(ranks, by_callbacks, &mine);
+  cairn_manager* manager;
+  part p;
+  int64_t i, x, step, total = 0;
+  make(&p, cairn_group_rank(group), cairn_group_size(group));
+  for (i = 0; i < ROWS; ++i) p.u[i][COLUMNS] = -2;
+  OK(cairn_manager_create(group, directory, NULL, &manager));
+  OK(cairn_manager_restore_latest(manager, p.state, NULL, &step, NULL));
+  CHECK(step == 2);
+  for (i = 0; i < p.count; ++i) {
+    for (x = 0; x < COLUMNS; ++x) {
+      const double right = (double)((p.first + i) * COLUMNS + x);
+      CHECK(memcmp(&p.u[i][x], &right, sizeof(right)) == 0);
+    }
+    CHECK(p.u[i][COLUMNS] < -1.5);
+  }
+  for (i = 0; i < ROWS && p.by_id[i] != 0; ++i) CHECK(p.by_id[i] == 1000 + p.ids[i]);
+  CHECK(i >= ROWS / cairn_group_size(group));
+  total = cairn_vector_count(p.rows);
+  MPI_Allreduce(MPI_IN_PLACE, &total, 1, MPI_INT64_T, MPI_SUM, ranks);
+  CHECK(total == (int64_t)saved_by * (saved_by - 1) / 2);
+  cairn_manager_free(manager);
+  cairn_group_free(group);
+  end(&p);
+}
+
+int main(int argc, char** argv) {
+  int rank, ranks, story;
+  const char* formats[] = {"bundle", "hdf5"};
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  CHECK(argc == 3);
+  for (story = 0; story < 4; ++story) { /* bit 0: who saves; bit 1: which format */
+    char directory[4096];
+    MPI_Comm first;
+    if (story >= 2 && strcmp(argv[2], "hdf5") != 0) break;
+    snprintf(directory, sizeof(directory), "%s/%d-of-%d", argv[1], story, ranks);
+    save(MPI_COMM_WORLD, story & 1, directory, formats[story >> 1]);
+    MPI_Comm_split(MPI_COMM_WORLD, rank < (ranks + 1) / 2 ? 0 : MPI_UNDEFINED, rank, &first);
+    if (first != MPI_COMM_NULL) {
+      restore(first, 1 - (story & 1), directory, ranks);
+      MPI_Comm_free(&first);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+  if (rank == 0) puts("the C face works on many ranks");
+  MPI_Finalize();
+  return 0;
+}
