@@ -1,4 +1,4 @@
-# `cmake --install`: include/, lib/, lib/cairn (a module of the tool), lib/cmake/Cairn, bin/cairn and
+# `cmake --install`: include/, lib/, lib/cairn (a module of the tool), lib/cmake/Cairn, lib/pkgconfig, bin/cairn and
 # bin/cairn-job, share/doc/cairn, share/cairn/slurm. The package has the components core, mpi and
 # kokkos, each with its own file of targets, so that a program that wants only the core needs neither
 # MPI nor Kokkos.
@@ -68,6 +68,7 @@ set(CAIRN_IS_STATIC OFF)
 if(cairn_type STREQUAL "STATIC_LIBRARY")
   set(CAIRN_IS_STATIC ON)
 endif()
+include(CairnPkgConfig)
 string(JOIN "|" CAIRN_COMPONENTS_PATTERN ${CAIRN_COMPONENTS})
 string(JOIN ", " CAIRN_COMPONENTS ${CAIRN_COMPONENTS})
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/CairnConfig.cmake.in

@@ -54,6 +54,22 @@ function(cairn_precompiled_flags target compiler)
   endif()
 endfunction()
 
+# The version of a shared library. Until 1.0 each minor version is another interface: its number is in
+# the name that programs look for, and the functions of the C face are of the version CAIRN_MAJOR.MINOR,
+# so that a program never runs with those of another one.
+function(cairn_shared_version target)
+  set(interface ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+  set_target_properties(${target} PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${interface})
+  get_target_property(type ${target} TYPE)
+  if(NOT type STREQUAL "SHARED_LIBRARY" OR APPLE OR WIN32)
+    return()
+  endif()
+  set(script ${PROJECT_BINARY_DIR}/symbols.map)
+  file(CONFIGURE OUTPUT ${script} CONTENT "CAIRN_${interface} {\n  global: cairn_*;\n};\n" @ONLY)
+  target_link_options(${target} PRIVATE LINKER:--version-script=${script})
+  set_target_properties(${target} PROPERTIES LINK_DEPENDS ${script})
+endfunction()
+
 # A room of the core library: a folder of src/, compiled once, linked into `cairn`.
 #   cairn_room(NAME SOURCES file... [USES room...] [PRIVATE library...])
 function(cairn_room name)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Holds the code in the documentation to code that is compiled or run. usage: check_docs.py [ROOT]
 
-A block of C++ or Python in docs/ that follows a line `<!-- from FILE -->` must be found in FILE, line
+A block of C++, C, Fortran or Python in docs/ that follows a line `<!-- from FILE -->` must be found in FILE, line
 for line but for indentation. A page that has such a line has one before each of its blocks. Links
 between the tree's pages must lead to files and headings that are there, files that a page names with
 their folder must be there, and the drawing of the rooms in ARCHITECTURE.md must be what draw_rooms.py
@@ -16,7 +16,7 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 import draw_rooms  # noqa: E402
 
-BLOCK = re.compile(r"(?:^<!-- from (\S+) -->\n)?^```(?:cpp|c\+\+|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"(?:^<!-- from (\S+) -->\n)?^```(?:c|cpp|c\+\+|python|fortran)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 MARK = re.compile(r"^<!-- from (\S+) -->$", re.MULTILINE)
 FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"`[^`\n]*`")
