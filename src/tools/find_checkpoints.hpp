@@ -1,0 +1,22 @@
+#pragma once
+/// Which checkpoints the name of a file, a prefix or a directory means. By one process.
+#include <string>
+#include <vector>
+
+#include "io/file_system.hpp"
+
+namespace cairn {
+
+/// Names of all checkpoints in a directory: "X" of each "X.index", of whatever origin, and of each
+/// "X.h5" of Cairn's, and of those that were lost; ascending, those that end in -STEP by name, then
+/// step.
+std::vector<std::string> list_prefixes(io::FileSystem&, const io::Path& directory);
+
+/// The checkpoint that PREFIX, PREFIX.index or a directory (its newest, by the state file) names.
+/// Throws not_found.
+io::Path resolve_checkpoint(io::FileSystem&, const std::string& text);
+
+/// The same, but all of a directory's checkpoints.
+std::vector<io::Path> resolve_checkpoints(io::FileSystem&, const std::string& text);
+
+}  // namespace cairn
