@@ -27,7 +27,7 @@ build_packages=(g++ cmake ninja-build libopenmpi-dev openmpi-bin libtrilinos-kok
   libsnappy-dev libprotobuf-dev protobuf-compiler libisal-dev libcli11-dev
   nlohmann-json3-dev libpng-dev)
 test_packages=(libgtest-dev libgmock-dev libbenchmark-dev libhdf5-openmpi-dev hdf5-tools
-  ca-certificates python3 python3-venv clang libclang-rt-dev lld strace)
+  ca-certificates python3 python3-venv python3-dev pybind11-dev clang libclang-rt-dev lld strace)
 # For the tests under Slurm; scripts go on without them.
 slurm_packages=(slurmctld slurmd slurm-client munge)
 
@@ -48,6 +48,9 @@ is_there() {
     slurmctld | slurmd) has_program "$1" || [ -x "/usr/sbin/$1" ] ;;
     slurm-client) has_program sbatch ;;
     munge) has_program munged || [ -x /usr/sbin/munged ] ;;
+    python3-dev)
+      has_program python3 && python3 -c 'import os, sysconfig
+raise SystemExit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))' ;;
     python3-venv) has_program python3 && python3 -c 'import venv, ensurepip' 2>/dev/null ;;
     *) [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ] ;;
   esac

@@ -363,14 +363,25 @@ std::vector<std::string> names_of(const Options& options) {
   return search.names;
 }
 
-Text in_our_words(Text name) {
-  static const std::map<Text, Text> tensorflow = {
+const std::map<Text, Text>& tensorflow_words() {
+  static const std::map<Text, Text> words = {
       {"max_to_keep", "keep.last"},
       {"checkpoint_name", "name"},
       {"checkpoint_interval", "when.interval.steps"},
       {"keep_checkpoint_every_n_hours", "keep.every_hours"}};
-  const auto found = tensorflow.find(name);
-  return found == tensorflow.end() ? name : found->second;
+  return words;
+}
+
+// Refuses a name that is nearer to a word of TensorFlow's than to any name.
+Text in_our_words(Text name) {
+  const auto found = tensorflow_words().find(name);
+  if (found != tensorflow_words().end()) return found->second;
+  const auto names = option_names(ManagerOptions{});
+  if (std::find(names.begin(), names.end(), name) != names.end()) return name;
+  Nearest nearest(name);
+  for (const auto& [word, ours] : tensorflow_words()) nearest.offer(std::string(word));
+  if (!nearest.word().empty()) refuse(name, {nearest.word()});
+  return name;
 }
 
 }  // namespace

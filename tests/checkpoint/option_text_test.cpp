@@ -145,6 +145,7 @@ TEST(OptionText, RefusesAndProposes) {
                  HasSubstr(words));
   };
   refused("keep.lats", "3", "Did you mean 'keep.last'?");
+  refused("max_to_kep", "3", "Did you mean 'max_to_keep'?");
   refused("Keep.Last", "3", "Did you mean 'keep.last'?");
   refused("format", "hdf5", "Did you mean 'store.format'?");
   refused("write.mpi_io.hnts.cb_nodes", "4", "Did you mean 'write.mpi_io.hints.KEY'?");

@@ -1,0 +1,62 @@
+#pragma once
+/// The Python face: what the parts of the extension module offer each other.
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cairn/box.hpp"
+#include "cairn/contents.hpp"
+#include "cairn/dtype.hpp"
+#include "cairn/group.hpp"
+#include "cairn/state.hpp"
+
+namespace cairn::python {
+
+namespace py = pybind11;
+
+/// cairn.Error, with the fields of cairn::Error.
+void add_errors(py::module_&);
+void add_state(py::module_&);
+void add_manager(py::module_&);
+void add_contents(py::module_&);
+
+/// The NumPy dtype of a stored one; of types that NumPy has not, those of ml_dtypes. Throws
+/// unsupported where that is not installed, or has no such type.
+py::dtype numpy_dtype(DType dtype);
+/// The reverse. Throws invalid_argument for byte-swapped, object and structured dtypes, texts and
+/// dates, with the way out.
+DType stored_dtype(const py::dtype& dtype, const std::string& key);
+
+/// Host memory of some Python object, which whoever has this keeps alive.
+struct Memory {
+  DType dtype{};
+  void* data = nullptr;
+  bool writable = true;
+  Dims extent, strides;  ///< strides in elements
+  py::object owner;
+};
+/// Of a numpy.ndarray, or of an object that speaks DLPack. Throws invalid_argument with the key.
+Memory memory_of(const py::object& value, const std::string& key);
+
+Dims dims_of(const py::handle& sequence);
+py::tuple tuple_of(const Dims& dims);
+
+/// The tensors of one rank, and the Python objects that they lie in.
+struct PythonState {
+  State state;
+  std::vector<py::object> owners;
+  /// Strings that are given to a state by reference.
+  std::vector<std::unique_ptr<std::vector<std::string>>> strings;
+};
+
+/// A group of ranks. The communicator of mpi4py stays alive with it.
+struct PythonGroup {
+  std::shared_ptr<Group> group;
+  py::object communicator;
+};
+
+}  // namespace cairn::python

@@ -1,0 +1,187 @@
+"""Looking into checkpoints of any origin: Cairn's, TensorFlow's, in bundles and HDF5."""
+
+import collections.abc
+import json
+import operator
+
+import numpy as np
+
+from . import _cairn
+
+
+class Tensor:
+    """One tensor of a checkpoint. What is asked for is read, and checked, when it is asked for."""
+
+    def __init__(self, reader, key):
+        self._reader, self.key = reader, key
+        self.shape = reader.shape(key)
+        units, dimensions, coordinates, attributes = reader.description(key)
+        self.units, self.dimensions, self.coordinates = units, dimensions, coordinates
+        self.attributes = {name: json.loads(text) for name, text in attributes.items()}
+
+    @property
+    def dtype(self):
+        """NumPy's; object for texts."""
+        return self._reader.dtype(self.key)
+
+    @property
+    def dtype_name(self):
+        """TensorFlow's, also where NumPy has none."""
+        return self._reader.dtype_name(self.key)
+
+    @property
+    def ndim(self):
+        return len(self.shape)
+
+    @property
+    def size(self):
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    @property
+    def problem(self):
+        """Why it cannot be read; "" if nothing is known against it."""
+        return self._reader.problem(self.key)
+
+    @property
+    def slices(self):
+        """Stored slices: (start, extent, file, offset, bytes)."""
+        return self._reader.slices(self.key)
+
+    def __len__(self):
+        if not self.shape:
+            raise TypeError("a scalar has no length")
+        return self.shape[0]
+
+    def __repr__(self):
+        return f"<cairn.Tensor {self.key!r} {self.dtype_name} {self.shape}>"
+
+    def __array__(self, dtype=None, copy=None):
+        if copy is False:
+            raise ValueError("a tensor of a checkpoint is read, which is a copy")
+        array = np.asarray(self[...])
+        return array if dtype is None else array.astype(dtype)
+
+    def __getitem__(self, index):
+        """As NumPy's basic indexing: integers, slices, "..." and None. Only stored slices that
+        share an element with it are read."""
+        box, rest = _box_of(index, self.shape)
+        if self.dtype_name == "string":
+            texts = np.array(self._reader.read_strings(self.key) + [None], dtype=object)[:-1]
+            whole = texts.reshape(self.shape)
+            return whole[index] if self.shape or index != () else whole[()]
+        start, extent = box
+        array = self._reader.read(self.key, start, extent)
+        result = array[rest]
+        return result[()] if isinstance(result, np.ndarray) and result.ndim == 0 else result
+
+
+def _box_of(index, shape):
+    """The box of what is asked for, and the index that is left inside it."""
+    entries = index if isinstance(index, tuple) else (index,)
+    taken = sum(1 for one in entries if one is not None and one is not Ellipsis)
+    if sum(1 for one in entries if one is Ellipsis) > 1:
+        raise IndexError("an index has at most one '...'")
+    if taken > len(shape):
+        raise IndexError(f"{taken} indices for a tensor of {len(shape)} dimensions")
+    if not any(one is Ellipsis for one in entries):
+        entries += (Ellipsis,)
+    start, extent, rest = [], [], []
+
+    def whole():
+        start.append(0)
+        extent.append(shape[len(start) - 1])
+        rest.append(slice(None))
+
+    for one in entries:
+        if one is None:
+            rest.append(None)
+        elif one is Ellipsis:
+            for _ in range(len(shape) - taken):
+                whole()
+        elif isinstance(one, slice):
+            picked = range(*one.indices(shape[len(start)]))
+            low = min(picked[0], picked[-1]) if len(picked) else 0
+            high = max(picked[0], picked[-1]) + 1 if len(picked) else 0
+            start.append(low)
+            extent.append(high - low)
+            rest.append(slice(None, None, picked.step) if len(picked) else slice(0, 0))
+        else:
+            try:
+                at = operator.index(one)
+            except TypeError:
+                raise IndexError(
+                    "a tensor of a checkpoint takes integers, slices, '...' and None; "
+                    "for more, read it first: tensor[...]"
+                ) from None
+            size = shape[len(start)]
+            if not -size <= at < size:
+                raise IndexError(f"index {at} is outside of {size} elements")
+            start.append(at % size)
+            extent.append(1)
+            rest.append(0)
+    return (start, extent), tuple(rest)
+
+
+class Checkpoint(collections.abc.Mapping):
+    """A checkpoint, by key. Reading it needs no MPI, and changes nothing."""
+
+    def __init__(self, path):
+        self._reader = _cairn.Reader(str(path))
+        self.prefix, self.format = self._reader.prefix(), self._reader.format()
+        self._keys = dict.fromkeys(self._reader.keys())
+        #: What Cairn says of its own checkpoints, as a dict; None for those of others.
+        self.meta = self._reader.meta()
+        if self.meta:
+            self.meta["attributes"] = {
+                name: json.loads(text) for name, text in self.meta["attributes"].items()
+            }
+
+    @property
+    def attributes(self):
+        """What the application says of the whole checkpoint."""
+        return self.meta["attributes"] if self.meta else {}
+
+    @property
+    def step(self):
+        return self.meta["step"] if self.meta else None
+
+    def __getitem__(self, key):
+        if key not in self._keys:
+            raise KeyError(key)
+        return Tensor(self._reader, key)
+
+    def __contains__(self, key):
+        return key in self._keys
+
+    def __iter__(self):
+        return iter(self._keys)
+
+    def __len__(self):
+        return len(self._keys)
+
+    def __repr__(self):
+        return f"<cairn.Checkpoint {self.prefix!r}: {len(self)} tensors>"
+
+
+def open(path):
+    """Opens a checkpoint: PREFIX, PREFIX.index, PREFIX.h5, or a directory for its newest one.
+
+    >>> import cairn, numpy, tempfile
+    >>> directory = tempfile.mkdtemp()
+    >>> with cairn.CheckpointManager(directory) as manager:
+    ...     prefix = manager.save(1, {"u": numpy.arange(12.0).reshape(3, 4)})
+    >>> cairn.open(prefix)["u"][1:, ::2]
+    array([[ 4.,  6.],
+           [ 8., 10.]])
+    """
+    return Checkpoint(path)
+
+
+def steps(directory):
+    """Steps of the checkpoints in a directory, ascending. Nothing is owned, and nothing changed."""
+    return sorted({step for step, _ in _cairn.list_checkpoints(str(directory)) if step is not None})
+
+
+def checkpoints(directory):
+    """Prefixes of all checkpoints in a directory, for cairn.open."""
+    return [prefix for _, prefix in _cairn.list_checkpoints(str(directory))]

@@ -1,0 +1,152 @@
+// Reading a checkpoint of any origin.
+#include <pybind11/numpy.h>
+#include <pybind11/stl.h>
+
+#include <mutex>
+
+#include "bindings.hpp"
+#include "cairn/bundle.hpp"
+#include "cairn/error.hpp"
+#include "commit/names.hpp"
+#include "tools/find_checkpoints.hpp"
+
+namespace cairn::python {
+namespace {
+
+struct Reader {
+  explicit Reader(const std::string& path)
+      : reader(resolve_checkpoint(*io::posix_file_system(), path)) {}
+  BundleReader reader;
+  std::mutex one_at_a_time;
+};
+
+const StoredTensor& tensor_of(const Reader& self, const std::string& key) {
+  const auto* tensor = self.reader.contents().find(key);
+  if (!tensor) throw py::key_error(key);
+  return *tensor;
+}
+
+// The bytes become the array's, without a copy.
+py::array array_of(DType dtype, const Dims& extent, std::string bytes) {
+  auto type = numpy_dtype(dtype);
+  auto* kept = new std::string(std::move(bytes));
+  const py::capsule owner(kept, [](void* gone) { delete static_cast<std::string*>(gone); });
+  return py::array(std::move(type), std::vector<py::ssize_t>(extent.begin(), extent.end()),
+                   kept->data(), owner);
+}
+
+py::array read(Reader& self, const std::string& key, const Dims& start, const Dims& extent) {
+  const auto& tensor = tensor_of(self, key);
+  auto bytes = [&] {
+    const py::gil_scoped_release free;
+    const std::lock_guard lock(self.one_at_a_time);
+    return self.reader.read(key, Box{start, extent});
+  }();
+  return array_of(tensor.dtype, extent, std::move(bytes));
+}
+
+py::list read_strings(Reader& self, const std::string& key) {
+  tensor_of(self, key);
+  const auto values = [&] {
+    const py::gil_scoped_release free;
+    const std::lock_guard lock(self.one_at_a_time);
+    return self.reader.read_strings(key);
+  }();
+  py::list list;
+  for (const auto& one : values) list.append(py::bytes(one));
+  return list;
+}
+
+py::dict attributes_of(const Attributes& attributes) {
+  py::dict all;
+  for (const auto& [name, value] : attributes) all[py::str(name)] = value.json();
+  return all;
+}
+
+py::object meta_of(const CheckpointContents& contents) {
+  if (!contents.meta) return py::none();
+  const auto& meta = *contents.meta;
+  py::dict told;
+  told["step"] = meta.step;
+  told["sequence"] = meta.sequence;
+  told["wall_time_seconds"] = meta.wall_time_seconds;
+  told["version"] = meta.version;
+  told["ranks"] = meta.ranks;
+  told["policy"] = meta.policy;
+  told["uuid"] = meta.uuid;
+  told["metric"] = meta.metric;
+  told["attributes"] = attributes_of(meta.descriptions.attributes);
+  return told;
+}
+
+}  // namespace
+
+void add_contents(py::module_& module) {
+  module.def("list_checkpoints", [](const std::string& directory) {
+    py::list list;
+    for (const auto& prefix : list_prefixes(*io::posix_file_system(), directory)) {
+      const auto split = commit::split_step(prefix);
+      list.append(py::make_tuple(split ? py::object(py::int_(split->step)) : py::none(),
+                                 (io::Path(directory) / prefix).string()));
+    }
+    return list;
+  });
+  py::class_<Reader>(module, "Reader")
+      .def(py::init<std::string>(), py::call_guard<py::gil_scoped_release>())
+      .def("keys",
+           [](const Reader& self) {
+             py::list keys;
+             for (const auto& one : self.reader.contents().tensors) {
+               // Keys of other programs may be any bytes.
+               keys.append(py::reinterpret_steal<py::object>(PyUnicode_DecodeUTF8(
+                   one.key.data(), static_cast<py::ssize_t>(one.key.size()), "surrogateescape")));
+             }
+             return keys;
+           })
+      .def("prefix", [](const Reader& self) { return self.reader.contents().prefix; })
+      .def("format",
+           [](const Reader& self) {
+             const auto format = self.reader.contents().format;
+             return words(format).at(static_cast<std::size_t>(format));
+           })
+      .def("meta", [](const Reader& self) { return meta_of(self.reader.contents()); })
+      .def("shape",
+           [](const Reader& self, const std::string& key) {
+             return tuple_of(tensor_of(self, key).shape);
+           })
+      .def("dtype_name",
+           [](const Reader& self, const std::string& key) {
+             return std::string(dtype_name(tensor_of(self, key).dtype));
+           })
+      .def("dtype",
+           [](const Reader& self, const std::string& key) -> py::object {
+             const auto dtype = tensor_of(self, key).dtype;
+             if (dtype == DType::string) return py::dtype("O");
+             return numpy_dtype(dtype);
+           })
+      .def("problem", [](const Reader& self,
+                         const std::string& key) { return tensor_of(self, key).problem; })
+      .def("slices",
+           [](const Reader& self, const std::string& key) {
+             py::list slices;
+             for (const auto& one : tensor_of(self, key).slices) {
+               slices.append(py::make_tuple(tuple_of(one.box.start), tuple_of(one.box.extent),
+                                            one.file, one.offset, one.size));
+             }
+             return slices;
+           })
+      .def("description",
+           [](const Reader& self, const std::string& key) {
+             const auto& said = self.reader.contents().description(key);
+             return py::make_tuple(said.units, said.dimensions, said.coordinates,
+                                   attributes_of(said.attributes));
+           })
+      .def("read",
+           [](Reader& self, const std::string& key, const py::object& start,
+              const py::object& extent) {
+             return read(self, key, dims_of(start), dims_of(extent));
+           })
+      .def("read_strings", &read_strings);
+}
+
+}  // namespace cairn::python

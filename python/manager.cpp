@@ -1,0 +1,264 @@
+// cairn._cairn.Manager: the CheckpointManager, callable from any thread, one at a time.
+#include "cairn/checkpoint_manager.hpp"
+
+#include <pybind11/stl.h>
+#include <unistd.h>
+
+#include <atomic>
+
+#include "base/text.hpp"
+#include "bindings.hpp"
+#include "checkpoint/option_text.hpp"
+#ifdef CAIRN_PYTHON_MPI
+#include "cairn/mpi.hpp"
+#endif
+
+namespace cairn::python {
+
+py::object error_object(const Error&);
+
+namespace {
+
+using Named = std::vector<std::pair<std::string, std::string>>;  // options
+
+template <class Options>
+Options options_of(const Named& named) {
+  Options options;
+  for (const auto& [name, value] : named) set_option(options, name, value);
+  return options;
+}
+
+PythonGroup group_of(const py::object& communicator) {
+  if (communicator.is_none()) return {serial_group(), communicator};
+#ifdef CAIRN_PYTHON_MPI
+  const auto mpi4py = py::module_::import("mpi4py.MPI");
+  if (!py::isinstance(communicator, mpi4py.attr("Comm"))) {
+    throw Error(Code::invalid_argument, "comm is no communicator of mpi4py", "",
+                "Give mpi4py.MPI.COMM_WORLD or the like, or None for one rank.");
+  }
+  const auto address = py::cast<std::uintptr_t>(mpi4py.attr("_addressof")(communicator));
+  return {mpi(*reinterpret_cast<MPI_Comm*>(address)), communicator};
+#else
+  throw Error(Code::unsupported, "this build of Cairn has no MPI", "",
+              "Build the package where MPI is installed.");
+#endif
+}
+
+class Manager {
+ public:
+  Manager(const py::object& communicator, const std::string& directory, const Named& named,
+          const std::optional<Named>& stop)
+      : group_(group_of(communicator)), process_(getpid()) {
+    auto options = options_of<ManagerOptions>(named);
+    if (stop) {
+      stop_ = std::make_shared<StopRequest>(options_of<StopOptions>(*stop));
+      options.when.stop = stop_;
+    }
+    const py::gil_scoped_release free;
+    manager_.emplace(group_.group, directory, std::move(options));
+  }
+  ~Manager() {
+    // In a forked child the directory, the threads and the ranks are the parent's.
+    if (getpid() != process_) {
+      (void)new std::optional<CheckpointManager>(std::move(manager_));
+      manager_.reset();
+      return;
+    }
+    const py::gil_scoped_release free;
+    manager_.reset();
+  }
+
+  /// Calls with the manager, without the lock of the interpreter.
+  template <class F>
+  auto with(F&& function) {
+    if (getpid() != process_) {
+      throw Error(Code::invalid_argument, "this manager belongs to the process that made it",
+                  "this is a forked child of it", "Use the manager in the parent only.");
+    }
+    if (in_use_.exchange(true)) {
+      throw Error(Code::busy, "another thread is in a call of this manager", "",
+                  "Let one thread at a time call it.");
+    }
+    const Release release{in_use_};
+    if (!manager_) {
+      throw Error(Code::invalid_argument, "the manager is closed", "", "Make another one.");
+    }
+    const py::gil_scoped_release free;
+    return function(*manager_);
+  }
+
+  void close() {
+    if (!manager_ || getpid() != process_) return;
+    with([&](CheckpointManager&) { manager_.reset(); });
+  }
+  StopRequest& stop() {
+    if (stop_) return *stop_;
+    throw Error(Code::invalid_argument, "the manager was given no stop", "",
+                "Give CheckpointManager(..., stop=True), or stop={\"margin_seconds\": 60}.");
+  }
+
+ private:
+  struct Release {
+    std::atomic<bool>& in_use;
+    ~Release() { in_use = false; }
+  };
+  PythonGroup group_;
+  pid_t process_;
+  std::shared_ptr<StopRequest> stop_;
+  std::optional<CheckpointManager> manager_;
+  std::atomic<bool> in_use_ = false;
+};
+
+py::dict dict_of(const RestoreReport& report) {
+  py::dict told;
+  told["step"] = report.step;
+  told["prefix"] = report.prefix;
+  told["unused_keys"] = report.unused_keys;
+  told["kept_keys"] = report.kept_keys;
+  told["skipped"] = report.skipped;
+  told["bytes_read"] = report.bytes_read;
+  told["unchecked"] = report.unchecked;
+  return told;
+}
+
+py::dict dict_of(const StepInfo& info) {
+  py::dict told;
+  told["step"] = info.step;
+  told["sequence"] = info.sequence;
+  told["newest"] = info.newest;
+  told["superseded"] = info.superseded;
+  told["damage"] = info.damage;
+  told["pinned"] = info.pinned;
+  told["metric"] = info.metric;
+  return told;
+}
+
+py::dict dict_of(const SaveStatistics& save) {
+  py::dict told;
+  told["step"] = save.step;
+  told["asynchronous"] = save.asynchronous;
+  told["blocking_because"] = save.blocking_because;
+  told["plan_reused"] = save.plan_reused;
+  told["bytes"] = save.bytes;
+  told["files"] = save.files;
+  told["blocked_seconds"] = save.blocked_seconds;
+  told["total_seconds"] = save.total_seconds;
+  return told;
+}
+
+const char* stage_name(SaveStage stage) {
+  switch (stage) {
+    case SaveStage::captured:
+      return "captured";
+    case SaveStage::written:
+      return "written";
+    case SaveStage::committed:
+      return "committed";
+    case SaveStage::skipped:
+      return "skipped";
+    case SaveStage::replaced:
+      return "replaced";
+    case SaveStage::failed:
+      break;
+  }
+  return "failed";
+}
+
+void add_handle(py::module_& module) {
+  py::class_<SaveHandle>(module, "SaveHandle", "A save that save_async began.")
+      .def_property_readonly("step", &SaveHandle::step)
+      .def_property_readonly(
+          "stage", [](const SaveHandle& self) { return stage_name(self.stage()); },
+          "captured, written, committed, skipped, replaced or failed")
+      .def_property_readonly("committed", &SaveHandle::committed)
+      .def_property_readonly("prefix", &SaveHandle::prefix)
+      .def_property_readonly("blocked_because", &SaveHandle::blocked_because)
+      .def_property_readonly(
+          "error",
+          [](const SaveHandle& self) -> py::object {
+            const auto error = self.error();
+            return error ? error_object(*error) : py::none();
+          },
+          "Why it failed; None: it has not")
+      .def("wait_written", &SaveHandle::wait_written, py::call_guard<py::gil_scoped_release>(),
+           "Returns when this rank's part is written, has failed or was given up.");
+}
+
+}  // namespace
+
+void add_manager(py::module_& module) {
+  add_handle(module);
+  py::class_<Manager>(module, "Manager")
+      .def(py::init<py::object, std::string, Named, std::optional<Named>>())
+      .def("save",
+           [](Manager& self, std::int64_t step, const PythonState& state, const Named& options) {
+             const auto save = options_of<SaveOptions>(options);
+             return self.with([&](auto& manager) { return manager.save(step, state.state, save); });
+           })
+      .def("save_async",
+           [](Manager& self, std::int64_t step, const PythonState& state, const Named& options) {
+             const auto save = options_of<SaveOptions>(options);
+             return self.with(
+                 [&](auto& manager) { return manager.save_async(step, state.state, save); });
+           })
+      .def("restore",
+           [](Manager& self, std::int64_t step, PythonState& state, const Named& options) {
+             const auto restore = options_of<RestoreOptions>(options);
+             return dict_of(self.with(
+                 [&](auto& manager) { return manager.restore(step, state.state, restore); }));
+           })
+      .def("restore_latest",
+           [](Manager& self, PythonState& state, const Named& options) -> py::object {
+             const auto restore = options_of<RestoreOptions>(options);
+             const auto report = self.with(
+                 [&](auto& manager) { return manager.restore_latest(state.state, restore); });
+             return report ? py::object(dict_of(*report)) : py::none();
+           })
+      .def("poll", [](Manager& self) { return self.with([](auto& m) { return m.poll(); }); })
+      .def("wait", [](Manager& self) { self.with([](auto& m) { m.wait(); }); })
+      .def("should_save",
+           [](Manager& self, std::int64_t step) {
+             return self.with([&](auto& m) { return m.should_save(step); });
+           })
+      .def("should_stop",
+           [](Manager& self) -> py::object {
+             const auto reason = self.with([](auto& m) { return m.should_stop(); });
+             if (!reason) return py::none();
+             return py::make_tuple(reason->text(), reason->exit_code());
+           })
+      .def("request_stop", [](Manager& self) { self.stop().request(); })
+      .def("steps",
+           [](Manager& self) {
+             const auto steps = self.with([](auto& m) { return m.steps(); });
+             py::list list;
+             for (const auto& one : steps) list.append(dict_of(one));
+             return list;
+           })
+      .def("open_step",
+           [](Manager& self, std::int64_t step) {
+             return self.with([&](auto& m) { return m.open(step).prefix; });
+           })
+      .def("pin", [](Manager& self, std::int64_t s) { self.with([&](auto& m) { m.pin(s); }); })
+      .def("unpin", [](Manager& self, std::int64_t s) { self.with([&](auto& m) { m.unpin(s); }); })
+      .def("statistics",
+           [](Manager& self) {
+             const auto all = self.with([](auto& m) { return m.statistics(); });
+             py::list last;
+             for (const auto& one : all.last) last.append(dict_of(one));
+             py::dict told;
+             told["committed"] = all.committed;
+             told["failed"] = all.failed;
+             told["skipped"] = all.skipped;
+             told["replaced"] = all.replaced;
+             told["bytes"] = all.bytes;
+             told["blocked_seconds"] = all.blocked_seconds;
+             told["last"] = last;
+             return told;
+           })
+      .def("close", &Manager::close);
+  module.def("option_names", [] { return option_names(ManagerOptions{}); });
+  module.def("stop_option_names", [] { return option_names(StopOptions{}); });
+  module.def("restore_option_names", [] { return option_names(RestoreOptions{}); });
+}
+
+}  // namespace cairn::python

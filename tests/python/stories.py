@@ -1,0 +1,79 @@
+"""Jobs in Python that are started, killed and started again.
+
+stories.py ranks DIRECTORY FORMATS LAUNCHER...    saved on some ranks, restored on others
+stories.py heat DIRECTORY heat.py LAUNCHER...     killed while it saves, continued on other ranks
+"""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def job(launcher, ranks, *arguments):
+    return [*launcher, str(ranks), sys.executable, "-B", *arguments]
+
+
+def run(command):
+    ran = subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    if ran.returncode != 0:
+        sys.exit(f"{' '.join(command)}\nended with {ran.returncode}:\n{ran.stdout}")
+    return ran.stdout
+
+
+def ranks_story(directory, formats, *launcher):
+    writers = {"bundle": ["posix", "mpi_io"], "hdf5": ["posix", "hdf5_collective"]}
+    program = os.path.join(HERE, "ranks.py")
+    for form in formats.split(","):
+        for writer in writers[form]:
+            for savers, restorers in [(3, 2), (1, 4)] if writer == "posix" else [(2, 3)]:
+                shutil.rmtree(directory, ignore_errors=True)
+                for what, ranks in [("save", savers), ("restore", restorers)]:
+                    told = run(job(launcher, ranks, program, what, directory, form, writer))
+                    assert told.endswith("right\n"), told
+
+
+def kill_all(started):
+    """The ranks, which have process groups of their own, and then their launcher."""
+    with open(f"/proc/{started.pid}/task/{started.pid}/children") as file:
+        ranks = [int(pid) for pid in file.read().split()]
+    for pid in [*ranks, started.pid]:
+        os.kill(pid, signal.SIGKILL)
+    started.wait()
+
+
+def last_line(text):
+    return text.strip().splitlines()[-1]
+
+
+def heat_story(directory, program, *launcher):
+    shutil.rmtree(directory, ignore_errors=True)
+    whole = last_line(run(job(launcher, 1, program, directory + "/whole", "200")))
+    assert re.fullmatch("step 200: [0-9a-f]{64}", whole), whole
+    killed = directory + "/killed"
+    for ranks, kill_at in [(3, 40), (2, 100)]:
+        started = subprocess.Popen(job(launcher, ranks, program, killed, "1000000"),
+                                   stdout=subprocess.DEVNULL)
+        import cairn
+        while not os.path.isdir(killed) or max(cairn.steps(killed), default=0) < kill_at:
+            assert started.poll() is None, f"it ended with {started.returncode}"
+        kill_all(started)
+        newest = max(cairn.steps(killed))
+        assert newest >= kill_at
+    end = newest + 37
+    told = run(job(launcher, 3, program, killed, str(end)))
+    assert told.startswith("going on from step "), told
+    alone = run(job(launcher, 1, program, directory + "/alone", str(end)))
+    assert last_line(told) == last_line(alone), (told, alone)
+    look = os.path.join(os.path.dirname(program), "look.py")
+    told = run([sys.executable, "-B", look, killed])
+    assert f"bundle, step {end}, 2 tensors" in told and "heat: float64 (96, 64) K" in told, told
+    assert "rows 10 to 20: from 0." in told, told
+
+
+{"ranks": ranks_story, "heat": heat_story}[sys.argv[1]](*sys.argv[2:])
+print("right")
