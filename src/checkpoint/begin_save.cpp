@@ -58,7 +58,8 @@ bool Engine::make_way() {
     return true;
   }
   // Whether it can be removed or not: what was cancelled must never land.
-  const bool gone = withdraw(&flight.prepared.value().save, false) == Directory::Withdrawn::gone;
+  const bool gone =
+      withdraw(&flight.prepared.value().save, false, false) == Directory::Withdrawn::gone;
   if (gone) ledger.replaced();
   if (!gone) ledger.failed();
   change(flight, gone ? SaveStage::replaced : SaveStage::failed);
@@ -119,8 +120,11 @@ Engine::Planned Engine::plan(const Request& request, const Look& look) {
                        std::bit_cast<double>(sum[PlanSum::time]),
                        {static_cast<std::uint64_t>(sum[PlanSum::uuid_high]),
                         static_cast<std::uint64_t>(sum[PlanSum::uuid_low])},
-                       sum[PlanSum::recycled_bytes]};
-    directory.use_sequence(planned.numbers->sequence, planned.numbers->recycled_bytes >= 0);
+                       sum[PlanSum::recycled_bytes],
+                       sum[PlanSum::left_step],
+                       static_cast<int>(sum[PlanSum::left_files])};
+    const auto& numbers = *planned.numbers;
+    directory.use_sequence(numbers.sequence, numbers.recycled_bytes >= 0, numbers.left_step);
     return planned;
   }
   if (!planned.again) require_step(step, options);
@@ -150,7 +154,8 @@ bool Engine::is_quick(const SavePlan& plan, std::int64_t step) const {
       flights.pool().bytes() < plan.capture.layout().bytes || flights.has(step)) {
     return false;
   }
-  return !job.root() || (plan.layout.writer >= 0 && directory.is_simple(step));
+  return !job.root() || (plan.layout.writer >= 0 && directory.is_simple(step, staging_) &&
+                         directory.can_take_left(plan.layout.data_files));
 }
 
 // Rank 0. The save's number and name, which a sum over ranks tells them.
@@ -162,6 +167,11 @@ void Engine::offer_numbers(PlanSum& sum) {
   sum[PlanSum::uuid_high] = static_cast<std::int64_t>(uuid.high);
   sum[PlanSum::uuid_low] = static_cast<std::int64_t>(uuid.low);
   sum[PlanSum::recycled_bytes] = directory.take_recycled_bytes();
+  const auto left = staging_.empty() ? commit::LeftData{} : directory.next_left();
+  if (left.step >= 0) sum[PlanSum::recycled_bytes] = left.bytes;
+  if (sum[PlanSum::recycled_bytes] == 0) sum[PlanSum::recycled_bytes] = -1;
+  sum[PlanSum::left_step] = left.step;
+  sum[PlanSum::left_files] = left.num_files;
 }
 
 void Engine::require_step(std::int64_t step, const SaveOptions& options) const {
@@ -186,12 +196,12 @@ bool Engine::leaves_records(bool background, const SaveCall& call) const {
          !job.atomic_rename || (turns && turns->stop());
 }
 
-Prepared Engine::prepare(std::int64_t step, const FileLayout& layout, bool records) {
+Prepared Engine::prepare(std::int64_t step, const FileLayout& layout, bool records, int slot) {
   commit::Transaction mine;  // rank 0
   const auto message = from_root(*job.group, [&] {
     flights.drain();  // a tidying may still be filling what is looked at here
     auto [save, sequence] =
-        directory.begin_save(step, layout.data_files, layout.total_bytes, records);
+        directory.begin_save(step, layout.data_files, layout.total_bytes, records, flights.empty());
     auto text = WireWriter()
                     .put(save.uuid)
                     .put(save.num_files)
@@ -214,9 +224,11 @@ Prepared Engine::prepare(std::int64_t step, const FileLayout& layout, bool recor
   const commit::LeftData takes{reader.get<std::int64_t>(), reader.get<int>()};
   if (takes.step >= 0) prepared.save.files.takes = takes;
   prepared.save.staging = reader.get<std::string>();
+  if (!prepared.save.staging.empty()) staging_ = prepared.save.staging;
   prepared.save.retired = std::move(mine.retired);
   prepared.save.replaces = std::move(mine.replaces);
   prepared.save.records = records;
+  prepared.save.slot = slot;
   return prepared;
 }
 
@@ -252,6 +264,9 @@ void Engine::take_name(Flight& flight) const {
   prepared.save.files.stripes = job.stripes(flight.layout.data_files);
   prepared.save.files.stripes_yield = job.options.write.stripes == 0;
   prepared.save.files.recycle = numbers.recycled_bytes >= 0;
+  if (numbers.left_step >= 0) prepared.save.files.takes = {numbers.left_step, numbers.left_files};
+  prepared.save.staging = staging_;
+  prepared.save.slot = flight.slot;
   {
     const std::lock_guard guard(flight.handle->mutex);
     flight.handle->prefix = prepared.save.prefix().string();

@@ -31,10 +31,9 @@ void Engine::merge(Flight& flight) {
   auto& figures = flight.figures;
   figures.bytes = bytes_of(flight.result.entries);
   figures.recycled_files = flight.result.counts.recycled;
-  flight.result.joined =
-      merge_entries(*job.group, std::move(flight.result.entries),
-                    format_of(job.options.store.format).takes_encoded(), &figures,
-                    flight.plan->divided);
+  flight.result.joined = merge_entries(*job.group, std::move(flight.result.entries),
+                                       format_of(job.options.store.format).takes_encoded(),
+                                       &figures, flight.plan->divided);
   flight.result.merged = true;
 }
 
@@ -65,7 +64,8 @@ void Engine::make_ready(Flight& flight) const {
 }
 
 // Rank 0, any thread.
-void Engine::publish(Flight& flight) const {
+void Engine::publish(Flight& flight) {
+  directory.give_retired(flight.prepared->save);
   flight.result.index = directory.publish(*flight.prepared, flight.layout.data_files,
                                           std::move(flight.result.joined), flight.result.replaced);
 }
@@ -199,11 +199,14 @@ void Engine::tidy_in_background(const Flight& flight, bool durable) {
 
 // After all ranks have failed alike. Without its name, which took more memory than there was, rank
 // 0 does not know what to remove.
-Directory::Withdrawn Engine::withdraw(const commit::Transaction* save, bool committed) {
+Directory::Withdrawn Engine::withdraw(const commit::Transaction* save, bool committed,
+                                      bool failed) {
   auto done = static_cast<std::int64_t>(Directory::Withdrawn::gone);
   if (job.root() && !committed) {
-    done =
-        static_cast<std::int64_t>(save ? directory.withdraw(*save) : Directory::Withdrawn::stays);
+    flights.drain();  // others are in the same directory
+    done = static_cast<std::int64_t>(Directory::Withdrawn::stays);
+    if (save) done = static_cast<std::int64_t>(directory.withdraw(*save));
+    if (failed) directory.spoil(!save || flights.is_alone(*save));
   }
   job.group->all_reduce({&done, 1}, Group::Op::max);
   return static_cast<Directory::Withdrawn>(done);

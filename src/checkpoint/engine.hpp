@@ -88,23 +88,23 @@ class Engine {
   Planned plan(const Request&, const Look&);
   void require_step(std::int64_t step, const SaveOptions&) const;
   bool leaves_records(bool background, const SaveCall&) const;
-  Prepared prepare(std::int64_t step, const FileLayout&, bool records);
+  Prepared prepare(std::int64_t step, const FileLayout&, bool records, int slot);
   void write(Flight&, const State&, bool compares);
   void copy(Flight&, const State&, bool compares, Laps&);
   void land(Flight&);
   void name_data(Flight&);
   void merge(Flight&);
   void finish(Flight&);
-  Directory::Withdrawn withdraw(const commit::Transaction*, bool committed);
+  Directory::Withdrawn withdraw(const commit::Transaction*, bool committed, bool failed = true);
   [[noreturn]] void give_up(const Error&, const commit::Transaction*, bool committed);
 
   // Local, and any thread: what tasks do in the background.
-  void work_on(Flight&) const;
+  void work_on(Flight&);
   void write_copy(Flight&) const;
   void take_name(Flight&) const;
   void tell_meta(Flight&) const;
   void record(Flight&) const;
-  void publish(Flight&) const;  // rank 0
+  void publish(Flight&);  // rank 0
 
   // Local.
   bool is_quick(const SavePlan&, std::int64_t step) const;
@@ -124,6 +124,10 @@ class Engine {
   Directory::Choices choose();
   bool changed_meanwhile(std::int64_t step);
   void remember_damage(std::int64_t step, const Error&);  // local
+
+  // Of the directory that the owner saves from, as ranks were told last: a save on which they agree
+  // without a message goes through it. Changes only while no task names a save.
+  std::string staging_;
 };
 
 }  // namespace cairn

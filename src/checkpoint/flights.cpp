@@ -34,6 +34,12 @@ bool Flights::has(std::int64_t step) const {
                      [&](const auto& flight) { return flight->asked.step == step; });
 }
 
+bool Flights::is_alone(const commit::Transaction& save) const {
+  return std::all_of(flights_.begin(), flights_.end(), [&](const auto& flight) {
+    return flight->prepared && flight->prepared->save.uuid == save.uuid;
+  });
+}
+
 std::vector<std::int64_t> Flights::steps_but(std::int64_t step) const {
   std::vector<std::int64_t> steps;
   for (const auto& flight : flights_) {
@@ -72,6 +78,7 @@ std::unique_ptr<Flight> Flights::make(std::int64_t step, bool background, const 
     shared.error.reset();
     shared.prefix.clear();
   }
+  flight->slot = !empty() && first().slot == 0;
   flight->asked.step = step;
   flight->asked.background = background;
   flight->asked.metric.reset();

@@ -48,6 +48,8 @@ struct Flight {
     double time = 0;
     commit::Uuid uuid;
     std::int64_t recycled_bytes = -1;  ///< of files that wait for it; -1: all files are new
+    std::int64_t left_step = -1;       ///< whose data it takes; -1: of none
+    int left_files = 0;
   };
 
   struct Asked {
@@ -78,6 +80,7 @@ struct Flight {
   std::shared_ptr<SavePlan> plan;
   FileLayout layout;
   std::int64_t sequence = 0;
+  int slot = 0;  ///< of its part records, in a staging directory: no other flight has it
   /// Of a save that nobody has made anything of yet: its writer names it, which takes memory that
   /// the application's thread does not.
   std::optional<Numbers> numbers;
@@ -111,6 +114,8 @@ class Flights {
   /// Whether a task works on the first one.
   bool is_busy() const { return !empty() && !flights_.front()->handle->idle; }
   bool has(std::int64_t step) const;
+  /// Whether no other save is on its way than the one of this name. When the queue is drained.
+  bool is_alone(const commit::Transaction&) const;
   std::vector<std::int64_t> steps_but(std::int64_t step) const;
   void wait_until_idle() const;
 

@@ -32,6 +32,7 @@ Engine::Engine(Job given) : job(std::move(given)), directory(job), plans(job), f
 
 Engine::~Engine() {
   flights.drain();
+  directory.leave(!flights.empty());
   if (!trace) return;
   try {
     write_trace();

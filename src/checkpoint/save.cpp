@@ -123,8 +123,8 @@ SaveHandle Engine::run(Request& request) {
 
   // prepare
   if (!flight.numbers) {
-    auto& [save, meta] =
-        flight.prepared.emplace(prepare(step, flight.layout, leaves_records(background, call)));
+    auto& [save, meta] = flight.prepared.emplace(
+        prepare(step, flight.layout, leaves_records(background, call), flight.slot));
     flight.sequence = meta.sequence;
     tell_meta(flight);
     save.files.counts = &flight.result.counts;
@@ -325,7 +325,7 @@ void Engine::work_in_background(Flight& flight) {
   }
 }
 
-void Engine::work_on(Flight& flight) const {
+void Engine::work_on(Flight& flight) {
   if (flight.result.merged) {
     const Laps laps(flight.figures, trace.get(), Trace::Thread::writer, &StageSeconds::commit);
     publish(flight);
@@ -344,9 +344,14 @@ void Engine::write_copy(Flight& flight) const {
     if (job.root()) {
       directory.join_save(*flight.prepared, layout.total_bytes, flight.numbers->recycled_bytes);
     }
-    if (job.root() || layout.writer >= 0) commit::join(*job.files, flight.prepared->save);
+    const bool joins = (job.root() || layout.writer >= 0) && flight.prepared->save.staging.empty();
+    if (joins) commit::join(*job.files, flight.prepared->save);
   }
   const auto& save = flight.prepared->save;
+  // Several ranks may write a file of dense tensors, which is made anew.
+  if (job.root() && layout.dense_file >= 0) {
+    directory.remove_untaken(save, layout.dense_file, layout.data_files);
+  }
   const auto& plan = *flight.plan;
   auto out = plan.capture.outgoing(flight.copy.memory, plan.local.strings, flight.copy.sent);
   write_files(*job.files, save, out, &flight.cancelled);

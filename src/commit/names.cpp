@@ -21,7 +21,8 @@ constexpr std::size_t uuid_digits = 32;
 // the file is being removed.
 constexpr std::size_t longest_name = 180;
 constexpr std::string_view aside_mark = ".aside_", sequences_mark = "sequences.",
-                           retired_mark = "retired-", xdmf_temporary_mark = ".tmp_";
+                           retired_mark = "retired-", recorded_mark = "recorded-",
+                           xdmf_temporary_mark = ".tmp_";
 constexpr std::size_t token_digits = 16;
 
 void require(bool good, std::string_view what) {
@@ -237,6 +238,16 @@ std::string staged_name(std::string_view uuid, std::string_view name) {
   return cat(uuid, '.', name);
 }
 
+std::string staged_part_name(std::string_view uuid, std::int64_t number, std::int64_t count,
+                             bool recorded) {
+  return staged_name(uuid, cat(recorded ? recorded_mark : "", part_name(number, count)));
+}
+
+std::string staged_record_name(int slot, std::int64_t number, std::int64_t count) {
+  require(slot >= 0 && slot <= 9, cat("slot ", slot));
+  return cat("record-", slot, '-', numbers(number, count));
+}
+
 std::string retired_name(std::int64_t step) {
   require(step >= 0, cat("step ", step));
   return cat(retired_mark, step);
@@ -314,7 +325,9 @@ ParsedName parse_temp_name(std::string_view entry) {
     ParsedName parsed;
     if (name == prepared_index_name) parsed.kind = Kind::prepared_index;
     if (name == staged_state_name) parsed.kind = Kind::state_temporary;
-    if (name.starts_with("part-")) parsed = parse_numbers(Kind::part, name.substr(5));
+    auto part = name;
+    take(part, recorded_mark);
+    if (take(part, "part-")) parsed = parse_numbers(Kind::part, part);
     if (parsed.kind != Kind::foreign) parsed.uuid = entry.substr(0, uuid_digits);
     return parsed;
   }
@@ -329,7 +342,13 @@ ParsedName parse_temp_name(std::string_view entry) {
   if (entry == old_index_name) return of_kind(Kind::old_index);
   if (entry == hdf5_part_name || entry == hdf5_copy_name) return of_kind(Kind::hdf5_part);
   if (take(entry, "part-")) return parse_numbers(Kind::part, entry);
-  if (take(entry, "record-")) return parse_numbers(Kind::record, entry);
+  if (take(entry, "record-")) {
+    const bool staged = entry.size() > 2 && entry[1] == '-' && entry[0] >= '0' && entry[0] <= '9';
+    const int slot = staged ? entry[0] - '0' : -1;
+    auto parsed = parse_numbers(Kind::record, staged ? entry.substr(2) : entry);
+    if (parsed.kind == Kind::record) parsed.slot = slot;
+    return parsed;
+  }
   if (take(entry, "saver-")) {
     // Five digits of ours, then whatever the saver chose, digits too.
     auto parsed = of_kind(Kind::saver_file);

@@ -22,6 +22,9 @@
 ///                                                as it saves under this name:
 ///       UUID.part-00000-of-00002                 data files of a save, by the save's UUID,
 ///       UUID.index, UUID.state                   its index and state file in preparation
+///       UUID.recorded-part-00000-of-00002        data files of a save that leaves records,
+///       record-SLOT-00000-of-00004               which later saves overwrite: at most two are on
+///                                                their way, each in a slot of its own
 ///       retired-STEP                             the index of a checkpoint that is gone
 ///   DIRECTORY/NAME-STEP_kept_UUID_TOKEN/         the same, in the hands of a later owner: the job
 ///                                                that began the save can go on with it no longer
@@ -116,6 +119,9 @@ std::string record_name(std::int64_t number, std::int64_t count);
 /// The same in a staging directory, by the save's UUID; earlier versions take none of these for
 /// theirs.
 std::string staged_name(std::string_view uuid, std::string_view name);
+std::string staged_part_name(std::string_view uuid, std::int64_t number, std::int64_t count,
+                             bool recorded);
+std::string staged_record_name(int slot, std::int64_t number, std::int64_t count);
 std::string retired_name(std::int64_t step);
 inline constexpr const char* staged_state_name = "state";
 std::string saver_name(std::int64_t number);  ///< "saver-00000": what a saver writes begins so
@@ -180,6 +186,7 @@ struct ParsedName {
   std::string uuid;     ///< of temp_directory and owner_temporary, and of what is staged
   bool direct = false;  ///< of temp_directory: NAME-STEP.part_UUID
   std::string keeper;   ///< of temp_directory: the digits of NAME-STEP_kept_UUID_TOKEN
+  int slot = -1;        ///< of record, in a staging directory
   bool operator==(const ParsedName&) const = default;
 };
 

@@ -1,23 +1,29 @@
 // The commit protocol. Each step is durable before the next begins.
 //
-// A blocking save that leaves no records, and replaces nothing, has no temp directory of its own:
-// its owner has one for all of them, the staging directory (staging.hpp). "The temp directory"
-// below is then that one, which 1 makes if this is the first save, and 8 leaves.
+// A save of a bundle that replaces nothing has no temp directory of its own: its owner has one for
+// all of them, the staging directory (staging.hpp). "The temp directory" below is then that one,
+// which rank 0 makes in 1 if this is the first save, durably if the save leaves records, and which
+// 8 leaves. At most two saves that leave records are on their way. Each has a slot, of which it
+// overwrites the records, where they are: the save that left them is committed, durably, or was
+// withdrawn. A torn record is none, and one that was not overwritten yet is of another save: no
+// record of the two in a slot is taken for the other's, and a slot is whole when all are of one
+// save.
 //
 //  1. rank 0 makes PREFIX_temp_UUID exclusively, fsyncs its parent, tells everyone.     begin
-//     An asynchronous save has agreed on the UUID before: each writer makes the directory if it is
-//     not there, and fsyncs its parent.                                                 join
+//     An asynchronous save has agreed on the UUID before. Through the staging directory it makes
+//     nothing: no rank but 0 ever makes that, so that it stays a fence. Else each writer makes the
+//     directory if it is not there, and fsyncs its parent.                              join
 //  2. writers write data files, fsync; replicas are compared; then their part records, fsync; then
 //     fsync the temp directory. A save whose parts are all there and whole counts from here on:
 //     recovery rolls it forward.                                                        seal
 //     What a blocking save leaves no records of, a restart takes for debris until 6.
-//  3. verdict. On failure: first one part record goes and the temp directory is fsynced, so that
-//     nobody ever rolls the save forward; then everything else of it goes. The older checkpoint is
-//     untouched.                                                                        abandon
+//  3. verdict. On failure: first one part record goes, or all in the save's slot, and the temp
+//     directory is fsynced, so that nobody ever rolls the save forward; then everything else of it
+//     goes. The older checkpoint is untouched.                                          abandon
 //  4. rank 0 writes the merged index, and the data files of its own, in the temp directory; fsync
 //     each, fsync the directory.                                                        publish
 //  5. data files are renamed to PREFIX.data-?????-of-NNNNN; directory fsync.            publish
-//     In a blocking save each writer has renamed its own before 4, after the verdict.   name_data
+//     Each writer has renamed those that it alone wrote before 4, after the verdict.    name_data
 //  6. the index is renamed to PREFIX.index: THE COMMIT POINT; directory fsync.          publish
 //  7. the `checkpoint` state file: temp, fsync, rename, directory fsync.                state_file
 //     Where 8 renames an index into the staging directory, it waits there for 7 to be durable:
@@ -40,9 +46,9 @@
 //
 // Data that goes in 8 may instead be kept for a later save: the writer of a data file renames it to
 // its part in 2, and overwrites it (recycled.cpp). No byte of it changes before the index that
-// referred to it is durably gone. After a blocking save it stays under its own names until the next
-// one begins, whose temp directory guards these renames as it guards those of 5; else it waits in
-// .cairn/recycled.
+// referred to it is durably gone. After a save through the staging directory, and after any
+// blocking one, it stays under its own names until the next save begins, whose temp directory
+// guards these renames as it guards those of 5; else it waits in .cairn/recycled.
 //
 // A step is overwritten with another NNNNN than the old files have, so that 6 alone switches.
 //
@@ -89,16 +95,6 @@
 
 namespace cairn::commit {
 namespace {
-
-// Runs a step of tidying; keeps the first error and goes on.
-template <class F>
-void attempt(std::optional<Error>& first, F&& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    if (!first) first = error;
-  }
-}
 
 // Of data files that no index refers to, for good.
 Dispose dispose_of_data(io::FileSystem& fs, const io::Path& directory, const Naming& name,
@@ -239,43 +235,6 @@ void copy_hdf5_part(io::FileSystem& fs, const Transaction& save) {
 void seal(io::FileSystem& fs, const Transaction& save) {
   if (save.direct) fs.sync_directory(save.directory);
   fs.sync_directory(save.temp());
-}
-
-void abandon(io::FileSystem& fs, const Transaction& save, const Ownership& owner) {
-  std::optional<Error> first;
-  if (!fs.status(save.temp())) return;
-  if (save.direct) put_back(fs, save);
-  bool records = false, withdrawn = false;
-  for (const auto& file : fs.list(save.temp())) {
-    if (withdrawn || !is_record(file)) continue;
-    records = true;
-    attempt(first, [&] {
-      fs.remove(save.temp() / file);
-      fs.sync_directory(save.temp());
-      withdrawn = true;
-    });
-  }
-  // If no record could be removed, the data must stay: half of it gone would look like loss.
-  if (records && !withdrawn) throw *first;
-  first.reset();
-  // What stands where an HDF5 file goes is the older checkpoint. And without a look at what is
-  // there, this save has come to no final name: any file of such a name is another's.
-  const Removal removal(fs, save.directory, owner);
-  for (int file = 0; file < save.num_files && !is_whole(save.main) && save.replaces; ++file) {
-    attempt(first, [&] { removal.remove(SeenFile{save.data(file).filename().string()}); });
-  }
-  // Data that came back without the directory beside it would be of nobody knows which save.
-  attempt(first, [&] { fs.sync_directory(save.directory); });
-  // The evidence stays as long as the data is there, or may come back.
-  if (first && (save.direct || first->code() == Code::busy)) throw *first;
-  if (!first && !save.staging.empty()) return;  // what it has staged goes with Staging::end
-  if (!first) attempt(first, [&] { remove_temp(fs, save.temp()); });
-  attempt(first, [&] { fs.sync_directory(save.directory); });
-  if (!first) return;
-  if (save.direct) throw *first;
-  log(LogLevel::warning, cat("a failed save will not come back, but the next owner has to remove "
-                             "what is left of it: ",
-                             first->what()));
 }
 
 void name_data(io::FileSystem& fs, const Transaction& save, const std::set<int>& files) {

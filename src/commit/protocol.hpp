@@ -39,8 +39,8 @@ void seal(io::FileSystem&, const Transaction&);
 
 /// Step 3 of a save that failed, rank 0: nobody will ever roll it forward, and its files are gone.
 /// Throws if somebody could, or if the directory is another's now. What cannot be removed and does
-/// not count any more is logged and left to the next owner; but a direct save throws.
-void abandon(io::FileSystem&, const Transaction&, const Ownership&);
+/// not count any more is logged and left to the next owner: false; but a direct save throws.
+bool abandon(io::FileSystem&, const Transaction&, const Ownership&);
 
 /// Step 5, each writer, after the verdict: gives its data files their final names. To become
 /// durable, the directory has to be synced, and so does the temp directory.

@@ -73,6 +73,13 @@ void Staging::make_directory() {
     throw;
   }
   stripes_ = 0;
+  durable_ = false;
+}
+
+void Staging::make_durable() {
+  if (durable_) return;
+  files_->sync_directory(directory_);
+  durable_ = true;
 }
 
 bool Staging::retire_index(std::int64_t step, const std::optional<io::FileId>& meant) {
@@ -132,6 +139,16 @@ void Staging::sync_state_file() {
   pending_ = false;
 }
 
+void Staging::leave() noexcept {
+  retired_.reset();
+  try {
+    sync_state_file();
+  } catch (...) {  // what it holds says what the state file would
+  }
+  pending_ = false;
+  uuid_.clear();
+}
+
 void Staging::end() noexcept {
   if (!is_made()) return;
   try {
@@ -140,7 +157,7 @@ void Staging::end() noexcept {
     const auto directory = path();
     uuid_.clear();
     for (const auto& entry : files_->list(directory)) {
-      if (parse_temp_name(entry).kind != Kind::foreign) files_->remove(directory / entry);
+      if (parse_temp_name(entry).kind != Kind::foreign) io::try_remove(*files_, directory / entry);
     }
     files_->remove_directory(directory);
   } catch (const Error& error) {

@@ -42,6 +42,10 @@ class Staging {
   /// longer ours. New data files in it are laid out as these say.
   const std::string& make(const DataFiles& = {});
   bool is_made() const { return !uuid_.empty(); }
+  /// Empty: there is none.
+  const std::string& uuid() const { return uuid_; }
+  /// Before a save leaves records in it.
+  void make_durable();
   io::Path path() const;
 
   /// Sets the index of a checkpoint aside, durably, for the next save to overwrite. False, and
@@ -59,13 +63,19 @@ class Staging {
   void renamed_state_file() { pending_ = true; }
   bool is_pending() const { return pending_; }
   /// The directory was synced.
-  void was_synced() { pending_ = false; }
+  void was_synced() {
+    pending_ = false;
+    durable_ = true;
+  }
   /// Before anything relies on the state file, or what tells of a retired checkpoint goes.
   void sync_state_file();
 
   /// Removes it with all that is in it: when the owner ends, or a save has failed, whose operations
   /// may still come back. Logs what fails, which the next owner removes.
   void end() noexcept;
+  /// There is something in it, or beside it, that only the next owner can deal with: it stays. The
+  /// next save makes another.
+  void leave() noexcept;
 
  private:
   void make_directory();
@@ -77,7 +87,7 @@ class Staging {
   const Ownership& owner_;
   std::string uuid_;  // empty: not made
   std::shared_ptr<RetiredIndex> retired_;
-  bool pending_ = false;
+  bool pending_ = false, durable_ = false;
   int stripes_ = 0;  // what it was spread over last
   pid_t process_;
 };

@@ -4,7 +4,11 @@ namespace cairn::commit {
 
 io::Path Transaction::prefix() const { return directory / prefix_name(name, step); }
 io::Path Transaction::temp() const {
-  if (!staging.empty()) return directory / staging_directory_name(name, staging);
+  if (!staging.empty()) {
+    return directory /
+           (keeper.empty() ? staging_directory_name(name, staging)
+                           : kept_directory_name(prefix_name(name, staging_step), staging, keeper));
+  }
   const auto checkpoint = prefix_name(name, step);
   if (!keeper.empty()) return directory / kept_directory_name(checkpoint, uuid, keeper);
   return directory /
@@ -13,11 +17,12 @@ io::Path Transaction::temp() const {
 io::Path Transaction::part(int file) const {
   if (is_whole(main)) return temp() / hdf5_part_name;
   if (direct) return data(file);
-  const auto part = part_name(file, num_files);
-  return temp() / (staging.empty() ? part : staged_name(uuid, part));
+  return temp() / (staging.empty() ? part_name(file, num_files)
+                                   : staged_part_name(uuid, file, num_files, records));
 }
 io::Path Transaction::record(int writer, int writers) const {
-  return temp() / record_name(writer, writers);
+  return temp() / (staging.empty() ? record_name(writer, writers)
+                                   : staged_record_name(slot, writer, writers));
 }
 io::Path Transaction::staged_index() const {
   if (retired) return retired->path;

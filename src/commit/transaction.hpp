@@ -58,13 +58,14 @@ struct Transaction {
   /// the commit, and it is never direct.
   ParsedName::Kind main = ParsedName::Kind::index;
   bool records = true;  ///< its writers leave part records
+  int slot = 0;         ///< ... in a staging directory, over those of the save before in this slot
   DataFiles files = {};
   /// Rank 0: what was there of this step, in any format, if that was looked at.
   std::optional<std::vector<SeenFile>> replaces = std::nullopt;
   int named = 0;  ///< rank 0: so many data files have been given their final names by their writers
   std::string keeper = {};  ///< token of the later owner that took the save over (keep)
   /// UUID of the owner's staging directory (staging.hpp), where the save has no temp directory of
-  /// its own. Such a save leaves no records.
+  /// its own.
   std::string staging = {};
   std::shared_ptr<RetiredIndex> retired = nullptr;  ///< rank 0: its index overwrites this
 

@@ -1,6 +1,9 @@
 #include "directory/candidates.hpp"
 
 #include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
 
 #include "base/checksum.hpp"
 #include "base/text.hpp"
@@ -18,15 +21,23 @@ namespace {
 
 constexpr std::int64_t record_limit_bytes = std::int64_t{4} << 30;
 
-// Throws data_loss with the reason if the records do not make a whole save.
-Candidate read_candidate(io::FileSystem& files, commit::Transaction save) {
-  Candidate candidate;
+bundle::PartRecord read_record(io::FileSystem& files, const io::Path& path) {
+  return bundle::decode_part_record(io::read_file(files, path, record_limit_bytes));
+}
+
+std::vector<bundle::PartRecord> read_records(io::FileSystem& files, const io::Path& temp) {
   std::vector<bundle::PartRecord> records;
-  for (const auto& file : files.list(save.temp())) {
+  for (const auto& file : files.list(temp)) {
     if (commit::parse_temp_name(file).kind != commit::ParsedName::Kind::record) continue;
-    records.push_back(
-        bundle::decode_part_record(io::read_file(files, save.temp() / file, record_limit_bytes)));
+    records.push_back(read_record(files, temp / file));
   }
+  return records;
+}
+
+// Throws data_loss with the reason if the records do not make a whole save.
+Candidate candidate_of(io::FileSystem& files, commit::Transaction save,
+                       const std::vector<bundle::PartRecord>& records) {
+  Candidate candidate;
   const auto refuse = [&](std::string why) { throw Error(Code::data_loss, std::move(why)); };
   if (records.empty()) refuse("no part record");
   const auto& first = records.front();
@@ -65,6 +76,54 @@ Candidate read_candidate(io::FileSystem& files, commit::Transaction save) {
     candidate.paths.push_back(path.string());
   }
   return candidate;
+}
+
+// The saves that were made in a staging directory. Records of earlier ones lie there too, until
+// they are overwritten: so many ranks may have left them, and one of a save tells of which it is.
+void add_staged(const Job& job, const commit::ParsedName& staging, std::int64_t committed,
+                std::vector<Candidate>& candidates, Undecided& undecided) {
+  auto& files = *job.files;
+  commit::Transaction save{job.directory, job.naming, staging.step, ""};
+  save.staging = staging.uuid;
+  save.keeper = staging.keeper;
+  const auto temp = save.temp();
+  std::map<std::pair<int, std::int64_t>, std::int64_t> there;  // of each slot and count: how many
+  try {
+    for (const auto& file : files.list(temp)) {
+      const auto parsed = commit::parse_temp_name(file);
+      if (parsed.slot >= 0) ++there[{parsed.slot, parsed.count}];
+    }
+  } catch (const Error& error) {
+    if (error.code() == Code::not_found) return;  // its owner has ended
+    log(LogLevel::warning, cat(temp.string(), " cannot be looked at now: ", error.what()));
+    undecided.temps.insert(temp.filename().string());
+    undecided.any_step = true;
+  }
+  for (const auto& [which, found] : there) {
+    const auto [slot, count] = which;
+    std::optional<std::int64_t> step;
+    if (found != count) continue;
+    save.slot = slot;
+    try {
+      std::vector<bundle::PartRecord> records;
+      for (int part = 0; part < count; ++part) {
+        records.push_back(read_record(files, save.record(part, static_cast<int>(count))));
+        step = records.front().meta.step;
+        if (records.front().meta.sequence <= committed) break;
+      }
+      if (records.front().meta.sequence <= committed) continue;
+      auto one = save;
+      one.step = *step;
+      one.uuid = records.front().uuid;
+      candidates.push_back(candidate_of(files, std::move(one), records));
+    } catch (const Error& error) {
+      log(LogLevel::info, cat("a save in ", temp.string(), " did not finish: ", error.what()));
+      if (error.code() == Code::data_loss || error.code() == Code::internal) continue;
+      undecided.temps.insert(temp.filename().string());
+      if (step) undecided.steps.insert(*step);
+      undecided.any_step |= !step;
+    }
+  }
 }
 
 // Every io rank reads its share; what is wrong, or nothing.
@@ -156,7 +215,9 @@ std::vector<Candidate> find_candidates(const Job& job, const commit::Ownership* 
   }
   for (const auto& name : names) {
     const auto parsed = commit::parse_name(name, job.naming);
-    if (parsed.kind != commit::ParsedName::Kind::temp_directory || commit::is_staging(parsed)) {
+    if (parsed.kind != commit::ParsedName::Kind::temp_directory) continue;
+    if (commit::is_staging(parsed)) {
+      if (job.atomic_rename) add_staged(job, parsed, committed, candidates, undecided);
       continue;
     }
     commit::Transaction save{job.directory, job.naming, parsed.step, parsed.uuid, 0, parsed.direct};
@@ -175,7 +236,7 @@ std::vector<Candidate> find_candidates(const Job& job, const commit::Ownership* 
         kept = true;
       }
       reached = false;
-      auto candidate = read_candidate(files, save);
+      auto candidate = candidate_of(files, save, read_records(files, save.temp()));
       if (candidate.meta.sequence <= committed) {
         log(LogLevel::info, cat("save ", name, " is behind what was committed after it"));
         continue;

@@ -25,6 +25,7 @@ struct Undecided {
   std::set<std::int64_t> steps;
   /// Steps of those that their own job, should it live, may still complete.
   std::set<std::int64_t> within_reach;
+  bool any_step = false;  ///< of one not even the step is known: data without an index may be its
 };
 
 /// Rank 0. What may be completed, in the order in which it was to be committed: nothing has been

@@ -86,22 +86,28 @@ class Directory {
   /// the one that it had.
   void stand_for(CheckpointMeta origin) { origin_ = std::move(origin); }
   /// Whether a save of this step needs no look at the directory: the step is new, no failed save is
-  /// to be withdrawn, and a number is at hand.
-  bool is_simple(std::int64_t step) const;
+  /// to be withdrawn, a number is at hand, and what ranks know of the staging directory holds.
+  bool is_simple(std::int64_t step, const std::string& staging) const;
+  /// Whether a save of so many data files can take all that expired ones have left for it.
+  bool can_take_left(int data_files) const;
   /// Step 1 of the protocol: whether this step may be saved, under which number of files, and as
-  /// which commit; then makes the temp directory. No tidy_later may be under way. Throws
-  /// already_exists, no_space, busy, io.
+  /// which commit; then makes the temp directory. No tidy_later may be under way. `alone`: no
+  /// other save is on its way. Throws already_exists, no_space, busy, io.
   std::pair<commit::Transaction, std::int64_t> begin_save(std::int64_t step, int data_files,
-                                                          std::int64_t bytes, bool records = true);
+                                                          std::int64_t bytes, bool records = true,
+                                                          bool alone = true);
   /// The same where ranks have agreed on number and name (is_simple): the number, and whether the
-  /// save overwrites what waits for it.
-  void use_sequence(std::int64_t sequence, bool recycles) {
-    sequences_.use(sequence);
-    if (recycles) waits_.set({});
-  }
+  /// save overwrites what waits for it, or what this step has left.
+  void use_sequence(std::int64_t sequence, bool recycles, std::int64_t left_step);
   /// ... and the looks, when the bytes are about to be written; `recycled`: bytes of files that
   /// wait for this save. Any thread.
   void join_save(Prepared&, std::int64_t bytes, std::int64_t recycled) const;
+  /// Of what the save takes, these data files, which no writer of it overwrites, go. Any thread.
+  void remove_untaken(const commit::Transaction&, int first, int end) const;
+  /// What the index of a save is to overwrite. Where tidy_later is called.
+  void give_retired(commit::Transaction& save) {
+    if (is_in_staging(save) && !save.retired) save.retired = staging_->take_retired();
+  }
   /// Metadata of a conversion: see stand_for.
   void place_in_history(CheckpointMeta&) const;
   /// Steps 4 to 6. `there`: what the catalog has of this step. Returns which file the index is.
@@ -117,24 +123,37 @@ class Directory {
   /// Step 8: removes what the save replaced and what retention lets go, from the catalog too. What
   /// a next save like this one can overwrite stays where it is. The same.
   void tidy(const commit::Transaction& save) {
-    tidy(save, catalog_, std::exchange(expiry_, {}), true);
+    // As the save found it; what it has changed is its own step.
+    auto listing = std::exchange(listing_, std::nullopt);
+    if (save.staging.empty()) listing.reset();
+    tidy(save, catalog_, std::exchange(expiry_, {}), true, std::move(listing));
   }
   /// Nothing will be tidied.
   void forget_expiry() { expiry_ = {}; }
   /// Both steps behind the caller's back, on a copy of the catalog, less the steps that are being
-  /// saved; then counts what is kept for the next save. False: nothing was to be removed, since the
-  /// commit is not durable. Any thread.
+  /// saved; then counts what is kept for the next save, which may find it where it is. False:
+  /// nothing was to be removed, since the commit is not durable. Any thread.
   bool tidy_later(const commit::Transaction&, int data_files, bool durable,
                   std::vector<CatalogEntry>, const std::vector<std::int64_t>& in_flight);
   /// The catalog forgets what tidy_later has removed.
   void apply_tidied();
+  /// What the next save may take, where it can take all (can_take_left); step -1: there is nothing.
+  commit::LeftData next_left() const;
   /// Bytes of files that wait for the next save, as tidy_later has counted; -1: not known. Asked
   /// once: then they are that save's.
   std::int64_t take_recycled_bytes();
   void forget_recycled_bytes() { take_recycled_bytes(); }
-  /// After all ranks have failed alike: nobody will ever complete this save.
+  /// After all ranks have failed alike, or given it up: nobody will ever complete this save. No
+  /// tidy_later may be under way.
   enum class Withdrawn { gone, not_ours, stays };
   Withdrawn withdraw(const commit::Transaction&);
+  /// ... after a failure, whose operations may still come back: nothing more is saved from the same
+  /// directory. `alone`: no other save is on its way.
+  void spoil(bool alone);
+  /// Before the end. What saves in flight need stays, for the next owner to complete them.
+  void leave(bool in_flight) {
+    if (staging_ && (in_flight || unwithdrawn_ || any_volatile())) staging_->leave();
+  }
 
   // -- pins and retention -------------------------------------------------------------------------
   void pin(std::int64_t step);
@@ -150,14 +169,20 @@ class Directory {
                         const commit::Transaction* stages = nullptr);
   // Steps 7 and 8, any thread. `stages`: a save that leaves it to what follows to sync the file.
   Expiry tell(const commit::Transaction&, std::vector<CatalogEntry>&);
-  void tidy(const commit::Transaction&, std::vector<CatalogEntry>&, const Expiry&,
-            bool leaves_data);
+  void tidy(const commit::Transaction&, std::vector<CatalogEntry>&, const Expiry&, bool leaves_data,
+            std::optional<std::vector<std::string>> listing);
   void update_xdmf(const std::vector<CatalogEntry>&);
   bool may_retire(const commit::Transaction&, const Expiry&) const;
   void require_replaceable(std::int64_t step) const;
-  bool is_staged(const commit::Transaction&) const;
+  bool is_staged(const commit::Transaction&) const;  // is to be
+  bool is_in_staging(const commit::Transaction& save) const {
+    return staging_ && !save.staging.empty() && save.staging == staging_->uuid();
+  }
+  void abandon(const commit::Transaction&);
+  bool any_volatile() const;
   void require_not_pinned(const CatalogEntry* there) const;
-  std::optional<commit::LeftData> left() const;
+  std::vector<commit::LeftData> left() const;
+  bool can_take(const commit::LeftData&, int data_files) const;
   std::optional<commit::LeftData> choose_left(std::int64_t step, int data_files);
   void remove_left();
   void require_free(std::int64_t step, std::int64_t bytes) const;
@@ -171,12 +196,12 @@ class Directory {
   std::optional<XdmfFile> xdmf_;  // in the hands of whoever tidies
   Expiry expiry_;                                    // of the save in hand
   std::optional<std::vector<std::string>> listing_;  // as it began
-  std::optional<commit::LeftData> taken_;            // by the save in hand
   std::vector<CatalogEntry> catalog_;
   Sequences sequences_;
   std::optional<std::int64_t> restored_step_;  // no save has followed
   std::int64_t head_ = -1;
   std::optional<commit::Transaction> unwithdrawn_;  // failed, but recovery could still complete it
+  bool spoiled_ = false;  // the staging directory is to go when no save needs it
   std::optional<CheckpointMeta> origin_;
   commit::Waiting waits_;
   bool notes_ = true;  // whether there may be any of this name

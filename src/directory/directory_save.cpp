@@ -12,40 +12,68 @@
 
 namespace cairn {
 
-std::optional<commit::LeftData> Directory::left() const {
+std::vector<commit::LeftData> Directory::left() const {
   const std::lock_guard guard(tidied_mutex_);
-  return recycling_ ? recycling_->left : std::nullopt;
+  return recycling_ ? recycling_->left : std::vector<commit::LeftData>();
 }
 
 // What no save will take any more: the next one takes it from where it waits.
 void Directory::remove_left() {
-  const auto some = left();
-  if (!some) return;
-  commit::remove_left(*job_.files, job_.directory, job_.naming, *some, ownership_->ownership(),
-                      job_.recycles() ? &waits_ : nullptr);
-  const std::lock_guard guard(tidied_mutex_);
-  recycling_->left.reset();
+  for (const auto& one : left()) {
+    commit::remove_left(*job_.files, job_.directory, job_.naming, one, ownership_->ownership(),
+                        job_.recycles() ? &waits_ : nullptr);
+    const std::lock_guard guard(tidied_mutex_);
+    recycling_->forget_left(one.step);
+  }
 }
 
 // All of it is taken by a save that makes so many data files, or none.
-std::optional<commit::LeftData> Directory::choose_left(std::int64_t step, int data_files) {
-  const auto some = left();
-  if (!some) return std::nullopt;
+bool Directory::can_take(const commit::LeftData& some, int data_files) const {
   const auto waits = waits_.files();
-  if (job_.recycles() && step != some->step && !some->partly && some->num_files <= data_files + 1 &&
-      waits && waits->empty() && job_.options.hooks.savers.empty()) {
-    return some;
-  }
+  return job_.recycles() && !some.partly && some.num_files <= data_files + 1 && waits &&
+         waits->empty() && job_.options.hooks.savers.empty();
+}
+
+bool Directory::can_take_left(int data_files) const {
+  const auto all = left();
+  return std::all_of(all.begin(), all.end(),
+                     [&](const auto& some) { return can_take(some, data_files); });
+}
+
+commit::LeftData Directory::next_left() const {
+  const auto all = left();
+  return all.empty() ? commit::LeftData{} : all.front();
+}
+
+std::optional<commit::LeftData> Directory::choose_left(std::int64_t step, int data_files) {
+  const auto all = left();
+  const bool fit = std::all_of(all.begin(), all.end(), [&](const auto& some) {
+    return step != some.step && can_take(some, data_files);
+  });
+  if (fit && !all.empty()) return all.front();
   remove_left();
   return std::nullopt;
 }
 
-bool Directory::is_simple(std::int64_t step) const {
+bool Directory::any_volatile() const {
+  return std::any_of(catalog_.begin(), catalog_.end(),
+                     [](const auto& entry) { return entry.volatile_commit; });
+}
+
+bool Directory::is_simple(std::int64_t step, const std::string& staging) const {
+  if (staging_ && (staging.empty() || staging_->uuid() != staging || spoiled_)) return false;
   const auto some = left();
-  return !(some && some->step == step) && !find(step) && !unwithdrawn_ && job_.atomic_rename &&
-         sequences_.has_next() && !sequences_.is_within_reach(step) &&
-         std::none_of(catalog_.begin(), catalog_.end(),
-                      [](const auto& entry) { return entry.volatile_commit; });
+  const bool waits =
+      std::any_of(some.begin(), some.end(), [&](const auto& one) { return one.step == step; });
+  return !waits && !find(step) && !unwithdrawn_ && job_.atomic_rename && sequences_.has_next() &&
+         !sequences_.is_within_reach(step) && !any_volatile();
+}
+
+void Directory::use_sequence(std::int64_t sequence, bool recycles, std::int64_t left_step) {
+  sequences_.use(sequence);
+  if (recycles) waits_.set({});
+  const std::lock_guard guard(tidied_mutex_);
+  if (left_step >= 0 && recycling_) recycling_->forget_left(left_step);
 }
 
 void Directory::require_not_pinned(const CatalogEntry* there) const {
@@ -91,18 +119,31 @@ void Directory::require_replaceable(std::int64_t step) const {
       .at(prefix.string());
 }
 
-// What is whole in one file, may be rolled forward or has savers' files has a temp directory of its
-// own; so has what takes the place of a step, which may be lost: by that directory it is known
-// which of the data are the save's.
+// What is whole in one file or has savers' files has a temp directory of its own; so has what takes
+// the place of a step, which may be lost: by that directory it is known which of the data are the
+// save's. Records are left over those of an earlier save, which must not need them any more.
 bool Directory::is_staged(const commit::Transaction& save) const {
-  return staging_ && !save.records && !save.direct && !commit::is_whole(save.main) &&
-         job_.options.hooks.savers.empty() && !find(save.step);
+  return staging_ && !spoiled_ && !save.direct && !commit::is_whole(save.main) &&
+         job_.options.hooks.savers.empty() && !find(save.step) && !any_volatile();
+}
+
+// What cannot be removed of it is known to be ours by the directory beside it.
+void Directory::abandon(const commit::Transaction& save) {
+  const bool gone = commit::abandon(*job_.files, save, ownership_->ownership());
+  if (!gone && is_in_staging(save)) staging_->leave();
+}
+
+void Directory::spoil(bool alone) {
+  spoiled_ = staging_ && staging_->is_made();
+  if (!spoiled_ || !alone || unwithdrawn_ || any_volatile()) return;
+  staging_->end();
+  spoiled_ = false;
 }
 
 std::pair<commit::Transaction, std::int64_t> Directory::begin_save(std::int64_t step,
                                                                    int data_files,
-                                                                   std::int64_t bytes,
-                                                                   bool records) {
+                                                                   std::int64_t bytes, bool records,
+                                                                   bool alone) {
   make_durable();
   sequences_.require(step);
   require_replaceable(step);
@@ -126,15 +167,17 @@ std::pair<commit::Transaction, std::int64_t> Directory::begin_save(std::int64_t 
   const auto sequence = sequences_.next();
   if (save.direct || unwithdrawn_) ownership_->check();
   if (unwithdrawn_) {
-    commit::abandon(*job_.files, *unwithdrawn_, ownership_->ownership());
+    abandon(*unwithdrawn_);
     unwithdrawn_.reset();
     listing_.reset();
-    if (staging_) staging_->end();
+    spoil(alone);
   }
+  if (spoiled_) spoil(alone);
   if (save.direct) put_back_undecided(job_, step);
   if (is_staged(save)) {
     save.staging = staging_->make(save.files);
     save.retired = staging_->take_retired();
+    if (save.records) staging_->make_durable();
   } else if (staging_) {
     staging_->forget_retired();
   }
@@ -148,9 +191,9 @@ std::pair<commit::Transaction, std::int64_t> Directory::begin_save(std::int64_t 
       throw;
     }
   if (takes) {
-    save.files.takes = taken_ = takes;
+    save.files.takes = takes;
     const std::lock_guard guard(tidied_mutex_);
-    recycling_->left.reset();
+    recycling_->forget_left(takes->step);
   }
   return {std::move(save), sequence};
 }
@@ -167,8 +210,19 @@ void Directory::join_save(Prepared& prepared, std::int64_t bytes, std::int64_t r
                 "Move them away, or save another step.")
         .at(save.prefix().string());
   }
-  require_free(save.step, bytes - std::max<std::int64_t>(recycled, 0));
-  ownership_->check();
+  if (recycled < bytes) require_free(save.step, bytes - std::max<std::int64_t>(recycled, 0));
+  if (save.staging.empty()) ownership_->check();
+}
+
+void Directory::remove_untaken(const commit::Transaction& save, int first, int end) const {
+  const auto& taken = save.files.takes;
+  if (!taken) return;
+  std::vector<commit::SeenFile> files;
+  const auto prefix = commit::prefix_name(job_.naming, taken->step);
+  for (int file = first; file < std::min(end, taken->num_files); ++file) {
+    files.push_back({commit::data_name(prefix, file, taken->num_files)});
+  }
+  commit::Removal(*job_.files, job_.directory, ownership_->ownership()).remove(files);
 }
 
 // A tool that stores a checkpoint again makes no progress: nothing that is there may be superseded
@@ -232,17 +286,16 @@ void Directory::committed(const Prepared& prepared, bool volatile_commit,
   entry.volatile_commit = volatile_commit;
   catalog_.push_back(std::move(entry));
   mark_superseded(catalog_);
-  if (staging_ && !save.staging.empty()) staging_->was_synced();  // before the index was renamed
+  if (is_in_staging(save)) staging_->was_synced();  // before the index was renamed
   restored_step_.reset();
   unwithdrawn_.reset();
-  taken_.reset();
   head_ = meta.sequence;
 }
 
 // Whether an index is going to be set aside that tells what became of its checkpoint, while a power
 // failure may still bring an older state file back; that must not name it as the newest.
 bool Directory::may_retire(const commit::Transaction& save, const Expiry& expiry) const {
-  return !save.staging.empty() && job_.recycles() && expiry.lock && expiry.steps.size() == 1 &&
+  return is_in_staging(save) && job_.recycles() && expiry.lock && expiry.steps.size() == 1 &&
          state_file_ &&
          state_file_->model_checkpoint_path != commit::prefix_name(job_.naming, expiry.steps[0]);
 }
@@ -278,9 +331,8 @@ void Directory::update_xdmf(const std::vector<CatalogEntry>& entries) {
 }
 
 void Directory::tidy(const commit::Transaction& save, std::vector<CatalogEntry>& entries,
-                     const Expiry& expiry, bool leaves_data) {
-  // As the save found it; what it has changed is its own step.
-  auto listing = save.staging.empty() ? std::nullopt : std::exchange(listing_, std::nullopt);
+                     const Expiry& expiry, bool leaves_data,
+                     std::optional<std::vector<std::string>> listing) {
   auto* const recycled = job_.recycles() ? &waits_ : nullptr;
   std::optional<commit::LeftData> now_left;
   try {
@@ -306,12 +358,12 @@ void Directory::tidy(const commit::Transaction& save, std::vector<CatalogEntry>&
   try {
     RetentionHelp help;
     help.recycled = recycled;
-    if (leaves_data && recycled) help.left = &now_left;
+    if (leaves_data && recycled && left().size() < Recycling::most_left) help.left = &now_left;
     help.told = told_;
     help.notes = notes_;
     help.expiry = &expiry;
     if (listing) help.listing = &*listing;
-    if (!save.staging.empty()) {
+    if (is_in_staging(save)) {
       help.committed = save.step;
       help.staging = &*staging_;
     }
@@ -323,7 +375,7 @@ void Directory::tidy(const commit::Transaction& save, std::vector<CatalogEntry>&
   }
   if (!now_left) return;
   const std::lock_guard guard(tidied_mutex_);
-  recycling_->left = now_left;
+  recycling_->left.push_back(*now_left);
 }
 
 // What has committed without being durable takes nothing away. What is saved right now is left
@@ -343,11 +395,16 @@ bool Directory::tidy_later(const commit::Transaction& save, int data_files, bool
   });
   std::vector<std::int64_t> before;
   for (const auto& entry : entries) before.push_back(entry.step);
-  tidy(save, entries, expiry, false);
+  const bool staged = !save.staging.empty();
   std::int64_t kept = -1;
   try {
-    remove_left();  // it was a blocking save's
     if (staging_) staging_->forget_retired();
+  } catch (const Error& error) {
+    log(LogLevel::warning, cat("while an old index is removed: ", error.what()));
+  }
+  tidy(save, entries, expiry, staged, std::nullopt);
+  try {
+    if (!staged) remove_left();  // it was another save's
     if (job_.recycles()) {
       kept = commit::trim_recycled(*job_.files, job_.directory, job_.naming, data_files, waits_);
     }
@@ -379,10 +436,10 @@ std::int64_t Directory::take_recycled_bytes() {
 
 Directory::Withdrawn Directory::withdraw(const commit::Transaction& save) {
   waits_.forget();
-  if (taken_ && recycling_) {
+  if (save.files.takes && recycling_) {
     const std::lock_guard guard(tidied_mutex_);
-    recycling_->left = std::exchange(taken_, std::nullopt);
-    recycling_->left->partly = true;
+    recycling_->left.push_back(*save.files.takes);
+    recycling_->left.back().partly = true;
   }
   try {
     // Whoever owns the directory now may have completed this save.
@@ -392,8 +449,7 @@ Directory::Withdrawn Directory::withdraw(const commit::Transaction& save) {
       if (error.code() != Code::busy) throw;
       return Withdrawn::not_ours;
     }
-    commit::abandon(*job_.files, save, ownership_->ownership());
-    if (!save.staging.empty()) staging_->end();
+    abandon(save);
     return Withdrawn::gone;
   } catch (const Error& error) {
     log(LogLevel::warning, cat("while removing what a failed save left: ", error.what()));

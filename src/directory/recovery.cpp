@@ -186,7 +186,7 @@ std::vector<RecoveryStep> find_debris(const Job& job, const std::vector<Candidat
       debris.push_back({name, false, "a state file that was not finished"});
     } else if (parsed.kind == Kind::xdmf_temporary) {
       debris.push_back({name, false, "an XDMF file that was not finished"});
-    } else if (parsed.kind == Kind::data && ours) {
+    } else if (parsed.kind == Kind::data && ours && !undecided.any_step) {
       const auto at = files_of_step.find(parsed.step);
       if (at != files_of_step.end() && (at->second == -1 || at->second == parsed.count)) continue;
       debris.push_back({name, false, "data that no index refers to"});

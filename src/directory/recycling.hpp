@@ -21,13 +21,22 @@ class Recycling {
     // A forked child's copy does nothing.
     if (::getpid() != process_) return;
     try {
-      if (left) commit::remove_left(*files_, directory_, naming_, *left, owner_, nullptr);
+      for (const auto& one : left) {
+        commit::remove_left(*files_, directory_, naming_, one, owner_, nullptr);
+      }
     } catch (...) {  // the next owner removes it
     }
     commit::clear_recycled(*files_, directory_, naming_);
   }
 
-  std::optional<commit::LeftData> left;
+  /// In the order in which saves take them. A save that begins before its predecessor has let one
+  /// go finds none, and so one is in reserve from then on; more than these would only take room.
+  static constexpr std::size_t most_left = 2;
+  std::vector<commit::LeftData> left;
+
+  void forget_left(std::int64_t step) {
+    std::erase_if(left, [&](const auto& one) { return one.step == step; });
+  }
 
  private:
   std::shared_ptr<io::FileSystem> files_;

@@ -1,4 +1,8 @@
 // The last step of a rank's writing: what a recovery needs to complete the save without it.
+#include <memory>
+#include <span>
+#include <string_view>
+
 #include "base/checksum.hpp"
 #include "base/text.hpp"
 #include "format/bundle/part_record.hpp"
@@ -14,6 +18,24 @@ std::uint64_t fingerprint(const commit::Transaction& save, const CheckpointMeta&
   return std::uint64_t{crc32c(text)} << 32 | crc32c(save.uuid);
 }
 
+// Over that of an earlier save, where there is one: then no name has to become durable. Torn, it is
+// no record.
+void write_over(io::FileSystem& files, const io::Path& path, std::string_view bytes) {
+  std::unique_ptr<io::File> file;
+  try {
+    file = files.open_write(path);
+  } catch (const Error& error) {
+    if (error.code() != Code::not_found) throw;
+    io::write_file(files, path, bytes);
+    return;
+  }
+  file->write_at(0, std::as_bytes(std::span(bytes)));
+  const auto size = static_cast<std::int64_t>(bytes.size());
+  if (file->size() > size) file->resize(size);
+  file->sync();
+  file->close();
+}
+
 }  // namespace
 
 void leave_record(const Job& job, const commit::Transaction& save, const CheckpointMeta& meta,
@@ -26,8 +48,13 @@ void leave_record(const Job& job, const commit::Transaction& save, const Checkpo
   record.parts = layout.writers;
   record.num_files = save.num_files;
   record.meta = meta;
-  io::write_file(*job.files, save.record(layout.writer, layout.writers),
-                 bundle::encode_part_record(record, entries));
+  const auto path = save.record(layout.writer, layout.writers);
+  const auto bytes = bundle::encode_part_record(record, entries);
+  if (save.staging.empty()) {
+    io::write_file(*job.files, path, bytes);
+  } else {
+    write_over(*job.files, path, bytes);
+  }
   commit::seal(*job.files, save);
 }
 

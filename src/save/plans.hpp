@@ -49,6 +49,8 @@ struct PlanSum {
     uuid_high,
     uuid_low,
     recycled_bytes,
+    left_step,
+    left_files,
     slots
   };
   std::array<std::int64_t, slots> values = {};

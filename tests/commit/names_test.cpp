@@ -107,6 +107,15 @@ TEST(Names, OfWhatAnOwnerSavesFrom) {
   EXPECT_CAIRN_ERROR(staging_directory_name(Naming("a", false), uuid), Code::internal, "number");
   EXPECT_EQ(parse_temp_name(staged_name(uuid, part_name(1, 2))),
             expected(Kind::part, -1, 1, 2, uuid));
+  EXPECT_EQ(parse_temp_name(staged_part_name(uuid, 1, 2, false)),
+            parse_temp_name(staged_name(uuid, part_name(1, 2))));
+  EXPECT_EQ(parse_temp_name(staged_part_name(uuid, 1, 2, true)),
+            parse_temp_name(staged_name(uuid, part_name(1, 2))));
+  const auto record = parse_temp_name(staged_record_name(1, 3, 4));
+  EXPECT_EQ(record.kind, ParsedName::Kind::record);
+  EXPECT_EQ(record.slot, 1);
+  EXPECT_EQ(record.number, 3);
+  EXPECT_EQ(parse_temp_name(record_name(3, 4)).slot, -1);
   EXPECT_EQ(parse_temp_name(staged_name(uuid, "index")),
             expected(Kind::prepared_index, -1, -1, -1, uuid));
   EXPECT_EQ(parse_temp_name(staged_name(uuid, "state")),

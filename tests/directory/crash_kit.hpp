@@ -30,7 +30,9 @@ inline std::shared_ptr<io::MemoryFileSystem> record(const Story& story, unsigned
                 }
                 StoryJob job(group, options_of(story, disk), story.ranks, story.storage,
                              story.by_id);
+                job.async = story.async_before;
                 if (!story.before_format) story.before(job);
+                job.manager.wait();
                 group->barrier();
                 if (group->rank() == 0) {
                   if (!story.whole_record) disk->mark();

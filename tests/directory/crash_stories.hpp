@@ -175,6 +175,19 @@ inline std::vector<Story> async_stories() {
        {1, 5, 6, 2},
        2,
        1},
+      // Both slots of part records are used again, and data is taken that an earlier save has let
+      // go.
+      {"Slots",
+       2,
+       [](StoryJob& job) {
+         for (std::int64_t n = 1; n <= 5; ++n) job.save(n, n);
+       },
+       [](StoryJob& job) {
+         for (std::int64_t n = 6; n <= 8; ++n) job.save(n, n);
+       },
+       {5, 6, 7, 8},
+       8,
+       1},
       {"Overwrite", 2, first, [](StoryJob& job) { job.save(10, 2); }, {1, 2}, 2, 0, true},
       {"Dense", 3, first, two, {1, 2, 3}, 3},
       {"ById", 2, first, [](StoryJob& job) { job.save(20, 2); }, {1, 2}, 2},
@@ -198,6 +211,7 @@ inline std::vector<Story> async_stories() {
     story.interleavings = 1;
     if (story.name == "Dense") story.storage = Storage::dense;
     story.by_id = story.name == "ById";
+    if (story.name == "Slots") story.async_before = true;
   }
   return all;
 }
@@ -231,8 +245,8 @@ inline std::vector<Story> recycling_stories() {
       {"WriteFails", 2, before, fails, {1}, 1, 1, false, {{Code::io, "write", "part-", 1, 1}}},
       {"SyncFails", 2, before, fails, {1}, 1, 1, false, {{Code::io, "sync", "part-", 0, 1}}},
       // The files that wait cannot be had: new ones are made.
-      {"TakingFails", 2, before, next, {1, 2}, 2, 1, false, {{Code::io, "rename", "/part-", 0, 2}}},
-      {"OpeningFails", 2, before, next, {1, 2}, 2, 1, false, {{Code::io, "open", "/part-", 0, 2}}},
+      {"TakingFails", 2, before, next, {1, 2}, 2, 1, false, {{Code::io, "rename", "part-", 0, 2}}},
+      {"OpeningFails", 2, before, next, {1, 2}, 2, 1, false, {{Code::io, "open", "part-", 0, 2}}},
       // They cannot be kept: they are removed.
       {"KeepingFails",
        2,

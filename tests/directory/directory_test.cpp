@@ -27,6 +27,8 @@ class DirectoryAlone : public ::testing::Test {
       directory.begin(recover(job, directory.ownership()));
     }
 
+    std::string staging;  // as ranks are told
+
     // One checkpoint of this step, by the steps of the protocol.
     Prepared save(std::int64_t step, std::optional<double> metric = std::nullopt) {
       auto prepared = begin(step);
@@ -48,6 +50,7 @@ class DirectoryAlone : public ::testing::Test {
       prepared.meta.parent = directory.head();
       prepared.meta.uuid = save.uuid;
       prepared.meta.ranks = 1;
+      staging = save.staging;
       prepared.save = std::move(save);
       return prepared;
     }
@@ -105,6 +108,7 @@ TEST_F(DirectoryAlone, ASaveThatIsWithdrawnLeavesNothingAndUsesItsNumberUp) {
   const auto failed = owner.begin(20);
   EXPECT_TRUE(io::exists(*owner.job.files, failed.save.temp()));
   EXPECT_EQ(owner.directory.withdraw(failed.save), Directory::Withdrawn::gone);
+  owner.directory.spoil(true);
   EXPECT_FALSE(io::exists(*owner.job.files, failed.save.temp()));
   EXPECT_THAT(owner.steps(), ElementsAre(10));
   EXPECT_EQ(owner.save(20).meta.sequence, failed.meta.sequence + 1);
@@ -115,10 +119,10 @@ TEST_F(DirectoryAlone, WhatCommittedWithoutBeingDurableIsMadeSoBeforeAnythingIsB
   const auto prepared = owner.begin(10);
   owner.directory.committed(prepared, true, owner.directory.publish(prepared, 0, {}, {}));
   EXPECT_TRUE(owner.directory.find(10)->volatile_commit);
-  EXPECT_FALSE(owner.directory.is_simple(20));
+  EXPECT_FALSE(owner.directory.is_simple(20, owner.staging));
   owner.directory.look_again();
   EXPECT_FALSE(owner.directory.find(10)->volatile_commit);
-  EXPECT_TRUE(owner.directory.is_simple(20));
+  EXPECT_TRUE(owner.directory.is_simple(20, owner.staging));
   // One that is not there after all is forgotten.
   const auto lost = owner.begin(20);
   owner.directory.committed(lost, true, std::nullopt);
@@ -128,10 +132,10 @@ TEST_F(DirectoryAlone, WhatCommittedWithoutBeingDurableIsMadeSoBeforeAnythingIsB
 
 TEST_F(DirectoryAlone, ASimpleStepIsANewOneWithANumberAtHand) {
   Owner owner(options_);
-  EXPECT_FALSE(owner.directory.is_simple(10)) << "no block of numbers is reserved yet";
+  EXPECT_FALSE(owner.directory.is_simple(10, owner.staging)) << "no block of numbers is reserved";
   owner.save(10);
-  EXPECT_FALSE(owner.directory.is_simple(10)) << "it is there";
-  EXPECT_TRUE(owner.directory.is_simple(20));
+  EXPECT_FALSE(owner.directory.is_simple(10, owner.staging)) << "it is there";
+  EXPECT_TRUE(owner.directory.is_simple(20, owner.staging));
 }
 
 TEST_F(DirectoryAlone, TidyingBehindTheCallersBackIsTakenOverWhenTheCallerLooks) {

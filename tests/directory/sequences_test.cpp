@@ -60,7 +60,7 @@ TEST_P(Sequences, AnUndecidedSaveIsOlderThanWhatIsSavedMeanwhile) {
     // It dies at its commit: complete, but for that.
     if (rank.group->rank() == 0) {
       files_->inject({Code::internal, "rename", "ckpt-30.index", 0, 1000});
-      files_->inject({Code::io, "remove", "ckpt-30", 0, 1000});
+      files_->inject({Code::io, "remove", "record-", 0, 1000});
     }
     rank.group->barrier();
     EXPECT_THROW(rank.save(30), Error);
@@ -84,7 +84,7 @@ TEST_P(Sequences, OfAnUndecidedSaveThatNothingCameAfterCompleteIt) {
     rank.save(10);
     if (rank.group->rank() == 0) {
       files_->inject({Code::internal, "rename", "ckpt-30.index", 0, 1000});
-      files_->inject({Code::io, "remove", "ckpt-30", 0, 1000});
+      files_->inject({Code::io, "remove", "record-", 0, 1000});
     }
     rank.group->barrier();
     EXPECT_THROW(rank.save(30), Error);

@@ -100,6 +100,7 @@ struct Story {
   bool renames = true;         // false: on a disk that refuses each rename
   unsigned interleavings = 3;  // of ranks, that are looked at
   bool async = false;          // `act` saves in the background, and waits at its end
+  bool async_before = false;   // `before` does, and waits
   bool records = true;         // blocking saves leave them, too
   bool xdmf = false;           // with an XDMF file that is kept up to date
   bool by_id = false;          // rows are given by id
