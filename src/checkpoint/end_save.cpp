@@ -206,7 +206,7 @@ Directory::Withdrawn Engine::withdraw(const commit::Transaction* save, bool comm
     flights.drain();  // others are in the same directory
     done = static_cast<std::int64_t>(Directory::Withdrawn::stays);
     if (save) done = static_cast<std::int64_t>(directory.withdraw(*save));
-    if (failed) directory.spoil(!save || flights.is_alone(*save));
+    if (failed) directory.spoil(flights.is_alone(save));
   }
   job.group->all_reduce({&done, 1}, Group::Op::max);
   return static_cast<Directory::Withdrawn>(done);

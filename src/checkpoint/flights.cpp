@@ -34,9 +34,10 @@ bool Flights::has(std::int64_t step) const {
                      [&](const auto& flight) { return flight->asked.step == step; });
 }
 
-bool Flights::is_alone(const commit::Transaction& save) const {
+bool Flights::is_alone(const commit::Transaction* save) const {
+  if (!save) return flights_.size() <= 1;
   return std::all_of(flights_.begin(), flights_.end(), [&](const auto& flight) {
-    return flight->prepared && flight->prepared->save.uuid == save.uuid;
+    return flight->prepared && flight->prepared->save.uuid == save->uuid;
   });
 }
 

@@ -114,8 +114,9 @@ class Flights {
   /// Whether a task works on the first one.
   bool is_busy() const { return !empty() && !flights_.front()->handle->idle; }
   bool has(std::int64_t step) const;
-  /// Whether no other save is on its way than the one of this name. When the queue is drained.
-  bool is_alone(const commit::Transaction&) const;
+  /// Whether no other save is on its way than the one of this name, or, with null, than one that
+  /// has got none. When the queue is drained.
+  bool is_alone(const commit::Transaction*) const;
   std::vector<std::int64_t> steps_but(std::int64_t step) const;
   void wait_until_idle() const;
 

@@ -65,7 +65,10 @@ void remove_staged(io::FileSystem& fs, const Transaction& save) {
 
 bool abandon(io::FileSystem& fs, const Transaction& save, const Ownership& owner) {
   std::optional<Error> first;
-  if (!fs.status(save.temp())) return true;
+  if (!fs.status(save.temp())) {
+    owner.check();  // a successor may have taken it, to complete the save
+    return true;
+  }
   if (save.direct) put_back(fs, save);
   withdraw_records(fs, save);
   // What stands where an HDF5 file goes is the older checkpoint. And without a look at what is

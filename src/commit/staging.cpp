@@ -152,6 +152,11 @@ void Staging::leave() noexcept {
 void Staging::end() noexcept {
   if (!is_made()) return;
   try {
+    owner_.check();
+  } catch (...) {
+    return leave();
+  }
+  try {
     retired_.reset();
     sync_state_file();
     const auto directory = path();

@@ -71,7 +71,8 @@ class Staging {
   void sync_state_file();
 
   /// Removes it with all that is in it: when the owner ends, or a save has failed, whose operations
-  /// may still come back. Logs what fails, which the next owner removes.
+  /// may still come back. Logs what fails, which the next owner removes. Where it cannot be proved
+  /// that the directory is still ours, it stays: the present owner may be about to complete a save.
   void end() noexcept;
   /// There is something in it, or beside it, that only the next owner can deal with: it stays. The
   /// next save makes another.

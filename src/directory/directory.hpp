@@ -179,6 +179,7 @@ class Directory {
     return staging_ && !save.staging.empty() && save.staging == staging_->uuid();
   }
   void abandon(const commit::Transaction&);
+  bool is_lost() const;
   bool any_volatile() const;
   void require_not_pinned(const CatalogEntry* there) const;
   std::vector<commit::LeftData> left() const;
@@ -193,7 +194,7 @@ class Directory {
   // mutex.
   std::optional<commit::Staging> staging_;
   std::optional<Recycling> recycling_;
-  std::optional<XdmfFile> xdmf_;  // in the hands of whoever tidies
+  std::optional<XdmfFile> xdmf_;                     // in the hands of whoever tidies
   Expiry expiry_;                                    // of the save in hand
   std::optional<std::vector<std::string>> listing_;  // as it began
   std::vector<CatalogEntry> catalog_;

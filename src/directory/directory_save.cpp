@@ -442,19 +442,28 @@ Directory::Withdrawn Directory::withdraw(const commit::Transaction& save) {
     recycling_->left.back().partly = true;
   }
   try {
-    // Whoever owns the directory now may have completed this save.
-    try {
-      ownership_->check();
-    } catch (const Error& error) {
-      if (error.code() != Code::busy) throw;
-      return Withdrawn::not_ours;
-    }
+    ownership_->check();
     abandon(save);
     return Withdrawn::gone;
   } catch (const Error& error) {
+    // Whoever owns the directory now may have completed this save, or be about to.
+    if (is_lost()) {
+      if (is_in_staging(save)) staging_->leave();
+      return Withdrawn::not_ours;
+    }
     log(LogLevel::warning, cat("while removing what a failed save left: ", error.what()));
     unwithdrawn_ = save;
     return Withdrawn::stays;
+  }
+}
+
+// Whether the directory has another owner. Not, where that cannot be found out.
+bool Directory::is_lost() const {
+  try {
+    ownership_->check();
+    return false;
+  } catch (const Error& error) {
+    return error.code() == Code::busy;
   }
 }
 

@@ -63,6 +63,32 @@ TEST_F(StagingOf, StandsUntilItsOwnerEnds) {
   EXPECT_THAT(disk_->list(second), ElementsAre("mine"));
 }
 
+// Its present owner may be about to complete a save that was written in it.
+TEST_F(StagingOf, StaysInADirectoryThatIsLost) {
+  for (const bool dies : {false, true}) {
+    const auto uuid = staging_->make();
+    const auto file = staging_->path() / staged_name(uuid, part_name(0, 2));
+    io::write_file(*disk_, file, "all of it");
+    const auto record = io::read_file(*disk_, "/d/.cairn/owner", 1000);
+    lose();
+    dies ? staging_.reset() : staging_->end();
+    EXPECT_EQ(read(file), "all of it");
+    disk_->remove("/d/.cairn/owner");
+    io::write_file(*disk_, "/d/.cairn/owner", record);
+    if (!dies) EXPECT_NE(staging_->make(), uuid) << "nothing is saved over it";
+  }
+}
+
+TEST_F(StagingOf, WhatASuccessorHasTakenIsNotGone) {
+  Transaction save{"/d", "a", 7, new_uuid(), 2};
+  save.staging = staging_->make();
+  io::write_file(*disk_, save.record(0, 1), "a record");
+  disk_->rename(staging_->path(), "/d/a-taken");
+  EXPECT_TRUE(abandon(*disk_, save, *owner_)) << "somebody has removed it";
+  lose();
+  EXPECT_CAIRN_ERROR(abandon(*disk_, save, *owner_), Code::busy, "no longer owned");
+}
+
 TEST_F(StagingOf, IsNotMadeInAnothersDirectory) {
   lose();
   EXPECT_CAIRN_ERROR(staging_->make(), Code::busy, "no longer owned");

@@ -114,7 +114,7 @@ TEST_P(IoRanksFaults, AWriteOfAnIoRankFails) {
                           Case{Storage::sliced, "write", "part-00001", 0},
                           Case{Storage::sliced, "write", "part-00003", 4},
                           Case{Storage::sliced, "sync", "part-00003", 0},
-                          Case{Storage::sliced, "create", "record-00001", 0},
+                          Case{Storage::sliced, "write", "record-0-00001", 0},
                           Case{Storage::dense, "write", "part-00000", 5},
                           Case{Storage::dense, "sync", "part-00000", 1}}) {
     SCOPED_TRACE(cat(one.kind, " ", one.file, " ", one.skip));

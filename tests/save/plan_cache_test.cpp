@@ -251,10 +251,10 @@ TEST_P(PlanCache, ASaveAfterAFailureIsPlannedAnew) {
     start(rank, 10);
     rank.manager.wait();
     rank.group->barrier();
-    if (rank.group->rank() == 0) files_->inject({Code::io, "create_directory", "ckpt-20", 0, 1});
+    if (rank.group->rank() == 0) files_->inject({Code::io, "create", "part-00000", 0, 1});
     rank.group->barrier();
     start(rank, 20);
-    expect_error(rank, Code::io, "ckpt-20", [&] { rank.manager.wait(); });
+    expect_error(rank, Code::io, "part-00000", [&] { rank.manager.wait(); });
     start(rank, 20);
     rank.manager.wait();
     EXPECT_EQ(rank.latest(), 20);
