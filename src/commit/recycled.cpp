@@ -107,7 +107,10 @@ std::int64_t trim_recycled(io::FileSystem& fs, const io::Path& directory, const 
       one = known->erase(one);
     }
   }
-  if (!known->empty()) fs.sync_directory(folder(directory));
+  if (!known->empty()) {
+    fs.sync_directory(directory);  // what they were called before they came here
+    fs.sync_directory(folder(directory));
+  }
   waits.set(*std::move(known));
   return bytes;
 }

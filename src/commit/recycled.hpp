@@ -48,7 +48,8 @@ void recycle(io::FileSystem&, const io::Path& directory, const Naming&, std::int
 
 /// Rank 0, before a save with so many data files: what that will not overwrite goes, and what stays
 /// is there durably: a rename out of the directory whose source came to be by one that a crash
-/// undoes is undone with it. Returns the bytes of what stays.
+/// undoes is undone with it; so is one whose source was set aside by such a one (removal.hpp).
+/// Returns the bytes of what stays.
 std::int64_t trim_recycled(io::FileSystem&, const io::Path& directory, const Naming&,
                            std::int64_t data_files, Waiting&);
 
