@@ -23,6 +23,43 @@ if(CAIRN_HDF5_REASON AND CAIRN_HDF5 AND NOT CAIRN_HDF5 STREQUAL "AUTO")
                       "${CAIRN_HDF5_REASON}. -DCAIRN_HDF5=AUTO goes without.")
 endif()
 
+# Fortran: AUTO takes gfortran 12 or later and goes without otherwise; ON insists. Other compilers number
+# the types of arrays otherwise than fortran/descriptors.cpp knows.
+set(CAIRN_WITH_FORTRAN OFF)
+set(CAIRN_FORTRAN_REASON "")
+if(NOT CAIRN_FORTRAN)
+  set(CAIRN_FORTRAN_REASON "CAIRN_FORTRAN is OFF")
+elseif(CAIRN_SANITIZE)
+  set(CAIRN_FORTRAN_REASON "not with sanitizers")  # of another compiler, perhaps
+else()
+  include(CheckLanguage)
+  check_language(Fortran)
+  if(NOT CMAKE_Fortran_COMPILER)
+    set(CAIRN_FORTRAN_REASON "no compiler found; install gfortran, or set FC")
+  else()
+    enable_language(Fortran)
+    execute_process(COMMAND ${CMAKE_Fortran_COMPILER} -print-file-name=include/ISO_Fortran_binding.h
+                    OUTPUT_VARIABLE header OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+    if(NOT CMAKE_Fortran_COMPILER_ID STREQUAL "GNU" OR CMAKE_Fortran_COMPILER_VERSION VERSION_LESS 12)
+      set(CAIRN_FORTRAN_REASON "it needs gfortran 12 or later, and ${CMAKE_Fortran_COMPILER} is "
+                               "${CMAKE_Fortran_COMPILER_ID} ${CMAKE_Fortran_COMPILER_VERSION}")
+    elseif(NOT EXISTS "${header}")
+      set(CAIRN_FORTRAN_REASON "${CMAKE_Fortran_COMPILER} has no ISO_Fortran_binding.h")
+    else()
+      set(CAIRN_WITH_FORTRAN ON)
+      cmake_path(GET header PARENT_PATH CAIRN_FORTRAN_BINDING)
+      if(CAIRN_MPI)
+        find_package(MPI REQUIRED COMPONENTS C Fortran)
+      endif()
+    endif()
+    list(JOIN CAIRN_FORTRAN_REASON "" CAIRN_FORTRAN_REASON)
+  endif()
+endif()
+if(CAIRN_FORTRAN_REASON AND CAIRN_FORTRAN AND NOT CAIRN_FORTRAN STREQUAL "AUTO")
+  message(FATAL_ERROR "CAIRN_FORTRAN=${CAIRN_FORTRAN} asks for the Fortran module, but it cannot be made: "
+                      "${CAIRN_FORTRAN_REASON}. -DCAIRN_FORTRAN=AUTO goes without.")
+endif()
+
 # A preset for a backend must not silently build for another.
 if(CAIRN_KOKKOS AND CAIRN_KOKKOS_BACKEND)
   if(NOT CAIRN_KOKKOS_BACKEND IN_LIST CairnKokkos_BACKENDS)

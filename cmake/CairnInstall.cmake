@@ -28,6 +28,13 @@ endmacro()
 cairn_install_component(core cairn)
 cairn_install_component(mpi cairn_mpi)
 cairn_install_component(kokkos cairn_kokkos)
+cairn_install_component(fortran cairn_fortran)
+cairn_install_component(fortran_mpi cairn_fortran_mpi)
+if(TARGET cairn_fortran)  # modules of this compiler, and their sources for those of another one
+  install(DIRECTORY ${PROJECT_BINARY_DIR}/fortran/modules/
+          DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/cairn/fortran FILES_MATCHING PATTERN *.mod)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/fortran DESTINATION ${CMAKE_INSTALL_DATADIR}/cairn)
+endif()
 
 # Headers of parts that are not in this build stay out. One pattern a header, or a folder of them.
 set(left_out)

@@ -1,12 +1,17 @@
-# cairn.pc and cairn_mpi.pc, for builds without CMake:
+# cairn.pc, cairn_mpi.pc, cairn_fortran.pc and cairn_fortran_mpi.pc, for builds without CMake:
 #   cc program.c $(pkg-config --cflags --libs cairn)
 #   mpicc program.c $(pkg-config --cflags --libs cairn_mpi)
+#   mpifort program.f90 $(pkg-config --cflags --libs cairn_fortran_mpi)
 # They find the installed tree by their own place, so that it may be moved.
 file(RELATIVE_PATH to_prefix /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
 string(REGEX REPLACE "/$" "" to_prefix "${to_prefix}")
 
 # cairn_pkg_config(NAME DESCRIPTION REQUIRES LIBRARIES)
 function(cairn_pkg_config name description requires libraries)
+  set(includes "-I\${includedir}")
+  if(name MATCHES "fortran")
+    set(includes "-I\${includedir}/cairn/fortran")
+  endif()
   file(GENERATE OUTPUT ${PROJECT_BINARY_DIR}/${name}.pc CONTENT
 "prefix=\${pcfiledir}/${to_prefix}
 includedir=\${prefix}/${CMAKE_INSTALL_INCLUDEDIR}
@@ -16,7 +21,7 @@ Name: ${name}
 Description: ${description}
 Version: ${PROJECT_VERSION}
 Requires: ${requires}
-Cflags: -I\${includedir}
+Cflags: ${includes}
 Libs: -L\${libdir} ${libraries}
 ")
   install(FILES ${PROJECT_BINARY_DIR}/${name}.pc
@@ -51,4 +56,12 @@ cairn_pkg_config(cairn "${PROJECT_DESCRIPTION}" "" "${libraries}")
 if(TARGET cairn_mpi)
   cairn_pkg_config(cairn_mpi "Cairn on the ranks of MPI; compile with MPI's compiler" "cairn"
                    "-lcairn_mpi")
+endif()
+if(TARGET cairn_fortran)
+  cairn_pkg_config(cairn_fortran "Cairn's modules of ${CMAKE_Fortran_COMPILER_ID} Fortran" "cairn"
+                   "-lcairn_fortran")
+endif()
+if(TARGET cairn_fortran_mpi)
+  cairn_pkg_config(cairn_fortran_mpi "Cairn in Fortran on the ranks of MPI; compile with mpifort"
+                   "cairn_fortran cairn_mpi" "-lcairn_fortran_mpi")
 endif()

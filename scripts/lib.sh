@@ -27,7 +27,7 @@ build_packages=(g++ cmake ninja-build libopenmpi-dev openmpi-bin libtrilinos-kok
   libsnappy-dev libprotobuf-dev protobuf-compiler libisal-dev libcli11-dev
   nlohmann-json3-dev libpng-dev)
 test_packages=(libgtest-dev libgmock-dev libbenchmark-dev libhdf5-openmpi-dev hdf5-tools
-  ca-certificates python3 python3-venv python3-dev pybind11-dev clang libclang-rt-dev lld strace)
+  ca-certificates python3 python3-venv python3-dev pybind11-dev gfortran clang libclang-rt-dev lld strace)
 # For the tests under Slurm; scripts go on without them.
 slurm_packages=(slurmctld slurmd slurm-client munge)
 
@@ -41,6 +41,7 @@ is_there() {
     openmpi-bin) has_program mpirun ;;
     libopenmpi-dev) has_program mpicc ;;
     clang) has_program clang++ ;;
+    gfortran) has_program gfortran ;;
     lld) has_program ld.lld ;;
     hdf5-tools) has_program h5dump ;;
     protobuf-compiler) has_program protoc ;;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Holds the source tree to the rules of its design. usage: check_tree.py [ROOT]
 
-Reads every #include in include/, src/, mpi/ and kokkos/ and complains of an arrow between rooms
+Reads every #include in include/, src/, mpi/, kokkos/ and fortran/ and complains of an arrow between rooms
 that is not allowed, of circles, of third-party headers outside their room, of files that are too
 long and of paths that only one machine has. Prints one line a fault; exit status 1 if there is any.
 """
@@ -39,6 +39,7 @@ ALLOWED = {
     "c": GROUND | {"job", "restore", "redistribute", "schedule", "checkpoint", "tools"},  # cairn.h
     "mpi": {"base", "format"},  # libhdf5, held properly; and every public header
     "kokkos": set(),  # and every public header
+    "fortran": set(),  # and every public header
 }
 ROOM_OF_PUBLIC_HEADER = {
     "background": "base", "error": "base", "log": "base", "write_options": "base",
@@ -63,7 +64,7 @@ ROOM_OF_PUBLIC_HEADER = {
 }
 ROOM_OF_C_HEADER = {"cairn.h": "c", "cairn_mpi.h": "mpi"}  # beside the folder of the others
 C_STANDARD = {"stddef.h", "stdint.h"}  # what a header for C may include
-FREE_OF_ROOMS = {"mpi", "kokkos"}  # see every public header, but never each other
+FREE_OF_ROOMS = {"mpi", "kokkos", "fortran"}  # see every public header, but never each other
 # Headers that make a file depend on a package: only these rooms may name them.
 PACKAGES = {
     "MPI": (re.compile(r"mpi(-ext)?\.h|mpio\.h"), {"mpi"}),
@@ -72,9 +73,9 @@ PACKAGES = {
     "HDF5": (re.compile(r"hdf5\.h|H5\w*\.h"), {"format", "mpi"}),
     "CLI11": (re.compile(r"CLI/.*"), {"cli"}),
 }
-CODE_FOLDERS = ("include", "src", "mpi", "kokkos", "tests", "examples", "bench")
-FOLDERS_WITH_ROOMS = ("include", "src", "mpi", "kokkos")
-HEADERS, SOURCES = {".hpp", ".h"}, {".cpp", ".cc", ".cu", ".c"}
+CODE_FOLDERS = ("include", "src", "mpi", "kokkos", "fortran", "tests", "examples", "bench")
+FOLDERS_WITH_ROOMS = ("include", "src", "mpi", "kokkos", "fortran")
+HEADERS, SOURCES = {".hpp", ".h"}, {".cpp", ".cc", ".cu", ".c", ".f90", ".F90"}
 LONGEST_HEADER, LONGEST_SOURCE = 300, 500
 LEAST_PRODUCT = 1000  # lines from which shares of rooms say something
 FILE_ENDING = re.compile(r'"\.(index|h5|data)[-"]')
@@ -96,7 +97,7 @@ def room_of(path):
     first, rest = path.parts[0], path.parts[1:]
     if first == "src":
         return rest[0] if len(rest) > 1 else None
-    if first in ("mpi", "kokkos"):
+    if first in ("mpi", "kokkos", "fortran"):
         return first
     if first == "include" and len(rest) > 1 and rest[0] == "cairn":
         return ROOM_OF_PUBLIC_HEADER.get(Path(rest[1]).stem)

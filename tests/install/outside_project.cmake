@@ -123,6 +123,29 @@ if(pkg_config)
   run_c_programs(by_pkg_config)
 endif()
 
+# A program in Fortran, in the same two ways.
+if(FORTRAN)
+  set(configure_fortran ${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR}/project_fortran -G ${GENERATOR}
+      -D CMAKE_BUILD_TYPE=${CONFIG} -D CMAKE_Fortran_COMPILER=${FORTRAN}
+      -D CMAKE_PREFIX_PATH=${WORK}/moved)
+  run("Configuring a project in Fortran" ${configure_fortran} -B ${WORK}/fortran)
+  run("Building" ${CMAKE_COMMAND} --build ${WORK}/fortran --config ${CONFIG})
+  set(programs ${WORK}/fortran/many)
+  if(pkg_config)
+    run("pkg-config" ${pkg_config} --cflags --libs cairn_fortran_mpi)
+    separate_arguments(flags UNIX_COMMAND "${text}")
+    run("Compiling many.f90" ${MPIFORT} ${CMAKE_CURRENT_LIST_DIR}/project_fortran/many.f90
+        -o ${WORK}/by_pkg_config/many_fortran ${flags})
+    list(APPEND programs ${WORK}/by_pkg_config/many_fortran)
+  endif()
+  foreach(program IN LISTS programs)
+    run("A program in Fortran" ${MPIEXEC} -n 2 ${program} ${program}.checkpoints)
+    if(NOT text MATCHES "many works")
+      message(FATAL_ERROR "A program in Fortran said: ${text}")
+    endif()
+  endforeach()
+endif()
+
 # A component that does not exist is refused by name.
 execute_process(COMMAND ${configure} -B ${WORK}/none -D COMPONENTS=teapot RESULT_VARIABLE status
                 OUTPUT_VARIABLE text ERROR_VARIABLE text)

@@ -1,0 +1,14 @@
+!> Cairn's Fortran face: use cairn, and cairn_mpi for the ranks of MPI. docs/fortran.md begins with a
+!> program. Every procedure has stat= and errmsg= as its last arguments; without stat= an error ends the
+!> program with its text.
+module cairn
+  use cairn_base, only: cairn_version, cairn_last_error, cairn_ok, cairn_invalid_argument, &
+    cairn_not_found, cairn_already_exists, cairn_disagreement, cairn_coverage, cairn_sharding, &
+    cairn_data_loss, cairn_io, cairn_no_space, cairn_busy, cairn_unsupported, cairn_communication, &
+    cairn_durability_unknown, cairn_internal, cairn_application
+  use cairn_settings, only: cairn_group, cairn_options, cairn_restore_options
+  use cairn_states, only: cairn_state
+  use cairn_managers, only: cairn_manager, cairn_read, cairn_step
+  implicit none
+  public
+end module

@@ -1,0 +1,236 @@
+!> What a rank gives to a checkpoint and gets back from it.
+module cairn_states
+  use cairn_base
+  implicit none
+  private
+  public :: cairn_state, state_handle
+
+  !> The arrays of one rank, by key. It refers to the program's arrays and copies none: an array must be
+  !> a target (or a pointer's), must stay allocated and where it is as long as the state is used, and is
+  !> filled in place by a restore. Any rank from 0 to 7, sections with halos too; integers of 1 to 8
+  !> bytes, real32, real64 and complex of these, logical of any kind, default characters.
+  !>
+  !> An array a(nx, ny) is the tensor [ny, nx] of the checkpoint, as in HDF5: what varies fastest in
+  !> memory stays so. C++ and numpy find a(i, j) at [j - 1, i - 1].
+  type :: cairn_state
+    private
+    type(c_ptr) :: handle = c_null_ptr
+  contains
+    !> add(key, array): all of a tensor, of which every rank has the same. Scalars too.
+    procedure, private :: add_whole
+    !> add(key, array, global_shape, start): the part of a tensor of this shape that begins at start,
+    !> which counts from 1; both in Fortran's order of dimensions.
+    procedure, private :: add_slice, add_slice_long
+    generic :: add => add_whole, add_slice, add_slice_long
+    !> An array of this rank alone, restored on as many ranks; on others left as it is if optional_.
+    procedure :: add_private
+    !> Rows by global id: the last dimension of the array counts the ids, integers from `first` on.
+    procedure :: add_indexed
+    !> "automatic", "sliced" or "dense".
+    procedure :: store
+    procedure :: units
+    !> The value of an attribute is JSON; an empty key is the checkpoint.
+    procedure :: attribute
+    !> Forgets all arrays; the state can be filled anew.
+    procedure :: clear
+    final :: finalize
+    procedure, private :: refuse_copy
+    generic :: assignment(=) => refuse_copy
+  end type
+
+  interface
+    function c_create(state) bind(c, name="cairn_state_create") result(code)
+      import c_ptr, c_int
+      type(c_ptr), intent(out) :: state
+      integer(c_int) :: code
+    end function
+    subroutine c_free(state) bind(c, name="cairn_state_free")
+      import c_ptr
+      type(c_ptr), value :: state
+    end subroutine
+    function c_add_whole(state, key, array) bind(c, name="cairn_fortran_add_whole") result(code)
+      import c_ptr, c_int, c_char
+      type(c_ptr), value :: state
+      character(kind=c_char), intent(in) :: key(*)
+      type(*), dimension(..), intent(inout), target :: array
+      integer(c_int) :: code
+    end function
+    function c_add_slice(state, key, array, dims, shape, starts, start) &
+      bind(c, name="cairn_fortran_add_slice") result(code)
+      import c_ptr, c_int, c_char, c_int64_t
+      type(c_ptr), value :: state
+      character(kind=c_char), intent(in) :: key(*)
+      type(*), dimension(..), intent(inout), target :: array
+      integer(c_int), value :: dims, starts
+      integer(c_int64_t), intent(in) :: shape(*), start(*)
+      integer(c_int) :: code
+    end function
+    function c_add_private(state, key, array, optional_) &
+      bind(c, name="cairn_fortran_add_private") result(code)
+      import c_ptr, c_int, c_char
+      type(c_ptr), value :: state
+      character(kind=c_char), intent(in) :: key(*)
+      type(*), dimension(..), intent(inout), target :: array
+      integer(c_int), value :: optional_
+      integer(c_int) :: code
+    end function
+    function c_add_indexed(state, key, array, ids, first, rows, ids_key) &
+      bind(c, name="cairn_fortran_add_indexed") result(code)
+      import c_ptr, c_int, c_char, c_int64_t
+      type(c_ptr), value :: state
+      character(kind=c_char), intent(in) :: key(*), ids_key(*)
+      type(*), dimension(..), intent(inout), target :: array, ids
+      integer(c_int64_t), value :: first, rows
+      integer(c_int) :: code
+    end function
+    function c_store(state, storage) bind(c, name="cairn_state_store") result(code)
+      import c_ptr, c_int, c_char
+      type(c_ptr), value :: state
+      character(kind=c_char), intent(in) :: storage(*)
+      integer(c_int) :: code
+    end function
+    function c_units(state, key, units) bind(c, name="cairn_state_units") result(code)
+      import c_ptr, c_int, c_char
+      type(c_ptr), value :: state
+      character(kind=c_char), intent(in) :: key(*), units(*)
+      integer(c_int) :: code
+    end function
+    function c_attribute(state, key, name, json) bind(c, name="cairn_state_attribute") result(code)
+      import c_ptr, c_int, c_char
+      type(c_ptr), value :: state, key
+      character(kind=c_char), intent(in) :: name(*), json(*)
+      integer(c_int) :: code
+    end function
+  end interface
+
+contains
+
+  !> The handle for C, of a state that may still be empty.
+  function state_handle(self) result(handle)
+    class(cairn_state), intent(inout) :: self
+    type(c_ptr) :: handle
+    if (.not. c_associated(self%handle)) call finish(c_create(self%handle))
+    handle = self%handle
+  end function
+
+  subroutine add_whole(self, key, array, stat, errmsg)
+    class(cairn_state), intent(inout) :: self
+    character(len=*), intent(in) :: key
+    type(*), dimension(..), intent(inout), target :: array
+    integer, intent(out), optional :: stat
+    class(*), intent(inout), optional :: errmsg
+    call finish_any(c_add_whole(state_handle(self), to_c(key), array), stat, errmsg)
+  end subroutine
+
+  subroutine add_slice(self, key, array, global_shape, start, stat, errmsg)
+    class(cairn_state), intent(inout) :: self
+    character(len=*), intent(in) :: key
+    type(*), dimension(..), intent(inout), target :: array
+    integer(int32), intent(in) :: global_shape(:), start(:)
+    integer, intent(out), optional :: stat
+    class(*), intent(inout), optional :: errmsg
+    call finish_any(c_add_slice(state_handle(self), to_c(key), array, size(global_shape), &
+                                int(global_shape, int64), size(start), int(start, int64)), stat, errmsg)
+  end subroutine
+
+  subroutine add_slice_long(self, key, array, global_shape, start, stat, errmsg)
+    class(cairn_state), intent(inout) :: self
+    character(len=*), intent(in) :: key
+    type(*), dimension(..), intent(inout), target :: array
+    integer(int64), intent(in) :: global_shape(:), start(:)
+    integer, intent(out), optional :: stat
+    class(*), intent(inout), optional :: errmsg
+    call finish_any(c_add_slice(state_handle(self), to_c(key), array, size(global_shape), global_shape, &
+                                size(start), start), stat, errmsg)
+  end subroutine
+
+  subroutine add_private(self, key, array, optional_, stat, errmsg)
+    class(cairn_state), intent(inout) :: self
+    character(len=*), intent(in) :: key
+    type(*), dimension(..), intent(inout), target :: array
+    logical, intent(in), optional :: optional_
+    integer, intent(out), optional :: stat
+    class(*), intent(inout), optional :: errmsg
+    integer(c_int) :: may_be_missing
+    may_be_missing = 0
+    if (present(optional_)) may_be_missing = merge(1, 0, optional_)
+    call finish_any(c_add_private(state_handle(self), to_c(key), array, may_be_missing), stat, errmsg)
+  end subroutine
+
+  !> rows: how many there are on all ranks; left out: as many as ids. With ids_key ids may have gaps,
+  !> and are stored under that key.
+  subroutine add_indexed(self, key, array, ids, first, rows, ids_key, stat, errmsg)
+    class(cairn_state), intent(inout) :: self
+    character(len=*), intent(in) :: key
+    type(*), dimension(..), intent(inout), target :: array, ids
+    integer(int64), intent(in), optional :: first, rows
+    class(*), intent(in), optional :: ids_key  ! characters, see finish_any
+    integer, intent(out), optional :: stat
+    class(*), intent(inout), optional :: errmsg
+    integer(int64) :: from, count
+    character(len=:), allocatable :: name
+    from = 1
+    if (present(first)) from = first
+    count = -1
+    if (present(rows)) count = rows
+    name = ""
+    if (present(ids_key)) then
+      select type (ids_key)
+      type is (character(len=*))
+        name = ids_key
+      class default
+        error stop "cairn: ids_key= is no text"
+      end select
+    end if
+    call finish_any(c_add_indexed(state_handle(self), to_c(key), array, ids, from, count, to_c(name)), &
+                    stat, errmsg)
+  end subroutine
+
+  subroutine store(self, storage, stat, errmsg)
+    class(cairn_state), intent(inout) :: self
+    character(len=*), intent(in) :: storage
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    call finish(c_store(state_handle(self), to_c(storage)), stat, errmsg)
+  end subroutine
+
+  subroutine units(self, key, text, stat, errmsg)
+    class(cairn_state), intent(inout) :: self
+    character(len=*), intent(in) :: key, text
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    call finish(c_units(state_handle(self), to_c(key), to_c(text)), stat, errmsg)
+  end subroutine
+
+  subroutine attribute(self, key, name, json, stat, errmsg)
+    class(cairn_state), intent(inout) :: self
+    character(len=*), intent(in) :: key, name, json
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    character(len=:, kind=c_char), allocatable, target :: text
+    type(c_ptr) :: at
+    text = to_c(key)
+    at = c_null_ptr
+    if (len_trim(key) > 0) at = c_loc(text)
+    call finish(c_attribute(state_handle(self), at, to_c(name), to_c(json)), stat, errmsg)
+  end subroutine
+
+  subroutine clear(self)
+    class(cairn_state), intent(inout) :: self
+    call c_free(self%handle)
+    self%handle = c_null_ptr
+  end subroutine
+
+  subroutine finalize(self)
+    type(cairn_state), intent(inout) :: self
+    call self%clear()
+  end subroutine
+
+  subroutine refuse_copy(self, other)
+    class(cairn_state), intent(inout) :: self
+    class(cairn_state), intent(in) :: other
+    if (c_associated(self%handle, other%handle)) return
+    error stop "cairn: a cairn_state cannot be copied; pass it on, or point to it"
+  end subroutine
+
+end module

@@ -1,0 +1,116 @@
+// What the modules call beyond the C face: functions that take arrays.
+#include <string>
+
+#include "cairn/bundle.hpp"
+#include "cairn/c/bridge.hpp"
+#include "cairn/error.hpp"
+#include "cairn/indexed.hpp"
+#include "cairn/ragged.hpp"
+#include "fortran/descriptors.hpp"
+
+using namespace cairn;
+using fortran::extent_of;
+using fortran::tensor_of;
+
+namespace {
+
+template <class Make>
+int add(cairn_state* state, const char* key, const Make& make) {
+  return c::call([&] {
+    try {
+      state->state.add(key, make());
+    } catch (Error& error) {
+      if (error.tensor().empty()) error.of_tensor(key);
+      throw;
+    }
+  });
+}
+
+LocalTensor whole_of(const CFI_cdesc_t& array) {
+  const auto extent = extent_of(array);
+  return tensor_of(array, extent, Dims(extent.size(), 0));
+}
+
+}  // namespace
+
+extern "C" {
+
+int cairn_fortran_add_whole(cairn_state* state, const char* key, const CFI_cdesc_t* array) {
+  return add(state, key, [&] { return whole_of(*array); });
+}
+
+int cairn_fortran_add_slice(cairn_state* state, const char* key, const CFI_cdesc_t* array,
+                            int dims, const std::int64_t* shape, int starts,
+                            const std::int64_t* start) {
+  return add(state, key, [&] {
+    if (dims != starts) {
+      throw Error(Code::invalid_argument,
+                  "global_shape has " + std::to_string(dims) + " numbers, and start " +
+                      std::to_string(starts));
+    }
+    return tensor_of(*array, fortran::reversed(dims, shape, 0), fortran::reversed(dims, start, 1));
+  });
+}
+
+int cairn_fortran_add_private(cairn_state* state, const char* key, const CFI_cdesc_t* array,
+                              int optional) {
+  return add(state, key, [&] {
+    PrivateOptions options;
+    options.optional = optional != 0;
+    return rank_private(whole_of(*array), std::move(options));
+  });
+}
+
+/// The last dimension of the array counts the ids.
+int cairn_fortran_add_indexed(cairn_state* state, const char* key, const CFI_cdesc_t* array,
+                              const CFI_cdesc_t* ids, std::int64_t first, std::int64_t rows,
+                              const char* ids_key) {
+  return add(state, key, [&] {
+    return indexed(cairn::ids(whole_of(*ids), {first, rows, ids_key}), whole_of(*array));
+  });
+}
+
+/// The dtype of an array, or a code to be found in cairn_last_error, negative.
+int cairn_fortran_dtype(const CFI_cdesc_t* array) {
+  int dtype = 0;
+  const int code = c::call([&] { dtype = static_cast<int>(fortran::dtype_of_array(*array)); });
+  return code == CAIRN_OK ? dtype : -code;
+}
+
+/// The box of a stored tensor that begins at `start` (from 1 on, Fortran's order; none: all of it)
+/// and is as large as the array.
+int cairn_fortran_read(const char* prefix, const char* key, const CFI_cdesc_t* array, int starts,
+                       const std::int64_t* start) {
+  return c::call([&] {
+    const BundleReader reader(prefix);
+    const auto extent = extent_of(*array);
+    const Dims at =
+        starts > 0 ? fortran::reversed(starts, start, 1) : Dims(extent.size(), 0);
+    const auto* stored = reader.contents().find(key);
+    if (!stored) {
+      (void)reader.read(key);  // which says what is there instead
+      return;
+    }
+    if (stored->dtype != fortran::dtype_of_array(*array)) {
+      throw Error(Code::invalid_argument,
+                  "'" + std::string(key) + "' is " + std::string(dtype_name(stored->dtype)) +
+                      ", and the array " + std::string(dtype_name(fortran::dtype_of_array(*array))))
+          .of_tensor(key);
+    }
+    if (starts == 0 && stored->shape != extent) {
+      throw Error(Code::invalid_argument,
+                  "'" + std::string(key) + "' has another shape than the array", "",
+                  "Give start, or an array of the same shape.")
+          .of_tensor(key);
+    }
+    if (stored->dtype == DType::string) {
+      tensor_of(*array, extent, at).strings->set(reader.read_strings(key));
+      return;
+    }
+    const auto bytes = reader.read(key, Box{at, extent});
+    fortran::memory_of(*array)->write(Box::whole(extent),
+                                      reinterpret_cast<const std::byte*>(bytes.data()));
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,252 @@
+! Every kind and rank of array, sections, texts, options, errors.  usage: fortran_one_rank DIRECTORY
+! DIRECTORY/ckpt-3 is then looked at by others: element (i, j, k, ...) of an array has the value
+! 100 i + 10 j + k + ..., as far as it fits.
+module checks
+  use, intrinsic :: iso_fortran_env
+  use cairn
+  implicit none
+  character(len=400) :: text = ""
+  integer :: stat = 0
+contains
+  subroutine check(holds, what)
+    logical, intent(in) :: holds
+    character(len=*), intent(in) :: what
+    if (holds) return
+    write (error_unit, '(3a)') what, ": ", trim(text)
+    error stop 1
+  end subroutine
+  !> The last call failed with this code, and its text has these words.
+  subroutine failed(code, words)
+    integer, intent(in) :: code
+    character(len=*), intent(in) :: words
+    call check(stat == code .and. index(text, words) > 0, "not the error with '"//words//"'")
+    stat = 0
+    text = ""
+  end subroutine
+end module
+
+program one_rank
+  use checks
+  implicit none
+  integer, parameter :: nx = 3, ny = 2
+  type :: point
+    real(real64) :: x
+    integer :: number
+    real(real32) :: weight
+  end type
+  type(cairn_group) :: group
+  type(cairn_options) :: options
+  type(cairn_restore_options) :: restoring
+  type(cairn_manager) :: manager
+  type(cairn_state) :: state, other
+  type(cairn_step), allocatable :: list(:)
+  integer(int8), target :: i1(nx, ny)
+  integer(int16), target :: i2(nx, ny)
+  integer(int32), target :: i4(nx, ny)
+  integer(int64), target :: i8(nx, ny), step
+  real(real32), target :: r4(nx, ny)
+  real(real64), target :: r8(nx, ny), scalar, halo(0:nx + 1, 0:ny + 1), back(nx, ny), all7(1, 2, 1, 2, 1, 2, 3)
+  complex(real32), target :: c4(nx, ny)
+  complex(real64), target :: c8(nx, ny)
+  logical(int8), target :: l1(nx, ny)
+  logical(int16), target :: l2(nx, ny)
+  logical, target :: l4(nx, ny)
+  logical(int64), target :: l8(nx, ny)
+  character(len=6), target :: word, words(nx, ny), longer(nx, ny)
+  character(len=3), target :: short
+  real(real128), target :: r16
+  integer(int64), target :: ids(3)
+  real(real64), target :: by_id(2, 3)
+  type(point), target :: points(3)
+  real(real64), pointer :: none(:) => null()
+  real(real64), allocatable, target :: unallocated(:)
+  character(len=:), allocatable :: value, problem, tensor
+  character(len=512) :: directory
+  integer :: i, j
+  logical :: idle
+
+  call get_command_argument(1, directory)
+  call fill()
+  call group%serial()
+  call check(group%rank() == 0 .and. group%size() == 1, "a group of one rank")
+  call options%set("keep.last", 4)
+  call options%set("when.interval.seconds", 1.5_real64)
+  call options%set("write.recycle", .false.)
+  call options%get("keep.last", value)
+  call check(value == "4", "an option")
+  call options%get("when.interval.seconds", value)
+  call check(value == "1.5", "an option of reals")
+  call options%set("keep.lats", "4", stat, text)
+  call failed(cairn_invalid_argument, "Did you mean 'keep.last'?")
+
+  call manager%open(group, directory, options)
+  call manager%restore(3, state, stat=stat, errmsg=text)
+  call failed(cairn_not_found, "3")
+  call manager%restore_latest(state, step)
+  call check(step == -1, "nothing there")
+  step = 3
+
+  call add_all(state)
+  call state%units("r8", "m/s")
+  call state%attribute("r8", "level", "2")
+  call state%attribute("", "made_by", '"Fortran"')
+  call state%add("r8", r8, stat, text)
+  call failed(cairn_invalid_argument, "r8")
+  call state%add("r16", r16, stat, text)
+  call failed(cairn_invalid_argument, "a real of 16 bytes has no dtype")
+  call cairn_last_error(tensor=tensor, problem=problem)
+  call check(tensor == "r16" .and. index(problem, "a real") == 1, "parts of an error")
+  call state%add("points", points, stat, text)
+  call failed(cairn_invalid_argument, "derived type")
+  call state%add("none", none, stat, text)
+  call failed(cairn_invalid_argument, "not associated")
+  allocate (unallocated(2))
+  deallocate (unallocated)
+  call state%add("unallocated", unallocated, stat, text)
+  call failed(cairn_invalid_argument, "not allocated")
+  call state%add("x", points(2)%x)
+  call state%add("slice", r8, [nx, ny, 1], [1, 1, 1], stat, text)
+  call failed(cairn_invalid_argument, "rank 2")
+  call state%add("slice", r8, [nx, ny], [1], stat, text)
+  call failed(cairn_invalid_argument, "global_shape has 2 numbers, and start 1")
+  call state%add("slice", r8, [nx, ny], [0, 1], stat, text)
+  call failed(cairn_invalid_argument, "outside")
+  call state%add("slice", words, [nx, ny + 1], [1, 1], stat, text)
+  call failed(cairn_invalid_argument, "whole on each rank")
+
+  call manager%save(3, state)
+  call manager%save(3, state, stat, text)
+  call failed(cairn_already_exists, "3")
+  call manager%save_async(5_int64, state)
+  call manager%poll(idle)
+  call manager%wait()
+  call manager%poll(idle)
+  call check(idle, "nothing in flight")
+  call check(.not. manager%should_save(6), "no save is due")
+  call check(.not. manager%should_stop(), "no reason to stop")
+  call manager%steps(list)
+  call check(size(list) == 2, "two steps")
+  call check(list(1)%step == 3 .and. list(2)%step == 5 .and. list(2)%newest, "which steps")
+  call manager%pin(3)
+  call manager%unpin(3)
+  call manager%unpin(4, stat, text)
+  call failed(cairn_not_found, "4")
+
+  call clear()
+  call manager%restore(3_int64, state)
+  call check_all()
+  call state%clear()
+
+  ! Another name, another part, another kind of memory.
+  halo = -1
+  call other%add("part", halo(1:2, 1:1))
+  call restoring%set("rename.part", "r8")
+  call restoring%set("offset.part", "1,1")  ! of the tensor: from 0 on, slowest first
+  call manager%restore(3, other, restoring)
+  call check(all(halo(1:2, 1) == r8(2:3, 2)) .and. count(halo /= -1) == 2, "a part")
+  call other%clear()
+  call other%add("r8", halo(nx:1:-1, ny:1:-1))
+  call manager%restore(3, other)
+  call check(all(halo(1:nx, 1:ny) == r8(nx:1:-1, ny:1:-1)), "backwards")
+  call other%clear()
+  call other%add("word", short)
+  call manager%restore(3, other, stat=stat, errmsg=text)
+  call failed(cairn_invalid_argument, "room for 3")
+  call manager%close()
+
+  ! The same as HDF5, where the build has it.
+  call options%set("store.format", "hdf5")
+  call manager%open(group, trim(directory)//"-hdf5", options, stat, text)
+  if (stat == cairn_ok) then
+    call other%clear()
+    halo(1:nx, 1:ny) = r8
+    call add_all(other)
+    call manager%save(3, other)
+    call manager%close()
+  else
+    call failed(cairn_unsupported, "HDF5")
+  end if
+
+  back = 0
+  call cairn_read(trim(directory)//"/ckpt-3", "r8", back)
+  call check(all(back == r8), "read")
+  call cairn_read(trim(directory)//"/ckpt-3", "r8", back(1:2, 1:1), [2, 2])
+  call check(all(back(1:2, 1) == r8(2:3, 2)), "read a box")
+  call cairn_read(trim(directory)//"/ckpt-3", "words", longer)
+  call check(all(longer == words), "read words")
+  call cairn_read(trim(directory)//"/ckpt-3", "r4", back, stat, text)
+  call failed(cairn_invalid_argument, "float32")
+  call cairn_read(trim(directory)//"/ckpt-3", "r88", back, stat, text)
+  call failed(cairn_not_found, "r88")
+  call cairn_read(trim(directory)//"/ckpt-3", "r8", back(1, :), stat, text)
+  call failed(cairn_invalid_argument, "another shape")
+  print '(a)', "the Fortran face works by one process, version "//cairn_version()
+
+contains
+
+  subroutine fill()
+    integer :: a(nx, ny)
+    a = reshape([((100*i + 10*j, i=1, nx), j=1, ny)], [nx, ny])
+    i1 = int(a/10, int8); i2 = int(a, int16); i4 = a; i8 = a + 2_int64**40
+    r4 = real(a) + 0.5; r8 = a + 0.25_real64; scalar = 2.5
+    c4 = cmplx(a, -a); c8 = cmplx(a, 0.125_real64, real64)
+    l1 = mod(a/10, 2) == 0; l2 = l1; l4 = l1; l8 = l1
+    word = "Fort"
+    do j = 1, ny
+      do i = 1, nx
+        words(i, j) = repeat("x", i + nx*(j - 1))
+      end do
+    end do
+    halo = -1
+    halo(1:nx, 1:ny) = r8
+    all7 = reshape([(real(i, real64), i=1, size(all7))], shape(all7))
+    ids = [3, 1, 2]
+    by_id = reshape([(10*ids(i) + [1, 2], i=1, 3)], [2, 3])
+    points = [(point(i, i, 1.0), i=1, 3)]
+    r16 = 1
+  end subroutine
+
+  subroutine add_all(to)
+    type(cairn_state), intent(inout) :: to
+    call to%add("step", step)
+    call to%add("i1", i1); call to%add("i2", i2); call to%add("i4", i4); call to%add("i8", i8)
+    call to%add("r4", r4); call to%add("r8", r8); call to%add("scalar", scalar)
+    call to%add("c4", c4); call to%add("c8", c8); call to%add("all7", all7)
+    call to%add("l1", l1); call to%add("l2", l2); call to%add("l4", l4); call to%add("l8", l8)
+    call to%add("word", word); call to%add("words", words)
+    call to%add("halo", halo(1:nx, 1:ny), [nx, ny], [1, 1])
+    call to%add("empty", halo(1:0, 1:ny))
+    call to%add_private("private", r4, optional_=.true.)
+    call to%add_indexed("by_id", by_id, ids)
+  end subroutine
+
+  subroutine clear()
+    step = 0
+    i1 = 0; i2 = 0; i4 = 0; i8 = 0; r4 = 0; r8 = 0; scalar = 0; c4 = 0; c8 = 0; all7 = 0
+    l1 = .false.; l2 = .true.; l4 = .true.; l8 = .false.
+    word = "other"; words = "other"
+    halo(1:nx, 1:ny) = 0
+    by_id = 0
+    ids = [1, 2, 3]  ! in another order
+    points(2)%x = 0
+  end subroutine
+
+  subroutine check_all()
+    integer :: a(nx, ny)
+    a = reshape([((100*i + 10*j, i=1, nx), j=1, ny)], [nx, ny])
+    call check(step == 3 .and. scalar == 2.5, "scalars")
+    call check(all(i1 == a/10) .and. all(i2 == a) .and. all(i4 == a) .and. all(i8 == a + 2_int64**40), &
+               "integers")
+    call check(all(r4 == real(a) + 0.5) .and. all(r8 == a + 0.25_real64), "reals")
+    call check(all(c4 == cmplx(a, -a)) .and. all(c8 == cmplx(a, 0.125_real64, real64)), "complex")
+    call check(all(l1 .eqv. mod(a/10, 2) == 0) .and. all(l2 .eqv. l1) .and. all(l4 .eqv. l1) .and. &
+               logical(all(l8 .eqv. l1)), "logical")
+    call check(word == "Fort" .and. words(1, 1) == "x" .and. words(3, 2) == "xxxxxx", "texts")
+    call check(all(halo(1:nx, 1:ny) == r8) .and. all(halo(0, :) == -1) .and. &
+               all(halo(:, 0) == -1) .and. all(halo(nx + 1, :) == -1) .and. &
+               all(halo(:, ny + 1) == -1), "halos")
+    call check(all(reshape(all7, [24]) == [(i, i=1, 24)]), "seven dimensions")
+    call check(all(by_id(1, :) == [11, 21, 31]) .and. all(by_id(2, :) == [12, 22, 32]), "rows by id")
+    call check(all(points%x == [1, 2, 3]) .and. all(points%number == [1, 2, 3]), "a component")
+  end subroutine
+end program
