@@ -1,5 +1,6 @@
 // The extension module cairn._cairn. The package around it (python/cairn) is what people see.
 #include "bindings.hpp"
+#include "cairn/version.hpp"
 
 PYBIND11_MODULE(_cairn, module) {
   using namespace cairn::python;
@@ -7,7 +8,12 @@ PYBIND11_MODULE(_cairn, module) {
   add_state(module);
   add_manager(module);
   add_contents(module);
-  module.attr("version") = CAIRN_VERSION;
+  module.attr("version") = cairn::version();
+  module.def("build_options", [] {
+    py::dict all;
+    for (const auto& [name, value] : cairn::build_options()) all[py::str(name)] = value;
+    return all;
+  });
 #ifdef CAIRN_PYTHON_MPI
   module.attr("has_mpi") = true;
 #else

@@ -8,8 +8,8 @@
 ['epoch', 'model/w']
 """
 
-from ._cairn import Error, SaveHandle, has_mpi, option_names, restore_option_names
-from ._cairn import stop_option_names
+from ._cairn import Error, SaveHandle, build_options, has_mpi, option_names
+from ._cairn import restore_option_names, stop_option_names
 from ._cairn import version as __version__
 from .checkpoint import Checkpoint, Tensor, checkpoints, open, steps
 from .leaves import described, nothing, patches, slice
@@ -21,6 +21,7 @@ __all__ = [
     "Error",
     "SaveHandle",
     "Tensor",
+    "build_options",
     "checkpoints",
     "described",
     "has_mpi",

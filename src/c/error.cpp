@@ -7,6 +7,7 @@
 #include "c/callbacks.hpp"
 #include "c/handles.hpp"
 #include "cairn/dtype.hpp"
+#include "cairn/version.hpp"
 
 static_assert(static_cast<int>(cairn::Code::application) == CAIRN_APPLICATION &&
               static_cast<int>(cairn::Code::data_loss) == CAIRN_DATA_LOSS &&
@@ -119,4 +120,4 @@ size_t cairn_dtype_size(cairn_dtype number) {
   return dtype ? dtype_size(*dtype) : 0;
 }
 
-const char* cairn_version(void) { return CAIRN_VERSION; }
+const char* cairn_version(void) { return version(); }

@@ -6,6 +6,7 @@
 #include "base/text.hpp"
 #include "base/wire.hpp"
 #include "cairn/log.hpp"
+#include "cairn/version.hpp"
 #include "checkpoint/engine.hpp"
 #include "contents/format.hpp"
 #include "group/collectives.hpp"
@@ -13,10 +14,6 @@
 #include "save/resolve.hpp"
 
 namespace cairn {
-
-#ifndef CAIRN_VERSION
-#define CAIRN_VERSION "unknown"
-#endif
 
 namespace {
 
@@ -246,7 +243,7 @@ Prepared Engine::prepared_of(std::int64_t step, std::string uuid, int num_files,
   prepared.meta.sequence = sequence;
   prepared.meta.parent = parent;
   prepared.meta.wall_time_seconds = time;
-  prepared.meta.version = CAIRN_VERSION;
+  prepared.meta.version = version();
   prepared.meta.ranks = job.group->size();
   prepared.meta.policy = job.policy;
   prepared.meta.uuid = prepared.save.uuid;

@@ -29,5 +29,6 @@ void add_stats(Tool&);
 void add_view(Tool&);
 void add_report(Tool&);
 void add_xdmf(Tool&);
+void add_selftest(Tool&);
 
 }  // namespace cairn::cli

@@ -7,6 +7,7 @@
 
 #include "base/nearest.hpp"
 #include "cairn/error.hpp"
+#include "cairn/version.hpp"
 #include "cli/command.hpp"
 
 namespace {
@@ -52,7 +53,7 @@ int main(int argc, char** argv) {
   try {
     cli::Tool tool;
     tool.app.name("cairn");
-    tool.app.set_version_flag("--version", std::string("cairn ") + CAIRN_VERSION);
+    tool.app.set_version_flag("--version", std::string("cairn ") + version());
     tool.app.require_subcommand(1);
     keep_footers(*tool.app.get_formatter());
     tool.app.footer("Each command has examples: cairn COMMAND --help");
@@ -70,6 +71,7 @@ int main(int argc, char** argv) {
     cli::add_xdmf(tool);
     cli::add_stats(tool);
     cli::add_report(tool);
+    cli::add_selftest(tool);
     if (const auto unknown = unknown_command(tool.app, argc, argv); !unknown.empty()) {
       return complain(unknown.c_str(), 2);
     }

@@ -7,6 +7,7 @@
 #include "cairn/bundle.hpp"
 #include "cairn/error.hpp"
 #include "cairn/log.hpp"
+#include "cairn/version.hpp"
 #include "commit/ownership.hpp"
 #include "contents/contents_reader.hpp"
 #include "contents/format.hpp"
@@ -315,7 +316,7 @@ void merge_checkpoints(const std::vector<std::filesystem::path>& given,
       io::link_or_copy(files, joined.data[static_cast<std::size_t>(file)], merge.part(file));
     }
     auto meta = joined.meta.value_or(CheckpointMeta{});
-    meta.version = CAIRN_VERSION;
+    meta.version = version();
     meta.uuid = merge.uuid;
     meta.statistics.reset();  // of another save
     meta.run = {};

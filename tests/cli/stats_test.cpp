@@ -1,8 +1,9 @@
-// cairn stats on checkpoints that this program saves, and on those of others.
+// cairn selftest, and cairn stats on checkpoints that this program saves, and on those of others.
 #include <gmock/gmock.h>
 
 #include "cairn/checkpoint_manager.hpp"
 #include "cairn/group.hpp"
+#include "cairn/version.hpp"
 #include "cli/tool.hpp"
 
 namespace cairn::test {
@@ -53,6 +54,20 @@ TEST(Stats, OfEachSaveInTheOrderOfCommits) {
   EXPECT_LT(text.find("ckpt-7"), text.find("ckpt-3"));
   EXPECT_LT(text.find("ckpt-3"), text.find("ckpt-9"));
   EXPECT_EQ(run_tool({"verify", directory}).status, 0);
+}
+
+TEST(SelfTest, TriesBothFormatsAndLeavesNothing) {
+  ScratchDirectory scratch;
+  const auto ran = run_tool({"selftest", scratch.path().string()});
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_EQ(ran.err, "");
+  EXPECT_THAT(ran.out, testing::StartsWith(std::string("cairn ") + version() + "\n  compiler: "));
+  EXPECT_THAT(ran.out, HasSubstr("\nbundle: saved"));
+  EXPECT_THAT(ran.out, testing::EndsWith("all is well\n"));
+  EXPECT_EQ(scratch.listing(), std::vector<std::string>{});
+  const auto nowhere = run_tool({"selftest", (scratch.path() / "nowhere").string()});
+  EXPECT_EQ(nowhere.status, 2);
+  EXPECT_THAT(nowhere.err, HasSubstr("nowhere"));
 }
 
 TEST(Stats, CheckpointsOfOthersHaveNone) {

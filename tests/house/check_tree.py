@@ -32,7 +32,7 @@ ALLOWED = {
     "schedule": {"base", "model", "io", "group", "commit", "job", "contents", "directory"},
     "checkpoint": GROUND | {"job", "contents", "directory", "save", "restore", "schedule"},
     "tools": GROUND | {"job", "contents", "directory", "restore", "checkpoint"},
-    "cli": GROUND | {"job", "contents", "directory", "restore", "tools"},
+    "cli": GROUND | {"job", "contents", "directory", "restore", "checkpoint", "tools"},
     "testing": {"base", "io", "group"},  # linked by tests and benchmarks, not installed
     "whole": GROUND | {"job", "restore", "redistribute", "schedule", "checkpoint",
                        "tools"},  # cairn.hpp
@@ -42,7 +42,7 @@ ALLOWED = {
     "fortran": set(),  # and every public header
 }
 ROOM_OF_PUBLIC_HEADER = {
-    "background": "base", "error": "base", "log": "base", "write_options": "base",
+    "background": "base", "error": "base", "version": "base", "log": "base", "write_options": "base",
     "attributes": "model", "box": "model", "contents": "model", "device": "model",
     "dtype": "model", "indexed": "model", "mesh": "model", "object_graph": "model",
     "ragged": "model", "restore_options": "model",
@@ -122,7 +122,8 @@ def resolve(root, includer, name):
 
 
 def is_generated(root, name):
-    return name.endswith(".pb.h") and any((root / "src").rglob(Path(name).name[:-5] + ".proto"))
+    made_from = name[:-5] + ".proto" if name.endswith(".pb.h") else name + ".in"
+    return any((root / "src").rglob(Path(made_from).name))
 
 
 def check_include(root, includer, quote, name):

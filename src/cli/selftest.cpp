@@ -1,0 +1,145 @@
+// cairn selftest: whether this installation keeps its promises, in a second.
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <numeric>
+
+#include "base/text.hpp"
+#include "cairn/checkpoint_manager.hpp"
+#include "cairn/error.hpp"
+#include "cairn/group.hpp"
+#include "cairn/log.hpp"
+#include "cairn/version.hpp"
+#include "cli/command.hpp"
+#include "contents/contents_reader.hpp"
+#include "contents/format.hpp"
+#include "tools/verify.hpp"
+
+namespace cairn::cli {
+namespace {
+
+void require(bool right, const char* what) {
+  if (!right) throw Error(Code::internal, cat("the self-test fails: ", what));
+}
+
+// What is saved, of a step.
+struct Values {
+  std::vector<double> field = std::vector<double>(64 * 33);
+  std::int64_t step = 0;
+  std::string words;
+
+  static Values of(std::int64_t step) {
+    Values values;
+    std::iota(values.field.begin(), values.field.end(), static_cast<double>(step) / 3);
+    values.step = step;
+    values.words = cat("step ", step, std::string("\0é", 3));
+    return values;
+  }
+  State state() {
+    State state;
+    state.add("field", whole(&field, {64, 33}));
+    state.add("step", step);
+    state.add("words", words);
+    return state;
+  }
+  bool operator==(const Values&) const = default;
+};
+
+// One bit of the stored field.
+void flip_a_bit(io::FileSystem& files, const std::string& prefix) {
+  const auto contents = read_contents(files, prefix);
+  const auto* tensor = contents.find("field");
+  require(tensor && !tensor->slices.empty(), "the field is not in the checkpoint");
+  const auto& slice = tensor->slices.front();
+  const auto& format = format_of(contents.format);
+  const auto path = format.has_data_files()
+                        ? format.data_file(prefix, slice.file, contents.num_files)
+                        : format.main_file(prefix);
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  const auto at = slice.offset + slice.size / 2;
+  file.seekg(at);
+  const auto byte = file.get();
+  file.seekp(at);
+  file.put(static_cast<char>(byte ^ 1));
+  file.close();
+  require(file.good(), "the damage cannot be written");
+}
+
+void try_format(io::FileSystem& files, Format format, const std::string& directory) {
+  ManagerOptions options;
+  options.store.format = format;
+  std::string newest;
+  {
+    CheckpointManager manager(serial_group(), directory, options);
+    for (const std::int64_t step : {1, 2}) {
+      auto values = Values::of(step);
+      if (step == 1) {
+        manager.save(step, values.state());
+      } else {
+        manager.save_async(step, values.state());
+        values = {};  // the copy is made
+        manager.wait();
+      }
+    }
+    auto values = Values::of(3);
+    newest = manager.save(3, values.state());
+  }
+  CheckpointManager manager(serial_group(), directory, options);
+  Values restored;
+  auto state = restored.state();
+  require(manager.restore_latest(state)->step == 3, "not the newest was restored");
+  require(restored == Values::of(3), "other values came back than were saved");
+  require(verify_checkpoint(files, newest).verdict() == Verdict::whole, "what was saved is not whole");
+  flip_a_bit(files, newest);
+  require(verify_checkpoint(files, newest).verdict() == Verdict::damaged, "a flipped bit was not seen");
+  const auto report = *manager.restore_latest(state);
+  require(report.step == 2 && report.skipped.size() == 1, "no older checkpoint was taken");
+  require(restored == Values::of(2), "other values came back than an asynchronous save took");
+}
+
+void run(Tool& tool, const std::string& given) {
+  namespace fs = std::filesystem;
+  std::cout << "cairn " << version() << '\n';
+  for (const auto& [name, value] : build_options()) std::cout << "  " << name << ": " << value << '\n';
+  auto path = ((given.empty() ? fs::temp_directory_path() : fs::path(given)) / "cairn-selftest-XXXXXX")
+                  .string();
+  if (!mkdtemp(path.data())) {
+    throw Error(Code::io, cat("no directory can be made at ", path), "",
+                "Give another place: cairn selftest DIRECTORY.")
+        .at(path);
+  }
+  set_log_sink({});  // of the damage that is made here
+  for (const auto* format : all_formats()) {
+    const auto* word = words(format->id())[static_cast<std::size_t>(format->id())];
+    try {
+      try_format(*tool.files, format->id(), cat(path, '/', word));
+    } catch (const Error& error) {
+      if (error.code() != Code::unsupported) throw;
+      std::cout << word << ": not in this build\n";
+      continue;
+    }
+    std::cout << word << ": saved, asynchronously too; a flipped bit was seen, the checkpoint before"
+              << " restored, bit by bit\n";
+  }
+  fs::remove_all(path);
+  std::cout << "all is well\n";
+}
+
+}  // namespace
+
+void add_selftest(Tool& tool) {
+  auto directory = std::make_shared<std::string>();
+  auto* command = tool.app.add_subcommand("selftest", "Try this installation, in a second");
+  command->add_option("DIRECTORY", *directory,
+                      "Where to make a directory for it; the system's for temporary files");
+  command->footer(
+      "Saves, damages, falls back and restores in a directory of its own, in both formats, and\n"
+      "removes it. What fails leaves it. Exit status 0: all is well, 2: it is not.\n\n"
+      "Examples:\n"
+      "  cairn selftest\n"
+      "  cairn selftest /scratch/$USER      also tries that file system");
+  command->callback([&tool, directory] { run(tool, *directory); });
+}
+
+}  // namespace cairn::cli
