@@ -1,0 +1,20 @@
+# `cpack` in the build folder makes a .deb: libraries, headers, tool, documents in one package, as the
+# system's MPI and HDF5 are one set. scripts/packages makes one of a shared build, and tries it.
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_NAME cairn)
+set(CPACK_PACKAGE_VENDOR Cairn)
+set(CPACK_PACKAGE_CONTACT "the developers of Cairn")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
+set(CPACK_PACKAGE_DESCRIPTION "The state of an MPI program is saved on any number of ranks and
+restored on any other, in TensorFlow's file format or in HDF5; every byte is checked, and a crash at
+any instant leaves a good checkpoint. With the tool cairn, for C++, C and Fortran.")
+set(CPACK_RESOURCE_FILE_LICENSE ${PROJECT_SOURCE_DIR}/LICENSE)
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SECTION science)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${PROJECT_BINARY_DIR}/src ${PROJECT_BINARY_DIR}/mpi
+    ${PROJECT_BINARY_DIR}/kokkos)
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "libopenmpi-dev, libtrilinos-kokkos-dev")
+include(CPack)
