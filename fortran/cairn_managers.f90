@@ -87,6 +87,22 @@ module cairn_managers
       integer(c_int64_t), value :: step
       integer(c_int) :: code
     end function
+    function c_save_options_create(options) bind(c, name="cairn_save_options_create") result(code)
+      import c_ptr, c_int
+      type(c_ptr), intent(out) :: options
+      integer(c_int) :: code
+    end function
+    function c_save_options_set(options, name, value) bind(c, name="cairn_save_options_set") &
+      result(code)
+      import c_ptr, c_int, c_char
+      type(c_ptr), value :: options
+      character(kind=c_char), intent(in) :: name(*), value(*)
+      integer(c_int) :: code
+    end function
+    subroutine c_save_options_free(options) bind(c, name="cairn_save_options_free")
+      import c_ptr
+      type(c_ptr), value :: options
+    end subroutine
     function c_poll(manager, idle) bind(c, name="cairn_manager_poll") result(code)
       import c_ptr, c_int
       type(c_ptr), value :: manager
@@ -183,23 +199,50 @@ contains
     call self%close()
   end subroutine
 
-  subroutine save_long(self, step, state, stat, errmsg)
+  subroutine save_long(self, step, state, stat, errmsg, metric)
     class(cairn_manager), intent(inout) :: self
     integer(int64), intent(in) :: step
     type(cairn_state), intent(inout) :: state
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
-    call finish(c_save(self%handle, step, state_handle(state), c_null_ptr, c_null_ptr), stat, errmsg)
+    real(real64), intent(in), optional :: metric  !< how good it is, for "keep.best"
+    type(c_ptr) :: options
+    options = save_options(metric)
+    call finish_and_free(c_save(self%handle, step, state_handle(state), options, c_null_ptr), options, &
+                         stat, errmsg)
   end subroutine
 
-  subroutine save_async_long(self, step, state, stat, errmsg)
+  subroutine save_async_long(self, step, state, stat, errmsg, metric)
     class(cairn_manager), intent(inout) :: self
     integer(int64), intent(in) :: step
     type(cairn_state), intent(inout) :: state
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
-    call finish(c_save_async(self%handle, step, state_handle(state), c_null_ptr, c_null_ptr), &
-                stat, errmsg)
+    real(real64), intent(in), optional :: metric
+    type(c_ptr) :: options
+    options = save_options(metric)
+    call finish_and_free(c_save_async(self%handle, step, state_handle(state), options, c_null_ptr), &
+                         options, stat, errmsg)
+  end subroutine
+
+  function save_options(metric) result(options)
+    real(real64), intent(in), optional :: metric
+    type(c_ptr) :: options
+    character(len=32) :: text
+    options = c_null_ptr
+    if (.not. present(metric)) return
+    write (text, '(es24.16e3)') metric
+    call finish(c_save_options_create(options))
+    call finish(c_save_options_set(options, to_c("metric"), to_c(adjustl(text))))
+  end function
+
+  subroutine finish_and_free(code, options, stat, errmsg)
+    integer(c_int), intent(in) :: code
+    type(c_ptr), intent(in) :: options
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    call c_save_options_free(options)
+    call finish(code, stat, errmsg)
   end subroutine
 
   !> Commits what is ready without waiting; idle: nothing is in flight.
@@ -323,22 +366,24 @@ contains
 
   ! The same for default integers.
 
-  subroutine save_int(self, step, state, stat, errmsg)
+  subroutine save_int(self, step, state, stat, errmsg, metric)
     class(cairn_manager), intent(inout) :: self
     integer(int32), intent(in) :: step
     type(cairn_state), intent(inout) :: state
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
-    call self%save_long(int(step, int64), state, stat, errmsg)
+    real(real64), intent(in), optional :: metric
+    call self%save_long(int(step, int64), state, stat, errmsg, metric)
   end subroutine
 
-  subroutine save_async_int(self, step, state, stat, errmsg)
+  subroutine save_async_int(self, step, state, stat, errmsg, metric)
     class(cairn_manager), intent(inout) :: self
     integer(int32), intent(in) :: step
     type(cairn_state), intent(inout) :: state
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
-    call self%save_async_long(int(step, int64), state, stat, errmsg)
+    real(real64), intent(in), optional :: metric
+    call self%save_async_long(int(step, int64), state, stat, errmsg, metric)
   end subroutine
 
   logical function should_save_int(self, step, stat, errmsg) result(yes)

@@ -3,7 +3,7 @@ module cairn_settings
   use cairn_base
   implicit none
   private
-  public :: cairn_group, cairn_options, cairn_restore_options
+  public :: cairn_group, cairn_stop, cairn_options, cairn_restore_options
 
   !> Ranks: cairn_serial() or cairn_mpi (module cairn_mpi) make them. A manager keeps what it needs.
   type :: cairn_group
@@ -18,6 +18,24 @@ module cairn_settings
     generic :: assignment(=) => refuse_group
   end type
 
+  !> What asks the process to stop, for should_stop. init() installs signal handlers: early in a
+  !> program, after MPI_Init. Names and values are options of cairn::StopOptions (cairn/stop.hpp), such
+  !> as "signals" and "15,10", "margin_seconds" and "60".
+  type :: cairn_stop
+    private
+    type(c_ptr) :: handle = c_null_ptr
+  contains
+    procedure :: init => init_stop
+    procedure :: request => request_stop  !< the application's own reason, on any rank
+    final :: finalize_stop
+    procedure, private :: refuse_stop
+    generic :: assignment(=) => refuse_stop
+  end type
+
+  type :: kept_text
+    character(len=:, kind=c_char), allocatable :: text
+  end type
+
   !> Options of a manager, by the names that they have in C++ (docs/c.md): set("keep.last", 3).
   type :: cairn_options
     type(c_ptr) :: handle = c_null_ptr
@@ -25,6 +43,7 @@ module cairn_settings
     procedure, private :: set_text, set_int, set_long, set_real, set_logical
     generic :: set => set_text, set_int, set_long, set_real, set_logical
     procedure :: get
+    procedure :: use_stop
     final :: finalize_options
     procedure, private :: refuse_options
     generic :: assignment(=) => refuse_options
@@ -59,6 +78,26 @@ module cairn_settings
       import c_ptr, c_int
       type(c_ptr), value, intent(in) :: group
       integer(c_int) :: ranks
+    end function
+    function c_stop_create(count, names, values, stop) bind(c, name="cairn_stop_create") result(code)
+      import c_ptr, c_int, c_size_t
+      integer(c_size_t), value :: count
+      type(c_ptr), intent(in) :: names(*), values(*)
+      type(c_ptr), intent(out) :: stop
+      integer(c_int) :: code
+    end function
+    subroutine c_stop_free(stop) bind(c, name="cairn_stop_free")
+      import c_ptr
+      type(c_ptr), value :: stop
+    end subroutine
+    subroutine c_stop_request(stop) bind(c, name="cairn_stop_request")
+      import c_ptr
+      type(c_ptr), value :: stop
+    end subroutine
+    function c_options_stop(options, stop) bind(c, name="cairn_options_stop") result(code)
+      import c_ptr, c_int
+      type(c_ptr), value :: options, stop
+      integer(c_int) :: code
     end function
     function c_options_create(options) bind(c, name="cairn_options_create") result(code)
       import c_ptr, c_int
@@ -129,6 +168,49 @@ contains
   subroutine finalize_group(self)
     type(cairn_group), intent(inout) :: self
     call self%free()
+  end subroutine
+
+  subroutine init_stop(self, names, values, stat, errmsg)
+    class(cairn_stop), intent(inout) :: self
+    character(len=*), intent(in), optional :: names(:), values(:)
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    type(kept_text), allocatable, target :: texts(:, :)
+    type(c_ptr), allocatable :: at(:, :)
+    integer :: i, count
+    count = 0
+    if (present(names) .and. present(values)) count = min(size(names), size(values))
+    allocate (texts(count, 2), at(count, 2))
+    do i = 1, count
+      texts(i, 1)%text = to_c(names(i))
+      texts(i, 2)%text = to_c(values(i))
+      at(i, 1) = c_loc(texts(i, 1)%text)
+      at(i, 2) = c_loc(texts(i, 2)%text)
+    end do
+    call c_stop_free(self%handle)
+    self%handle = c_null_ptr
+    call finish(c_stop_create(int(count, c_size_t), at(:, 1), at(:, 2), self%handle), stat, errmsg)
+  end subroutine
+
+  subroutine request_stop(self)
+    class(cairn_stop), intent(in) :: self
+    call c_stop_request(self%handle)
+  end subroutine
+
+  subroutine finalize_stop(self)
+    type(cairn_stop), intent(inout) :: self
+    call c_stop_free(self%handle)
+    self%handle = c_null_ptr
+  end subroutine
+
+  !> Lets should_stop() of managers with these options look at a stop request.
+  subroutine use_stop(self, stop, stat, errmsg)
+    class(cairn_options), intent(inout) :: self
+    type(cairn_stop), intent(in) :: stop
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    if (.not. c_associated(self%handle)) call finish(c_options_create(self%handle))
+    call finish(c_options_stop(self%handle, stop%handle), stat, errmsg)
   end subroutine
 
   subroutine set_text(self, name, value, stat, errmsg)
@@ -218,6 +300,11 @@ contains
     class(cairn_group), intent(inout) :: self
     class(cairn_group), intent(in) :: other
     if (.not. c_associated(self%handle, other%handle)) error stop "cairn: a cairn_group cannot be copied"
+  end subroutine
+  subroutine refuse_stop(self, other)
+    class(cairn_stop), intent(inout) :: self
+    class(cairn_stop), intent(in) :: other
+    if (.not. c_associated(self%handle, other%handle)) error stop "cairn: a cairn_stop cannot be copied"
   end subroutine
   subroutine refuse_options(self, other)
     class(cairn_options), intent(inout) :: self

@@ -1,6 +1,7 @@
 !> What a rank gives to a checkpoint and gets back from it.
 module cairn_states
   use cairn_base
+  use cairn_row_vectors, only: cairn_rows, cairn_c_rows
   implicit none
   private
   public :: cairn_state, state_handle
@@ -22,6 +23,11 @@ module cairn_states
     !> which counts from 1; both in Fortran's order of dimensions.
     procedure, private :: add_slice, add_slice_long
     generic :: add => add_whole, add_slice, add_slice_long
+    !> add_patch(key, array, global_shape, start): one of several parts of the tensor on this rank.
+    procedure, private :: add_patch_int, add_patch_long
+    generic :: add_patch => add_patch_int, add_patch_long
+    !> Rows that a restore deals anew, and their number with them: call add_rows(key, rows).
+    procedure :: add_rows
     !> An array of this rank alone, restored on as many ranks; on others left as it is if optional_.
     procedure :: add_private
     !> Rows by global id: the last dimension of the array counts the ids, integers from `first` on.
@@ -63,6 +69,28 @@ module cairn_states
       type(*), dimension(..), intent(inout), target :: array
       integer(c_int), value :: dims, starts
       integer(c_int64_t), intent(in) :: shape(*), start(*)
+      integer(c_int) :: code
+    end function
+    function c_add_patch(state, key, array, dims, shape, starts, start) &
+      bind(c, name="cairn_fortran_add_patch") result(code)
+      import c_ptr, c_int, c_char, c_int64_t
+      type(c_ptr), value :: state
+      character(kind=c_char), intent(in) :: key(*)
+      type(*), dimension(..), intent(inout), target :: array
+      integer(c_int), value :: dims, starts
+      integer(c_int64_t), intent(in) :: shape(*), start(*)
+      integer(c_int) :: code
+    end function
+    function c_add_ragged(state, key, dtype, dims, row_shape, rows, distribution, context) &
+      bind(c, name="cairn_state_add_ragged") result(code)
+      import c_ptr, c_funptr, c_int, c_char, c_int64_t, c_int32_t, cairn_c_rows
+      type(c_ptr), value :: state, context
+      character(kind=c_char), intent(in) :: key(*)
+      integer(c_int32_t), value :: dtype
+      integer(c_int), value :: dims
+      integer(c_int64_t), intent(in) :: row_shape(*)
+      type(cairn_c_rows), intent(in) :: rows
+      type(c_funptr), value :: distribution
       integer(c_int) :: code
     end function
     function c_add_private(state, key, array, optional_) &
@@ -142,6 +170,40 @@ contains
     class(*), intent(inout), optional :: errmsg
     call finish_any(c_add_slice(state_handle(self), to_c(key), array, size(global_shape), global_shape, &
                                 size(start), start), stat, errmsg)
+  end subroutine
+
+  subroutine add_patch_int(self, key, array, global_shape, start, stat, errmsg)
+    class(cairn_state), intent(inout) :: self
+    character(len=*), intent(in) :: key
+    type(*), dimension(..), intent(inout), target :: array
+    integer(int32), intent(in) :: global_shape(:), start(:)
+    integer, intent(out), optional :: stat
+    class(*), intent(inout), optional :: errmsg
+    call finish_any(c_add_patch(state_handle(self), to_c(key), array, size(global_shape), &
+                                int(global_shape, int64), size(start), int(start, int64)), stat, errmsg)
+  end subroutine
+
+  subroutine add_patch_long(self, key, array, global_shape, start, stat, errmsg)
+    class(cairn_state), intent(inout) :: self
+    character(len=*), intent(in) :: key
+    type(*), dimension(..), intent(inout), target :: array
+    integer(int64), intent(in) :: global_shape(:), start(:)
+    integer, intent(out), optional :: stat
+    class(*), intent(inout), optional :: errmsg
+    call finish_any(c_add_patch(state_handle(self), to_c(key), array, size(global_shape), global_shape, &
+                                size(start), start), stat, errmsg)
+  end subroutine
+
+  subroutine add_rows(self, key, rows, stat, errmsg)
+    class(cairn_state), intent(inout) :: self
+    character(len=*), intent(in) :: key
+    type(cairn_rows), intent(in) :: rows
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    associate (row_shape => rows%stored_row_shape())
+      call finish(c_add_ragged(state_handle(self), to_c(key), rows%dtype(), size(row_shape), row_shape, &
+                               rows%calls(), c_null_funptr, c_null_ptr), stat, errmsg)
+    end associate
   end subroutine
 
   subroutine add_private(self, key, array, optional_, stat, errmsg)

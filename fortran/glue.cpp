@@ -31,9 +31,56 @@ LocalTensor whole_of(const CFI_cdesc_t& array) {
   return tensor_of(array, extent, Dims(extent.size(), 0));
 }
 
+// A tensor of which this rank holds several boxes, given one by one.
+struct Patches final : TensorSource {
+  void look(LocalTensor& tensor) override { tensor.slices = slices; }
+  std::vector<LocalSlice> slices;
+};
+
+// The tensor of earlier patches under this key; nullptr: there is none.
+Patches* patches_of(const State& state, const std::string& key, const LocalTensor& next) {
+  const auto* found = state.find(key);
+  auto* patches = found ? dynamic_cast<Patches*>(found->source.get()) : nullptr;
+  if (patches && (found->dtype != next.dtype || found->shape != next.shape)) {
+    throw Error(Code::invalid_argument, "a patch has another type or shape than those before it");
+  }
+  return patches;
+}
+
 }  // namespace
 
 extern "C" {
+
+int cairn_fortran_add_patch(cairn_state* state, const char* key, const CFI_cdesc_t* array,
+                            int dims, const std::int64_t* shape, int starts,
+                            const std::int64_t* start) {
+  return c::call([&] {
+    if (dims != starts) {
+      throw Error(Code::invalid_argument, "global_shape and start differ in length").of_tensor(key);
+    }
+    auto next =
+        tensor_of(*array, fortran::reversed(dims, shape, 0), fortran::reversed(dims, start, 1));
+    if (next.strings) {
+      throw Error(Code::invalid_argument, "characters have no patches").of_tensor(key);
+    }
+    State alone;  // says what is wrong with it
+    alone.add(key, next);
+    if (auto* before = patches_of(state->state, key, next)) {
+      before->slices.push_back(std::move(next.slices.front()));
+      try {
+        state->state.look();  // patches must not overlap
+      } catch (...) {
+        before->slices.pop_back();
+        throw;
+      }
+      return;
+    }
+    const auto patches = std::make_shared<Patches>();
+    patches->slices = next.slices;
+    next.source = patches;
+    state->state.add(key, std::move(next));
+  });
+}
 
 int cairn_fortran_add_whole(cairn_state* state, const char* key, const CFI_cdesc_t* array) {
   return add(state, key, [&] { return whole_of(*array); });
@@ -68,6 +115,11 @@ int cairn_fortran_add_indexed(cairn_state* state, const char* key, const CFI_cde
   return add(state, key, [&] {
     return indexed(cairn::ids(whole_of(*ids), {first, rows, ids_key}), whole_of(*array));
   });
+}
+
+/// As cairn_vector_rows, whose result Fortran takes by address.
+void cairn_fortran_rows(cairn_vector* vector, cairn_rows* rows) {
+  *rows = cairn_vector_rows(vector);
 }
 
 /// The dtype of an array, or a code to be found in cairn_last_error, negative.

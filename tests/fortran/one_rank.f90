@@ -40,6 +40,10 @@ program one_rank
   type(cairn_manager) :: manager
   type(cairn_state) :: state, other
   type(cairn_step), allocatable :: list(:)
+  type(cairn_rows) :: particles, numbers
+  type(cairn_stop) :: stop_request
+  real(real64), pointer :: at(:, :)
+  integer(int32), pointer :: number(:)
   integer(int8), target :: i1(nx, ny)
   integer(int16), target :: i2(nx, ny)
   integer(int32), target :: i4(nx, ny)
@@ -76,6 +80,19 @@ program one_rank
   call check(value == "4", "an option")
   call options%get("when.interval.seconds", value)
   call check(value == "1.5", "an option of reals")
+  call stop_request%init([character(len=10) :: "signals", "time_limit"], [character(len=5) :: "", "false"])
+  call options%use_stop(stop_request)
+  call particles%init(scalar, [3])
+  call numbers%init(0_int32, [integer ::])
+  call particles%init(r16, [3], stat, text)
+  call failed(cairn_invalid_argument, "16 bytes")
+  call particles%init(scalar, [3])
+  call particles%resize(4_int64)
+  call numbers%resize(4_int64)
+  call particles%get(at)
+  call numbers%get(number)
+  at = reshape([(real(i, real64), i=1, 12)], [3, 4])
+  number = [4, 3, 2, 1]
   call options%set("keep.lats", "4", stat, text)
   call failed(cairn_invalid_argument, "Did you mean 'keep.last'?")
 
@@ -114,7 +131,16 @@ program one_rank
   call state%add("slice", words, [nx, ny + 1], [1, 1], stat, text)
   call failed(cairn_invalid_argument, "whole on each rank")
 
-  call manager%save(3, state)
+  call state%add_patch("halo", r8, [nx, ny], [1, 1], stat, text)
+  call failed(cairn_invalid_argument, "in the state already")
+  call state%add_patch("patched", r8(:, 1:1), [nx, ny], [1, 2], stat, text)
+  call state%add_patch("patched", r8(2:, 2:2), [nx, ny], [2, 2], stat, text)
+  call failed(cairn_invalid_argument, "overlap")
+  call state%add_patch("patched", r4(:, 1:1), [nx, ny], [1, 1], stat, text)
+  call failed(cairn_invalid_argument, "another type")
+  call state%add_patch("patched", r8(:, 2:2), [nx, ny], [1, 1])
+
+  call manager%save(3, state, metric=0.5_real64)
   call manager%save(3, state, stat, text)
   call failed(cairn_already_exists, "3")
   call manager%save_async(5_int64, state)
@@ -124,6 +150,10 @@ program one_rank
   call check(idle, "nothing in flight")
   call check(.not. manager%should_save(6), "no save is due")
   call check(.not. manager%should_stop(), "no reason to stop")
+  call stop_request%request()
+  do while (.not. manager%should_stop(value, i))
+  end do
+  call check(i == 76 .and. index(value, "application") > 0, "the reason to stop")
   call manager%steps(list)
   call check(size(list) == 2, "two steps")
   call check(list(1)%step == 3 .and. list(2)%step == 5 .and. list(2)%newest, "which steps")
@@ -172,6 +202,8 @@ program one_rank
   call check(all(back == r8), "read")
   call cairn_read(trim(directory)//"/ckpt-3", "r8", back(1:2, 1:1), [2, 2])
   call check(all(back(1:2, 1) == r8(2:3, 2)), "read a box")
+  call cairn_read(trim(directory)//"/ckpt-3", "patched", back)
+  call check(all(back(:, 1) == r8(:, 2)) .and. all(back(:, 2) == r8(:, 1)), "patches")
   call cairn_read(trim(directory)//"/ckpt-3", "words", longer)
   call check(all(longer == words), "read words")
   call cairn_read(trim(directory)//"/ckpt-3", "r4", back, stat, text)
@@ -216,6 +248,8 @@ contains
     call to%add("word", word); call to%add("words", words)
     call to%add("halo", halo(1:nx, 1:ny), [nx, ny], [1, 1])
     call to%add("empty", halo(1:0, 1:ny))
+    call to%add_rows("particles", particles)
+    call to%add_rows("numbers", numbers)
     call to%add_private("private", r4, optional_=.true.)
     call to%add_indexed("by_id", by_id, ids)
   end subroutine
@@ -229,6 +263,8 @@ contains
     by_id = 0
     ids = [1, 2, 3]  ! in another order
     points(2)%x = 0
+    call particles%resize(1_int64)
+    call numbers%resize(0_int64)
   end subroutine
 
   subroutine check_all()
@@ -247,6 +283,10 @@ contains
                all(halo(:, ny + 1) == -1), "halos")
     call check(all(reshape(all7, [24]) == [(i, i=1, 24)]), "seven dimensions")
     call check(all(by_id(1, :) == [11, 21, 31]) .and. all(by_id(2, :) == [12, 22, 32]), "rows by id")
+    call particles%get(at)
+    call numbers%get(number)
+    call check(particles%count() == 4 .and. all(reshape(at, [12]) == [(i, i=1, 12)]), "rows")
+    call check(numbers%count() == 4 .and. all(number == [4, 3, 2, 1]), "rows of one number")
     call check(all(points%x == [1, 2, 3]) .and. all(points%number == [1, 2, 3]), "a component")
   end subroutine
 end program

@@ -22,6 +22,7 @@ EXPECTED = {
     "c4": (A - 1j * A).astype(np.complex64), "c8": (A + 0.125j).astype(np.complex128),
     "l1": EVEN, "l2": EVEN, "l4": EVEN, "l8": EVEN,
     "all7": np.arange(1.0, 25).reshape(3, 2, 1, 2, 1, 2, 1), "empty": np.zeros((NY, 0)),
+    "particles": np.arange(1.0, 13).reshape(4, 3), "numbers": np.array([4, 3, 2, 1], np.int32),
     "by_id": np.array([[11.0, 12], [21, 22], [31, 32]]),
 }
 WORDS = [["x" * (i + NX * j) for i in range(1, NX + 1)] for j in range(NY)]
