@@ -1,68 +1,132 @@
-! A tensor of columns on some ranks becomes one of rows on others; an error of one rank is one of all.
-! By `use mpi`.  usage: fortran_many_ranks DIRECTORY
-program many_ranks
+! A tensor of columns on some ranks becomes one of rows on others, in each way to save of
+! tests/support/combinations.txt; an error of one rank is one of all. By `use mpi`.
+! usage: fortran_many_ranks DIRECTORY COMBINATIONS with|without (libhdf5)
+module ways_to_save
   use, intrinsic :: iso_fortran_env
+  implicit none
+  type :: way
+    character(len=40) :: name = "", needs = "", how = ""
+    character(len=80) :: options(8) = ""
+  end type
+contains
+  !> The next one of the file; false at its end.
+  logical function next_way(unit, one)
+    integer, intent(in) :: unit
+    type(way), intent(out) :: one
+    character(len=600) :: line
+    integer :: status
+    do
+      read (unit, '(a)', iostat=status) line
+      next_way = status == 0
+      if (.not. next_way) return
+      if (line == "" .or. line(1:1) == "#") cycle
+      read (line, *, iostat=status) one%name, one%needs, one%how, one%options  ! as many as there are
+      return
+    end do
+  end function
+end module
+
+program many_ranks
   use mpi
   use cairn
   use cairn_mpi
+  use ways_to_save
   implicit none
   integer, parameter :: nx = 7, ny = 11
-  type(cairn_group) :: group
-  type(cairn_manager) :: manager
-  type(cairn_state) :: state
-  integer, allocatable, target :: columns(:, :), rows(:, :)
-  integer(int64), target :: step
-  integer(int64) :: found
-  integer :: rank, ranks, first, mine, i, j, stat, failed, some, code
-  character(len=300) :: text
-  character(len=512) :: directory
+  type(way) :: one
+  integer :: rank, ranks, code, unit, count
+  character(len=512) :: directory, table, hdf5
 
   call MPI_Init(code)
   call MPI_Comm_rank(MPI_COMM_WORLD, rank, code)
   call MPI_Comm_size(MPI_COMM_WORLD, ranks, code)
   call get_command_argument(1, directory)
-  call cairn_group_mpi(group, MPI_COMM_WORLD)
-  if (group%rank() /= rank .or. group%size() /= ranks) error stop "another group"
-
-  first = rank*ny/ranks
-  mine = (rank + 1)*ny/ranks - first
-  allocate (columns(0:nx + 1, 0:mine + 1), source=-1)
-  do j = 1, mine
-    do i = 1, nx
-      columns(i, j) = 1000*i + first + j
-    end do
+  call get_command_argument(2, table)
+  call get_command_argument(3, hdf5)
+  open (newunit=unit, file=table, action="read")
+  count = 0
+  do while (next_way(unit, one))
+    if (index(one%needs, "libhdf5") > 0 .and. hdf5 /= "with") cycle
+    call save_columns(trim(directory)//"-"//one%name)
+    call restore_rows(trim(directory)//"-"//one%name)
+    call MPI_Barrier(MPI_COMM_WORLD, code)
+    count = count + 1
   end do
-  step = 4
-  call state%add("step", step)
-  call state%add("a", columns(1:nx, 1:mine), [nx, ny], [1, first + 1])
-  call manager%open(group, directory)
-  if (ranks > 1) then  ! one rank says that the tensor has another shape
-    call state%clear()
-    call state%add("a", columns(1:nx, 1:mine), [nx, merge(ny + 1, ny, rank == 1)], [1, first + 1])
-    text = ""
-    call manager%save(step, state, stat, text)
-    call MPI_Allreduce(stat, failed, 1, MPI_INTEGER, MPI_MIN, MPI_COMM_WORLD, code)
-    if (failed /= stat .or. stat /= cairn_disagreement) error stop "not the error of all ranks"
-    if (index(text, "'a'") == 0) error stop "an error without the key"
-    call state%clear()
+  if (count < 6) error stop "ways to save are missing"
+  if (rank == 0) print '(a, i0, a)', "the Fortran face works on many ranks in ", count, " ways"
+  call MPI_Finalize(code)
+
+contains
+
+  subroutine save_columns(to)
+    character(len=*), intent(in) :: to
+    type(cairn_group) :: group
+    type(cairn_options) :: options
+    type(cairn_manager) :: manager
+    type(cairn_state) :: state
+    integer, allocatable, target :: columns(:, :)
+    integer(int64), target :: step
+    integer :: first, mine, i, j, equals, stat, least
+    character(len=300) :: text
+    call cairn_group_mpi(group, MPI_COMM_WORLD)
+    if (group%rank() /= rank .or. group%size() /= ranks) error stop "another group"
+    first = rank*ny/ranks
+    mine = (rank + 1)*ny/ranks - first
+    allocate (columns(0:nx + 1, 0:mine + 1), source=-1)
+    do j = 1, mine
+      do i = 1, nx
+        columns(i, j) = 1000*i + first + j
+      end do
+    end do
+    step = 4
+    call options%set("write.chunk_bytes", 4096)
+    do i = 1, size(one%options)
+      equals = index(one%options(i), "=")
+      if (equals > 0) call options%set(one%options(i)(:equals - 1), trim(one%options(i)(equals + 1:)))
+    end do
+    call manager%open(group, to, options)
+    if (ranks > 1) then  ! one rank says that the tensor has another shape
+      call state%add("a", columns(1:nx, 1:mine), [nx, merge(ny + 1, ny, rank == 1)], [1, first + 1])
+      text = ""
+      call manager%save(step, state, stat, text)
+      call MPI_Allreduce(stat, least, 1, MPI_INTEGER, MPI_MIN, MPI_COMM_WORLD, code)
+      if (least /= stat .or. stat /= cairn_disagreement) error stop "not the error of all ranks"
+      if (index(text, "'a'") == 0) error stop "an error without the key"
+      call state%clear()
+    end if
     call state%add("step", step)
     call state%add("a", columns(1:nx, 1:mine), [nx, ny], [1, first + 1])
-  end if
-  call manager%save(step, state)
-  call manager%close()
-  call group%free()
-  call state%clear()
+    if (one%how == "async") then
+      call manager%save_async(step, state)
+      columns = 0
+      step = 0
+      call manager%wait()
+    else
+      call manager%save(step, state)
+    end if
+    call manager%close()
+  end subroutine
 
-  ! The first half of the ranks, each with some rows.
-  call MPI_Comm_split(MPI_COMM_WORLD, merge(1, MPI_UNDEFINED, rank < (ranks + 1)/2), rank, some, code)
-  if (some /= MPI_COMM_NULL) then
+  !> By the first half of the ranks, each with some rows.
+  subroutine restore_rows(from)
+    character(len=*), intent(in) :: from
+    type(cairn_group) :: group
+    type(cairn_manager) :: manager
+    type(cairn_state) :: state
+    integer, allocatable, target :: rows(:, :)
+    integer(int64), target :: step
+    integer(int64) :: found
+    integer :: some, first, mine, i, j
+    call MPI_Comm_split(MPI_COMM_WORLD, merge(1, MPI_UNDEFINED, rank < (ranks + 1)/2), rank, some, code)
+    if (some == MPI_COMM_NULL) return
     call cairn_group_mpi(group, some)
+    call MPI_Comm_free(some, code)  ! the group has its own
     first = rank*nx/group%size()
     mine = (rank + 1)*nx/group%size() - first
     allocate (rows(mine, ny), source=0)
     call state%add("step", step)
     call state%add("a", rows, [nx, ny], [first + 1, 1])
-    call manager%open(group, directory)
+    call manager%open(group, from)
     call manager%restore_latest(state, found)
     if (found /= 4 .or. step /= 4) error stop "another step"
     do j = 1, ny
@@ -71,10 +135,5 @@ program many_ranks
       end do
     end do
     call manager%close()
-    call group%free()
-    call MPI_Comm_free(some, code)
-  end if
-  call MPI_Barrier(MPI_COMM_WORLD, code)
-  if (rank == 0) print '(a)', "the Fortran face works on many ranks"
-  call MPI_Finalize(code)
+  end subroutine
 end program

@@ -2,6 +2,10 @@
 
 #include <unistd.h>
 
+#include <fstream>
+#include <sstream>
+#include <stdexcept>
+
 #include "cairn/log.hpp"
 #include "checkpoint/option_text.hpp"
 #include "tools/verify.hpp"
@@ -11,33 +15,38 @@
 
 namespace cairn::test {
 
+namespace {
+
+unsigned needs_of(const std::string& text) {
+  return (text.find("libhdf5") != std::string::npos ? unsigned{libhdf5} : 0) |
+         (text.find("+files") != std::string::npos ? unsigned{shared_files} : 0) |
+         (text.find("+datasets") != std::string::npos ? unsigned{shared_datasets} : 0);
+}
+
+std::vector<Combination> read_combinations() {
+  std::ifstream file(CAIRN_COMBINATIONS);
+  std::vector<Combination> all;
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    Combination one;
+    std::string needs, how;
+    if (!(words >> one.name >> needs >> how) || one.name.starts_with("#")) continue;
+    one.needs = needs_of(needs);
+    one.asynchronous = how == "async";
+    for (std::string option; words >> option;) {
+      const auto equals = option.find('=');
+      one.options.emplace_back(option.substr(0, equals), option.substr(equals + 1));
+    }
+    all.push_back(std::move(one));
+  }
+  if (all.empty()) throw std::runtime_error("no combinations in " CAIRN_COMBINATIONS);
+  return all;
+}
+
+}  // namespace
+
 const std::vector<Combination>& combinations() {
-  using Options = std::vector<std::pair<const char*, const char*>>;
-  const Options io_ranks = {{"write.io_ranks.choice", "count"},
-                            {"write.io_ranks.ranks", "2"},
-                            {"write.io_ranks.memory_bytes", "8192"}};
-  auto joined = io_ranks;
-  joined.emplace_back("write.io_ranks.joined", "true");
-  const Options hdf5 = {{"store.format", "hdf5"}};
-  const auto hdf5_and = [&](const char* name, const char* value) {
-    auto options = hdf5;
-    options.emplace_back(name, value);
-    return options;
-  };
-  static const std::vector<Combination> all = {
-      {"bundle", {}},
-      {"bundle_io_ranks", io_ranks},
-      {"bundle_joined", joined},
-      {"bundle_no_rename", {{"write.atomic_rename", "false"}}},
-      {"bundle_mpi_io", {{"write.writer", "mpi_io"}}, shared_files},
-      {"bundle_joined_async", joined, nothing_special, true},
-      {"bundle_async", {}, nothing_special, true},
-      {"hdf5", hdf5, libhdf5},
-      {"hdf5_async", hdf5, libhdf5, true},
-      {"hdf5_io_ranks", hdf5_and("write.io_ranks.choice", "one_a_node"), libhdf5},
-      {"hdf5_mpi_io", hdf5_and("write.writer", "mpi_io"), libhdf5 | shared_files},
-      {"hdf5_collective", hdf5_and("write.writer", "hdf5_collective"), libhdf5 | shared_datasets},
-  };
+  static const auto all = read_combinations();
   return all;
 }
 

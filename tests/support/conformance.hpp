@@ -1,6 +1,6 @@
 #pragma once
 /// One suite for every way to save: format, writer and group. The tests are in conformance_*.cpp;
-/// what they run on is the table of combinations in conformance.cpp, in which a new format or
+/// what they run on is the table of combinations in combinations.txt, in which a new format or
 /// writer is one line, times the launchers of the program that links them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ enum Needs : unsigned {
 /// them, by name.
 struct Combination {
   std::string name;
-  std::vector<std::pair<const char*, const char*>> options;
+  std::vector<std::pair<std::string, std::string>> options;
   unsigned needs = nothing_special;
   bool asynchronous = false;  ///< by save_async and wait
   void choose(ManagerOptions&) const;
