@@ -48,6 +48,38 @@ static void end_job(void* given, const char* message) {
   fprintf(stderr, "%s\n", message);
   MPI_Abort(((const context*)given)->world, 1);
 }
+
+/* Rows that cannot grow on one rank: an error of all, which says what the callback said. */
+static int64_t no_rows(void* given) {
+  (void)given;
+  return 0;
+}
+static void* no_data(void* given) {
+  (void)given;
+  return NULL;
+}
+static int cannot_grow(void* given, int64_t rows) {
+  (void)rows;
+  if (*(const int*)given != 1) return CAIRN_OK;
+  cairn_set_error(CAIRN_NO_SPACE, "the pool of particles is full", "", "Make it larger.");
+  return 1;
+}
+static void rows_that_cannot_grow(cairn_manager* manager, int rank, int ranks) {
+  const int64_t row[] = {2};
+  const cairn_rows rows = {&rank, no_rows, cannot_grow, no_data, NULL};
+  cairn_state* state;
+  int code;
+  if (ranks == 1) return;
+  OK(cairn_state_create(&state));
+  OK(cairn_state_add_ragged(state, "rows", CAIRN_INT32, 1, row, &rows, NULL, NULL));
+  code = cairn_manager_restore(manager, 2, state, NULL, NULL);
+  CHECK(code == CAIRN_NO_SPACE);
+  CHECK(strcmp(cairn_last_error()->problem, "the pool of particles is full") == 0);
+  CHECK(strcmp(cairn_last_error()->way_out, "Make it larger.") == 0);
+  CHECK(cairn_last_error()->rank == 1);
+  cairn_state_free(state);
+}
+
 static void release(void* given) { ((context*)given)->released = 1; }
 
 /* The group of a communicator, by MPI or by the callbacks above. */
@@ -145,6 +177,7 @@ static void save(MPI_Comm ranks, int by_callbacks, const char* directory, const 
   OK(cairn_manager_save(manager, 1, p.state, NULL, NULL));
   OK(cairn_manager_save_async(manager, 2, p.state, NULL, NULL));
   OK(cairn_manager_wait(manager));
+  rows_that_cannot_grow(manager, rank, cairn_group_size(group));
   cairn_manager_free(manager);
   cairn_options_free(options);
   cairn_group_free(group);
@@ -174,6 +207,10 @@ static void restore(MPI_Comm ranks, int by_callbacks, const char* directory, int
   CHECK(i >= ROWS / cairn_group_size(group));
   total = cairn_vector_count(p.rows);
   MPI_Allreduce(MPI_IN_PLACE, &total, 1, MPI_INT64_T, MPI_SUM, ranks);
+  if (!by_callbacks) { /* the group has a communicator of its own */
+    MPI_Comm_free(&ranks);
+    OK(cairn_manager_restore(manager, 1, p.state, NULL, NULL));
+  }
   CHECK(total == (int64_t)saved_by * (saved_by - 1) / 2);
   cairn_manager_free(manager);
   cairn_group_free(group);
@@ -196,7 +233,7 @@ int main(int argc, char** argv) {
     MPI_Comm_split(MPI_COMM_WORLD, rank < (ranks + 1) / 2 ? 0 : MPI_UNDEFINED, rank, &first);
     if (first != MPI_COMM_NULL) {
       restore(first, 1 - (story & 1), directory, ranks);
-      MPI_Comm_free(&first);
+      if (!(story & 1)) MPI_Comm_free(&first);
     }
     MPI_Barrier(MPI_COMM_WORLD);
   }

@@ -381,7 +381,62 @@ static void what_cannot_be_used(void) {
   CHECK(strcmp(cairn_code_name(CAIRN_DATA_LOSS), "data_loss") == 0);
 }
 
+/* A group whose third sum over ranks fails: no verdict is possible, and its abort ends the job. */
+static int sums = 0;
+static int failing_sum(void* given, int64_t* values, size_t count, int op) {
+  (void)given, (void)values, (void)count, (void)op;
+  if (++sums < 3) return CAIRN_OK;
+  cairn_set_error(CAIRN_IO, "the cable is out", "", "");
+  return 1;
+}
+static int nothing(void* given) {
+  (void)given;
+  return CAIRN_OK;
+}
+static int no_exchange(void* given, size_t sends, const cairn_send* send, size_t receives,
+                       const cairn_receive* receive) {
+  (void)given, (void)sends, (void)send, (void)receives, (void)receive;
+  return CAIRN_OK;
+}
+static int no_send(void* given, int to, const void* bytes, size_t size) {
+  (void)given, (void)to, (void)bytes, (void)size;
+  return CAIRN_OK;
+}
+static int no_receive(void* given, int from, void* bytes, size_t size) {
+  (void)given, (void)from, (void)bytes, (void)size;
+  return CAIRN_OK;
+}
+static int same_everywhere(void* given, void* bytes, size_t size, int root) {
+  (void)given, (void)bytes, (void)size, (void)root;
+  return CAIRN_OK;
+}
+static void end_job(void* given, const char* message) {
+  (void)given;
+  printf("the job ends: %s\n", message);
+  exit(0);
+}
+static int failing_group(const char* directory) {
+  cairn_group_calls calls;
+  cairn_group* group;
+  cairn_manager* manager;
+  memset(&calls, 0, sizeof(calls));
+  calls.struct_size = sizeof(calls);
+  calls.size = 1;
+  calls.exchange = no_exchange;
+  calls.send = no_send;
+  calls.receive = no_receive;
+  calls.barrier = nothing;
+  calls.broadcast = same_everywhere;
+  calls.all_reduce = failing_sum;
+  calls.abort = end_job;
+  OK(cairn_group_from_calls(&calls, &group));
+  cairn_manager_create(group, directory, NULL, &manager);
+  puts("the job goes on");
+  return 1;
+}
+
 int main(int argc, char** argv) {
+  if (argc == 3) return failing_group(argv[1]);
   if (argc != 2) return 2;
   options_by_name();
   what_cannot_be_used();
