@@ -78,6 +78,16 @@ Candidate candidate_of(io::FileSystem& files, commit::Transaction save,
   return candidate;
 }
 
+// Only steps that are not there are saved from a staging directory. Where one is there by now, the
+// records may be of a committed save, and what is there of a later one: if it cannot be read, the
+// highest sequence does not tell.
+void require_nothing_later(const Job& job, const commit::Transaction& save, std::int64_t sequence) {
+  if (!io::exists(*job.files, save.index())) return;
+  const auto there = read_contents_as(Format::bundle, *job.files, save.prefix());
+  if (there.meta && there.meta->sequence < sequence) return;
+  throw Error(Code::data_loss, cat("its step is there: ", save.index().string()));
+}
+
 // The saves that were made in a staging directory. Records of earlier ones lie there too, until
 // they are overwritten: so many ranks may have left them, and one of a save tells of which it is.
 void add_staged(const Job& job, const commit::ParsedName& staging, std::int64_t committed,
@@ -115,6 +125,7 @@ void add_staged(const Job& job, const commit::ParsedName& staging, std::int64_t 
       auto one = save;
       one.step = *step;
       one.uuid = records.front().uuid;
+      require_nothing_later(job, one, records.front().meta.sequence);
       candidates.push_back(candidate_of(files, std::move(one), records));
     } catch (const Error& error) {
       log(LogLevel::info, cat("a save in ", temp.string(), " did not finish: ", error.what()));

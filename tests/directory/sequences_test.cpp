@@ -54,6 +54,31 @@ TEST_P(Sequences, AreNotGivenTwiceAfterAReadErrorAtTheOpening) {
   });
 }
 
+// The records of a committed save lie in the staging directory until others overwrite them. A power
+// failure brings the data back that a later save of the step has removed.
+TEST_P(Sequences, ACommittedSaveDoesNotComeBackOverALaterOneThatCannotBeRead) {
+  options_.overwrite = true;
+  std::shared_ptr<io::MemoryFileSystem> after;
+  job([&](Rank& rank) {
+    rank.step = 9, rank.value = 900.0 + rank.group->rank();
+    rank.manager.save_async(10, rank.state);
+    rank.manager.wait();
+    rank.save(10);
+    rank.group->barrier();
+    if (rank.group->rank() == 0) after = files_->crash(files_->operation_count(), {.keep = false});
+    rank.group->barrier();
+  });
+  options_.write.file_system = files_ = after;
+  files_->inject({Code::io, "open", "ckpt-10.index", 0, 1});
+  job([&](Rank&) {});
+  files_->clear_faults();
+  job([&](Rank& rank) {
+    EXPECT_EQ(rank.latest(), 10);
+    EXPECT_THAT(rank.steps(), ElementsAre(10));
+    EXPECT_EQ(rank.manager.steps().front().sequence, 2);
+  });
+}
+
 TEST_P(Sequences, AnUndecidedSaveIsOlderThanWhatIsSavedMeanwhile) {
   job([&](Rank& rank) {
     rank.save(10);
