@@ -235,6 +235,7 @@ Prepared Engine::prepared_of(std::int64_t step, std::string uuid, int num_files,
   prepared.save = {job.directory, job.naming, step, std::move(uuid)};
   format_of(job.options.store.format).shape(prepared.save, 0);
   prepared.save.num_files = num_files;  // rank 0 may have raised it
+  prepared.save.sequence = sequence;
   prepared.save.direct = !job.atomic_rename;
   prepared.save.files.recycle = job.recycles();
   prepared.save.files.direct_io = job.options.write.direct_io;

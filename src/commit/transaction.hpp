@@ -68,6 +68,7 @@ struct Transaction {
   /// its own.
   std::string staging = {};
   std::shared_ptr<RetiredIndex> retired = nullptr;  ///< rank 0: its index overwrites this
+  std::int64_t sequence = 0;  ///< of its commit; after a higher one nobody completes it
 
   io::Path prefix() const;
   io::Path temp() const;

@@ -164,7 +164,7 @@ std::pair<commit::Transaction, std::int64_t> Directory::begin_save(std::int64_t 
   listing_ = commit::avoid_counts_in_use(*job_.files, save);
   // Before the question whether the directory is ours: a number that was taken after another owner
   // had come would be higher than all of that owner's.
-  const auto sequence = sequences_.next();
+  const auto sequence = save.sequence = sequences_.next();
   if (save.direct || unwithdrawn_) ownership_->check();
   if (unwithdrawn_) {
     abandon(*unwithdrawn_);
@@ -288,7 +288,8 @@ void Directory::committed(const Prepared& prepared, bool volatile_commit,
   mark_superseded(catalog_);
   if (is_in_staging(save)) staging_->was_synced();  // before the index was renamed
   restored_step_.reset();
-  unwithdrawn_.reset();
+  // A later one, which gave way, may still be completed.
+  if (unwithdrawn_ && unwithdrawn_->sequence < meta.sequence) unwithdrawn_.reset();
   head_ = meta.sequence;
 }
 

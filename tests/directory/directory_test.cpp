@@ -194,6 +194,25 @@ TEST_F(DirectoryAlone, DataThatWasSetAsideComesBackWithItsIndexOnly) {
   EXPECT_FALSE(io::exists(files, aside(commit::data_name("ckpt-10", 0, 1))));
 }
 
+// A save gives way to a later one while the one before it is being committed.
+TEST_F(DirectoryAlone, WhatCouldNotBeWithdrawnIsToGoThoughAnEarlierSaveCommits) {
+  auto& files = static_cast<io::MemoryFileSystem&>(*options_.write.file_system);
+  Owner owner(options_);
+  const auto first = owner.begin(10);
+  auto second = owner.begin(20);
+  second.save.slot = 1;
+  const auto record = second.save.record(0, 1);
+  io::write_file(files, record, "whole");
+  files.inject({Code::io, "remove", record.filename().string()});
+  EXPECT_EQ(owner.directory.withdraw(second.save), Directory::Withdrawn::stays);
+  const auto index = owner.directory.publish(first, 0, {}, std::nullopt);
+  owner.directory.committed(first, false, index);
+  EXPECT_TRUE(io::exists(files, record));
+  EXPECT_FALSE(owner.directory.is_simple(30, owner.staging));
+  owner.begin(30);
+  EXPECT_FALSE(io::exists(files, record)) << "a restart would complete it";
+}
+
 TEST_F(DirectoryAlone, APinnedStepIsNeitherReplacedNorRemoved) {
   options_.keep.last = 1;
   options_.overwrite = true;
