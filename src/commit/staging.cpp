@@ -195,8 +195,12 @@ void take_staging(io::FileSystem& files, const io::Path& directory, const Naming
     if (!is_staging(parsed)) continue;
     Transaction whole{directory, name, parsed.step, parsed.uuid};
     whole.keeper = parsed.keeper;
-    // Without renames nobody has one that can be stopped by this.
-    if (owner.atomic_rename()) keep(files, whole, owner);
+    // Without renames nobody has one that can be stopped by this. What was listed while the
+    // directory was ours is no later owner's, who may be about to save in it.
+    if (owner.atomic_rename()) {
+      owner.check();
+      keep(files, whole, owner);
+    }
     any = true;
     try {
       give_back_foreign(files, directory, name, whole.temp(), is_foreign);

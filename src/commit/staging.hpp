@@ -98,7 +98,8 @@ std::optional<io::FileId> overwrite(const RetiredIndex&, const io::Content&);
 
 /// A new owner, first of all: the staging directories of earlier ones get names of its own, durably
 /// on return. What another program has put where they retired an index gets its name back.
-/// `is_foreign` tells such an index by its bytes.
+/// `is_foreign` tells such an index by its bytes. Throws busy, and takes none that is the later
+/// owner's, if there is one by now.
 void take_staging(io::FileSystem&, const io::Path& directory, const Naming&, const Ownership&,
                   const std::function<bool(const std::string& bytes)>& is_foreign);
 

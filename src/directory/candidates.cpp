@@ -243,6 +243,7 @@ std::vector<Candidate> find_candidates(const Job& job, const commit::Ownership* 
         continue;
       }
       if (owner && !save.direct) {
+        owner->check();  // else it may be one in which a later owner saves
         commit::keep(files, save, *owner);
         kept = true;
       }
@@ -254,6 +255,7 @@ std::vector<Candidate> find_candidates(const Job& job, const commit::Ownership* 
       }
       candidates.push_back(std::move(candidate));
     } catch (const Error& error) {
+      if (error.code() == Code::busy) throw;
       log(LogLevel::info, cat("save ", name, " did not finish: ", error.what()));
       if (error.code() == Code::data_loss || error.code() == Code::internal) continue;
       undecided.temps.insert(save.temp().filename().string());

@@ -234,6 +234,8 @@ void collect_debris(const Job& job, const Undecided& undecided, bool ours,
         commit::Transaction save{job.directory, job.naming, parsed.step,
                                  parsed.uuid,   0,          parsed.direct};
         save.keeper = parsed.keeper;
+        // What was there while the directory was ours is no later owner's.
+        owner.check();
         if (!save.direct && owner.atomic_rename()) commit::keep(files, save, owner);
         owner.check();
         commit::remove_temp(files, save.temp());

@@ -95,6 +95,17 @@ TEST_F(StagingOf, IsNotMadeInAnothersDirectory) {
   EXPECT_THAT(disk_->list("/d"), ElementsAre(".cairn"));
 }
 
+// One that was stopped as it began, and goes on when a successor saves.
+TEST_F(StagingOf, OfASuccessorIsNotTaken) {
+  lose();
+  const auto its = "/d/" + staging_directory_name("a", new_uuid());
+  disk_->create_directory(its);
+  const auto is_foreign = [](const std::string&) { return false; };
+  EXPECT_CAIRN_ERROR(take_staging(*disk_, "/d", "a", *owner_, is_foreign), Code::busy,
+                     "no longer owned");
+  EXPECT_TRUE(io::exists(*disk_, its));
+}
+
 TEST_F(StagingOf, KeepsARetiredIndexForTheNextToOverwrite) {
   staging_->make();
   const auto id = put(7);
