@@ -86,6 +86,15 @@ class Lock {
   virtual ~Lock() = default;
 };
 
+/// A directory that is held open. What it does needs no look at its path, and concerns this
+/// directory, whatever has its path by then.
+class OpenDirectory {
+ public:
+  virtual ~OpenDirectory() = default;
+  virtual std::vector<std::string> list() = 0;  ///< as FileSystem::list; one thread at a time
+  virtual void sync() = 0;                      ///< as FileSystem::sync_directory; any thread
+};
+
 struct Status {
   bool is_directory = false;
   std::int64_t size = 0;
@@ -126,6 +135,8 @@ class FileSystem {
   virtual std::vector<std::string> list(const Path&) = 0;  ///< names, ascending, no dots
   virtual std::optional<Status> status(const Path&) = 0;   ///< nothing if not there
   virtual void sync_directory(const Path&) = 0;            ///< fsync of the directory
+  /// For several of these two. The default calls them by the path each time. This outlives it.
+  virtual std::unique_ptr<OpenDirectory> open_directory(const Path&);
   /// New files of this directory lie over so many devices of a file system that has several, as
   /// Lustre has; elsewhere does nothing. With `yields`, a choice that somebody made for the
   /// directory stays. Only speed depends on it, so errors are for the log.

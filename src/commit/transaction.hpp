@@ -68,6 +68,12 @@ struct Transaction {
   /// its own.
   std::string staging = {};
   std::shared_ptr<RetiredIndex> retired = nullptr;  ///< rank 0: its index overwrites this
+  /// Rank 0: the directory as it was looked at when the save began, and the staging directory. What
+  /// this save renames into them is made durable through these; null: by their paths.
+  std::shared_ptr<io::OpenDirectory> opened = nullptr, opened_staging = nullptr;
+
+  void sync_directory(io::FileSystem&) const;
+  void sync_temp(io::FileSystem&) const;
 
   io::Path prefix() const;
   io::Path temp() const;

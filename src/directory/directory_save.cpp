@@ -176,6 +176,7 @@ std::pair<commit::Transaction, std::int64_t> Directory::begin_save(std::int64_t 
   if (save.direct) put_back_undecided(job_, step);
   if (is_staged(save)) {
     save.staging = staging_->make(save.files);
+    save.opened_staging = staging_->opened();
     save.retired = staging_->take_retired();
     if (save.records) staging_->make_durable();
   } else if (staging_) {

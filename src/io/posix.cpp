@@ -224,6 +224,50 @@ class PosixLock : public Lock {
   pid_t process_;
 };
 
+class PosixDirectory : public OpenDirectory {
+ public:
+  explicit PosixDirectory(Path path)
+      : path_(std::move(path)), directory_(::opendir(path_.c_str())) {
+    if (directory_ == nullptr) throw system_error(errno, "list directory", path_);
+  }
+  ~PosixDirectory() override {
+    if (directory_ != nullptr && ::closedir(directory_) != 0) {
+      log(LogLevel::info, system_error(errno, "close directory", path_).what());
+    }
+  }
+  PosixDirectory(const PosixDirectory&) = delete;
+  PosixDirectory& operator=(const PosixDirectory&) = delete;
+
+  std::vector<std::string> list() override {
+    ::rewinddir(directory_);
+    std::vector<std::string> names;
+    errno = 0;
+    for (const dirent* entry; (entry = ::readdir(directory_)) != nullptr; errno = 0) {
+      const std::string_view name = entry->d_name;
+      if (name != "." && name != "..") names.emplace_back(name);
+    }
+    if (errno != 0) throw system_error(errno, "list directory", path_);
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  void sync() override {
+    if (retried([&] { return ::fsync(::dirfd(directory_)); }) != 0) {
+      throw system_error(errno, "sync directory", path_);
+    }
+  }
+
+  void close() {
+    if (::closedir(std::exchange(directory_, nullptr)) != 0) {
+      throw system_error(errno, "list directory", path_);
+    }
+  }
+
+ private:
+  Path path_;
+  DIR* directory_;  // glibc opens it close-on-exec
+};
+
 class PosixFileSystem : public FileSystem {
  public:
   std::unique_ptr<File> create(const Path& path) override {
@@ -318,20 +362,14 @@ class PosixFileSystem : public FileSystem {
   }
 
   std::vector<std::string> list(const Path& path) override {
-    DIR* directory = ::opendir(path.c_str());
-    if (directory == nullptr) throw system_error(errno, "list directory", path);
-    std::vector<std::string> names;
-    errno = 0;
-    for (const dirent* entry; (entry = ::readdir(directory)) != nullptr; errno = 0) {
-      const std::string_view name = entry->d_name;
-      if (name != "." && name != "..") names.emplace_back(name);
-    }
-    const int error = errno;
-    const int closed = ::closedir(directory);
-    if (error != 0) throw system_error(error, "list directory", path);
-    if (closed != 0) throw system_error(errno, "list directory", path);
-    std::sort(names.begin(), names.end());
+    PosixDirectory directory(path);
+    auto names = directory.list();
+    directory.close();
     return names;
+  }
+
+  std::unique_ptr<OpenDirectory> open_directory(const Path& path) override {
+    return std::make_unique<PosixDirectory>(path);
   }
 
   std::optional<Status> status(const Path& path) override {
