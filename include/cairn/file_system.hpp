@@ -84,6 +84,12 @@ class Reader {
 class Lock {
  public:
   virtual ~Lock() = default;
+  /// Lets it go, but keeps what try_again needs. False: it cannot, and is to be destroyed instead.
+  virtual bool let_go() { return false; }
+  /// After that: whether it is held once more, or another holds it, or its path leads to another
+  /// file by now, so that it is worth nothing.
+  enum class Again { held, busy, gone };
+  virtual Again try_again() { return Again::gone; }
 };
 
 /// A directory that is held open. What it does needs no look at its path, and concerns this

@@ -197,6 +197,7 @@ class Directory {
   std::optional<commit::Staging> staging_;
   std::optional<Recycling> recycling_;
   std::optional<XdmfFile> xdmf_;                     // in the hands of whoever tidies
+  PinLock::File pin_file_;                           // outlives those who hold its lock
   Expiry expiry_;                                    // of the save in hand
   std::optional<std::vector<std::string>> listing_;  // as it began
   std::vector<CatalogEntry> catalog_;

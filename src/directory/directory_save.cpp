@@ -306,7 +306,8 @@ Expiry Directory::tell(const commit::Transaction& save, std::vector<CatalogEntry
   Expiry expiry;
   try {
     // As it will be after step 8, which has no need to write it again.
-    expiry = decide_expiry(*job_.files, job_.directory, job_.naming, entries, job_.options.keep);
+    expiry = decide_expiry(*job_.files, job_.directory, job_.naming, entries, job_.options.keep,
+                           &pin_file_);
     const auto kept = expiry.without(entries);
     write_state_file(kept, may_retire(save, expiry) ? &save : nullptr);
     const bool volatile_commit = std::any_of(

@@ -206,19 +206,51 @@ class PosixLock : public Lock {
  public:
   PosixLock(Descriptor descriptor, Path path)
       : descriptor_(std::move(descriptor)), path_(std::move(path)), process_(::getpid()) {}
-  ~PosixLock() override {
+  ~PosixLock() override { let_go(); }
+
+  bool let_go() override {
     // A forked child shares the lock and must not release it; a child that still runs when the
     // parent lets go must not keep it.
-    if (::getpid() != process_) return;
-    struct flock region = {};
-    region.l_type = F_UNLCK;
-    region.l_whence = SEEK_SET;
-    if (::fcntl(descriptor_.get(), F_OFD_SETLK, &region) != 0) {
-      log(LogLevel::warning, system_error(errno, "release the lock on", path_).what());
+    if (::getpid() != process_) return false;
+    if (set(descriptor_, F_UNLCK) == 0) return true;
+    log(LogLevel::warning, system_error(errno, "release the lock on", path_).what());
+    return false;
+  }
+
+  Again try_again() override {
+    if (::getpid() != process_) return Again::gone;
+    const auto again = try_set(descriptor_, path_);
+    if (again == Again::gone) let_go();
+    return again;
+  }
+
+  // A file that was removed meanwhile protects nothing: another process locks its successor.
+  static Again try_set(const Descriptor& descriptor, const Path& path) {
+    auto found = Again::held;
+    if (retried([&] { return set(descriptor, F_WRLCK); }) != 0) {
+      if (errno != EAGAIN && errno != EACCES) {
+        throw system_error(errno == EINVAL ? EOPNOTSUPP : errno, "lock", path);
+      }
+      found = Again::busy;
     }
+    struct stat named;
+    const auto locked = status_of(descriptor, path);
+    if (::stat(path.c_str(), &named) != 0) {
+      if (errno == ENOENT) return Again::gone;
+      throw system_error(errno, "examine", path);
+    }
+    const bool same = named.st_ino == locked.st_ino && named.st_dev == locked.st_dev;
+    return same ? found : Again::gone;
   }
 
  private:
+  static int set(const Descriptor& descriptor, short type) {
+    struct flock region = {};
+    region.l_type = type;
+    region.l_whence = SEEK_SET;
+    return ::fcntl(descriptor.get(), F_OFD_SETLK, &region);
+  }
+
   Descriptor descriptor_;
   Path path_;
   pid_t process_;
@@ -426,22 +458,10 @@ class PosixFileSystem : public FileSystem {
   std::unique_ptr<Lock> try_lock(const Path& path) override {
     for (;;) {
       auto descriptor = open_or_throw(path, O_RDWR | O_CREAT, "open lock file");
-      struct flock region = {};
-      region.l_type = F_WRLCK;
-      region.l_whence = SEEK_SET;
-      if (retried([&] { return ::fcntl(descriptor.get(), F_OFD_SETLK, &region); }) != 0) {
-        if (errno == EAGAIN || errno == EACCES) return nullptr;
-        throw system_error(errno == EINVAL ? EOPNOTSUPP : errno, "lock", path);
-      }
-      // A file that was removed meanwhile protects nothing: another process locks its successor.
-      struct stat named;
-      const auto locked = status_of(descriptor, path);
-      if (::stat(path.c_str(), &named) == 0) {
-        if (named.st_ino == locked.st_ino && named.st_dev == locked.st_dev) {
-          return std::make_unique<PosixLock>(std::move(descriptor), path);
-        }
-      } else if (errno != ENOENT) {
-        throw system_error(errno, "examine", path);
+      const auto found = PosixLock::try_set(descriptor, path);
+      if (found == Lock::Again::busy) return nullptr;
+      if (found == Lock::Again::held) {
+        return std::make_unique<PosixLock>(std::move(descriptor), path);
       }
     }
   }
