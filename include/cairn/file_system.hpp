@@ -84,6 +84,21 @@ class Reader {
 class Lock {
  public:
   virtual ~Lock() = default;
+  /// Lets it go, but keeps what try_again needs. False: it cannot, and is to be destroyed instead.
+  virtual bool let_go() { return false; }
+  /// After that: whether it is held once more, or another holds it, or its path leads to another
+  /// file by now, so that it is worth nothing.
+  enum class Again { held, busy, gone };
+  virtual Again try_again() { return Again::gone; }
+};
+
+/// A directory that is held open. What it does needs no look at its path, and concerns this
+/// directory, whatever has its path by then.
+class OpenDirectory {
+ public:
+  virtual ~OpenDirectory() = default;
+  virtual std::vector<std::string> list() = 0;  ///< as FileSystem::list; one thread at a time
+  virtual void sync() = 0;                      ///< as FileSystem::sync_directory; any thread
 };
 
 struct Status {
@@ -126,6 +141,8 @@ class FileSystem {
   virtual std::vector<std::string> list(const Path&) = 0;  ///< names, ascending, no dots
   virtual std::optional<Status> status(const Path&) = 0;   ///< nothing if not there
   virtual void sync_directory(const Path&) = 0;            ///< fsync of the directory
+  /// For several of these two. The default calls them by the path each time. This outlives it.
+  virtual std::unique_ptr<OpenDirectory> open_directory(const Path&);
   /// New files of this directory lie over so many devices of a file system that has several, as
   /// Lustre has; elsewhere does nothing. With `yields`, a choice that somebody made for the
   /// directory stays. Only speed depends on it, so errors are for the log.

@@ -223,6 +223,7 @@ Prepared Engine::prepare(std::int64_t step, const FileLayout& layout, bool recor
   prepared.save.staging = reader.get<std::string>();
   if (!prepared.save.staging.empty()) staging_ = prepared.save.staging;
   prepared.save.retired = std::move(mine.retired);
+  prepared.save.opened = std::move(mine.opened);
   prepared.save.replaces = std::move(mine.replaces);
   prepared.save.records = records;
   prepared.save.slot = slot;

@@ -166,7 +166,8 @@ std::vector<std::string> avoid_counts_in_use(io::FileSystem& fs, Transaction& sa
   using Kind = ParsedName::Kind;
   std::set<std::int64_t> taken;
   std::vector<SeenFile> there;
-  auto listing = fs.list(save.directory);
+  save.opened = fs.open_directory(save.directory);
+  auto listing = save.opened->list();
   for (const auto& entry : listing) {
     const auto aside = parse_aside_name(entry, save.name);  // it may come back
     const auto parsed = parse_name(aside.value_or(entry), save.name);
@@ -258,7 +259,7 @@ std::optional<io::FileId> publish(io::FileSystem& fs, const Transaction& save,
   }
   auto id = save.retired ? overwrite(*save.retired, index) : write(save.staged_index(), index);
   if (!id) id = id_of(fs, save.staged_index());
-  fs.sync_directory(save.temp());
+  save.sync_temp(fs);
 
   for (int file = save.named; file < save.num_files; ++file) {
     // Rolled forward after a crash in this loop, some are there already. Whoever has begun the save
@@ -267,7 +268,7 @@ std::optional<io::FileId> publish(io::FileSystem& fs, const Transaction& save,
       fs.rename(save.part(file), save.data(file));
     }
   }
-  fs.sync_directory(save.directory);
+  save.sync_directory(fs);
 
   try {
     fs.rename(save.staged_index(), save.index());
@@ -301,7 +302,7 @@ std::optional<io::FileId> publish_hdf5(io::FileSystem& fs, const Transaction& sa
 
 void sync_commit(io::FileSystem& fs, const Transaction& save) {
   try {
-    fs.sync_directory(save.directory);
+    save.sync_directory(fs);
   } catch (const Error& error) {
     throw Error(Code::durability_unknown,
                 "the checkpoint is committed and visible, but may not survive a power failure",

@@ -65,11 +65,13 @@ void Staging::make_directory() {
   try {
     // It becomes durable with the first save.
     files_->create_directory(path());
+    opened_ = files_->open_directory(path());
     // One that was made before a successor came is seen by that one, and taken away.
     owner_.check();
   } catch (...) {
-    discard_empty(*files_, path());
-    uuid_.clear();
+    const auto made = path();
+    forget();
+    discard_empty(*files_, made);
     throw;
   }
   stripes_ = 0;
@@ -97,7 +99,7 @@ bool Staging::retire_index(std::int64_t step, const std::optional<io::FileId>& m
       give_back_retired(aside, index);
       return false;
     }
-    files_->sync_directory(path());
+    opened_->sync();
   } catch (const Error& error) {
     if (error.code() == Code::not_found) owner_.check();
     give_back_retired(aside, index);
@@ -134,7 +136,7 @@ void Staging::give_back_retired(const io::Path& aside, const io::Path& index) co
 
 void Staging::sync_state_file() {
   if (!pending_) return;
-  files_->sync_directory(path());
+  opened_->sync();
   files_->sync_directory(directory_);
   pending_ = false;
 }
@@ -146,7 +148,12 @@ void Staging::leave() noexcept {
   } catch (...) {  // what it holds says what the state file would
   }
   pending_ = false;
+  forget();
+}
+
+void Staging::forget() noexcept {
   uuid_.clear();
+  opened_.reset();
 }
 
 void Staging::end() noexcept {
@@ -160,20 +167,20 @@ void Staging::end() noexcept {
     retired_.reset();
     sync_state_file();
     const auto directory = path();
-    uuid_.clear();
+    forget();
     for (const auto& entry : files_->list(directory)) {
       if (parse_temp_name(entry).kind != Kind::foreign) io::try_remove(*files_, directory / entry);
     }
     files_->remove_directory(directory);
   } catch (const Error& error) {
-    uuid_.clear();
+    forget();
     if (error.code() == Code::not_found) return;  // it has another owner
     try {
       log(LogLevel::info, cat("the next owner has to remove what is left: ", error.what()));
     } catch (...) {  // no more than a message is lost
     }
   } catch (...) {  // as if the process had died
-    uuid_.clear();
+    forget();
   }
 }
 

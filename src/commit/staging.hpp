@@ -47,6 +47,7 @@ class Staging {
   /// Before a save leaves records in it.
   void make_durable();
   io::Path path() const;
+  const std::shared_ptr<io::OpenDirectory>& opened() const { return opened_; }
 
   /// Sets the index of a checkpoint aside, durably, for the next save to overwrite. False, and
   /// nothing has changed, if another file than `meant` has its name. Throws busy if the directory
@@ -80,13 +81,15 @@ class Staging {
 
  private:
   void make_directory();
+  void forget() noexcept;
   void give_back_retired(const io::Path& aside, const io::Path& index) const noexcept;
 
   std::shared_ptr<io::FileSystem> files_;
   io::Path directory_;
   Naming name_;
   const Ownership& owner_;
-  std::string uuid_;  // empty: not made
+  std::string uuid_;                           // empty: not made
+  std::shared_ptr<io::OpenDirectory> opened_;  // as long as it is made
   std::shared_ptr<RetiredIndex> retired_;
   bool pending_ = false, durable_ = false;
   int stripes_ = 0;  // what it was spread over last

@@ -2,6 +2,13 @@
 
 namespace cairn::commit {
 
+void Transaction::sync_directory(io::FileSystem& fs) const {
+  opened ? opened->sync() : fs.sync_directory(directory);
+}
+void Transaction::sync_temp(io::FileSystem& fs) const {
+  opened_staging ? opened_staging->sync() : fs.sync_directory(temp());
+}
+
 io::Path Transaction::prefix() const { return directory / prefix_name(name, step); }
 io::Path Transaction::temp() const {
   if (!staging.empty()) {

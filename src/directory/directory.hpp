@@ -104,9 +104,11 @@ class Directory {
   void join_save(Prepared&, std::int64_t bytes, std::int64_t recycled) const;
   /// Of what the save takes, these data files, which no writer of it overwrites, go. Any thread.
   void remove_untaken(const commit::Transaction&, int first, int end) const;
-  /// What the index of a save is to overwrite. Where tidy_later is called.
+  /// What the index of a save is to overwrite, and where it lies. Where tidy_later is called.
   void give_retired(commit::Transaction& save) {
-    if (is_in_staging(save) && !save.retired) save.retired = staging_->take_retired();
+    if (!is_in_staging(save)) return;
+    if (!save.retired) save.retired = staging_->take_retired();
+    save.opened_staging = staging_->opened();
   }
   /// Metadata of a conversion: see stand_for.
   void place_in_history(CheckpointMeta&) const;
@@ -195,6 +197,7 @@ class Directory {
   std::optional<commit::Staging> staging_;
   std::optional<Recycling> recycling_;
   std::optional<XdmfFile> xdmf_;                     // in the hands of whoever tidies
+  PinLock::File pin_file_;                           // outlives those who hold its lock
   Expiry expiry_;                                    // of the save in hand
   std::optional<std::vector<std::string>> listing_;  // as it began
   std::vector<CatalogEntry> catalog_;

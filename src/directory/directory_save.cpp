@@ -176,6 +176,7 @@ std::pair<commit::Transaction, std::int64_t> Directory::begin_save(std::int64_t 
   if (save.direct) put_back_undecided(job_, step);
   if (is_staged(save)) {
     save.staging = staging_->make(save.files);
+    save.opened_staging = staging_->opened();
     save.retired = staging_->take_retired();
     if (save.records) staging_->make_durable();
   } else if (staging_) {
@@ -306,7 +307,8 @@ Expiry Directory::tell(const commit::Transaction& save, std::vector<CatalogEntry
   Expiry expiry;
   try {
     // As it will be after step 8, which has no need to write it again.
-    expiry = decide_expiry(*job_.files, job_.directory, job_.naming, entries, job_.options.keep);
+    expiry = decide_expiry(*job_.files, job_.directory, job_.naming, entries, job_.options.keep,
+                           &pin_file_);
     const auto kept = expiry.without(entries);
     write_state_file(kept, may_retire(save, expiry) ? &save : nullptr);
     const bool volatile_commit = std::any_of(

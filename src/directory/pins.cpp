@@ -38,12 +38,44 @@ std::optional<std::string> read_pin(io::FileSystem& files, const io::Path& path,
   return identity;
 }
 
+// What cannot be taken again, for whatever reason, is opened anew.
+io::Lock::Again try_idle(const std::unique_ptr<io::Lock>& idle) {
+  try {
+    return idle ? idle->try_again() : io::Lock::Again::gone;
+  } catch (const Error&) {
+    return io::Lock::Again::gone;
+  }
+}
+
 }  // namespace
 
-std::optional<PinLock> PinLock::try_take(io::FileSystem& files, const io::Path& directory) {
-  PinLock held;
+PinLock& PinLock::operator=(PinLock&& other) noexcept {
+  std::swap(lock_, other.lock_);
+  std::swap(file_, other.file_);
+  return *this;
+}
+
+PinLock::~PinLock() {
+  if (!lock_ || !file_ || !lock_->let_go()) return;
+  const std::lock_guard guard(file_->mutex_);
+  file_->idle_ = std::move(lock_);
+}
+
+std::optional<PinLock> PinLock::try_take(io::FileSystem& files, const io::Path& directory,
+                                         File* file) {
+  PinLock held(file);
   const auto path = private_directory(directory) / commit::pin_lock_name;
   try {
+    if (file) {
+      const std::lock_guard guard(file->mutex_);
+      const auto again = try_idle(file->idle_);
+      if (again == io::Lock::Again::busy) return std::nullopt;
+      if (again == io::Lock::Again::held) {
+        held.lock_ = std::move(file->idle_);
+        return held;
+      }
+      file->idle_.reset();
+    }
     try {
       held.lock_ = files.try_lock(path);
     } catch (const Error& error) {

@@ -3,6 +3,7 @@
 /// the very save that is meant, and has a checksum. One that is damaged counts: a pin too few would
 /// cost a checkpoint, one too many only its room.
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,12 +17,29 @@ namespace cairn {
 /// had.
 class PinLock {
  public:
-  static std::optional<PinLock> try_take(io::FileSystem&, const io::Path& directory);
+  /// Keeps the lock's file open for one that takes it again and again. Outlives its locks; any
+  /// thread.
+  class File {
+   private:
+    friend class PinLock;
+    std::mutex mutex_;
+    std::unique_ptr<io::Lock> idle_;
+  };
+
+  static std::optional<PinLock> try_take(io::FileSystem&, const io::Path& directory,
+                                         File* = nullptr);
   /// Throws busy if another holds it for longer than wait_seconds.
   static PinLock take(io::FileSystem&, const io::Path& directory, double wait_seconds);
 
+  PinLock(PinLock&&) noexcept = default;
+  PinLock& operator=(PinLock&&) noexcept;
+  ~PinLock();
+
  private:
+  explicit PinLock(File* file) : file_(file) {}
+
   std::unique_ptr<io::Lock> lock_;
+  File* file_;
 };
 
 Pin find_pin(io::FileSystem&, const io::Path& directory, const commit::Naming& name,

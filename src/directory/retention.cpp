@@ -200,7 +200,8 @@ std::vector<CatalogEntry> Expiry::without(std::vector<CatalogEntry> entries) con
 }
 
 Expiry decide_expiry(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
-                     std::vector<CatalogEntry>& catalog, const Retention& keep) {
+                     std::vector<CatalogEntry>& catalog, const Retention& keep,
+                     PinLock::File* pin_file) {
   Expiry expiry;
   if (keep.last == 0) return expiry;
   const auto victims = [&](const std::vector<CatalogEntry>& entries) {
@@ -213,7 +214,7 @@ Expiry decide_expiry(io::FileSystem& files, const io::Path& directory, const com
   auto unpinned = catalog;  // a pin never makes another one go
   for (auto& entry : unpinned) entry.pin = Pin::none;
   if (victims(unpinned).empty()) return expiry;
-  expiry.lock = PinLock::try_take(files, directory);
+  expiry.lock = PinLock::try_take(files, directory, pin_file);
   refresh_pins(files, directory, name, catalog);  // with those made before the lock was taken
   expiry.steps = victims(catalog);
   return expiry;

@@ -31,7 +31,7 @@ struct Expiry {
 };
 /// Looks at the pins, of which the entries are told, unless nothing would go without any.
 Expiry decide_expiry(io::FileSystem&, const io::Path& directory, const commit::Naming& name,
-                     std::vector<CatalogEntry>&, const Retention&);
+                     std::vector<CatalogEntry>&, const Retention&, PinLock::File* = nullptr);
 
 std::vector<std::int64_t> steps_of(const std::vector<CatalogEntry>&);
 

@@ -35,6 +35,17 @@ void sync_new_name(FileSystem& files, const Path& path) {
   }
 }
 
+class DirectoryByPath : public OpenDirectory {
+ public:
+  DirectoryByPath(FileSystem& files, Path path) : files_(files), path_(std::move(path)) {}
+  std::vector<std::string> list() override { return files_.list(path_); }
+  void sync() override { files_.sync_directory(path_); }
+
+ private:
+  FileSystem& files_;
+  Path path_;
+};
+
 }  // namespace
 
 bool exists(FileSystem& files, const Path& path) { return files.status(path).has_value(); }
@@ -103,6 +114,10 @@ std::unique_ptr<File> FileSystem::open_sole(const Path& path) {
 }
 
 bool FileSystem::try_link(const Path&, const Path&) { return false; }
+
+std::unique_ptr<OpenDirectory> FileSystem::open_directory(const Path& path) {
+  return std::make_unique<DirectoryByPath>(*this, path);
+}
 
 void FileSystem::rename_new(const Path& from, const Path& to) {
   if (status(to)) throw system_error(EEXIST, "rename to " + to.string(), from);

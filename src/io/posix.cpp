@@ -206,22 +206,98 @@ class PosixLock : public Lock {
  public:
   PosixLock(Descriptor descriptor, Path path)
       : descriptor_(std::move(descriptor)), path_(std::move(path)), process_(::getpid()) {}
-  ~PosixLock() override {
+  ~PosixLock() override { let_go(); }
+
+  bool let_go() override {
     // A forked child shares the lock and must not release it; a child that still runs when the
     // parent lets go must not keep it.
-    if (::getpid() != process_) return;
+    if (::getpid() != process_) return false;
+    if (set(descriptor_, F_UNLCK) == 0) return true;
+    log(LogLevel::warning, system_error(errno, "release the lock on", path_).what());
+    return false;
+  }
+
+  Again try_again() override {
+    if (::getpid() != process_) return Again::gone;
+    const auto again = try_set(descriptor_, path_);
+    if (again == Again::gone) let_go();
+    return again;
+  }
+
+  // A file that was removed meanwhile protects nothing: another process locks its successor.
+  static Again try_set(const Descriptor& descriptor, const Path& path) {
+    auto found = Again::held;
+    if (retried([&] { return set(descriptor, F_WRLCK); }) != 0) {
+      if (errno != EAGAIN && errno != EACCES) {
+        throw system_error(errno == EINVAL ? EOPNOTSUPP : errno, "lock", path);
+      }
+      found = Again::busy;
+    }
+    struct stat named;
+    const auto locked = status_of(descriptor, path);
+    if (::stat(path.c_str(), &named) != 0) {
+      if (errno == ENOENT) return Again::gone;
+      throw system_error(errno, "examine", path);
+    }
+    const bool same = named.st_ino == locked.st_ino && named.st_dev == locked.st_dev;
+    return same ? found : Again::gone;
+  }
+
+ private:
+  static int set(const Descriptor& descriptor, short type) {
     struct flock region = {};
-    region.l_type = F_UNLCK;
+    region.l_type = type;
     region.l_whence = SEEK_SET;
-    if (::fcntl(descriptor_.get(), F_OFD_SETLK, &region) != 0) {
-      log(LogLevel::warning, system_error(errno, "release the lock on", path_).what());
+    return ::fcntl(descriptor.get(), F_OFD_SETLK, &region);
+  }
+
+  Descriptor descriptor_;
+  Path path_;
+  pid_t process_;
+};
+
+class PosixDirectory : public OpenDirectory {
+ public:
+  explicit PosixDirectory(Path path)
+      : path_(std::move(path)), directory_(::opendir(path_.c_str())) {
+    if (directory_ == nullptr) throw system_error(errno, "list directory", path_);
+  }
+  ~PosixDirectory() override {
+    if (directory_ != nullptr && ::closedir(directory_) != 0) {
+      log(LogLevel::info, system_error(errno, "close directory", path_).what());
+    }
+  }
+  PosixDirectory(const PosixDirectory&) = delete;
+  PosixDirectory& operator=(const PosixDirectory&) = delete;
+
+  std::vector<std::string> list() override {
+    ::rewinddir(directory_);
+    std::vector<std::string> names;
+    errno = 0;
+    for (const dirent* entry; (entry = ::readdir(directory_)) != nullptr; errno = 0) {
+      const std::string_view name = entry->d_name;
+      if (name != "." && name != "..") names.emplace_back(name);
+    }
+    if (errno != 0) throw system_error(errno, "list directory", path_);
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  void sync() override {
+    if (retried([&] { return ::fsync(::dirfd(directory_)); }) != 0) {
+      throw system_error(errno, "sync directory", path_);
+    }
+  }
+
+  void close() {
+    if (::closedir(std::exchange(directory_, nullptr)) != 0) {
+      throw system_error(errno, "list directory", path_);
     }
   }
 
  private:
-  Descriptor descriptor_;
   Path path_;
-  pid_t process_;
+  DIR* directory_;  // glibc opens it close-on-exec
 };
 
 class PosixFileSystem : public FileSystem {
@@ -318,20 +394,14 @@ class PosixFileSystem : public FileSystem {
   }
 
   std::vector<std::string> list(const Path& path) override {
-    DIR* directory = ::opendir(path.c_str());
-    if (directory == nullptr) throw system_error(errno, "list directory", path);
-    std::vector<std::string> names;
-    errno = 0;
-    for (const dirent* entry; (entry = ::readdir(directory)) != nullptr; errno = 0) {
-      const std::string_view name = entry->d_name;
-      if (name != "." && name != "..") names.emplace_back(name);
-    }
-    const int error = errno;
-    const int closed = ::closedir(directory);
-    if (error != 0) throw system_error(error, "list directory", path);
-    if (closed != 0) throw system_error(errno, "list directory", path);
-    std::sort(names.begin(), names.end());
+    PosixDirectory directory(path);
+    auto names = directory.list();
+    directory.close();
     return names;
+  }
+
+  std::unique_ptr<OpenDirectory> open_directory(const Path& path) override {
+    return std::make_unique<PosixDirectory>(path);
   }
 
   std::optional<Status> status(const Path& path) override {
@@ -388,22 +458,10 @@ class PosixFileSystem : public FileSystem {
   std::unique_ptr<Lock> try_lock(const Path& path) override {
     for (;;) {
       auto descriptor = open_or_throw(path, O_RDWR | O_CREAT, "open lock file");
-      struct flock region = {};
-      region.l_type = F_WRLCK;
-      region.l_whence = SEEK_SET;
-      if (retried([&] { return ::fcntl(descriptor.get(), F_OFD_SETLK, &region); }) != 0) {
-        if (errno == EAGAIN || errno == EACCES) return nullptr;
-        throw system_error(errno == EINVAL ? EOPNOTSUPP : errno, "lock", path);
-      }
-      // A file that was removed meanwhile protects nothing: another process locks its successor.
-      struct stat named;
-      const auto locked = status_of(descriptor, path);
-      if (::stat(path.c_str(), &named) == 0) {
-        if (named.st_ino == locked.st_ino && named.st_dev == locked.st_dev) {
-          return std::make_unique<PosixLock>(std::move(descriptor), path);
-        }
-      } else if (errno != ENOENT) {
-        throw system_error(errno, "examine", path);
+      const auto found = PosixLock::try_set(descriptor, path);
+      if (found == Lock::Again::busy) return nullptr;
+      if (found == Lock::Again::held) {
+        return std::make_unique<PosixLock>(std::move(descriptor), path);
       }
     }
   }

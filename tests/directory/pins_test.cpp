@@ -8,6 +8,7 @@
 
 #include "base/text.hpp"
 #include "cairn/cairn.hpp"
+#include "io/temporary_directory.hpp"
 #include "support/memory_run.hpp"
 #include "testing/memory.hpp"
 #include "testing/threads.hpp"
@@ -234,6 +235,27 @@ TEST_P(Pins, AnotherProcessPins) {
     rank.save(4);
     EXPECT_THAT(rank.steps(), ElementsAre(1, 4));
   });
+}
+
+// A job keeps the file of the lock open between its saves.
+TEST(PinLockOnDisk, IsGivenBackAndFollowsItsPath) {
+  test::TemporaryDirectory home;
+  const auto files = io::posix_file_system();
+  PinLock::File kept;
+  const auto try_take = [&](PinLock::File* file) {
+    return PinLock::try_take(*files, home.path(), file);
+  };
+  for (int turn = 0; turn < 3; ++turn) {
+    auto mine = try_take(&kept);
+    ASSERT_TRUE(mine);
+    EXPECT_FALSE(try_take(nullptr)) << "while it is held";
+    mine.reset();
+    const auto others = try_take(nullptr);
+    ASSERT_TRUE(others);
+    EXPECT_FALSE(try_take(&kept)) << "while another holds it";
+    if (turn == 1) files->remove(home.path() / ".cairn/pinned.lock");
+    if (turn == 1) EXPECT_TRUE(try_take(&kept)) << "of the file that is there now";
+  }
 }
 
 TEST_P(Pins, WithoutLocksOneCanPinToo) {

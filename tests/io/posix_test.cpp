@@ -1,5 +1,6 @@
 // What only the disk can show: other processes, links, pipes and full file systems.
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -183,10 +184,57 @@ TEST(Posix, AForkedChildNeitherKeepsNorDropsTheLock) {
   for (int descriptor : {done[0], done[1], go[0], go[1]}) ::close(descriptor);
 }
 
+TEST(Posix, ALockIsTakenAgainWhereItsFileIsStillThere) {
+  using Again = Lock::Again;
+  test::TemporaryDirectory directory;
+  const auto path = directory.path() / "lock";
+  const auto files = posix_file_system();
+  const auto lock = files->try_lock(path);
+  ASSERT_TRUE(lock->let_go());
+  auto other = files->try_lock(path);
+  ASSERT_TRUE(other);
+  EXPECT_EQ(lock->try_again(), Again::busy);
+  other.reset();
+  EXPECT_EQ(lock->try_again(), Again::held);
+  EXPECT_FALSE(files->try_lock(path));
+  ASSERT_TRUE(lock->let_go());
+  files->remove(path);
+  EXPECT_EQ(lock->try_again(), Again::gone);
+  other = files->try_lock(path);  // makes another file
+  EXPECT_EQ(lock->try_again(), Again::gone);
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(other->let_go() ? 1 : 0);
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(WEXITSTATUS(status), 0) << "a child has let go the lock of its parent";
+  EXPECT_FALSE(files->try_lock(path));
+}
+
+TEST(Posix, AnOpenDirectoryIsTheSameWhateverHasItsPath) {
+  test::TemporaryDirectory directory;
+  const auto path = directory.path() / "run", moved = directory.path() / "moved";
+  const auto files = posix_file_system();
+  EXPECT_THROW(files->open_directory(path), Error);
+  files->create_directory(path);
+  const auto opened = files->open_directory(path);
+  files->create(path / "a");
+  EXPECT_EQ(opened->list(), std::vector<std::string>{"a"});
+  files->create(path / "b");
+  EXPECT_EQ(opened->list(), (std::vector<std::string>{"a", "b"}));
+  files->rename(path, moved);
+  files->create_directory(path);
+  files->remove(moved / "a");
+  EXPECT_EQ(opened->list(), std::vector<std::string>{"b"});
+  opened->sync();
+  EXPECT_THAT(files->list(path), testing::IsEmpty());
+}
+
 TEST(Posix, DescriptorsAreClosedOnExec) {
   test::TemporaryDirectory directory;
   auto file = posix_file_system()->create(directory.path() / "a");
   const auto lock = posix_file_system()->try_lock(directory.path() / "lock");
+  posix_file_system()->create_directory(directory.path() / "d");
+  const auto opened = posix_file_system()->open_directory(directory.path() / "d");
   int found = 0;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
     std::error_code gone;
@@ -195,7 +243,7 @@ TEST(Posix, DescriptorsAreClosedOnExec) {
     ++found;
     EXPECT_TRUE(::fcntl(std::stoi(entry.path().filename()), F_GETFD) & FD_CLOEXEC) << target;
   }
-  EXPECT_EQ(found, 2);
+  EXPECT_EQ(found, 3);
 }
 
 TEST(Posix, NothingStaysOpen) {
@@ -209,6 +257,7 @@ TEST(Posix, NothingStaysOpen) {
   read_file(*files, directory.path() / "a", 10);
   files->create(directory.path() / "b").reset();
   files->list(directory.path());
+  files->open_directory(directory.path())->sync();
   files->try_lock(directory.path() / "lock").reset();
   EXPECT_THROW(read_file(*files, directory.path() / "a", 1), Error);
   EXPECT_THROW(files->open_read(directory.path()), Error);
