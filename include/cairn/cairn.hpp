@@ -26,6 +26,7 @@
 #include "cairn/sharding.hpp"
 #include "cairn/shared_files.hpp"
 #include "cairn/slice_memory.hpp"
+#include "cairn/sparse.hpp"
 #include "cairn/state.hpp"
 #include "cairn/statistics.hpp"
 #include "cairn/stop.hpp"

@@ -34,6 +34,16 @@ struct StoredSlice {
   std::uint32_t crc32c = 0;           ///< of these bytes as in the file, unmasked
 };
 
+/// What no rank held of a sparse tensor when it was saved (cairn/sparse.hpp).
+struct StoredGaps {
+  std::string fill;        ///< one element, as it would be stored: what readers get there
+  std::vector<Box> boxes;  ///< disjoint, ascending
+
+  std::int64_t elements() const;
+  bool operator==(const StoredGaps&) const = default;
+};
+using GapsByKey = std::map<std::string, std::shared_ptr<const StoredGaps>>;
+
 struct StoredTensor {
   std::string key;
   DType dtype{};
@@ -42,6 +52,8 @@ struct StoredTensor {
   std::vector<StoredSlice> slices;  ///< in stored order; one covering everything if plain
   /// Why this tensor cannot be read although the index as a whole can: a bad entry. Empty: sound.
   std::string problem;
+  /// Null: there are none. A tensor that is not `sliced` holds the fill value there.
+  std::shared_ptr<const StoredGaps> gaps = nullptr;
 };
 
 /// A save that was committed before, as later checkpoints tell of it when it is gone itself.
@@ -82,6 +94,7 @@ struct CheckpointMeta {
   /// NAME, where it was saved as NAME-STEP; empty: without a number, or by an earlier version.
   std::string name = {};
   Descriptions descriptions = {};  ///< what the application says of tensors and checkpoint
+  GapsByKey gaps = {};             ///< of sparse tensors
 };
 
 struct CheckpointContents {

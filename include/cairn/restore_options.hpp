@@ -76,6 +76,8 @@ struct RestoreReport {
   std::vector<std::string> kept_keys;  ///< keys not in it, as allowed: they keep what is in memory
   std::vector<std::string> skipped;    ///< newer checkpoints passed over as damaged: "step: why"
   std::int64_t bytes_read = 0;         ///< by all ranks
+  /// Of sparse tensors, what all ranks want and no rank held at the save: filled, or left alone.
+  std::int64_t gap_elements = 0;
   bool unchecked = false;  ///< true for files of other programs: no checksum proves the bytes
 };
 

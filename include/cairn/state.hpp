@@ -47,6 +47,7 @@ enum class Storage {
 };
 
 struct LocalTensor;
+struct SparseFill;
 struct Unresolved;
 
 /// Where a tensor comes from that the application moves, resizes or cuts anew between saves.
@@ -74,6 +75,8 @@ struct LocalTensor {
   /// Ragged, rank-private or indexed (cairn/ragged.hpp, cairn/indexed.hpp): key, shape and slices
   /// follow when all ranks meet.
   std::shared_ptr<const Unresolved> unresolved = nullptr;
+  /// Elements that no rank holds are no error (cairn/sparse.hpp). Null: they are.
+  std::shared_ptr<const SparseFill> sparse = nullptr;
   bool made_by_save = false;  ///< added by the library: an object graph, TensorFlow's save_counter
   std::shared_ptr<TensorSource> source = nullptr;  ///< null: it stays as it was given
   /// Why it cannot be used: State::add, which knows the key, throws it.

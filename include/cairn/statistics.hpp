@@ -35,6 +35,7 @@ struct SaveStatistics {
   bool plan_reused = false;         ///< the plan of the save before it served again
   std::int64_t bytes = 0;           ///< written to data files
   std::int64_t replica_bytes = 0;   ///< held by more ranks than one, and not written again; rank 0
+  std::int64_t gap_bytes = 0;       ///< of sparse tensors, that no rank holds; rank 0
   std::int64_t files = 0;           ///< data files; rank 0
   std::int64_t recycled_files = 0;  ///< of these, that overwrote what an older checkpoint had left
   double blocked_seconds = 0;       ///< how long save() or save_async() held the caller

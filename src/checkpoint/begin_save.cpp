@@ -110,6 +110,7 @@ Engine::Planned Engine::plan(const Request& request, const Look& look) {
   Planned planned;
   planned.again = sum.agreed();
   if (planned.again) planned.descriptions = plans.descriptions(look.state, options);
+  if (planned.again) planned.resolved = plans.with_fills(look.state);
   if (planned.again && quick) {
     planned.plan = kept;
     planned.numbers = {sum[PlanSum::sequence],
@@ -135,11 +136,13 @@ Engine::Planned Engine::plan(const Request& request, const Look& look) {
     planned.plan = background ? std::make_shared<SavePlan>(*plans.kept()) : plans.kept();
     return planned;
   }
-  planned.resolved = resolve(*job.group, look, job.row_plans.get());
+  GapsByKey gaps;
+  planned.resolved = resolve(*job.group, look, job.row_plans.get(), &gaps);
   const auto said = agree_on_descriptions(*job.group, given, options.attributes);
   planned.descriptions = with_attributes(said, options.attributes);
   planned.plan = plans.make(given, planned.resolved ? *planned.resolved : given);
   planned.plan->descriptions = said;
+  planned.plan->gaps = std::make_shared<const GapsByKey>(std::move(gaps));
   return planned;
 }
 
@@ -279,7 +282,9 @@ void Engine::take_name(Flight& flight) const {
 void Engine::tell_meta(Flight& flight) const {
   auto& meta = flight.prepared->meta;
   meta.metric = flight.asked.metric;
-  if (job.root() || flight.layout.writer == 0) meta.descriptions = *flight.asked.descriptions;
+  if (!job.root() && flight.layout.writer != 0) return;
+  meta.descriptions = *flight.asked.descriptions;
+  meta.gaps = *flight.plan->gaps;
 }
 
 }  // namespace cairn

@@ -33,7 +33,7 @@ void Engine::merge(Flight& flight) {
   figures.recycled_files = flight.result.counts.recycled;
   flight.result.joined = merge_entries(*job.group, std::move(flight.result.entries),
                                        format_of(job.options.store.format).takes_encoded(),
-                                       &figures, flight.plan->divided);
+                                       &figures, flight.plan->divided, *flight.plan->gaps);
   flight.result.merged = true;
 }
 

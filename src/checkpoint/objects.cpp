@@ -244,7 +244,7 @@ Made make(const State& state, Everything all, bool wants_counter) {
 State with_object_graph(Group& group, const State& given, std::optional<std::int64_t> save_counter,
                         RowPlans* plans) {
   const Look look(given);
-  const auto resolved = resolve(group, look, plans);
+  const auto resolved = resolve(group, look, plans, nullptr);
   const State& state = resolved ? *resolved : given;
   Keys keys;
   const auto carried = together(group, [&] {

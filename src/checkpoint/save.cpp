@@ -56,6 +56,14 @@ void note_files(Flight& flight, const std::vector<StoredTensor>& entries) {
   for (const auto& entry : entries) flight.result.data_files.insert(entry.slices.front().file);
 }
 
+std::int64_t bytes_of_gaps(const GapsByKey& gaps) {
+  std::int64_t bytes = 0;
+  for (const auto& [key, one] : gaps) {
+    bytes += one->elements() * static_cast<std::int64_t>(one->fill.size());
+  }
+  return bytes;
+}
+
 void append(std::vector<StoredTensor>& to, std::vector<StoredTensor>& from) {
   std::move(from.begin(), from.end(), std::back_inserter(to));
 }
@@ -110,6 +118,7 @@ SaveHandle Engine::run(Request& request) {
   flight.asked.descriptions = planned.descriptions;
   flight.figures.plan_reused = planned.again;
   flight.figures.replica_bytes = planned.plan->replica_bytes;
+  if (job.root()) flight.figures.gap_bytes = bytes_of_gaps(*planned.plan->gaps);
   if (flight.numbers) {
     flight.sequence = flight.numbers->sequence;
     flights.reserve_again(flight);

@@ -11,6 +11,7 @@
 #include "cli/values.hpp"
 #include "contents/contents_reader.hpp"
 #include "contents/read_holders.hpp"
+#include "model/convert.hpp"
 
 namespace cairn::cli {
 namespace {
@@ -66,6 +67,22 @@ void add_description(Json& item, const Description& said) {
   if (!said.attributes.empty()) item["attributes"] = json_of(said.attributes);
 }
 
+std::string fill_text(const StoredTensor& tensor) {
+  const auto& fill = tensor.gaps->fill;
+  if (!is_convertible(tensor.dtype)) return cat(fill.size(), " bytes");
+  return value_text(tensor.dtype, reinterpret_cast<const std::byte*>(fill.data()));
+}
+
+// Where the elements are, and how many there are not.
+std::string place_text(const StoredTensor& tensor) {
+  if (!tensor.problem.empty()) return cat("damaged: ", tensor.problem);
+  auto text = tensor.sliced ? cat(tensor.slices.size(), " slices")
+                            : cat("file ", tensor.slices.front().file);
+  if (!tensor.gaps) return text;
+  return cat(text, ", ", tensor.gaps->elements(), " of ", element_count(tensor.shape),
+             " elements held by no rank: ", fill_text(tensor));
+}
+
 Json json_of(const CheckpointContents& contents, const StoredTensor& tensor) {
   Json item;
   add_key(item, tensor.key);
@@ -90,6 +107,15 @@ Json json_of(const CheckpointContents& contents, const StoredTensor& tensor) {
                       {"crc32c", crc}});
   }
   item["slices"] = std::move(slices);
+  if (tensor.gaps) {
+    auto boxes = Json::array();
+    for (const auto& box : tensor.gaps->boxes) {
+      boxes.push_back({{"start", box.start}, {"extent", box.extent}});
+    }
+    item["gaps"] = {{"fill", fill_text(tensor)},
+                    {"elements", tensor.gaps->elements()},
+                    {"boxes", std::move(boxes)}};
+  }
   add_description(item, contents.description(tensor.key));
   return item;
 }
@@ -267,9 +293,7 @@ void print(const Look& found, bool all) {
     const bool typed = static_cast<int>(tensor.dtype) != 0;
     rows.push_back({shown_key(tensor.key), typed ? std::string(dtype_name(tensor.dtype)) : "?",
                     shape_text(tensor.shape), bytes_text(static_cast<double>(bytes_of(tensor))),
-                    !tensor.problem.empty() ? cat("damaged: ", tensor.problem)
-                    : tensor.sliced         ? cat(tensor.slices.size(), " slices")
-                                            : cat("file ", tensor.slices.front().file)});
+                    place_text(tensor)});
   }
   print_table(rows, "    ", {3});
   const bool any = std::any_of(contents.tensors.begin(), contents.tensors.end(),

@@ -102,6 +102,7 @@ Json json_of(const io::Path& directory, const std::vector<Row>& rows) {
                             {"slowest_rank", save.slowest.rank},
                             {"waiting_seconds", save.slowest.waiting_seconds},
                             {"replica_bytes", save.replica_bytes},
+                            {"gap_bytes", save.gap_bytes},
                             {"files", save.files},
                             {"recycled_files", save.recycled_files},
                             {"plan_reused", save.plan_reused},

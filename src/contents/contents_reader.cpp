@@ -12,6 +12,7 @@
 #include "commit/names.hpp"
 #include "contents/format.hpp"
 #include "contents/lost.hpp"
+#include "format/bundle/gaps.hpp"
 #include "format/bundle/index.hpp"
 #include "format/bundle/meta.hpp"
 #include "format/bundle/object_graph.hpp"
@@ -254,6 +255,7 @@ CheckpointContents parse_contents(IndexFile& loaded, const io::Path& prefix) {
                       std::make_move_iterator(contents.tensors.end()));
   contents.tensors.erase(own, contents.tensors.end());
   if (!loaded.meta.empty()) contents.meta = bundle::decode_meta(loaded.meta);
+  bundle::fit_gaps(contents);
   contents.graph_problem = loaded.graph_problem;
   try {
     if (!loaded.graph.empty()) {
@@ -384,6 +386,18 @@ Error checksum_error(const CheckpointContents& contents, const StoredTensor& ten
       .of_tensor(tensor.key);
 }
 
+namespace {
+
+std::int64_t gap_elements(const StoredGaps& gaps, const Box& wanted) {
+  std::int64_t all = 0;
+  for (const auto& gap : gaps.boxes) {
+    if (const auto common = intersect(gap, wanted)) all += common->count();
+  }
+  return all;
+}
+
+}  // namespace
+
 std::vector<StoredPart> stored_parts(const StoredTensor& tensor, const std::vector<Box>& wanted) {
   std::vector<StoredPart> found;
   std::vector<std::int64_t> covered(wanted.size());
@@ -399,10 +413,15 @@ std::vector<StoredPart> stored_parts(const StoredTensor& tensor, const std::vect
   if (!tensor.sliced) return found;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     if (covered[i] == wanted[i].count()) continue;  // the index reader has refused overlaps
+    if (tensor.gaps && covered[i] + gap_elements(*tensor.gaps, wanted[i]) == wanted[i].count()) {
+      continue;
+    }
     std::vector<Box> parts;
     for (const auto& [slice, want] : found) {
       if (want == i) parts.push_back(*intersect(wanted[i], tensor.slices[slice].box));
     }
+    if (tensor.gaps)
+      parts.insert(parts.end(), tensor.gaps->boxes.begin(), tensor.gaps->boxes.end());
     const auto gap = find_gap(wanted[i], parts);
     throw Error(Code::not_found,
                 cat("tensor '", tensor.key, "' ", shape_text(tensor.shape), ": ",

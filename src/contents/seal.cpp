@@ -40,7 +40,7 @@ void join_runs(StoredTensor& tensor) {
 }
 
 // The slices, ascending, cover the tensor without overlap.
-void prove(const StoredTensor& tensor) {
+void prove(const StoredTensor& tensor, const GapsByKey& gaps) {
   if (tensor.slices.empty()) {
     throw Error(Code::internal, cat("no entry of tensor '", tensor.key, "' has a slice"))
         .of_tensor(tensor.key);
@@ -51,6 +51,10 @@ void prove(const StoredTensor& tensor) {
   }
   std::vector<Box> boxes;
   for (const auto& slice : tensor.slices) boxes.push_back(slice.box);
+  const auto lacks = gaps.find(tensor.key);
+  if (tensor.sliced && lacks != gaps.end()) {
+    boxes.insert(boxes.end(), lacks->second->boxes.begin(), lacks->second->boxes.end());
+  }
   if (const auto twice = find_overlap(boxes)) {
     throw Error(Code::internal,
                 cat("entries of tensor '", tensor.key, "' overlap: ", box_text(boxes[twice->first]),
@@ -94,7 +98,7 @@ std::vector<StoredTensor*> by_key(std::vector<StoredTensor>& entries) {
 
 }  // namespace
 
-std::vector<StoredTensor> join_entries(std::vector<StoredTensor> entries) {
+std::vector<StoredTensor> join_entries(std::vector<StoredTensor> entries, const GapsByKey& gaps) {
   std::vector<StoredTensor> joined;
   joined.reserve(entries.size());
   for (auto* next : by_key(entries)) {
@@ -117,7 +121,7 @@ std::vector<StoredTensor> join_entries(std::vector<StoredTensor> entries) {
   for (auto& tensor : joined) {
     std::sort(tensor.slices.begin(), tensor.slices.end(),
               [](const auto& a, const auto& b) { return a.box < b.box; });
-    prove(tensor);
+    prove(tensor, gaps);
     if (!tensor.sliced && tensor.slices.size() > 1) join_runs(tensor);
     tensor.sliced = tensor.slices.size() > 1 || !tensor.slices.front().box.is_whole(tensor.shape);
   }

@@ -13,8 +13,9 @@ namespace cairn {
 
 /// Joins entries of the same tensor and proves from them alone that they cover it; runs of a dense
 /// one (`sliced` is false, and there are several) become one entry. Ascending by key, slices
-/// ascending by box.
-std::vector<StoredTensor> join_entries(std::vector<StoredTensor> entries);
+/// ascending by box. Of a sliced tensor that has `gaps`, slices and gaps cover it.
+std::vector<StoredTensor> join_entries(std::vector<StoredTensor> entries,
+                                       const GapsByKey& gaps = {});
 
 /// What all ranks wrote, joined: as tensors, or as entries of an index, which need no further look.
 struct JoinedEntries {

@@ -67,7 +67,7 @@ Candidate candidate_of(io::FileSystem& files, commit::Transaction save,
   for (auto& record : records) {
     if (record.part == 0) candidate.meta = std::move(record.meta);
   }
-  candidate.tensors = join_entries(entries);
+  candidate.tensors = join_entries(entries, candidate.meta.gaps);
   candidate.entries = std::move(entries);
   if (auto why = format.refuses(data_files, save.num_files); !why.empty()) refuse(std::move(why));
   for (int file = 0; file < data_files; ++file) {

@@ -26,7 +26,7 @@ void put(WireWriter& out, const std::vector<Declaration>& declarations) {
   for (const auto& one : declarations) {
     put(out.put(one.key).put(one.dtype), one.shape);
     out.put(one.rank).put(one.storage);
-    out.put(one.string_bytes);
+    out.put(one.string_bytes).put(std::uint64_t{one.fills});
     out.put(std::uint64_t{one.boxes.size()});
     for (const auto& box : one.boxes) put(out, box);
   }
@@ -42,6 +42,7 @@ std::vector<Declaration> get_declarations(WireReader& in) {
     one.rank = in.get<int>();
     one.storage = in.get<Storage>();
     one.string_bytes = in.get<std::int64_t>();
+    one.fills = in.get<std::uint64_t>();
     auto left = in.get<std::uint64_t>();
     one.boxes.reserve(in.room_for(left));
     for (; left > 0; --left) one.boxes.push_back(get_box(in));

@@ -21,6 +21,12 @@ const Description& CheckpointContents::description(std::string_view key) const {
   return at == said.end() ? nothing : at->second;
 }
 
+std::int64_t StoredGaps::elements() const {
+  std::int64_t all = 0;
+  for (const auto& box : boxes) all += box.count();
+  return all;
+}
+
 std::int64_t CheckpointContents::total_bytes() const {
   std::int64_t total = 0;
   for (const auto& tensor : tensors) {

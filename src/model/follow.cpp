@@ -73,6 +73,7 @@ class Given : public TensorSource {
           "Add what it gives itself, or make what each_time gives rank_private or indexed.");
     }
     if (tensor.storage != Storage::automatic) now.storage = tensor.storage;
+    if (tensor.sparse) now.sparse = tensor.sparse;
     now.unresolved = std::move(tensor.unresolved);
     now.source = std::move(tensor.source);
     tensor = std::move(now);

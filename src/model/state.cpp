@@ -7,6 +7,7 @@
 #include "model/box_index.hpp"
 #include "model/follow.hpp"
 #include "model/keys.hpp"
+#include "model/sparse.hpp"
 
 namespace cairn {
 namespace {
@@ -64,6 +65,14 @@ void check_tensor(const std::string& key, const LocalTensor& tensor) {
     refuse(cat("has strings but dtype ", dtype_name(tensor.dtype)), "");
   }
   if (tensor.dtype == DType::variant) refuse("is a variant", "");
+  if (tensor.sparse && (tensor.unresolved || tensor.strings)) {
+    refuse("is sparse", "that is for slices of numbers, neither for rows nor for strings");
+  }
+  if (tensor.sparse) try {
+      fill_element(tensor);
+    } catch (const Error& error) {
+      throw named(error, key);
+    }
   element_count(tensor.shape);
   const auto here = [&] { return cat(shape_text(tensor.shape), ": "); };
   for (const auto& slice : tensor.slices) {
@@ -163,6 +172,10 @@ LocalTensor patches(std::vector<LocalTensor> slices) {
   for (const auto& one : slices) {
     if (one.refused) return one;
     follow = follow || one.source;
+    if (one.sparse) {
+      throw Error(Code::invalid_argument, "patches() was given a sparse tensor", "",
+                  "Give sparse(patches(…), fill).");
+    }
     if (one.unresolved) {
       throw Error(Code::invalid_argument,
                   "patches() was given ragged, rank-private or indexed data",

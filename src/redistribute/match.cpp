@@ -115,6 +115,13 @@ Matching::Matching(Group& group, const State& plain, const HeldSlices& held,
             [](const auto& a, const auto& b) { return a.key < b.key; });
 }
 
+void Matching::note_gaps(const GapsByKey& gaps) {
+  for (auto& tensor : contents_.tensors) {
+    const auto found = gaps.find(tensor.key);
+    if (found != gaps.end()) tensor.gaps = found->second;
+  }
+}
+
 Mail Matching::hear(const Mail& mail) {
   std::vector<Declaration> declarations;
   std::map<std::string, std::map<int, int>> firsts;

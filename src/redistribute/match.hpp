@@ -54,6 +54,8 @@ class Matching {
 
   /// Those of the keys that are there, ascending, without slices.
   const CheckpointContents& contents() const { return contents_; }
+  /// Of sparse tensors, what no rank holds.
+  void note_gaps(const GapsByKey&);
   /// Collective. `wanted` is of these contents.
   Matched match(Group&, const WantedState& wanted) const;
 

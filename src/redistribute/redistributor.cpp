@@ -9,6 +9,7 @@
 #include "job/plan_together.hpp"
 #include "model/keys.hpp"
 #include "redistribute/apart.hpp"
+#include "restore/sparse_wants.hpp"
 #include "save/resolve.hpp"
 
 namespace cairn {
@@ -85,7 +86,8 @@ RedistributeReport Redistributor::run() {
 
 void Redistributor::look(BothStates& now) {
   require_options(*group_, options_);
-  now.resolved = resolve(*group_, now.from, nullptr);
+  GapsByKey gaps;
+  now.resolved = resolve(*group_, now.from, nullptr, &gaps);
   agree(*group_, now.to.error());
   auto structure = structure_of(now.plain());
   auto keys = asked_keys(*group_, now.to.state, options_.restore);
@@ -94,12 +96,14 @@ void Redistributor::look(BothStates& now) {
     held_ = HeldSlices(*group_, now.plain());
     matching_.reset();  // whatever fails from here on is done again
     Matching proved(*group_, now.plain(), held_, keys);
+    proved.note_gaps(gaps);
     matching_ = std::move(proved);
     from_structure_ = std::move(structure);
     keys_ = std::move(keys);
   }
   const auto& contents = matching_->contents();
-  now.wanted = resolve(*group_, contents, TensorFinder(contents), now.to, options_.restore, nullptr);
+  now.wanted =
+      resolve(*group_, contents, TensorFinder(contents), now.to, options_.restore, nullptr);
   auto wanted = structure_of(contents, now.wanted);
   if (any_of(*group_, is_new || !planned_ || wanted != to_structure_)) {
     planned_ = false;
@@ -225,6 +229,7 @@ void Redistributor::move(const BothStates& now) {
   }
   agree(*group_, passer.read_error());
   agree(*group_, passer.write_error());
+  together(*group_, [&] { write_fills(now.wanted); });
 }
 
 }  // namespace cairn

@@ -23,12 +23,21 @@ struct WantedTensor {
   std::function<void(LocalTensor&)> make_room = nullptr;
 };
 
+/// What the checkpoint does not hold of a sparse tensor, in the application's memory.
+struct WantedFill {
+  std::shared_ptr<SliceMemory> memory;
+  Box part;  ///< relative to the slice's origin
+  std::string element;
+};
+
 class IndexedWants;
 
 /// What this rank wants of a checkpoint.
 struct WantedState {
   std::vector<WantedTensor> tensors;
   std::vector<std::string> kept;  ///< keys that are not there and need not be
+  std::vector<WantedFill> fills;  ///< to be written when all slices are filled
+  std::int64_t gap_elements = 0;  ///< that this rank wants and that are not there: filled or kept
   /// Null: no rank wants any. To be delivered when all slices are filled (indexed_wants.hpp).
   std::shared_ptr<IndexedWants> indexed = nullptr;
 };

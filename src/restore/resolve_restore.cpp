@@ -14,6 +14,7 @@
 #include "restore/indexed_wants.hpp"
 #include "restore/matcher.hpp"
 #include "restore/resolve.hpp"
+#include "restore/sparse_wants.hpp"
 
 namespace cairn {
 namespace {
@@ -258,12 +259,14 @@ WantedState resolve(Group& group, const CheckpointContents& contents, const Tens
         continue;
       }
       if (is_indexed) {
+        if (stored->gaps) refuse_gaps(key, *stored, stored->gaps->boxes.front());
         indexed.emplace(key, matcher.match_rows(key, *stored, tensor));
         continue;
       }
       const bool has_rows = what && what->rows;
       mine.tensors.push_back(has_rows ? matcher.match_rows(key, *stored, tensor)
                                       : matcher.match(key, *stored, tensor));
+      if (stored->gaps) leave_gaps_out(key, *stored, tensor, mine);
       if (!has_rows) continue;
       if (is_private) {
         matcher.place_rows(key, mine.tensors.back(), tensor, 0, stored->shape[0]);

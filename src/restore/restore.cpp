@@ -1,6 +1,7 @@
 #include "restore/restore.hpp"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <set>
 
@@ -11,6 +12,7 @@
 #include "restore/indexed_wants.hpp"
 #include "restore/resolve.hpp"
 #include "restore/restore_tensors.hpp"
+#include "restore/sparse_wants.hpp"
 
 namespace cairn {
 namespace {
@@ -133,8 +135,11 @@ RestoreReport restore_state(const Job& job, const SharedIndex& index, State& sta
   });
   bytes += restore_tensors(job, index, wanted.slices, wanted.memories, true, options.direct_io);
   if (mine.indexed) mine.indexed->deliver(*job.group);
-  job.group->all_reduce({&bytes, 1}, Group::Op::sum);
-  report.bytes_read = bytes;
+  std::array<std::int64_t, 3> sums{bytes, mine.gap_elements, !mine.fills.empty()};
+  job.group->all_reduce(sums, Group::Op::sum);
+  report.bytes_read = sums[0];
+  report.gap_elements = sums[1];
+  if (sums[2] > 0) together(*job.group, [&] { write_fills(mine); });
   if (extras.savers) restore_savers(job, contents, extras.touched);
   std::set<std::string> of_savers;
   for (const auto& saver : job.options.hooks.savers) {

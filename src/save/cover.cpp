@@ -12,6 +12,7 @@
 #include "group/collectives.hpp"
 #include "job/by_key.hpp"
 #include "job/messages.hpp"
+#include "model/sparse.hpp"
 #include "save/assign_replicas.hpp"
 #include "save/cover_share.hpp"
 #include "save/prove.hpp"
@@ -34,7 +35,10 @@ std::vector<Declaration> declare(const State& state, int rank) {
       for (const auto& value : tensor.strings->get())
         one.string_bytes += static_cast<std::int64_t>(value.size()) + 1;
     }
-    for (const auto& slice : tensor.slices) one.boxes.push_back(slice.box);
+    for (const auto& slice : tensor.slices) {
+      one.boxes.push_back(slice.box);
+      one.fills += is_fill(slice);
+    }
     declarations.push_back(std::move(one));
   }
   return declarations;

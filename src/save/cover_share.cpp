@@ -19,6 +19,7 @@ void assign(const CoveredTensor& tensor, std::span<const int> writers, const Sav
   for (std::size_t s = 0; s < tensor.slices.size(); ++s) {
     const auto& slice = tensor.slices[s];
     const auto& holder = slice.holders[static_cast<std::size_t>(writers[s])];
+    if (holder.fill && !whole) continue;  // a gap between slices
     auto& order = orders[holder.rank];
     put((whole ? order.to_bring : order.to_write).put(tensor.key).put(holder.box), slice.box);
   }

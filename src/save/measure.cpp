@@ -108,6 +108,9 @@ std::string line_of(const SaveStatistics& save) {
   if (s.tidy > 0) out << ", tidy " << s.tidy;
   out << " s; " << save.recycled_files << " of " << save.files << " data files recycled, "
       << bytes_text(static_cast<double>(save.replica_bytes)) << " of replicas skipped";
+  if (save.gap_bytes > 0) {
+    out << ", " << bytes_text(static_cast<double>(save.gap_bytes)) << " held by no rank";
+  }
   if (save.slowest.rank >= 0) {
     out << "; waited " << save.slowest.waiting_seconds << " s for rank " << save.slowest.rank;
   }

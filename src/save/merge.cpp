@@ -167,6 +167,21 @@ void read(Mail mail, Come& come) {
   }
 }
 
+// Gaps of divided tensors, in this rank's regions.
+void add_gaps(std::map<std::pair<int, int>, std::vector<Box>>& boxes, const Divisions& divided,
+              const GapsByKey& gaps, int rank, int ranks) {
+  for (int d = 0; d < static_cast<int>(divided.all().size()); ++d) {
+    const auto& division = divided[d];
+    const auto found = gaps.find(division.key);
+    if (division.dense || found == gaps.end()) continue;
+    for (const auto& box : found->second->boxes) {
+      division.regions.each_touched(box, [&, d = d](int region) {
+        if (division.region_planner(region, ranks) == rank) boxes[{d, region}].push_back(box);
+      });
+    }
+  }
+}
+
 // Each region of this rank is written, once.
 void prove_regions(std::map<std::pair<int, int>, std::vector<Box>> boxes, const Divisions& divided,
                    int rank, int ranks) {
@@ -192,7 +207,7 @@ void prove_regions(std::map<std::pair<int, int>, std::vector<Box>> boxes, const 
   }
 }
 
-void encode(Come come, const std::function<void(bundle::IndexEntry)>& take) {
+void encode(Come come, const GapsByKey& gaps, const std::function<void(bundle::IndexEntry)>& take) {
   for (auto& [where, tensor] : come.runs) {
     // Listed as a whole tensor's are.
     std::sort(tensor.slices.begin(), tensor.slices.end(),
@@ -200,13 +215,14 @@ void encode(Come come, const std::function<void(bundle::IndexEntry)>& take) {
     take(bundle::encode_part(tensor, where.second));
     tensor = {};
   }
-  for (auto& one : join_entries(std::move(come.whole))) take(encode_and_free(one));
+  for (auto& one : join_entries(std::move(come.whole), gaps)) take(encode_and_free(one));
 }
 
 }  // namespace
 
 JoinedEntries merge_entries(Group& group, std::vector<StoredTensor> mine, bool encode_them,
-                            SaveStatistics* measured, const Divisions& divided) {
+                            SaveStatistics* measured, const Divisions& divided,
+                            const GapsByKey& gaps) {
   if (measured) fold_figures(group, *measured);
   std::size_t slices = 0;
   for (const auto& one : mine) slices += one.slices.size();
@@ -214,22 +230,22 @@ JoinedEntries merge_entries(Group& group, std::vector<StoredTensor> mine, bool e
   KeptError error;
   Mail mail;
   Come come;
-  error.guard([&] {
-    mail = to_planners(group.rank(), std::move(mine), planners, divided, come.whole);
-  });
+  error.guard(
+      [&] { mail = to_planners(group.rank(), std::move(mine), planners, divided, come.whole); });
   mail = all_to_all(group, std::move(mail));
   WireWriter report;  // rank 0 keeps what it has joined
   JoinedEntries all;
   error.guard([&] {
     read(std::move(mail), come);
+    add_gaps(come.boxes, divided, gaps, group.rank(), group.size());
     prove_regions(std::move(come.boxes), divided, group.rank(), group.size());
     if (encode_them) {
-      return encode(std::move(come), [&](bundle::IndexEntry entry) {
+      return encode(std::move(come), gaps, [&](bundle::IndexEntry entry) {
         if (group.rank() == 0) return all.encoded.push_back(std::move(entry));
         put(report, entry);
       });
     }
-    auto joined = join_entries(std::move(come.whole));
+    auto joined = join_entries(std::move(come.whole), gaps);
     if (group.rank() == 0) {
       all.tensors = std::move(joined);
     } else {

@@ -1,6 +1,7 @@
 // Plan: from what all ranks hold to what each of them writes, and where.
 #include "save/save_plan.hpp"
 
+#include "model/sparse.hpp"
 #include "save/formats/save_format.hpp"
 
 namespace cairn {
@@ -11,7 +12,9 @@ std::int64_t replica_bytes(const Job& job, const State& state, const Covered& co
   for (const auto& [key, tensor] : state.tensors()) {
     if (tensor.strings) continue;
     const auto item = static_cast<std::int64_t>(dtype_size(tensor.dtype));
-    for (const auto& slice : tensor.slices) bytes += slice.box.count() * item;
+    for (const auto& slice : tensor.slices) {
+      if (!is_fill(slice)) bytes += slice.box.count() * item;
+    }
   }
   for (const auto& task : covered.tasks) {
     const auto& tensor = state.tensors()[task.tensor].second;

@@ -4,8 +4,10 @@
 #include <bit>
 
 #include "base/checksum.hpp"
+#include "cairn/sparse.hpp"
 #include "format/bundle/strings.hpp"
 #include "group/collectives.hpp"
+#include "model/sparse.hpp"
 #include "save/descriptions.hpp"
 #include "save/formats/save_format.hpp"
 
@@ -16,6 +18,28 @@ std::size_t bytes_of(const std::vector<std::string>& values) {
   auto bytes = values.size();
   for (const auto& value : values) bytes += value.size();
   return bytes;
+}
+
+bool are_alike(const SparseFill* a, const SparseFill* b) {
+  if (!a || !b) return a == b;
+  return a->dtype == b->dtype && a->element == b->element;
+}
+
+// Of tensors that are dense: of others no byte of a fill is written.
+std::map<std::size_t, std::vector<LocalSlice>> fills_of(const State& resolved,
+                                                        const DensePlan& dense) {
+  std::map<std::size_t, std::vector<LocalSlice>> fills;
+  for (std::size_t i = 0; i < resolved.tensors().size(); ++i) {
+    const auto& [key, tensor] = resolved.tensors()[i];
+    if (tensor.slices.empty() || !is_fill(tensor.slices.back())) continue;
+    const bool is_dense = std::any_of(dense.tensors.begin(), dense.tensors.end(),
+                                      [&, &key = key](const auto& one) { return one.key == key; });
+    if (!is_dense) continue;
+    for (const auto& slice : tensor.slices) {
+      if (is_fill(slice)) fills[i].push_back(slice);
+    }
+  }
+  return fills;
 }
 
 }  // namespace
@@ -45,8 +69,8 @@ bool StateForm::fits(const State& state) const {
     const auto& then = tensors_[i].like;
     if (key != tensors_[i].key || now.unresolved || now.dtype != then.dtype ||
         now.shape != then.shape || now.storage != then.storage ||
-        now.device_type != then.device_type || now.device_index != then.device_index ||
-        now.slices.size() != then.slices.size()) {
+        !are_alike(now.sparse.get(), then.sparse.get()) || now.device_type != then.device_type ||
+        now.device_index != then.device_index || now.slices.size() != then.slices.size()) {
       return false;
     }
     for (std::size_t s = 0; s < then.slices.size(); ++s) {
@@ -86,7 +110,8 @@ std::shared_ptr<SavePlan> Plans::make(const State& given, const State& resolved)
     auto form = StateForm::of(given);
     if (!form) return std::nullopt;
     return Kept{std::move(*form), given.descriptions(), plan,
-                ReplicaWatch(resolved, plan->replicas.watches, replicas.sample_of)};
+                ReplicaWatch(resolved, plan->replicas.watches, replicas.sample_of),
+                fills_of(resolved, plan->dense)};
   });
   kept_ = std::move(made);
   return plan;
@@ -120,6 +145,23 @@ std::shared_ptr<const Descriptions> Plans::descriptions(const State& state,
     plan.descriptions = std::make_shared<const Descriptions>(state.descriptions());
   }
   return with_attributes(plan.descriptions, options.attributes);
+}
+
+std::optional<State> Plans::with_fills(const State& state) const {
+  if (kept_->fills.empty()) return std::nullopt;
+  State filled;
+  filled.store(state.storage());
+  for (std::size_t i = 0; i < state.tensors().size(); ++i) {
+    auto [key, tensor] = state.tensors()[i];
+    tensor.source = nullptr;
+    const auto fills = kept_->fills.find(i);
+    if (fills != kept_->fills.end()) {
+      tensor.sparse = nullptr;
+      tensor.slices.insert(tensor.slices.end(), fills->second.begin(), fills->second.end());
+    }
+    filled.add(std::move(key), std::move(tensor));
+  }
+  return filled;
 }
 
 PlanSum Plans::ask(std::int64_t step, const Look& look, const SaveOptions& options, bool may) {

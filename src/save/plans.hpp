@@ -89,6 +89,10 @@ class Plans {
   /// its tensors and of itself.
   std::shared_ptr<const Descriptions> descriptions(const State&, const SaveOptions&);
 
+  /// Local, then too: the state as the kept plan knows it, with the fill values of the gaps of
+  /// sparse tensors that are stored as one array; nothing where it is as it was given.
+  std::optional<State> with_fills(const State&) const;
+
   /// Which replicas a save that begins now compares.
   ReplicaTurn turn() const;
   /// Collective. Throws disagreement, if the options say so, and then compares everything until
@@ -117,7 +121,8 @@ class Plans {
     StateForm form;             // of the state that it was made for
     Descriptions descriptions;  // which that says
     std::shared_ptr<SavePlan> plan;
-    ReplicaWatch watch;  // of its replicas
+    ReplicaWatch watch;                                    // of its replicas
+    std::map<std::size_t, std::vector<LocalSlice>> fills;  // by tensor, behind its own slices
   };
   std::optional<Kept> kept_;
 };

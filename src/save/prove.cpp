@@ -28,12 +28,14 @@ Mail to_planners(std::vector<Declaration>& mine, const KeyPlanners& planners,
       continue;
     }
     const auto& regions = divided[division].regions;
+    const auto held = one.boxes.size() - one.fills;
     for (std::size_t number = 0; number < one.boxes.size(); ++number) {
       const auto& box = one.boxes[number];
       if (box.empty()) continue;
       regions.each_touched(box, [&](int region) {
         auto& letter = letters[divided[division].region_planner(region, planners.ranks)].second;
-        put(letter.put(division).put(region).put(static_cast<int>(number)), box);
+        put(letter.put(division).put(region).put(static_cast<int>(number)).put(number >= held),
+            box);
       });
     }
   }
@@ -57,7 +59,8 @@ std::vector<Declaration> take_declarations(const Mail& mail, GivenByRegion& give
     for (WireReader in(parts); !in.empty();) {
       const auto division = in.get<int>(), region = in.get<int>();
       const auto number = in.get<int>();
-      given[{division, region}].push_back({get_box(in), {rank, number}});
+      const auto fill = in.get<bool>();
+      given[{division, region}].push_back({get_box(in), {rank, number, fill}});
     }
   }
   return all;

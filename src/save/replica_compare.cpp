@@ -78,7 +78,8 @@ std::vector<Divergence> find_divergences(const std::vector<Comparison>& all, con
   std::vector<Divergence> found;
   for (const auto& one : all) {
     std::map<std::uint32_t, Side> sides;
-    for (const auto& [rank, box] : one.holders) {
+    for (const auto& holder : one.holders) {
+      const int rank = holder.rank;
       const auto position = next[rank]++;
       auto& side = sides[checksums.at(rank).at(position)];
       if (side.ranks.empty()) side.position = position;

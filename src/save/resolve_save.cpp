@@ -13,6 +13,7 @@
 #include "model/keys.hpp"
 #include "save/resolve.hpp"
 #include "save/resolve_indexed.hpp"
+#include "save/resolve_sparse.hpp"
 
 namespace cairn {
 namespace {
@@ -110,13 +111,23 @@ LocalTensor with_rows(LocalTensor tensor, const Rows& rows, Dims shape, std::int
   return tensor;
 }
 
+// Behind this rank's own slices, as a plan for a state without them expects.
+// `sliced`: nobody has asked for one array, and gaps are none that is worth writing.
+LocalTensor with_fills(LocalTensor tensor, const std::vector<LocalSlice>& fills, bool sliced) {
+  tensor.sparse = nullptr;
+  tensor.slices.insert(tensor.slices.end(), fills.begin(), fills.end());
+  if (sliced && tensor.storage == Storage::automatic) tensor.storage = Storage::sliced;
+  return tensor;
+}
+
 }  // namespace
 
-std::optional<State> resolve(Group& group, const Look& look, RowPlans* plans) {
+std::optional<State> resolve(Group& group, const Look& look, RowPlans* plans, GapsByKey* gaps) {
   const State& state = look.state;
-  std::array<std::int64_t, 4> counts{look.error().has_value(), 0, 0, 0};
-  auto& [failed, unresolved, ragged, indexed] = counts;
+  std::array<std::int64_t, 5> counts{look.error().has_value(), 0, 0, 0, 0};
+  auto& [failed, unresolved, ragged, indexed, sparse] = counts;
   for (const auto& [key, tensor] : state.tensors()) {
+    sparse += gaps && tensor.sparse;
     if (!tensor.unresolved) continue;
     ++unresolved;
     ragged += tensor.unresolved->kind == Unresolved::Kind::ragged;
@@ -124,10 +135,12 @@ std::optional<State> resolve(Group& group, const Look& look, RowPlans* plans) {
   }
   group.all_reduce(counts, Group::Op::sum);
   if (failed > 0) agree(group, look.error());
-  if (unresolved == 0) return std::nullopt;
+  if (unresolved + sparse == 0) return std::nullopt;
   std::optional<Error> disagreement;
   std::map<std::string, CountedRows> gathered;
   if (ragged > 0) gathered = gather_rows(group, state, ragged, disagreement);
+  FillsByKey fills;
+  if (sparse > 0) fills = fill_gaps(group, state, sparse, *gaps);
   auto plain = together(group, [&] {
     if (disagreement) throw Error(*disagreement);
     State plain;
@@ -146,6 +159,10 @@ std::optional<State> resolve(Group& group, const Look& look, RowPlans* plans) {
       auto tensor = given;
       tensor.unresolved = nullptr;
       tensor.source = nullptr;
+      if (gaps && tensor.sparse) {
+        const bool sliced = state.storage() == Storage::automatic && gaps->count(key) != 0;
+        tensor = with_fills(std::move(tensor), fills[key], sliced);
+      }
       if (!what) {
         plain.add(key, std::move(tensor));
       } else if (what->kind == Unresolved::Kind::ragged) {

@@ -20,6 +20,7 @@ struct SavePlan {
   /// too. The sum over ranks is what is held more than once.
   std::int64_t replica_bytes = 0;
   std::shared_ptr<const Descriptions> descriptions;  ///< what the states of all ranks say
+  std::shared_ptr<const GapsByKey> gaps;             ///< of sparse tensors, of all ranks
   CaptureForm capture;                               ///< none before the first asynchronous save
 };
 

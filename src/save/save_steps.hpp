@@ -65,9 +65,10 @@ void leave_record(const Job&, const commit::Transaction&, const CheckpointMeta&,
 
 /// Merge (collective): the entries of all ranks on rank 0, checked once more to cover each tensor;
 /// nothing on other ranks. `encode`: as entries of an index, which the ranks that joined them have
-/// encoded. With them goes what ranks measured: rank 0's becomes that of all. `divided`: of the
-/// save's plan.
+/// encoded. With them goes what ranks measured: rank 0's becomes that of all. `divided`, `gaps`: of
+/// the save's plan.
 JoinedEntries merge_entries(Group&, std::vector<StoredTensor> mine, bool encode,
-                            SaveStatistics* measured = nullptr, const Divisions& divided = {});
+                            SaveStatistics* measured = nullptr, const Divisions& divided = {},
+                            const GapsByKey& gaps = {});
 
 }  // namespace cairn

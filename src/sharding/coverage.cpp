@@ -17,6 +17,11 @@ bool differs_in_rows(const Dims& a, const Dims& b) {
   return !a.empty() && a.size() == b.size() && std::equal(a.begin() + 1, a.end(), b.begin() + 1);
 }
 
+bool has_fill(const HeldSlice& slice) {
+  return std::any_of(slice.holders.begin(), slice.holders.end(),
+                     [](const auto& holder) { return holder.fill; });
+}
+
 /// Puts the holders of each distinct box together. `twice`: one that a rank gave twice.
 std::vector<HeldSlice> join_holders(std::vector<GivenSlice> given,
                                     std::optional<GivenSlice>& twice) {
@@ -140,7 +145,9 @@ class TensorCheck {
       // A rank that speaks twice of one tensor goes on counting its boxes.
       if (declaration->rank != rank) number = 0;
       rank = declaration->rank;
-      for (auto& box : declaration->boxes) {
+      const auto held = declaration->boxes.size() - declaration->fills;
+      for (std::size_t i = 0; i < declaration->boxes.size(); ++i) {
+        auto& box = declaration->boxes[i];
         if (!lies_inside(box, first_.shape)) {
           fail(Code::coverage,
                cat(name(), any_box_text(box), " of rank ", rank, " ", verb("is", "are"),
@@ -151,7 +158,8 @@ class TensorCheck {
           fail(Code::coverage, cat(name(), "rank ", rank, " holds only ", box_text(box), " of it"),
                "a string tensor is whole on each rank that has it", "");
         }
-        if (count_ != 0 && !box.empty()) given.push_back({std::move(box), {rank, number}});
+        if (count_ != 0 && !box.empty())
+          given.push_back({std::move(box), {rank, number, i >= held}});
         ++number;
       }
     }
@@ -167,7 +175,25 @@ class TensorCheck {
                twice->holder.rank),
            "each element has one value on a rank", "Give each slice once.");
     }
+    for (const auto& slice : slices) {
+      if (slice.holders.size() > 1 && has_fill(slice)) refuse_mixed(slice, slice);
+    }
     return slices;
+  }
+
+  // Of a sparse tensor, some rank has what those that know it to be sparse take for a gap.
+  [[noreturn]] void refuse_mixed(const HeldSlice& a, const HeldSlice& b) const {
+    const HeldSlice::Holder* plain = nullptr;
+    for (const auto* slice : {&a, &b}) {
+      for (const auto& holder : slice->holders) {
+        if (!holder.fill && (!plain || holder.rank < plain->rank)) plain = &holder;
+      }
+    }
+    const auto who = plain ? cat("rank ", plain->rank) : std::string("a rank");
+    fail(Code::disagreement,
+         cat(name(), "some ranks give it as a sparse tensor, and ", who, " does not"),
+         cat(who, " holds ", box_text(*intersect(a.box, b.box)), ", which others take for a gap"),
+         "Give it with cairn::sparse on all ranks.");
   }
 
   void prove(const std::vector<HeldSlice>& slices) const {
@@ -190,6 +216,7 @@ class TensorCheck {
   }
 
   [[noreturn]] void report_overlap(const HeldSlice& a, const HeldSlice& b) const {
+    if (has_fill(a) || has_fill(b)) refuse_mixed(a, b);
     // The same rank may hold both while others hold one: name the lowest holders.
     const int left = a.holders.front().rank, right = b.holders.front().rank;
     const auto who = left == right ? cat("twice by rank ", left)
@@ -220,7 +247,7 @@ std::optional<std::vector<HeldSlice>> check_region(const Box& region,
   std::int64_t held = 0;
   for (const auto& slice : slices) {
     auto part = intersect(slice.box, region);
-    if (!part) return std::nullopt;
+    if (!part || (slice.holders.size() > 1 && has_fill(slice))) return std::nullopt;
     held += part->count();
     parts.push_back(std::move(*part));
   }

@@ -23,6 +23,7 @@ struct Declaration {
   std::vector<Box> boxes;  ///< its slices; empty: it holds none but knows the tensor
   Storage storage = Storage::automatic;
   std::int64_t string_bytes = 0;  ///< of a string tensor, nearly as stored
+  std::size_t fills = 0;          ///< so many of the last boxes are what no rank holds
 };
 
 /// One distinct slice and all who hold it (ascending ranks, with the index of the box in the
@@ -31,6 +32,7 @@ struct HeldSlice {
   struct Holder {
     int rank;
     int box;
+    bool fill = false;  ///< nobody holds it: the rank has the fill value of a sparse tensor
     bool operator==(const Holder&) const = default;
   };
   Box box;

@@ -181,6 +181,7 @@ std::size_t origin_of(std::size_t tensor, std::size_t slice) { return tensor << 
 }  // namespace
 
 double bytes_to_write(const CoveredTensor& tensor, const HeldSlice& slice) {
+  if (slice.holders.front().fill) return 0;  // of one value, which is not kept in memory
   if (tensor.dtype == DType::string) return static_cast<double>(tensor.string_bytes);
   return static_cast<double>(slice.box.count()) * static_cast<double>(dtype_size(tensor.dtype));
 }

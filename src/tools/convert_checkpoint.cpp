@@ -5,11 +5,14 @@
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
+#include "cairn/sparse.hpp"
 #include "checkpoint/engine.hpp"
 #include "commit/names.hpp"
 #include "contents/format.hpp"
 #include "format/bundle/strings.hpp"
 #include "job/prefix.hpp"
+#include "model/sparse.hpp"
+#include "sharding/gaps.hpp"
 
 namespace cairn {
 namespace {
@@ -91,6 +94,20 @@ void require_readable(const CheckpointContents& source, const StoredTensor& tens
   require_stored(tensor, {Box::whole(tensor.shape)});
 }
 
+// Sparse again; of one array those parts that somebody held.
+LocalTensor with_gaps(LocalTensor tensor, const StoredGaps& gaps, bool sliced) {
+  if (!sliced) {
+    const auto whole = std::move(tensor.slices.at(0));
+    tensor.slices.clear();
+    for (auto& box : find_gaps(whole.box, gaps.boxes)) {
+      auto part = part_of(whole.memory, box, tensor.shape, dtype_size(tensor.dtype));
+      tensor.slices.push_back({std::move(box), std::move(part)});
+    }
+  }
+  const auto dtype = tensor.dtype;
+  return sparse(std::move(tensor), dtype, gaps.fill.data());
+}
+
 }  // namespace
 
 std::string convert_checkpoint(std::shared_ptr<io::FileSystem> files,
@@ -112,6 +129,7 @@ std::string convert_checkpoint(std::shared_ptr<io::FileSystem> files,
             {slice.box, std::make_shared<StoredMemory>(reader, tensor, slice), slice.dash});
       }
       if (tensor.sliced) local.storage = Storage::sliced;
+      if (tensor.gaps) local = with_gaps(std::move(local), *tensor.gaps, tensor.sliced);
     }
     state.add(tensor.key, std::move(local));
   }

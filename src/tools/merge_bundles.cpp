@@ -20,6 +20,7 @@
 #include "io/local_path.hpp"
 #include "model/box_index.hpp"
 #include "model/keys.hpp"
+#include "sharding/gaps.hpp"
 
 namespace cairn {
 namespace {
@@ -140,6 +141,26 @@ void require_disjoint(const StoredTensor& tensor, const std::vector<std::string>
       .of_tensor(tensor.key);
 }
 
+// Of sparse tensors, what no part holds: what is missing in one may be in another.
+GapsByKey gaps_of(std::map<std::string, StoredTensor>& tensors) {
+  GapsByKey all;
+  for (auto& [key, tensor] : tensors) {
+    if (!tensor.gaps) continue;
+    StoredGaps gaps{tensor.gaps->fill, {}};
+    std::vector<Box> held;
+    if (tensor.sliced) {
+      for (const auto& slice : tensor.slices) held.push_back(slice.box);
+    }
+    for (const auto& gap : tensor.gaps->boxes) {
+      for (auto& box : find_gaps(gap, held)) gaps.boxes.push_back(std::move(box));
+    }
+    tensor.gaps = nullptr;
+    if (gaps.boxes.empty()) continue;
+    tensor.gaps = all[key] = std::make_shared<const StoredGaps>(std::move(gaps));
+  }
+  return all;
+}
+
 Joined join(const std::vector<CheckpointContents>& inputs) {
   Joined joined;
   std::map<std::string, const CheckpointContents*> first_in;
@@ -167,6 +188,7 @@ Joined join(const std::vector<CheckpointContents>& inputs) {
       auto& there = at->second;
       require_compatible(there, first_in[tensor.key]->prefix, tensor, input.prefix);
       for (auto& slice : tensor.slices) there.slices.push_back(std::move(slice));
+      if (!there.gaps) there.gaps = tensor.gaps;
       in_several.insert(tensor.key);
     }
     if (input.meta && (!joined.meta || joined.meta->sequence < input.meta->sequence)) {
@@ -182,6 +204,7 @@ Joined join(const std::vector<CheckpointContents>& inputs) {
     joined.meta->descriptions.by_key.merge(said.by_key);
   }
   for (const auto& key : in_several) require_disjoint(tensors.at(key), prefixes);
+  if (joined.meta) joined.meta->gaps = gaps_of(tensors);
   for (auto& [key, tensor] : tensors) {
     require_stored(tensor, {Box::whole(tensor.shape)});
     joined.tensors.push_back(std::move(tensor));

@@ -9,6 +9,7 @@
 #include "cairn/state.hpp"
 #include "format/bundle/key_text.hpp"
 #include "format/bundle/strings.hpp"
+#include "model/sparse.hpp"
 #include "plan/chunks.hpp"
 
 namespace cairn {
@@ -65,6 +66,26 @@ void to_little_endian(const CheckpointContents& contents, const StoredTensor& te
   bundle::swap_bytes(std::as_writable_bytes(std::span(bytes)), dtype_swap_unit(tensor.dtype));
 }
 
+// Where a sparse tensor has no slices, the fill value.
+void give_fills(const StoredTensor& tensor, const Box& wanted,
+                const std::function<bool(const Box&)>& needed, const TakeChunk& take) {
+  if (!tensor.sliced || !tensor.gaps) return;
+  std::string bytes;
+  for (const auto& gap : tensor.gaps->boxes) {
+    const auto common = intersect(gap, wanted);
+    if (!common) continue;
+    const auto item = static_cast<std::int64_t>(dtype_size(tensor.dtype));
+    const plan::ChunkCut cut(*common, item, chunk_bytes);
+    for (std::int64_t number = 0; number < cut.count(); ++number) {
+      const auto chunk = cut.chunk(number);
+      if (!needed(chunk.box)) continue;
+      bytes.resize(static_cast<std::size_t>(chunk.bytes));
+      repeat(tensor.gaps->fill, chunk.box.count(), reinterpret_cast<std::byte*>(bytes.data()));
+      take(chunk.box, bytes);
+    }
+  }
+}
+
 }  // namespace
 
 std::int64_t checked_bytes(const CheckpointContents& contents, const StoredTensor& tensor,
@@ -99,6 +120,8 @@ void read_chunks(io::FileSystem& files, const CheckpointContents& contents,
     }
     if (crc != slice->crc32c) throw checksum_error(contents, tensor, *slice, crc);
   }
+  give_fills(
+      tensor, wanted, [](const Box&) { return true; }, take);
 }
 
 void read_chunks_unchecked(io::FileSystem& files, const CheckpointContents& contents,
@@ -126,6 +149,7 @@ void read_chunks_unchecked(io::FileSystem& files, const CheckpointContents& cont
     });
     done += slice->size;
   }
+  give_fills(tensor, wanted, needed, take);
 }
 
 std::string read_numbers(io::FileSystem& files, const CheckpointContents& contents,

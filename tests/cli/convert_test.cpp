@@ -171,5 +171,28 @@ TEST_F(Convert, AMergeReplacesAnHdf5File) {
   EXPECT_FALSE(std::filesystem::exists(at("out/x.h5")));
 }
 
+// As one array the gaps hold the fill value; back as slices they are gaps again.
+TEST_F(Convert, GapsOfSparseTensorsGoAlong) {
+  std::vector<std::int32_t> values{5, 6};
+  {
+    CheckpointManager manager(serial_group(), at("run"));
+    State state;
+    state.add("u", sparse(slice(&values, {2, 3}, {1, 1}, {1, 2}), -1));
+    manager.save(1, state);
+  }
+  const auto bundle = at("run/ckpt-1"), file = at("one.h5"), back = at("back");
+  ASSERT_EQ(run_tool({"convert", bundle, file}).status, 0);
+  ASSERT_EQ(run_tool({"convert", at("one"), back}).status, 0);
+  const auto first = BundleReader(bundle).contents(), last = BundleReader(back).contents();
+  EXPECT_EQ(*first.find("u")->gaps, *last.find("u")->gaps);
+  EXPECT_EQ(last.total_bytes(), 8);
+  for (const auto& prefix : {bundle, at("one"), back}) {
+    EXPECT_EQ(run_tool({"cat", prefix, "u", "--format", "raw"}).out,
+              run_tool({"cat", bundle, "u", "--format", "raw"}).out);
+    EXPECT_EQ(run_tool({"verify", prefix}).status, 0);
+    EXPECT_THAT(run_tool({"show", prefix}).out, HasSubstr("4 of 6 elements held by no rank: -1"));
+  }
+}
+
 }  // namespace
 }  // namespace cairn::test

@@ -106,5 +106,8 @@ INSTANTIATE_TEST_SUITE_P(Hdf5WithoutRecords, Crash, testing::ValuesIn(without_re
 INSTANTIATE_TEST_SUITE_P(Hdf5, Crash, testing::ValuesIn(hdf5_stories()),
                          [](const auto& info) { return info.param.name; });
 
+INSTANTIATE_TEST_SUITE_P(Sparse, Crash, testing::ValuesIn(sparse_stories(Format::hdf5)),
+                         [](const auto& info) { return info.param.name; });
+
 }  // namespace
 }  // namespace cairn

@@ -24,12 +24,13 @@ inline std::shared_ptr<io::MemoryFileSystem> record(const Story& story, unsigned
                 if (story.before_format) {
                   auto options = options_of(story, disk);
                   options.store.format = *story.before_format;
-                  StoryJob earlier(group, options, story.ranks, story.storage, story.by_id);
+                  StoryJob earlier(group, options, story.ranks, story.storage, story.by_id,
+                                   story.sparse);
                   story.before(earlier);
                   group->barrier();
                 }
                 StoryJob job(group, options_of(story, disk), story.ranks, story.storage,
-                             story.by_id);
+                             story.by_id, story.sparse);
                 job.async = story.async_before;
                 if (!story.before_format) story.before(job);
                 job.manager.wait();
@@ -70,10 +71,14 @@ inline std::int64_t next_job(std::shared_ptr<io::MemoryFileSystem> disk, const S
   std::int64_t found = 0;
   const auto body = [&](std::shared_ptr<Group> alone) {
     const auto group = group_of(story, alone, disk);
-    StoryJob job(group, options_of(story, disk), story.ranks, story.storage, story.by_id);
+    StoryJob job(group, options_of(story, disk), story.ranks, story.storage, story.by_id,
+                 story.sparse);
     const auto report = job.manager.restore_latest(job.state);
     const auto steps = job.manager.steps();
     std::string mine;
+    if (story.sparse && report && !job.manager.open(report->step).find("u")->gaps) {
+      mine = "the gap is not known";
+    }
     for (const auto value : job.row) {
       if (report && value != static_cast<double>(job.stamp)) mine = "torn: elements of two saves";
     }

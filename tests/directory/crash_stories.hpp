@@ -282,4 +282,18 @@ inline std::vector<Story> recycling_stories() {
   return all;
 }
 
+// A tensor with a gap, in files of its own ranks' and as one array; completed by recoveries.
+inline std::vector<Story> sparse_stories(Format format) {
+  std::vector<Story> all;
+  for (const auto& story : stories()) {
+    const bool as_array = story.name == "Dense" && format == Format::bundle;
+    if (story.name != "SecondSave" && !as_array) continue;
+    auto& one = all.emplace_back(story);
+    one.async = one.sparse = true;
+    one.format = format;
+    one.interleavings = 1;
+  }
+  return all;
+}
+
 }  // namespace cairn

@@ -156,5 +156,8 @@ INSTANTIATE_TEST_SUITE_P(WithoutRename, Crash, testing::ValuesIn(direct_stories(
 INSTANTIATE_TEST_SUITE_P(Stories, Crash, testing::ValuesIn(stories()),
                          [](const auto& info) { return info.param.name; });
 
+INSTANTIATE_TEST_SUITE_P(Sparse, Crash, testing::ValuesIn(sparse_stories(Format::bundle)),
+                         [](const auto& info) { return info.param.name; });
+
 }  // namespace
 }  // namespace cairn

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "cairn/error.hpp"
+#include "format/bundle/gaps.hpp"
 #include "format/bundle/index.hpp"
 #include "format/bundle/strings.hpp"
 
@@ -50,6 +51,54 @@ TEST(Meta, the_name_is_left_out_where_there_is_none) {
   EXPECT_EQ(decode_meta(encode_meta(meta)).name, "ckpt");
   EXPECT_EQ(encode_meta(sample).find("\"name\""), std::string::npos);
   EXPECT_EQ(decode_meta(encode_meta(sample)).name, "");
+}
+
+TEST(Meta, gaps_come_back) {
+  auto meta = sample;
+  const StoredGaps gaps{std::string("\0\xff\x80?", 4), {{{0, 1}, {2, 3}}, {{4, 0}, {1, 9}}}};
+  const StoredGaps scalars{std::string(1, '\1'), {}};
+  meta.gaps = {{"a/b", std::make_shared<const StoredGaps>(gaps)},
+               {"c", std::make_shared<const StoredGaps>(scalars)}};
+  const auto again = decode_meta(encode_meta(meta)).gaps;
+  ASSERT_EQ(again.size(), 2u);
+  EXPECT_EQ(*again.at("a/b"), gaps);
+  EXPECT_EQ(*again.at("c"), scalars);
+}
+
+TEST(Meta, gaps_that_are_none_are_refused) {
+  auto json = encode_meta(sample);
+  json.pop_back();
+  for (const std::string bad :
+       {"1", "{\"u\":{}}", "{\"u\":{\"fill\":\"0\",\"boxes\":[]}}",
+        "{\"u\":{\"fill\":\"\",\"boxes\":[]}}", "{\"u\":{\"fill\":\"zz\",\"boxes\":[]}}",
+        "{\"u\":{\"fill\":\"00\",\"boxes\":[[1,2,3]]}}",
+        "{\"u\":{\"fill\":\"00\",\"boxes\":[[1,\"2\"]]}}",
+        "{\"u\":{\"fill\":\"00\",\"boxes\":[1]}}", "{\"u\":{\"fill\":0,\"boxes\":[]}}"}) {
+    EXPECT_THAT(meta_refusal(json + ",\"gaps\":" + bad + "}"), HasSubstr("\"gaps\"")) << bad;
+  }
+}
+
+TEST(Meta, gaps_that_do_not_fit_their_tensor_are_its_problem) {
+  const auto problem = [](StoredGaps gaps) {
+    CheckpointContents contents;
+    contents.tensors.push_back({"u", DType::int32, {4, 4}, true, {}, ""});
+    contents.meta = sample;
+    contents.meta->gaps["u"] = std::make_shared<const StoredGaps>(std::move(gaps));
+    fit_gaps(contents);
+    const auto& u = contents.tensors[0];
+    EXPECT_EQ(u.problem.empty(), u.gaps != nullptr);
+    return u.problem;
+  };
+  constexpr auto most = std::numeric_limits<std::int64_t>::max();
+  const std::string fill(4, '\0');
+  EXPECT_EQ(problem({fill, {{{0, 0}, {4, 1}}, {{0, 1}, {1, 3}}}}), "");
+  EXPECT_THAT(problem({fill, {{{0, 0}, {4, 2}}, {{0, 1}, {1, 3}}}}), HasSubstr("two overlap"));
+  EXPECT_THAT(problem({std::string(8, '\0'), {}}), HasSubstr("another dtype"));
+  for (const Box& box :
+       {Box{{0}, {4}}, Box{{0, 0}, {5, 1}}, Box{{-1, 0}, {1, 1}}, Box{{0, 1}, {1, 4}},
+        Box{{0, 0}, {0, 1}}, Box{{most, 0}, {1, 1}}, Box{{1, 1}, {most, most}}}) {
+    EXPECT_THAT(problem({fill, {box}}), HasSubstr("outside of the tensor")) << box_text(box);
+  }
 }
 
 TEST(Meta, metrics_come_back_also_those_that_are_no_numbers) {

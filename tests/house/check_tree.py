@@ -46,7 +46,7 @@ ROOM_OF_PUBLIC_HEADER = {
     "attributes": "model", "box": "model", "contents": "model", "device": "model",
     "dtype": "model", "indexed": "model", "mesh": "model", "object_graph": "model",
     "ragged": "model", "restore_options": "model",
-    "slice_memory": "model", "state": "model", "statistics": "model",
+    "slice_memory": "model", "sparse": "model", "state": "model", "statistics": "model",
     "xdmf": "model",
     "sharding": "sharding",
     "file_system": "io",

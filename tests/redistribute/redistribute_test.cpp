@@ -7,6 +7,7 @@
 
 #include "base/text.hpp"
 #include "cairn/ragged.hpp"
+#include "cairn/sparse.hpp"
 #include "support/group_kit.hpp"
 #include "support/n_to_m.hpp"
 #include "support/rounds.hpp"
@@ -230,6 +231,28 @@ TEST_P(Redistribute, ConvertsIfAsked) {
       EXPECT_EQ(all[nth(static_cast<int>(2 * r))], 0.5f + static_cast<float>(r));
       EXPECT_EQ(all[nth(static_cast<int>(2 * r + 1))], 1e-3f);
     }
+  });
+}
+
+// What no rank holds is filled or kept, by choice; without a choice it is an error.
+TEST_P(Redistribute, SparseTensorsKeepTheirGaps) {
+  on_ranks([&](std::shared_ptr<Group> group) {
+    const int n = group->size(), rank = group->rank();
+    std::vector<int> held{rank, rank}, filled(nth(4 * n), 5), kept(nth(4 * n), 5);
+    State from, fills, keeps, plain;
+    from.add("u", sparse(slice(&held, {n, 4}, {rank, 1}, {1, 2}), -1));
+    fills.add("u", sparse(whole(&filled, {n, 4}), -2));
+    keeps.add("u", sparse(whole(&kept, {n, 4}), -2, Gaps::keep));
+    plain.add("u", whole(&kept, {n, 4}));
+    redistribute(group, from, fills);
+    redistribute(group, from, keeps);
+    for (int i = 0; i < 4 * n; ++i) {
+      const bool gap = i % 4 == 0 || i % 4 == 3;
+      EXPECT_EQ(filled[nth(i)], gap ? -2 : i / 4);
+      EXPECT_EQ(kept[nth(i)], gap ? 5 : i / 4);
+    }
+    expect_error([&] { redistribute(group, from, plain); }, Code::not_found,
+                 HasSubstr("held by no rank"));
   });
 }
 

@@ -2,6 +2,7 @@
 
 #include "sharding/coverage.hpp"
 #include "sharding/decompositions.hpp"
+#include "sharding/gaps.hpp"
 #include "support/rounds.hpp"
 
 namespace cairn {
@@ -75,6 +76,57 @@ TEST(FindGap, ReportsTheWholeOfAPlainGap) {
   EXPECT_EQ(find_gap(whole, {{{0, 0}, {300, 500}}}), (Box{{300, 0}, {212, 512}}));
   EXPECT_EQ(find_gap(Box::whole({}), {}), Box::whole({}));
   EXPECT_EQ(find_gap(Box::whole({4, 0}), {}), std::nullopt);
+}
+
+TEST(FindGaps, AreWhatNoBoxHolds) {
+  Random random(21);
+  for (int round = 0; round < 1000; ++round) {
+    const auto whole = Box::whole(boxes::random_shape(random));
+    auto all = boxes::decompose(random, whole);
+    std::erase_if(all, [&](const Box&) { return boxes::chance(random, 40); });
+    // Some come twice, and reach beyond what is looked at.
+    for (auto n = boxes::draw(random, 0, 3); n > 0 && !all.empty(); --n) {
+      all.push_back(all[random() % all.size()]);
+    }
+    const auto wanted = boxes::random_box(random, whole);
+    auto expected = boxes::elements(wanted);
+    for (const auto& at : boxes::elements(all)) expected.erase(at);
+    const auto gaps = find_gaps(wanted, all);
+    std::size_t elements = 0;
+    for (const auto& gap : gaps) elements += static_cast<std::size_t>(gap.count());
+    ASSERT_EQ(elements, expected.size()) << "they are disjoint";
+    ASSERT_EQ(boxes::elements(gaps), expected);
+    ASSERT_TRUE(std::is_sorted(gaps.begin(), gaps.end()));
+  }
+}
+
+TEST(FindGaps, AreFew) {
+  const auto whole = Box::whole({512, 512});
+  EXPECT_EQ(find_gaps(whole, {}), std::vector<Box>{whole});
+  EXPECT_EQ(find_gaps(whole, {{{0, 0}, {128, 512}}, {{256, 0}, {256, 512}}}),
+            (std::vector<Box>{{{128, 0}, {128, 512}}}));
+  EXPECT_EQ(find_gaps(whole, {{{100, 100}, {50, 50}}}).size(), 4u);
+  EXPECT_TRUE(find_gaps(whole, {whole, whole}).empty());
+  EXPECT_EQ(find_gaps(Box::whole({}), {}), std::vector<Box>{Box::whole({})});
+  EXPECT_TRUE(find_gaps(Box::whole({4, 0}), {}).empty());
+  // A frame, of many pieces: the inside is one box.
+  std::vector<Box> frame;
+  for (std::int64_t i = 0; i < 512; i += 4) {
+    frame.insert(frame.end(), {{{i, 0}, {4, 8}}, {{i, 504}, {4, 8}}});
+    if (i >= 8 && i < 504) frame.insert(frame.end(), {{{0, i}, {8, 4}}, {{504, i}, {8, 4}}});
+  }
+  EXPECT_EQ(find_gaps(whole, frame), (std::vector<Box>{{{8, 8}, {496, 496}}}));
+}
+
+// Against the contract; whoever proves coverage finds it. It must come to an end.
+TEST(FindGaps, ComesToAnEndWhereBoxesOverlap) {
+  Random random(22);
+  for (int round = 0; round < 300; ++round) {
+    const auto whole = Box::whole(boxes::random_shape(random));
+    std::vector<Box> all;
+    for (int i = 0; i < 20; ++i) all.push_back(boxes::random_box(random, whole));
+    for (const auto& gap : find_gaps(whole, all)) EXPECT_TRUE(whole.contains(gap));
+  }
 }
 
 TEST(FindGap, OneMissingPatchOfManyIsNamedExactly) {

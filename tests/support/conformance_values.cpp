@@ -8,6 +8,7 @@
 #include "support/indexed_case.hpp"
 #include "support/n_to_m.hpp"
 #include "support/ragged_case.hpp"
+#include "support/sparse_case.hpp"
 
 namespace cairn::test {
 namespace {
@@ -257,6 +258,23 @@ TEST_P(Conformance, Indexed) {
       return "";
     });
     expect_whole(1, what);
+    on(m, what, [&](auto group) { return one.restore(group, directory(), reading()); });
+  }
+}
+
+TEST_P(Conformance, Sparse) {
+  unsigned seed = 0;
+  for (const auto& [n, m] : launcher_->pairs()) {
+    if (++seed > 3 * launcher_->rounds()) break;
+    const auto what = pair_text({n, m}, seed);
+    launcher_->new_disk();
+    const SparseCase one(n, m, seed);
+    const auto storage = seed % 3 == 0 ? Storage::dense : Storage::automatic;
+    on(n, what, [&](auto group) {
+      one.save(group, directory(), saving(), GetParam().combination.asynchronous, storage);
+      return "";
+    });
+    expect_whole(2, what);
     on(m, what, [&](auto group) { return one.restore(group, directory(), reading()); });
   }
 }

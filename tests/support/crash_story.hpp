@@ -10,6 +10,7 @@
 #include "cairn/checkpoint_manager.hpp"
 #include "cairn/indexed.hpp"
 #include "cairn/log.hpp"
+#include "cairn/sparse.hpp"
 #include "support/sharing_group.hpp"
 #include "testing/memory.hpp"
 #include "testing/threads.hpp"
@@ -57,7 +58,7 @@ struct StoryJob {
   bool async = false;
 
   StoryJob(std::shared_ptr<Group> g, const ManagerOptions& options, std::int64_t rows,
-           Storage storage = Storage::automatic, bool by_id = false)
+           Storage storage = Storage::automatic, bool by_id = false, bool is_sparse = false)
       : group(g), manager(g, "/run", options) {
     saver_rank = g->rank();
     state.add("stamp", stamp).store(storage);
@@ -68,6 +69,11 @@ struct StoryJob {
     if (by_id) {  // the last rows are on rank 0
       for (std::int64_t id = 0; id < mine; ++id) ids.push_back(rows - 1 - first - id);
       state.add("u", indexed(cairn::ids(&ids), row, {columns}));
+      return;
+    }
+    if (is_sparse) {  // nobody has the last row
+      state.add("u",
+                sparse(slice(row.data(), {rows + 1, columns}, {first, 0}, {mine, columns}), -1.0));
       return;
     }
     state.add("u", slice(row.data(), {rows, columns}, {first, 0}, {mine, columns}));
@@ -104,6 +110,7 @@ struct Story {
   bool records = true;         // blocking saves leave them, too
   bool xdmf = false;           // with an XDMF file that is kept up to date
   bool by_id = false;          // rows are given by id
+  bool sparse = false;         // no rank holds the last row
   bool shares = false;         // ranks share two data files, and the dense one
   Format format = Format::bundle;
   std::optional<Format> before_format = {};  // `before` is another job, of this format

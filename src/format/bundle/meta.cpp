@@ -8,6 +8,7 @@
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "format/bundle/descriptions.hpp"
+#include "format/bundle/gaps.hpp"
 #include "format/bundle/json_depth.hpp"
 
 namespace cairn::bundle {
@@ -72,6 +73,7 @@ Json json_of(const SaveStatistics& save) {
                  {"merge_seconds", seconds(s.merge)},
                  {"slowest_rank", save.slowest.rank},
                  {"waiting_seconds", seconds(save.slowest.waiting_seconds)}};
+  if (save.gap_bytes > 0) object["gap_bytes"] = save.gap_bytes;
   if (!save.blocking_because.empty()) object["blocking_because"] = save.blocking_because;
   if (!save.shares.empty()) {
     auto& bytes = object["rank_bytes"] = Json::array();
@@ -132,6 +134,7 @@ std::optional<SaveStatistics> statistics_of(const Json& object, std::int64_t ste
     save.blocking_because = object.value("blocking_because", std::string());
     save.bytes = member<std::int64_t>(object, "bytes");
     save.replica_bytes = member<std::int64_t>(object, "replica_bytes");
+    save.gap_bytes = object.value("gap_bytes", std::int64_t{0});
     save.files = member<std::int64_t>(object, "files");
     save.recycled_files = member<std::int64_t>(object, "recycled_files");
     save.slowest.rank = member<int>(object, "slowest_rank");
@@ -204,6 +207,7 @@ std::string encode_meta(const CheckpointMeta& meta) {
   if (!meta.descriptions.empty()) {
     object["descriptions"] = Json::parse(encode_descriptions(meta.descriptions));
   }
+  if (!meta.gaps.empty()) object["gaps"] = Json::parse(encode_gaps(meta.gaps));
   return object.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -233,6 +237,7 @@ CheckpointMeta decode_meta(std::string_view json) {
   if (object.contains("descriptions")) {
     meta.descriptions = decode_descriptions(object["descriptions"].dump());
   }
+  if (object.contains("gaps")) meta.gaps = decode_gaps(object["gaps"].dump());
   return meta;
 }
 

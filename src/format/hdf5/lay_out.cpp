@@ -86,7 +86,12 @@ class Maker {
       const auto type =
           (at != types_.end() ? at : types_.emplace(one.dtype, stored_type(one.dtype)).first)
               ->second.get();
-      auto dataset = make_dataset(one.key, type, one.shape, data_);
+      Handle filled;
+      if (!one.fill.empty()) {  // it is written as well: this tells readers
+        filled = storage(H5D_FILL_TIME_NEVER);
+        check(H5Pset_fill_value(filled.get(), type, one.fill.data()), what_);
+      }
+      auto dataset = make_dataset(one.key, type, one.shape, one.fill.empty() ? data_ : filled);
       out.offsets.push_back(element_count(one.shape) ? offset_of(dataset) : 0);
       if (has_no_type(one.dtype)) note(dataset, dtype_attribute, dtype_name(one.dtype));
       dataset.close(what_);

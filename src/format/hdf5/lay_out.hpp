@@ -21,6 +21,7 @@ struct NewDataset {
   std::string key;
   DType dtype{};
   Dims shape;
+  std::string fill = {};  ///< one element, the fill value of the dataset; empty: HDF5's own
 };
 
 /// For readers of HDF5 only; Cairn itself reads the blob.

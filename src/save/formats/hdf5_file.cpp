@@ -45,7 +45,11 @@ class NewHdf5 {
     file_.slices_bytes = static_cast<std::int64_t>(slices_.size());
     file_.meta = bundle::encode_meta(meta);
     file_.descriptions = meta.descriptions;
-    for (const auto& one : dense) file_.datasets.push_back({one.key, one.dtype, one.shape});
+    for (const auto& one : dense) {
+      const auto gaps = meta.gaps.find(one.key);
+      file_.datasets.push_back(
+          {one.key, one.dtype, one.shape, gaps == meta.gaps.end() ? "" : gaps->second->fill});
+    }
     meta_ = bundle::encode_strings({&file_.meta, 1});
     blob_ = meta_.bytes;
     file_.meta_bytes = static_cast<std::int64_t>(meta_.bytes.size());

@@ -6,6 +6,7 @@
 
 #include "cairn/error.hpp"
 #include "job/messages.hpp"
+#include "model/sparse.hpp"
 
 namespace cairn {
 
@@ -30,11 +31,18 @@ void put_holding(WireWriter& message, const Job& job, const State& state,
   const auto most = std::max_element(
       by_task.begin(), by_task.end(),
       [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
+  const auto is_held = [&](const DenseTensor& one, const DenseTensor::Part& part) {
+    return part.slice < 0 ||
+           !is_fill(by_key.at(one.key)->slices[static_cast<std::size_t>(part.slice)]);
+  };
   std::uint64_t parts = 0;
-  for (const auto& one : dense) parts += one.parts.size();
+  for (const auto& one : dense) {
+    for (const auto& part : one.parts) parts += is_held(one, part);
+  }
   message.put(parts);
   for (std::size_t t = 0; t < dense.size(); ++t) {
     for (const auto& part : dense[t].parts) {
+      if (!is_held(dense[t], part)) continue;
       put(message.put(static_cast<int>(t)).put(part.slice), part.box);
     }
   }

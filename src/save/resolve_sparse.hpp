@@ -1,0 +1,22 @@
+#pragma once
+/// Sparse tensors of a save: what no rank holds of them, and who has the fill value for it.
+#include <map>
+#include <string>
+#include <vector>
+
+#include "cairn/contents.hpp"
+#include "cairn/group.hpp"
+#include "cairn/state.hpp"
+
+namespace cairn {
+
+using FillsByKey = std::map<std::string, std::vector<LocalSlice>>;
+
+/// Collective. `all`: how many sparse tensors all ranks' states have. Finds the gaps of each, which
+/// become slices of fill value, dealt to the ranks that have the key: the result is this rank's,
+/// and slices and fills of all ranks make up each tensor. `gaps` gets those of all tensors that
+/// have some, on all ranks. Throws disagreement where fill values differ, coverage for a tensor of
+/// which no rank holds any part.
+FillsByKey fill_gaps(Group&, const State&, std::int64_t all, GapsByKey& gaps);
+
+}  // namespace cairn
