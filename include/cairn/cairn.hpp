@@ -6,6 +6,7 @@
 #include "cairn/bundle.hpp"
 #include "cairn/checkpoint.hpp"
 #include "cairn/checkpoint_manager.hpp"
+#include "cairn/checkpoints_iterator.hpp"
 #include "cairn/contents.hpp"
 #include "cairn/device.hpp"
 #include "cairn/dtype.hpp"

@@ -55,7 +55,8 @@ ROOM_OF_PUBLIC_HEADER = {
     "hdf5": "restore",
     "redistribute": "redistribute",
     "optimal_interval": "schedule", "stop": "schedule",
-    "checkpoint": "checkpoint", "checkpoint_manager": "checkpoint", "sharded_save": "checkpoint",
+    "checkpoint": "checkpoint", "checkpoint_manager": "checkpoint",
+    "checkpoints_iterator": "checkpoint", "sharded_save": "checkpoint",
     "bundle": "tools",
     "cairn": "whole",
     "c": "c",  # include/cairn/c
