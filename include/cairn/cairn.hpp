@@ -22,6 +22,7 @@
 #include "cairn/options.hpp"
 #include "cairn/ragged.hpp"
 #include "cairn/redistribute.hpp"
+#include "cairn/resizable.hpp"
 #include "cairn/restore_options.hpp"
 #include "cairn/sharded_save.hpp"
 #include "cairn/sharding.hpp"

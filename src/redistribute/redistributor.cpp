@@ -99,7 +99,8 @@ void Redistributor::look(BothStates& now) {
     keys_ = std::move(keys);
   }
   const auto& contents = matching_->contents();
-  now.wanted = resolve(*group_, contents, TensorFinder(contents), now.to, options_.restore, nullptr);
+  now.wanted =
+      resolve(*group_, contents, TensorFinder(contents), now.to, options_.restore, nullptr);
   auto wanted = structure_of(contents, now.wanted);
   if (any_of(*group_, is_new || !planned_ || wanted != to_structure_)) {
     planned_ = false;
@@ -184,8 +185,9 @@ void Redistributor::require_apart(const BothStates& now) const {
   }
   // What rows have now, before they are resized.
   for (const auto& [key, tensor] : now.to.state.tensors()) {
-    if (!tensor.unresolved || !tensor.unresolved->rows) continue;
-    const auto& rows = *tensor.unresolved->rows;
+    const bool are_rows = tensor.unresolved && tensor.unresolved->rows;
+    if (tensor.strings || (!are_rows && !tensor.resizes)) continue;
+    const auto& rows = are_rows ? *tensor.unresolved->rows : *tensor.resizes;
     auto shape = tensor.shape;
     shape[0] = rows.count();
     written.push_back({&key, tensor.dtype, Box::whole(shape), rows.memory()->footprint(), false});

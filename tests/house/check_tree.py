@@ -45,7 +45,7 @@ ROOM_OF_PUBLIC_HEADER = {
     "background": "base", "error": "base", "version": "base", "log": "base", "write_options": "base",
     "attributes": "model", "box": "model", "contents": "model", "device": "model",
     "dtype": "model", "indexed": "model", "mesh": "model", "object_graph": "model",
-    "ragged": "model", "restore_options": "model",
+    "ragged": "model", "resizable": "model", "restore_options": "model",
     "slice_memory": "model", "state": "model", "statistics": "model",
     "xdmf": "model",
     "sharding": "sharding",
