@@ -2,7 +2,7 @@
 // there, and restores with an empty page cache; with the plan of the exchange kept, and made anew.
 // Contestants take turns in an order drawn anew; medians, and ratios to the block.
 //
-//   mpirun -n 2 indexed_bench DIRECTORY [MILLIONS OF ROWS OF ALL RANKS [REPETITIONS]]
+//   mpirun -n 2 indexed_bench DIRECTORY [MILLIONS OF ROWS OF ALL RANKS [REPETITIONS [FILE.json]]]
 #include <mpi.h>
 
 #include <algorithm>
@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "raw_io.hpp"
+#include "rows_of_json.hpp"
 
 namespace {
 
@@ -50,11 +51,6 @@ struct Contestant {
   std::vector<double> saves = {}, restores = {};
 };
 
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
 class Bench {
  public:
   Bench(const std::filesystem::path& directory, std::int64_t rows, int repetitions)
@@ -74,6 +70,7 @@ class Bench {
       turns(what, contestants(recycle), recycle);
     }
   }
+  const nlohmann::json& rows() const { return json_; }
 
  private:
   void fill(const std::vector<std::int64_t>& ids) {
@@ -177,17 +174,19 @@ class Bench {
   }
 
   void print(const char* verb, const char* what, const std::vector<Contestant>& all,
-             std::vector<double> Contestant::*times) const {
+             std::vector<double> Contestant::*times) {
     if (ranks_.rank() != 0) return;
     std::printf("%s%s, %lld rows of %lld bytes on %d ranks\n", verb, what,
                 static_cast<long long>(rows_), static_cast<long long>(8 * columns), ranks_.size());
-    const auto beside = median(all.front().*times);
+    const auto bytes = static_cast<double>(rows_ * 8 * columns);
     for (const auto& one : all) {
-      const auto seconds = median(one.*times);
-      const auto [least, most] = std::minmax_element((one.*times).begin(), (one.*times).end());
+      const auto row = bench::row_of(std::string("indexed, ") + verb + what, one.name,
+                                     ranks_.size(), bytes, one.*times, all.front().*times);
+      const auto seconds = row["median"].get<double>();
       std::printf("  %-20s %7.3f s (%.3f to %.3f)  %5.2f GB/s  %5.2f of the block's time\n",
-                  one.name.c_str(), seconds, *least, *most,
-                  static_cast<double>(rows_ * 8 * columns) / seconds * 1e-9, seconds / beside);
+                  one.name.c_str(), seconds, row["min"].get<double>(), row["max"].get<double>(),
+                  bytes / seconds * 1e-9, row["ratio"].get<double>());
+      json_.push_back(row);
     }
     std::fflush(stdout);
   }
@@ -200,6 +199,7 @@ class Bench {
   std::vector<std::int64_t> list_;
   std::vector<double> values_;
   std::function<void()> timed_;
+  nlohmann::json json_ = nlohmann::json::array();
 };
 
 }  // namespace
@@ -208,10 +208,12 @@ int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   try {
     if (argc < 2)
-      throw std::runtime_error("usage: indexed_bench DIRECTORY [MILLIONS [REPETITIONS]]");
+      throw std::runtime_error("usage: indexed_bench DIRECTORY [MILLIONS [REPETITIONS [FILE]]]");
     const auto millions = argc > 2 ? std::atof(argv[2]) : 10;
     const auto repetitions = argc > 3 ? std::atoi(argv[3]) : 9;
-    Bench(argv[1], static_cast<std::int64_t>(millions * 1e6), repetitions).run();
+    Bench bench(argv[1], static_cast<std::int64_t>(millions * 1e6), repetitions);
+    bench.run();
+    if (!bench.rows().empty()) bench::write_rows(argc > 4 ? argv[4] : "", bench.rows());
   } catch (const std::exception& error) {
     std::fprintf(stderr, "indexed_bench: %s\n", error.what());
     MPI_Abort(MPI_COMM_WORLD, 1);

@@ -53,6 +53,28 @@ void run(const std::string& directory) {
   checkpoint.restore(path).assert_consumed();
   require(w == before && epoch == 4, "what was saved comes back");
 
+  // Another object of the same name, which saves behind the program's back, cut in its own way:
+  // checkpoint.save(prefix, options=CheckpointOptions(experimental_enable_async_checkpoint=True))
+  cairn::Checkpoint other(ranks, state, options);
+  other.restore(path).assert_consumed();
+  const auto alone = cairn::sharding_policy("a file a tensor", [](const auto& tensors) {
+    std::vector<cairn::Shard> shards;
+    for (const auto& tensor : tensors) cairn::add_to(shards.emplace_back(), tensor);
+    return shards;
+  });
+  other.save_async(directory + "/ckpt", {.policy = alone});
+  other.wait();
+  require(other.save_counter() == 2, "numbering goes on");
+
+  // for path in tf.train.checkpoints_iterator(directory, timeout=...)
+  int evaluated = 0;
+  const cairn::IteratorOptions waiting{.timeout_seconds = 0.01, .poll_seconds = 0.005};
+  for (const auto& newest : cairn::checkpoints_iterator(ranks, directory, waiting)) {
+    checkpoint.restore(newest).assert_consumed();
+    ++evaluated;
+  }
+  require(evaluated == 1 && checkpoint.save_counter() == 2, "the newest comes once");
+
   // Part of it now, the rest when there is memory for it.
   std::int64_t late_epoch = 0;
   cairn::State late;

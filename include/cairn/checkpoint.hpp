@@ -17,6 +17,7 @@ namespace cairn {
 struct CheckpointOptions {
   StoreOptions store = {};
   WriteOptions write = {};
+  AsyncOptions async = {};  ///< of save_async
   Hooks hooks = {};
   /// save(): replace a checkpoint of the same number. (write() always replaces.)
   bool overwrite = false;
@@ -65,7 +66,9 @@ class LoadStatus {
 /// A state with a save counter. Members that save or restore are collective, with the same
 /// arguments on all ranks; what is said of CheckpointManager about errors and crashes holds here.
 /// While it lives it owns, on rank 0, the directory that it saved to last. Checkpoints of this
-/// process under other names may lie in the same directory.
+/// process under other names may lie in the same directory. Several objects that were given the
+/// same Group may save under one name, in turn: they share what is known of the directory, and
+/// with the same options also the plan. Each counts its own saves.
 class Checkpoint {
  public:
   /// The state must live as long as this object and its statuses. It may grow. With a mesh, which
@@ -79,9 +82,16 @@ class Checkpoint {
 
   /// Saves PREFIX-N, N one more than the last, with the counter under "save_counter", and writes
   /// the `checkpoint` state file. Returns the path. A failed save does not use up a number.
-  std::string save(const std::filesystem::path& prefix);
+  std::string save(const std::filesystem::path& prefix, const SaveOptions& options = {});
+  /// The same as CheckpointManager::save_async does it: copies the state and returns. Its number is
+  /// used up also if the save fails later; not if it is skipped (AsyncOptions::when_busy). The next
+  /// call that saves, restores, polls or waits here, or at another object that saves under this
+  /// name, commits it, or throws why it failed.
+  SaveHandle save_async(const std::filesystem::path& prefix, const SaveOptions& options = {});
+  bool poll();  ///< as CheckpointManager::poll: true if no save is in flight
+  void wait();  ///< returns when none is
   /// Saves exactly PREFIX, over what is there: no counter, no state file.
-  std::string write(const std::filesystem::path& prefix);
+  std::string write(const std::filesystem::path& prefix, const SaveOptions& options = {});
 
   /// Restores what save() made, the counter included, from a prefix or a SavedModel's directory.
   /// A checkpoint without an object graph, as TensorFlow 1 made them, has no counter: then the

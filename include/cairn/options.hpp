@@ -129,12 +129,17 @@ struct SaveOptions {
   std::optional<double> metric = std::nullopt;  ///< how good it is, for Retention::best
   /// Of the checkpoint, beside those of the state (State::describe), whose names they may have.
   Attributes attributes = {};
+  /// How this save is cut, instead of StoreOptions::policy. The next save plans anew.
+  std::shared_ptr<const ShardingCallback> policy = nullptr;
+  bool overwrite = false;  ///< allowed for this save, also where the object's options forbid it
 
   template <class Self, class Visitor>
   static void visit(Self& self, Visitor&& options) {
-    auto& [metric, attributes] = self;
+    auto& [metric, attributes, policy, overwrite] = self;
     options.own("metric", metric);
     options.own("attributes", attributes);
+    options.settled("policy", policy);
+    options.settled("overwrite", overwrite);
   }
 };
 

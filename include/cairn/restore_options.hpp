@@ -50,12 +50,15 @@ struct RestoreOptions {
   /// the page cache from there and reads the rest past it; `off` lets the system read ahead into
   /// the page cache.
   DirectIo direct_io = DirectIo::automatic;
+  /// Prove every byte before any array is touched, also where the object's options do not ask for
+  /// it (ManagerOptions::verify_first).
+  bool verify_first = false;
 
   /// Members by name, as cairn/options.hpp says; the code that uses them compares them.
   template <class Self, class Visitor>
   static void visit(Self& self, Visitor&& options) {
-    auto& [rename, offset, may_be_missing, all_may_be_missing, convert_keys, convert, direct_io] =
-        self;
+    auto& [rename, offset, may_be_missing, all_may_be_missing, convert_keys, convert, direct_io,
+           verify_first] = self;
     options.settled("rename", rename);
     options.settled("offset", offset);
     options.settled("may_be_missing", may_be_missing);
@@ -63,6 +66,7 @@ struct RestoreOptions {
     options.settled("convert_keys", convert_keys);
     options.settled("convert", convert);
     options.own("direct_io", direct_io);
+    options.settled("verify_first", verify_first);
   }
 };
 

@@ -1,6 +1,8 @@
 #pragma once
 /// How a task's tensors are grouped into shards: TensorFlow's sharding callbacks.
 #include <cstdint>
+#include <functional>
+#include <iosfwd>
 #include <map>
 #include <memory>
 #include <optional>
@@ -29,6 +31,9 @@ struct ShardableTensor {
   std::size_t owner_slice = 0;  ///< index of the slice in it; a re-sliced tensor keeps its parent's
   std::int64_t bytes = 0;       ///< of the slice (of string tensors: as stored)
 };
+
+/// One line: "'w' float32[3 2], slice 3 2 0,2:0,2, 16 B on /job:…".
+std::ostream& operator<<(std::ostream& out, const ShardableTensor& tensor);
 
 /// What one task writes into one data file: key → slice → tensor.
 using Shard = std::map<std::string, std::map<Box, ShardableTensor>>;
@@ -69,6 +74,13 @@ class ShardingCallback {
   /// Nothing when the parameters are not stated. Ranks must agree on it when a manager is made.
   std::optional<std::string> fingerprint() const;
 };
+
+/// A policy made of a function, such as a lambda. `parameters` as there: none given, and the
+/// function is called for every save. Throws invalid_argument for a null function.
+std::shared_ptr<const ShardingCallback> sharding_policy(
+    std::string description,
+    std::function<std::vector<Shard>(const std::vector<ShardableTensor>&)> function,
+    std::optional<std::string> parameters = std::nullopt);
 
 /// All tensors of a task in one shard, whatever devices they are on: the default.
 class ShardByTaskPolicy : public ShardingCallback {

@@ -49,6 +49,7 @@ enum class Storage {
 struct LocalTensor;
 struct SparseFill;
 struct Unresolved;
+class Rows;
 
 /// Where a tensor comes from that the application moves, resizes or cuts anew between saves.
 class TensorSource {
@@ -78,6 +79,8 @@ struct LocalTensor {
   /// Elements that no rank holds are no error (cairn/sparse.hpp). Null: they are.
   std::shared_ptr<const SparseFill> sparse = nullptr;
   bool made_by_save = false;  ///< added by the library: an object graph, TensorFlow's save_counter
+  /// A restore may change how many rows it has (cairn/resizable.hpp).
+  std::shared_ptr<Rows> resizes = nullptr;
   std::shared_ptr<TensorSource> source = nullptr;  ///< null: it stays as it was given
   /// Why it cannot be used: State::add, which knows the key, throws it.
   std::shared_ptr<const Error> refused = nullptr;
@@ -142,8 +145,8 @@ AskBytes bytes_of(Vector* values) {
 
 /// A vector by reference: where its elements lie and how many there are is asked at each save and
 /// restore, so it may grow, shrink and be swapped, but must stay at its address as long as the
-/// State is used. No restore resizes it (see ragged). A vector too short for its slice is an error
-/// of that save or restore, on all ranks. A const one is for saving only.
+/// State is used. No restore resizes it (see resizable and ragged). A vector too short for its
+/// slice is an error of that save or restore, on all ranks. A const one is for saving only.
 template <detail::VectorOfNumbers Vector>
 LocalTensor slice(Vector* values, Dims global_shape, Dims start, Dims extent, Dims strides = {}) {
   return detail::slice_of_vector(dtype_of<typename Vector::value_type>::value,

@@ -12,6 +12,7 @@
 #include "group/collectives.hpp"
 #include "save/descriptions.hpp"
 #include "save/resolve.hpp"
+#include "save/settle_save.hpp"
 
 namespace cairn {
 
@@ -90,7 +91,7 @@ Engine::Planned Engine::plan(const Request& request, const Look& look) {
   const bool quick = background && !format_of(job.options.store.format).is_laid_out_each_time();
   const auto kept = plans.kept();
   // What goes wrong on one rank is a miss: the long way meets it again, and says so on all ranks.
-  bool may = kept != nullptr;
+  bool may = kept != nullptr && !options.policy;
   if (may && quick) try {
       may = is_quick(*kept, step);
     } catch (...) {
@@ -136,11 +137,13 @@ Engine::Planned Engine::plan(const Request& request, const Look& look) {
     planned.plan = background ? std::make_shared<SavePlan>(*plans.kept()) : plans.kept();
     return planned;
   }
+  if (options.policy) settle_policy(options);
   GapsByKey gaps;
   planned.resolved = resolve(*job.group, look, job.row_plans.get(), &gaps);
   const auto said = agree_on_descriptions(*job.group, given, options.attributes);
   planned.descriptions = with_attributes(said, options.attributes);
   planned.plan = plans.make(given, planned.resolved ? *planned.resolved : given);
+  if (options.policy) plans.forget();
   planned.plan->descriptions = said;
   planned.plan->gaps = std::make_shared<const GapsByKey>(std::move(gaps));
   return planned;
@@ -174,9 +177,23 @@ void Engine::offer_numbers(PlanSum& sum) {
   sum[PlanSum::left_files] = left.num_files;
 }
 
+// The policy of this save alone, which the job has while it lasts.
+void Engine::settle_policy(const SaveOptions& options) {
+  const auto parameters = together(*job.group, [&] {
+    job.policy = options.policy->description();
+    return options.policy->parameters().value_or("none that it states");
+  });
+  require_same(*job.group, "the sharding policy", job.policy);
+  require_same(*job.group, "the parameters of the sharding policy", parameters);
+  if (job.root()) warn_of_policy(job);
+}
+
 void Engine::require_step(std::int64_t step, const SaveOptions& options) const {
   require_same(*job.group, "the step", cat(step));
-  require_same(*job.group, "the metric", metric_text(options.metric));
+  require_same(*job.group, "SaveOptions",
+               {{"metric", metric_text(options.metric)},
+                {"policy", options.policy ? "given" : "none"},
+                {"overwrite", options.overwrite ? "true" : "false"}});
   if (step >= 0 && step != commit::staging_step) return;
   throw Error(Code::invalid_argument,
               cat("step ", step, step < 0 ? " is negative" : " is too high"), "",

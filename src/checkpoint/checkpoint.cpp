@@ -11,9 +11,7 @@
 #include "checkpoint/engine.hpp"
 #include "checkpoint/objects.hpp"
 #include "checkpoint/on_mesh.hpp"
-#include "commit/state_file.hpp"
-#include "contents/lost.hpp"
-#include "directory/set_aside.hpp"
+#include "checkpoint/shared_engines.hpp"
 #include "group/collectives.hpp"
 #include "job/prefix.hpp"
 #include "restore/resolve.hpp"
@@ -245,40 +243,46 @@ const LoadStatus& LoadStatus::expect_partial() const {
 }
 
 struct Checkpoint::Impl {
+  std::shared_ptr<SharedEngines> shared;
   std::shared_ptr<CallGroup> group;
+  std::uint64_t user = 0;
   State* state;
   ManagerOptions options;
   std::int64_t counter = 0;
-  std::unique_ptr<Engine> numbered, single;  // where the last save() and write() went
-  io::Path restored;                         // the last restore()'s, until a save goes on from it
+  std::shared_ptr<EngineSlot> numbered, single;  // where the last save() and write() went
+  io::Path restored;                             // the last restore()'s, until a save goes on
 
-  // Collective. The engine for this prefix; the one before gives its directory up.
-  Engine& engine(std::unique_ptr<Engine>& held, const io::Path& prefix, bool is_numbered) {
-    const auto directory = prefix.parent_path();
-    const auto name = prefix.filename().string();
-    const bool same = held && held->job.directory == directory && held->job.naming.name == name;
-    if (same) return *held;
-    std::optional<Plans::Comparisons> before;
-    if (held) before = held->plans.comparisons();
-    held.reset();
-    group->barrier();  // rank 0 has given it up
-    auto settings = options;
-    settings.overwrite |= !is_numbered;
-    auto job = make_job(group, directory, commit::Naming(name, is_numbered), std::move(settings));
-    job.keeps_state_file = is_numbered;
-    job.options_name = "CheckpointOptions";
-    auto next = std::make_unique<Engine>(std::move(job));
-    next->open();
-    if (before) next->plans.go_on_from(*before);
-    held = std::move(next);
-    return *held;
-  }
+  Engine* saving() const { return numbered ? numbered->engine.get() : nullptr; }
 
   // Collective. A counter is in the state already, or is not wanted.
-  std::string save(Engine& engine, std::int64_t step, const State& tensors) const {
-    if (!options.store.object_graph) return engine.save(step, tensors);
-    return engine.save(
-        step, with_object_graph(*group, tensors, std::nullopt, engine.job.row_plans.get()));
+  State stored(const Engine& engine, const State& tensors) const {
+    if (!options.store.object_graph) return tensors;
+    return with_object_graph(*group, tensors, std::nullopt, engine.job.row_plans.get());
+  }
+
+  // Collective. Gives the next number to a save, which says whether it has used it up.
+  template <class Save>
+  void save_next(const std::filesystem::path& prefix, const Save& save) {
+    group->meet();
+    const auto whole = checked_prefix(*group, prefix);
+    require_same(*group, "the save counter", cat(counter));
+    auto& engine = shared->use(numbered, user, whole, true, options);
+    go_on_from_restored(engine);
+    engine.call_before_save(counter + 1);
+    ++counter;
+    try {
+      const auto with_counter = together(*group, [&] {
+        auto all = *state;
+        auto number = cairn::whole(&counter, {});
+        number.made_by_save = true;
+        all.add(counter_key, std::move(number));
+        return all;
+      });
+      if (!save(engine, stored(engine, with_counter))) --counter;
+    } catch (const Error& error) {
+      if (error.code() != Code::durability_unknown) --counter;
+      throw;
+    }
   }
 
   // Rank 0. What was saved after the checkpoint that this run went on from is left behind: its
@@ -297,6 +301,10 @@ struct Checkpoint::Impl {
   LoadStatus load(const io::Path& path, const RestoreOptions& restore, bool with_counter) {
     return guarded(*group, with_counter ? "Checkpoint::restore" : "Checkpoint::read", [&] {
       group->meet();
+      if (auto* engine = saving()) {  // what is in flight may be what is asked for
+        engine->settle();
+        engine->throw_earlier_failure();
+      }
       const auto whole = checked_prefix(*group, path.has_filename() ? path : path.parent_path());
       require_same_options(*group, restore);
       require_same(*group, "CheckpointOptions",
@@ -329,11 +337,14 @@ struct Checkpoint::Impl {
 Checkpoint::Checkpoint(std::shared_ptr<Group> group, State& state, CheckpointOptions options)
     : impl_(std::make_unique<Impl>()) {
   if (!group) throw Error(Code::invalid_argument, "the group of a Checkpoint is null");
-  impl_->group = CallGroup::of(std::move(group));
+  impl_->shared = SharedEngines::of(std::move(group));
+  impl_->group = impl_->shared->group();
+  impl_->user = impl_->shared->new_user();
   impl_->state = &state;
   impl_->options = {.keep = {.last = 0},
                     .store = std::move(options.store),
                     .write = std::move(options.write),
+                    .async = std::move(options.async),
                     .hooks = std::move(options.hooks),
                     .overwrite = options.overwrite,
                     .verify_first = options.verify_first};
@@ -352,40 +363,59 @@ Checkpoint::~Checkpoint() = default;
 Checkpoint::Checkpoint(Checkpoint&&) noexcept = default;
 Checkpoint& Checkpoint::operator=(Checkpoint&&) noexcept = default;
 
-std::string Checkpoint::save(const std::filesystem::path& prefix) {
+std::string Checkpoint::save(const std::filesystem::path& prefix, const SaveOptions& options) {
   auto& self = *impl_;
   return guarded(*self.group, "Checkpoint::save", [&] {
-    self.group->meet();
-    const auto whole = checked_prefix(*self.group, prefix);
-    auto& engine = self.engine(self.numbered, whole, true);
-    require_same(*self.group, "the save counter", cat(self.counter));
-    self.go_on_from_restored(engine);
-    engine.call_before_save(self.counter + 1);
-    ++self.counter;
-    try {
-      auto state = together(*self.group, [&] {
-        auto with_counter = *self.state;
-        auto counter = cairn::whole(&self.counter, {});
-        counter.made_by_save = true;
-        with_counter.add(counter_key, std::move(counter));
-        return with_counter;
-      });
-      return self.save(engine, self.counter, state);
-    } catch (const Error& error) {
-      if (error.code() != Code::durability_unknown) --self.counter;
-      throw;
-    }
+    std::string path;
+    self.save_next(prefix, [&](Engine& engine, const State& state) {
+      path = engine.save(self.counter, state, options);
+      return true;
+    });
+    return path;
   });
 }
 
-std::string Checkpoint::write(const std::filesystem::path& prefix) {
+SaveHandle Checkpoint::save_async(const std::filesystem::path& prefix, const SaveOptions& options) {
+  auto& self = *impl_;
+  return guarded(*self.group, "Checkpoint::save_async", [&] {
+    std::optional<SaveHandle> handle;
+    self.save_next(prefix, [&](Engine& engine, const State& state) {
+      handle = engine.save_async(self.counter, state, options);
+      return handle->stage() != SaveStage::skipped;
+    });
+    return *handle;
+  });
+}
+
+bool Checkpoint::poll() {
+  auto& self = *impl_;
+  return guarded(*self.group, "Checkpoint::poll", [&] {
+    auto* engine = self.saving();
+    if (!engine) return true;
+    engine->advance(false);
+    engine->throw_earlier_failure();
+    return engine->flights.empty();
+  });
+}
+
+void Checkpoint::wait() {
+  auto& self = *impl_;
+  guarded(*self.group, "Checkpoint::wait", [&] {
+    auto* engine = self.saving();
+    if (!engine) return;
+    engine->settle();
+    engine->throw_earlier_failure();
+  });
+}
+
+std::string Checkpoint::write(const std::filesystem::path& prefix, const SaveOptions& options) {
   auto& self = *impl_;
   return guarded(*self.group, "Checkpoint::write", [&] {
     self.group->meet();
     const auto whole = checked_prefix(*self.group, prefix);
-    auto& engine = self.engine(self.single, whole, false);
+    auto& engine = self.shared->use(self.single, self.user, whole, false, self.options);
     engine.call_before_save(0);
-    return self.save(engine, 0, *self.state);
+    return engine.save(0, self.stored(engine, *self.state), options);
   });
 }
 
@@ -398,30 +428,5 @@ LoadStatus Checkpoint::read(const std::filesystem::path& path, const RestoreOpti
 }
 
 std::int64_t Checkpoint::save_counter() const { return impl_->counter; }
-
-std::optional<std::string> latest_checkpoint(const std::shared_ptr<Group>& group,
-                                             const std::filesystem::path& directory,
-                                             std::shared_ptr<io::FileSystem> file_system) {
-  if (!group) throw Error(Code::invalid_argument, "the group of latest_checkpoint is null");
-  const auto files = file_system ? std::move(file_system) : io::posix_file_system();
-  const auto calls = CallGroup::of(group);
-  return guarded(*calls, "latest_checkpoint", [&]() -> std::optional<std::string> {
-    calls->meet();
-    const auto whole = together(*calls, [&] { return checked_directory(directory); });
-    require_same(*calls, "the directory", whole.string());
-    const auto found = from_root(*calls, [&]() -> std::string {
-      if (!files->status(whole)) return "";
-      const auto state = commit::read_state_file(*files, whole);
-      if (!state || state->model_checkpoint_path.empty()) return "";
-      const auto path = (whole / state->model_checkpoint_path).lexically_normal();
-      // One that is lost must not look like none: its restore says what is missing.
-      const bool is_there = has_checkpoint(*files, path) || index_set_aside(*files, path) ||
-                            find_lost_at(*files, path);
-      return is_there ? path.string() : "";
-    });
-    if (found.empty()) return std::nullopt;
-    return found;
-  });
-}
 
 }  // namespace cairn

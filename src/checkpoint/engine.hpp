@@ -85,6 +85,7 @@ class Engine {
   SaveHandle run(Request&);
   SaveHandle run_blocking(const Request&, const std::string& why);
   bool make_way();
+  void settle_policy(const SaveOptions&);
   Planned plan(const Request&, const Look&);
   void require_step(std::int64_t step, const SaveOptions&) const;
   bool leaves_records(bool background, const SaveCall&) const;

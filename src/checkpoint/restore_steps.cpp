@@ -43,8 +43,7 @@ std::vector<PastSave> saved_after(const Directory& directory, std::int64_t seque
   for (const auto& entry : directory.catalog()) {
     const auto& save = entry.save;
     if (save.sequence <= sequence) continue;
-    saves.push_back(
-        {save.sequence, save.parent, entry.step, save.wall_time_seconds, save.ranks});
+    saves.push_back({save.sequence, save.parent, entry.step, save.wall_time_seconds, save.ranks});
   }
   return saves;
 }

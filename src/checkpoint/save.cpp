@@ -20,6 +20,7 @@
 // save without any of these calls.
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "base/text.hpp"
 #include "cairn/log.hpp"
@@ -50,6 +51,37 @@ void become_idle(const Flight& flight) {
   handle->idle = true;
   handle->idle.notify_all();
 }
+
+// While it lives, a policy and a permission that a save was given count as if the job had them.
+// Nothing else is touched: tasks of saves in flight read the job. Of these two they read the
+// policy's description alone, where a save has its number from a sum: one with a policy of its own
+// never has, and no other one is being written when it begins.
+class OptionsOfCall {
+ public:
+  OptionsOfCall(Job& job, const SaveOptions& options)
+      : job_(job), has_policy_(options.policy), overwrite_(job.options.overwrite) {
+    if (has_policy_) {
+      policy_ = std::exchange(job.options.store.policy, options.policy);
+      description_ = job.policy;
+    }
+    job.options.overwrite |= options.overwrite;
+  }
+  ~OptionsOfCall() {
+    job_.options.overwrite = overwrite_;
+    if (!has_policy_) return;
+    job_.options.store.policy = std::move(policy_);
+    job_.policy = std::move(description_);
+  }
+  OptionsOfCall(const OptionsOfCall&) = delete;
+  OptionsOfCall& operator=(const OptionsOfCall&) = delete;
+
+ private:
+  Job& job_;
+  const bool has_policy_;
+  const bool overwrite_;
+  std::shared_ptr<const ShardingCallback> policy_;
+  std::string description_;
+};
 
 // Whole files that this rank alone has written.
 void note_files(Flight& flight, const std::vector<StoredTensor>& entries) {
@@ -96,6 +128,7 @@ SaveHandle Engine::run(Request& request) {
     return done_handle(step, "", SaveStage::skipped);
   }
   throw_earlier_failure();
+  const OptionsOfCall of_call(job, options);
   Attempt attempt(ledger);
   call.way = std::chrono::steady_clock::now();
   if (const auto why = background ? writer_of(job).why_blocking() : ""; !why.empty()) {

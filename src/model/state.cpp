@@ -181,6 +181,10 @@ LocalTensor patches(std::vector<LocalTensor> slices) {
                   "patches() was given ragged, rank-private or indexed data",
                   "it has no slices before ranks meet");
     }
+    if (one.resizes) {
+      throw Error(Code::invalid_argument, "patches() was given resizable data",
+                  "it is all of its tensor");
+    }
     if (!one.strings) continue;
     throw Error(Code::invalid_argument, "patches() was given strings",
                 "a string tensor is whole on each rank that has it");

@@ -188,8 +188,9 @@ void Redistributor::require_apart(const BothStates& now) const {
   }
   // What rows have now, before they are resized.
   for (const auto& [key, tensor] : now.to.state.tensors()) {
-    if (!tensor.unresolved || !tensor.unresolved->rows) continue;
-    const auto& rows = *tensor.unresolved->rows;
+    const bool are_rows = tensor.unresolved && tensor.unresolved->rows;
+    if (tensor.strings || (!are_rows && !tensor.resizes)) continue;
+    const auto& rows = are_rows ? *tensor.unresolved->rows : *tensor.resizes;
     auto shape = tensor.shape;
     shape[0] = rows.count();
     written.push_back({&key, tensor.dtype, Box::whole(shape), rows.memory()->footprint(), false});

@@ -62,6 +62,10 @@ std::string others_text(const CheckpointContents& contents, const State& state) 
   return cat("; it holds besides: ", list);
 }
 
+const std::shared_ptr<Rows>& rows_of(const LocalTensor& tensor) {
+  return tensor.resizes ? tensor.resizes : tensor.unresolved->rows;
+}
+
 Dims row_shape(const Dims& shape) { return {shape.begin() + !shape.empty(), shape.end()}; }
 
 }  // namespace
@@ -132,6 +136,12 @@ void Matcher::require_sound(const StoredTensor& stored) const {
 
 WantedTensor Matcher::match(const std::string& key, const StoredTensor& stored,
                             const LocalTensor& tensor) const {
+  if (tensor.resizes) {
+    auto wanted = match_rows(key, stored, tensor);
+    wanted.tensor.source = nullptr;
+    if (!tensor.strings) place_rows(key, wanted, tensor, 0, stored.shape[0]);
+    return wanted;
+  }
   const auto how = conversion_of(key);
   const auto offset = options_.offset.find(key);
   if ((stored.dtype != tensor.dtype && how == Conversion::refuse) ||
@@ -142,10 +152,11 @@ WantedTensor Matcher::match(const std::string& key, const StoredTensor& stored,
                 cat("tensor '", key, "' is ", dtype_name(stored.dtype), " ",
                     shape_text(stored.shape), " in ", name_of(contents_), " and ",
                     dtype_name(tensor.dtype), " ", shape_text(tensor.shape), " in the state"),
-                is_vector ? "a restore resizes ragged and rank-private vectors only"
+                is_vector ? "a restore resizes ragged, rank-private and resizable vectors only"
                           : "a restore changes neither unless it is asked to",
                 is_vector ? cat("Resize it to ", stored.shape[0],
-                                " before the restore, or set RestoreOptions::offset for a part.")
+                                " before the restore, give it as cairn::resizable, or set "
+                                "RestoreOptions::offset for a part.")
                           : "Give the state this dtype and shape, or set "
                             "RestoreOptions::convert for the dtype, offset for a part.")
         .of_tensor(key);
@@ -171,7 +182,8 @@ WantedTensor Matcher::match_rows(const std::string& key, const StoredTensor& sto
   if (options_.offset.count(key)) {
     throw Error(Code::invalid_argument, cat("tensor '", key, "' of rows has an offset"),
                 "its shape is the stored one",
-                tensor.unresolved->kind == Unresolved::Kind::indexed
+                tensor.resizes ? "Give whole() of a vector that is as long as the part."
+                : tensor.unresolved->kind == Unresolved::Kind::indexed
                     ? "Give the ids of the rows that are wanted."
                     : "Deal the rows with a distribution.")
         .of_tensor(key);
@@ -190,7 +202,7 @@ WantedTensor Matcher::match_rows(const std::string& key, const StoredTensor& sto
         .of_tensor(key);
   }
   check_dtypes(key, stored.dtype, tensor.dtype);
-  if (const auto& rows = tensor.unresolved->rows) {
+  if (const auto& rows = rows_of(tensor)) {
     require_writable(key, rows->resizable());
   } else {
     for (const auto& slice : tensor.slices) require_writable(key, slice.memory->writable());
@@ -209,7 +221,7 @@ void Matcher::place_rows(const std::string& key, WantedTensor& wanted, const Loc
   box.start[0] = start;
   box.extent[0] = count;
   if (!box.empty()) wanted.tensor.slices = {{std::move(box), nullptr}};
-  wanted.make_room = [=, rows = given.unresolved->rows, to = given.dtype,
+  wanted.make_room = [=, rows = rows_of(given), to = given.dtype,
                       how = conversion_of(key)](LocalTensor& tensor) {
     rows->resize(count);
     for (auto& slice : tensor.slices) {

@@ -25,6 +25,7 @@ const char* word(Conversion how) {
 
 std::vector<Setting> settings_of(const RestoreOptions& options) {
   std::vector<Setting> all{{"convert", word(options.convert)},
+                           {"verify_first", options.verify_first ? "true" : "false"},
                            {"all_may_be_missing", options.all_may_be_missing ? "true" : "false"}};
   const auto of = [](const char* option, const std::string& key) {
     return cat(option, "['", key, "']");

@@ -113,7 +113,7 @@ RestoreReport restore_state(const Job& job, const SharedIndex& index, State& sta
   report.prefix = contents.prefix;
   if (contents.meta) report.step = contents.meta->step;
   std::int64_t bytes = 0;
-  if (job.options.verify_first) {
+  if (job.options.verify_first || options.verify_first) {
     bytes += restore_tensors(job, index, wanted.slices, {}, false, options.direct_io);
   }
   std::map<int, std::string> strings;

@@ -183,8 +183,9 @@ PlanSum Plans::ask(std::int64_t step, const Look& look, const SaveOptions& optio
   };
   const auto& metric = options.metric;
   mine[PlanSum::steps] = weighed(static_cast<std::uint64_t>(step));
-  mine[PlanSum::options] = weighed(
-      mixed_bits(said) ^ (metric ? std::bit_cast<std::uint64_t>(*metric) : 0x7ff8dead00000000u));
+  mine[PlanSum::options] =
+      weighed(mixed_bits(said) ^ (options.overwrite ? 0x6f76657277726974u : 0u) ^
+              (metric ? std::bit_cast<std::uint64_t>(*metric) : 0x7ff8dead00000000u));
   mine[PlanSum::replicas] = static_cast<std::int64_t>(replicas);
   return mine;
 }

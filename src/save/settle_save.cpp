@@ -10,16 +10,6 @@
 namespace cairn {
 namespace {
 
-// Files are the writer's to choose: what a policy is promised of their sizes does not hold then.
-void warn_of_policy(const Job& job) {
-  const auto* policy = job.options.store.policy.get();
-  if (!policy || dynamic_cast<const ShardByTaskPolicy*>(policy)) return;
-  auto why = save_format_of(job).limits_policy();
-  if (why.empty()) why = writer_of(job).limits_policy();
-  if (why.empty()) return;
-  log(LogLevel::warning, cat("the sharding policy '", job.policy, "' ", why));
-}
-
 void require_options(const Job& job) {
   const auto& writer = writer_of(job);
   const auto& write = job.options.write;
@@ -39,6 +29,16 @@ void require_options(const Job& job) {
 }
 
 }  // namespace
+
+// Files are the writer's to choose: what a policy is promised of their sizes does not hold then.
+void warn_of_policy(const Job& job) {
+  const auto* policy = job.options.store.policy.get();
+  if (!policy || dynamic_cast<const ShardByTaskPolicy*>(policy)) return;
+  auto why = save_format_of(job).limits_policy();
+  if (why.empty()) why = writer_of(job).limits_policy();
+  if (why.empty()) return;
+  log(LogLevel::warning, cat("the sharding policy '", job.policy, "' ", why));
+}
 
 void settle_save(Job& job) {
   Group& group = *job.group;

@@ -8,4 +8,7 @@ namespace cairn {
 /// format and writer cannot serve.
 void settle_save(Job&);
 
+/// Local. A warning in the log where format or writer leave the job's policy no say in files.
+void warn_of_policy(const Job&);
+
 }  // namespace cairn

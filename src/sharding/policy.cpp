@@ -1,4 +1,5 @@
 #include <map>
+#include <ostream>
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
@@ -48,6 +49,47 @@ std::optional<std::string> ShardingCallback::fingerprint() const {
 
 std::vector<int> ShardingCallback::dense_files(const std::vector<ShardableTensor>& tensors) const {
   return std::vector<int>(tensors.size(), 0);
+}
+
+namespace {
+
+class FunctionPolicy : public ShardingCallback {
+ public:
+  using Function = std::function<std::vector<Shard>(const std::vector<ShardableTensor>&)>;
+  FunctionPolicy(std::string description, Function function, std::optional<std::string> parameters)
+      : description_(std::move(description)),
+        function_(std::move(function)),
+        parameters_(std::move(parameters)) {}
+  std::string description() const override { return description_; }
+  std::optional<std::string> parameters() const override { return parameters_; }
+  std::vector<Shard> operator()(const std::vector<ShardableTensor>& tensors) const override {
+    return function_(tensors);
+  }
+
+ private:
+  std::string description_;
+  Function function_;
+  std::optional<std::string> parameters_;
+};
+
+}  // namespace
+
+std::shared_ptr<const ShardingCallback> sharding_policy(
+    std::string description,
+    std::function<std::vector<Shard>(const std::vector<ShardableTensor>&)> function,
+    std::optional<std::string> parameters) {
+  if (!function) {
+    throw Error(Code::invalid_argument,
+                cat("the sharding policy '", description, "' has no function"));
+  }
+  return std::make_shared<FunctionPolicy>(std::move(description), std::move(function),
+                                          std::move(parameters));
+}
+
+std::ostream& operator<<(std::ostream& out, const ShardableTensor& tensor) {
+  return out << '\'' << tensor.key << "' " << dtype_name(tensor.dtype) << shape_text(tensor.shape)
+             << ", slice " << slice_spec_text(tensor.shape, tensor.slice) << ", "
+             << bytes_text(static_cast<double>(tensor.bytes)) << " on " << to_string(tensor.task);
 }
 
 std::string ShardByTaskPolicy::description() const { return "all tensors of a task in one shard"; }

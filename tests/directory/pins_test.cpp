@@ -313,7 +313,7 @@ TEST_P(Pins, TheBestStayAndMetricsAreStored) {
     rank.save(7, {.metric = nan});
     EXPECT_TRUE(std::isnan(*rank.manager.steps().back().metric));
     if (rank.group->size() == 1) return;
-    expect_error(Code::disagreement, HasSubstr("ranks disagree on the metric"),
+    expect_error(Code::disagreement, HasSubstr("ranks disagree on SaveOptions: metric"),
                  [&] { rank.save(8, {.metric = static_cast<double>(rank.group->rank())}); });
   });
 }

@@ -45,7 +45,7 @@ ROOM_OF_PUBLIC_HEADER = {
     "background": "base", "error": "base", "version": "base", "log": "base", "write_options": "base",
     "attributes": "model", "box": "model", "contents": "model", "device": "model",
     "dtype": "model", "indexed": "model", "mesh": "model", "object_graph": "model",
-    "ragged": "model", "restore_options": "model",
+    "ragged": "model", "resizable": "model", "restore_options": "model",
     "slice_memory": "model", "sparse": "model", "state": "model", "statistics": "model",
     "xdmf": "model",
     "sharding": "sharding",
@@ -55,7 +55,8 @@ ROOM_OF_PUBLIC_HEADER = {
     "hdf5": "restore",
     "redistribute": "redistribute",
     "optimal_interval": "schedule", "stop": "schedule",
-    "checkpoint": "checkpoint", "checkpoint_manager": "checkpoint", "sharded_save": "checkpoint",
+    "checkpoint": "checkpoint", "checkpoint_manager": "checkpoint",
+    "checkpoints_iterator": "checkpoint", "sharded_save": "checkpoint",
     "bundle": "tools",
     "cairn": "whole",
     "c": "c",  # include/cairn/c

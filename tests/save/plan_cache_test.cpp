@@ -94,9 +94,9 @@ TEST_P(PlanCache, RanksThatDisagreeHearOfIt) {
       set(rank, 20);
       rank.manager.save_async(20 + mine, rank.state);
     });
-    expect_error(rank, Code::disagreement, "the metric",
+    expect_error(rank, Code::disagreement, "SaveOptions: metric",
                  [&] { rank.manager.save_async(20, rank.state, {.metric = 1.0 * mine}); });
-    expect_error(rank, Code::disagreement, "the metric", [&] {
+    expect_error(rank, Code::disagreement, "SaveOptions: metric", [&] {
       rank.manager.save_async(20, rank.state,
                               {.metric = mine ? std::optional<double>() : std::nan("")});
     });

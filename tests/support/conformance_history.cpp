@@ -1,4 +1,5 @@
 // Conformance: one save after the other, those that are refused, and those that fail.
+#include "cairn/checkpoint.hpp"
 #include "support/conformance.hpp"
 #include "support/rounds.hpp"
 
@@ -66,6 +67,41 @@ TEST_P(Conformance, AStepIsReplacedOnRequestOnly) {
     expect_whole(5, cat(n, " ranks"));
     expect_latest(n, 5, 4, "overwritten twice");
   }
+}
+
+TEST_P(Conformance, TwoCheckpointsOfOneNameSaveInTurn) {
+  const int n = launcher_->counts().back();
+  on(n, cat(n, " ranks"), [&](auto group) -> std::string {
+    const auto how = saving();
+    const CheckpointOptions options{.store = how.store, .write = how.write};
+    const auto name = directory() / "ckpt";
+    Fields first(*group, 1), second(*group, 2);
+    Checkpoint one(group, first.state(), options), other(group, second.state(), options);
+    const auto save = [&](Checkpoint& checkpoint) {
+      if (!GetParam().combination.asynchronous) return void(checkpoint.save(name));
+      checkpoint.save_async(name);
+      checkpoint.wait();
+    };
+    save(one);
+    other.restore(name.string() + "-1").assert_consumed();
+    if (const auto wrong = second.check(1); !wrong.empty()) return wrong;
+    Fields third(*group, 3);
+    Checkpoint last(group, third.state(), options);
+    last.restore(name.string() + "-1", {.verify_first = true}).assert_consumed();
+    save(other);
+    one.restore(name.string() + "-2").assert_consumed();
+    Fields fresh(*group, 3);
+    Checkpoint writes(group, fresh.state(), options);
+    save(one);
+    writes.write(name, {.policy = std::make_shared<MaxShardSizePolicy>(2048)});
+    writes.write(name);
+    fresh.poison();
+    writes.read(name).assert_consumed();
+    if (const auto wrong = fresh.check(3); !wrong.empty()) return wrong;
+    const auto newest = latest_checkpoint(group, directory(), how.write.file_system);
+    return newest == prefix(3).string() ? "" : cat("the newest is ", newest.value_or("none"));
+  });
+  for (const int step : {1, 2, 3}) expect_whole(step, "saved in turn");
 }
 
 TEST_P(Conformance, RetentionRemovesAllFilesOfWhatItLetsGo) {

@@ -1,9 +1,11 @@
 // Conformance: every element comes back, bit by bit, on any number of ranks.
+#include <array>
 #include <map>
 
 #include "base/text.hpp"
 #include "cairn/bundle.hpp"
 #include "cairn/ragged.hpp"
+#include "cairn/resizable.hpp"
 #include "support/conformance.hpp"
 #include "support/indexed_case.hpp"
 #include "support/n_to_m.hpp"
@@ -40,6 +42,50 @@ TEST_P(Conformance, AnyRanksToAnyOthers) {
     on(m, what, [&](auto group) { return one.restore(group, directory(), options); });
     if (HasFailure()) return;
   }
+}
+
+TEST_P(Conformance, LengthsComeFromTheCheckpoint) {
+  const auto counts = launcher_->counts();
+  const int n = counts.back(), m = counts[counts.size() / 2];
+  struct Mine {
+    std::vector<double> history;
+    std::vector<std::array<std::int32_t, 3>> events;
+    std::vector<std::string> words;
+    State state;
+    Mine() {
+      state.add("history", resizable(history)).add("events", resizable(events));
+      state.add("words", resizable(words));
+    }
+    void set(int step) {
+      history.assign(static_cast<std::size_t>(1000 * (step - 1)), 0.5 * step);
+      events.assign(static_cast<std::size_t>(3 * step), {step, -step, 7});
+      words.assign(static_cast<std::size_t>(step % 3),
+                   std::string(400, static_cast<char>('a' + step)));
+    }
+  };
+  on(n, cat(n, " ranks"), [&](auto group) -> std::string {
+    Mine mine;
+    CheckpointManager manager(group, directory(), saving());
+    for (int step = 1; step <= 3; ++step) {
+      mine.set(step);
+      save(manager, step, mine.state);
+    }
+    return "";
+  });
+  expect_whole(2, "with lengths of its own");
+  on(m, cat(n, " to ", m, " ranks"), [&](auto group) -> std::string {
+    Mine mine, expected;
+    CheckpointManager manager(group, directory(), reading());
+    for (const int step : {2, 3, 1}) {
+      expected.set(step);
+      mine.history.resize(static_cast<std::size_t>(17 * group->rank()), -1);  // whatever it was
+      manager.restore(step, mine.state);
+      if (mine.history != expected.history) return cat("step ", step, ": the history differs");
+      if (mine.events != expected.events) return cat("step ", step, ": the events differ");
+      if (mine.words != expected.words) return cat("step ", step, ": the words differ");
+    }
+    return "";
+  });
 }
 
 TEST_P(Conformance, EachDType) {

@@ -1,0 +1,248 @@
+// DualViews, DynRankViews, Views of structs, pools of random generators, ScatterViews.
+#include <Kokkos_ScatterView.hpp>
+#include <cairn/kokkos/dual_view.hpp>
+#include <cairn/kokkos/dyn_rank_view.hpp>
+#include <cairn/kokkos/opaque.hpp>
+#include <cairn/kokkos/random.hpp>
+#include <optional>
+
+#include "cairn/checkpoint_manager.hpp"
+#include "kokkos/views.hpp"
+#include "support/memory_run.hpp"
+
+namespace cairn::test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+struct Cell {
+  double mass = 0;
+  std::int32_t kind = 0;
+  bool operator==(const Cell& other) const { return mass == other.mass && kind == other.kind; }
+};
+
+class MoreOfKokkos : public ::testing::Test {
+ protected:
+  MoreOfKokkos() {
+    options_.keep.last = 0;
+    manager_.emplace(serial_group(), "/run", options_);
+  }
+  void save(std::int64_t step, const State& state) {
+    if (step % 2 == 0) return void(manager_->save(step, state));
+    manager_->save_async(step, state);
+    manager_->wait();
+  }
+  ManagerOptions options_ = on_disk();
+  std::optional<CheckpointManager> manager_;
+};
+
+TEST_F(MoreOfKokkos, ADualViewGivesItsNewerSideAndGetsTheHosts) {
+  Kokkos::DualView<double**> u("u", 3, 4);
+  const auto fill = [&](double first) {  // on the host
+    u.sync_host();
+    u.modify_host();
+    for (std::size_t i = 0; i < 12; ++i) {
+      u.view_host()(i / 4, i % 4) = first + static_cast<double>(i);
+    }
+  };
+  State state;
+  state.add("value", whole(u)).add("address", slice(&u, {3, 4}, {0, 0}));
+  for (std::int64_t step = 1; step <= 4; ++step) {
+    fill(100.0 * static_cast<double>(step));
+    if (step > 2) {  // the device's side is newer
+      u.sync_device();
+      u.modify_device();
+      Kokkos::deep_copy(u.view_device(), static_cast<double>(step));
+    }
+    const bool needs_host = u.need_sync_host(), needs_device = u.need_sync_device();
+    save(step, state);
+    EXPECT_EQ(u.need_sync_host(), needs_host) << "a save changes neither side";
+    EXPECT_EQ(u.need_sync_device(), needs_device);
+  }
+  for (std::int64_t step = 1; step <= 4; ++step) {
+    u.sync_host();
+    u.modify_device();  // what a kernel has done is replaced
+    manager_->restore(step, state);
+    EXPECT_FALSE(u.need_sync_host());
+    u.sync_device();
+    const auto seen = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), u.view_device());
+    for (std::size_t i = 0; i < 12; ++i) {
+      const auto on_host = 100.0 * static_cast<double>(step) + static_cast<double>(i);
+      EXPECT_EQ(seen(i / 4, i % 4), step > 2 ? static_cast<double>(step) : on_host);
+    }
+  }
+  Kokkos::resize(u, 2, 2);  // by its address it may be another one
+  State sized;
+  sized.add("u", whole(&u));
+  u = Kokkos::DualView<double**>("u", 1, 5);
+  save(5, sized);
+  EXPECT_EQ(manager_->open(5).find("u")->shape, (Dims{1, 5}));
+}
+
+TEST_F(MoreOfKokkos, ADynRankViewHasTheRankItHasThen) {
+  using Dyn = Kokkos::DynRankView<int, Kokkos::LayoutLeft>;
+  Dyn scalar("scalar"), plane("plane", 3, 4), deep("deep", 2, 3, 2, 1, 2, 2, 3), part("part", 2, 4);
+  const auto fill = [](const Dyn& view, int first) {
+    for (std::size_t i = 0; i < view.size(); ++i) view.data()[i] = first + static_cast<int>(i);
+  };
+  fill(scalar, 7), fill(plane, 100), fill(deep, 1000), fill(part, 50);
+  State state;
+  state.add("scalar", whole(scalar)).add("plane", whole(plane)).add("deep", whole(&deep));
+  state.add("part", patches({slice(part, {4, 4}, {0, 0}), slice(part, {4, 4}, {2, 0})}));
+  save(1, state);
+  EXPECT_EQ(manager_->open(1).find("deep")->shape, (Dims{2, 3, 2, 1, 2, 2, 3}));
+  // In the order of indices, whatever the layout.
+  std::vector<int> seen(12);
+  State back;
+  back.add("plane", whole(seen.data(), {3, 4}));
+  manager_->restore(1, back);
+  for (int i = 0; i < 12; ++i) EXPECT_EQ(seen[std::size_t(i)], plane(i / 4, i % 4));
+  for (const auto& view : {scalar, plane, deep}) Kokkos::deep_copy(view, -1);
+  State again;
+  again.add("scalar", whole(scalar)).add("plane", whole(plane)).add("deep", whole(&deep));
+  manager_->restore(1, again);
+  EXPECT_EQ(scalar(), 7);
+  EXPECT_EQ(plane.data()[11], 111);
+  EXPECT_EQ(deep.data()[deep.size() - 1], 1000 + static_cast<int>(deep.size()) - 1);
+  EXPECT_THAT(
+      [&] {
+        State().add("x", slice(plane, {3, 4, 5}, {0, 0, 0}));
+      },
+      ::testing::ThrowsMessage<Error>(HasSubstr("same number of dimensions")));
+  deep = Dyn("other", 4);
+  save(2, again);
+  EXPECT_EQ(manager_->open(2).find("deep")->shape, Dims{4});
+}
+
+TEST_F(MoreOfKokkos, StructsAreStoredAsTheirBytes) {
+  Kokkos::View<Cell**, Kokkos::LayoutLeft, Space> cells("cells", 4, 3);
+  for (int i = 0; i < 4; ++i) {
+    for (int j = 0; j < 3; ++j) cells(i, j) = {i + j / 8.0, 10 * i + j};
+  }
+  const auto inner = Kokkos::subview(cells, std::pair(1, 3), Kokkos::ALL());
+  const Kokkos::View<const Cell**, Kokkos::LayoutLeft, Space> fixed = cells;
+  State state;
+  state.add("all", opaque(cells)).add("by address", opaque(&cells));
+  state.add("inner", opaque(inner, {2, 3}, {0, 0})).add("fixed", opaque(fixed));
+  save(1, state);
+  const auto contents = manager_->open(1);
+  EXPECT_EQ(contents.find("all")->dtype, DType::uint8);
+  EXPECT_EQ(contents.find("inner")->shape, (Dims{2, 3, sizeof(Cell)}));
+  Kokkos::View<Cell**, Kokkos::LayoutRight, Space> back("back", 4, 3);
+  Kokkos::View<Cell**, Kokkos::LayoutRight, Space> part("part", 2, 3);
+  State into;
+  into.add("all", opaque(&back)).add("inner", opaque(part));
+  manager_->restore(1, into);
+  for (int i = 0; i < 4; ++i) {
+    for (int j = 0; j < 3; ++j) {
+      EXPECT_EQ(back(i, j), cells(i, j));
+      if (i < 2) {
+        EXPECT_EQ(part(i, j), cells(i + 1, j));
+      }
+    }
+  }
+  State wrong;
+  wrong.add("fixed", opaque(fixed));
+  expect_error(Code::invalid_argument, HasSubstr("const"), [&] { manager_->restore(1, wrong); });
+  Kokkos::View<double*, Space> smaller("smaller", 4);
+  State other;
+  other.add("all", opaque(smaller));
+  expect_error(Code::invalid_argument, AllOf(HasSubstr("uint8 [4 3 16]"), HasSubstr("[4 8]")),
+               [&] { manager_->restore(1, other); });
+}
+
+template <class Pool>
+std::vector<std::uint64_t> draw(const Pool& pool, int generators, int count) {
+  std::vector<std::uint64_t> all;
+  for (int i = 0; i < generators; ++i) {
+    auto generator = pool.get_state(i);
+    for (int k = 0; k < count; ++k) all.push_back(generator.urand64());
+    pool.free_state(generator);
+  }
+  return all;
+}
+
+template <class Pool>
+class Pools : public MoreOfKokkos {};
+using PoolDevice = Kokkos::Device<Exec, Space>;
+using PoolTypes = ::testing::Types<Kokkos::Random_XorShift64_Pool<PoolDevice>,
+                                   Kokkos::Random_XorShift1024_Pool<PoolDevice>>;
+TYPED_TEST_SUITE(Pools, PoolTypes);
+
+TYPED_TEST(Pools, GoOnBitForBit) {
+  TypeParam pool;
+  pool.init(12345, 5);
+  draw(pool, 5, 7);
+  State state;
+  state.add("random", random_pool(pool, 5));
+  for (const std::int64_t step : {1, 2}) {
+    this->save(step, state);
+    const auto expected = draw(pool, 5, 100);
+    TypeParam other;
+    other.init(999, 5);
+    State into;
+    into.add("random", random_pool(other, 5));
+    this->manager_->restore(step, into);
+    EXPECT_EQ(draw(other, 5, 100), expected);
+    this->manager_->restore(step, state);
+    EXPECT_EQ(draw(pool, 5, 100), expected);
+  }
+  // As many generators as there are threads, unless the program says otherwise.
+  const TypeParam usual(3);
+  EXPECT_EQ(random_pool(usual).shape[0], Exec().concurrency());
+  // Other threads, other generators.
+  TypeParam larger;
+  larger.init(999, 6);
+  const auto before = draw(larger, 6, 2);
+  State wrong;
+  wrong.add("random", random_pool(larger, 6));
+  expect_error(Code::invalid_argument, AllOf(HasSubstr("uint8 [5 "), HasSubstr("uint8 [6 ")),
+               [&] { this->manager_->restore(1, wrong); });
+  TypeParam untouched;
+  untouched.init(999, 6);
+  draw(untouched, 6, 2);
+  EXPECT_EQ(draw(larger, 6, 2), draw(untouched, 6, 2));
+}
+
+template <class View>
+struct Scattered {
+  View to;
+  double value;
+  KOKKOS_FUNCTION void operator()(int i) const { to.access()(i % 4) += value; }
+};
+
+// What is scattered is contributed before a save looks at the state.
+TEST_F(MoreOfKokkos, AScatterViewIsContributedBeforeTheSave) {
+  Kokkos::View<double*, Space> sum("sum", 4);
+  auto scatter = Kokkos::Experimental::create_scatter_view(sum);
+  auto options = options_;
+  options.hooks.before_save.push_back([&](std::int64_t) {
+    Kokkos::Experimental::contribute(sum, scatter);
+    scatter.reset_except(sum);
+  });
+  manager_.reset();
+  manager_.emplace(serial_group(), "/run", options);
+  State state;
+  state.add("sum", whole(sum));
+  const auto add = [&](double value) {
+    Kokkos::parallel_for("scatter", Kokkos::RangePolicy<Exec>(0, 8),
+                         Scattered<decltype(scatter)>{scatter, value});
+    Exec().fence();
+  };
+  add(1);
+  save(1, state);
+  add(10);
+  save(2, state);
+  std::vector<double> seen(4);
+  State back;
+  back.add("sum", whole(seen.data(), {4}));
+  manager_->restore(1, back);
+  EXPECT_THAT(seen, ElementsAre(2, 2, 2, 2));
+  manager_->restore(2, back);
+  EXPECT_THAT(seen, ElementsAre(22, 22, 22, 22));
+}
+
+}  // namespace
+}  // namespace cairn::test
