@@ -127,7 +127,10 @@ DType dtype_of_array(const CFI_cdesc_t& array) {
     case Class::logical:
       return DType::boolean;
     case Class::character:
-      return DType::string;
+      // Not only those: gfortran 12 says this length of components whose length is deferred.
+      if (array.elem_len > 0) return DType::string;
+      refuse("a character variable has the length 0",
+             "Copy a component of deferred length to a variable of its own.");
   }
   refuse("an array of a derived type has no dtype", "Save its components, each under a key.");
 }

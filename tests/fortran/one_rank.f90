@@ -34,6 +34,10 @@ program one_rank
     integer :: number
     real(real32) :: weight
   end type
+  type :: field
+    real(real64), allocatable :: u(:, :)
+    character(len=:), allocatable :: name
+  end type
   type(cairn_group) :: group
   type(cairn_options) :: options
   type(cairn_restore_options) :: restoring
@@ -62,6 +66,7 @@ program one_rank
   integer(int64), target :: ids(3)
   real(real64), target :: by_id(2, 3)
   type(point), target :: points(3)
+  type(field), target :: one
   real(real64), pointer :: none(:) => null()
   real(real64), allocatable, target :: unallocated(:)
   character(len=:), allocatable :: value, problem, tensor
@@ -115,6 +120,9 @@ program one_rank
   call check(tensor == "r16" .and. index(problem, "a real") == 1, "parts of an error")
   call state%add("points", points, stat, text)
   call failed(cairn_invalid_argument, "derived type")
+  one%name = "abc"
+  call state%add("name", one%name, stat, text)
+  call failed(cairn_invalid_argument, "the length 0")
   call state%add("none", none, stat, text)
   call failed(cairn_invalid_argument, "not associated")
   allocate (unallocated(2))
@@ -232,6 +240,8 @@ contains
     halo = -1
     halo(1:nx, 1:ny) = r8
     all7 = reshape([(real(i, real64), i=1, size(all7))], shape(all7))
+    allocate (one%u(0:nx + 1, 0:ny + 1), source=-1.0_real64)
+    one%u(1:nx, 1:ny) = r8
     ids = [3, 1, 2]
     by_id = reshape([(10*ids(i) + [1, 2], i=1, 3)], [2, 3])
     points = [(point(i, i, 1.0), i=1, 3)]
@@ -247,6 +257,7 @@ contains
     call to%add("l1", l1); call to%add("l2", l2); call to%add("l4", l4); call to%add("l8", l8)
     call to%add("word", word); call to%add("words", words)
     call to%add("halo", halo(1:nx, 1:ny), [nx, ny], [1, 1])
+    call to%add("in_field", one%u(1:nx, 1:ny), [nx, ny], [1, 1])
     call to%add("empty", halo(1:0, 1:ny))
     call to%add_rows("particles", particles)
     call to%add_rows("numbers", numbers)
@@ -260,6 +271,7 @@ contains
     l1 = .false.; l2 = .true.; l4 = .true.; l8 = .false.
     word = "other"; words = "other"
     halo(1:nx, 1:ny) = 0
+    one%u(1:nx, 1:ny) = 0
     by_id = 0
     ids = [1, 2, 3]  ! in another order
     points(2)%x = 0
@@ -281,6 +293,7 @@ contains
     call check(all(halo(1:nx, 1:ny) == r8) .and. all(halo(0, :) == -1) .and. &
                all(halo(:, 0) == -1) .and. all(halo(nx + 1, :) == -1) .and. &
                all(halo(:, ny + 1) == -1), "halos")
+    call check(all(one%u(1:nx, 1:ny) == r8) .and. count(one%u == -1) == 2*(nx + ny + 2), "a field")
     call check(all(reshape(all7, [24]) == [(i, i=1, 24)]), "seven dimensions")
     call check(all(by_id(1, :) == [11, 21, 31]) .and. all(by_id(2, :) == [12, 22, 32]), "rows by id")
     call particles%get(at)
