@@ -95,14 +95,14 @@ std::string fill_element(const LocalTensor& tensor) {
 LocalTensor sparse(LocalTensor tensor, DType fill_dtype, const void* fill, Gaps gaps) {
   if (tensor.refused) return tensor;
   return or_refused([&] {
-    if (tensor.unresolved || tensor.strings || tensor.dtype == DType::string) {
-      throw Error(Code::invalid_argument,
-                  cat("sparse() was given ", tensor.unresolved ? "rows" : "strings"),
-                  tensor.unresolved
-                      ? "of ragged, rank-private and indexed tensors there is nothing that is not "
-                        "held"
+    const bool is_rows = tensor.unresolved || tensor.resizes;
+    if (is_rows || tensor.strings || tensor.dtype == DType::string) {
+      throw Error(Code::invalid_argument, cat("sparse() was given ", is_rows ? "rows" : "strings"),
+                  is_rows
+                      ? "of ragged, rank-private, indexed and resizable tensors there is nothing "
+                        "that is not held"
                       : "a string tensor is whole on each rank that has it",
-                  tensor.unresolved ? "Ids with gaps have an ids_key (IdOptions)." : "");
+                  is_rows ? "Ids with gaps have an ids_key (IdOptions)." : "");
     }
     const auto bytes = dtype_size(fill_dtype);
     if (bytes == 0) throw Error(Code::invalid_argument, "a fill value is one element, no string");

@@ -65,7 +65,7 @@ void check_tensor(const std::string& key, const LocalTensor& tensor) {
     refuse(cat("has strings but dtype ", dtype_name(tensor.dtype)), "");
   }
   if (tensor.dtype == DType::variant) refuse("is a variant", "");
-  if (tensor.sparse && (tensor.unresolved || tensor.strings)) {
+  if (tensor.sparse && (tensor.unresolved || tensor.resizes || tensor.strings)) {
     refuse("is sparse", "that is for slices of numbers, neither for rows nor for strings");
   }
   if (tensor.sparse) try {

@@ -177,6 +177,10 @@ TEST_F(Sparse, ElsewhereAGapStaysAnError) {
     held.add("u", slice(&mine, {8}, {4}, {3}));
     manager.restore(1, held);
     EXPECT_THAT(mine, ElementsAre(1, 2, 3));
+    State resized;
+    resized.add("u", resizable(all));
+    expect_error(Code::not_found, HasSubstr("rows 3..3 were held by no rank"),
+                 [&] { manager.restore(1, resized); });
     State rows;
     rows.add("u", ragged(all));
     expect_error(Code::not_found, HasSubstr("held by no rank (it was given as a sparse tensor"),
@@ -194,6 +198,7 @@ TEST_F(Sparse, BadInput) {
   };
   refused(sparse(strings(words), 1), "was given strings");
   refused(sparse(ragged(four), 1), "was given rows");
+  refused(sparse(resizable(four), 1), "was given rows");
   refused(rank_private(sparse(whole(&four, {4}), 1)), "is sparse");
   refused(sparse(whole(&four, {4}), 0.5), "fill value 0.5 of a sparse tensor is no int32");
   refused(sparse(whole(&four, {4}), std::numeric_limits<double>::quiet_NaN()), "is no int32");
