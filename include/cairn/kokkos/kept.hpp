@@ -1,5 +1,6 @@
 #pragma once
 /// Slices that own what their memory belongs to. Programs use cairn/kokkos.hpp.
+#include <Kokkos_Core.hpp>
 #include <memory>
 #include <utility>
 
