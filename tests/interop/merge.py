@@ -61,11 +61,11 @@ def main():
     run = os.path.join(work, "run")
     subprocess.run(command + [run], check=True)
     latest = tf.train.latest_checkpoint(run)
-    require(latest == os.path.join(run, "ckpt-1"), f"the latest is {latest}")
+    require(latest == os.path.join(run, "ckpt-2"), f"the latest is {latest}")
     reader = tf.train.load_checkpoint(latest)
     w = reader.get_tensor("model/w")
     require(w.shape == (10, 4) and w.min() == 1.5, "model/w")
-    require(reader.get_tensor("epoch") == 4 and reader.get_tensor("save_counter") == 1, "scalars")
+    require(reader.get_tensor("epoch") == 4 and reader.get_tensor("save_counter") == 2, "scalars")
     require(list(reader.get_tensor("notes")) == [b"written by the application"], "notes")
     require(np.array_equal(tf.train.load_checkpoint(os.path.join(run, "export")).get_tensor("w"), w),
             "the export")
