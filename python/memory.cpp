@@ -119,12 +119,17 @@ Memory memory_of_dlpack(const py::object& value, const std::string& key) {
   return memory;
 }
 
+// Asked by name: pybind11 before 2.12 reads the structure of NumPy 1.
+py::ssize_t item_size(const py::dtype& dtype) {
+  return py::cast<py::ssize_t>(dtype.attr("itemsize"));
+}
+
 Memory memory_of_array(const py::array& array, const std::string& key) {
   Memory memory;
   memory.dtype = stored_dtype(array.dtype(), key);
   memory.writable = array.writeable();
   memory.data = const_cast<void*>(array.data());  // State::add is told when it may not be written
-  const auto item = array.itemsize();
+  const auto item = item_size(array.dtype());
   for (py::ssize_t d = 0; d < array.ndim(); ++d) {
     memory.extent.push_back(array.shape(d));
     if (array.strides(d) % item != 0 && array.shape(d) > 1) {
@@ -160,7 +165,7 @@ DType stored_dtype(const py::dtype& dtype, const std::string& key) {
     throw refused(key, "its bytes are not in this machine's order",
                   "Give array.astype(array.dtype.newbyteorder('=')).");
   }
-  switch (dtype.kind()) {
+  switch (py::cast<std::string>(dtype.attr("kind")).at(0)) {
     case 'O':
       throw refused(key, "it is an array of objects",
                     "Give an array of numbers, or a list of texts.");
@@ -177,7 +182,7 @@ DType stored_dtype(const py::dtype& dtype, const std::string& key) {
     throw refused(key, "its dtype has fields", "Add each field under a key of its own.");
   }
   const auto found = dtype_from_name(name);
-  if (!found || dtype_size(*found) != static_cast<std::size_t>(dtype.itemsize())) {
+  if (!found || dtype_size(*found) != static_cast<std::size_t>(item_size(dtype))) {
     throw refused(key, cat("a checkpoint has no dtype ", name),
                   "Convert it, or give array.view('uint8').");
   }
