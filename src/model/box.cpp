@@ -33,10 +33,11 @@ std::int64_t element_count(const Dims& shape) {
 
 Dims row_major_strides(const Dims& shape) {
   Dims strides(shape.size());
-  std::int64_t stride = 1;
+  // Unsigned: of a shape that element_count refuses, nobody has asked for the count yet.
+  std::uint64_t stride = 1;
   for (auto d = shape.size(); d-- > 0;) {
-    strides[d] = stride;
-    stride *= std::max<std::int64_t>(shape[d], 1);
+    strides[d] = static_cast<std::int64_t>(stride);
+    stride *= static_cast<std::uint64_t>(std::max<std::int64_t>(shape[d], 1));
   }
   return strides;
 }
