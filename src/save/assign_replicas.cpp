@@ -164,26 +164,30 @@ std::vector<double> taken_as_load(const std::vector<double>& load, const std::ve
 }
 
 Writers assign_together(Group& group, std::vector<CoveredTensor>& tensors,
-                        const std::vector<std::int64_t>& load, std::int64_t slices,
+                        std::vector<std::int64_t> load, std::int64_t slices,
                         const KeyPlanners& planners) {
   const int ranks = group.size();
   const auto size = static_cast<std::size_t>(ranks);
   const auto dealers = ReplicaDealers::of(ranks, slices, planners.planners > 1);
   const bool several = dealers.dealers > 1;
   KeptError error;
-  std::vector<double> own(size), fair(size);
+  // The bytes of all else that each rank writes; then, for several dealers, its fair shares. This is
+  // all that is kept of every rank while ranks wait for each other.
+  std::vector<std::int64_t> sums(std::move(load));
+  if (several) sums.resize(2 * size);
   Mail mail;
   error.guard([&] {
+    std::vector<double> own(size);
     const auto shared = shared_slices_of(tensors, ranks, own);
-    if (several) add_fair_shares(shared, fair);
+    for (std::size_t r = 0; r < size; ++r) sums[r] += std::llround(own[r]);
+    if (several) {
+      std::vector<double> fair(size);
+      add_fair_shares(shared, fair);
+      std::transform(fair.begin(), fair.end(), sums.begin() + ranks,
+                     [](double bytes) { return std::llround(bytes); });
+    }
     mail = offers_of(shared, dealers);
   });
-  // The bytes of all else that each rank writes; then, for several dealers, its fair shares.
-  std::vector<std::int64_t> sums(several ? 2 * size : size);
-  for (std::size_t r = 0; r < size; ++r) {
-    sums[r] = load[r] + std::llround(own[r]);
-    if (several) sums[size + r] = std::llround(fair[r]);
-  }
   group.all_reduce(sums, Group::Op::sum);
   // What stays on one rank need not travel.
   const bool travels = planners.planners > 1;

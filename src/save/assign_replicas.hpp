@@ -31,7 +31,6 @@ std::vector<double> taken_as_load(const std::vector<double>& load, const std::ve
 /// all else that each rank writes, as far as this rank knows. `slices`: of all ranks' tensors,
 /// those that several ranks hold.
 Writers assign_together(Group&, std::vector<CoveredTensor>& tensors,
-                        const std::vector<std::int64_t>& load, std::int64_t slices,
-                        const KeyPlanners&);
+                        std::vector<std::int64_t> load, std::int64_t slices, const KeyPlanners&);
 
 }  // namespace cairn

@@ -65,7 +65,7 @@ void assign_replicated(Group& group, CoverShare& share, std::int64_t all_slices,
   auto tensors = std::move(share.replicated);
   const auto held =
       turn.check == ReplicaCheck::sample ? as_held(tensors) : std::vector<CoveredTensor>();
-  const auto writers = assign_together(group, tensors, share.load, all_slices, planners);
+  const auto writers = assign_together(group, tensors, std::move(share.load), all_slices, planners);
   // Planners begin at different parts of slices, and with different weights.
   const auto first = static_cast<std::uint64_t>(group.rank());
   auto& orders = share.orders;
