@@ -11,6 +11,7 @@
 #include "cairn/box.hpp"
 #include "cairn/contents.hpp"
 #include "cairn/dtype.hpp"
+#include "cairn/error.hpp"
 #include "cairn/group.hpp"
 #include "cairn/state.hpp"
 
@@ -20,6 +21,8 @@ namespace py = pybind11;
 
 /// cairn.Error, with the fields of cairn::Error.
 void add_errors(py::module_&);
+/// The reverse; of other exceptions of Python their text, as Code::application.
+Error error_of(const py::error_already_set&);
 void add_state(py::module_&);
 void add_manager(py::module_&);
 void add_contents(py::module_&);

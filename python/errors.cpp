@@ -34,6 +34,22 @@ py::object make(const Error& error) {
 
 py::object error_object(const Error& error) { return make(error); }
 
+Error error_of(const py::error_already_set& failure) {
+  const auto text = [&](const char* name) {
+    return std::string(py::str(failure.value().attr(name)));
+  };
+  if (!failure.matches(*error_class)) {
+    const std::string kind = py::str(failure.type().attr("__name__"));
+    return Error(Code::application, kind + ": " + std::string(py::str(failure.value())));
+  }
+  auto code = Code::internal;
+  for (int one = 1; one <= static_cast<int>(Code::application); ++one) {
+    if (text("code") == code_name(static_cast<Code>(one))) code = static_cast<Code>(one);
+  }
+  Error error(code, text("problem"), text("reason"), text("way_out"));
+  return error.of_tensor(text("tensor")).at(text("path"));
+}
+
 void add_errors(py::module_& module) {
   const auto made = PyErr_NewExceptionWithDoc("cairn.Error", doc, PyExc_RuntimeError, nullptr);
   if (!made) throw py::error_already_set();

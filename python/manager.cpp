@@ -49,12 +49,12 @@ class Manager {
   Manager(const py::object& communicator, const std::string& directory, const Named& named,
           const std::optional<Named>& stop)
       : group_(group_of(communicator)), process_(getpid()) {
-    auto options = options_of<ManagerOptions>(named);
-    if (stop) {
-      stop_ = std::make_shared<StopRequest>(options_of<StopOptions>(*stop));
-      options.when.stop = stop_;
-    }
     const py::gil_scoped_release free;
+    auto options = together(group_.group, [&] {
+      if (stop) stop_ = std::make_shared<StopRequest>(options_of<StopOptions>(*stop));
+      return options_of<ManagerOptions>(named);
+    });
+    options.when.stop = stop_;
     manager_.emplace(group_.group, directory, std::move(options));
   }
   ~Manager() {
@@ -85,6 +85,27 @@ class Manager {
     }
     const py::gil_scoped_release free;
     return function(*manager_);
+  }
+
+  /// Collective. What the function makes of this rank's arguments; what it raises on one rank, all
+  /// raise, so that no rank waits in the call that follows.
+  py::object agree(const py::function& make) {
+    py::object made;
+    std::exception_ptr mine;
+    std::optional<py::error_already_set> interrupt;  // no error: it stays itself where it came
+    try {
+      made = make();
+    } catch (py::error_already_set& failure) {
+      mine = std::make_exception_ptr(error_of(failure));
+      if (!failure.matches(PyExc_Exception)) interrupt.emplace(failure);
+    }
+    try {
+      with([&](CheckpointManager&) { detail::agree_on(group_.group, mine); });
+    } catch (const Error&) {
+      if (interrupt) throw py::error_already_set(*interrupt);
+      throw;
+    }
+    return made;
   }
 
   void close() {
@@ -190,6 +211,7 @@ void add_manager(py::module_& module) {
   add_handle(module);
   py::class_<Manager>(module, "Manager")
       .def(py::init<py::object, std::string, Named, std::optional<Named>>())
+      .def("agree", &Manager::agree)
       .def("save",
            [](Manager& self, std::int64_t step, const PythonState& state, const Named& options) {
              const auto save = options_of<SaveOptions>(options);
@@ -256,6 +278,9 @@ void add_manager(py::module_& module) {
              return told;
            })
       .def("close", &Manager::close);
+  module.def("check_save_options", [](const Named& named) { options_of<SaveOptions>(named); });
+  module.def("check_restore_options",
+             [](const Named& named) { options_of<RestoreOptions>(named); });
   module.def("option_names", [] { return option_names(ManagerOptions{}); });
   module.def("stop_option_names", [] { return option_names(StopOptions{}); });
   module.def("restore_option_names", [] { return option_names(RestoreOptions{}); });

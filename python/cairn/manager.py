@@ -85,11 +85,13 @@ class CheckpointManager:
 
         options: metric=0.5, attributes={"time": 0.25}
         """
-        return self._native.save(step, Binding(state, False).native, _named(options))
+        binding, named = self._arguments(state, options)
+        return self._native.save(step, binding.native, named)
 
     def save_async(self, step, state, **options):
         """Copies the state and returns: arrays may be changed at once. See wait() and poll()."""
-        return self._native.save_async(step, Binding(state, False).native, _named(options))
+        binding, named = self._arguments(state, options)
+        return self._native.save_async(step, binding.native, named)
 
     def restore(self, step, state, **options):
         """Fills the state from this step: arrays in place, numbers and texts in their dict.
@@ -103,9 +105,20 @@ class CheckpointManager:
         """The same from the newest whole checkpoint. Returns None if there is none."""
         return self._restore(state, options, self._native.restore_latest)
 
+    def _arguments(self, state, options, restoring=False):
+        """What is wrong with one rank's, all ranks raise: else the others would wait for it."""
+
+        def make():
+            named = _named(options)
+            check = _cairn.check_restore_options if restoring else _cairn.check_save_options
+            check(named)
+            return Binding(state, restoring), named
+
+        return self._native.agree(make)
+
     def _restore(self, state, options, restore):
-        binding = Binding(state, True)
-        report = restore(binding.native, _named(options))
+        binding, named = self._arguments(state, options, restoring=True)
+        report = restore(binding.native, named)
         if report is not None:
             binding.put_back()
         return report

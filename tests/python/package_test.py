@@ -334,7 +334,7 @@ class BadInput(Case):
     def test_options_by_their_names(self):
         error = self.refuses("invalid_argument", "max_to_keep", cairn.CheckpointManager,
                              self.directory, max_to_kep=3)
-        self.assertEqual(error.rank, None)
+        self.assertEqual((error.rank, error.way_out), (0, "Did you mean 'max_to_keep'?"))
         self.refuses("invalid_argument", "bundle", cairn.CheckpointManager, self.directory,
                      store={"format": "zip"})
         self.refuses("invalid_argument", "communicator", cairn.CheckpointManager, self.directory,

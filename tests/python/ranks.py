@@ -64,6 +64,18 @@ if what == "save":
                 raise SystemExit("replicas that differ were saved")
             except cairn.Error as error:
                 assert error.code == "disagreement" and error.tensor == "weights", error
+            bad = dict(full, words=np.array([None]) if comm.rank == 1 else ["", ""])
+            try:
+                manager.save(14, bad)
+                raise SystemExit("objects were saved")
+            except cairn.Error as error:
+                assert error.code == "invalid_argument" and error.tensor == "words", error
+                assert error.rank == 1, error.rank
+            try:
+                manager.save(15, full, **({"metrik": 1} if comm.rank == 1 else {}))
+                raise SystemExit("an unknown option was taken")
+            except cairn.Error as error:
+                assert error.code == "invalid_argument" and "metric" in str(error), error
     freed = comm.Dup()
     freed.Free()
     try:
