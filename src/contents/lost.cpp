@@ -117,12 +117,16 @@ std::optional<LostCheckpoint> lost_bundle(io::FileSystem& files, const io::Path&
     return lost;
   }
   const auto split = commit::split_step(prefix);
+  auto others = found.counts;  // without those of saves that did not finish
   std::erase_if(spares, [&](const auto& spare) {
-    if (found.unfinished.count(spare.meta.uuid)) return true;
+    if (found.unfinished.count(spare.meta.uuid)) {
+      others.erase(spare.num_files);
+      return true;
+    }
     if (!note.bundle.empty() && spare.meta.uuid == note.bundle) return false;
     return !listed || !split || spare.meta.step != split->step;
   });
-  if (!listed && spares.empty()) return std::nullopt;
+  if (spares.empty() && (!listed || others.empty())) return std::nullopt;
   LostCheckpoint lost{directory / prefix};
   if (const auto status = files.status(directory / found.data)) {
     lost.wall_time_seconds = status->modified_seconds;

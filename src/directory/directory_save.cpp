@@ -173,7 +173,9 @@ std::pair<commit::Transaction, std::int64_t> Directory::begin_save(std::int64_t 
     spoil(alone);
   }
   if (spoiled_) spoil(alone);
-  if (save.direct) put_back_undecided(job_, step);
+  if (save.direct && put_back_undecided(job_, step)) {
+    std::erase_if(catalog_, [&](const auto& entry) { return entry.step == step; });
+  }
   if (is_staged(save)) {
     save.staging = staging_->make(save.files);
     save.opened_staging = staging_->opened();

@@ -126,6 +126,18 @@ std::vector<Reversal> find_reversals(const Job& job, const std::vector<Candidate
   return reversals;
 }
 
+// Where nothing was before and nothing of it is left, only a torn index has ever spoken of the step:
+// then nothing that tells what is live may speak of it any more, before its data goes. Returns
+// whether that is so.
+bool reverse(const Job& job, const Reversal& reversal) {
+  auto& files = *job.files;
+  commit::put_back(files, reversal.save);
+  const auto prefix = reversal.save.prefix();
+  if (reversal.old.bytes || find_lost_at(files, prefix)) return false;
+  retire(files, job.directory, job.naming, {prefix});
+  return true;
+}
+
 // Whatever of ours no checkpoint refers to, when these saves have been completed.
 std::vector<RecoveryStep> find_debris(const Job& job, const std::vector<Candidate>& completed,
                                       const std::vector<Reversal>& reversals,
@@ -311,10 +323,11 @@ Recovered recover(const Job& job, const commit::Ownership* owner) {
   }
   together(group, [&] {
     if (!job.root()) return;
-    for (const auto& [save, old] : find_reversals(job, {}, undecided)) try {
-        commit::put_back(*job.files, save);
-        any |= old.bytes.has_value();
+    for (const auto& reversal : find_reversals(job, {}, undecided)) try {
+        reverse(job, reversal);
+        any |= reversal.old.bytes.has_value();
       } catch (const Error& error) {
+        const auto& save = reversal.save;
         log(LogLevel::warning, cat("step ", save.step, " cannot be put back: ", error.what()));
         undecided.temps.insert(save.temp().filename().string());
         undecided.steps.insert(save.step);
@@ -326,12 +339,13 @@ Recovered recover(const Job& job, const commit::Ownership* owner) {
   return found;
 }
 
-void put_back_undecided(const Job& job, std::int64_t step) {
+bool put_back_undecided(const Job& job, std::int64_t step) {
   Undecided undecided;
-  for (const auto& [save, old] : find_reversals(job, {}, undecided, step)) {
-    commit::put_back(*job.files, save);
+  bool never_was = false;
+  for (const auto& reversal : find_reversals(job, {}, undecided, step)) {
+    never_was |= reverse(job, reversal);
   }
-  if (undecided.steps.empty()) return;
+  if (undecided.steps.empty()) return never_was;
   throw Error(Code::io, cat("step ", step, " cannot be saved now"),
               "what an earlier save of it left behind cannot be read, and may be all that is left "
               "of the step",

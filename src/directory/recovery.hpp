@@ -38,8 +38,9 @@ bool holds(io::FileSystem&, const commit::Transaction&);
 
 /// Rank 0, before a direct save of this step begins, which removes what earlier ones left: recovery
 /// may have been unable to decide about one. If it had begun to replace the index, what stood there
-/// comes back. Throws io if that still cannot be told.
-void put_back_undecided(const Job&, std::int64_t step);
+/// comes back. Throws io if that still cannot be told. True if nothing is left of the step: only
+/// that save's index had ever stood there.
+bool put_back_undecided(const Job&, std::int64_t step);
 
 /// What recover would do with the directory as it is now.
 struct RecoveryStep {

@@ -56,6 +56,38 @@ TEST_F(Direct, TheOldIndexIsBackBeforeTheStepIsSavedAgain) {
   }
 }
 
+// A save died when its index had a name and no bytes. The next job could not read what it had left,
+// and its state file told of that step. Once the save is given up the step was never there.
+TEST_F(Direct, AStepThatOnlyATornIndexSpokeOfIsNotLost) {
+  for (const bool again : {false, true}) {
+    SCOPED_TRACE(again ? "that step is saved again, and dies" : "another step is saved");
+    disk_ = new_disk();
+    save(10, 1);
+    {
+      One one(options_on(disk_));
+      die_at(disk_, "write /run/ckpt-20.index", [&] { one.save(20, 2); });
+    }
+    {
+      disk_->inject({Code::io, "read", "record-", 0, 1});
+      One one(options_on(disk_));
+      one.save(30, 3);
+      EXPECT_THAT(listing(), testing::Contains(HasSubstr(".part_"))) << "undecided";
+      if (again) die_at(disk_, "create /run/ckpt-20.data", [&] { one.save(20, 4); });
+    }
+    for (int restart = 0; restart < 2; ++restart) {
+      One one(options_on(disk_));
+      std::vector<std::int64_t> steps;
+      for (const auto& info : one.manager.steps()) {
+        steps.push_back(info.step);
+        EXPECT_EQ(info.damage, "");
+      }
+      EXPECT_THAT(steps, testing::ElementsAre(10, 30));
+      EXPECT_THAT(listing(), testing::Not(testing::Contains(HasSubstr("ckpt-20"))));
+    }
+    EXPECT_EQ(latest(), 3);
+  }
+}
+
 TEST_F(Direct, APinThatIsMadeAgainIsNotLostMeanwhile) {
   One one(options_on(disk_));
   one.save(10, 1);
