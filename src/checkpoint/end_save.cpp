@@ -175,13 +175,16 @@ void Engine::tidy_in_background(const Flight& flight, bool durable) {
   // The file of dense tensors is never a recycled one: it is the last.
   const auto& layout = flight.layout;
   const auto data_files = layout.dense_file < 0 ? layout.data_files : layout.dense_file;
+  Directory::Meanwhile meanwhile{flights.steps_but(save.step),
+                                 flights.any_takes_waiting(save.step)};
+  directory.forget_recycled_bytes();  // a save that begins before this is done takes none
   auto task = [this, sequence = flight.prepared->meta.sequence, save, data_files, durable,
-               entries = directory.catalog(), in_flight = flights.steps_but(save.step)]() mutable {
+               entries = directory.catalog(), meanwhile = std::move(meanwhile)]() mutable {
     SaveStatistics figures;
     figures.step = save.step;
     Laps laps(figures, trace.get(), Trace::Thread::writer, &StageSeconds::tidy);
     try {
-      if (!directory.tidy_later(save, data_files, durable, std::move(entries), in_flight)) return;
+      if (!directory.tidy_later(save, data_files, durable, std::move(entries), meanwhile)) return;
     } catch (...) {  // the end of a job that is played in a test: its ranks see it elsewhere
       return;
     }
@@ -193,7 +196,6 @@ void Engine::tidy_in_background(const Flight& flight, bool durable) {
   } catch (const std::exception& error) {  // the next save tidies
     log(LogLevel::warning,
         cat("older checkpoints stay after step ", save.step, ": ", error.what()));
-    directory.forget_recycled_bytes();
   }
 }
 

@@ -41,6 +41,16 @@ bool Flights::is_alone(const commit::Transaction* save) const {
   });
 }
 
+bool Flights::any_takes_waiting(std::int64_t but_step) const {
+  return std::any_of(flights_.begin(), flights_.end(), [&](const auto& flight) {
+    if (flight->asked.step == but_step || flight->result.merged) return false;
+    if (flight->numbers)
+      return flight->numbers->recycled_bytes >= 0 && flight->numbers->left_step < 0;
+    const auto& files = flight->prepared->save.files;
+    return files.recycle && !files.takes;
+  });
+}
+
 std::vector<std::int64_t> Flights::steps_but(std::int64_t step) const {
   std::vector<std::int64_t> steps;
   for (const auto& flight : flights_) {

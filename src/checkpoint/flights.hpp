@@ -118,6 +118,9 @@ class Flights {
   /// has got none. When the queue is drained.
   bool is_alone(const commit::Transaction*) const;
   std::vector<std::int64_t> steps_but(std::int64_t step) const;
+  /// Whether another save than that of this step may be taking, on some rank, data files that wait
+  /// (commit/recycled.hpp).
+  bool any_takes_waiting(std::int64_t but_step) const;
   void wait_until_idle() const;
 
   /// Makes the flight of a save that begins. It takes one that has ended, and whose handle nobody

@@ -128,15 +128,22 @@ class Directory {
     // As the save found it; what it has changed is its own step.
     auto listing = std::exchange(listing_, std::nullopt);
     if (save.staging.empty()) listing.reset();
-    tidy(save, catalog_, std::exchange(expiry_, {}), true, std::move(listing));
+    tidy(save, catalog_, std::exchange(expiry_, {}), true, std::move(listing), waiting());
   }
   /// Nothing will be tidied.
   void forget_expiry() { expiry_ = {}; }
+  /// What of other saves is under way.
+  struct Meanwhile {
+    std::vector<std::int64_t> steps;
+    /// Their writers may be taking what waits. So nothing more comes there: a file would be taken
+    /// before it is there durably, and a crash that undoes the one undoes the other.
+    bool takes_waiting = false;
+  };
   /// Both steps behind the caller's back, on a copy of the catalog, less the steps that are being
   /// saved; then counts what is kept for the next save, which may find it where it is. False:
   /// nothing was to be removed, since the commit is not durable. Any thread.
   bool tidy_later(const commit::Transaction&, int data_files, bool durable,
-                  std::vector<CatalogEntry>, const std::vector<std::int64_t>& in_flight);
+                  std::vector<CatalogEntry>, const Meanwhile&);
   /// The catalog forgets what tidy_later has removed.
   void apply_tidied();
   /// What the next save may take, where it can take all (can_take_left); step -1: there is nothing.
@@ -172,7 +179,7 @@ class Directory {
   // Steps 7 and 8, any thread. `stages`: a save that leaves it to what follows to sync the file.
   Expiry tell(const commit::Transaction&, std::vector<CatalogEntry>&);
   void tidy(const commit::Transaction&, std::vector<CatalogEntry>&, const Expiry&, bool leaves_data,
-            std::optional<std::vector<std::string>> listing);
+            std::optional<std::vector<std::string>> listing, commit::Waiting* recycled);
   void update_xdmf(const std::vector<CatalogEntry>&);
   bool may_retire(const commit::Transaction&, const Expiry&) const;
   void require_replaceable(std::int64_t step) const;
@@ -186,8 +193,9 @@ class Directory {
   void require_not_pinned(const CatalogEntry* there) const;
   std::vector<commit::LeftData> left() const;
   bool can_take(const commit::LeftData&, int data_files) const;
-  std::optional<commit::LeftData> choose_left(std::int64_t step, int data_files);
-  void remove_left();
+  std::optional<commit::LeftData> choose_left(std::int64_t step, int data_files, bool alone);
+  void remove_left(commit::Waiting* recycled);
+  commit::Waiting* waiting() { return job_.recycles() ? &waits_ : nullptr; }
   void require_free(std::int64_t step, std::int64_t bytes) const;
 
   Job& job_;

@@ -18,10 +18,10 @@ std::vector<commit::LeftData> Directory::left() const {
 }
 
 // What no save will take any more: the next one takes it from where it waits.
-void Directory::remove_left() {
+void Directory::remove_left(commit::Waiting* recycled) {
   for (const auto& one : left()) {
     commit::remove_left(*job_.files, job_.directory, job_.naming, one, ownership_->ownership(),
-                        job_.recycles() ? &waits_ : nullptr);
+                        recycled);
     const std::lock_guard guard(tidied_mutex_);
     recycling_->forget_left(one.step);
   }
@@ -45,13 +45,14 @@ commit::LeftData Directory::next_left() const {
   return all.empty() ? commit::LeftData{} : all.front();
 }
 
-std::optional<commit::LeftData> Directory::choose_left(std::int64_t step, int data_files) {
+std::optional<commit::LeftData> Directory::choose_left(std::int64_t step, int data_files,
+                                                       bool alone) {
   const auto all = left();
   const bool fit = std::all_of(all.begin(), all.end(), [&](const auto& some) {
     return step != some.step && can_take(some, data_files);
   });
   if (fit && !all.empty()) return all.front();
-  remove_left();
+  remove_left(alone ? waiting() : nullptr);
   return std::nullopt;
 }
 
@@ -147,7 +148,7 @@ std::pair<commit::Transaction, std::int64_t> Directory::begin_save(std::int64_t 
   make_durable();
   sequences_.require(step);
   require_replaceable(step);
-  const auto takes = choose_left(step, data_files);
+  const auto takes = choose_left(step, data_files, alone);
   const auto recycled = takes             ? takes->bytes
                         : job_.recycles() ? commit::trim_recycled(*job_.files, job_.directory,
                                                                   job_.naming, data_files, waits_)
@@ -337,8 +338,7 @@ void Directory::update_xdmf(const std::vector<CatalogEntry>& entries) {
 
 void Directory::tidy(const commit::Transaction& save, std::vector<CatalogEntry>& entries,
                      const Expiry& expiry, bool leaves_data,
-                     std::optional<std::vector<std::string>> listing) {
-  auto* const recycled = job_.recycles() ? &waits_ : nullptr;
+                     std::optional<std::vector<std::string>> listing, commit::Waiting* recycled) {
   std::optional<commit::LeftData> now_left;
   try {
     // Where the look at the step has found no file of another format, there is none.
@@ -363,7 +363,8 @@ void Directory::tidy(const commit::Transaction& save, std::vector<CatalogEntry>&
   try {
     RetentionHelp help;
     help.recycled = recycled;
-    if (leaves_data && recycled && left().size() < Recycling::most_left) help.left = &now_left;
+    if (leaves_data && job_.recycles() && left().size() < Recycling::most_left)
+      help.left = &now_left;
     help.told = told_;
     help.notes = notes_;
     help.expiry = &expiry;
@@ -386,12 +387,12 @@ void Directory::tidy(const commit::Transaction& save, std::vector<CatalogEntry>&
 // What has committed without being durable takes nothing away. What is saved right now is left
 // alone: without renames its files are under their final names already.
 bool Directory::tidy_later(const commit::Transaction& save, int data_files, bool durable,
-                           std::vector<CatalogEntry> entries,
-                           const std::vector<std::int64_t>& in_flight) {
+                           std::vector<CatalogEntry> entries, const Meanwhile& meanwhile) {
   auto expiry = tell(save, entries);
   if (!durable) return false;
   std::erase_if(entries, [&](const auto& entry) {
-    return std::find(in_flight.begin(), in_flight.end(), entry.step) != in_flight.end();
+    return std::find(meanwhile.steps.begin(), meanwhile.steps.end(), entry.step) !=
+           meanwhile.steps.end();
   });
   const auto decisions = decide_retention(entries, job_.options.keep);
   std::erase_if(expiry.steps, [&](const auto step) {
@@ -401,16 +402,17 @@ bool Directory::tidy_later(const commit::Transaction& save, int data_files, bool
   std::vector<std::int64_t> before;
   for (const auto& entry : entries) before.push_back(entry.step);
   const bool staged = !save.staging.empty();
+  auto* const recycled = meanwhile.takes_waiting ? nullptr : waiting();
   std::int64_t kept = -1;
   try {
     if (staging_) staging_->forget_retired();
   } catch (const Error& error) {
     log(LogLevel::warning, cat("while an old index is removed: ", error.what()));
   }
-  tidy(save, entries, expiry, staged, std::nullopt);
+  tidy(save, entries, expiry, staged, std::nullopt, recycled);
   try {
-    if (!staged) remove_left();  // it was another save's
-    if (job_.recycles()) {
+    if (!staged) remove_left(recycled);  // it was another save's
+    if (recycled) {
       kept = commit::trim_recycled(*job_.files, job_.directory, job_.naming, data_files, waits_);
     }
   } catch (const Error& error) {

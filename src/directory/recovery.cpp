@@ -126,9 +126,9 @@ std::vector<Reversal> find_reversals(const Job& job, const std::vector<Candidate
   return reversals;
 }
 
-// Where nothing was before and nothing of it is left, only a torn index has ever spoken of the step:
-// then nothing that tells what is live may speak of it any more, before its data goes. Returns
-// whether that is so.
+// Where nothing was before and nothing of it is left, only a torn index has ever spoken of the
+// step: then nothing that tells what is live may speak of it any more, before its data goes.
+// Returns whether that is so.
 bool reverse(const Job& job, const Reversal& reversal) {
   auto& files = *job.files;
   commit::put_back(files, reversal.save);

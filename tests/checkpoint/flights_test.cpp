@@ -42,6 +42,33 @@ TEST_F(FlightsAlone, OneThatHasLandedServesTheNextUnlessItsHandleIsHeld) {
   EXPECT_EQ(held.step(), 2);
 }
 
+TEST_F(FlightsAlone, AnotherOnesWritersMayTakeWhatWaits) {
+  Flights flights(job_);
+  SaveCall call;
+  auto made = flights.make(1, true, call);
+  auto& flight = *made;
+  flight.asked.step = 1;
+  flights.add(std::move(made));
+  const auto any = [&] { return flights.any_takes_waiting(2); };
+  flight.numbers = {.recycled_bytes = 0};
+  EXPECT_TRUE(any());
+  EXPECT_FALSE(flights.any_takes_waiting(1)) << "its own";
+  flight.numbers->left_step = 7;
+  EXPECT_FALSE(any()) << "it takes what that step has left";
+  flight.numbers = Flight::Numbers{};
+  EXPECT_FALSE(any()) << "all its files are new";
+  flight.numbers.reset();
+  auto& files = flight.prepared.emplace().save.files;
+  files.recycle = true;
+  EXPECT_TRUE(any());
+  files.takes = commit::LeftData{.step = 7};
+  EXPECT_FALSE(any());
+  files.takes.reset();
+  flight.result.merged = true;
+  EXPECT_FALSE(any()) << "all of it is written";
+  flights.retire_first();
+}
+
 TEST_F(FlightsAlone, AFailureIsThrownOnceAndTheFirstOne) {
   Flights flights(job_);
   EXPECT_FALSE(flights.take_earlier_failure());

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 
 #include "base/text.hpp"
+#include "commit/recycled.hpp"
 #include "support/memory_run.hpp"
 
 namespace cairn {
@@ -41,8 +42,8 @@ class DirectoryAlone : public ::testing::Test {
       return prepared;
     }
 
-    Prepared begin(std::int64_t step) {
-      auto [save, sequence] = directory.begin_save(step, 0, 0);
+    Prepared begin(std::int64_t step, int data_files = 0) {
+      auto [save, sequence] = directory.begin_save(step, data_files, 0);
       Prepared prepared;
       prepared.meta.step = step;
       prepared.meta.name = save.name.name;
@@ -145,17 +146,46 @@ TEST_F(DirectoryAlone, TidyingBehindTheCallersBackIsTakenOverWhenTheCallerLooks)
   auto prepared = owner.begin(20);
   owner.directory.committed(prepared, false, owner.directory.publish(prepared, 0, {}, {}));
   auto entries = owner.directory.catalog();
-  EXPECT_FALSE(owner.directory.tidy_later(prepared.save, 0, false, entries, {}));
+  EXPECT_FALSE(owner.directory.tidy_later(prepared.save, 0, false, entries, {{}}));
   EXPECT_TRUE(io::exists(*owner.job.files, "/run/ckpt-10.index")) << "20 is not durable";
-  EXPECT_TRUE(owner.directory.tidy_later(prepared.save, 0, true, entries, {10}));
+  EXPECT_TRUE(owner.directory.tidy_later(prepared.save, 0, true, entries, {{10}}));
   EXPECT_TRUE(io::exists(*owner.job.files, "/run/ckpt-10.index")) << "it is being saved";
-  EXPECT_TRUE(owner.directory.tidy_later(prepared.save, 0, true, entries, {}));
+  EXPECT_TRUE(owner.directory.tidy_later(prepared.save, 0, true, entries, {{}}));
   EXPECT_FALSE(io::exists(*owner.job.files, "/run/ckpt-10.index"));
   EXPECT_THAT(owner.steps(), ElementsAre(10, 20)) << "until it looks";
   owner.directory.apply_tidied();
   EXPECT_THAT(owner.steps(), ElementsAre(20));
   EXPECT_GE(owner.directory.take_recycled_bytes(), 0);
   EXPECT_EQ(owner.directory.take_recycled_bytes(), -1) << "they were given away";
+}
+
+// Of two checkpoints that go at once the data would wait for the next save.
+TEST_F(DirectoryAlone, NothingComesToWaitWhileAnotherSaveTakesWhatWaits) {
+  for (const bool takes_waiting : {false, true}) {
+    SCOPED_TRACE(takes_waiting);
+    options_ = test::on_disk();
+    auto& files = *options_.write.file_system;
+    const auto publish = [&](Owner& owner, std::int64_t step) {
+      auto prepared = owner.begin(step, 1);
+      io::write_file(files, prepared.save.part(0), std::string(8192, 'x'));
+      owner.directory.committed(prepared, false, owner.directory.publish(prepared, 1, {}, {}));
+      return prepared;
+    };
+    options_.keep.last = 0;
+    {
+      Owner owner(options_);
+      for (const std::int64_t step : {10, 20}) owner.directory.tidy(publish(owner, step).save);
+    }
+    options_.keep.last = 1;
+    Owner owner(options_);
+    const auto prepared = publish(owner, 30);
+    EXPECT_TRUE(owner.directory.tidy_later(prepared.save, 1, true, owner.directory.catalog(),
+                                           {{}, takes_waiting}));
+    owner.directory.apply_tidied();
+    EXPECT_THAT(owner.steps(), ElementsAre(30));
+    EXPECT_EQ(commit::list_recycled(files, "/run", owner.job.naming).size(), takes_waiting ? 0 : 1);
+    EXPECT_EQ(owner.directory.take_recycled_bytes() > 0, !takes_waiting);
+  }
 }
 
 TEST_F(DirectoryAlone, NoDataFilesAreKeptWhereTheirFolderMayNotBeDurable) {
