@@ -157,7 +157,7 @@ void spread_one_tensor(benchmark::State& state) {
         auto tensor = std::move(get_stored(in).at(0));
         std::sort(tensor.slices.begin(), tensor.slices.end(),
                   [](const auto& a, const auto& b) { return a.box < b.box; });
-        put(out, bundle::encode_part(tensor, run));
+        put(out, bundle::EntryEncoder().encode_part(tensor, run));
         report = out.take();
       }
       memory.watch([&] {

@@ -149,15 +149,24 @@ Sealed seal_index(JoinedEntries joined, const CheckpointMeta& meta, int data_fil
   auto entries = std::move(joined.encoded);
   for (const auto& tensor : joined.tensors) entries.push_back(bundle::encode_entry(tensor));
   joined.tensors = {};
-  // Neither copy of the index is ever in memory as a whole.
-  const auto index = std::make_shared<const bundle::EncodedIndex>(num_files, std::move(entries));
+  // Neither copy of a large index is ever in memory as a whole. A small one is made once.
+  constexpr std::size_t large_bytes = std::size_t{8} << 20;
+  const auto made = std::make_shared<const bundle::EncodedIndex>(num_files, std::move(entries));
+  std::shared_ptr<const std::string> bytes;
+  if (made->about_bytes() < large_bytes) {
+    std::string whole;
+    made->write([&](auto piece) { whole += piece; });
+    bytes = std::make_shared<const std::string>(std::move(whole));
+  }
+  const auto index = [made = bytes ? nullptr : made, bytes](const io::Content::Take& take) {
+    bytes ? take(*bytes) : made->write(take);
+  };
   own_files.push_back({data_files, io::Content([=, meta_bytes = std::move(stored_meta.bytes)](
                                                    const io::Content::Take& take) {
                          take(meta_bytes);
-                         index->write(take);
+                         index(take);
                        })});
-  return {io::Content([=](const io::Content::Take& take) { index->write(take); }),
-          std::move(own_files)};
+  return {io::Content(index), std::move(own_files)};
 }
 
 }  // namespace cairn

@@ -136,8 +136,8 @@ void append_entries(std::vector<StoredTensor>& all, const std::string& message) 
 }
 
 // Its slices take more room than what becomes of them.
-bundle::IndexEntry encode_and_free(StoredTensor& tensor) {
-  auto entry = bundle::encode_entry(tensor);
+bundle::IndexEntry encode_and_free(bundle::EntryEncoder& encoder, StoredTensor& tensor) {
+  auto entry = encoder.encode(tensor);
   tensor = {};
   return entry;
 }
@@ -208,14 +208,15 @@ void prove_regions(std::map<std::pair<int, int>, std::vector<Box>> boxes, const 
 }
 
 void encode(Come come, const GapsByKey& gaps, const std::function<void(bundle::IndexEntry)>& take) {
+  bundle::EntryEncoder encoder;
   for (auto& [where, tensor] : come.runs) {
     // Listed as a whole tensor's are.
     std::sort(tensor.slices.begin(), tensor.slices.end(),
               [](const auto& a, const auto& b) { return a.box < b.box; });
-    take(bundle::encode_part(tensor, where.second));
+    take(encoder.encode_part(tensor, where.second));
     tensor = {};
   }
-  for (auto& one : join_entries(std::move(come.whole), gaps)) take(encode_and_free(one));
+  for (auto& one : join_entries(std::move(come.whole), gaps)) take(encode_and_free(encoder, one));
 }
 
 }  // namespace

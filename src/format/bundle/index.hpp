@@ -2,6 +2,7 @@
 /// The index of a checkpoint: from contents to bytes and back. No I/O.
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -30,11 +31,27 @@ struct IndexEntry {
   int part = 0;           ///< of its tensor, if several entries are parts of one
   std::int32_t head = 0;  ///< of a part: bytes of its value that other parts have, too
 };
-/// Throws as build_index().
+/// Makes one entry after the other in the same memory. Throws as build_index().
+class EntryEncoder {
+ public:
+  EntryEncoder();
+  ~EntryEncoder();
+  EntryEncoder(const EntryEncoder&) = delete;
+  EntryEncoder& operator=(const EntryEncoder&) = delete;
+
+  IndexEntry encode(const StoredTensor&);
+  /// Of a part of a sliced tensor, whose slices stand together in the index. The slices of another
+  /// part with a higher number have higher keys.
+  IndexEntry encode_part(const StoredTensor&, int part);
+
+ private:
+  struct Memory;
+  IndexEntry sliced(const StoredTensor&);
+
+  std::unique_ptr<Memory> memory_;
+};
+/// A single one.
 IndexEntry encode_entry(const StoredTensor&);
-/// Of a part of a sliced tensor, whose slices stand together in the index. The slices of another
-/// part with a higher number have higher keys.
-IndexEntry encode_part(const StoredTensor&, int part);
 /// The bytes that build_index() would give for these tensors (in any order), made when they are
 /// asked for.
 class EncodedIndex {
@@ -42,6 +59,8 @@ class EncodedIndex {
   /// Throws as build_index().
   EncodedIndex(int num_files, std::vector<IndexEntry> entries);
   void write(const TakeBytes&) const;
+  /// About as many bytes as it will have.
+  std::size_t about_bytes() const;
 
  private:
   int num_files_;

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <memory>
 #include <string_view>
 
 #include "base/checksum.hpp"
@@ -66,15 +67,15 @@ bool is_plain(const StoredTensor& tensor) {
          (tensor.slices.size() == 1 && tensor.slices[0].box.is_whole(tensor.shape));
 }
 
+}  // namespace
+
 // The value of one key after the other: an Entry of bundle.proto, spelled as protobuf spells it. An
 // index has one for each slice, for which messages would take several times as long. What a call
 // returns is good until the next one.
 class EntryText {
  public:
   // Of a sliced tensor as a whole. `head`: how long it is before the slices.
-  const std::string& full(const StoredTensor& tensor, std::int32_t& head) {
-    begin(tensor.dtype, tensor.shape);
-    head = static_cast<std::int32_t>(text_.size());
+  std::string_view full(const StoredTensor& tensor, std::int32_t& head) {
     ascending_.clear();
     for (const auto& slice : tensor.slices) ascending_.push_back(&slice);
     // TensorFlow registers slices in this order fastest.
@@ -82,60 +83,87 @@ class EntryText {
     if (!std::is_sorted(ascending_.begin(), ascending_.end(), by_box)) {
       std::sort(ascending_.begin(), ascending_.end(), by_box);
     }
+    const auto rank = tensor.shape.size();
+    make_room((1 + ascending_.size()) * (most_front_bytes + rank * most_extent_bytes));
+    auto* at = begin(tensor.dtype, tensor.shape);
+    head = static_cast<std::int32_t>(at - text_.data());
     for (const auto* slice : ascending_) {
-      listed_.clear();
-      for (std::size_t d = 0; d < slice->box.rank(); ++d) {
-        extent_.clear();
-        if (d >= slice->dash.size() || !slice->dash[d]) {
-          put_number(extent_, 1, slice->box.start[d]);
-          append_varint(extent_, 2 << 3);  // the length is there also when it is 0
-          append_varint(extent_, static_cast<std::uint64_t>(slice->box.extent[d]));
-        }
-        put_message(listed_, 1, extent_);
+      const auto is_dash = [&](std::size_t d) { return d < slice->dash.size() && slice->dash[d]; };
+      const auto& box = slice->box;
+      std::size_t listed = 0;
+      for (std::size_t d = 0; d < box.rank(); ++d) listed += 2 + extent_bytes(box, d, is_dash(d));
+      at = put_head(at, 7, listed);
+      for (std::size_t d = 0; d < box.rank(); ++d) {
+        at = put_head(at, 1, extent_bytes(box, d, is_dash(d)));
+        if (is_dash(d)) continue;
+        at = put_number(at, 1, box.start[d]);
+        *at++ = 2 << 3;  // the length is there also when it is 0
+        at = put_varint(at, static_cast<std::uint64_t>(box.extent[d]));
       }
-      put_message(text_, 7, listed_);
     }
-    return text_;
+    return up_to(at);
   }
 
   // Of bytes in a data file.
-  const std::string& place(const StoredTensor& tensor, const StoredSlice& slice) {
-    begin(tensor.dtype, slice.box.extent);
-    put_number(text_, 3, slice.file);
-    put_number(text_, 4, slice.offset);
-    put_number(text_, 5, slice.size);
+  std::string_view place(const StoredTensor& tensor, const StoredSlice& slice) {
+    make_room(most_front_bytes + slice.box.rank() * most_extent_bytes + most_place_bytes);
+    auto* at = begin(tensor.dtype, slice.box.extent);
+    at = put_number(at, 3, slice.file);
+    at = put_number(at, 4, slice.offset);
+    at = put_number(at, 5, slice.size);
     const auto crc = crc_mask(slice.crc32c);
-    text_.push_back(6 << 3 | 5);
-    for (int i = 0; i < 4; ++i) text_.push_back(static_cast<char>(crc >> (8 * i)));
-    return text_;
+    *at++ = 6 << 3 | 5;
+    for (int i = 0; i < 4; ++i) *at++ = static_cast<char>(crc >> (8 * i));
+    return up_to(at);
   }
 
  private:
+  // A tag is one byte.
+  static constexpr std::size_t most_number_bytes = 1 + most_varint_bytes;
+  static constexpr std::size_t most_front_bytes = 2 * most_number_bytes;
+  static constexpr std::size_t most_extent_bytes = 2 + 2 * most_number_bytes;
+  static constexpr std::size_t most_place_bytes = 3 * most_number_bytes + 5;
+
+  void make_room(std::size_t bytes) {
+    if (text_.size() < bytes) text_.resize(bytes);
+  }
+  std::string_view up_to(const char* end) const {
+    return std::string_view(text_).substr(0, static_cast<std::size_t>(end - text_.data()));
+  }
   // Left out where it is 0, as proto3 does. None of them is negative: check() has seen to it.
-  static void put_number(std::string& out, int field, std::int64_t value) {
-    if (value == 0) return;
-    out.push_back(static_cast<char>(field << 3));
-    append_varint(out, static_cast<std::uint64_t>(value));
+  static std::size_t number_bytes(std::int64_t value) {
+    return value == 0 ? 0 : 1 + varint_bytes(static_cast<std::uint64_t>(value));
   }
-  static void put_message(std::string& out, int field, const std::string& bytes) {
-    out.push_back(static_cast<char>(field << 3 | 2));
-    append_varint(out, bytes.size());
-    out.append(bytes);
+  static char* put_number(char* at, int field, std::int64_t value) {
+    if (value == 0) return at;
+    *at++ = static_cast<char>(field << 3);
+    return put_varint(at, static_cast<std::uint64_t>(value));
   }
-  void begin(DType dtype, const Dims& shape) {
-    text_.clear();
-    put_number(text_, 1, static_cast<std::int64_t>(dtype));
-    listed_.clear();
+  // Of a message.
+  static char* put_head(char* at, int field, std::size_t bytes) {
+    *at++ = static_cast<char>(field << 3 | 2);
+    return put_varint(at, bytes);
+  }
+  // Less than 128, so its own length is one byte.
+  static std::size_t extent_bytes(const Box& box, std::size_t d, bool is_dash) {
+    return is_dash ? 0
+                   : number_bytes(box.start[d]) + 1 +
+                         varint_bytes(static_cast<std::uint64_t>(box.extent[d]));
+  }
+  char* begin(DType dtype, const Dims& shape) {
+    auto* at = put_number(text_.data(), 1, static_cast<std::int64_t>(dtype));
+    std::size_t listed = 0;
+    for (const auto size : shape) listed += 2 + number_bytes(size);
+    at = put_head(at, 2, listed);
     for (const auto size : shape) {
-      extent_.clear();
-      put_number(extent_, 1, size);
-      put_message(listed_, 2, extent_);
+      at = put_head(at, 2, number_bytes(size));
+      at = put_number(at, 1, size);
     }
-    put_message(text_, 2, listed_);
+    return at;
   }
 
   std::vector<const StoredSlice*> ascending_;
-  std::string text_, listed_, extent_;
+  std::string text_;
 };
 
 // The keys of a tensor's slices, ascending. Makes one after the other in the same memory, since
@@ -150,11 +178,10 @@ class SliceKeys {
   void make(const StoredTensor& tensor) {
     text_.clear();
     ends_.clear();
-    std::string front;
-    append_slice_front(front, tensor.key, tensor.shape.size());
-    front_bytes_ = front.size();
+    front_.clear();
+    append_slice_front(front_, tensor.key, tensor.shape.size());
     for (const auto& slice : tensor.slices) {
-      text_.append(front);
+      text_.append(front_);
       append_slice_extents(text_, slice.box, slice.dash);
       ends_.push_back(text_.size());
     }
@@ -166,7 +193,7 @@ class SliceKeys {
     }
     // Slices that are ascending as boxes often are as keys, in which lengths come between starts.
     const auto before = [&](const Key& a, const Key& b) {
-      return a.key.substr(front.size()) < b.key.substr(front.size());
+      return a.key.substr(front_.size()) < b.key.substr(front_.size());
     };
     const auto out_of_order = [&](const Key& a, const Key& b) { return !before(a, b); };
     const auto ascends = [&] {
@@ -179,30 +206,15 @@ class SliceKeys {
     refuse(tensor, cat("the slice ", box_text(twice->slice->box), " comes twice"));
   }
   const std::vector<Key>& all() const { return keys_; }
-  std::size_t front_bytes() const { return front_bytes_; }  ///< that all of them begin with
+  std::size_t front_bytes() const { return front_.size(); }  ///< that all of them begin with
 
  private:
-  std::size_t front_bytes_ = 0;
-  std::string text_;
+  std::string front_, text_;
   std::vector<std::size_t> ends_;
   std::vector<Key> keys_;
 };
 
-IndexEntry encode_sliced(const StoredTensor& tensor) {
-  IndexEntry entry;
-  entry.key = tensor.key;
-  for (const auto& slice : tensor.slices) entry.files = std::max(entry.files, slice.file + 1);
-  EntryText text;
-  SliceKeys keys;
-  keys.make(tensor);
-  EntryChain chain;
-  for (const auto& [key, slice] : keys.all()) {
-    chain.add(key, text.place(tensor, *slice), keys.front_bytes());
-  }
-  entry.slices = chain.take();
-  entry.value = text.full(tensor, entry.head);
-  return entry;
-}
+namespace {
 
 std::string header(int num_files) {
   pb::Header header;
@@ -213,22 +225,50 @@ std::string header(int num_files) {
 
 }  // namespace
 
-IndexEntry encode_entry(const StoredTensor& tensor) {
-  check(tensor);
-  if (!is_plain(tensor)) return encode_sliced(tensor);
+struct EntryEncoder::Memory {
+  EntryText text;
+  SliceKeys keys;
+  EntryChain chain;
+};
+
+EntryEncoder::EntryEncoder() : memory_(std::make_unique<Memory>()) {}
+EntryEncoder::~EntryEncoder() = default;
+
+IndexEntry EntryEncoder::sliced(const StoredTensor& tensor) {
+  auto& [text, keys, chain] = *memory_;
   IndexEntry entry;
   entry.key = tensor.key;
-  entry.files = tensor.slices[0].file + 1;
-  entry.value = EntryText().place(tensor, tensor.slices[0]);
+  for (const auto& slice : tensor.slices) entry.files = std::max(entry.files, slice.file + 1);
+  keys.make(tensor);
+  // Of a few slices, so that it is taken once.
+  constexpr std::size_t most_reserved = 4096, slice_bytes = 64;
+  chain.reserve(std::min(keys.front_bytes() + tensor.slices.size() * slice_bytes, most_reserved));
+  for (const auto& [key, slice] : keys.all()) {
+    chain.add(key, text.place(tensor, *slice), keys.front_bytes());
+  }
+  entry.slices = chain.take();
+  entry.value = text.full(tensor, entry.head);
   return entry;
 }
 
-IndexEntry encode_part(const StoredTensor& tensor, int part) {
+IndexEntry EntryEncoder::encode(const StoredTensor& tensor) {
   check(tensor);
-  auto entry = encode_sliced(tensor);
+  if (!is_plain(tensor)) return sliced(tensor);
+  IndexEntry entry;
+  entry.key = tensor.key;
+  entry.files = tensor.slices[0].file + 1;
+  entry.value = memory_->text.place(tensor, tensor.slices[0]);
+  return entry;
+}
+
+IndexEntry EntryEncoder::encode_part(const StoredTensor& tensor, int part) {
+  check(tensor);
+  auto entry = sliced(tensor);
   entry.part = part;
   return entry;
 }
+
+IndexEntry encode_entry(const StoredTensor& tensor) { return EntryEncoder().encode(tensor); }
 
 EncodedIndex::EncodedIndex(int num_files, std::vector<IndexEntry> entries)
     : num_files_(num_files), entries_(std::move(entries)) {
@@ -240,9 +280,10 @@ EncodedIndex::EncodedIndex(int num_files, std::vector<IndexEntry> entries)
     const auto by_key = a.key.compare(b.key);
     return by_key != 0 ? by_key < 0 : a.part < b.part;
   };
-  if (!std::is_sorted(entries_.begin(), entries_.end(), before)) {
-    std::stable_sort(entries_.begin(), entries_.end(), before);
-  }
+  // Mostly they ascend but for a few at the end.
+  const auto rest = std::is_sorted_until(entries_.begin(), entries_.end(), before);
+  std::stable_sort(rest, entries_.end(), before);
+  std::inplace_merge(entries_.begin(), rest, entries_.end(), before);
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     const auto& [key, value, slices, files, part, head] = entries_[i];
     if (i > 0 && !before(entries_[i - 1], entries_[i])) refuse(key, "its key comes twice");
@@ -252,14 +293,23 @@ EncodedIndex::EncodedIndex(int num_files, std::vector<IndexEntry> entries)
   }
 }
 
+std::size_t EncodedIndex::about_bytes() const {
+  std::size_t bytes = 0;
+  for (const auto& entry : entries_) {
+    bytes += entry.key.size() + entry.value.size() + entry.slices.size();
+  }
+  return bytes;
+}
+
 void EncodedIndex::write(const TakeBytes& take) const {
   TableWriter table(take);
   table.add("", header(num_files_));
   // Keys of slices come before all others.
   for (const auto& entry : entries_) table.add_chain(entry.slices);
+  std::vector<std::string_view> value;
   for (std::size_t i = 0; i < entries_.size();) {
     const auto& first = entries_[i];
-    std::vector<std::string_view> value{first.value};
+    value.assign(1, first.value);
     while (++i < entries_.size() && entries_[i].key == first.key) {
       value.push_back(
           std::string_view(entries_[i].value).substr(static_cast<std::size_t>(entries_[i].head)));
@@ -272,7 +322,8 @@ void EncodedIndex::write(const TakeBytes& take) const {
 std::string build_index(int num_files, const std::vector<StoredTensor>& tensors) {
   std::vector<IndexEntry> entries;
   entries.reserve(tensors.size());
-  for (const auto& tensor : tensors) entries.push_back(encode_entry(tensor));
+  EntryEncoder encoder;
+  for (const auto& tensor : tensors) entries.push_back(encoder.encode(tensor));
   std::string bytes;
   EncodedIndex(num_files, std::move(entries)).write([&](auto piece) { bytes += piece; });
   return bytes;

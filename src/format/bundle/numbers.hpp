@@ -1,5 +1,7 @@
 #pragma once
 /// Numbers as LevelDB and Protocol Buffers store them: fixed ones little-endian, varints base 128.
+#include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <optional>
@@ -27,9 +29,22 @@ inline void append_u64(std::string& out, std::uint64_t value) {
   append_u32(out, static_cast<std::uint32_t>(value >> 32));
 }
 
+inline constexpr std::size_t most_varint_bytes = 10;
+
+/// Returns where it ends.
+inline char* put_varint(char* at, std::uint64_t value) {
+  for (; value > 127; value >>= 7) *at++ = static_cast<char>(value | 128);
+  *at++ = static_cast<char>(value);
+  return at;
+}
+
+inline std::size_t varint_bytes(std::uint64_t value) {
+  return (static_cast<std::size_t>(std::bit_width(value | 1)) + 6) / 7;
+}
+
 inline void append_varint(std::string& out, std::uint64_t value) {
-  for (; value > 127; value >>= 7) out.push_back(static_cast<char>(value | 128));
-  out.push_back(static_cast<char>(value));
+  char bytes[most_varint_bytes];
+  out.append(bytes, static_cast<std::size_t>(put_varint(bytes, value) - bytes));
 }
 
 /// Takes a varint off the front. Nothing if it is cut off, above max, or longer than it need be (no

@@ -49,11 +49,13 @@ void append_ordered(std::string& out, std::int64_t value) {
   const auto bits =
       static_cast<unsigned>(std::bit_width(static_cast<std::uint64_t>(value < 0 ? ~value : value)));
   const unsigned n = bits / 7 + 1;
+  char bytes[10];
   for (unsigned i = 0; i < n; ++i) {
     const unsigned shift = 8 * (n - 1 - i);
     const auto byte = static_cast<unsigned>((shift < 64 ? value >> shift : value >> 63) & 0xff);
-    out.push_back(static_cast<char>(i < 2 ? byte ^ length_bits(n, i) : byte));
+    bytes[i] = static_cast<char>(i < 2 ? byte ^ length_bits(n, i) : byte);
   }
+  out.append(bytes, n);
 }
 
 std::optional<std::int64_t> take_ordered(std::string_view& bytes) {

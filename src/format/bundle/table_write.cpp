@@ -36,9 +36,11 @@ std::size_t shared_bytes(std::string_view a, std::string_view b, std::size_t fro
 // All of an entry but the value.
 void put_front(std::string& out, std::size_t shared, std::string_view rest,
                std::size_t value_bytes) {
-  append_varint(out, shared);
-  append_varint(out, rest.size());
-  append_varint(out, value_bytes);
+  char sizes[3 * most_varint_bytes];
+  auto* end = put_varint(sizes, shared);
+  end = put_varint(end, rest.size());
+  end = put_varint(end, value_bytes);
+  out.append(sizes, static_cast<std::size_t>(end - sizes));
   out.append(rest);
 }
 

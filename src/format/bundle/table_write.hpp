@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace cairn::bundle {
@@ -19,7 +20,13 @@ class EntryChain {
  public:
   /// Keys ascend. `least`: bytes that it surely shares with the last key.
   void add(std::string_view key, std::string_view value, std::size_t least = 0);
-  std::string take() { return std::move(bytes_); }
+  /// Then it is empty.
+  std::string take() {
+    last_.clear();
+    return std::exchange(bytes_, {});
+  }
+  /// Of the chain that is begun.
+  void reserve(std::size_t bytes) { bytes_.reserve(bytes); }
 
  private:
   std::string bytes_, last_;
