@@ -14,8 +14,6 @@ namespace {
 
 constexpr std::int64_t most_block_bytes = std::int64_t{1} << 20, least_block_bytes = 4096;
 
-std::size_t nth(std::int64_t i) { return static_cast<std::size_t>(i); }
-
 std::int64_t blocks_of(std::int64_t bytes, std::int64_t block_bytes) {
   return (bytes + block_bytes - 1) / block_bytes;
 }

@@ -6,9 +6,9 @@ namespace cairn::protect {
 
 std::vector<std::vector<int>> deal_sets(int nodes, int most) {
   const int sets = (nodes + most - 1) / most;
-  std::vector<std::vector<int>> dealt(static_cast<std::size_t>(sets));
+  std::vector<std::vector<int>> dealt(nth(sets));
   for (int node = 0; node < nodes; ++node) {
-    dealt[static_cast<std::size_t>(node % sets)].push_back(node);
+    dealt[nth(node % sets)].push_back(node);
   }
   return dealt;
 }

@@ -6,10 +6,14 @@
 /// as the set has nodes, parity j lies with member (r + j) mod nodes; data d comes from member (r +
 /// parity + d) mod nodes. So each node holds its own piece whole, and parity as much as parity /
 /// (nodes - parity) of the longest piece of its set.
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 namespace cairn::protect {
+
+/// As an index.
+constexpr std::size_t nth(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 /// How many nodes, and how many of them may vanish.
 struct Code {

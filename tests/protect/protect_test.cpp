@@ -21,8 +21,6 @@ namespace {
 using test::expect_error;
 using testing::HasSubstr;
 
-std::size_t nth(std::int64_t i) { return static_cast<std::size_t>(i); }
-
 TEST(Sets, AreBalanced) {
   for (int nodes = 0; nodes < 40; ++nodes) {
     for (int most = 1; most < 10; ++most) {
