@@ -132,7 +132,7 @@ struct SaveOptions {
   Attributes attributes = {};
   /// How this save is cut, instead of StoreOptions::policy. The next save plans anew.
   std::shared_ptr<const ShardingCallback> policy = nullptr;
-  bool overwrite = false;  ///< allowed for this save, also where the object's options forbid it
+  bool overwrite = false;    ///< allowed for this save, also where the object's options forbid it
   Reach reach = Reach::any;  ///< where the checkpoint is to be, of a manager that has a tier
 
   template <class Self, class Visitor>

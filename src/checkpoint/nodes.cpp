@@ -69,14 +69,13 @@ std::optional<SaveHandle> Engine::save_on_nodes(const Request& request) {
     tier::Numbers made;
     made.sequence = directory.number_elsewhere(request.step);
     made.parent = parent();
-    made.time = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch())
-                    .count();
+    made.time =
+        std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
     made.uuid = commit::new_uuid();
     return made;
   };
   std::string why;
-  const auto path =
-      nodes.save({request.step, request.given, request.options}, numbers, why);
+  const auto path = nodes.save({request.step, request.given, request.options}, numbers, why);
   attempt.done();
   if (!path) {
     if (job.root()) {
@@ -108,8 +107,8 @@ void Engine::bring_home(const tier::Gathered& gathered) {
     save(meta.step, gathered.state(), options);
   } catch (const Error& error) {
     if (!job.root()) return;
-    log(LogLevel::warning, cat("step ", meta.step,
-                               ", restored from the nodes, is not protected: ", error.what()));
+    log(LogLevel::warning,
+        cat("step ", meta.step, ", restored from the nodes, is not protected: ", error.what()));
   }
 }
 

@@ -23,8 +23,8 @@ std::size_t at(int row, int columns, int column = 0) {
 // A row for each place: what its block is of the data.
 Matrix generator(const Code& code) {
   if (code.nodes > most_nodes || code.data() < 1) {
-    throw Error(cairn::Code::internal, cat("no code has ", code.nodes, " blocks a row, ",
-                                           code.parity, " of them parity"));
+    throw Error(cairn::Code::internal,
+                cat("no code has ", code.nodes, " blocks a row, ", code.parity, " of them parity"));
   }
   Matrix all(at(code.nodes, code.data()));
   gf_gen_cauchy1_matrix(all.data(), code.nodes, code.data());
@@ -37,7 +37,8 @@ Matrix generator(const Code& code) {
 
 Transform::Transform(int from, int to, const std::uint8_t* rows)
     : from_(from), to_(to), tables_(32 * at(to, from)) {
-  is_sum_ = to == 1 && std::all_of(rows, rows + at(to, from), [](auto factor) { return factor == 1; });
+  is_sum_ =
+      to == 1 && std::all_of(rows, rows + at(to, from), [](auto factor) { return factor == 1; });
   auto copy = Matrix(rows, rows + at(to, from));
   ec_init_tables(from, to, copy.data(), tables_.data());
 }
@@ -67,7 +68,8 @@ Transform Transform::decode(const Code& code, const std::vector<int>& there,
     for (int column = 0; column < data; ++column) {
       std::uint8_t sum = 0;
       for (int k = 0; k < data; ++k) {
-        sum = static_cast<std::uint8_t>(sum ^ gf_mul(all[at(place, data, k)], back[at(k, data, column)]));
+        sum = static_cast<std::uint8_t>(sum ^
+                                        gf_mul(all[at(place, data, k)], back[at(k, data, column)]));
       }
       rows.push_back(sum);
     }
@@ -96,7 +98,8 @@ void Transform::apply(std::int64_t bytes, std::span<const std::byte* const> from
     return;
   }
   std::vector<std::uint8_t*> in, out;
-  for (const auto* one : from) in.push_back(reinterpret_cast<std::uint8_t*>(const_cast<std::byte*>(one)));
+  for (const auto* one : from)
+    in.push_back(reinterpret_cast<std::uint8_t*>(const_cast<std::byte*>(one)));
   for (auto* one : to) out.push_back(reinterpret_cast<std::uint8_t*>(one));
   auto* tables = const_cast<std::uint8_t*>(tables_.data());
   ec_encode_data(static_cast<int>(bytes), from_, to_, tables, in.data(), out.data());

@@ -42,8 +42,7 @@ class PieceBlocks {
     const auto next = std::upper_bound(begins_.begin(), begins_.end(), number);
     const auto part = next - begins_.begin() - 1;
     const auto offset = (number - begins_[nth(part)]) * block_bytes_;
-    return {static_cast<int>(part), offset,
-            std::min(block_bytes_, (*parts_)[nth(part)] - offset)};
+    return {static_cast<int>(part), offset, std::min(block_bytes_, (*parts_)[nth(part)] - offset)};
   }
 
  private:

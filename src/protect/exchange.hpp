@@ -20,8 +20,8 @@ struct Set {
     std::vector<int> ranks;
     /// Bytes of the parts of its piece; each begins with a block of its own.
     std::vector<std::int64_t> parts;
-    bool is_lost = false;       ///< its piece is to be computed
-    bool has_parity = true;     ///< its parity can be read
+    bool is_lost = false;    ///< its piece is to be computed
+    bool has_parity = true;  ///< its parity can be read
   };
   Code code;
   std::int64_t block_bytes = 0;  ///< a multiple of 64

@@ -120,8 +120,8 @@ std::int64_t write_part(io::FileSystem& files, const io::Path& path, bundle::Par
   const auto text = bundle::encode_part_record(record, out.entries);
   head.record_bytes = static_cast<std::int64_t>(text.size());
   head.stripes = stripes_of(head.data_bytes);
-  head.data_begin = next_page(static_cast<std::int64_t>(sizeof head) + head.record_bytes +
-                              4 * head.stripes);
+  head.data_begin =
+      next_page(static_cast<std::int64_t>(sizeof head) + head.record_bytes + 4 * head.stripes);
   const auto file = files.create(path);
   Stripes data(*file, head.data_begin, head.data_bytes);
   std::vector<std::byte> buffer;

@@ -2,7 +2,8 @@
 /// A rank's part of a checkpoint on the nodes: one file, the record in front of the bytes.
 ///
 ///   head      64 bytes: what it is, sizes, and a checksum of head, record and stripes
-///   record    entries of the rank: key, dtype, shape, box, and where the bytes are (the encoding of
+///   record    entries of the rank: key, dtype, shape, box, and where the bytes are (the encoding
+///   of
 ///             format/bundle/part_record.hpp, with one data file: this one's data)
 ///   stripes   a CRC-32C of each 256 KiB of data
 ///   data      from the next page on

@@ -25,18 +25,18 @@ int SaveMap::nodes() const {
 }
 
 std::string encode(const SaveMap& map) {
-  const nlohmann::json json{{"version", map_version},          {"uuid", map.uuid},
-                            {"step", map.step},            {"sequence", map.sequence},
-                            {"parent", map.parent},        {"set_nodes", map.set_nodes},
-                            {"parity", map.parity},        {"node_of", map.node_of},
-                            {"part_bytes", map.part_bytes}};
+  const nlohmann::json json{
+      {"version", map_version},   {"uuid", map.uuid},       {"step", map.step},
+      {"sequence", map.sequence}, {"parent", map.parent},   {"set_nodes", map.set_nodes},
+      {"parity", map.parity},     {"node_of", map.node_of}, {"part_bytes", map.part_bytes}};
   const auto text = json.dump();
   return cat(text, "\n", crc32c(text), "\n");
 }
 
 SaveMap decode_map(std::string_view text) {
   const auto end = text.find('\n');
-  if (end == std::string_view::npos || text.substr(end + 1) != cat(crc32c(text.substr(0, end)), "\n")) {
+  if (end == std::string_view::npos ||
+      text.substr(end + 1) != cat(crc32c(text.substr(0, end)), "\n")) {
     bad_map("checksum mismatch");
   }
   SaveMap map;
@@ -120,11 +120,11 @@ int LocalSave::piece_at(const Sets& sets, int node) const {
 bool LocalSave::has_parity(const Sets& sets, int node) const {
   const int here = piece_at(sets, node);
   const auto& set = sets.set(sets.set_of(node));
-  return here >= 0 && std::all_of(sets.ranks_of(node).begin(), sets.ranks_of(node).end(),
-                                  [&](int rank) {
-                                    return parity_bytes(set, sets.member_of(node), rank) == 0 ||
-                                           parity_at[nth(rank)] == here;
-                                  });
+  return here >= 0 &&
+         std::all_of(sets.ranks_of(node).begin(), sets.ranks_of(node).end(), [&](int rank) {
+           return parity_bytes(set, sets.member_of(node), rank) == 0 ||
+                  parity_at[nth(rank)] == here;
+         });
 }
 
 bool LocalSave::is_protected() const {

@@ -17,8 +17,8 @@ using protect::nth;
 struct SaveMap {
   std::string uuid;
   std::int64_t step = 0, sequence = 0, parent = -1;
-  int set_nodes = 1;  ///< at most, of a set
-  int parity = 0;     ///< nodes of a set that may be lost
+  int set_nodes = 1;                     ///< at most, of a set
+  int parity = 0;                        ///< nodes of a set that may be lost
   std::vector<int> node_of;              ///< by rank
   std::vector<std::int64_t> part_bytes;  ///< by rank
 
@@ -43,9 +43,7 @@ class Sets {
   int set_of(int node) const { return where_[nth(node)].first; }
   int member_of(int node) const { return where_[nth(node)].second; }
   /// Of a node, ascending: the parts of its piece, in their order.
-  const std::vector<int>& ranks_of(int node) const {
-    return ranks_[nth(node)];
-  }
+  const std::vector<int>& ranks_of(int node) const { return ranks_[nth(node)]; }
 
  private:
   std::vector<protect::Set> sets_;

@@ -256,9 +256,8 @@ void Tier::join(const std::vector<std::string>& reports) {
       }
     }
   }
-  std::sort(saves_.begin(), saves_.end(), [](const auto& a, const auto& b) {
-    return a.map.sequence > b.map.sequence;
-  });
+  std::sort(saves_.begin(), saves_.end(),
+            [](const auto& a, const auto& b) { return a.map.sequence > b.map.sequence; });
   for (const auto& later : saves_) {
     for (auto& save : saves_) {
       save.superseded = save.superseded || (save.map.sequence > later.map.parent &&
@@ -287,9 +286,8 @@ void Tier::remove_save(const std::string& name) const {
 }
 
 void Tier::prune(const std::string& uuid) {
-  std::sort(saves_.begin(), saves_.end(), [](const auto& a, const auto& b) {
-    return a.map.sequence > b.map.sequence;
-  });
+  std::sort(saves_.begin(), saves_.end(),
+            [](const auto& a, const auto& b) { return a.map.sequence > b.map.sequence; });
   // The one that was just saved has the highest sequence of all that this run descends from.
   const auto at = std::find_if(saves_.begin(), saves_.end(),
                                [&](const auto& one) { return one.map.uuid == uuid; });

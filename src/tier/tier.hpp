@@ -100,9 +100,7 @@ class Tier {
   void remove_save(const std::string& name) const;
 
   bool is_leader() const { return home_.rank() == ranks_at(node_).front(); }
-  const std::vector<int>& ranks_at(int node) const {
-    return ranks_at_[nth(node)];
-  }
+  const std::vector<int>& ranks_at(int node) const { return ranks_at_[nth(node)]; }
   io::Path part_path(const SaveMap&, int rank) const;
   io::Path parity_path(const SaveMap&, int rank) const;
   io::Path place_of(const SaveMap&) const;

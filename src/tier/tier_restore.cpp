@@ -45,8 +45,7 @@ void add_part(const std::shared_ptr<Part>& part, std::map<std::string, LocalTens
     if (entry.dtype == DType::string) {
       std::string bytes(nth(slice.size), '\0');
       part->read(slice.offset, std::as_writable_bytes(std::span(bytes)));
-      strings[entry.key] =
-          bundle::decode_strings(bytes, element_count(entry.shape), slice.crc32c);
+      strings[entry.key] = bundle::decode_strings(bytes, element_count(entry.shape), slice.crc32c);
       continue;
     }
     const auto at = tensors.try_emplace(entry.key, nothing(entry.dtype, entry.shape)).first;
@@ -92,12 +91,11 @@ std::unique_ptr<Gathered> Tier::gather(LocalSave& save) {
       continue;
     }
     // What rank 0 of that job said of the checkpoint.
-    const auto has_first =
-        std::find_if(gathered->parts_.begin(), gathered->parts_.end(),
-                     [](const auto& part) { return part->rank() == 0; });
+    const auto has_first = std::find_if(gathered->parts_.begin(), gathered->parts_.end(),
+                                        [](const auto& part) { return part->rank() == 0; });
     const bool mine = has_first != gathered->parts_.end();
-    const auto who = static_cast<int>(
-        all_reduce(group, mine ? home_.rank() : std::int64_t{-1}, Group::Op::max));
+    const auto who =
+        static_cast<int>(all_reduce(group, mine ? home_.rank() : std::int64_t{-1}, Group::Op::max));
     const auto meta = broadcast_text(group, mine ? [&] {
       auto record = (*has_first)->record();
       record.tensors.clear();
@@ -199,8 +197,8 @@ void Tier::compute(LocalSave& save, const std::vector<int>& lost) {
         concerned = true;
         const auto& ranks = sets.ranks_of(node);
         stock[i].read_part = reader_of_node(map, ranks);
-        stock[i].read_parity = [&, i, open = std::make_shared<Files>()](
-                                   std::int64_t block, std::span<std::byte> to) {
+        stock[i].read_parity = [&, i, open = std::make_shared<Files>()](std::int64_t block,
+                                                                        std::span<std::byte> to) {
           const auto place = find_parity(old, static_cast<int>(i), block);
           auto& file = (*open)[place.rank];
           if (!file) file = files_->open_read(parity_path(map, place.rank));

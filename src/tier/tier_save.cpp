@@ -116,7 +116,7 @@ std::optional<io::Path> Tier::save(const Request& request, const std::function<N
   SaveMap map;
   map.node_of = node_of_;
   map.set_nodes = protects_ ? options.set_nodes : 1;
-  map.parity = !protects_                                      ? 0
+  map.parity = !protects_                                       ? 0
                : options.protection == Protection::reed_solomon ? options.lost_nodes
                                                                 : 1;
   map.part_bytes = all_numbers(group, estimate(out));
@@ -174,9 +174,8 @@ std::optional<io::Path> Tier::save(const Request& request, const std::function<N
                         options.sync);
     });
     if (plan->replicas.any && !again) {
-      const auto checksums = together(group, [&] {
-        return replica_checksums(state, plan->replicas, plan->local.strings, {});
-      });
+      const auto checksums = together(
+          group, [&] { return replica_checksums(state, plan->replicas, plan->local.strings, {}); });
       plans_.compare(state, plan->replicas, checksums, place_of(map).string());
     }
     plans_.end_turn();
@@ -214,13 +213,14 @@ void Tier::withdraw(const SaveMap& map) {
   Group& group = *home_.group;
   const auto name = place_of(map).filename().string();
   if (is_leader()) remove_save(name);
-  const bool stays = any_of(group, is_leader() && [&] {
-    try {
-      return io::exists(*files_, place_of(map) / "map");
-    } catch (const Error&) {
-      return true;
-    }
-  }());
+  const bool stays = any_of(
+      group, is_leader() && [&] {
+        try {
+          return io::exists(*files_, place_of(map) / "map");
+        } catch (const Error&) {
+          return true;
+        }
+      }());
   if (!stays || !home_.root()) return;
   log(LogLevel::warning, cat("step ", map.step,
                              " failed on the nodes, but could not be removed from all of them: a "

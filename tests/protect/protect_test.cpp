@@ -243,10 +243,10 @@ TEST_P(Protect, LostNodesComeBack) {
                     continue;
                   }
                   const auto end = std::min(want.size(), at + nth(set.block_bytes));
-                  EXPECT_TRUE(std::equal(want.begin() + static_cast<std::ptrdiff_t>(at),
-                                         want.begin() + static_cast<std::ptrdiff_t>(end),
-                                         left[nth(node)][part].begin() +
-                                             static_cast<std::ptrdiff_t>(at)))
+                  EXPECT_TRUE(
+                      std::equal(want.begin() + static_cast<std::ptrdiff_t>(at),
+                                 want.begin() + static_cast<std::ptrdiff_t>(end),
+                                 left[nth(node)][part].begin() + static_cast<std::ptrdiff_t>(at)))
                       << cat("nodes ", code.nodes, " parity ", parity, " lost ", lost, " node ",
                              node, " part ", part, " at ", at);
                 }
@@ -275,8 +275,8 @@ TEST_P(Protect, WhatCannotBeReadHangsNobody) {
           },
           [](std::int64_t, std::span<const std::byte>) {});
     });
-    const bool works = dealt_to(0, set.members[nth(member)].ranks.size()) ==
-                       static_cast<int>(group->rank() / 2);
+    const bool works =
+        dealt_to(0, set.members[nth(member)].ranks.size()) == static_cast<int>(group->rank() / 2);
     if (member == 1 && works) {
       ASSERT_TRUE(error);
       EXPECT_EQ(error->code(), cairn::Code::io);

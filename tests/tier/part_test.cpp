@@ -103,7 +103,8 @@ TEST(Part, NoFlipIsRead) {
     }
   }
   EXPECT_GT(found, 150);
-  for (const std::size_t size : {std::size_t{0}, std::size_t{63}, std::size_t{100}, bytes.size() - 1}) {
+  for (const std::size_t size :
+       {std::size_t{0}, std::size_t{63}, std::size_t{100}, bytes.size() - 1}) {
     io::MemoryFileSystem files;
     files.create("/part")->write_at(0, std::as_bytes(std::span(bytes)).first(size));
     const auto error = error_of([&] { Part(files, "/part", uuid); });

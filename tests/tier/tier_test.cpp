@@ -267,8 +267,8 @@ TEST_F(TierTest, KeepsTheNewest) {
     std::vector<bool> home;
     for (int step = 1; step <= 11; ++step) {
       value = 10 * step + group->rank();
-      const auto prefix = step % 2 == 0 ? manager.save(step, state)
-                                        : manager.save_async(step, state).prefix();
+      const auto prefix =
+          step % 2 == 0 ? manager.save(step, state) : manager.save_async(step, state).prefix();
       home.push_back(prefix.find("/nodes/") == std::string::npos);
       manager.wait();
     }
@@ -444,7 +444,8 @@ TEST_F(TierTest, RowsAndGapsComeBack) {
     const auto report = manager.restore_latest(state);
     ASSERT_TRUE(report);
     EXPECT_EQ(report->step, 2);
-    EXPECT_EQ(all, (std::vector<float>{0, 0, 0, 0, 0, 1, 1, 1, 1, 1, -1, -1, -1, -1, -1, 3, 3, 3, 3, 3}));
+    EXPECT_EQ(
+        all, (std::vector<float>{0, 0, 0, 0, 0, 1, 1, 1, 1, 1, -1, -1, -1, -1, -1, 3, 3, 3, 3, 3}));
     double sum = 0;
     for (const auto row : rows) sum += row;
     std::int64_t total[]{static_cast<std::int64_t>(sum), static_cast<std::int64_t>(rows.size())};
