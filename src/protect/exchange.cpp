@@ -220,8 +220,10 @@ void compute_lost(Group& group, const Set& set, const std::vector<Stock>& stock)
   std::vector<Group::Receive> receives;
   const auto cycles = set.cycles();
   for (std::int64_t cycle = 0; cycle < cycles; ++cycle) {
-    for (const auto& [which, recipe] : recipes) {
-      const auto [row, lost] = which;
+    for (const auto& one : recipes) {
+      const auto& which = one.first;
+      const auto& recipe = one.second;
+      const int row = which.first, lost = which.second;
       const int place = place_of(code, row, lost);
       const auto number = number_of(code, cycle, place);
       if (!pieces[nth(lost)].has(number)) continue;
