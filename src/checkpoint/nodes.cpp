@@ -105,6 +105,7 @@ void Engine::bring_home(const tier::Gathered& gathered) {
     options.overwrite = true;
     options.reach = Reach::home;
     save(meta.step, gathered.state(), options);
+    nodes.forget_pieces(meta.sequence);
   } catch (const Error& error) {
     if (!job.root()) return;
     log(LogLevel::warning,

@@ -11,9 +11,6 @@
 
 namespace cairn::protect {
 
-/// Most nodes of a set: what the field of 256 elements allows.
-inline constexpr int most_nodes = 128;
-
 /// What turns `from` blocks into `to` blocks of the same length.
 class Transform {
  public:

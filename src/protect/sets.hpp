@@ -15,6 +15,9 @@ namespace cairn::protect {
 /// As an index.
 constexpr std::size_t nth(std::int64_t i) { return static_cast<std::size_t>(i); }
 
+/// Most nodes of a set: what the field of 256 elements allows.
+inline constexpr int most_nodes = 128;
+
 /// How many nodes, and how many of them may vanish.
 struct Code {
   int nodes = 1, parity = 0;

@@ -58,7 +58,8 @@ SaveMap decode_map(std::string_view text) {
   }
   const bool fits = commit::is_uuid(map.uuid) && !map.node_of.empty() &&
                     map.part_bytes.size() == map.node_of.size() && map.set_nodes >= 1 &&
-                    map.set_nodes <= 128 && map.parity >= 0 && map.parity < 128 &&
+                    map.set_nodes <= protect::most_nodes && map.parity >= 0 &&
+                    map.parity < protect::most_nodes &&
                     std::all_of(map.part_bytes.begin(), map.part_bytes.end(),
                                 [](auto bytes) { return bytes >= 0; }) &&
                     std::all_of(map.node_of.begin(), map.node_of.end(), [&](int node) {
@@ -128,6 +129,8 @@ bool LocalSave::has_parity(const Sets& sets, int node) const {
 }
 
 bool LocalSave::is_protected() const {
+  const auto at_home = [&](int at) { return at >= 0 && at == home; };
+  if (std::any_of(part_at.begin(), part_at.end(), at_home)) return false;
   if (map.parity == 0) return true;
   const Sets sets(map);
   std::set<int> seen;

@@ -65,12 +65,13 @@ struct LocalSave {
   SaveMap map;
   std::vector<int> part_at;    ///< by rank then: the node that has its part now, or -1
   std::vector<int> parity_at;  ///< of its parity
+  int home = -1;               ///< the number that stands for home among the nodes
   bool superseded = false;     ///< a run went on from an earlier checkpoint
 
   /// Nodes that are lost, of each set as many as its parity can bear; nothing if one has more.
   std::optional<std::vector<int>> lost_nodes() const;
-  /// Whether all nodes are there, each for itself, with all parity. Without parity: also true, as
-  /// it never was more.
+  /// Whether all nodes are there, each for itself, with all parity: none of it only as pieces that
+  /// were brought home. Without parity the rest is true, as it never was more.
   bool is_protected() const;
   /// Whether a node's piece is on one node now: which, or -1.
   int piece_at(const Sets&, int node) const;

@@ -1,9 +1,6 @@
 // Who is on which node, what is there, and older checkpoints that go.
 #include "tier/tier.hpp"
 
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdlib>
 
@@ -12,12 +9,10 @@
 #include "cairn/log.hpp"
 #include "commit/names.hpp"
 #include "group/collectives.hpp"
+#include "tier/place.hpp"
 
 namespace cairn::tier {
 namespace {
-
-constexpr std::string_view map_name = "map";
-constexpr std::int64_t most_map_bytes = std::int64_t{1} << 30;
 
 // The nodes are written slice by slice, by each rank for itself, whatever the manager's directory
 // gets.
@@ -32,63 +27,16 @@ Job job_of_nodes(Job job) {
   return job;
 }
 
-std::string expanded(const std::string& text, const std::string& node) {
-  std::string path;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] != '%' || i + 1 == text.size()) {
-      path += text[i];
-      continue;
-    }
-    const char what = text[++i];
-    if (what == 'h') {
-      char name[256] = {};
-      if (::gethostname(name, sizeof name - 1) != 0) name[0] = '\0';
-      path += name;
-    } else if (what == 'n') {
-      path += node;
-    } else if (what == '%') {
-      path += '%';
-    } else {
-      throw Error(Code::invalid_argument, cat("TierOptions::directory is ", text),
-                  cat("%", std::string(1, what), " stands for nothing"),
-                  "%h is the host, %n the node, %% a percent sign.");
-    }
-  }
-  return path;
-}
-
-// Others' directories in /dev/shm may have been put there to be found.
-void require_own(const io::Path& path) {
-  struct stat found = {};
-  if (::lstat(path.c_str(), &found) != 0) return;  // whoever needs it says so
-  if (S_ISDIR(found.st_mode) && found.st_uid == ::geteuid()) {
-    if ((found.st_mode & 077) != 0) ::chmod(path.c_str(), 0700);
-    return;
-  }
-  throw Error(Code::invalid_argument, cat(path.string(), " is not this user's directory"), "",
-              "Name another directory for the tier.")
-      .at(path.string());
-}
-
-// The number in PREFIX-NUMBER, or -1.
-int number_behind(const std::string& name, std::string_view prefix) {
-  if (name.rfind(prefix, 0) != 0 || name.size() == prefix.size()) return -1;
-  int number = 0;
-  for (const char c : name.substr(prefix.size())) {
-    if (c < '0' || c > '9' || number > 100'000'000) return -1;
-    number = 10 * number + (c - '0');
-  }
-  return number;
-}
-
 }  // namespace
 
 Tier::Tier(const Job& home) : home_(home), job_(home), plans_(job_) {}
 
 void Tier::require_options() const {
   const auto& tier = home_.options.tier;
-  if (tier.set_nodes < 2 || tier.set_nodes > 128 || tier.lost_nodes < 1 ||
-      tier.lost_nodes >= tier.set_nodes || tier.keep < 1 || tier.home_every < 0) {
+  const bool loses = tier.protection != Protection::reed_solomon ||
+                     (tier.lost_nodes >= 1 && tier.lost_nodes < tier.set_nodes);
+  if (tier.set_nodes < 2 || tier.set_nodes > protect::most_nodes || !loses || tier.keep < 1 ||
+      tier.home_every < 0) {
     throw Error(Code::invalid_argument, "a number of TierOptions cannot be used",
                 cat("set_nodes ", tier.set_nodes, ", lost_nodes ", tier.lost_nodes, ", keep ",
                     tier.keep, ", home_every ", tier.home_every),
@@ -123,8 +71,11 @@ void Tier::find_nodes() {
     node_of_.push_back(node);
   }
   node_ = node_of_[nth(home_.rank())];
+  auto& all = ranks_at_.emplace_back();  // who can read what was brought home
+  for (int rank = 0; rank < group.size(); ++rank) all.push_back(rank);
   const auto text = home_.options.tier.directory.string();
-  directory_ = together(group, [&] { return expanded(text, name.empty() ? cat(node_) : name); });
+  directory_ =
+      together(group, [&] { return node_directory(text, name.empty() ? cat(node_) : name); });
 }
 
 // Whether another node has the same directory: then it dies with that one.
@@ -181,7 +132,7 @@ void Tier::open(const std::string& home_id) {
                 "node.")
         .at(directory_.parent_path().string());
   }
-  protects_ = options.protection != Protection::none && ranks_at_.size() > 1;
+  protects_ = options.protection != Protection::none && home_place() > 1;
   if (options.protection != Protection::none && !protects_ && home_.root()) {
     log(LogLevel::warning, "one node cannot protect itself: checkpoints on it are lost with it");
   }
@@ -189,99 +140,76 @@ void Tier::open(const std::string& home_id) {
   list();
 }
 
-io::Path Tier::place_of(const SaveMap& map) const {
-  return directory_ / cat(map.sequence, "-", map.uuid);
-}
-io::Path Tier::part_path(const SaveMap& map, int rank) const {
-  return place_of(map) / cat("part-", rank);
-}
-io::Path Tier::parity_path(const SaveMap& map, int rank) const {
-  return place_of(map) / cat("parity-", rank);
+io::Path Tier::place_of(const SaveMap& map) const { return directory_ / save_name(map); }
+
+Tier::Place Tier::place_at(int node, const SaveMap& map) const {
+  if (node == home_place()) return {*home_.files, pieces_at(home_.directory) / save_name(map)};
+  return {*files_, place_of(map)};
 }
 
-// What this node has, of saves whose map is there.
-std::string Tier::report() const {
+// What this node has, of saves whose map is there; or home.
+std::string Tier::report(io::FileSystem& files, const io::Path& folder) const {
   WireWriter writer;
-  for (const auto& name : files_->list(directory_)) {
-    const auto place = directory_ / name;
-    if (!io::exists(*files_, place / map_name)) continue;
-    try {
-      const auto text = io::read_file(*files_, place / map_name, most_map_bytes);
-      const auto map = decode_map(text);
-      if (name != place_of(map).filename()) continue;
-      const Sets sets(map);
-      std::vector<int> parts, parities;
-      for (const auto& file : files_->list(place)) {
-        const auto status = files_->status(place / file);
-        if (!status || status->is_directory) continue;
-        const int part = number_behind(file, "part-"), parity = number_behind(file, "parity-");
-        if (part >= 0 && part < map.ranks() && status->size == map.part_bytes[nth(part)]) {
-          parts.push_back(part);
-        }
-        if (parity < 0 || parity >= map.ranks()) continue;
-        const int node = map.node_of[nth(parity)];
-        const auto& set = sets.set(sets.set_of(node));
-        if (status->size == parity_bytes(set, sets.member_of(node), parity)) {
-          parities.push_back(parity);
-        }
-      }
-      writer.put(text).put(parts).put(parities);
-    } catch (const Error& error) {
-      log(LogLevel::warning, cat("passed over on this node: ", error.what()));
-    }
+  for (const auto& map : list_maps(files, folder)) {
+    const auto stocked = look_at_save(files, folder / save_name(map), map);
+    writer.put(encode(map)).put(stocked.parts).put(stocked.parities);
   }
   return writer.take();
 }
 
-void Tier::join(const std::vector<std::string>& reports) {
-  saves_.clear();
-  for (std::size_t rank = 0; rank < reports.size(); ++rank) {
-    for (WireReader reader(reports[rank]); !reader.empty();) {
-      auto map = decode_map(reader.get<std::string>());
-      auto at = std::find_if(saves_.begin(), saves_.end(),
-                             [&](const auto& one) { return one.map.uuid == map.uuid; });
-      if (at == saves_.end()) {
-        LocalSave save;
-        save.map = std::move(map);
-        save.part_at.assign(nth(save.map.ranks()), -1);
-        save.parity_at = save.part_at;
-        at = saves_.insert(saves_.end(), std::move(save));
-      }
-      const int node = node_of_[rank];
-      for (const int part : reader.get_all<int>()) {
-        if (part < at->map.ranks()) at->part_at[nth(part)] = node;
-      }
-      for (const int parity : reader.get_all<int>()) {
-        if (parity < at->map.ranks()) at->parity_at[nth(parity)] = node;
-      }
+void Tier::join(const std::string& report, int node) {
+  for (WireReader reader(report); !reader.empty();) {
+    auto map = decode_map(reader.get<std::string>());
+    auto at = std::find_if(saves_.begin(), saves_.end(),
+                           [&](const auto& one) { return one.map.uuid == map.uuid; });
+    if (at == saves_.end()) {
+      LocalSave save;
+      save.map = std::move(map);
+      save.home = home_place();
+      save.part_at.assign(nth(save.map.ranks()), -1);
+      save.parity_at = save.part_at;
+      at = saves_.insert(saves_.end(), std::move(save));
     }
-  }
-  std::sort(saves_.begin(), saves_.end(),
-            [](const auto& a, const auto& b) { return a.map.sequence > b.map.sequence; });
-  for (const auto& later : saves_) {
-    for (auto& save : saves_) {
-      save.superseded = save.superseded || (save.map.sequence > later.map.parent &&
-                                            save.map.sequence < later.map.sequence);
+    for (const int part : reader.get_all<int>()) {
+      if (part < at->map.ranks()) at->part_at[nth(part)] = node;
+    }
+    for (const int parity : reader.get_all<int>()) {
+      if (parity < at->map.ranks()) at->parity_at[nth(parity)] = node;
     }
   }
 }
 
 void Tier::list() {
   Group& group = *home_.group;
-  const auto mine = together(group, [&] { return is_leader() ? report() : std::string(); });
+  const auto mine =
+      together(group, [&] { return is_leader() ? report(*files_, directory_) : std::string(); });
+  const auto at_home =
+      from_root(group, [&] { return report(*home_.files, pieces_at(home_.directory)); });
   const auto reports = all_gather(group, mine);
-  together(group, [&] { join(reports); });
+  together(group, [&] {
+    saves_.clear();
+    join(at_home, home_place());
+    for (std::size_t rank = 0; rank < reports.size(); ++rank) join(reports[rank], node_of_[rank]);
+    std::sort(saves_.begin(), saves_.end(),
+              [](const auto& a, const auto& b) { return a.map.sequence > b.map.sequence; });
+    for (const auto& later : saves_) {
+      for (auto& save : saves_) {
+        save.superseded = save.superseded || (save.map.sequence > later.map.parent &&
+                                              save.map.sequence < later.map.sequence);
+      }
+    }
+  });
 }
 
-// Of another node's leader nobody waits; a failure is for the log.
-void Tier::remove_save(const std::string& name) const {
+void Tier::forget_pieces(std::int64_t sequence) const {
+  if (!home_.root()) return;
+  const auto pieces = pieces_at(home_.directory);
   try {
-    const auto place = directory_ / name;
-    io::try_remove(*files_, place / map_name);
-    for (const auto& file : files_->list(place)) files_->remove(place / file);
-    files_->remove_directory(place);
+    for (const auto& map : list_maps(*home_.files, pieces)) {
+      if (map.sequence <= sequence) remove_save(*home_.files, pieces / save_name(map));
+    }
   } catch (const Error& error) {
-    log(LogLevel::warning, cat("an older checkpoint on this node stays: ", error.what()));
+    log(LogLevel::warning, cat("pieces in ", pieces.string(), " stay: ", error.what()));
   }
 }
 
@@ -295,13 +223,13 @@ void Tier::prune(const std::string& uuid) {
   if (saves_.size() > nth(home_.options.tier.keep)) {
     saves_.erase(saves_.begin() + home_.options.tier.keep, saves_.end());
   }
+  forget_pieces(saves_.front().map.sequence - 1);
   if (!is_leader()) return;
   try {
     for (const auto& name : files_->list(directory_)) {
-      const bool stays = std::any_of(saves_.begin(), saves_.end(), [&](const auto& one) {
-        return name == place_of(one.map).filename();
-      });
-      if (!stays) remove_save(name);
+      const bool stays = std::any_of(saves_.begin(), saves_.end(),
+                                     [&](const auto& one) { return name == save_name(one.map); });
+      if (!stays) remove_save(*files_, directory_ / name);
     }
   } catch (const Error& error) {
     log(LogLevel::warning, cat("older checkpoints on this node stay: ", error.what()));

@@ -83,13 +83,21 @@ class Tier {
   /// now, and might be computed, so that gather() may be called again.
   bool learn_damage(LocalSave&, const Gathered&);
 
+  /// Local; rank 0's. What was brought home of saves up to this one goes: something newer is safe.
+  void forget_pieces(std::int64_t sequence) const;
+
  private:
   void find_nodes();
   void require_options() const;
   bool is_shared();
   void list();
-  std::string report() const;  // of this node
-  void join(const std::vector<std::string>& reports);
+  struct Place {
+    io::FileSystem& files;
+    io::Path path;
+  };
+  Place place_at(int node, const SaveMap&) const;  // this one, or home
+  std::string report(io::FileSystem&, const io::Path& folder) const;
+  void join(const std::string& report, int node);
   std::shared_ptr<SavePlan> plan(const Request&, const State& plain, std::optional<State>& resolved,
                                  std::shared_ptr<const Descriptions>&);
   bool has_room(const SaveMap&) const;
@@ -97,14 +105,13 @@ class Tier {
   void prune(const std::string& uuid);
   void withdraw(const SaveMap&);
   void compute(LocalSave&, const std::vector<int>& lost);
-  void remove_save(const std::string& name) const;
 
   bool is_leader() const { return home_.rank() == ranks_at(node_).front(); }
   const std::vector<int>& ranks_at(int node) const { return ranks_at_[nth(node)]; }
-  io::Path part_path(const SaveMap&, int rank) const;
-  io::Path parity_path(const SaveMap&, int rank) const;
-  io::Path place_of(const SaveMap&) const;
-  protect::ReadPart reader_of_node(const SaveMap&, std::vector<int> ranks) const;
+  /// The number behind those of the nodes: what was brought home, which all ranks can read.
+  int home_place() const { return static_cast<int>(ranks_at_.size()) - 1; }
+  io::Path place_of(const SaveMap&) const;  // on this node
+  protect::ReadPart reader_at(const Place&, std::vector<int> ranks) const;
 
   const Job& home_;
   Job job_;  // the same, as the nodes are written
@@ -113,9 +120,8 @@ class Tier {
   io::Path directory_;  // of this node, for this home
   int node_ = 0;
   std::vector<int> node_of_;                // by rank
-  std::vector<std::vector<int>> ranks_at_;  // by node
+  std::vector<std::vector<int>> ranks_at_;  // by node; last, all of them
   bool protects_ = false;
-  bool told_full_ = false;
   std::vector<LocalSave> saves_;
   Numbers numbers_;
 };

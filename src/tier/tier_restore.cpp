@@ -9,6 +9,7 @@
 #include "cairn/sparse.hpp"
 #include "format/bundle/strings.hpp"
 #include "group/collectives.hpp"
+#include "tier/place.hpp"
 #include "tier/tier.hpp"
 
 namespace cairn::tier {
@@ -67,10 +68,14 @@ std::unique_ptr<Gathered> Tier::gather(LocalSave& save) {
     std::vector<int> bad;
     std::map<std::string, LocalTensor> tensors;
     together(group, [&] {
-      for (const int rank : parts_of(save, node_, ranks_at(node_), home_.rank())) {
+      auto mine = parts_of(save, node_, ranks_at(node_), home_.rank());
+      const auto at_home = parts_of(save, home_place(), ranks_at(home_place()), home_.rank());
+      mine.insert(mine.end(), at_home.begin(), at_home.end());
+      for (const int rank : mine) {
         try {
+          const auto place = place_at(save.part_at[nth(rank)], save.map);
           const auto part =
-              std::make_shared<Part>(*files_, part_path(save.map, rank), save.map.uuid);
+              std::make_shared<Part>(place.files, place.path / cat("part-", rank), save.map.uuid);
           if (part->rank() != rank) throw Error(Code::data_loss, "a part of another rank");
           add_part(part, tensors, gathered->strings_);
           gathered->parts_.push_back(part);
@@ -149,9 +154,10 @@ void Tier::compute(LocalSave& save, const std::vector<int>& lost) {
   Group& group = *home_.group;
   const auto& map = save.map;
   const Sets sets(map);
-  std::vector<int> load(ranks_at_.size());
+  std::vector<int> load(nth(home_place()));
   for (int node = 0; node < map.nodes(); ++node) {
-    if (const int at = save.piece_at(sets, node); at >= 0) ++load[nth(at)];
+    const int at = save.piece_at(sets, node);
+    if (at >= 0 && at != home_place()) ++load[nth(at)];
   }
   std::map<int, int> targets;  // by lost node
   for (const int node : lost) {
@@ -193,16 +199,17 @@ void Tier::compute(LocalSave& save, const std::vector<int>& lost) {
         member.has_parity = !member.is_lost && save.has_parity(sets, node);
         member.ranks = ranks_at(at);
         any = any || member.is_lost;
-        if (at != node_) continue;
+        if (at != node_ && at != home_place()) continue;
         concerned = true;
         const auto& ranks = sets.ranks_of(node);
-        stock[i].read_part = reader_of_node(map, ranks);
-        stock[i].read_parity = [&, i, open = std::make_shared<Files>()](std::int64_t block,
-                                                                        std::span<std::byte> to) {
-          const auto place = find_parity(old, static_cast<int>(i), block);
-          auto& file = (*open)[place.rank];
-          if (!file) file = files_->open_read(parity_path(map, place.rank));
-          file->read_at(place.block * old.block_bytes, to);
+        const auto place = place_at(at, map);
+        stock[i].read_part = reader_at(place, ranks);
+        stock[i].read_parity = [&, i, place, open = std::make_shared<Files>()](
+                                   std::int64_t block, std::span<std::byte> to) {
+          const auto found = find_parity(old, static_cast<int>(i), block);
+          auto& file = (*open)[found.rank];
+          if (!file) file = place.files.open_read(place.path / cat("parity-", found.rank));
+          file->read_at(found.block * old.block_bytes, to);
         };
         stock[i].write_part = [&, ranks, open = std::make_shared<Files>()](
                                   int part, std::int64_t offset, std::span<const std::byte> bytes) {
@@ -218,10 +225,10 @@ void Tier::compute(LocalSave& save, const std::vector<int>& lost) {
     for (const auto& [node, target] : targets) {
       if (target != node_ || !is_leader()) continue;
       for (const int rank : sets.ranks_of(node)) {
-        files_->rename(new_path(rank), part_path(map, rank));
+        files_->rename(new_path(rank), place_of(map) / cat("part-", rank));
       }
-      if (!io::exists(*files_, place_of(map) / "map")) {
-        io::write_file(*files_, place_of(map) / "map", encode(map));
+      if (!io::exists(*files_, place_of(map) / map_name)) {
+        io::write_file(*files_, place_of(map) / map_name, encode(map));
       }
     }
   });

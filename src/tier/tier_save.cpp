@@ -19,6 +19,7 @@
 #include "group/collectives.hpp"
 #include "save/descriptions.hpp"
 #include "save/resolve.hpp"
+#include "tier/place.hpp"
 #include "tier/tier.hpp"
 
 namespace cairn::tier {
@@ -170,7 +171,7 @@ std::optional<io::Path> Tier::save(const Request& request, const std::function<N
         meta.descriptions = *said;
         meta.gaps = *plan->gaps;
       }
-      return write_part(*files_, part_path(map, home_.rank()), std::move(record), out,
+      return write_part(*files_, place_of(map) / cat("part-", home_.rank()), std::move(record), out,
                         options.sync);
     });
     if (plan->replicas.any && !again) {
@@ -183,7 +184,7 @@ std::optional<io::Path> Tier::save(const Request& request, const std::function<N
     together(group, [&] { protect(map); });
     together(group, [&] {
       if (!is_leader()) return;
-      const auto path = place_of(map) / "map";
+      const auto path = place_of(map) / map_name;
       if (options.sync) {
         files_->sync_directory(place_of(map));
         io::replace_file(*files_, path, encode(map));
@@ -202,21 +203,21 @@ std::optional<io::Path> Tier::save(const Request& request, const std::function<N
   }
   LocalSave saved;
   saved.map = map;
+  saved.home = home_place();
   saved.part_at = saved.parity_at = node_of_;
   saves_.insert(saves_.begin(), std::move(saved));
   prune(map.uuid);
-  return part_path(map, home_.rank());
+  return place_of(map) / cat("part-", home_.rank());
 }
 
 // All ranks have failed alike. What one of them cannot remove might count.
 void Tier::withdraw(const SaveMap& map) {
   Group& group = *home_.group;
-  const auto name = place_of(map).filename().string();
-  if (is_leader()) remove_save(name);
+  if (is_leader()) remove_save(*files_, place_of(map));
   const bool stays = any_of(
       group, is_leader() && [&] {
         try {
-          return io::exists(*files_, place_of(map) / "map");
+          return io::exists(*files_, place_of(map) / map_name);
         } catch (const Error&) {
           return true;
         }
@@ -227,12 +228,12 @@ void Tier::withdraw(const SaveMap& map) {
                              "restart may still take it"));
 }
 
-protect::ReadPart Tier::reader_of_node(const SaveMap& map, std::vector<int> ranks) const {
+protect::ReadPart Tier::reader_at(const Place& place, std::vector<int> ranks) const {
   using Files = std::map<int, std::unique_ptr<io::File>>;
-  return [this, &map, ranks = std::move(ranks), open = std::make_shared<Files>()](
+  return [place, ranks = std::move(ranks), open = std::make_shared<Files>()](
              int part, std::int64_t offset, std::span<std::byte> to) {
     auto& file = (*open)[part];
-    if (!file) file = files_->open_read(part_path(map, ranks[nth(part)]));
+    if (!file) file = place.files.open_read(place.path / cat("part-", ranks[nth(part)]));
     file->read_at(offset, to);
   };
 }
@@ -244,9 +245,11 @@ void Tier::protect(const SaveMap& map) const {
   const int member = sets.member_of(node_);
   if (set.code.parity == 0 || set.cycles() == 0) return;
   std::unique_ptr<io::File> file;
-  protect::make_parity(*home_.group, set, member, reader_of_node(map, sets.ranks_of(node_)),
+  protect::make_parity(*home_.group, set, member,
+                       reader_at(place_at(node_, map), sets.ranks_of(node_)),
                        [&](std::int64_t number, std::span<const std::byte> bytes) {
-                         if (!file) file = files_->create(parity_path(map, home_.rank()));
+                         if (!file)
+                           file = files_->create(place_of(map) / cat("parity-", home_.rank()));
                          const auto at = find_parity(set, member, number);
                          file->write_at(at.block * set.block_bytes, bytes);
                        });

@@ -34,7 +34,7 @@ ALLOWED = {
     "tier": GROUND | {"job", "contents", "save", "protect"},
     "checkpoint": GROUND | {"job", "contents", "directory", "save", "restore", "redistribute",
                             "schedule", "tier"},
-    "tools": GROUND | {"job", "contents", "directory", "restore", "checkpoint"},
+    "tools": GROUND | {"job", "contents", "directory", "restore", "tier", "checkpoint"},
     "cli": GROUND | {"job", "contents", "directory", "restore", "checkpoint", "tools"},
     "testing": {"base", "io", "group"},  # linked by tests and benchmarks, not installed
     "whole": GROUND | {"job", "restore", "redistribute", "schedule", "checkpoint",

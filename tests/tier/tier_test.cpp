@@ -17,6 +17,7 @@
 #include "support/rounds.hpp"
 #include "testing/memory.hpp"
 #include "testing/threads.hpp"
+#include "tools/flush_node.hpp"
 
 namespace cairn {
 namespace {
@@ -326,6 +327,34 @@ TEST_F(TierTest, WhatLostItsProtectionGoesHome) {
   EXPECT_TRUE(files_->status("/run/ckpt-2.index"));
   for (int node = 0; node < 4; ++node) lose_node(node);
   EXPECT_EQ(restore(one, 4, 1), 2);
+}
+
+TEST_F(TierTest, WhatWasBroughtHomeServesWhenAllNodesAreGone) {
+  for (unsigned seed = 0; seed < test::rounds(3u); ++seed) {
+    for (const int missing : {-1, 2}) {
+      files_ = std::make_shared<io::MemoryFileSystem>();
+      const test::NToMCase one(4, 3, seed);
+      save(one, 4, 1);
+      for (int node = 0; node < 4; ++node) {
+        if (node == missing) continue;
+        const auto done = flush_node(*files_, "/run", "/nodes/%n", cat("n", node));
+        EXPECT_EQ(done.steps, (std::vector<std::int64_t>{2}));
+        EXPECT_EQ(flush_node(*files_, "/run", "/nodes/%n", cat("n", node)).files, 0);  // again
+      }
+      for (int node = 0; node < 4; ++node) lose_node(node);
+      EXPECT_EQ(restore(one, 3, 1, 20), 2) << "missing " << missing << " seed " << seed;
+      // It is a checkpoint now, and the pieces are gone.
+      EXPECT_TRUE(files_->status("/run/ckpt-2.index"));
+      EXPECT_THAT(find("/run/.cairn/pieces", ""), IsEmpty());
+      EXPECT_EQ(restore(one, 3, 3), 2);
+    }
+  }
+  test::expect_error(Code::not_found, HasSubstr("this node has nothing"),
+                     [&] { flush_node(*files_, "/run", "/nodes/%n", "n77"); });
+  test::expect_error(Code::not_found, HasSubstr("belongs to"),
+                     [&] { flush_node(*files_, "/nodes", "/nodes/%n", "n1"); });
+  test::expect_error(Code::invalid_argument, HasSubstr("which node"),
+                     [&] { flush_node(*files_, "/run", "/nodes/%n", ""); });
 }
 
 TEST_F(TierTest, WhatFailsLeavesNothing) {
