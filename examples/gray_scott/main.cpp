@@ -27,7 +27,7 @@ struct Options {
   std::string checkpoint_dir, tier, protection = "xor", format = "bundle", restart = "auto";
   std::string initial, image;
   int home_every = 10;
-  bool async = false, stop = false, digest = false, progress = isatty(STDERR_FILENO);
+  bool async = false, stop = false, digest = false, times = false, progress = isatty(STDERR_FILENO);
 
   explicit Options(CLI::App& app) {
     const CLI::Range count(0, 1 << 30);
@@ -75,6 +75,7 @@ struct Options {
     from->needs(dir)->check(CLI::IsMember({"auto", "none"}) | count);
     app.add_option("--image", image, "PNG file for v at the end");
     app.add_flag("--digest", digest, "last line: 'digest HEX step S', over u and v");
+    app.add_flag("--times", times, "how long each save took, and where it is");
     app.add_flag("--progress,!--no-progress", progress, "a progress bar on standard error");
     app.footer("Example: mpirun -n 4 gray_scott --checkpoint-dir run --checkpoint-every 100");
   }
@@ -166,8 +167,10 @@ int run(const Options& o) {
       if (o.async) {
         manager->save_async(step, state);
       } else {
-        manager->save(step, state);
+        const double begin = MPI_Wtime();
+        const auto prefix = manager->save(step, state);
         say("saved step " + std::to_string(step));
+        if (o.times) say("in " + std::to_string(MPI_Wtime() - begin) + " s: " + prefix);
       }
     }
     stopped = manager->should_stop();

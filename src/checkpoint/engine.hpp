@@ -108,7 +108,7 @@ class Engine {
   std::optional<RestoreReport> restore_from_nodes(State&, const RestoreOptions&,
                                                   std::optional<std::int64_t> step, Touched& failed,
                                                   std::vector<std::string>& passed);
-  void bring_home(const tier::Gathered&);
+  bool bring_home(const tier::Gathered&);
 
   // Local, and any thread: what tasks do in the background.
   void work_on(Flight&);

@@ -97,7 +97,7 @@ std::optional<SaveHandle> Engine::save_on_nodes(const Request& request) {
 
 // What has lost its protection goes home before the run goes on: the next node may vanish before
 // the next save. That it cannot is for the log.
-void Engine::bring_home(const tier::Gathered& gathered) {
+bool Engine::bring_home(const tier::Gathered& gathered) {
   const auto& meta = gathered.meta();
   try {
     SaveOptions options;
@@ -106,10 +106,13 @@ void Engine::bring_home(const tier::Gathered& gathered) {
     options.reach = Reach::home;
     save(meta.step, gathered.state(), options);
     nodes.forget_pieces(meta.sequence);
+    return true;
   } catch (const Error& error) {
-    if (!job.root()) return;
-    log(LogLevel::warning,
-        cat("step ", meta.step, ", restored from the nodes, is not protected: ", error.what()));
+    if (job.root()) {
+      log(LogLevel::warning,
+          cat("step ", meta.step, ", restored from the nodes, is not protected: ", error.what()));
+    }
+    return false;
   }
 }
 
@@ -139,14 +142,16 @@ std::optional<RestoreReport> Engine::restore_from_nodes(State& state, const Rest
         const auto moved = redistribute(job.group, gathered->state(), state, {.restore = options});
         RestoreReport report;
         report.step = save.map.step;
-        report.prefix = job.prefix(save.map.step).string();
+        report.prefix = gathered->path().string();
         report.kept_keys.assign(moved.kept_keys.begin(), moved.kept_keys.end());
         report.bytes_read = moved.bytes;
         report.skipped = passed;
         directory.went_back_to(save.map.step, save.map.sequence);
         nodes.went_back_to(save.map.sequence);
         if (turns) turns->restored(save.map.step);
-        if (!save.is_protected() && !job.options.read_only) bring_home(*gathered);
+        if (!save.is_protected() && !job.options.read_only && bring_home(*gathered)) {
+          report.prefix = job.prefix(save.map.step).string();
+        }
         return report;
       } catch (const Error& error) {
         if (!cannot_be_had(error)) throw;

@@ -30,7 +30,7 @@ class Gathered {
  public:
   const State& state() const { return state_; }
   const CheckpointMeta& meta() const { return meta_; }
-  std::int64_t bytes() const { return bytes_; }  ///< of this rank's parts
+  const io::Path& path() const { return path_; }  ///< where they are, on rank 0's node
 
  private:
   friend class Tier;
@@ -38,7 +38,7 @@ class Gathered {
   std::map<std::string, std::vector<std::string>> strings_;
   std::vector<std::shared_ptr<Part>> parts_;
   CheckpointMeta meta_;
-  std::int64_t bytes_ = 0;
+  io::Path path_;
 };
 
 /// Called by the thread that may call MPI. All members that are not marked are collective.

@@ -65,6 +65,7 @@ std::unique_ptr<Gathered> Tier::gather(LocalSave& save) {
     if (!lost) break;
     if (!lost->empty()) compute(save, *lost);
     auto gathered = std::make_unique<Gathered>();
+    gathered->path_ = broadcast_text(group, place_of(save.map).string());
     std::vector<int> bad;
     std::map<std::string, LocalTensor> tensors;
     together(group, [&] {
@@ -79,7 +80,6 @@ std::unique_ptr<Gathered> Tier::gather(LocalSave& save) {
           if (part->rank() != rank) throw Error(Code::data_loss, "a part of another rank");
           add_part(part, tensors, gathered->strings_);
           gathered->parts_.push_back(part);
-          gathered->bytes_ += save.map.part_bytes[nth(rank)];
         } catch (const Error& error) {
           if (error.code() != Code::data_loss && error.code() != Code::io &&
               error.code() != Code::not_found) {
