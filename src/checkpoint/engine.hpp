@@ -62,6 +62,8 @@ class Engine {
   std::optional<RestoreReport> restore_latest(State&, const RestoreOptions&);
   RestoreReport restore(std::int64_t step, State&, const RestoreOptions&);
 
+  void add_steps_on_nodes(std::vector<StepInfo>&) const;  ///< local, the same on all ranks
+
   void take_turn(bool of_save);  ///< schedule/turns.hpp
 
   void require_writable(const char* what) const;  ///< local

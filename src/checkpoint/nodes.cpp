@@ -1,4 +1,6 @@
 // Checkpoints on the nodes: which saves go there, and what a restart takes of them.
+#include <algorithm>
+
 #include "base/checksum.hpp"
 #include "base/text.hpp"
 #include "base/wire.hpp"
@@ -170,6 +172,28 @@ std::optional<RestoreReport> Engine::restore_from_nodes(State& state, const Rest
     }
   }
   return std::nullopt;
+}
+
+// In commit order, behind those of the directory that were committed before.
+void Engine::add_steps_on_nodes(std::vector<StepInfo>& infos) const {
+  if (!nodes.is_on()) return;
+  for (const auto& save : nodes.saves()) {
+    StepInfo info;
+    info.step = save.map.step;
+    info.sequence = save.map.sequence;
+    info.superseded = save.superseded;
+    info.on_nodes = true;
+    info.margin = save.margin();
+    if (info.margin < 0) continue;
+    const auto behind = std::find_if(infos.rbegin(), infos.rend(), [&](const auto& one) {
+      return one.sequence <= info.sequence;
+    });
+    infos.insert(behind.base(), info);
+  }
+  const auto newest = std::find_if(infos.rbegin(), infos.rend(), [](const auto& one) {
+    return !one.superseded && one.damage.empty();
+  });
+  for (auto& one : infos) one.newest = newest != infos.rend() && &one == &*newest;
 }
 
 }  // namespace cairn

@@ -140,26 +140,30 @@ bool LocalSave::is_protected() const {
   return true;
 }
 
-std::optional<std::vector<int>> LocalSave::lost_nodes() const {
+int LocalSave::margin() const {
   const Sets sets(map);
-  std::vector<int> all;
+  int least = protect::most_nodes;
   for (int number = 0; number < sets.count(); ++number) {
-    std::vector<int> lost;
-    int without = 0;
+    int lost = 0, without = 0;  // of the latter only the parity
     for (const int node : sets.nodes_of(number)) {
-      if (piece_at(sets, node) < 0) {
-        lost.push_back(node);
-      } else if (!has_parity(sets, node)) {
-        ++without;
-      }
+      const bool is_lost = piece_at(sets, node) < 0;
+      lost += is_lost;
+      without += !is_lost && !has_parity(sets, node);
     }
-    if (lost.empty()) continue;
-    if (static_cast<int>(lost.size()) + without > sets.set(number).code.parity) {
-      return std::nullopt;
-    }
-    all.insert(all.end(), lost.begin(), lost.end());
+    const int left = sets.set(number).code.parity - lost - without;
+    least = std::min(least, lost == 0 ? std::max(0, left) : left);
   }
-  return all;
+  return std::max(-1, least);
+}
+
+std::optional<std::vector<int>> LocalSave::lost_nodes() const {
+  if (margin() < 0) return std::nullopt;
+  const Sets sets(map);
+  std::vector<int> lost;
+  for (int node = 0; node < map.nodes(); ++node) {
+    if (piece_at(sets, node) < 0) lost.push_back(node);
+  }
+  return lost;
 }
 
 }  // namespace cairn::tier

@@ -68,6 +68,8 @@ struct LocalSave {
   int home = -1;               ///< the number that stands for home among the nodes
   bool superseded = false;     ///< a run went on from an earlier checkpoint
 
+  /// How many more nodes of any set may be lost; -1: too many are lost already.
+  int margin() const;
   /// Nodes that are lost, of each set as many as its parity can bear; nothing if one has more.
   std::optional<std::vector<int>> lost_nodes() const;
   /// Whether all nodes are there, each for itself, with all parity: none of it only as pieces that

@@ -275,6 +275,15 @@ TEST_F(TierTest, KeepsTheNewest) {
     }
     EXPECT_EQ(home, (std::vector<bool>{true, false, false, false, false, true, false, false, false,
                                        false, true}));
+    std::vector<std::int64_t> steps, on_nodes;
+    for (const auto& one : manager.steps()) {
+      steps.push_back(one.step);
+      if (one.on_nodes) on_nodes.push_back(one.step);
+      EXPECT_EQ(one.margin, one.on_nodes ? 1 : 0);
+      EXPECT_EQ(one.newest, one.step == 11);
+    }
+    EXPECT_EQ(steps, (std::vector<std::int64_t>{1, 6, 9, 10, 11}));
+    EXPECT_EQ(on_nodes, (std::vector<std::int64_t>{9, 10}));
     value = -1;
     ASSERT_TRUE(manager.restore_latest(state));
     EXPECT_EQ(value, 110 + group->rank());
