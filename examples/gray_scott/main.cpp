@@ -24,8 +24,10 @@
 struct Options {
   int size = 512, steps = 2000, every = 0, max_to_keep = 5, rebalance = 0, slow = -1;
   double seconds = 0, mtbf = 0, margin = 30;
-  std::string checkpoint_dir, format = "bundle", restart = "auto", initial, image;
-  bool async = false, stop = false, digest = false, progress = isatty(STDERR_FILENO);
+  std::string checkpoint_dir, tier, protection = "xor", format = "bundle", restart = "auto";
+  std::string initial, image;
+  int home_every = 10;
+  bool async = false, stop = false, digest = false, times = false, progress = isatty(STDERR_FILENO);
 
   explicit Options(CLI::App& app) {
     const CLI::Range count(0, 1 << 30);
@@ -46,6 +48,15 @@ struct Options {
     in_order->needs(dir);
     app.add_option("--margin", margin, "seconds, of the time limit")->needs(in_order);
     app.add_flag("--async", async, "save while the computation goes on")->needs(dir);
+    auto* nodes = app.add_option(
+        "--tier", tier, "directory of each node, for checkpoints on the nodes: %n, %h in it");
+    nodes->needs(dir);
+    app.add_option("--protection", protection, "of those, against the loss of a node")
+        ->needs(nodes)
+        ->check(CLI::IsMember({"none", "xor", "reed_solomon"}));
+    app.add_option("--home-every", home_every, "one of so many saves goes to --checkpoint-dir")
+        ->needs(nodes)
+        ->check(count);
     app.add_option("--max-to-keep", max_to_keep, "newest ones that stay; 0: all")->check(count);
     app.add_option("--format", format, "of the checkpoints")
         ->check(CLI::IsMember({"bundle", "hdf5"}));
@@ -64,6 +75,7 @@ struct Options {
     from->needs(dir)->check(CLI::IsMember({"auto", "none"}) | count);
     app.add_option("--image", image, "PNG file for v at the end");
     app.add_flag("--digest", digest, "last line: 'digest HEX step S', over u and v");
+    app.add_flag("--times", times, "how long each save took, and where it is");
     app.add_flag("--progress,!--no-progress", progress, "a progress bar on standard error");
     app.footer("Example: mpirun -n 4 gray_scott --checkpoint-dir run --checkpoint-every 100");
   }
@@ -106,6 +118,11 @@ int run(const Options& o) {
     options.when.interval = {.steps = o.every, .seconds = o.seconds};
     if (o.mtbf > 0) options.when.interval.optimal_for = cairn::Mtbf::job(o.mtbf);
     options.when.stop = stop;
+    options.tier.directory = o.tier;
+    options.tier.home_every = o.home_every;
+    options.tier.protection = o.protection == "none"  ? cairn::Protection::none
+                              : o.protection == "xor" ? cairn::Protection::parity
+                                                      : cairn::Protection::reed_solomon;
     options.async.on_change = [&](const cairn::SaveHandle& save) {
       if (save.committed()) say("saved step " + std::to_string(save.step()));
     };
@@ -150,8 +167,10 @@ int run(const Options& o) {
       if (o.async) {
         manager->save_async(step, state);
       } else {
-        manager->save(step, state);
+        const double begin = MPI_Wtime();
+        const auto prefix = manager->save(step, state);
         say("saved step " + std::to_string(step));
+        if (o.times) say("in " + std::to_string(MPI_Wtime() - begin) + " s: " + prefix);
       }
     }
     stopped = manager->should_stop();

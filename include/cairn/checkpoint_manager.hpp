@@ -26,6 +26,9 @@ struct StepInfo {
   std::string damage;       ///< why it was found damaged; empty: not known to be
   bool pinned = false;
   std::optional<double> metric = std::nullopt;  ///< as given at the save
+  /// Of a manager with a tier (cairn/tier.hpp): it is on the nodes, and not in the directory.
+  bool on_nodes = false;
+  int margin = 0;  ///< of those: how many more nodes of any set may be lost
 };
 
 /// All members but statistics(), write_trace(), directory() and the destructor are collective:

@@ -26,6 +26,32 @@ double young_interval(double cost, double mtbf);
 ///     sqrt(2 cost mtbf) (1 + sqrt(cost/(2 mtbf))/3 + cost/(2 mtbf)/9) - cost,   else mtbf.
 double daly_interval(double cost, double mtbf);
 
+/// Of saves on the nodes and at home (cairn/tier.hpp).
+struct TwoIntervals {
+  double interval = 0;  ///< of work between two saves, wherever they go
+  int home_every = 1;   ///< one of so many goes home
+};
+
+/// Both, where a save on the nodes costs `cost_nodes` and is enough after failures that come once
+/// in `mtbf_nodes` on average (of a process, or of a node, where parity protects), and one at home
+/// costs `cost_home`, and is needed after those that come once in `mtbf_home` (of more nodes than
+/// parity bears, or of the whole job). With rates λ, n saves a home save, and an interval t, a share
+///
+///     ((n - 1) cost_nodes + cost_home) / (n t) + t λ_nodes / 2 + n t λ_home / 2
+///
+/// of the time is lost, to first order, which is least where
+///
+///     n = sqrt((cost_home - cost_nodes) λ_nodes / (cost_nodes λ_home))
+///
+/// (the two-level case of S. Di, L. Bautista-Gomez, F. Cappello, "Optimization of a multilevel
+/// checkpoint model with uncertain execution scales", SC 2014; A. Moody et al., "Design, modeling,
+/// and evaluation of a scalable multi-level checkpointing system", SC 2010, have it as a Markov
+/// chain). Then t is optimal_interval() of the mean cost and of the rate λ_nodes + n λ_home. Throws
+/// invalid_argument as that does; an infinite mean time of home failures gives a home_every of
+/// 1,000,000.
+TwoIntervals optimal_intervals(double cost_nodes, double mtbf_nodes, double cost_home,
+                               double mtbf_home);
+
 /// The share of the time that is lost with an interval, to saves, work done twice and restarts,
 /// where failures are exponential: 1 - interval / (expected time of one). ≥ 0, < 1.
 double expected_waste(double interval, double cost, double mtbf, double restart);

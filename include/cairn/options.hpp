@@ -24,6 +24,7 @@
 #include "cairn/contents.hpp"
 #include "cairn/sharding.hpp"
 #include "cairn/state.hpp"
+#include "cairn/tier.hpp"
 #include "cairn/write_options.hpp"
 #include "cairn/xdmf.hpp"
 
@@ -131,15 +132,17 @@ struct SaveOptions {
   Attributes attributes = {};
   /// How this save is cut, instead of StoreOptions::policy. The next save plans anew.
   std::shared_ptr<const ShardingCallback> policy = nullptr;
-  bool overwrite = false;  ///< allowed for this save, also where the object's options forbid it
+  bool overwrite = false;    ///< allowed for this save, also where the object's options forbid it
+  Reach reach = Reach::any;  ///< where the checkpoint is to be, of a manager that has a tier
 
   template <class Self, class Visitor>
   static void visit(Self& self, Visitor&& options) {
-    auto& [metric, attributes, policy, overwrite] = self;
+    auto& [metric, attributes, policy, overwrite, reach] = self;
     options.own("metric", metric);
     options.own("attributes", attributes);
     options.settled("policy", policy);
     options.settled("overwrite", overwrite);
+    options.settled("reach", reach);
   }
 };
 
@@ -254,6 +257,7 @@ struct ManagerOptions {
   WriteOptions write = {};    ///< who writes it, and how
   AsyncOptions async = {};    ///< of save_async
   WhenOptions when = {};      ///< of should_save and should_stop
+  TierOptions tier = {};      ///< checkpoints on the nodes
   Hooks hooks = {};
   bool overwrite = false;     ///< allow save(step) over a live step
   bool read_only = false;     ///< never own, recover, collect or save
@@ -265,7 +269,7 @@ struct ManagerOptions {
 
   template <class Self, class Visitor>
   static void visit(Self& self, Visitor&& options) {
-    auto& [name, keep, store, write, async, when, hooks, overwrite, read_only, fall_back,
+    auto& [name, keep, store, write, async, when, tier, hooks, overwrite, read_only, fall_back,
            verify_first, trace] = self;
     options.agreed("name", name);
     options.group("keep", keep);
@@ -273,6 +277,7 @@ struct ManagerOptions {
     options.group("write", write);
     options.group("async", async);
     options.group("when", when);
+    options.group("tier", tier);
     options.group("hooks", hooks);
     options.agreed("overwrite", overwrite);
     options.agreed("read_only", read_only);

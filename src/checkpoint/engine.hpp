@@ -15,6 +15,7 @@
 #include "save/measure.hpp"
 #include "save/plans.hpp"
 #include "schedule/turns.hpp"
+#include "tier/tier.hpp"
 
 namespace cairn {
 
@@ -35,6 +36,7 @@ class Engine {
   std::unique_ptr<Trace> trace;  // null: none is wanted
   Ledger ledger;
   std::unique_ptr<Turns> turns;  // a manager's only
+  tier::Tier nodes;              // checkpoints on them
   Flights flights;               // ends first: its tasks use what is above
 
   CallGroup& calls() const { return static_cast<CallGroup&>(*job.group); }
@@ -59,6 +61,8 @@ class Engine {
 
   std::optional<RestoreReport> restore_latest(State&, const RestoreOptions&);
   RestoreReport restore(std::int64_t step, State&, const RestoreOptions&);
+
+  void add_steps_on_nodes(std::vector<StepInfo>&) const;  ///< local, the same on all ranks
 
   void take_turn(bool of_save);  ///< schedule/turns.hpp
 
@@ -99,6 +103,15 @@ class Engine {
   Directory::Withdrawn withdraw(const commit::Transaction*, bool committed, bool failed = true);
   [[noreturn]] void give_up(const Error&, const commit::Transaction*, bool committed);
 
+  // Checkpoints on the nodes (nodes.cpp). Collective:
+  void open_nodes();
+  bool goes_to_nodes(const SaveOptions&);
+  std::optional<SaveHandle> save_on_nodes(const Request&);
+  std::optional<RestoreReport> restore_from_nodes(State&, const RestoreOptions&,
+                                                  std::optional<std::int64_t> step, Touched& failed,
+                                                  std::vector<std::string>& passed);
+  bool bring_home(const tier::Gathered&);
+
   // Local, and any thread: what tasks do in the background.
   void work_on(Flight&);
   void write_copy(Flight&) const;
@@ -129,6 +142,9 @@ class Engine {
   // Of the directory that the owner saves from, as ranks were told last: a save on which they agree
   // without a message goes through it. Changes only while no task names a save.
   std::string staging_;
+  // Of a manager with a tier.
+  bool has_home_ = false;  // there is a checkpoint in the directory, or one is on its way
+  int since_home_ = 0;     // saves
 };
 
 }  // namespace cairn

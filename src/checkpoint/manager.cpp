@@ -193,6 +193,7 @@ std::vector<StepInfo> CheckpointManager::steps() {
       if (has_metric) info.metric = metric;
       infos.push_back(std::move(info));
     }
+    self.add_steps_on_nodes(infos);
     return infos;
   });
 }

@@ -26,7 +26,7 @@ std::int64_t replica_turns(const std::vector<CatalogEntry>& catalog) {
 
 }  // namespace
 
-Engine::Engine(Job given) : job(std::move(given)), directory(job), plans(job), flights(job) {
+Engine::Engine(Job given) : job(std::move(given)), directory(job), plans(job), nodes(job), flights(job) {
   if (!job.options.trace.empty()) trace = std::make_unique<Trace>(job.rank());
 }
 
@@ -68,6 +68,7 @@ void Engine::open() {
     if (job.root()) directory.begin(std::move(found));
     plans.begin(replica_turns(directory.catalog()));
   });
+  open_nodes();
 }
 
 void Engine::write_trace() const {

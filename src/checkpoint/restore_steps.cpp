@@ -58,6 +58,7 @@ RestoreReport Engine::restore_step(std::int64_t step, State& state, const Restor
   report.step = step;
   directory.went_back_to(step,
                          contents.meta ? std::optional(contents.meta->sequence) : std::nullopt);
+  if (contents.meta) nodes.went_back_to(contents.meta->sequence);
   if (job.root() && contents.meta) {
     ledger.went_back_to(*contents.meta, saved_after(directory, contents.meta->sequence));
   }
@@ -98,11 +99,15 @@ Directory::Choices Engine::choose() {
 
 std::optional<RestoreReport> Engine::restore_latest(State& state, const RestoreOptions& options) {
   auto choices = choose();
-  if (choices.steps.empty() && choices.passed.empty()) return std::nullopt;
+  Touched failed;
+  std::vector<std::string> passed_nodes;
+  if (auto report = restore_from_nodes(state, options, std::nullopt, failed, passed_nodes)) {
+    return report;
+  }
+  if (choices.steps.empty() && choices.passed.empty() && passed_nodes.empty()) return std::nullopt;
   // Asked each time: a reader may choose again.
   const auto may_try = [&] { return choices.passed.empty() || job.options.fall_back; };
   int looks = 3;  // of a reader, at a directory that its owner changes
-  Touched failed;
   for (std::size_t i = 0; may_try() && i < choices.steps.size(); ++i) {
     const auto step = choices.steps[i];
     Touched touched;
@@ -125,8 +130,10 @@ std::optional<RestoreReport> Engine::restore_latest(State& state, const RestoreO
     }
     require_overwritten(job, failed, touched, *report);
     report->skipped = choices.passed;
+    report->skipped.insert(report->skipped.begin(), passed_nodes.begin(), passed_nodes.end());
     return report;
   }
+  choices.passed.insert(choices.passed.begin(), passed_nodes.begin(), passed_nodes.end());
   std::string reasons;
   for (const auto& one : choices.passed) reasons += (reasons.empty() ? "" : "; ") + one;
   throw Error(Code::data_loss, cat("no checkpoint in ", job.directory.string(), " can be restored"),
@@ -137,6 +144,9 @@ std::optional<RestoreReport> Engine::restore_latest(State& state, const RestoreO
 }
 
 RestoreReport Engine::restore(std::int64_t step, State& state, const RestoreOptions& options) {
+  Touched failed;
+  std::vector<std::string> passed;
+  if (auto report = restore_from_nodes(state, options, step, failed, passed)) return *report;
   try {
     return restore_step(step, state, options);
   } catch (const Error& error) {

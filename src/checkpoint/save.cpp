@@ -119,6 +119,9 @@ SaveHandle Engine::run(Request& request) {
   const auto& [step, given, options, background, call] = request;
   const io::Deadline deadline(job.options.write.storage_limit_seconds);
   require_writable("save");
+  if (nodes.is_on() && goes_to_nodes(options)) {
+    if (auto handle = save_on_nodes(request)) return *handle;
+  }
 
   // settle
   if (!background) settle();
@@ -128,6 +131,8 @@ SaveHandle Engine::run(Request& request) {
     return done_handle(step, "", SaveStage::skipped);
   }
   throw_earlier_failure();
+  has_home_ = true;
+  since_home_ = 0;
   const OptionsOfCall of_call(job, options);
   Attempt attempt(ledger);
   call.way = std::chrono::steady_clock::now();

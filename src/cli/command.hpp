@@ -20,6 +20,7 @@ void add_show(Tool&);
 void add_cat(Tool&);
 void add_verify(Tool&);
 void add_gc(Tool&);
+void add_flush(Tool&);
 void add_pin(Tool&);
 void add_merge(Tool&);
 void add_convert(Tool&);

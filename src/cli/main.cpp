@@ -62,6 +62,7 @@ int main(int argc, char** argv) {
     cli::add_cat(tool);
     cli::add_verify(tool);
     cli::add_gc(tool);
+    cli::add_flush(tool);
     cli::add_pin(tool);
     cli::add_merge(tool);
     cli::add_convert(tool);

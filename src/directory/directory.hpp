@@ -82,6 +82,14 @@ class Directory {
   /// The sequence of the checkpoint that the state descends from; -1: of none.
   std::int64_t head() const { return head_; }
   std::int64_t last_sequence() const { return sequences_.last(); }
+  /// A number for a save of this step that goes elsewhere than into the directory: no save in it
+  /// has the same. Throws io as begin_save does.
+  std::int64_t number_elsewhere(std::int64_t step) {
+    sequences_.require(step);
+    return sequences_.next();
+  }
+  /// The state descends from a save elsewhere, of this number.
+  void went_on_from(std::int64_t sequence) { head_ = sequence; }
   /// The save in hand is a conversion: it takes the place in the history of what it replaces, or
   /// the one that it had.
   void stand_for(CheckpointMeta origin) { origin_ = std::move(origin); }

@@ -47,6 +47,28 @@ double optimal_interval(double cost, double mtbf) {
   return mtbf * solve(cost / mtbf);
 }
 
+TwoIntervals optimal_intervals(double cost_nodes, double mtbf_nodes, double cost_home,
+                               double mtbf_home) {
+  require(cost_nodes, mtbf_nodes);
+  require(cost_home, mtbf_home);
+  constexpr double most = 1e6;
+  double n = 1;
+  if (cost_home > cost_nodes && !std::isinf(mtbf_nodes)) {
+    n = std::sqrt((cost_home - cost_nodes) / cost_nodes * (mtbf_home / mtbf_nodes));
+    n = n < most ? n : most;  // NaN, of 0 by 0, too
+  }
+  // Between two whole numbers the loss changes little; the better one is taken.
+  const auto loss = [&](double every) {
+    return (cost_nodes * (every - 1) + cost_home) / every * (1 / mtbf_nodes + every / mtbf_home);
+  };
+  const double below = std::max(1.0, std::floor(n)), above = std::max(1.0, std::ceil(n));
+  const double every = loss(above) < loss(below) ? above : below;
+  const double cost = (cost_nodes * (every - 1) + cost_home) / every;
+  const double rate = 1 / mtbf_nodes + every / mtbf_home;
+  return {optimal_interval(cost, rate > 0 ? 1 / rate : std::numeric_limits<double>::infinity()),
+          static_cast<int>(every)};
+}
+
 double young_interval(double cost, double mtbf) {
   require(cost, mtbf);
   return std::sqrt(2 * cost * mtbf);

@@ -40,9 +40,10 @@ TEST(OptionText, EveryOptionThatIsNoCodeHasAText) {
   const ManagerOptions defaults;
   ManagerOptions::visit(defaults, Walk{all});
   const auto names = option_names(defaults);
-  const std::vector<std::string> code = {
-      "store.policy", "store.device_of", "write.file_system", "async.on_change",   "async.memory",
-      "async.queue",  "when.stop",       "when.clock",        "hooks.before_save", "hooks.savers"};
+  const std::vector<std::string> code = {"store.policy",      "store.device_of", "tier.file_system",
+                                         "write.file_system", "async.on_change", "async.memory",
+                                         "async.queue",       "when.stop",       "when.clock",
+                                         "hooks.before_save", "hooks.savers"};
   // Of a group that need not be there visit() lists the group only.
   const char* xdmf[] = {"store.xdmf.spacing", "store.xdmf.origin", "store.xdmf.points",
                         "store.xdmf.time"};

@@ -45,6 +45,34 @@ TEST(OptimalInterval, ScalesAndGrows) {
   EXPECT_NEAR(last, 1, 1e-12);
 }
 
+TEST(OptimalIntervals, AreNearTheBestPair) {
+  const bench::TwoLevels costs{5, 180, 5, 180};
+  const auto nodes = bench::failures(1800, 1, 3000, 1), home = bench::failures(43200, 1, 3000, 2);
+  const auto ours = optimal_intervals(costs.cost_nodes, 1800, costs.cost_home, 43200);
+  const auto wasted = bench::waste(nodes, home, costs, ours.interval, ours.home_every);
+  for (const double factor : {0.5, 0.8, 1.25, 2.0}) {
+    const auto every = static_cast<int>(factor * ours.home_every);
+    EXPECT_LT(wasted, 1.02 * bench::waste(nodes, home, costs, ours.interval, every)) << factor;
+    EXPECT_LT(wasted,
+              1.02 * bench::waste(nodes, home, costs, factor * ours.interval, ours.home_every))
+        << factor;
+  }
+  EXPECT_GT(bench::waste(nodes, home, costs, ours.interval, 8 * ours.home_every), 1.02 * wasted);
+  EXPECT_GT(bench::waste(nodes, home, costs, ours.interval, 1), 1.3 * wasted);
+}
+
+TEST(OptimalIntervals, HaveTheirLimits) {
+  const auto same = optimal_intervals(60, 3600, 60, 86400);  // the nodes are of no use
+  EXPECT_EQ(same.home_every, 1);
+  EXPECT_NEAR(same.interval, optimal_interval(60, 1 / (1.0 / 3600 + 1.0 / 86400)), 1e-9);
+  EXPECT_EQ(optimal_intervals(90, 3600, 60, 86400).home_every, 1);
+  EXPECT_EQ(optimal_intervals(1, 3600, 60, infinite).home_every, 1'000'000);
+  EXPECT_EQ(optimal_intervals(1, infinite, 60, 3600).home_every, 1);
+  EXPECT_EQ(optimal_intervals(1, infinite, 60, infinite).interval, infinite);
+  EXPECT_THROW(optimal_intervals(-1, 3600, 60, 3600), Error);
+  EXPECT_THROW(optimal_intervals(1, 3600, 60, 0), Error);
+}
+
 TEST(OptimalInterval, HasItsLimits) {
   EXPECT_EQ(optimal_interval(0, 100), 0);
   EXPECT_EQ(optimal_interval(1, infinite), infinite);

@@ -1,0 +1,199 @@
+// Checkpoints on the nodes: which saves go there, and what a restart takes of them.
+#include <algorithm>
+
+#include "base/checksum.hpp"
+#include "base/text.hpp"
+#include "base/wire.hpp"
+#include "cairn/log.hpp"
+#include "cairn/redistribute.hpp"
+#include "checkpoint/engine.hpp"
+#include "group/collectives.hpp"
+#include "tier/home_id.hpp"
+
+namespace cairn {
+namespace {
+
+constexpr int most_tries = 4;  // of one checkpoint, of which parts turn out to be damaged
+
+// A checkpoint that cannot be had is passed over; a state that does not fit it cannot.
+bool cannot_be_had(const Error& error) {
+  return error.code() == Code::data_loss || error.code() == Code::io ||
+         (error.code() == Code::not_found && error.tensor().empty());
+}
+
+}  // namespace
+
+void Engine::open_nodes() {
+  if (!nodes.is_on()) return;
+  const auto text = from_root(*job.group, [&] {
+    const auto id = tier::home_id(*job.files, job.directory, !job.options.read_only);
+    return WireWriter().put(id).put(!directory.catalog().empty()).take();
+  });
+  WireReader reader(text);
+  const auto id = reader.get<std::string>();
+  has_home_ = reader.get<bool>();
+  nodes.open(id.empty() ? "none" : id);
+}
+
+// Ranks meet, and agree on what this save asks for: home saves and others are different messages.
+bool Engine::goes_to_nodes(const SaveOptions& options) {
+  const auto weight = rank_weight(job.rank(), job.group->size());
+  std::int64_t sum[]{static_cast<std::int64_t>(
+      weight * mixed_bits(static_cast<std::uint64_t>(options.reach) + 1))};
+  calls().meet(sum);
+  if (sum[0] != 0) {
+    require_same(*job.group, "SaveOptions::reach",
+                 words(options.reach)[static_cast<std::size_t>(options.reach)]);
+  }
+  const auto every = job.options.tier.home_every;
+  if (options.reach == Reach::home || !has_home_ || (turns && turns->stop())) return false;
+  return every == 0 || since_home_ + 1 < every;
+}
+
+// Nothing: the save is to go home.
+std::optional<SaveHandle> Engine::save_on_nodes(const Request& request) {
+  advance(false);
+  throw_earlier_failure();
+  Attempt attempt(ledger);
+  const auto numbers = [&] {
+    directory.check_owner();
+    const auto taken = [&](const std::string& where) {
+      throw Error(Code::already_exists, cat("step ", request.step, " is there already"), where,
+                  "Save another step, or set SaveOptions::overwrite.");
+    };
+    if (!request.options.overwrite && !job.options.overwrite) {
+      if (directory.find(request.step)) taken("in the directory");
+      for (const auto& one : nodes.saves()) {
+        const bool is_live = one.map.step == request.step && !one.superseded && one.lost_nodes();
+        if (is_live) taken("on the nodes");
+      }
+    }
+    tier::Numbers made;
+    made.sequence = directory.number_elsewhere(request.step);
+    made.parent = parent();
+    made.time =
+        std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+    made.uuid = commit::new_uuid();
+    return made;
+  };
+  std::string why;
+  const auto path = nodes.save({request.step, request.given, request.options}, numbers, why);
+  attempt.done();
+  if (!path) {
+    if (job.root()) {
+      log(LogLevel::warning, cat("step ", request.step, " goes to ", job.directory.string(),
+                                 " instead of the nodes: ", why));
+    }
+    return std::nullopt;
+  }
+  ++since_home_;
+  directory.went_on_from(nodes.numbers().sequence);
+  auto shared = std::make_shared<SaveHandle::Shared>(request.step);
+  shared->prefix = path->parent_path().string();
+  shared->stage = SaveStage::committed;
+  shared->end_of_writing();
+  SaveHandle handle(std::move(shared));
+  tell(handle);
+  return handle;
+}
+
+// What has lost its protection goes home before the run goes on: the next node may vanish before
+// the next save. That it cannot is for the log.
+bool Engine::bring_home(const tier::Gathered& gathered) {
+  const auto& meta = gathered.meta();
+  try {
+    SaveOptions options;
+    options.metric = meta.metric;
+    options.overwrite = true;
+    options.reach = Reach::home;
+    save(meta.step, gathered.state(), options);
+    nodes.forget_pieces(meta.sequence);
+    return true;
+  } catch (const Error& error) {
+    if (job.root()) {
+      log(LogLevel::warning,
+          cat("step ", meta.step, ", restored from the nodes, is not protected: ", error.what()));
+    }
+    return false;
+  }
+}
+
+// What is newer than all that is in the directory, or of this step; nothing: there is none, or it
+// cannot be had, which `passed` says of.
+std::optional<RestoreReport> Engine::restore_from_nodes(State& state, const RestoreOptions& options,
+                                                        std::optional<std::int64_t> step,
+                                                        Touched& failed,
+                                                        std::vector<std::string>& passed) {
+  if (!nodes.is_on()) return std::nullopt;
+  Group& group = *job.group;
+  auto newest = broadcast_value(group, job.root() ? [&] {
+    std::int64_t sequence = -1;
+    for (const auto* entry : restorable(directory.catalog())) {
+      if (step && entry->step != *step) continue;
+      sequence = std::max(sequence, entry->save.sequence);
+    }
+    return sequence;
+  }() : std::int64_t{0});
+  for (auto save : nodes.saves()) {
+    if (step ? save.map.step != *step : save.superseded) continue;
+    if (save.map.sequence <= newest) continue;
+    for (int tries = 0; tries < most_tries; ++tries) {
+      std::unique_ptr<tier::Gathered> gathered;
+      try {
+        gathered = nodes.gather(save);
+        const auto moved = redistribute(job.group, gathered->state(), state, {.restore = options});
+        RestoreReport report;
+        report.step = save.map.step;
+        report.prefix = gathered->path().string();
+        report.kept_keys.assign(moved.kept_keys.begin(), moved.kept_keys.end());
+        report.bytes_read = moved.bytes;
+        report.skipped = passed;
+        directory.went_back_to(save.map.step, save.map.sequence);
+        nodes.went_back_to(save.map.sequence);
+        if (turns) turns->restored(save.map.step);
+        if (!save.is_protected() && !job.options.read_only && bring_home(*gathered)) {
+          report.prefix = job.prefix(save.map.step).string();
+        }
+        return report;
+      } catch (const Error& error) {
+        if (!cannot_be_had(error)) throw;
+        if (gathered) {
+          for (const auto& [key, tensor] : state.tensors()) failed.keys.insert(key);
+        }
+        if (gathered && nodes.learn_damage(save, *gathered)) continue;
+        if (job.root()) {
+          log(LogLevel::warning,
+              cat("step ", save.map.step, " on the nodes is passed over: ", error.what()));
+        }
+        if (job.options.tier.when_lost == WhenLost::fail || !job.options.fall_back) throw;
+        passed.push_back(cat("step ", save.map.step, ": ", error.what()));
+        break;
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+// In commit order, behind those of the directory that were committed before.
+void Engine::add_steps_on_nodes(std::vector<StepInfo>& infos) const {
+  if (!nodes.is_on()) return;
+  for (const auto& save : nodes.saves()) {
+    StepInfo info;
+    info.step = save.map.step;
+    info.sequence = save.map.sequence;
+    info.superseded = save.superseded;
+    info.on_nodes = true;
+    info.margin = save.margin();
+    if (info.margin < 0) continue;
+    const auto behind = std::find_if(infos.rbegin(), infos.rend(), [&](const auto& one) {
+      return one.sequence <= info.sequence;
+    });
+    infos.insert(behind.base(), info);
+  }
+  const auto newest = std::find_if(infos.rbegin(), infos.rend(), [](const auto& one) {
+    return !one.superseded && one.damage.empty();
+  });
+  for (auto& one : infos) one.newest = newest != infos.rend() && &one == &*newest;
+}
+
+}  // namespace cairn

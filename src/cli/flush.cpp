@@ -1,0 +1,44 @@
+// cairn flush: what this node has of checkpoints on the nodes, to the run's directory.
+#include <iostream>
+
+#include "base/text.hpp"
+#include "cli/command.hpp"
+#include "cli/print.hpp"
+#include "cli/target.hpp"
+#include "tools/flush_node.hpp"
+
+namespace cairn::cli {
+namespace {
+
+struct FlushArguments {
+  std::string directory, tier, node;
+};
+
+void run(Tool& tool, const FlushArguments& options) {
+  const auto home = require_directory(*tool.files, options.directory);
+  const auto done = flush_node(*tool.files, home, options.tier, options.node);
+  for (const auto step : done.steps) std::cout << "step " << step << "\n";
+  std::cout << done.files << " files, " << done.bytes << " bytes brought to " << home.string()
+            << "\n";
+}
+
+}  // namespace
+
+void add_flush(Tool& tool) {
+  auto options = std::make_shared<FlushArguments>();
+  auto* command = tool.app.add_subcommand(
+      "flush", "Bring what this node has of checkpoints on the nodes to the run's directory");
+  command->add_option("DIR", options->directory, "Directory of checkpoints")->required();
+  command->add_option("--tier", options->tier, "The nodes' directory, as the job was given it")
+      ->required();
+  command->add_option("--node", options->node, "This node's name, as the job's (CAIRN_NODE)");
+  command->footer(
+      "One process on each node, before the nodes are given back: many sites empty them then. The\n"
+      "next job that opens DIR with a tier restores from what was brought, computes what lost\n"
+      "nodes had, and makes a checkpoint of it. cairn-job --tier does this by itself.\n\n"
+      "Example:\n"
+      "  srun --ntasks-per-node=1 cairn flush run/ckpt --tier /dev/shm/$USER/cairn");
+  command->callback([&tool, options] { run(tool, *options); });
+}
+
+}  // namespace cairn::cli

@@ -1,0 +1,272 @@
+#include "protect/exchange.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <memory>
+
+#include "base/text.hpp"
+#include "group/collectives.hpp"
+#include "protect/erasure.hpp"
+
+namespace cairn::protect {
+namespace {
+
+constexpr std::int64_t most_block_bytes = std::int64_t{1} << 20, least_block_bytes = 4096;
+
+std::int64_t blocks_of(std::int64_t bytes, std::int64_t block_bytes) {
+  return (bytes + block_bytes - 1) / block_bytes;
+}
+
+// Where a data block of a piece lies.
+struct PartBlock {
+  int part = -1;  // behind the piece's end
+  std::int64_t offset = 0, bytes = 0;
+};
+
+// Finds blocks of one piece.
+class PieceBlocks {
+ public:
+  PieceBlocks(const Set::Member& member, std::int64_t block_bytes)
+      : parts_(&member.parts), block_bytes_(block_bytes) {
+    for (const auto bytes : member.parts) {
+      begins_.push_back(all_);
+      all_ += blocks_of(bytes, block_bytes);
+    }
+  }
+  std::int64_t all() const { return all_; }
+  bool has(std::int64_t number) const { return number < all_; }
+  PartBlock find(std::int64_t number) const {
+    if (!has(number)) return {};
+    // The last part that begins there or before, and has blocks.
+    const auto next = std::upper_bound(begins_.begin(), begins_.end(), number);
+    const auto part = next - begins_.begin() - 1;
+    const auto offset = (number - begins_[nth(part)]) * block_bytes_;
+    return {static_cast<int>(part), offset, std::min(block_bytes_, (*parts_)[nth(part)] - offset)};
+  }
+
+ private:
+  const std::vector<std::int64_t>* parts_;
+  std::int64_t block_bytes_, all_ = 0;
+  std::vector<std::int64_t> begins_;
+};
+
+// Blocks in memory, each on its own cache lines.
+class Blocks {
+ public:
+  Blocks(int count, std::int64_t block_bytes)
+      : block_bytes_(block_bytes),
+        memory_(std::make_unique<std::byte[]>(nth(count * block_bytes + 64))) {
+    const auto address = reinterpret_cast<std::uintptr_t>(memory_.get());
+    first_ = memory_.get() + (64 - address % 64) % 64;
+  }
+  std::span<std::byte> operator[](int i) { return {first_ + i * block_bytes_, nth(block_bytes_)}; }
+
+ private:
+  std::int64_t block_bytes_;
+  std::unique_ptr<std::byte[]> memory_;
+  std::byte* first_;
+};
+
+void zero(std::span<std::byte> bytes) { std::fill(bytes.begin(), bytes.end(), std::byte{0}); }
+
+int rank_of(const Set::Member& member, std::int64_t cycle) {
+  return member.ranks[nth(dealt_to(cycle, member.ranks.size()))];
+}
+
+std::vector<PieceBlocks> pieces_of(const Set& set) {
+  std::vector<PieceBlocks> pieces;
+  for (const auto& member : set.members) pieces.emplace_back(member, set.block_bytes);
+  return pieces;
+}
+
+// Reads a data block, and zeros behind it; zeros alone if it cannot be read.
+void read_block(const PieceBlocks& piece, std::int64_t number, const ReadPart& read,
+                std::span<std::byte> to, KeptError& error) {
+  zero(to);
+  const auto at = piece.find(number);
+  error.guard([&] { read(at.part, at.offset, to.first(nth(at.bytes))); });
+}
+
+}  // namespace
+
+std::int64_t Set::most_blocks() const {
+  std::int64_t most = 0;
+  for (const auto& member : members) {
+    most = std::max(most, PieceBlocks(member, block_bytes).all());
+  }
+  return most;
+}
+
+int Set::margin() const {
+  int lost = 0;
+  for (const auto& member : members) lost += member.is_lost || !member.has_parity;
+  return code.parity - lost;
+}
+
+std::int64_t choose_block_bytes(const Code& code, std::int64_t longest_piece) {
+  const auto share = longest_piece / std::max(1, code.data());
+  const auto pages = (share + least_block_bytes - 1) / least_block_bytes;
+  return std::clamp(pages * least_block_bytes, least_block_bytes, most_block_bytes);
+}
+
+std::int64_t parity_number(const Code& code, std::int64_t cycle, int place) {
+  return cycle * code.parity + place - code.data();
+}
+
+void make_parity(Group& group, const Set& set, int member, const ReadPart& read,
+                 const WriteParity& write) {
+  const auto& code = set.code;
+  const auto pieces = pieces_of(set);
+  std::vector<Transform> transforms;
+  for (int j = 0; j < code.parity; ++j) transforms.push_back(Transform::encode(code, j));
+  Blocks out(code.data(), set.block_bytes), in(code.data() * code.parity, set.block_bytes),
+      made(1, set.block_bytes);
+  KeptError error;
+  std::vector<Group::Send> sends;
+  std::vector<Group::Receive> receives;
+  const auto cycles = set.cycles();
+  for (std::int64_t cycle = 0; cycle < cycles; ++cycle) {
+    if (rank_of(set.members[nth(member)], cycle) != group.rank()) continue;
+    sends.clear();
+    receives.clear();
+    // Each node's blocks in the order of rows, on both sides.
+    for (int row = 0; row < code.nodes; ++row) {
+      const int mine = place_of(code, row, member);
+      if (mine < code.data()) {
+        const auto number = number_of(code, cycle, mine);
+        if (!pieces[nth(member)].has(number)) continue;
+        const auto block = out[mine];
+        read_block(pieces[nth(member)], number, read, block, error);
+        for (int j = 0; j < code.parity; ++j) {
+          const int to = member_of(code, row, code.data() + j);
+          sends.push_back({rank_of(set.members[nth(to)], cycle), block});
+        }
+        continue;
+      }
+      for (int place = 0; place < code.data(); ++place) {
+        const int from = member_of(code, row, place);
+        const auto block = in[(mine - code.data()) * code.data() + place];
+        if (!pieces[nth(from)].has(number_of(code, cycle, place))) {
+          zero(block);
+          continue;
+        }
+        receives.push_back({rank_of(set.members[nth(from)], cycle), block});
+      }
+    }
+    if (!sends.empty() || !receives.empty()) group.exchange(sends, receives);
+    for (int row = 0; row < code.nodes; ++row) {
+      const int mine = place_of(code, row, member);
+      if (mine < code.data()) continue;
+      const int j = mine - code.data();
+      std::vector<const std::byte*> from;
+      for (int place = 0; place < code.data(); ++place) {
+        from.push_back(in[j * code.data() + place].data());
+      }
+      error.guard([&] {
+        std::byte* const to[]{made[0].data()};
+        transforms[nth(j)].apply(set.block_bytes, from, to);
+        write(parity_number(code, cycle, mine), made[0]);
+      });
+    }
+  }
+  if (error) throw Error(*error.first());
+}
+
+namespace {
+
+// How one row is computed: what comes from where, and what becomes of it.
+struct Recipe {
+  std::vector<int> there;  // places
+  Transform transform;
+};
+
+// The places of a row from which others can be computed: data where it is there, then parity.
+std::vector<int> places_there(const Set& set, int row) {
+  const auto& code = set.code;
+  std::vector<int> there;
+  for (int place = 0; place < code.nodes && static_cast<int>(there.size()) < code.data(); ++place) {
+    const auto& member = set.members[nth(member_of(code, row, place))];
+    if (place < code.data() ? !member.is_lost : member.has_parity) there.push_back(place);
+  }
+  return there;
+}
+
+}  // namespace
+
+void compute_lost(Group& group, const Set& set, const std::vector<Stock>& stock) {
+  const auto& code = set.code;
+  const auto pieces = pieces_of(set);
+  std::map<std::pair<int, int>, Recipe> recipes;  // by row and lost member
+  for (int lost = 0; lost < code.nodes; ++lost) {
+    if (!set.members[nth(lost)].is_lost || pieces[nth(lost)].all() == 0) continue;
+    for (int row = 0; row < code.nodes; ++row) {
+      const int place = place_of(code, row, lost);
+      if (place >= code.data()) continue;
+      auto there = places_there(set, row);
+      if (static_cast<int>(there.size()) < code.data()) {
+        throw Error(cairn::Code::data_loss, "too many nodes are lost",
+                    cat("of ", code.nodes, " nodes that protect each other ", code.parity,
+                        " may be lost, and more are"));
+      }
+      auto transform = Transform::decode(code, there, {place});
+      recipes.emplace(std::pair(row, lost), Recipe{std::move(there), std::move(transform)});
+    }
+  }
+  Blocks out(code.data(), set.block_bytes), in(code.data(), set.block_bytes),
+      made(1, set.block_bytes);
+  KeptError error;
+  std::vector<Group::Send> sends;
+  std::vector<Group::Receive> receives;
+  const auto cycles = set.cycles();
+  for (std::int64_t cycle = 0; cycle < cycles; ++cycle) {
+    for (const auto& one : recipes) {
+      const auto& which = one.first;
+      const auto& recipe = one.second;
+      const int row = which.first, lost = which.second;
+      const int place = place_of(code, row, lost);
+      const auto number = number_of(code, cycle, place);
+      if (!pieces[nth(lost)].has(number)) continue;
+      const int target = rank_of(set.members[nth(lost)], cycle);
+      sends.clear();
+      receives.clear();
+      std::vector<const std::byte*> from;
+      for (std::size_t i = 0; i < recipe.there.size(); ++i) {
+        const int source_place = recipe.there[i];
+        const int source = member_of(code, row, source_place);
+        const bool is_data = source_place < code.data();
+        const auto source_number = number_of(code, cycle, source_place);
+        const bool is_zero = is_data && !pieces[nth(source)].has(source_number);
+        const int sender = rank_of(set.members[nth(source)], cycle);
+        const auto here = in[static_cast<int>(i)];
+        if (target == group.rank()) {
+          from.push_back(here.data());
+          if (is_zero) zero(here);
+          if (!is_zero) receives.push_back({sender, here});
+        }
+        if (is_zero || sender != group.rank()) continue;
+        const auto block = out[static_cast<int>(i)];
+        const auto& at_hand = stock[nth(source)];
+        if (is_data) {
+          read_block(pieces[nth(source)], source_number, at_hand.read_part, block, error);
+        } else {
+          zero(block);
+          error.guard(
+              [&] { at_hand.read_parity(parity_number(code, cycle, source_place), block); });
+        }
+        sends.push_back({target, block});
+      }
+      if (!sends.empty() || !receives.empty()) group.exchange(sends, receives);
+      if (target != group.rank()) continue;
+      error.guard([&] {
+        std::byte* const to[]{made[0].data()};
+        recipe.transform.apply(set.block_bytes, from, to);
+        const auto at = pieces[nth(lost)].find(number);
+        stock[nth(lost)].write_part(at.part, at.offset, made[0].first(nth(at.bytes)));
+      });
+    }
+  }
+  if (error) throw Error(*error.first());
+}
+
+}  // namespace cairn::protect

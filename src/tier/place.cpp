@@ -1,0 +1,115 @@
+#include "tier/place.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/text.hpp"
+#include "cairn/error.hpp"
+#include "cairn/log.hpp"
+#include "commit/names.hpp"
+
+namespace cairn::tier {
+namespace {
+
+constexpr std::int64_t most_map_bytes = std::int64_t{1} << 30;
+
+}  // namespace
+
+io::Path node_directory(const std::string& text, const std::string& node) {
+  std::string path;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '%' || i + 1 == text.size()) {
+      path += text[i];
+      continue;
+    }
+    const char what = text[++i];
+    if (what == 'h') {
+      char name[256] = {};
+      if (::gethostname(name, sizeof name - 1) != 0) name[0] = '\0';
+      path += name;
+    } else if (what == 'n') {
+      path += node;
+    } else if (what == '%') {
+      path += '%';
+    } else {
+      throw Error(Code::invalid_argument, cat("TierOptions::directory is ", text),
+                  cat("%", std::string(1, what), " stands for nothing"),
+                  "%h is the host, %n the node, %% a percent sign.");
+    }
+  }
+  return path;
+}
+
+void require_own(const io::Path& path) {
+  struct stat found = {};
+  if (::lstat(path.c_str(), &found) != 0) return;  // whoever needs it says so
+  if (S_ISDIR(found.st_mode) && found.st_uid == ::geteuid()) {
+    if ((found.st_mode & 077) == 0 || ::chmod(path.c_str(), 0700) == 0) return;
+  }
+  throw Error(Code::invalid_argument, cat(path.string(), " is not this user's own directory"), "",
+              "Name another directory for the tier.")
+      .at(path.string());
+}
+
+std::string save_name(const SaveMap& map) { return cat(map.sequence, "-", map.uuid); }
+
+io::Path pieces_at(const io::Path& home) {
+  return home / commit::private_directory_name / "pieces";
+}
+
+int number_behind(const std::string& name, std::string_view prefix) {
+  if (name.rfind(prefix, 0) != 0 || name.size() == prefix.size()) return -1;
+  int number = 0;
+  for (const char c : name.substr(prefix.size())) {
+    if (c < '0' || c > '9' || number > 100'000'000) return -1;
+    number = 10 * number + (c - '0');
+  }
+  return number;
+}
+
+std::vector<SaveMap> list_maps(io::FileSystem& files, const io::Path& folder) {
+  std::vector<SaveMap> maps;
+  if (!io::exists(files, folder)) return maps;
+  for (const auto& name : files.list(folder)) {
+    if (!io::exists(files, folder / name / map_name)) continue;
+    try {
+      auto map = decode_map(io::read_file(files, folder / name / map_name, most_map_bytes));
+      if (name == save_name(map)) maps.push_back(std::move(map));
+    } catch (const Error& error) {
+      log(LogLevel::warning, cat("passed over on this node: ", error.what()));
+    }
+  }
+  return maps;
+}
+
+Stocked look_at_save(io::FileSystem& files, const io::Path& folder, const SaveMap& map) {
+  Stocked stocked;
+  const Sets sets(map);
+  for (const auto& file : files.list(folder)) {
+    const auto status = files.status(folder / file);
+    if (!status || status->is_directory) continue;
+    const int part = number_behind(file, "part-"), parity = number_behind(file, "parity-");
+    if (part >= 0 && part < map.ranks() && status->size == map.part_bytes[nth(part)]) {
+      stocked.parts.push_back(part);
+    }
+    if (parity < 0 || parity >= map.ranks()) continue;
+    const int node = map.node_of[nth(parity)];
+    const auto& set = sets.set(sets.set_of(node));
+    if (set.code.parity > 0 && status->size == parity_bytes(set, sets.member_of(node), parity)) {
+      stocked.parities.push_back(parity);
+    }
+  }
+  return stocked;
+}
+
+void remove_save(io::FileSystem& files, const io::Path& folder) {
+  try {
+    io::try_remove(files, folder / map_name);
+    for (const auto& file : files.list(folder)) files.remove(folder / file);
+    files.remove_directory(folder);
+  } catch (const Error& error) {
+    log(LogLevel::warning, cat("an older checkpoint on this node stays: ", error.what()));
+  }
+}
+
+}  // namespace cairn::tier

@@ -1,0 +1,40 @@
+#pragma once
+/// Where checkpoints on the nodes lie.
+///
+///   TIER/HOME-ID/SEQUENCE-UUID/   on each node: part-RANK, parity-RANK, map
+///   HOME/.cairn/pieces/SEQUENCE-UUID/   the same files of several nodes, brought there to be safe
+#include <string>
+
+#include "io/file_system.hpp"
+#include "tier/save_map.hpp"
+
+namespace cairn::tier {
+
+inline constexpr const char* map_name = "map";
+
+/// The text of TierOptions::directory on this host and node. Throws invalid_argument.
+io::Path node_directory(const std::string& text, const std::string& node);
+
+/// Throws invalid_argument for what is not this user's own directory (of POSIX files); others'
+/// directories in /dev/shm may have been put there to be found. Takes others' rights away.
+void require_own(const io::Path&);
+
+std::string save_name(const SaveMap&);
+io::Path pieces_at(const io::Path& home);
+
+/// The number in PREFIX-NUMBER, or -1.
+int number_behind(const std::string& name, std::string_view prefix);
+
+/// The maps in a folder of saves. What is damaged is passed over, for the log.
+std::vector<SaveMap> list_maps(io::FileSystem&, const io::Path&);
+
+/// What of a save is there whole, by rank.
+struct Stocked {
+  std::vector<int> parts, parities;
+};
+Stocked look_at_save(io::FileSystem&, const io::Path& folder, const SaveMap&);
+
+/// Removes a save's folder, the map first: what is left then is none. A failure is for the log.
+void remove_save(io::FileSystem&, const io::Path& folder);
+
+}  // namespace cairn::tier

@@ -1,0 +1,169 @@
+#include "tier/save_map.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "base/checksum.hpp"
+#include "base/text.hpp"
+#include "cairn/error.hpp"
+#include "commit/names.hpp"
+
+namespace cairn::tier {
+namespace {
+
+constexpr int map_version = 1;
+
+[[noreturn]] void bad_map(const std::string& why) {
+  throw Error(Code::data_loss, "the map of a checkpoint on this node is damaged", why);
+}
+
+}  // namespace
+
+int SaveMap::nodes() const {
+  return node_of.empty() ? 0 : 1 + *std::max_element(node_of.begin(), node_of.end());
+}
+
+std::string encode(const SaveMap& map) {
+  const nlohmann::json json{
+      {"version", map_version},   {"uuid", map.uuid},       {"step", map.step},
+      {"sequence", map.sequence}, {"parent", map.parent},   {"set_nodes", map.set_nodes},
+      {"parity", map.parity},     {"node_of", map.node_of}, {"part_bytes", map.part_bytes}};
+  const auto text = json.dump();
+  return cat(text, "\n", crc32c(text), "\n");
+}
+
+SaveMap decode_map(std::string_view text) {
+  const auto end = text.find('\n');
+  if (end == std::string_view::npos ||
+      text.substr(end + 1) != cat(crc32c(text.substr(0, end)), "\n")) {
+    bad_map("checksum mismatch");
+  }
+  SaveMap map;
+  try {
+    const auto json = nlohmann::json::parse(text.substr(0, end));
+    if (const auto found = json.at("version").get<int>(); found != map_version) {
+      bad_map(cat("its version is ", found, ", this program reads version ", map_version));
+    }
+    json.at("uuid").get_to(map.uuid);
+    json.at("step").get_to(map.step);
+    json.at("sequence").get_to(map.sequence);
+    json.at("parent").get_to(map.parent);
+    json.at("set_nodes").get_to(map.set_nodes);
+    json.at("parity").get_to(map.parity);
+    json.at("node_of").get_to(map.node_of);
+    json.at("part_bytes").get_to(map.part_bytes);
+  } catch (const nlohmann::json::exception& error) {
+    bad_map(error.what());
+  }
+  const bool fits = commit::is_uuid(map.uuid) && !map.node_of.empty() &&
+                    map.part_bytes.size() == map.node_of.size() && map.set_nodes >= 1 &&
+                    map.set_nodes <= protect::most_nodes && map.parity >= 0 &&
+                    map.parity < protect::most_nodes &&
+                    std::all_of(map.part_bytes.begin(), map.part_bytes.end(),
+                                [](auto bytes) { return bytes >= 0; }) &&
+                    std::all_of(map.node_of.begin(), map.node_of.end(), [&](int node) {
+                      return node >= 0 && node < static_cast<int>(map.node_of.size());
+                    });
+  if (!fits) bad_map("its numbers do not fit each other");
+  return map;
+}
+
+Sets::Sets(const SaveMap& map) : ranks_(nth(map.nodes())), where_(nth(map.nodes())) {
+  for (int rank = 0; rank < map.ranks(); ++rank) {
+    ranks_[nth(map.node_of[nth(rank)])].push_back(rank);
+  }
+  nodes_ = protect::deal_sets(map.nodes(), map.set_nodes);
+  for (std::size_t number = 0; number < nodes_.size(); ++number) {
+    const auto& nodes = nodes_[number];
+    protect::Set set{protect::code_of(static_cast<int>(nodes.size()), map.parity), 0, {}};
+    std::int64_t longest = 0;
+    for (const int node : nodes) {
+      where_[nth(node)] = {static_cast<int>(number), static_cast<int>(set.members.size())};
+      auto& member = set.members.emplace_back();
+      member.ranks = ranks_[nth(node)];
+      std::int64_t bytes = 0;
+      for (const int rank : member.ranks) {
+        member.parts.push_back(map.part_bytes[nth(rank)]);
+        bytes += member.parts.back();
+      }
+      longest = std::max(longest, bytes);
+    }
+    set.block_bytes = protect::choose_block_bytes(set.code, longest);
+    sets_.push_back(std::move(set));
+  }
+}
+
+ParityPlace find_parity(const protect::Set& set, int member, std::int64_t number) {
+  const auto& ranks = set.members[nth(member)].ranks;
+  const auto all = static_cast<std::int64_t>(ranks.size());
+  const auto cycle = number / set.code.parity;
+  return {ranks[nth(protect::dealt_to(cycle, ranks.size()))],
+          cycle / all * set.code.parity + number % set.code.parity};
+}
+
+std::int64_t parity_bytes(const protect::Set& set, int member, int rank) {
+  const auto& ranks = set.members[nth(member)].ranks;
+  const auto all = static_cast<std::int64_t>(ranks.size());
+  const auto place = std::find(ranks.begin(), ranks.end(), rank) - ranks.begin();
+  const auto cycles = (set.cycles() + all - 1 - place) / all;
+  return cycles * set.code.parity * set.block_bytes;
+}
+
+int LocalSave::piece_at(const Sets& sets, int node) const {
+  const auto& ranks = sets.ranks_of(node);
+  const int first = part_at[nth(ranks.front())];
+  const bool together = std::all_of(ranks.begin(), ranks.end(),
+                                    [&](int rank) { return part_at[nth(rank)] == first; });
+  return together ? first : -1;
+}
+
+bool LocalSave::has_parity(const Sets& sets, int node) const {
+  const int here = piece_at(sets, node);
+  const auto& set = sets.set(sets.set_of(node));
+  return here >= 0 &&
+         std::all_of(sets.ranks_of(node).begin(), sets.ranks_of(node).end(), [&](int rank) {
+           return parity_bytes(set, sets.member_of(node), rank) == 0 ||
+                  parity_at[nth(rank)] == here;
+         });
+}
+
+bool LocalSave::is_protected() const {
+  const auto at_home = [&](int at) { return at >= 0 && at == home; };
+  if (std::any_of(part_at.begin(), part_at.end(), at_home)) return false;
+  if (map.parity == 0) return true;
+  const Sets sets(map);
+  std::set<int> seen;
+  for (int node = 0; node < map.nodes(); ++node) {
+    if (!has_parity(sets, node) || !seen.insert(piece_at(sets, node)).second) return false;
+  }
+  return true;
+}
+
+int LocalSave::margin() const {
+  const Sets sets(map);
+  int least = protect::most_nodes;
+  for (int number = 0; number < sets.count(); ++number) {
+    int lost = 0, without = 0;  // of the latter only the parity
+    for (const int node : sets.nodes_of(number)) {
+      const bool is_lost = piece_at(sets, node) < 0;
+      lost += is_lost;
+      without += !is_lost && !has_parity(sets, node);
+    }
+    const int left = sets.set(number).code.parity - lost - without;
+    least = std::min(least, lost == 0 ? std::max(0, left) : left);
+  }
+  return std::max(-1, least);
+}
+
+std::optional<std::vector<int>> LocalSave::lost_nodes() const {
+  if (margin() < 0) return std::nullopt;
+  const Sets sets(map);
+  std::vector<int> lost;
+  for (int node = 0; node < map.nodes(); ++node) {
+    if (piece_at(sets, node) < 0) lost.push_back(node);
+  }
+  return lost;
+}
+
+}  // namespace cairn::tier

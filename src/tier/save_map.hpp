@@ -1,0 +1,83 @@
+#pragma once
+/// What all nodes know of a checkpoint on the nodes, and where its parts are now.
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "protect/exchange.hpp"
+
+namespace cairn::tier {
+
+using protect::nth;
+
+/// Written on each node when all parts and all parity are there: a node's share counts from then
+/// on. Ranks and nodes are those of the job that saved.
+struct SaveMap {
+  std::string uuid;
+  std::int64_t step = 0, sequence = 0, parent = -1;
+  int set_nodes = 1;                     ///< at most, of a set
+  int parity = 0;                        ///< nodes of a set that may be lost
+  std::vector<int> node_of;              ///< by rank
+  std::vector<std::int64_t> part_bytes;  ///< by rank
+
+  int ranks() const { return static_cast<int>(node_of.size()); }
+  int nodes() const;
+};
+
+/// Text with a checksum. Throws data_loss for anything else.
+std::string encode(const SaveMap&);
+SaveMap decode_map(std::string_view text);
+
+/// The nodes of a save, dealt into sets.
+class Sets {
+ public:
+  explicit Sets(const SaveMap&);
+
+  int count() const { return static_cast<int>(sets_.size()); }
+  /// Codes, blocks and parts. Members' ranks are those of the job that saved.
+  const protect::Set& set(int number) const { return sets_[nth(number)]; }
+  /// Nodes, by member.
+  const std::vector<int>& nodes_of(int set) const { return nodes_[nth(set)]; }
+  int set_of(int node) const { return where_[nth(node)].first; }
+  int member_of(int node) const { return where_[nth(node)].second; }
+  /// Of a node, ascending: the parts of its piece, in their order.
+  const std::vector<int>& ranks_of(int node) const { return ranks_[nth(node)]; }
+
+ private:
+  std::vector<protect::Set> sets_;
+  std::vector<std::vector<int>> nodes_, ranks_;
+  std::vector<std::pair<int, int>> where_;
+};
+
+/// Parity blocks of a node, as its ranks have them in files of their own.
+struct ParityPlace {
+  int rank;            ///< of the job that saved
+  std::int64_t block;  ///< in its file
+};
+ParityPlace find_parity(const protect::Set&, int member, std::int64_t number);
+/// Bytes of such a rank's file; 0: it has none.
+std::int64_t parity_bytes(const protect::Set&, int member, int rank);
+
+/// A checkpoint on the nodes, as they are now.
+struct LocalSave {
+  SaveMap map;
+  std::vector<int> part_at;    ///< by rank then: the node that has its part now, or -1
+  std::vector<int> parity_at;  ///< of its parity
+  int home = -1;               ///< the number that stands for home among the nodes
+  bool superseded = false;     ///< a run went on from an earlier checkpoint
+
+  /// How many more nodes of any set may be lost; -1: too many are lost already.
+  int margin() const;
+  /// Nodes that are lost, of each set as many as its parity can bear; nothing if one has more.
+  std::optional<std::vector<int>> lost_nodes() const;
+  /// Whether all nodes are there, each for itself, with all parity: none of it only as pieces that
+  /// were brought home. Without parity the rest is true, as it never was more.
+  bool is_protected() const;
+  /// Whether a node's piece is on one node now: which, or -1.
+  int piece_at(const Sets&, int node) const;
+  bool has_parity(const Sets&, int node) const;
+};
+
+}  // namespace cairn::tier

@@ -1,0 +1,239 @@
+// Who is on which node, what is there, and older checkpoints that go.
+#include "tier/tier.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "base/text.hpp"
+#include "base/wire.hpp"
+#include "cairn/log.hpp"
+#include "commit/names.hpp"
+#include "group/collectives.hpp"
+#include "tier/place.hpp"
+
+namespace cairn::tier {
+namespace {
+
+// The nodes are written slice by slice, by each rank for itself, whatever the manager's directory
+// gets.
+Job job_of_nodes(Job job) {
+  job.options.store.format = Format::bundle;
+  job.options.store.policy = nullptr;
+  job.options.store.device_of = nullptr;
+  job.options.write.writer = Writer::posix;
+  job.options.write.io_ranks = {.choice = IoRanks::Choice::everyone};
+  job.places.served_by.clear();
+  job.places.file_of.clear();
+  return job;
+}
+
+}  // namespace
+
+Tier::Tier(const Job& home) : home_(home), job_(home), plans_(job_) {}
+
+void Tier::require_options() const {
+  const auto& tier = home_.options.tier;
+  const bool loses = tier.protection != Protection::reed_solomon ||
+                     (tier.lost_nodes >= 1 && tier.lost_nodes < tier.set_nodes);
+  if (tier.set_nodes < 2 || tier.set_nodes > protect::most_nodes || !loses || tier.keep < 1 ||
+      tier.home_every < 0) {
+    throw Error(Code::invalid_argument, "a number of TierOptions cannot be used",
+                cat("set_nodes ", tier.set_nodes, ", lost_nodes ", tier.lost_nodes, ", keep ",
+                    tier.keep, ", home_every ", tier.home_every),
+                "set_nodes is 2 to 128, lost_nodes at least 1 and less than set_nodes, keep at "
+                "least 1, home_every at least 0.");
+  }
+  if (home_.options.hooks.savers.empty()) return;
+  throw Error(Code::unsupported, "registered savers write to the manager's directory alone",
+              "their files are no part of a checkpoint on the nodes",
+              "Leave the savers or TierOptions::directory out.");
+}
+
+void Tier::find_nodes() {
+  Group& group = *home_.group;
+  auto name = home_.options.tier.node;
+  if (name.empty()) {
+    if (const char* given = std::getenv("CAIRN_NODE")) name = given;
+  }
+  const auto mine = name.empty() ? cat("#", home_.places.node_of[nth(home_.rank())]) : name;
+  std::vector<std::string> names;  // of nodes
+  node_of_.clear();
+  ranks_at_.clear();
+  for (auto& one : all_gather(group, mine)) {
+    auto at = std::find(names.begin(), names.end(), one);
+    if (at == names.end()) {
+      names.push_back(std::move(one));
+      at = names.end() - 1;
+      ranks_at_.emplace_back();
+    }
+    const auto node = static_cast<int>(at - names.begin());
+    ranks_at_[nth(node)].push_back(static_cast<int>(node_of_.size()));
+    node_of_.push_back(node);
+  }
+  node_ = node_of_[nth(home_.rank())];
+  auto& all = ranks_at_.emplace_back();  // who can read what was brought home
+  for (int rank = 0; rank < group.size(); ++rank) all.push_back(rank);
+  const auto text = home_.options.tier.directory.string();
+  directory_ =
+      together(group, [&] { return node_directory(text, name.empty() ? cat(node_) : name); });
+}
+
+// Whether another node has the same directory: then it dies with that one.
+bool Tier::is_shared() {
+  Group& group = *home_.group;
+  const auto opening = from_root(group, [] { return commit::new_uuid(); });
+  const auto prefix = cat("token-", opening, "-");
+  const auto token = directory_ / cat(prefix, node_);
+  together(group, [&] {
+    if (is_leader()) io::write_file(*files_, token, "");
+  });
+  const bool shared = together(group, [&] {
+    int seen = 0;
+    for (const auto& name : files_->list(directory_)) seen += name.rfind(prefix, 0) == 0;
+    return seen > 1;
+  });
+  const bool any = any_of(group, shared);
+  together(group, [&] {
+    if (!is_leader()) return;
+    for (const auto& name : files_->list(directory_)) {
+      // Those of openings that were killed, too.
+      if (name.rfind("token-", 0) == 0 && (name == token.filename() || !any)) {
+        io::try_remove(*files_, directory_ / name);
+      }
+    }
+  });
+  return any;
+}
+
+void Tier::open(const std::string& home_id) {
+  if (!is_on()) return;
+  Group& group = *home_.group;
+  const auto& options = home_.options.tier;
+  together(group, [&] { require_options(); });
+  job_ = job_of_nodes(home_);
+  find_nodes();
+  files_ = options.file_system ? options.file_system : io::posix_file_system();
+  together(group, [&] {
+    if (!is_leader()) return;
+    io::create_directories(*files_, directory_);
+    if (!options.file_system) require_own(directory_);
+  });
+  directory_ /= home_id;
+  together(group, [&] {
+    if (!is_leader()) return;
+    io::create_directories(*files_, directory_);
+    if (!options.file_system) require_own(directory_);
+  });
+  if (is_shared()) {
+    throw Error(Code::invalid_argument, "nodes share the directory of the tier",
+                cat(directory_.parent_path().string(),
+                    " is the same for several nodes, so that it would be lost with any of them"),
+                "Name one on each node's own disk or memory; %h or %n in the text stands for the "
+                "node.")
+        .at(directory_.parent_path().string());
+  }
+  protects_ = options.protection != Protection::none && home_place() > 1;
+  if (options.protection != Protection::none && !protects_ && home_.root()) {
+    log(LogLevel::warning, "one node cannot protect itself: checkpoints on it are lost with it");
+  }
+  plans_.begin(0);
+  list();
+}
+
+io::Path Tier::place_of(const SaveMap& map) const { return directory_ / save_name(map); }
+
+Tier::Place Tier::place_at(int node, const SaveMap& map) const {
+  if (node == home_place()) return {*home_.files, pieces_at(home_.directory) / save_name(map)};
+  return {*files_, place_of(map)};
+}
+
+// What this node has, of saves whose map is there; or home.
+std::string Tier::report(io::FileSystem& files, const io::Path& folder) const {
+  WireWriter writer;
+  for (const auto& map : list_maps(files, folder)) {
+    const auto stocked = look_at_save(files, folder / save_name(map), map);
+    writer.put(encode(map)).put(stocked.parts).put(stocked.parities);
+  }
+  return writer.take();
+}
+
+void Tier::join(const std::string& report, int node) {
+  for (WireReader reader(report); !reader.empty();) {
+    auto map = decode_map(reader.get<std::string>());
+    auto at = std::find_if(saves_.begin(), saves_.end(),
+                           [&](const auto& one) { return one.map.uuid == map.uuid; });
+    if (at == saves_.end()) {
+      LocalSave save;
+      save.map = std::move(map);
+      save.home = home_place();
+      save.part_at.assign(nth(save.map.ranks()), -1);
+      save.parity_at = save.part_at;
+      at = saves_.insert(saves_.end(), std::move(save));
+    }
+    for (const int part : reader.get_all<int>()) {
+      if (part < at->map.ranks()) at->part_at[nth(part)] = node;
+    }
+    for (const int parity : reader.get_all<int>()) {
+      if (parity < at->map.ranks()) at->parity_at[nth(parity)] = node;
+    }
+  }
+}
+
+void Tier::list() {
+  Group& group = *home_.group;
+  const auto mine =
+      together(group, [&] { return is_leader() ? report(*files_, directory_) : std::string(); });
+  const auto at_home =
+      from_root(group, [&] { return report(*home_.files, pieces_at(home_.directory)); });
+  const auto reports = all_gather(group, mine);
+  together(group, [&] {
+    saves_.clear();
+    join(at_home, home_place());
+    for (std::size_t rank = 0; rank < reports.size(); ++rank) join(reports[rank], node_of_[rank]);
+    std::sort(saves_.begin(), saves_.end(),
+              [](const auto& a, const auto& b) { return a.map.sequence > b.map.sequence; });
+    for (const auto& later : saves_) {
+      for (auto& save : saves_) {
+        save.superseded = save.superseded || (save.map.sequence > later.map.parent &&
+                                              save.map.sequence < later.map.sequence);
+      }
+    }
+  });
+}
+
+void Tier::forget_pieces(std::int64_t sequence) const {
+  if (!home_.root()) return;
+  const auto pieces = pieces_at(home_.directory);
+  try {
+    for (const auto& map : list_maps(*home_.files, pieces)) {
+      if (map.sequence <= sequence) remove_save(*home_.files, pieces / save_name(map));
+    }
+  } catch (const Error& error) {
+    log(LogLevel::warning, cat("pieces in ", pieces.string(), " stay: ", error.what()));
+  }
+}
+
+void Tier::prune(const std::string& uuid) {
+  std::sort(saves_.begin(), saves_.end(),
+            [](const auto& a, const auto& b) { return a.map.sequence > b.map.sequence; });
+  // The one that was just saved has the highest sequence of all that this run descends from.
+  const auto at = std::find_if(saves_.begin(), saves_.end(),
+                               [&](const auto& one) { return one.map.uuid == uuid; });
+  if (at != saves_.end()) std::rotate(saves_.begin(), at, at + 1);
+  if (saves_.size() > nth(home_.options.tier.keep)) {
+    saves_.erase(saves_.begin() + home_.options.tier.keep, saves_.end());
+  }
+  forget_pieces(saves_.front().map.sequence - 1);
+  if (!is_leader()) return;
+  try {
+    for (const auto& name : files_->list(directory_)) {
+      const bool stays = std::any_of(saves_.begin(), saves_.end(),
+                                     [&](const auto& one) { return name == save_name(one.map); });
+      if (!stays) remove_save(*files_, directory_ / name);
+    }
+  } catch (const Error& error) {
+    log(LogLevel::warning, cat("older checkpoints on this node stay: ", error.what()));
+  }
+}
+
+}  // namespace cairn::tier

@@ -1,0 +1,243 @@
+// What a restart gets of a checkpoint on the nodes: parts that are there, and parts that are
+// computed of what other nodes of the set have.
+#include <algorithm>
+#include <map>
+
+#include "base/text.hpp"
+#include "base/wire.hpp"
+#include "cairn/log.hpp"
+#include "cairn/sparse.hpp"
+#include "format/bundle/strings.hpp"
+#include "group/collectives.hpp"
+#include "tier/place.hpp"
+#include "tier/tier.hpp"
+
+namespace cairn::tier {
+namespace {
+
+// The i-th of a node's parts is read by the i-th of its ranks, in turn: on the same nodes and ranks
+// as before by the rank that wrote it.
+std::vector<int> parts_of(const LocalSave& save, int node, const std::vector<int>& ranks,
+                          int rank) {
+  std::vector<int> mine;
+  std::size_t seen = 0;
+  for (int part = 0; part < save.map.ranks(); ++part) {
+    if (save.part_at[nth(part)] != node) continue;
+    if (ranks[seen++ % ranks.size()] == rank) mine.push_back(part);
+  }
+  return mine;
+}
+
+std::vector<int> on_all(Group& group, const std::vector<int>& mine) {
+  std::vector<int> all;
+  for (const auto& text : all_gather(group, WireWriter().put(mine).take())) {
+    WireReader reader(text);
+    const auto some = reader.get_all<int>();
+    all.insert(all.end(), some.begin(), some.end());
+  }
+  return all;
+}
+
+// As a save would be given it.
+void add_part(const std::shared_ptr<Part>& part, std::map<std::string, LocalTensor>& tensors,
+              std::map<std::string, std::vector<std::string>>& strings) {
+  for (const auto& entry : part->record().tensors) {
+    const auto& slice = entry.slices.at(0);
+    if (entry.dtype == DType::string) {
+      std::string bytes(nth(slice.size), '\0');
+      part->read(slice.offset, std::as_writable_bytes(std::span(bytes)));
+      strings[entry.key] = bundle::decode_strings(bytes, element_count(entry.shape), slice.crc32c);
+      continue;
+    }
+    const auto at = tensors.try_emplace(entry.key, nothing(entry.dtype, entry.shape)).first;
+    const auto item = static_cast<std::int64_t>(dtype_size(entry.dtype));
+    at->second.slices.push_back(
+        {slice.box, part_memory(part, slice.offset, slice.box.extent, item)});
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Gathered> Tier::gather(LocalSave& save) {
+  Group& group = *home_.group;
+  for (int tries = 0; tries <= save.map.ranks(); ++tries) {
+    const auto lost = save.lost_nodes();
+    if (!lost) break;
+    if (!lost->empty()) compute(save, *lost);
+    auto gathered = std::make_unique<Gathered>();
+    gathered->path_ = broadcast_text(group, place_of(save.map).string());
+    std::vector<int> bad;
+    std::map<std::string, LocalTensor> tensors;
+    together(group, [&] {
+      auto mine = parts_of(save, node_, ranks_at(node_), home_.rank());
+      const auto at_home = parts_of(save, home_place(), ranks_at(home_place()), home_.rank());
+      mine.insert(mine.end(), at_home.begin(), at_home.end());
+      for (const int rank : mine) {
+        try {
+          const auto place = place_at(save.part_at[nth(rank)], save.map);
+          const auto part =
+              std::make_shared<Part>(place.files, place.path / cat("part-", rank), save.map.uuid);
+          if (part->rank() != rank) throw Error(Code::data_loss, "a part of another rank");
+          add_part(part, tensors, gathered->strings_);
+          gathered->parts_.push_back(part);
+        } catch (const Error& error) {
+          if (error.code() != Code::data_loss && error.code() != Code::io &&
+              error.code() != Code::not_found) {
+            throw;
+          }
+          log(LogLevel::warning, error.what());
+          bad.push_back(rank);
+        }
+      }
+    });
+    const auto all_bad = on_all(group, bad);
+    if (!all_bad.empty()) {
+      for (const int rank : all_bad) save.part_at[nth(rank)] = -1;
+      continue;
+    }
+    // What rank 0 of that job said of the checkpoint.
+    const auto has_first = std::find_if(gathered->parts_.begin(), gathered->parts_.end(),
+                                        [](const auto& part) { return part->rank() == 0; });
+    const bool mine = has_first != gathered->parts_.end();
+    const auto who =
+        static_cast<int>(all_reduce(group, mine ? home_.rank() : std::int64_t{-1}, Group::Op::max));
+    const auto meta = broadcast_text(group, mine ? [&] {
+      auto record = (*has_first)->record();
+      record.tensors.clear();
+      return bundle::encode_part_record(record);
+    }() : std::string(), who);
+    together(group, [&] {
+      gathered->meta_ = bundle::decode_part_record(meta).meta;
+      for (auto& [key, tensor] : tensors) {
+        const auto gaps = gathered->meta_.gaps.find(key);
+        if (gaps != gathered->meta_.gaps.end()) {
+          tensor = sparse(tensor, tensor.dtype, gaps->second->fill.data(), Gaps::keep);
+        }
+        gathered->state_.add(key, std::move(tensor));
+      }
+      for (const auto& [key, said] : gathered->meta_.descriptions.by_key) {
+        gathered->state_.describe(key, said);
+      }
+      gathered->state_.describe(gathered->meta_.descriptions.attributes);
+      for (auto& [key, values] : gathered->strings_) {
+        // Of the shape that it was saved with: a scalar is no list of one.
+        for (const auto& part : gathered->parts_) {
+          for (const auto& entry : part->record().tensors) {
+            if (entry.key != key || gathered->state_.find(key)) continue;
+            auto tensor = strings(values);
+            tensor.shape = entry.shape;
+            gathered->state_.add(key, std::move(tensor));
+          }
+        }
+      }
+    });
+    return gathered;
+  }
+  throw Error(Code::data_loss, cat("step ", save.map.step, " cannot be had from the nodes"),
+              cat("of ", save.map.nodes(), " nodes too many are missing, or have lost their parts"),
+              "Bring the nodes back, or restore an older checkpoint.")
+      .at(place_of(save.map).string());
+}
+
+bool Tier::learn_damage(LocalSave& save, const Gathered& gathered) {
+  std::vector<int> bad;
+  for (const auto& part : gathered.parts_) {
+    if (part->is_damaged()) bad.push_back(part->rank());
+  }
+  const auto all = on_all(*home_.group, bad);
+  for (const int rank : all) save.part_at[nth(rank)] = -1;
+  return !all.empty();
+}
+
+// Pieces of lost nodes, on nodes that are there and have the least.
+void Tier::compute(LocalSave& save, const std::vector<int>& lost) {
+  Group& group = *home_.group;
+  const auto& map = save.map;
+  const Sets sets(map);
+  std::vector<int> load(nth(home_place()));
+  for (int node = 0; node < map.nodes(); ++node) {
+    const int at = save.piece_at(sets, node);
+    if (at >= 0 && at != home_place()) ++load[nth(at)];
+  }
+  std::map<int, int> targets;  // by lost node
+  for (const int node : lost) {
+    const auto least = std::min_element(load.begin(), load.end());
+    ++*least;
+    targets[node] = static_cast<int>(least - load.begin());
+  }
+  if (home_.root()) {
+    log(LogLevel::warning, cat("step ", map.step, ": the parts of ", lost.size(), " of ",
+                               map.nodes(), " nodes are computed from the others'"));
+  }
+  const auto new_path = [&](int rank) { return place_of(map) / cat("new-", rank); };
+  together(group, [&] {
+    for (const auto& [node, target] : targets) {
+      if (target != node_ || !is_leader()) continue;
+      if (!io::exists(*files_, place_of(map))) files_->create_directory(place_of(map));
+      for (const int rank : sets.ranks_of(node)) {
+        io::remove_if_there(*files_, new_path(rank));
+        const auto file = files_->create(new_path(rank));
+        file->resize(map.part_bytes[nth(rank)]);
+        file->close();
+      }
+    }
+  });
+  together(group, [&] {
+    for (int number = 0; number < sets.count(); ++number) {
+      const auto& nodes = sets.nodes_of(number);
+      const auto& old = sets.set(number);
+      auto set = old;
+      std::vector<protect::Stock> stock(nodes.size());
+      bool concerned = false, any = false;
+      using Files = std::map<int, std::unique_ptr<io::File>>;
+      for (std::size_t i = 0; i < nodes.size(); ++i) {
+        const int node = nodes[i];
+        auto& member = set.members[i];
+        const auto target = targets.find(node);
+        member.is_lost = target != targets.end();
+        const int at = member.is_lost ? target->second : save.piece_at(sets, node);
+        member.has_parity = !member.is_lost && save.has_parity(sets, node);
+        member.ranks = ranks_at(at);
+        any = any || member.is_lost;
+        if (at != node_ && at != home_place()) continue;
+        concerned = true;
+        const auto& ranks = sets.ranks_of(node);
+        const auto place = place_at(at, map);
+        stock[i].read_part = reader_at(place, ranks);
+        stock[i].read_parity = [&, i, place, open = std::make_shared<Files>()](
+                                   std::int64_t block, std::span<std::byte> to) {
+          const auto found = find_parity(old, static_cast<int>(i), block);
+          auto& file = (*open)[found.rank];
+          if (!file) file = place.files.open_read(place.path / cat("parity-", found.rank));
+          file->read_at(found.block * old.block_bytes, to);
+        };
+        stock[i].write_part = [&, ranks, open = std::make_shared<Files>()](
+                                  int part, std::int64_t offset, std::span<const std::byte> bytes) {
+          auto& file = (*open)[part];
+          if (!file) file = files_->open_write(new_path(ranks[nth(part)]));
+          file->write_at(offset, bytes);
+        };
+      }
+      if (any && concerned) protect::compute_lost(group, set, stock);
+    }
+  });
+  together(group, [&] {
+    for (const auto& [node, target] : targets) {
+      if (target != node_ || !is_leader()) continue;
+      for (const int rank : sets.ranks_of(node)) {
+        files_->rename(new_path(rank), place_of(map) / cat("part-", rank));
+      }
+      if (!io::exists(*files_, place_of(map) / map_name)) {
+        io::write_file(*files_, place_of(map) / map_name, encode(map));
+      }
+    }
+  });
+  for (const auto& [node, target] : targets) {
+    for (const int rank : sets.ranks_of(node)) {
+      save.part_at[nth(rank)] = target;
+      save.parity_at[nth(rank)] = -1;
+    }
+  }
+}
+
+}  // namespace cairn::tier

@@ -1,0 +1,25 @@
+#pragma once
+/// What a node has of a run's checkpoints, brought to the run's directory before the node goes.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "io/file_system.hpp"
+
+namespace cairn {
+
+struct FlushedNode {
+  std::vector<std::int64_t> steps;  ///< of checkpoints that the node has parts of, newest first
+  int files = 0;                    ///< copied; others were there already
+  std::int64_t bytes = 0;
+};
+
+/// One process a node, no messages: several may run at once, and again after one was killed. Copies
+/// parts, parity and maps as they are to HOME/.cairn/pieces, each file durable before it has its
+/// name; the next job that opens HOME with a tier takes them for what the nodes had. `tier`, `node`:
+/// as TierOptions has them. Throws not_found if nothing was ever saved on nodes for HOME, or if this
+/// node has nothing.
+FlushedNode flush_node(io::FileSystem&, const io::Path& home, const std::string& tier,
+                       const std::string& node);
+
+}  // namespace cairn
