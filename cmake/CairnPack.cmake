@@ -22,4 +22,12 @@ set(CPACK_DEBIAN_PACKAGE_SUGGESTS "python3-numpy, python3-mpi4py, gfortran")
 # Debian's name for the license, and its place.
 configure_file(${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_BINARY_DIR}/debian/copyright COPYONLY)
 set(CPACK_INSTALLED_DIRECTORIES ${PROJECT_BINARY_DIR}/debian /usr/share/doc/cairn)
+# What Python has left beside its modules goes with them.
+if(CAIRN_PYTHON)
+  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/debian-control/prerm @ONLY CONTENT
+       "#!/bin/sh\nset -e\nrm -rf /usr/@CAIRN_PYTHON_DESTINATION@/__pycache__\n")
+  file(CHMOD ${PROJECT_BINARY_DIR}/debian-control/prerm PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE
+       GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
+  set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA ${PROJECT_BINARY_DIR}/debian-control/prerm)
+endif()
 include(CPack)
