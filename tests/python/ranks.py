@@ -181,6 +181,55 @@ def what_one_rank_gives_wrongly(comm, directory):
         assert manager.restore_latest(dict(full))["step"] == 5
 
 
+def rows(comm, fill):
+    """Rank r has r + 2 ragged rows, the ids that it is dealt in turn, a part of a tensor with gaps,
+    and something of its own."""
+    ids = np.arange(comm.rank, 11, comm.size)
+    low, high = part(4, comm)
+    return {
+        "ragged": cairn.ragged(np.full((comm.rank + 2, 2), comm.rank) if fill else np.zeros((0, 2), int),
+                               deal=None if fill else lambda total, rank, ranks: total if rank == 1 else 0),
+        "by_id": cairn.indexed(ids * 1.5 if fill else np.zeros(len(ids)), ids),
+        "gaps": cairn.sparse(cairn.slice(np.full(high - low, 2.0) if fill else np.zeros(high - low),
+                                         (4,) if not fill else (6,), (low,)), -1.0),
+        "mine": cairn.private(np.array([comm.rank]), optional=True),
+        "log": cairn.resizable(["one", "two"] if fill else []),
+    }
+
+
+def rows_of_all_kinds(savers, restorers, directory):
+    if savers:
+        with cairn.CheckpointManager(directory, savers) as manager:
+            manager.save(1, rows(savers, True))
+    world.Barrier()
+    for comm in restorers:
+        if comm:
+            with cairn.CheckpointManager(directory, comm) as manager:
+                new = rows(comm, False)
+                new["gaps"] = cairn.sparse(cairn.slice(np.zeros(6), (6,), (0,)), -1.0)
+                manager.restore_latest(new)
+            right = np.repeat([[0], [1], [2]], [2, 3, 4], 0).repeat(2, 1)
+            got = new["ragged"].array
+            assert got.tolist() == (right.tolist() if comm.rank == 1 else []), got
+            assert new["by_id"].array.tolist() == (new["by_id"].ids * 1.5).tolist()
+            assert new["gaps"].value.array.tolist() == [2, 2, 2, 2, -1, -1]
+            assert new["mine"].array.tolist() == [comm.rank]
+            assert new["log"].value == ["one", "two"]
+            refuses("application", "ragged", manager_raises, comm, directory)
+        world.Barrier()
+
+
+def manager_raises(comm, directory):
+    """A function that raises on one rank only."""
+    def deal(total, rank, ranks):
+        if comm.rank == 0:
+            raise ValueError("no rows for me")
+        return total if rank == 1 else 0
+
+    with cairn.CheckpointManager(directory, comm) as manager:
+        manager.restore_latest({"ragged": cairn.ragged(np.zeros((0, 2), int), deal=deal)})
+
+
 directory, table, formats = sys.argv[1:4]
 groups = [some(3), some(2), some(4)]
 known = ways(table, formats.split(","))
@@ -202,5 +251,6 @@ for name, asynchronous, options in known:
     restore(groups[2], here, 11)
 if groups[0]:
     what_one_rank_gives_wrongly(groups[0], os.path.join(directory, "wrong"))
+rows_of_all_kinds(groups[0], groups[1:], os.path.join(directory, "rows"))
 if world.rank == 0:
     print(f"the Python face works on many ranks in {len(known)} ways")
