@@ -70,6 +70,33 @@ def heat_story(directory, program, *launcher):
     told = run([sys.executable, "-B", look, killed])
     assert f"bundle, step {end}, 2 tensors" in told and "heat: float64 (96, 64) K" in told, told
     assert "rows 10 to 20: from 0." in told, told
+    axes_story(os.path.dirname(program), killed, end)
+
+
+def axes_story(examples, directory, step):
+    """What xarray makes of it, lazily and with the names that the program gave."""
+    try:
+        import xarray  # noqa: F401
+    except ImportError:
+        print("xarray is not there")
+        return
+    sys.path.insert(0, examples)
+    import axes
+    import cairn
+    import numpy as np
+    data = axes.open_axes(directory)
+    assert data.heat.dims == ("y", "x") and data.heat.shape == (96, 64), data
+    assert (data.heat.attrs["units"], data.attrs["step"], int(data.step)) == ("K", step, step), data
+    right = cairn.open(directory)["heat"][...]
+    asked = []
+    read = cairn.Tensor.__getitem__
+    cairn.Tensor.__getitem__ = lambda self, index: asked.append(index) or read(self, index)
+    assert data.heat.isel(x=3, y=slice(10, 20)).values.tobytes() == right[10:20, 3].tobytes()
+    assert asked == [(slice(10, 20, 1), 3)], asked
+    assert data.heat.sel(x=[5, 1, 7]).values.tobytes() == np.ascontiguousarray(right[:, [5, 1, 7]]).tobytes()
+    cairn.Tensor.__getitem__ = read
+    told = run([sys.executable, "-B", os.path.join(examples, "axes.py"), directory])
+    assert "heat: middle line from 0." in told, told
 
 
 {"ranks": ranks_story, "heat": heat_story}[sys.argv[1]](*sys.argv[2:])
