@@ -6,6 +6,8 @@ module cairn_states
   private
   public :: cairn_state, state_handle
 
+  integer(c_int), parameter :: dtype_float64 = 2, dtype_int64 = 9, dtype_complex128 = 18
+
   !> The arrays of one rank, by key. It refers to the program's arrays and copies none: an array must be
   !> a target (or a pointer's), must stay allocated and where it is as long as the state is used, and is
   !> filled in place by a restore. Any rank from 0 to 7, sections with halos too; integers of 1 to 8
@@ -26,8 +28,15 @@ module cairn_states
     !> add_patch(key, array, global_shape, start): one of several parts of the tensor on this rank.
     procedure, private :: add_patch_int, add_patch_long
     generic :: add_patch => add_patch_int, add_patch_long
+    !> add_sparse(key, array, global_shape, start, fill): the part of a tensor of which nobody holds
+    !> some elements; these read as fill, an integer, a real or a complex number. A restore gives
+    !> this value to memory for which nothing is stored, or leaves it as it is if keep.
+    procedure, private :: add_sparse_int, add_sparse_long
+    generic :: add_sparse => add_sparse_int, add_sparse_long
     !> Rows that a restore deals anew, and their number with them: call add_rows(key, rows).
     procedure :: add_rows
+    !> Rows that are the same on all ranks; a restore takes as many as are stored.
+    procedure :: add_resizable
     !> An array of this rank alone, restored on as many ranks; on others left as it is if optional_.
     procedure :: add_private
     !> Rows by global id: the last dimension of the array counts the ids, integers from `first` on.
@@ -79,6 +88,28 @@ module cairn_states
       type(*), dimension(..), intent(inout), target :: array
       integer(c_int), value :: dims, starts
       integer(c_int64_t), intent(in) :: shape(*), start(*)
+      integer(c_int) :: code
+    end function
+    function c_add_sparse(state, key, array, dims, shape, starts, start, dtype, fill, keep) &
+      bind(c, name="cairn_fortran_add_sparse") result(code)
+      import c_ptr, c_int, c_char, c_int64_t
+      type(c_ptr), value :: state
+      character(kind=c_char), intent(in) :: key(*)
+      type(*), dimension(..), intent(inout), target :: array
+      integer(c_int), value :: dims, starts, dtype, keep
+      integer(c_int64_t), intent(in) :: shape(*), start(*)
+      type(c_ptr), value :: fill
+      integer(c_int) :: code
+    end function
+    function c_add_resizable(state, key, dtype, dims, row_shape, rows) &
+      bind(c, name="cairn_state_add_resizable") result(code)
+      import c_ptr, c_int, c_char, c_int64_t, c_int32_t, cairn_c_rows
+      type(c_ptr), value :: state
+      character(kind=c_char), intent(in) :: key(*)
+      integer(c_int32_t), value :: dtype
+      integer(c_int), value :: dims
+      integer(c_int64_t), intent(in) :: row_shape(*)
+      type(cairn_c_rows), intent(in) :: rows
       integer(c_int) :: code
     end function
     function c_add_ragged(state, key, dtype, dims, row_shape, rows, distribution, context) &
@@ -192,6 +223,74 @@ contains
     class(*), intent(inout), optional :: errmsg
     call finish_any(c_add_patch(state_handle(self), to_c(key), array, size(global_shape), global_shape, &
                                 size(start), start), stat, errmsg)
+  end subroutine
+
+  subroutine add_sparse_int(self, key, array, global_shape, start, fill, keep, stat, errmsg)
+    class(cairn_state), intent(inout) :: self
+    character(len=*), intent(in) :: key
+    type(*), dimension(..), intent(inout), target :: array
+    integer(int32), intent(in) :: global_shape(:), start(:)
+    class(*), intent(in) :: fill
+    logical, intent(in), optional :: keep
+    integer, intent(out), optional :: stat
+    class(*), intent(inout), optional :: errmsg
+    call self%add_sparse_long(key, array, int(global_shape, int64), int(start, int64), fill, keep, stat, &
+                              errmsg)
+  end subroutine
+
+  subroutine add_sparse_long(self, key, array, global_shape, start, fill, keep, stat, errmsg)
+    class(cairn_state), intent(inout) :: self
+    character(len=*), intent(in) :: key
+    type(*), dimension(..), intent(inout), target :: array
+    integer(int64), intent(in) :: global_shape(:), start(:)
+    class(*), intent(in) :: fill
+    logical, intent(in), optional :: keep
+    integer, intent(out), optional :: stat
+    class(*), intent(inout), optional :: errmsg
+    integer(c_int) :: keeps, dtype
+    integer(c_int64_t), target :: number
+    complex(real64), target :: value
+    type(c_ptr) :: at
+    keeps = 0
+    if (present(keep)) keeps = merge(1, 0, keep)
+    dtype = dtype_complex128
+    at = c_loc(value)
+    select type (fill)
+    type is (integer(int32))
+      number = fill
+      dtype = dtype_int64
+      at = c_loc(number)
+    type is (integer(int64))
+      number = fill
+      dtype = dtype_int64
+      at = c_loc(number)
+    type is (real(real32))
+      value = fill
+      dtype = dtype_float64  ! the first part
+    type is (real(real64))
+      value = fill
+      dtype = dtype_float64
+    type is (complex(real32))
+      value = fill
+    type is (complex(real64))
+      value = fill
+    class default
+      dtype = 0
+    end select
+    call finish_any(c_add_sparse(state_handle(self), to_c(key), array, size(global_shape), global_shape, &
+                                 size(start), start, dtype, at, keeps), stat, errmsg)
+  end subroutine
+
+  subroutine add_resizable(self, key, rows, stat, errmsg)
+    class(cairn_state), intent(inout) :: self
+    character(len=*), intent(in) :: key
+    type(cairn_rows), intent(in) :: rows
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    associate (row_shape => rows%stored_row_shape())
+      call finish(c_add_resizable(state_handle(self), to_c(key), rows%dtype(), size(row_shape), &
+                                  row_shape, rows%calls()), stat, errmsg)
+    end associate
   end subroutine
 
   subroutine add_rows(self, key, rows, stat, errmsg)

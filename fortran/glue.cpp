@@ -6,6 +6,7 @@
 #include "cairn/error.hpp"
 #include "cairn/indexed.hpp"
 #include "cairn/ragged.hpp"
+#include "cairn/sparse.hpp"
 #include "fortran/descriptors.hpp"
 
 using namespace cairn;
@@ -96,6 +97,26 @@ int cairn_fortran_add_slice(cairn_state* state, const char* key, const CFI_cdesc
                       std::to_string(starts));
     }
     return tensor_of(*array, fortran::reversed(dims, shape, 0), fortran::reversed(dims, start, 1));
+  });
+}
+
+/// A part of a tensor with gaps; an array without elements is none of it.
+int cairn_fortran_add_sparse(cairn_state* state, const char* key, const CFI_cdesc_t* array,
+                             int dims, const std::int64_t* shape, int starts,
+                             const std::int64_t* start, int fill_dtype, const void* fill,
+                             int keep) {
+  return add(state, key, [&] {
+    if (dims != starts) {
+      throw Error(Code::invalid_argument, "global_shape and start differ in length");
+    }
+    const auto number = dtype_from_number(fill_dtype);
+    if (!number) {
+      throw Error(Code::invalid_argument, "the fill value is no number of a kind that is known here", "",
+                  "Give an integer, a real or a complex of 4 or 8 bytes.");
+    }
+    auto part =
+        tensor_of(*array, fortran::reversed(dims, shape, 0), fortran::reversed(dims, start, 1));
+    return sparse(std::move(part), *number, fill, keep != 0 ? Gaps::keep : Gaps::fill);
   });
 }
 

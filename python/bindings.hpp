@@ -45,6 +45,9 @@ struct Memory {
 /// Of a numpy.ndarray, or of an object that speaks DLPack. Throws invalid_argument with the key.
 Memory memory_of(const py::object& value, const std::string& key);
 
+/// An array of these elements; the bytes become its memory, without a copy.
+py::array array_of(DType dtype, const Dims& extent, std::string bytes);
+
 Dims dims_of(const py::handle& sequence);
 py::tuple tuple_of(const Dims& dims);
 

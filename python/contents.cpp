@@ -26,20 +26,6 @@ const StoredTensor& tensor_of(const Reader& self, const std::string& key) {
   return *tensor;
 }
 
-// The bytes become the array's, without a copy.
-py::array array_of(DType dtype, const Dims& extent, std::string bytes) {
-  auto type = numpy_dtype(dtype);
-  auto* kept = new std::string(std::move(bytes));
-  const py::capsule owner(kept, [](void* gone) { delete static_cast<std::string*>(gone); });
-  // Strides are given: pybind11 before 2.12 would take the size of an element from NumPy 1's place.
-  std::vector<py::ssize_t> strides;
-  for (const auto stride : row_major_strides(extent)) {
-    strides.push_back(stride * static_cast<py::ssize_t>(dtype_size(dtype)));
-  }
-  return py::array(std::move(type), std::vector<py::ssize_t>(extent.begin(), extent.end()),
-                   std::move(strides), kept->data(), owner);
-}
-
 py::array read(Reader& self, const std::string& key, const Dims& start, const Dims& extent) {
   const auto& tensor = tensor_of(self, key);
   auto bytes = [&] {
@@ -86,6 +72,19 @@ py::object meta_of(const CheckpointContents& contents) {
 
 }  // namespace
 
+py::array array_of(DType dtype, const Dims& extent, std::string bytes) {
+  auto type = numpy_dtype(dtype);
+  auto* kept = new std::string(std::move(bytes));
+  const py::capsule owner(kept, [](void* gone) { delete static_cast<std::string*>(gone); });
+  // Strides are given: pybind11 before 2.12 would take the size of an element from NumPy 1's place.
+  std::vector<py::ssize_t> strides;
+  for (const auto stride : row_major_strides(extent)) {
+    strides.push_back(stride * static_cast<py::ssize_t>(dtype_size(dtype)));
+  }
+  return py::array(std::move(type), std::vector<py::ssize_t>(extent.begin(), extent.end()),
+                   std::move(strides), kept->data(), owner);
+}
+
 void add_contents(py::module_& module) {
   module.def("list_checkpoints", [](const std::string& directory) {
     py::list list;
@@ -115,10 +114,8 @@ void add_contents(py::module_& module) {
              return words(format).at(static_cast<std::size_t>(format));
            })
       .def("meta", [](const Reader& self) { return meta_of(self.reader.contents()); })
-      .def("shape",
-           [](const Reader& self, const std::string& key) {
-             return tuple_of(tensor_of(self, key).shape);
-           })
+      .def("shape", [](const Reader& self,
+                       const std::string& key) { return tuple_of(tensor_of(self, key).shape); })
       .def("dtype_name",
            [](const Reader& self, const std::string& key) {
              return std::string(dtype_name(tensor_of(self, key).dtype));
@@ -129,8 +126,8 @@ void add_contents(py::module_& module) {
              if (dtype == DType::string) return py::dtype("O");
              return numpy_dtype(dtype);
            })
-      .def("problem", [](const Reader& self,
-                         const std::string& key) { return tensor_of(self, key).problem; })
+      .def("problem",
+           [](const Reader& self, const std::string& key) { return tensor_of(self, key).problem; })
       .def("slices",
            [](const Reader& self, const std::string& key) {
              py::list slices;
@@ -146,11 +143,10 @@ void add_contents(py::module_& module) {
              return py::make_tuple(said.units, said.dimensions, said.coordinates,
                                    attributes_of(said.attributes));
            })
-      .def("read",
-           [](Reader& self, const std::string& key, const py::object& start,
-              const py::object& extent) {
-             return read(self, key, dims_of(start), dims_of(extent));
-           })
+      .def(
+          "read",
+          [](Reader& self, const std::string& key, const py::object& start,
+             const py::object& extent) { return read(self, key, dims_of(start), dims_of(extent)); })
       .def("read_strings", &read_strings);
 }
 

@@ -9,6 +9,7 @@
 #include "base/text.hpp"
 #include "bindings.hpp"
 #include "checkpoint/option_text.hpp"
+#include "code.hpp"
 #ifdef CAIRN_PYTHON_MPI
 #include "cairn/mpi.hpp"
 #endif
@@ -47,12 +48,15 @@ PythonGroup group_of(const py::object& communicator) {
 class Manager {
  public:
   Manager(const py::object& communicator, const std::string& directory, const Named& named,
-          const std::optional<Named>& stop)
+          const Functions& code, const std::optional<Named>& stop)
       : group_(group_of(communicator)), process_(getpid()) {
     const py::gil_scoped_release free;
     auto options = together(group_.group, [&] {
       if (stop) stop_ = std::make_shared<StopRequest>(options_of<StopOptions>(*stop));
-      return options_of<ManagerOptions>(named);
+      auto all = options_of<ManagerOptions>(named);
+      const py::gil_scoped_acquire lock;
+      set_code(all, code);
+      return all;
     });
     options.when.stop = stop_;
     manager_.emplace(group_.group, directory, std::move(options));
@@ -210,16 +214,20 @@ void add_handle(py::module_& module) {
 void add_manager(py::module_& module) {
   add_handle(module);
   py::class_<Manager>(module, "Manager")
-      .def(py::init<py::object, std::string, Named, std::optional<Named>>())
+      .def(py::init<py::object, std::string, Named, Functions, std::optional<Named>>())
       .def("agree", &Manager::agree)
       .def("save",
-           [](Manager& self, std::int64_t step, const PythonState& state, const Named& options) {
-             const auto save = options_of<SaveOptions>(options);
+           [](Manager& self, std::int64_t step, const PythonState& state, const Named& options,
+              const Functions& code) {
+             auto save = options_of<SaveOptions>(options);
+             set_code(save, code);
              return self.with([&](auto& manager) { return manager.save(step, state.state, save); });
            })
       .def("save_async",
-           [](Manager& self, std::int64_t step, const PythonState& state, const Named& options) {
-             const auto save = options_of<SaveOptions>(options);
+           [](Manager& self, std::int64_t step, const PythonState& state, const Named& options,
+              const Functions& code) {
+             auto save = options_of<SaveOptions>(options);
+             set_code(save, code);
              return self.with(
                  [&](auto& manager) { return manager.save_async(step, state.state, save); });
            })
@@ -278,7 +286,10 @@ void add_manager(py::module_& module) {
              return told;
            })
       .def("close", &Manager::close);
-  module.def("check_save_options", [](const Named& named) { options_of<SaveOptions>(named); });
+  module.def("check_save_options", [](const Named& named, const Functions& code) {
+    auto options = options_of<SaveOptions>(named);
+    set_code(options, code);
+  });
   module.def("check_restore_options",
              [](const Named& named) { options_of<RestoreOptions>(named); });
   module.def("option_names", [] { return option_names(ManagerOptions{}); });

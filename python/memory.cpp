@@ -41,6 +41,28 @@ struct ManagedOfDlpack {
 
 enum DeviceType { on_cpu = 1, on_cuda_host = 3, on_rocm_host = 11 };
 
+// What people call the other kinds.
+const char* device_name(int type) {
+  switch (type) {
+    case 2:
+      return "CUDA, ";
+    case 4:
+      return "OpenCL, ";
+    case 7:
+      return "Vulkan, ";
+    case 8:
+      return "Metal, ";
+    case 10:
+      return "ROCm, ";
+    case 13:
+      return "CUDA managed, ";
+    case 14:
+      return "oneAPI, ";
+    default:
+      return "";
+  }
+}
+
 std::optional<DType> dtype_of_dlpack(DtypeOfDlpack type) {
   if (type.lanes != 1) return std::nullopt;
   const auto by_size = [&](DType one, DType two, DType four, DType eight) -> std::optional<DType> {
@@ -91,7 +113,9 @@ std::optional<DType> dtype_of_dlpack(DtypeOfDlpack type) {
 Memory memory_of_dlpack(const py::object& value, const std::string& key) {
   const auto device = py::cast<std::pair<int, int>>(value.attr("__dlpack_device__")());
   if (device.first != on_cpu && device.first != on_cuda_host && device.first != on_rocm_host) {
-    throw refused(key, cat("its memory is on a device (DLPack's type ", device.first, ')'),
+    throw refused(key,
+                  cat("its memory is on a device: ", device_name(device.first), "DLPack's type ",
+                      device.first),
                   "Give a copy in host memory, such as tensor.cpu().");
   }
   const py::object capsule = value.attr("__dlpack__")();

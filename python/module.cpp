@@ -1,11 +1,13 @@
 // The extension module cairn._cairn. The package around it (python/cairn) is what people see.
 #include "bindings.hpp"
 #include "cairn/version.hpp"
+#include "code.hpp"
 
 PYBIND11_MODULE(_cairn, module) {
   using namespace cairn::python;
   add_errors(module);
   add_state(module);
+  add_code(module);
   add_manager(module);
   add_contents(module);
   module.attr("version") = cairn::version();

@@ -5,12 +5,18 @@
 #include "base/text.hpp"
 #include "bindings.hpp"
 #include "cairn/error.hpp"
+#include "cairn/indexed.hpp"
+#include "cairn/resizable.hpp"
+#include "cairn/sparse.hpp"
+#include "code.hpp"
+#include "rows.hpp"
 
 namespace cairn::python {
 namespace {
 
 LocalTensor tensor_of(PythonState& self, const std::string& key, const py::object& value,
-                      const py::object& shape, const py::object& start, const std::string& storage) {
+                      const py::object& shape, const py::object& start,
+                      const std::string& storage) {
   auto memory = memory_of(value, key);
   self.owners.push_back(memory.owner);
   const auto global = shape.is_none() ? memory.extent : dims_of(shape);
@@ -38,20 +44,86 @@ void add_slices(PythonState& self, const std::string& key, const py::list& parts
   self.state.add(key, slices.size() == 1 ? std::move(slices.front()) : patches(std::move(slices)));
 }
 
+// All of a tensor.
+LocalTensor whole_of(PythonState& self, const std::string& key, const py::object& value) {
+  return tensor_of(self, key, value, py::none(), py::none(), "automatic");
+}
+
+void add_sparse(PythonState& self, const std::string& key, const py::list& parts,
+                const py::object& dtype, const py::object& shape, const py::array& fill,
+                bool keep) {
+  std::vector<LocalTensor> slices;
+  for (const auto& part : parts) {
+    const auto& one = py::reinterpret_borrow<py::tuple>(part);
+    slices.push_back(tensor_of(self, key, one[0], one[1], one[2], "automatic"));
+  }
+  auto tensor = slices.empty()
+                    ? nothing(stored_dtype(py::dtype::from_args(dtype), key), dims_of(shape))
+                    : patches(std::move(slices));
+  const auto value = memory_of(fill, key);
+  self.state.add(
+      key, sparse(std::move(tensor), value.dtype, value.data, keep ? Gaps::keep : Gaps::fill));
+}
+
+std::shared_ptr<ArrayRows> add_rows(PythonState& self, const std::string& key,
+                                    const py::object& array, bool resizes, const py::object& deal) {
+  auto memory = memory_of(array, key);
+  self.owners.push_back(memory.owner);
+  auto rows = std::make_shared<ArrayRows>(memory, key);
+  if (resizes) {
+    self.state.add(key, resizable(rows, rows->dtype(), rows->row_shape()));
+    return rows;
+  }
+  RowDistribution distribution;
+  if (!deal.is_none()) {
+    distribution = [key, function = Callable(deal)](std::int64_t total, int rank, int ranks) {
+      const auto number = [](const py::object& result) { return py::cast<std::int64_t>(result); };
+      try {
+        return function.call(number, total, rank, ranks);
+      } catch (Error& error) {
+        if (error.tensor().empty()) error.of_tensor(key);
+        throw;
+      }
+    };
+  }
+  self.state.add(key, ragged(rows, rows->dtype(), rows->row_shape(), std::move(distribution)));
+  return rows;
+}
+
+void add_indexed(PythonState& self, const std::string& key, const py::object& array,
+                 const py::object& list, std::int64_t first, std::int64_t rows,
+                 const std::string& ids_key) {
+  auto numbers = ids(whole_of(self, key, list), {first, rows, ids_key});
+  self.state.add(key, indexed(std::move(numbers), whole_of(self, key, array)));
+}
+
+void add_private(PythonState& self, const std::string& key, const py::object& array,
+                 bool optional) {
+  PrivateOptions options;
+  options.optional = optional;
+  self.state.add(key, rank_private(whole_of(self, key, array), std::move(options)));
+}
+
 void add_strings(PythonState& self, const std::string& key, std::vector<std::string> values,
-                 bool scalar) {
+                 bool scalar, bool resizes) {
   self.strings.push_back(std::make_unique<std::vector<std::string>>(std::move(values)));
   auto& kept = *self.strings.back();
-  self.state.add(key, scalar ? strings(kept.front()) : strings(kept));
+  self.state.add(key, scalar ? strings(kept.front()) : resizes ? resizable(kept) : strings(kept));
 }
 
 }  // namespace
 
 void add_state(py::module_& module) {
+  py::class_<ArrayRows, std::shared_ptr<ArrayRows>>(module, "Rows").def("take", &ArrayRows::take);
   py::class_<PythonState>(module, "State")
       .def(py::init<>())
       .def("add", &add_slices, py::arg("key"), py::arg("parts"), py::arg("storage"))
-      .def("add_strings", &add_strings, py::arg("key"), py::arg("values"), py::arg("scalar"))
+      .def("add_strings", &add_strings, py::arg("key"), py::arg("values"), py::arg("scalar"),
+           py::arg("resizes"))
+      .def("add_sparse", &add_sparse)
+      .def("add_rows", &add_rows)
+      .def("add_indexed", &add_indexed)
+      .def("add_private", &add_private)
       .def("strings",
            [](const PythonState& self, std::size_t number) {
              py::list list;
@@ -63,18 +135,17 @@ void add_state(py::module_& module) {
               const py::object& shape) {
              self.state.add(key, nothing(stored_dtype(dtype, key), dims_of(shape)));
            })
-      .def("describe",
-           [](PythonState& self, const std::string& key, const std::string& units,
-              const std::vector<std::string>& dimensions,
-              const std::vector<std::string>& coordinates,
-              const std::map<std::string, std::string>& attributes) {
-             Description said;
-             said.units = units;
-             said.dimensions = dimensions;
-             said.coordinates = coordinates;
-             for (const auto& [name, json] : attributes) said.attributes.emplace(name, Json{json});
-             self.state.describe(key, std::move(said));
-           });
+      .def("describe", [](PythonState& self, const std::string& key, const std::string& units,
+                          const std::vector<std::string>& dimensions,
+                          const std::vector<std::string>& coordinates,
+                          const std::map<std::string, std::string>& attributes) {
+        Description said;
+        said.units = units;
+        said.dimensions = dimensions;
+        said.coordinates = coordinates;
+        for (const auto& [name, json] : attributes) said.attributes.emplace(name, Json{json});
+        self.state.describe(key, std::move(said));
+      });
 }
 
 }  // namespace cairn::python

@@ -33,6 +33,8 @@ struct StepInfo {
 
 /// All members but statistics(), write_trace(), directory() and the destructor are collective:
 /// every rank of the group calls them with the same arguments, from the thread that may call MPI.
+/// While one thread is in such a call, another one gets busy; a forked process invalid_argument,
+/// and its destructor does nothing.
 /// They throw on all ranks or on none, with the same Error; ranks that are in different calls get
 /// disagreement, and how long a rank waits for one that is in none is set in cairn/log.hpp. A
 /// failed save leaves older checkpoints whole and the manager usable. The destructor is not

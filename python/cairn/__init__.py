@@ -8,29 +8,38 @@
 ['epoch', 'model/w']
 """
 
-from ._cairn import Error, SaveHandle, build_options, has_mpi, option_names
+from ._cairn import Error, MaxShardSizePolicy, SaveHandle, ShardableTensor
+from ._cairn import build_options, has_mpi, option_names
 from ._cairn import restore_option_names, stop_option_names
 from ._cairn import version as __version__
 from .checkpoint import Checkpoint, Tensor, checkpoints, open, steps
-from .leaves import described, nothing, patches, slice
+from .leaves import described, indexed, nothing, patches, private
+from .leaves import ragged, resizable, slice, sparse
 from .manager import CheckpointManager
 
 __all__ = [
     "Checkpoint",
     "CheckpointManager",
     "Error",
+    "MaxShardSizePolicy",
     "SaveHandle",
+    "ShardableTensor",
     "Tensor",
     "build_options",
     "checkpoints",
     "described",
     "has_mpi",
+    "indexed",
     "nothing",
     "open",
     "option_names",
     "patches",
+    "private",
+    "ragged",
+    "resizable",
     "restore_option_names",
     "slice",
+    "sparse",
     "steps",
     "stop_option_names",
 ]

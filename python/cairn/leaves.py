@@ -41,6 +41,41 @@ class Nothing:
         self.dtype, self.shape = np.dtype(dtype), shape
 
 
+class Sparse:
+    """A tensor with gaps: see cairn.sparse."""
+
+    def __init__(self, value, fill, keep=False):
+        self.value, self.fill, self.keep = value, fill, keep
+
+
+class Ragged:
+    """Rows of which each rank has any number: see cairn.ragged."""
+
+    def __init__(self, array, deal=None):
+        self.array, self.deal = array, deal
+
+
+class Resizable:
+    """What the checkpoint says the length of: see cairn.resizable."""
+
+    def __init__(self, value):
+        self.value = value
+
+
+class Indexed:
+    """Rows by global id: see cairn.indexed."""
+
+    def __init__(self, array, ids, first=0, rows=-1, ids_key=""):
+        self.array, self.ids, self.first, self.rows, self.ids_key = array, ids, first, rows, ids_key
+
+
+class Private:
+    """What belongs to one rank: see cairn.private."""
+
+    def __init__(self, array, optional=False):
+        self.array, self.optional = array, optional
+
+
 class Described:
     """A value, and what is said of it: see cairn.described."""
 
@@ -72,6 +107,61 @@ def patches(parts, *, storage="automatic"):
 def nothing(dtype, shape):
     """No part of this tensor on this rank. To leave the key out means the same."""
     return Nothing(dtype, shape)
+
+
+def sparse(value, fill, *, keep=False):
+    """Of this tensor nobody holds some part, which reads as `fill`.
+
+    value  cairn.slice, cairn.patches or cairn.nothing
+    keep   a restore leaves memory alone for which nothing is stored; else it gets `fill`
+
+    >>> import cairn, numpy as np, tempfile
+    >>> with cairn.CheckpointManager(tempfile.mkdtemp()) as manager:
+    ...     half = cairn.slice(np.ones(2), shape=(4,), start=(1,))
+    ...     prefix = manager.save(1, {"u": cairn.sparse(half, -1.0)})
+    >>> cairn.open(prefix)["u"][...]
+    array([-1.,  1.,  1., -1.])
+    """
+    return Sparse(value, fill, keep)
+
+
+def ragged(array, *, deal=None):
+    """This rank's rows of a tensor, of which each rank has any number. A restore deals all rows
+    evenly, or deal(total, rank, ranks) to a rank, and puts a new array into `.array`.
+
+    >>> import cairn, numpy as np, tempfile
+    >>> state = {"particles": cairn.ragged(np.arange(6.0).reshape(3, 2))}
+    >>> new = {"particles": cairn.ragged(np.zeros((0, 2)))}
+    >>> with cairn.CheckpointManager(tempfile.mkdtemp()) as manager:
+    ...     prefix = manager.save(1, state)
+    ...     report = manager.restore_latest(new)
+    >>> new["particles"].array.shape
+    (3, 2)
+    """
+    return Ragged(array, deal)
+
+
+def resizable(value):
+    """The same rows, or list of texts, on all ranks, as many as the checkpoint says: a restore puts
+    a new array or list into `.value`."""
+    return Resizable(value)
+
+
+def indexed(array, ids, *, first=0, rows=-1, ids_key=""):
+    """Rows by global id: array[i] is the row ids[i]. A restore fills array with the rows of the ids
+    that there are then.
+
+    first    the id of the tensor's row 0
+    rows     how many rows all ranks have together; -1: as many as ids
+    ids_key  ids may have gaps, and are stored under this key
+    """
+    return Indexed(array, ids, first, rows, ids_key)
+
+
+def private(array, *, optional=False):
+    """An array of this rank alone, restored on as many ranks; on another number an error, or, if
+    optional, left as it is."""
+    return Private(array, optional)
 
 
 def described(value, *, units="", dimensions=(), coordinates=(), **attributes):
@@ -141,12 +231,45 @@ class Binding:
             if not parts:
                 raise _error(key, "it has no patch", "Give cairn.nothing(dtype, shape).")
             self.native.add(key, parts, value.storage)
+        elif isinstance(value, Sparse):
+            self._add_sparse(key, value)
+        elif isinstance(value, Ragged):
+            self._add_rows(key, value, "array", self.native.add_rows(key, value.array, False, value.deal))
+        elif isinstance(value, Resizable) and isinstance(value.value, list):
+            self._add_texts(key, vars(value), "value", value.value, resizes=True)
+        elif isinstance(value, Resizable):
+            self._add_rows(key, value, "value", self.native.add_rows(key, value.value, True, None))
+        elif isinstance(value, Indexed):
+            self.native.add_indexed(
+                key, value.array, value.ids, value.first, value.rows, value.ids_key
+            )
+        elif isinstance(value, Private):
+            self.native.add_private(key, value.array, value.optional)
         elif isinstance(value, Slice):
             self.native.add(key, [(value.array, value.shape, value.start)], value.storage)
         elif isinstance(value, (bool, int, float, complex, np.generic)):
             self._add_number(key, container, name, value)
         else:
             self.native.add(key, [(value, None, None)], "automatic")
+
+    def _add_sparse(self, key, value):
+        parts = getattr(value.value, "parts", [value.value])
+        if isinstance(value.value, Nothing):
+            parts, dtype, shape = [], value.value.dtype, value.value.shape
+        elif parts and all(isinstance(one, Slice) for one in parts):
+            dtype = shape = None
+        else:
+            raise _error(key, "it has no shape", "Give cairn.slice, cairn.patches or cairn.nothing.")
+        slices = [(one.array, one.shape, one.start) for one in parts]
+        self.native.add_sparse(key, slices, dtype, shape, np.array(value.fill), value.keep)
+
+    def _add_rows(self, key, holder, name, rows):
+        def put_back():
+            new = rows.take()
+            if new is not None:
+                setattr(holder, name, new)
+
+        self._put_back.append(put_back)
 
     def _require_changeable(self, key, container):
         if self._restoring and not isinstance(container, collections.abc.MutableMapping | list):
@@ -168,12 +291,14 @@ class Binding:
 
         self._put_back.append(put_back)
 
-    def _add_texts(self, key, container, name, value):
+    def _add_texts(self, key, container, name, value, resizes=False):
+        if resizes and not all(isinstance(one, (str, bytes)) for one in value):
+            raise _error(key, "it is no list of texts", "Give an array of numbers, or texts.")
         scalar = isinstance(value, (str, bytes))
         if scalar or isinstance(value, tuple):
             self._require_changeable(key, container)
         texts = [value] if scalar else value
-        self.native.add_strings(key, [_as_bytes(one) for one in texts], scalar)
+        self.native.add_strings(key, [_as_bytes(one) for one in texts], scalar, resizes)
         number, self._texts = self._texts, self._texts + 1
 
         def put_back():
@@ -181,7 +306,7 @@ class Binding:
             if scalar:
                 container[name] = _like(new[0], value)
                 return
-            new = [_like(text, texts[0]) for text in new]
+            new = [_like(text, texts[0] if texts else "") for text in new]
             if isinstance(value, tuple):
                 container[name] = tuple(new)
             else:

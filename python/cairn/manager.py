@@ -29,8 +29,25 @@ def _text(value):
     return str(value)
 
 
+def _is_code(value):
+    if isinstance(value, (list, tuple)):
+        return len(value) > 0 and all(callable(one) for one in value)
+    return callable(value) or isinstance(value, _cairn.ShardingPolicy)
+
+
+def _code(options, prefix=""):
+    """Those of the options that are functions, by their names with dots."""
+    code = {}
+    for name, value in options.items():
+        if isinstance(value, collections.abc.Mapping):
+            code.update(_code(value, f"{prefix}{name}."))
+        elif _is_code(value):
+            code[f"{prefix}{name}"] = value
+    return code
+
+
 def _named(options, prefix=""):
-    """Options as the library takes them: names with dots, and texts."""
+    """The others as the library takes them: names with dots, and texts."""
     named = []
     for name, value in options.items():
         name = f"{prefix}{name}"
@@ -38,6 +55,8 @@ def _named(options, prefix=""):
             named += [(f"{name}.{key}", json.dumps(said)) for key, said in value.items()]
         elif isinstance(value, collections.abc.Mapping):
             named += _named(value, f"{name}.")
+        elif _is_code(value):
+            continue
         elif isinstance(value, (set, frozenset)):
             named += [(f"{name}.{key}", "true") for key in sorted(value)]
         else:
@@ -53,7 +72,10 @@ class CheckpointManager:
     stop       True, or a dict of stop options: should_stop() then hears signals, the job's time
                limit and the file STOP
     options    by their C++ names (docs/manager.md); a group of options is a dict:
-               max_to_keep=3, write={"part_records": True}, store={"format": "hdf5"}
+               max_to_keep=3, write={"part_records": True}, store={"format": "hdf5"}.
+               Functions: hooks={"before_save": [f]}, called with the step before a save looks at
+               the state; store={"policy": f}, a sharding policy (cairn.MaxShardSizePolicy, or a
+               function: see save); **{"async": {"on_change": f}}, called with a SaveHandle
 
     With a communicator all methods but statistics() are collective: every rank calls them with the
     same arguments. Errors are raised on all ranks or on none.
@@ -75,7 +97,11 @@ class CheckpointManager:
             stop = {}
         self._native = None
         self._native = _cairn.Manager(
-            comm, str(directory), _named(options), None if stop is None else _named(stop)
+            comm,
+            str(directory),
+            _named(options),
+            _code(options),
+            None if stop is None else _named(stop),
         )
         self.directory = str(directory)
         _managers.add(self)
@@ -83,15 +109,28 @@ class CheckpointManager:
     def save(self, step, state, **options):
         """Writes the state and commits it: on return it is durable. Returns its prefix.
 
-        options: metric=0.5, attributes={"time": 0.25}
+        options: metric=0.5, attributes={"time": 0.25}, policy=f
+
+        A policy is given this rank's slices, as a list of cairn.ShardableTensor, and returns lists
+        of them, each of which becomes a data file. It may cut them (tensor.piece(start, extent)),
+        and leaves nothing out:
+
+        >>> import cairn, numpy, tempfile
+        >>> def a_file_each(tensors):
+        ...     return [[one] for one in tensors]
+        >>> with cairn.CheckpointManager(tempfile.mkdtemp()) as manager:
+        ...     state = {"u": numpy.zeros(2), "v": numpy.ones(2)}
+        ...     prefix = manager.save(1, state, policy=a_file_each)
+        >>> [cairn.open(prefix)[key].slices[0][2] for key in "uv"]  # their files
+        [0, 1]
         """
-        binding, named = self._arguments(state, options)
-        return self._native.save(step, binding.native, named)
+        binding, *options = self._arguments(state, options)
+        return self._native.save(step, binding.native, *options)
 
     def save_async(self, step, state, **options):
         """Copies the state and returns: arrays may be changed at once. See wait() and poll()."""
-        binding, named = self._arguments(state, options)
-        return self._native.save_async(step, binding.native, named)
+        binding, *options = self._arguments(state, options)
+        return self._native.save_async(step, binding.native, *options)
 
     def restore(self, step, state, **options):
         """Fills the state from this step: arrays in place, numbers and texts in their dict.
@@ -109,10 +148,13 @@ class CheckpointManager:
         """What is wrong with one rank's, all ranks raise: else the others would wait for it."""
 
         def make():
-            named = _named(options)
-            check = _cairn.check_restore_options if restoring else _cairn.check_save_options
-            check(named)
-            return Binding(state, restoring), named
+            named, code = _named(options), _code(options)
+            if restoring:
+                named += [(name, str(value)) for name, value in code.items()]  # which is refused
+                _cairn.check_restore_options(named)
+                return Binding(state, restoring), named
+            _cairn.check_save_options(named, code)
+            return Binding(state, restoring), named, code
 
         return self._native.agree(make)
 

@@ -3,6 +3,8 @@
 #include "c/callbacks.hpp"
 #include "c/handles.hpp"
 #include "c/text.hpp"
+#include "cairn/resizable.hpp"
+#include "cairn/sparse.hpp"
 
 using namespace cairn;
 using c::call;
@@ -37,6 +39,22 @@ LocalTensor whole_of(cairn_dtype dtype, int dims, void* data, const int64_t* sha
   const auto extent = dims_of(dims, shape, "the shape");
   return slice(dtype_of_number(dtype), data, extent, Dims(extent.size(), 0), extent,
                dims_or_none(dims, strides));
+}
+
+LocalTensor patches_of(cairn_dtype dtype, int dims, const int64_t* shape, size_t count,
+                       const cairn_patch* list) {
+  const auto number = dtype_of_number(dtype);
+  const auto whole = dims_of(dims, shape, "the shape");
+  if (count == 0) return nothing(number, whole);
+  given(list, "the list of patches");
+  std::vector<LocalTensor> slices;
+  for (size_t i = 0; i < count; ++i) {
+    const auto& one = list[i];
+    slices.push_back(slice(number, one.data, whole, dims_of(dims, one.start, "the start"),
+                           dims_of(dims, one.extent, "the extent"),
+                           dims_or_none(dims, one.strides)));
+  }
+  return patches(std::move(slices));
 }
 
 // What is said of a tensor so far, to be said anew with something more.
@@ -94,20 +112,21 @@ int cairn_state_add_whole(cairn_state* state, const char* key, cairn_dtype dtype
 }
 
 int cairn_state_add_patches(cairn_state* state, const char* key, cairn_dtype dtype, int dims,
-                            const int64_t* shape, size_t count, const cairn_patch* given_patches) {
+                            const int64_t* shape, size_t count, const cairn_patch* patches) {
+  return add(state, key, [&] { return patches_of(dtype, dims, shape, count, patches); });
+}
+
+int cairn_state_add_sparse(cairn_state* state, const char* key, cairn_dtype dtype, int dims,
+                           const int64_t* shape, size_t count, const cairn_patch* patches,
+                           cairn_dtype fill_dtype, const void* fill, int gaps) {
   return add(state, key, [&] {
-    const auto number = dtype_of_number(dtype);
-    const auto whole = dims_of(dims, shape, "the shape");
-    if (count == 0) return nothing(number, whole);
-    given(given_patches, "the list of patches");
-    std::vector<LocalTensor> slices;
-    for (size_t i = 0; i < count; ++i) {
-      const auto& one = given_patches[i];
-      slices.push_back(slice(number, one.data, whole, dims_of(dims, one.start, "the start"),
-                             dims_of(dims, one.extent, "the extent"),
-                             dims_or_none(dims, one.strides)));
+    if (gaps != CAIRN_FILL_GAPS && gaps != CAIRN_KEEP_GAPS) {
+      throw Error(Code::invalid_argument, cat(gaps, " is no way to restore gaps"), "",
+                  "Give CAIRN_FILL_GAPS or CAIRN_KEEP_GAPS.");
     }
-    return patches(std::move(slices));
+    given(static_cast<const std::byte*>(fill), "the fill value");
+    return sparse(patches_of(dtype, dims, shape, count, patches), dtype_of_number(fill_dtype), fill,
+                  gaps == CAIRN_KEEP_GAPS ? Gaps::keep : Gaps::fill);
   });
 }
 
@@ -166,6 +185,19 @@ int cairn_state_add_strings(cairn_state* state, const char* key, cairn_strings* 
     tensor.strings = kept;
     tensor.source = kept;
     return tensor;
+  });
+}
+
+int cairn_state_add_resizable_strings(cairn_state* state, const char* key, cairn_strings* list) {
+  return add(state, key, [&] { return resizable(*given(list, "the list of strings").values); });
+}
+
+int cairn_state_add_resizable(cairn_state* state, const char* key, cairn_dtype dtype, int dims,
+                              const int64_t* row_shape, const cairn_rows* rows) {
+  return add(state, key, [&] {
+    const auto number = dtype_of_number(dtype);
+    const auto shape = dims_of(dims, row_shape, "the shape of a row");
+    return resizable(c::rows_of(rows, number, shape), number, shape);
   });
 }
 

@@ -27,9 +27,16 @@ CheckpointManager::CheckpointManager(std::shared_ptr<Group> group, std::filesyst
   });
 }
 
-CheckpointManager::~CheckpointManager() = default;
+// In a forked child nothing ends: threads, ranks and directory are the parent's.
+CheckpointManager::~CheckpointManager() {
+  if (impl_ && impl_->calls().forked()) (void)impl_.release();
+}
 CheckpointManager::CheckpointManager(CheckpointManager&&) noexcept = default;
-CheckpointManager& CheckpointManager::operator=(CheckpointManager&&) noexcept = default;
+CheckpointManager& CheckpointManager::operator=(CheckpointManager&& other) noexcept {
+  const CheckpointManager before(std::move(*this));
+  impl_ = std::move(other.impl_);
+  return *this;
+}
 
 // -- saving ---------------------------------------------------------------------------------------
 

@@ -1,5 +1,7 @@
 #include "group/call_group.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <map>
 
@@ -19,7 +21,36 @@ CallGroup::CallGroup(std::shared_ptr<Group> group)
       rank_(inner_->rank()),
       size_(inner_->size()),
       weight_(rank_weight(rank_, size_)),
+      process_(::getpid()),
       watched_(rank_, size_, [inner = inner_.get()] { return inner->awaited(); }) {}
+
+bool CallGroup::forked() const { return ::getpid() != process_; }
+
+CallGroup::Call::Call(Group& group, const char* name) : group_(dynamic_cast<CallGroup*>(&group)) {
+  if (!group_) return;
+  if (group_->forked()) {
+    throw Error(Code::invalid_argument,
+                cat(group_->text_of(name), " was called in a forked process"),
+                "ranks, threads and the directory belong to the process that was forked",
+                "Make such calls there only.");
+  }
+  const auto me = std::this_thread::get_id();
+  std::thread::id other;
+  outermost_ = group_->in_call_.compare_exchange_strong(other, me);
+  if (!outermost_ && other != me) {
+    throw Error(Code::busy,
+                cat(group_->text_of(name), " was called while another thread is in such a call"),
+                "", "Let one thread at a time call it.");
+  }
+  before_ = group_->watched_.call();
+  group_->watched_.call(name);
+}
+
+CallGroup::Call::~Call() {
+  if (!group_) return;
+  group_->watched_.call(before_);
+  if (outermost_) group_->in_call_ = std::thread::id();
+}
 
 void CallGroup::describe(std::string object) {
   watched_.describe(object);

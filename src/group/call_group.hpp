@@ -9,11 +9,15 @@
 /// The turns of should_save and should_stop are meetings too, begun in one call and ended in a
 /// later one: MPI takes blocking and non-blocking reductions for different operations, hence all
 /// meetings are of the second kind.
+#include <sys/types.h>
+
 #include <array>
+#include <atomic>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 #include "base/watch.hpp"
@@ -58,23 +62,25 @@ class CallGroup final : public Group {
     std::unique_ptr<Reduction> reduction_;
   };
 
-  /// While it lives, this rank is in that call (a literal).
+  /// While it lives, this rank is in that call (a literal). Calls of one thread may lie inside of
+  /// each other. Throws busy while another thread is in a call, and invalid_argument in a process
+  /// that was forked: neither can be a rank.
   class Call {
    public:
-    Call(Group& group, const char* name)
-        : group_(dynamic_cast<CallGroup*>(&group)), before_(group_ ? group_->watched_.call() : "") {
-      if (group_) group_->watched_.call(name);
-    }
-    ~Call() {
-      if (group_) group_->watched_.call(before_);
-    }
+    Call(Group& group, const char* name);
+    ~Call();
     Call(const Call&) = delete;
     Call& operator=(const Call&) = delete;
 
    private:
     CallGroup* const group_;
-    const char* const before_;
+    bool outermost_ = false;
+    const char* before_ = "";
   };
+
+  /// Whether this process is a forked child of the one that made the group: it has neither the
+  /// threads nor the ranks, and what the group's owner has on disk is the parent's.
+  bool forked() const;
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
@@ -98,6 +104,8 @@ class CallGroup final : public Group {
   const std::shared_ptr<Group> inner_;
   const int rank_, size_;
   const std::uint64_t weight_;
+  const pid_t process_;
+  std::atomic<std::thread::id> in_call_;  ///< the thread that is in a call
   std::string object_;
   WatchedRank watched_;
   std::unique_ptr<Meeting> meeting_;

@@ -2,6 +2,7 @@
 // comes next works.
 #include <functional>
 #include <map>
+#include <thread>
 
 #include "base/text.hpp"
 #include "cairn/checkpoint.hpp"
@@ -106,6 +107,26 @@ TEST_P(Calls, BehindCallbacksAndObjects) {
   options_.store.object_graph = true;
   every_pair(
       manager_calls(), [](Rank&) {}, 100);
+}
+
+// While a call is under way, another thread of a rank gets an error, and the call is none the
+// worse.
+TEST_P(Calls, OfAnotherThread) {
+  job([&](Rank& rank) {
+    std::function<void()> intrude = [] {};
+    auto options = options_;
+    options.hooks.before_save.emplace_back([&](std::int64_t) { std::thread(intrude).join(); });
+    CheckpointManager manager(rank.group, "/other", options);
+    intrude = [&] {
+      const auto said = AllOf(HasSubstr("another thread"), HasSubstr("of 'ckpt' in /other"));
+      test::expect_error(Code::busy, said, [&] { manager.save(2, rank.state); });
+      test::expect_error(Code::busy, said, [&] { manager.should_stop(); });
+    };
+    manager.save(1, rank.state);
+    intrude = [] {};
+    manager.save(3, rank.state);
+    EXPECT_EQ(manager.steps().size(), 2U);
+  });
 }
 
 // A callback may wait for other ranks by itself: it must not run where they are not in the call.

@@ -205,6 +205,8 @@ program one_rank
     call failed(cairn_unsupported, "HDF5")
   end if
 
+  call gaps_and_lengths()
+
   back = 0
   call cairn_read(trim(directory)//"/ckpt-3", "r8", back)
   call check(all(back == r8), "read")
@@ -223,6 +225,37 @@ program one_rank
   print '(a)', "the Fortran face works by one process, version "//cairn_version()
 
 contains
+
+  !> Columns that nobody holds, and rows of which the checkpoint says how many there are.
+  subroutine gaps_and_lengths()
+    call options%set("store.format", "bundle")
+    call manager%open(group, trim(directory)//"-gaps", options)
+    call other%clear()
+    call other%add_sparse("u", r8(:, 2:2), [nx, ny], [1, 2], -0.5_real64)
+    call other%add_sparse("v", r8, [nx, ny], [1, 1, 1], 0.0, stat=stat, errmsg=text)
+    call failed(cairn_invalid_argument, "differ in length")
+    call other%add_sparse("v", i4, [nx, ny], [1, 1], 0.5, stat=stat, errmsg=text)
+    call failed(cairn_invalid_argument, "fill value 0.5")
+    call other%add_sparse("v", r8, [nx, ny], [1, 1], "0", stat=stat, errmsg=text)
+    call failed(cairn_invalid_argument, "no number")
+    call other%add_resizable("numbers", numbers)
+    call manager%save(1, other)
+    call other%clear()
+    back = 7
+    call numbers%resize(1_int64)
+    call other%add_sparse("u", back, [nx, ny], [1, 1], -0.5_real64)
+    call other%add_resizable("numbers", numbers)
+    call manager%restore(1, other)
+    call check(all(back(:, 1) == -0.5) .and. all(back(:, 2) == r8(:, 2)), "gaps are filled")
+    call numbers%get(number)
+    call check(numbers%count() == 4 .and. all(number == [4, 3, 2, 1]), "as many as are stored")
+    back = 7
+    call other%clear()
+    call other%add_sparse("u", back, [nx, ny], [1, 1], -0.5_real64, keep=.true.)
+    call manager%restore(1, other)
+    call check(all(back(:, 1) == 7) .and. all(back(:, 2) == r8(:, 2)), "gaps are kept")
+    call manager%close()
+  end subroutine
 
   subroutine fill()
     integer :: a(nx, ny)

@@ -8,7 +8,6 @@ import random
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import unittest
 
@@ -17,41 +16,12 @@ import cairn.checkpoint
 import cairn.leaves
 import cairn.manager
 import numpy as np
+from case import BUILT, Case, bits, values
+from kinds_test import Code, Kinds  # noqa: F401  run here, too
 
 GOLDEN = os.environ.get("CAIRN_GOLDEN_DIR")
 DTYPES = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
           "float16", "float32", "float64", "complex64", "complex128"]
-
-
-def bits(array):
-    return np.ascontiguousarray(array).tobytes()
-
-
-def values(dtype, shape, seed=1):
-    count = int(np.prod(shape))
-    raw = np.random.default_rng(seed).integers(0, 256, count * np.dtype(dtype).itemsize, np.uint8)
-    if dtype == "bool":
-        raw %= 2
-    return raw.view(dtype).reshape(shape)
-
-
-class Case(unittest.TestCase):
-    def setUp(self):
-        self._scratch = tempfile.TemporaryDirectory()
-        self.addCleanup(self._scratch.cleanup)
-        self.directory = os.path.join(self._scratch.name, "run")
-
-    def manager(self, **options):
-        manager = cairn.CheckpointManager(self.directory, **options)
-        self.addCleanup(manager.close)
-        return manager
-
-    def refuses(self, code, words, call, *given, **named):
-        with self.assertRaises(cairn.Error) as caught:
-            call(*given, **named)
-        self.assertEqual(caught.exception.code, code, str(caught.exception))
-        self.assertIn(words, str(caught.exception))
-        return caught.exception
 
 
 class RoundTrips(Case):
@@ -429,8 +399,6 @@ class Package(Case):
             if not name.startswith("_"):
                 self.assertIn(f"def {name}(", text)
 
-
-BUILT = os.environ.get("CAIRN_PYTHON_FORMATS", "bundle,hdf5").split(",")
 
 if __name__ == "__main__":
     unittest.main()

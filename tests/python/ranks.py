@@ -1,89 +1,256 @@
-"""Under mpiexec: saves on as many ranks as there are, or restores what others saved.
+"""Each way to save of tests/support/combinations.txt, by the Python face on ranks of MPI: what some
+ranks save, fewer and more of them restore, cut otherwise, bit for bit.
 
-ranks.py save|restore DIRECTORY FORMAT WRITER
+mpiexec -n 4 python ranks.py DIRECTORY COMBINATIONS FORMATS
 """
 
+import os
 import sys
 
 import cairn
 import numpy as np
 from mpi4py import MPI
 
+world = MPI.COMM_WORLD
 SHAPE = (23, 7)
-comm = MPI.COMM_WORLD
+DTYPES = ["float64", "float32", "float16", "complex64", "int8", "int64", "uint16", "bool"]
 
 
-def rows(ranks, rank):
-    return SHAPE[0] * rank // ranks, SHAPE[0] * (rank + 1) // ranks
+def ways(path, formats):
+    """Those that this build has: (name, asynchronous, options)."""
+    with open(path) as table:
+        lines = [line.split() for line in table if line.strip() and not line.startswith("#")]
+    return [(name, how == "async", dict(one.split("=", 1) for one in options))
+            for name, needs, how, *options in lines
+            if "hdf5" in formats or "libhdf5" not in needs]
 
 
-def expected():
-    return np.arange(SHAPE[0] * SHAPE[1], dtype=np.float64).reshape(SHAPE) / 3
+def values(dtype, shape, seed):
+    """Any bits that the dtype has."""
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    raw = np.random.default_rng([seed, size]).integers(0, 256, size, np.uint8)
+    return (raw % 2 if dtype == "bool" else raw).view(dtype).reshape(shape)
 
 
-def state(fill):
-    low, high = rows(comm.size, comm.rank)
-    halo = np.full((high - low + 2, SHAPE[1] + 2), -1.0)
-    if fill:
-        halo[1:-1, 1:-1] = expected()[low:high]
-    inside = halo[1:-1, 1:-1]
-    return halo, {
-        "u": cairn.slice(inside, SHAPE, (low, 0)),
-        "weights": np.arange(5.0) if fill else np.zeros(5),
-        "step": 12 if fill else 0,
-        "words": ["one", "zwölf"] if fill else ["", ""],
+def part(size, comm):
+    return size * comm.rank // comm.size, size * (comm.rank + 1) // comm.size
+
+
+class Fields:
+    """Tensors of the dtypes, cut into rows with a halo, into columns, into patches that ranks take
+    in turn, or on one rank alone; replicas, numbers and texts."""
+
+    def __init__(self, comm, seed, style):
+        self.comm, self.seed, self.halos = comm, seed, {}
+        self.state = {"group": {}, "whole": np.zeros(9, np.uint32), "step": 0, "rate": 0.0,
+                      "name": "", "words": ["", "", ""]}
+        for number, dtype in enumerate(DTYPES):
+            self.state["group"][dtype] = self.cut(dtype, (number + style) % 4)
+
+    def cut(self, dtype, how):
+        comm = self.comm
+        low, high = part(SHAPE[0], comm) if how == 0 else part(SHAPE[1], comm)
+        if how == 0:
+            halo = np.zeros((high - low + 2, SHAPE[1] + 3), dtype)
+            self.halos[dtype] = halo
+            return cairn.slice(halo[1:-1, 1:-2], SHAPE, (low, 0))
+        if how == 1:
+            columns = np.zeros((high - low, SHAPE[0]), dtype)
+            return cairn.slice(columns.T[::-1], SHAPE, (0, low))  # turned, and from its end
+        if how == 2:
+            rows = [cairn.slice(np.zeros((1, SHAPE[1]), dtype), SHAPE, (row, 0))
+                    for row in range(comm.rank, SHAPE[0], comm.size)]
+            return cairn.patches(rows) if rows else cairn.nothing(dtype, SHAPE)
+        if comm.rank == comm.size - 1:
+            return cairn.slice(np.zeros(SHAPE, dtype), SHAPE, (0, 0))
+        return cairn.nothing(dtype, SHAPE)
+
+    def pieces(self):
+        """(dtype, this rank's array, where it belongs)."""
+        for dtype, value in self.state["group"].items():
+            for one in getattr(value, "parts", [value] if hasattr(value, "array") else []):
+                box = tuple(slice(at, at + size) for at, size in zip(one.start, one.array.shape))
+                yield dtype, one.array, box
+
+    def fill(self):
+        for dtype, array, box in self.pieces():
+            array[...] = values(dtype, SHAPE, self.seed)[box]
+        self.state["whole"][:] = values("uint32", 9, self.seed)
+        self.state.update(step=self.seed, rate=self.seed / 3, name=f"version {self.seed}",
+                          words=["", "zwölf", "x" * (self.seed % 7 * 900)])
+        return self
+
+    def check(self, what):
+        right = Fields(self.comm, self.seed, 0).fill().state
+        for dtype, array, box in self.pieces():
+            wanted = values(dtype, SHAPE, self.seed)[box]
+            assert array.tobytes() == wanted.tobytes(), (what, dtype)
+        for dtype, halo in self.halos.items():
+            halo[1:-1, 1:-2] = 0
+            assert not halo.view(np.uint8).any(), (what, dtype, "the halo was written")
+        assert self.state["whole"].tobytes() == right["whole"].tobytes(), what
+        for key in ["step", "rate", "name", "words"]:
+            assert self.state[key] == right[key], (what, key)
+
+
+def some(ranks):
+    """A communicator of the first ranks; None on the others."""
+    comm = world.Split(0 if world.rank < ranks else MPI.UNDEFINED, world.rank)
+    return comm if comm != MPI.COMM_NULL else None
+
+
+def save(comm, directory, asynchronous, options):
+    with cairn.CheckpointManager(directory, comm, **options) as manager:
+        for step in [11, 12]:
+            fields = Fields(comm, step, step).fill()
+            if asynchronous:
+                handle = manager.save_async(step, fields.state)
+                for _, array, _ in fields.pieces():
+                    array[...] = 0  # the copy is made
+                manager.wait()
+                assert handle.committed, (handle.stage, str(handle.error))
+            else:
+                manager.save(step, fields.state)
+
+
+def restore(comm, directory, step):
+    fields = Fields(comm, step, 1)
+    with cairn.CheckpointManager(directory, comm, read_only=True) as manager:
+        report = manager.restore_latest(fields.state)
+        assert report["step"] == step and not report["unchecked"], report
+    fields.check((directory, step, comm.size))
+
+
+def look(directory, steps):
+    """Without MPI, by whoever looks at it later."""
+    assert cairn.steps(directory) == steps, cairn.steps(directory)
+    for step in steps:
+        opened = cairn.open(os.path.join(directory, f"ckpt-{step}"))
+        for dtype in DTYPES:
+            wanted = values(dtype, SHAPE, step)
+            assert opened[f"group/{dtype}"][...].tobytes() == wanted.tobytes(), (step, dtype)
+            assert opened[f"group/{dtype}"][3:9, ::2].tobytes() == wanted[3:9, ::2].tobytes()
+        assert opened["name"][()] == f"version {step}".encode()
+
+
+def damage(directory, step):
+    """A bit of the data. The older checkpoint takes over."""
+    opened = cairn.open(os.path.join(directory, f"ckpt-{step}"))
+    _, _, number, offset, size = opened["group/float64"].slices[0]
+    data = opened.prefix + ".h5"
+    if opened.format == "bundle":
+        data = next(os.path.join(directory, name) for name in os.listdir(directory)
+                    if name.startswith(f"ckpt-{step}.data-{number:05d}-of-"))
+    with open(data, "r+b") as file:
+        file.seek(offset + size // 2)
+        byte = file.read(1)[0]
+        file.seek(offset + size // 2)
+        file.write(bytes([byte ^ 4]))
+
+
+def refuses(code, tensor, call, *given, **named):
+    try:
+        call(*given, **named)
+    except cairn.Error as error:
+        assert error.code == code and error.tensor == tensor, error
+        return error
+    raise SystemExit(f"no error {code}")
+
+
+def what_one_rank_gives_wrongly(comm, directory):
+    """All are told, the same."""
+    full = {"weights": np.arange(5.0), "words": ["one", ""]}
+    second = comm.rank == 1
+    with cairn.CheckpointManager(directory, comm) as manager:
+        refuses("disagreement", "weights", manager.save, 1, dict(full, weights=np.arange(5.0) + second))
+        objects = np.array([None]) if second else ["", ""]
+        assert refuses("invalid_argument", "words", manager.save, 2, dict(full, words=objects)).rank == 1
+        named = {"metrik": 1} if second else {}
+        assert "metric" in str(refuses("invalid_argument", "", manager.save, 3, full, **named))
+        manager.save(4, full)
+        wrong = dict(full, weights=np.zeros(5, "f4" if second else "f8"))
+        assert "float32" in str(refuses("invalid_argument", "weights", manager.restore, 4, wrong))
+    freed = comm.Dup()
+    freed.Free()
+    refuses("invalid_argument", "", cairn.CheckpointManager, directory, freed)
+    # A communicator that is freed while a manager has it: the manager has its own.
+    mine = comm.Dup()
+    with cairn.CheckpointManager(directory, mine) as manager:
+        mine.Free()
+        manager.save(5, full)
+        assert manager.restore_latest(dict(full))["step"] == 5
+
+
+def rows(comm, fill):
+    """Rank r has r + 2 ragged rows, the ids that it is dealt in turn, a part of a tensor with gaps,
+    and something of its own."""
+    ids = np.arange(comm.rank, 11, comm.size)
+    low, high = part(4, comm)
+    return {
+        "ragged": cairn.ragged(np.full((comm.rank + 2, 2), comm.rank) if fill else np.zeros((0, 2), int),
+                               deal=None if fill else lambda total, rank, ranks: total if rank == 1 else 0),
+        "by_id": cairn.indexed(ids * 1.5 if fill else np.zeros(len(ids)), ids),
+        "gaps": cairn.sparse(cairn.slice(np.full(high - low, 2.0) if fill else np.zeros(high - low),
+                                         (4,) if not fill else (6,), (low,)), -1.0),
+        "mine": cairn.private(np.array([comm.rank]), optional=True),
+        "log": cairn.resizable(["one", "two"] if fill else []),
     }
 
 
-def check():
-    new_halo, new = state(False)
-    with cairn.CheckpointManager(directory, comm, **options) as manager:
-        report = manager.restore_latest(new)
-    low, high = rows(comm.size, comm.rank)
-    assert report["step"] == 12
-    assert new_halo[1:-1, 1:-1].tobytes() == expected()[low:high].tobytes()
-    assert (new_halo[0] == -1).all() and (new_halo[:, 0] == -1).all()
-    assert new["weights"].tolist() == [0, 1, 2, 3, 4]
-    assert (new["step"], new["words"]) == (12, ["one", "zwölf"])
+def rows_of_all_kinds(savers, restorers, directory):
+    if savers:
+        with cairn.CheckpointManager(directory, savers) as manager:
+            manager.save(1, rows(savers, True))
+    world.Barrier()
+    for comm in restorers:
+        if comm:
+            with cairn.CheckpointManager(directory, comm) as manager:
+                new = rows(comm, False)
+                new["gaps"] = cairn.sparse(cairn.slice(np.zeros(6), (6,), (0,)), -1.0)
+                manager.restore_latest(new)
+            right = np.repeat([[0], [1], [2]], [2, 3, 4], 0).repeat(2, 1)
+            got = new["ragged"].array
+            assert got.tolist() == (right.tolist() if comm.rank == 1 else []), got
+            assert new["by_id"].array.tolist() == (new["by_id"].ids * 1.5).tolist()
+            assert new["gaps"].value.array.tolist() == [2, 2, 2, 2, -1, -1]
+            assert new["mine"].array.tolist() == [comm.rank]
+            assert new["log"].value == ["one", "two"]
+            refuses("application", "ragged", manager_raises, comm, directory)
+        world.Barrier()
 
 
-what, directory, form, writer = sys.argv[1:5]
-options = {"store": {"format": form}, "write": {"writer": writer}}
-if what == "save":
-    _, full = state(True)
-    with cairn.CheckpointManager(directory, comm, **options) as manager:
-        manager.save(11, full)
-        handle = manager.save_async(12, full)
-        manager.wait()
-        assert handle.committed
-        # What only one rank gives wrongly, all are told.
-        if comm.size > 1:
-            bad = dict(full, weights=np.arange(5.0) + (comm.rank == 1))
-            try:
-                manager.save(13, bad)
-                raise SystemExit("replicas that differ were saved")
-            except cairn.Error as error:
-                assert error.code == "disagreement" and error.tensor == "weights", error
-            bad = dict(full, words=np.array([None]) if comm.rank == 1 else ["", ""])
-            try:
-                manager.save(14, bad)
-                raise SystemExit("objects were saved")
-            except cairn.Error as error:
-                assert error.code == "invalid_argument" and error.tensor == "words", error
-                assert error.rank == 1, error.rank
-            try:
-                manager.save(15, full, **({"metrik": 1} if comm.rank == 1 else {}))
-                raise SystemExit("an unknown option was taken")
-            except cairn.Error as error:
-                assert error.code == "invalid_argument" and "metric" in str(error), error
-    freed = comm.Dup()
-    freed.Free()
-    try:
-        cairn.CheckpointManager(directory, freed)
-        raise SystemExit("a communicator that was freed was taken")
-    except cairn.Error as error:
-        assert error.code == "invalid_argument", error
-else:
-    check()
-if comm.rank == 0:
-    print("right")
+def manager_raises(comm, directory):
+    """A function that raises on one rank only."""
+    def deal(total, rank, ranks):
+        if comm.rank == 0:
+            raise ValueError("no rows for me")
+        return total if rank == 1 else 0
+
+    with cairn.CheckpointManager(directory, comm) as manager:
+        manager.restore_latest({"ragged": cairn.ragged(np.zeros((0, 2), int), deal=deal)})
+
+
+directory, table, formats = sys.argv[1:4]
+groups = [some(3), some(2), some(4)]
+known = ways(table, formats.split(","))
+for name, asynchronous, options in known:
+    here = os.path.join(directory, name)
+    options["write.chunk_bytes"] = 4096
+    if groups[0]:
+        save(groups[0], here, asynchronous, options)
+    world.Barrier()
+    if world.rank == 0:
+        look(here, [11, 12])
+    for comm in groups[1:]:
+        if comm:
+            restore(comm, here, 12)
+        world.Barrier()
+    if world.rank == 0:
+        damage(here, 12)
+    world.Barrier()
+    restore(groups[2], here, 11)
+if groups[0]:
+    what_one_rank_gives_wrongly(groups[0], os.path.join(directory, "wrong"))
+rows_of_all_kinds(groups[0], groups[1:], os.path.join(directory, "rows"))
+if world.rank == 0:
+    print(f"the Python face works on many ranks in {len(known)} ways")

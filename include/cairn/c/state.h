@@ -43,6 +43,18 @@ typedef struct cairn_patch {
 int cairn_state_add_patches(cairn_state* state, const char* key, cairn_dtype dtype, int dims,
                             const int64_t* shape, size_t count, const cairn_patch* patches);
 
+/** What a restore does to memory whose elements the checkpoint does not hold. */
+enum cairn_gaps {
+  CAIRN_FILL_GAPS = 0, /**< they get the fill value */
+  CAIRN_KEEP_GAPS = 1  /**< they stay as they are */
+};
+/** As cairn_state_add_patches, of a tensor of which the ranks need not hold everything. `fill`, one
+ * number of `fill_dtype`, is what the rest reads as: see cairn/sparse.hpp. All ranks that have the
+ * key give it with the same value. */
+int cairn_state_add_sparse(cairn_state* state, const char* key, cairn_dtype dtype, int dims,
+                           const int64_t* shape, size_t count, const cairn_patch* patches,
+                           cairn_dtype fill_dtype, const void* fill, int gaps);
+
 /** Text in fixed memory, the same on all ranks: `count` texts of `capacity` bytes each, one behind
  * the other (-1: a scalar, one text). A text ends before the first zero byte; with ' ' as `padding`
  * before its trailing blanks. A restore pads, and fails where a text has more than `capacity`
@@ -62,6 +74,14 @@ size_t cairn_strings_count(const cairn_strings* strings);
  */
 const char* cairn_strings_at(const cairn_strings* strings, size_t index, size_t* size);
 int cairn_state_add_strings(cairn_state* state, const char* key, cairn_strings* strings);
+/** The same where a restore takes as many as are stored. The list must live as long as the state is
+ * used. */
+int cairn_state_add_resizable_strings(cairn_state* state, const char* key, cairn_strings* strings);
+
+/** All of a tensor [rows, row_shape…], the same on all ranks, of which a restore takes as many rows
+ * as are stored: cairn/resizable.hpp. `dims` and `row_shape` are of one row. */
+int cairn_state_add_resizable(cairn_state* state, const char* key, cairn_dtype dtype, int dims,
+                              const int64_t* row_shape, const cairn_rows* rows);
 
 /** How many of `total` rows a rank gets in a restore. All ranks together must take all. */
 typedef int64_t (*cairn_distribution)(void* context, int64_t total, int rank, int ranks);

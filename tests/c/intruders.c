@@ -1,0 +1,84 @@
+/* Who may not call a manager.  usage: c_intruders DIRECTORY */
+#define _POSIX_C_SOURCE 200809L
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "checks.h"
+
+/* A second thread in the middle of a save, and a forked process: an error each, and the save and
+ * the directory are as if nothing had been. */
+typedef struct {
+  cairn_manager* manager;
+  cairn_state* state;
+  int64_t step;
+  int thread_code;
+} intrusion;
+static void* second_thread(void* given) {
+  intrusion* one = given;
+  one->thread_code = cairn_manager_save(one->manager, one->step, one->state, NULL, NULL);
+  if (one->thread_code == CAIRN_BUSY) {
+    CHECK(strstr(cairn_last_error()->text, "another thread") != NULL);
+  }
+  return NULL;
+}
+static void run_second_thread(intrusion* one) {
+  pthread_t thread;
+  CHECK(pthread_create(&thread, NULL, second_thread, one) == 0);
+  CHECK(pthread_join(thread, NULL) == 0);
+}
+static int in_the_middle(void* given, int64_t step) {
+  if (step == 1) run_second_thread(given);
+  return CAIRN_OK;
+}
+static void threads_and_processes(const char* directory) {
+  char path[4096];
+  int64_t number = 5;
+  cairn_group* group;
+  cairn_options* options;
+  pid_t child;
+  int status;
+  size_t count;
+  const cairn_step_info* const* infos;
+  intrusion one = {NULL, NULL, 8, 0};
+  snprintf(path, sizeof(path), "%s/threads", directory);
+  OK(cairn_group_serial(&group));
+  OK(cairn_options_create(&options));
+  OK(cairn_options_before_save(options, in_the_middle, &one));
+  OK(cairn_manager_create(group, path, options, &one.manager));
+  OK(cairn_state_create(&one.state));
+  OK(cairn_state_add_whole(one.state, "n", CAIRN_INT64, 0, &number, NULL, NULL));
+  OK(cairn_manager_save(one.manager, 1, one.state, NULL, NULL));
+  CHECK(one.thread_code == CAIRN_BUSY);
+  one.step = 2; /* one thread after the other is well */
+  run_second_thread(&one);
+  CHECK(one.thread_code == CAIRN_OK);
+  OK(cairn_manager_save_async(one.manager, 3, one.state, NULL, NULL));
+  fflush(stdout);
+  child = fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    const int code = cairn_manager_save(one.manager, 4, one.state, NULL, NULL);
+    const int known = strstr(cairn_last_error()->text, "forked") != NULL;
+    cairn_state_free(one.state);
+    cairn_manager_free(one.manager); /* the directory stays the parent's */
+    cairn_group_free(group);
+    cairn_options_free(options);
+    exit(code == CAIRN_INVALID_ARGUMENT && known ? 7 : 8);
+  }
+  CHECK(waitpid(child, &status, 0) == child);
+  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 7);
+  OK(cairn_manager_save(one.manager, 5, one.state, NULL, NULL));
+  OK(cairn_manager_steps(one.manager, &count, &infos));
+  CHECK(count == 4 && infos[3]->step == 5);
+  cairn_state_free(one.state);
+  cairn_manager_free(one.manager);
+  cairn_options_free(options);
+  cairn_group_free(group);
+}
+
+int main(int argc, char** argv) {
+  if (argc != 2) return 2;
+  threads_and_processes(argv[1]);
+  return 0;
+}

@@ -1,0 +1,98 @@
+"""Opens what programs in C and Python saved, in both formats: each element, by TensorFlow and h5py.
+
+usage: faces.py WORK_DIRECTORY C_PROGRAM PACKAGE
+C_PROGRAM (tests/c/lengths.c) is run with WORK_DIRECTORY/c, made afresh. PACKAGE: where Python finds
+cairn; "none": there is no package.
+"""
+import os
+import shutil
+import subprocess
+import sys
+
+import h5py
+import numpy as np
+import tensorflow as tf
+
+DTYPES = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+          "float16", "float32", "float64", "complex64", "complex128"]
+
+
+def element_bytes(dtype, shape):
+    """As lengths.c has them: byte k of the array is 17 k, of a bool its lowest bit."""
+    bytes_ = np.arange(int(np.prod(shape)) * np.dtype(dtype).itemsize) * 17 % 256
+    bytes_ = bytes_ % 2 if dtype == "bool" else bytes_
+    return bytes_.astype(np.uint8).view(dtype).reshape(shape)
+
+
+BY_C = {"dtypes/" + name: element_bytes(name, (3, 2)) for name in DTYPES}
+BY_C |= {"u": np.array([1, 2, -0.5, -0.5]), "history": np.array([0, 7, 14])}
+WORDS_OF_C = [b"one", b"two"]
+
+SAVE = """
+import sys, cairn, numpy as np
+sys.path.insert(0, sys.argv[2])
+from faces import BY_PYTHON
+state = dict(BY_PYTHON, turned=BY_PYTHON["turned"].T.copy().T, words=["one", "zw\\u00f6lf", ""])
+state["halo"] = np.pad(BY_PYTHON["halo"], 2)[2:-2, 2:-2]
+state["sliced"] = cairn.patches([cairn.slice(BY_PYTHON["sliced"][:, at:at + 2], (3, 5), (0, at))
+                                 for at in range(0, 5, 2)])
+for format in sys.argv[3:]:
+    with cairn.CheckpointManager(f"{sys.argv[1]}/{format}", store={"format": format}) as manager:
+        manager.save(3, state)
+"""
+BY_PYTHON = {"dtypes/" + name: element_bytes(name, (3, 2)) for name in DTYPES}
+BY_PYTHON |= {"turned": element_bytes("float64", (4, 3)), "halo": element_bytes("int32", (5, 2)),
+              "sliced": element_bytes("float32", (3, 5)), "step": np.array(12), "rate": np.array(0.1)}
+WORDS_OF_PYTHON = [b"one", "zwölf".encode(), b""]
+
+
+def compare(what, key, found, right):
+    found = np.asarray(found)
+    if (found.dtype, found.shape) != (right.dtype, right.shape) or found.tobytes() != right.tobytes():
+        sys.exit(f"FAILED: {what}: {key} is {found.dtype} {found.shape}\n{found}\nand not\n{right}")
+
+
+def compare_words(what, found, right):
+    found = [bytes(one) for one in found]
+    if found != right:
+        sys.exit(f"FAILED: {what}: words are {found}")
+
+
+def check(language, bundle, hdf5, expected, words):
+    reader = tf.train.load_checkpoint(bundle)
+    what = f"{language}, by TensorFlow"
+    for key, right in expected.items():
+        if language == "C" and key == "u":
+            continue  # a bundle has no bytes for gaps, which TensorFlow does not know
+        compare(what, key, reader.get_tensor(key), right)
+    compare_words(what, reader.get_tensor("words").tolist(), words)
+    if not os.path.exists(hdf5):
+        return 1
+    what = f"{language}, by h5py"
+    with h5py.File(hdf5) as file:
+        for key, right in expected.items():
+            compare(what, key, file[key][()], right)
+        compare_words(what, [one.encode() for one in file["words"].asstr()[()]], words)
+    return 2
+
+
+def main(work, program, package):
+    shutil.rmtree(work, ignore_errors=True)
+    os.makedirs(work)
+    of_c, of_python = os.path.join(work, "c"), os.path.join(work, "python")
+    subprocess.run([program, of_c], check=True)
+    times = check("C", f"{of_c}/gaps-0/ckpt-1", f"{of_c}/gaps-1/ckpt-1.h5", BY_C, WORDS_OF_C)
+    languages = ["C"]
+    if package != "none":
+        formats = ["bundle", "hdf5"][:times]
+        # In a process of its own: TensorFlow brings libraries that it shares with nobody.
+        subprocess.run([sys.executable, "-B", "-c", SAVE, of_python, os.path.dirname(os.path.abspath(__file__)),
+                        *formats], check=True, env=dict(os.environ, PYTHONPATH=package))
+        check("Python", f"{of_python}/bundle/ckpt-3", f"{of_python}/hdf5/ckpt-3.h5", BY_PYTHON,
+              WORDS_OF_PYTHON)
+        languages.append("Python")
+    print(f"{len(BY_C) + len(BY_PYTHON) + 2} arrays of {' and '.join(languages)}, in {times} formats")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
