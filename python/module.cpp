@@ -5,6 +5,7 @@
 PYBIND11_MODULE(_cairn, module) {
   using namespace cairn::python;
   add_errors(module);
+  add_group(module);
   add_state(module);
   add_manager(module);
   add_contents(module);

@@ -10,7 +10,8 @@ namespace cairn::python {
 namespace {
 
 LocalTensor tensor_of(PythonState& self, const std::string& key, const py::object& value,
-                      const py::object& shape, const py::object& start, const std::string& storage) {
+                      const py::object& shape, const py::object& start,
+                      const std::string& storage) {
   auto memory = memory_of(value, key);
   self.owners.push_back(memory.owner);
   const auto global = shape.is_none() ? memory.extent : dims_of(shape);
@@ -26,6 +27,30 @@ LocalTensor tensor_of(PythonState& self, const std::string& key, const py::objec
         .of_tensor(key);
   }
   return stored(storage == "dense" ? Storage::dense : Storage::sliced, std::move(tensor));
+}
+
+// (dtype, address, extent, strides in elements, shape, start, owner): memory of other libraries,
+// which has no DLPack or to which DLPack is slow.
+LocalTensor tensor_at(PythonState& self, const std::string& key, const py::tuple& part) {
+  const auto name = py::cast<std::string>(part[0]);
+  const auto dtype = dtype_from_name(name);
+  if (!dtype) {
+    throw Error(Code::invalid_argument, cat("'", key, "' cannot be saved or restored"),
+                cat("a checkpoint has no dtype ", name), "Convert it.")
+        .of_tensor(key);
+  }
+  self.owners.push_back(part[6]);
+  auto* data = reinterpret_cast<void*>(py::cast<std::uintptr_t>(part[1]));
+  return slice(*dtype, data, dims_of(part[4]), dims_of(part[5]), dims_of(part[2]),
+               dims_of(part[3]));
+}
+
+void add_memory(PythonState& self, const std::string& key, const py::list& parts) {
+  std::vector<LocalTensor> slices;
+  for (const auto& part : parts) {
+    slices.push_back(tensor_at(self, key, py::reinterpret_borrow<py::tuple>(part)));
+  }
+  self.state.add(key, slices.size() == 1 ? std::move(slices.front()) : patches(std::move(slices)));
 }
 
 void add_slices(PythonState& self, const std::string& key, const py::list& parts,
@@ -51,6 +76,15 @@ void add_state(py::module_& module) {
   py::class_<PythonState>(module, "State")
       .def(py::init<>())
       .def("add", &add_slices, py::arg("key"), py::arg("parts"), py::arg("storage"))
+      .def("add_memory", &add_memory, py::arg("key"), py::arg("parts"))
+      .def("keys",
+           [](const PythonState& self, std::size_t first) {
+             py::list keys;
+             const auto& all = self.state.tensors();
+             for (auto i = first; i < all.size(); ++i) keys.append(all[i].first);
+             return keys;
+           })
+      .def("__len__", [](const PythonState& self) { return self.state.tensors().size(); })
       .def("add_strings", &add_strings, py::arg("key"), py::arg("values"), py::arg("scalar"))
       .def("strings",
            [](const PythonState& self, std::size_t number) {
@@ -63,18 +97,24 @@ void add_state(py::module_& module) {
               const py::object& shape) {
              self.state.add(key, nothing(stored_dtype(dtype, key), dims_of(shape)));
            })
-      .def("describe",
-           [](PythonState& self, const std::string& key, const std::string& units,
-              const std::vector<std::string>& dimensions,
-              const std::vector<std::string>& coordinates,
-              const std::map<std::string, std::string>& attributes) {
-             Description said;
-             said.units = units;
-             said.dimensions = dimensions;
-             said.coordinates = coordinates;
-             for (const auto& [name, json] : attributes) said.attributes.emplace(name, Json{json});
-             self.state.describe(key, std::move(said));
-           });
+      .def("add_nothing_named",
+           [](PythonState& self, const std::string& key, const std::string& dtype,
+              const py::object& shape) {
+             const auto found = dtype_from_name(dtype);
+             if (!found) throw Error(Code::invalid_argument, cat("there is no dtype ", dtype));
+             self.state.add(key, nothing(*found, dims_of(shape)));
+           })
+      .def("describe", [](PythonState& self, const std::string& key, const std::string& units,
+                          const std::vector<std::string>& dimensions,
+                          const std::vector<std::string>& coordinates,
+                          const std::map<std::string, std::string>& attributes) {
+        Description said;
+        said.units = units;
+        said.dimensions = dimensions;
+        said.coordinates = coordinates;
+        for (const auto& [name, json] : attributes) said.attributes.emplace(name, Json{json});
+        self.state.describe(key, std::move(said));
+      });
 }
 
 }  // namespace cairn::python

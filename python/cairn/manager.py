@@ -112,9 +112,12 @@ class CheckpointManager:
             named = _named(options)
             check = _cairn.check_restore_options if restoring else _cairn.check_save_options
             check(named)
-            return Binding(state, restoring), named
+            return self._binding(state, restoring), named
 
         return self._native.agree(make)
+
+    def _binding(self, state, restoring):
+        return Binding(state, restoring)
 
     def _restore(self, state, options, restore):
         binding, named = self._arguments(state, options, restoring=True)
