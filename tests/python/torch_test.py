@@ -50,18 +50,19 @@ def placements_of(mesh, dims):
     return pairs + [[_StridedShard(d, split_factor=mesh.shape[1]), Shard(d)] for d in range(dims)]
 
 
+def chunk(tensor, number, at, d):
+    each = -(-tensor.shape[d] // number)
+    return tensor[(slice(None),) * d + (slice(at * each, (at + 1) * each),)]
+
+
 def distributed(full, mesh, placements):
-    """Each rank cuts for itself, with torch's own cutting; distribute_tensor sends instead, and
-    knows not all dtypes."""
-    local = full
-    for d, placement in enumerate(placements):
-        if placement.is_replicate():
-            continue
-        # As chunk and cat know all bytes.
-        raw = local.view(torch.uint8).reshape(*local.shape, local.element_size())
-        parts, _ = placement._split_tensor(raw, mesh.size(d), with_padding=False)
-        part = parts[mesh.get_coordinate()[d]].contiguous()
-        local = part.view(-1).view(full.dtype).view(part.shape[:-1])
+    """Each rank cuts for itself; distribute_tensor sends instead, and knows not all dtypes."""
+    local, steps = full, list(zip(placements, mesh.shape, mesh.get_coordinate()))
+    if any(isinstance(one, _StridedShard) for one in placements):
+        steps.reverse()  # what is strided was cut along the last dimension of the mesh first
+    for placement, number, at in steps:
+        if not placement.is_replicate():
+            local = chunk(local, number, at, placement.dim)
     return DTensor.from_local(local.clone(), mesh, placements, run_check=False, shape=full.shape,
                               stride=full.stride())
 

@@ -57,17 +57,22 @@ def _runs(d, size, kinds, mesh_shape, coordinate):
     for kind, parts, at in zip(kinds, mesh_shape, coordinate):
         if kind is None or kind[0] != d:
             continue
+        # A strided shard is one of each of so many pieces, into which a later mesh dimension has
+        # cut before it.
         left = sum(one for _, one in runs)
-        # As torch.chunk: all pieces but the last ones are of one size.
-        pieces = parts * kind[1]
-        each = -(-left // pieces)
         runs = [
             run
-            for number in range(at, pieces, parts)  # a strided shard has several of them
-            for run in _cut(runs, min(number * each, left), min((number + 1) * each, left))
+            for low, high in _pieces(0, left, kind[1])
+            for run in _cut(runs, *_pieces(low, high, parts)[at])
         ]
         runs = _joined(runs)
     return runs
+
+
+def _pieces(low, high, number):
+    """As torch.chunk: all but the last ones are of one size."""
+    each = -(-(high - low) // number)
+    return [(min(low + i * each, high), min(low + (i + 1) * each, high)) for i in range(number)]
 
 
 def _cut(runs, low, high):
