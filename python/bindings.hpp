@@ -3,6 +3,8 @@
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 
+#include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,6 +25,7 @@ namespace py = pybind11;
 void add_errors(py::module_&);
 /// The reverse; of other exceptions of Python their text, as Code::application.
 Error error_of(const py::error_already_set&);
+void add_group(py::module_&);
 void add_state(py::module_&);
 void add_manager(py::module_&);
 void add_contents(py::module_&);
@@ -59,10 +62,19 @@ struct PythonState {
   std::vector<std::unique_ptr<std::vector<std::string>>> strings;
 };
 
-/// A group of ranks. The communicator of mpi4py stays alive with it.
+/// A group of ranks. The communicator of mpi4py, or the process group of torch, stays alive with
+/// it.
 struct PythonGroup {
   std::shared_ptr<Group> group;
   py::object communicator;
 };
+/// Of a communicator of mpi4py, a PythonGroup, or None for one rank.
+PythonGroup group_of(const py::object& communicator);
+/// Of a process group of torch.distributed on the CPU, which nobody else uses; `nodes` are those of
+/// its ranks. Messages are sent by the thread that calls the library.
+std::shared_ptr<Group> torch_group(const py::object& process_group, std::vector<int> nodes);
+/// What the function returns. What it raises goes to the verdict, which all ranks call, and which
+/// throws on all ranks what any of them has.
+py::object agree(const py::function& make, const std::function<void(std::exception_ptr)>& verdict);
 
 }  // namespace cairn::python

@@ -8,11 +8,9 @@
 
 #include "base/text.hpp"
 #include "bindings.hpp"
+#include "cairn/checkpoint.hpp"
 #include "checkpoint/option_text.hpp"
 #include "code.hpp"
-#ifdef CAIRN_PYTHON_MPI
-#include "cairn/mpi.hpp"
-#endif
 
 namespace cairn::python {
 
@@ -27,22 +25,6 @@ Options options_of(const Named& named) {
   Options options;
   for (const auto& [name, value] : named) set_option(options, name, value);
   return options;
-}
-
-PythonGroup group_of(const py::object& communicator) {
-  if (communicator.is_none()) return {serial_group(), communicator};
-#ifdef CAIRN_PYTHON_MPI
-  const auto mpi4py = py::module_::import("mpi4py.MPI");
-  if (!py::isinstance(communicator, mpi4py.attr("Comm"))) {
-    throw Error(Code::invalid_argument, "comm is no communicator of mpi4py", "",
-                "Give mpi4py.MPI.COMM_WORLD or the like, or None for one rank.");
-  }
-  const auto address = py::cast<std::uintptr_t>(mpi4py.attr("_addressof")(communicator));
-  return {mpi(*reinterpret_cast<MPI_Comm*>(address)), communicator};
-#else
-  throw Error(Code::unsupported, "this build of Cairn has no MPI", "",
-              "Build the package where MPI is installed.");
-#endif
 }
 
 class Manager {
@@ -94,22 +76,9 @@ class Manager {
   /// Collective. What the function makes of this rank's arguments; what it raises on one rank, all
   /// raise, so that no rank waits in the call that follows.
   py::object agree(const py::function& make) {
-    py::object made;
-    std::exception_ptr mine;
-    std::optional<py::error_already_set> interrupt;  // no error: it stays itself where it came
-    try {
-      made = make();
-    } catch (py::error_already_set& failure) {
-      mine = std::make_exception_ptr(error_of(failure));
-      if (!failure.matches(PyExc_Exception)) interrupt.emplace(failure);
-    }
-    try {
+    return python::agree(make, [&](const std::exception_ptr& mine) {
       with([&](CheckpointManager&) { detail::agree_on(group_.group, mine); });
-    } catch (const Error&) {
-      if (interrupt) throw py::error_already_set(*interrupt);
-      throw;
-    }
-    return made;
+    });
   }
 
   void close() {
@@ -209,6 +178,16 @@ void add_handle(py::module_& module) {
            "Returns when this rank's part is written, has failed or was given up.");
 }
 
+// Collective. Fills the state from a checkpoint of any origin, whose directory is not owned.
+void read_checkpoint(const py::object& communicator, const std::string& prefix, PythonState& state,
+                     const Named& options) {
+  const auto group = group_of(communicator);
+  const py::gil_scoped_release free;
+  auto read = together(group.group, [&] { return options_of<RestoreOptions>(options); });
+  Checkpoint checkpoint(group.group, state.state);
+  checkpoint.read(prefix, read).assert_existing_objects_matched().expect_partial();
+}
+
 }  // namespace
 
 void add_manager(py::module_& module) {
@@ -286,6 +265,7 @@ void add_manager(py::module_& module) {
              return told;
            })
       .def("close", &Manager::close);
+  module.def("read_checkpoint", &read_checkpoint);
   module.def("check_save_options", [](const Named& named, const Functions& code) {
     auto options = options_of<SaveOptions>(named);
     set_code(options, code);

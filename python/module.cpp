@@ -6,6 +6,7 @@
 PYBIND11_MODULE(_cairn, module) {
   using namespace cairn::python;
   add_errors(module);
+  add_group(module);
   add_state(module);
   add_code(module);
   add_manager(module);

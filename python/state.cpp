@@ -34,6 +34,30 @@ LocalTensor tensor_of(PythonState& self, const std::string& key, const py::objec
   return stored(storage == "dense" ? Storage::dense : Storage::sliced, std::move(tensor));
 }
 
+// (dtype, address, extent, strides in elements, shape, start, owner): memory of other libraries,
+// which has no DLPack or to which DLPack is slow.
+LocalTensor tensor_at(PythonState& self, const std::string& key, const py::tuple& part) {
+  const auto name = py::cast<std::string>(part[0]);
+  const auto dtype = dtype_from_name(name);
+  if (!dtype) {
+    throw Error(Code::invalid_argument, cat("'", key, "' cannot be saved or restored"),
+                cat("a checkpoint has no dtype ", name), "Convert it.")
+        .of_tensor(key);
+  }
+  self.owners.push_back(part[6]);
+  auto* data = reinterpret_cast<void*>(py::cast<std::uintptr_t>(part[1]));
+  return slice(*dtype, data, dims_of(part[4]), dims_of(part[5]), dims_of(part[2]),
+               dims_of(part[3]));
+}
+
+void add_memory(PythonState& self, const std::string& key, const py::list& parts) {
+  std::vector<LocalTensor> slices;
+  for (const auto& part : parts) {
+    slices.push_back(tensor_at(self, key, py::reinterpret_borrow<py::tuple>(part)));
+  }
+  self.state.add(key, slices.size() == 1 ? std::move(slices.front()) : patches(std::move(slices)));
+}
+
 void add_slices(PythonState& self, const std::string& key, const py::list& parts,
                 const std::string& storage) {
   std::vector<LocalTensor> slices;
@@ -124,6 +148,15 @@ void add_state(py::module_& module) {
       .def("add_rows", &add_rows)
       .def("add_indexed", &add_indexed)
       .def("add_private", &add_private)
+      .def("add_memory", &add_memory, py::arg("key"), py::arg("parts"))
+      .def("keys",
+           [](const PythonState& self, std::size_t first) {
+             py::list keys;
+             const auto& all = self.state.tensors();
+             for (auto i = first; i < all.size(); ++i) keys.append(all[i].first);
+             return keys;
+           })
+      .def("__len__", [](const PythonState& self) { return self.state.tensors().size(); })
       .def("strings",
            [](const PythonState& self, std::size_t number) {
              py::list list;
@@ -134,6 +167,13 @@ void add_state(py::module_& module) {
            [](PythonState& self, const std::string& key, const py::dtype& dtype,
               const py::object& shape) {
              self.state.add(key, nothing(stored_dtype(dtype, key), dims_of(shape)));
+           })
+      .def("add_nothing_named",
+           [](PythonState& self, const std::string& key, const std::string& dtype,
+              const py::object& shape) {
+             const auto found = dtype_from_name(dtype);
+             if (!found) throw Error(Code::invalid_argument, cat("there is no dtype ", dtype));
+             self.state.add(key, nothing(*found, dims_of(shape)));
            })
       .def("describe", [](PythonState& self, const std::string& key, const std::string& units,
                           const std::vector<std::string>& dimensions,

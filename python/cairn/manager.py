@@ -152,11 +152,14 @@ class CheckpointManager:
             if restoring:
                 named += [(name, str(value)) for name, value in code.items()]  # which is refused
                 _cairn.check_restore_options(named)
-                return Binding(state, restoring), named
+                return self._binding(state, restoring), named
             _cairn.check_save_options(named, code)
-            return Binding(state, restoring), named, code
+            return self._binding(state, restoring), named, code
 
         return self._native.agree(make)
+
+    def _binding(self, state, restoring):
+        return Binding(state, restoring)
 
     def _restore(self, state, options, restore):
         binding, named = self._arguments(state, options, restoring=True)

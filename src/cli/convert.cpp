@@ -1,26 +1,53 @@
-// cairn convert: a checkpoint stored again, cut otherwise or in another format.
+// cairn convert: a checkpoint stored again, cut otherwise or in another format, and safetensors
+// files of others.
 #include <iostream>
 
-#include "base/text.hpp"
+#include "cairn/error.hpp"
 #include "cli/command.hpp"
 #include "cli/progress_bar.hpp"
 #include "cli/target.hpp"
+#include "io/local_path.hpp"
 #include "tools/convert_checkpoint.hpp"
+#include "tools/safetensors.hpp"
 
 namespace cairn::cli {
 namespace {
 
 struct ConvertArguments {
-  std::string source, destination;
+  std::string source, destination, under;
   ConvertOptions convert;
 };
 
+[[noreturn]] void refuse_copy() {
+  throw Error(Code::unsupported, "both are files of safetensors", "",
+              "Make a checkpoint of A first, and B of that.");
+}
+
 void run(Tool& tool, const ConvertArguments& options) {
   const auto destination = require_parent(*tool.files, options.destination);
-  const auto source = read_contents(*tool.files, resolve_checkpoint(*tool.files, options.source));
   ProgressBar bar("convert");
-  std::cout << convert_checkpoint(tool.files, source, destination, options.convert, bar.callback())
-            << '\n';
+  const auto done = bar.callback();
+  const auto to_safetensors = is_safetensors(destination);
+  if (is_safetensors(options.source)) {
+    if (to_safetensors) refuse_copy();
+    const auto source = io::local_path(options.source);
+    std::cout << import_safetensors(tool.files, source, destination, options.under, options.convert,
+                                    done)
+              << '\n';
+    return;
+  }
+  const auto source = read_contents(*tool.files, resolve_checkpoint(*tool.files, options.source));
+  if (to_safetensors) {
+    std::cout << export_safetensors(tool.files, source, destination, options.under, options.convert,
+                                    done)
+              << '\n';
+    return;
+  }
+  if (!options.under.empty()) {
+    throw Error(Code::invalid_argument, "--under is for safetensors",
+                "of checkpoints all tensors are converted", "Leave it out.");
+  }
+  std::cout << convert_checkpoint(tool.files, source, destination, options.convert, done) << '\n';
 }
 
 }  // namespace
@@ -28,9 +55,14 @@ void run(Tool& tool, const ConvertArguments& options) {
 void add_convert(Tool& tool) {
   auto options = std::make_shared<ConvertArguments>();
   auto* command = tool.app.add_subcommand("convert", "Store a checkpoint again, cut otherwise");
-  command->add_option("A", options->source, "Checkpoint, or a directory for its newest one")
+  command
+      ->add_option(
+          "A", options->source,
+          "Checkpoint, or a directory for its newest one; FILE.safetensors, or its .index.json")
       ->required();
-  command->add_option("B", options->destination, "Prefix of the new one; PREFIX.h5: as HDF5")
+  command
+      ->add_option("B", options->destination,
+                   "Prefix of the new one; PREFIX.h5: as HDF5; FILE.safetensors: as safetensors")
       ->required();
   command
       ->add_option("--max-shard-size", options->convert.max_shard_bytes,
@@ -39,14 +71,23 @@ void add_convert(Tool& tool) {
       ->check(CLI::PositiveNumber);
   command->add_flag("--overwrite", options->convert.overwrite,
                     "Replace what is at B, in either format");
+  command->add_option(
+      "--under", options->under,
+      "To safetensors: only keys PATH/KEY, as KEY; from them: KEY becomes PATH/KEY");
   command->footer(
       "All that is read is checked, and what is written has checksums again; the values are the\n"
       "same bit by bit (cairn diff A B). Step, time, metric and place among other steps go along:\n"
-      "what was the newest stays it. Memory: the largest stored slice.\n\n"
+      "what was the newest stays it. Memory: the largest stored slice; to safetensors: the "
+      "largest\n"
+      "tensor. Files of safetensors have no checksums: what is read from them cannot be proved, "
+      "only\n"
+      "that their headers are sound. With --max-shard-size they are several, and an index.\n\n"
       "Examples:\n"
       "  cairn convert run/ckpt export/model\n"
       "  cairn convert run/ckpt/ckpt-100 export/ckpt-100.h5\n"
-      "  cairn convert --max-shard-size 256MiB run/ckpt/ckpt-100 export/ckpt-100");
+      "  cairn convert --max-shard-size 256MiB run/ckpt/ckpt-100 export/ckpt-100\n"
+      "  cairn convert run/ckpt export/model.safetensors --under model\n"
+      "  cairn convert hub/model.safetensors.index.json start/ckpt-0 --under model");
   command->callback([&tool, options] { run(tool, *options); });
 }
 

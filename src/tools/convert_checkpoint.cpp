@@ -6,13 +6,10 @@
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "cairn/sparse.hpp"
-#include "checkpoint/engine.hpp"
-#include "commit/names.hpp"
-#include "contents/format.hpp"
 #include "format/bundle/strings.hpp"
-#include "job/prefix.hpp"
 #include "model/sparse.hpp"
 #include "sharding/gaps.hpp"
+#include "tools/store_state.hpp"
 
 namespace cairn {
 namespace {
@@ -137,42 +134,8 @@ std::string convert_checkpoint(std::shared_ptr<io::FileSystem> files,
     state.describe(source.meta->descriptions.attributes);
     for (const auto& [key, said] : source.meta->descriptions.by_key) state.describe(key, said);
   }
-  const auto group = serial_group();
-  const auto named = commit::split_main_file(destination);
-  const bool whole = named && commit::is_whole(named->kind);  // the name asks for one file
-  if (whole && options.max_shard_bytes > 0) {
-    throw Error(Code::invalid_argument,
-                cat(destination.string(), " cannot be cut into files of ", options.max_shard_bytes,
-                    " bytes"),
-                "a checkpoint as HDF5 is one file", "Leave the maximum out, or make a bundle.");
-  }
-  const auto prefix = checked_prefix(*group, whole ? named->prefix : destination);
-  ManagerOptions manager;
-  if (whole) manager.store.format = format_of(named->kind).id();
-  manager.write.file_system = files;
-  manager.keep.last = 0;
-  manager.overwrite = options.overwrite;
-  if (options.max_shard_bytes > 0) {
-    manager.store.policy = std::make_shared<MaxShardSizePolicy>(options.max_shard_bytes);
-  }
-  const auto name = prefix.filename().string();
-  const auto numbered = commit::split_step(name);
-  auto job =
-      make_job(group, prefix.parent_path(),
-               numbered ? commit::Naming(numbered->name) : commit::Naming(name, false), manager);
-  job.keeps_state_file = false;  // what is newest there is not for a tool to say
-  Engine engine(std::move(job));
-  engine.directory.stand_for(source.meta.value_or(CheckpointMeta{}));
-  engine.open();
-  const auto step = numbered ? numbered->step : 0;
-  // Also what a manager would replace: a step that was left behind, or is damaged.
-  if (!options.overwrite && engine.directory.find(step)) {
-    throw Error(Code::already_exists, cat("the checkpoint ", prefix.string(), " exists"),
-                "a prefix has one checkpoint, whichever its format",
-                "Choose another destination, or say --overwrite to have it replaced.")
-        .at(prefix.string());
-  }
-  return engine.save(step, state);
+  return store_state(std::move(files), state, source.meta.value_or(CheckpointMeta{}), destination,
+                     options);
 }
 
 }  // namespace cairn

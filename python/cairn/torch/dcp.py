@@ -1,0 +1,240 @@
+"""torch.distributed.checkpoint through Cairn: dcp.save, dcp.async_save and dcp.load as they are."""
+
+import dataclasses
+import io
+import json
+import os
+import re
+
+import torch
+import torch.distributed.checkpoint as dcp
+from torch.distributed.checkpoint.metadata import (
+    BytesStorageMetadata,
+    ChunkStorageMetadata,
+    Metadata,
+    StorageMeta,
+    TensorProperties,
+    TensorStorageMetadata,
+)
+from torch.distributed.checkpoint.planner import LoadItemType, WriteItemType
+from torch.distributed.checkpoint.storage import WriteResult
+from torch.futures import Future
+
+from .. import _cairn
+from ..checkpoint import Checkpoint
+from ..leaves import _error
+from .group import group
+from .manager import Manager
+from .staging import Staging
+from .tensors import DTYPES, OF_NAME, in_memory, part
+
+_PLANNER = "dcp/planner"  # the key of what DCP's planner says of nested dicts, as JSON
+
+
+def _step_of(checkpoint_id, directory):
+    """The N of N, NAME-N or DIRECTORY/NAME-N."""
+    text = os.fspath(checkpoint_id) if not isinstance(checkpoint_id, int) else str(checkpoint_id)
+    found = re.fullmatch(r"(?:.*-)?([0-9]+)", os.path.basename(text))
+    elsewhere = os.path.dirname(text)
+    if not found or elsewhere and os.path.realpath(elsewhere) != os.path.realpath(directory):
+        raise _error("checkpoint_id", f"{text!r} is no step of a checkpoint in {directory}",
+                     f"Give the step, or {os.path.join(directory, 'ckpt')}-STEP.")
+    return int(found[1])
+
+
+class StorageWriter(dcp.StorageWriter, Staging):
+    """Saves of torch.distributed.checkpoint as numbered checkpoints in a directory.
+
+    dcp.save(state, checkpoint_id=f"{directory}/ckpt-{step}", storage_writer=writer)
+
+    directory, ranks, options: as of Manager, which `manager` is; keep one writer for all saves
+
+    What is no tensor DCP gives as bytes, made by torch.save; they are tensors of uint8 here.
+    Collective: constructor and saves, on the ranks of the process group that DCP is given.
+    """
+
+    def __init__(self, directory, ranks=None, **options):
+        super().__init__()
+        self.manager = Manager(directory, ranks, **options)
+        self._step = None
+
+    def reset(self, checkpoint_id=None):
+        if checkpoint_id is None:
+            raise _error("checkpoint_id", "dcp.save was given none",
+                         f"Give it the step, or {self.manager.directory}/ckpt-STEP.")
+        self._step = _step_of(checkpoint_id, self.manager.directory)
+
+    def set_up_storage_writer(self, is_coordinator, *args, **kwargs):
+        pass
+
+    def prepare_local_plan(self, plan):
+        return plan
+
+    def prepare_global_plan(self, plans):
+        paths = {}
+        for plan in plans:
+            paths.update(plan.planner_data or {})
+        return [dataclasses.replace(plans[0], storage_data=json.dumps(paths)), *plans[1:]]
+
+    def write_data(self, plan, planner):
+        try:
+            state = self.manager._native.agree(lambda: _state_of(plan, planner))
+            self.manager._native.save(self._step, state, [])
+        finally:
+            self.was_saved(getattr(planner, "state_dict", {}).values())
+        done = Future()
+        done.set_result([
+            WriteResult(index=item.index, size_in_bytes=item.tensor_storage_size() or 0,
+                        storage_data=None)
+            for item in plan.items
+        ])
+        return done
+
+    def finish(self, metadata, results):
+        """The checkpoint is committed already."""
+
+    @classmethod
+    def validate_checkpoint_id(cls, checkpoint_id):
+        return True
+
+    def storage_meta(self):
+        return StorageMeta(checkpoint_id=self._step)
+
+
+def _state_of(plan, planner):
+    parts, texts = {}, {}
+    for item in plan.items:
+        key = item.index.fqn
+        value = planner.resolve_data(item)
+        if item.type == WriteItemType.BYTE_IO:
+            texts[key] = value.getvalue()
+            continue
+        tensor = in_memory(key, value, False, None)
+        name = DTYPES.get(tensor.dtype)
+        if name is None:
+            raise _error(key, f"a checkpoint has no dtype {tensor.dtype}", "Convert it.")
+        said = item.tensor_data
+        parts.setdefault(key, []).append(
+            part(name, tensor, tuple(said.size), tuple(said.chunk.offsets))
+        )
+    if plan.storage_data is not None:
+        texts[_PLANNER] = plan.storage_data.encode()
+    state = _cairn.State()
+    for key, all_parts in parts.items():
+        state.add_memory(key, all_parts)
+    for key, text in texts.items():
+        held = torch.frombuffer(bytearray(text), dtype=torch.uint8)
+        state.add_memory(key, [part("uint8", held, (len(text),), (0,))])
+        state.describe(key, "", [], [], {"dcp": json.dumps("bytes")})
+    return state
+
+
+class StorageReader(dcp.StorageReader):
+    """Loads of torch.distributed.checkpoint from any checkpoint that Cairn reads.
+
+    dcp.load(state, checkpoint_id=f"{directory}/ckpt-{step}", storage_reader=reader)
+
+    path      a prefix, or a directory for its newest checkpoint; a checkpoint_id takes its place
+    ranks     as of Manager
+    unpickle  DCP's own objects are read by torch.load, which can run any code. False: only what
+              torch.load(weights_only=True) reads is taken, and everything else refused.
+
+    Collective: constructor and loads. A chunk of a file is read by one rank, which checks it and
+    gives it to those that want it.
+    """
+
+    def __init__(self, path=None, ranks=None, *, unpickle=False):
+        super().__init__()
+        self._path, self._unpickle = path, unpickle
+        self._ranks = _cairn.group_of(group(ranks))
+        self._checkpoint = None
+
+    def reset(self, checkpoint_id=None):
+        if checkpoint_id is not None:
+            self._path = checkpoint_id
+        self._checkpoint = None
+
+    def read_metadata(self):
+        if self._path is None:
+            raise _error("path", "there is none", "Give StorageReader(path) or checkpoint_id=path.")
+        self._checkpoint = Checkpoint(os.fspath(self._path))
+        said, paths = {}, None
+        for key, tensor in self._checkpoint.items():
+            if key == _PLANNER:
+                paths = json.loads(bytes(tensor[...]))
+            elif tensor.attributes.get("dcp") == "bytes":
+                said[key] = BytesStorageMetadata()
+            elif tensor.dtype_name in OF_NAME:
+                shape = torch.Size(tensor.shape)
+                said[key] = TensorStorageMetadata(
+                    properties=TensorProperties(dtype=OF_NAME[tensor.dtype_name]),
+                    size=shape,
+                    chunks=[ChunkStorageMetadata(torch.Size([0] * len(shape)), shape)],
+                )
+        if paths is not None:
+            paths = {key: tuple(path) for key, path in paths.items()}
+        return Metadata(state_dict_metadata=said, planner_data=paths,
+                        storage_meta=StorageMeta(checkpoint_id=self._path))
+
+    def set_up_storage_reader(self, metadata, is_coordinator, *args, **kwargs):
+        pass
+
+    def prepare_local_plan(self, plan):
+        return plan
+
+    def prepare_global_plan(self, plans):
+        return plans
+
+    def read_data(self, plan, planner):
+        state, put_back = self._ranks.agree(lambda: self._wanted(plan, planner))
+        _cairn.read_checkpoint(self._ranks, self._checkpoint.prefix, state, [])
+        for one in put_back:
+            one()
+        done = Future()
+        done.set_result(None)
+        return done
+
+    def _wanted(self, plan, planner):
+        parts, put_back = {}, []
+        for item in plan.items:
+            key = item.storage_index.fqn
+            tensor = self._checkpoint[key]
+            if item.type == LoadItemType.BYTE_IO:
+                held = torch.empty(tensor.shape, dtype=torch.uint8)
+                parts.setdefault(key, []).append(part("uint8", held, tensor.shape, (0,)))
+                put_back.append(lambda item=item, held=held: planner.load_bytes(
+                    item, self._loadable(item.storage_index.fqn, held)))
+                continue
+            target = planner.resolve_tensor(item).detach()
+            stored = OF_NAME[tensor.dtype_name]
+            if target.dtype == stored:
+                held = in_memory(key, target, True, put_back)
+            else:  # DCP converts as copy_() does
+                held = torch.empty(target.shape, dtype=stored)
+                put_back.append(lambda target=target, held=held: target.copy_(held))
+            put_back.append(lambda item=item, target=target: planner.commit_tensor(item, target))
+            parts.setdefault(key, []).append(
+                part(tensor.dtype_name, held, tensor.shape, tuple(item.storage_offsets)))
+        state = _cairn.State()
+        for key, all_parts in parts.items():
+            state.add_memory(key, all_parts)
+        return state, put_back
+
+    def _loadable(self, key, held):
+        raw = io.BytesIO(held.numpy().tobytes())
+        if self._unpickle:
+            return raw
+        try:
+            value = torch.load(raw, weights_only=True)
+        except Exception as failure:
+            raise _error(key, f"its bytes are a pickle that could run code: {failure}",
+                         "If you trust the checkpoint, give StorageReader(…, unpickle=True).") from None
+        # DCP loads what it gets without that restraint: so it gets what we have made.
+        safe = io.BytesIO()
+        torch.save(value, safe)
+        safe.seek(0)
+        return safe
+
+    @classmethod
+    def validate_checkpoint_id(cls, checkpoint_id):
+        return True

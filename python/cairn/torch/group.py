@@ -1,0 +1,58 @@
+"""The ranks of torch.distributed, as the library knows ranks."""
+
+import datetime
+import hashlib
+import os
+import socket
+
+import torch
+import torch.distributed as dist
+
+from .. import _cairn
+from ..leaves import _error
+
+
+def group(ranks=None):
+    """Collective over `ranks`: what managers are made on.
+
+    ranks  None: all ranks of torch.distributed, or one if it is not initialised; a process group;
+           or a communicator of mpi4py
+
+    Of a process group it makes another one, of gloo, whatever the backend of the given one. Nobody
+    else sends messages in it, so checkpoints never meet the application's collectives, and another
+    thread may use those. It waits for a day; how long a rank may be waited for is an option of the
+    manager.
+    """
+    if ranks is not None and not isinstance(ranks, dist.ProcessGroup):
+        return ranks if isinstance(ranks, _cairn.Group) else _cairn.group_of(ranks)
+    if not dist.is_available() or not dist.is_initialized():
+        if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+            raise _error("ranks", "WORLD_SIZE says that there are several, and torch.distributed is "
+                         "not initialised", "Call torch.distributed.init_process_group() first.")
+        return _cairn.group_of(None)
+    members = dist.get_process_group_ranks(ranks if ranks is not None else dist.group.WORLD)
+    if dist.get_rank() not in members:
+        raise _error("ranks", f"rank {dist.get_rank()} is not in the process group",
+                     "Make the manager on the ranks of the group only.")
+    if len(members) == 1:
+        return _cairn.group_of(None)
+    own = dist.new_group(
+        members, backend="gloo", timeout=datetime.timedelta(days=1),
+        use_local_synchronization=ranks is not None,  # else every rank of the job would be needed
+    )
+    return _cairn.torch_group(own, _nodes(own, len(members)))
+
+
+def _nodes(own, size):
+    """The node of each rank: the same number for those of one host."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id") as file:
+            boot = file.read()
+    except OSError:
+        boot = ""
+    name = hashlib.sha256(f"{socket.gethostname()} {boot}".encode()).digest()
+    mine = torch.frombuffer(bytearray(name[:8]), dtype=torch.int64)
+    all_names = [torch.empty_like(mine) for _ in range(size)]
+    dist.all_gather(all_names, mine, group=own)
+    numbers = {}
+    return [numbers.setdefault(one.item(), len(numbers)) for one in all_names]

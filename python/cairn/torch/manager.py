@@ -1,0 +1,37 @@
+"""Saving and restoring state dicts."""
+
+from .. import _cairn
+from ..manager import CheckpointManager
+from .group import group
+from .state import TorchBinding
+
+
+class Manager(CheckpointManager):
+    """Numbered checkpoints of a PyTorch job in one directory: a CheckpointManager whose states may
+    also hold
+
+    torch.Tensor         replicas of all ranks, written once and compared; filled in place. Tensors
+                         of devices are copied.
+    DTensor              this rank's slices of the tensor, of any mesh
+    modules, optimizers, anything with state_dict() and load_state_dict()
+    None, tuples, lists of numbers
+    cairn.torch.per_rank(value)
+
+    ranks    as cairn.torch.group has it: by default all of torch.distributed
+
+    No pickle is written or read.
+    """
+
+    def __init__(self, directory, ranks=None, *, stop=None, **options):
+        self.ranks = group(ranks)
+        super().__init__(directory, self.ranks, stop=stop, **options)
+
+    def _binding(self, state, restoring):
+        return TorchBinding(state, restoring, self.ranks.rank, self.ranks.size)
+
+    def _arguments(self, state, options, restoring=False):
+        binding, named = super()._arguments(state, options, restoring)
+        if restoring:
+            # Of ranks that the job had not when it saved.
+            named += [(f"may_be_missing.{key}", "true") for key in sorted(binding.per_rank_keys)]
+        return binding, named

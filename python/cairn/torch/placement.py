@@ -1,0 +1,94 @@
+"""Where the part of a DTensor that a rank holds lies in the whole tensor."""
+
+import functools
+import itertools
+
+from ..leaves import _error
+
+
+def boxes_of(key, tensor):
+    """[(start, extent, part)] of this rank: boxes of the whole tensor, and for each the views of
+    the local tensor that lie there, as slices. [] if the rank holds nothing."""
+    mesh = tensor.device_mesh
+    coordinate = mesh.get_coordinate()
+    if coordinate is None:  # the rank is outside of the mesh
+        return []
+    kinds = []
+    for placement in tensor.placements:
+        if placement.is_partial():
+            raise _error(key, "it is a DTensor of partial sums",
+                         "Redistribute it first: tensor.redistribute(placements=[Replicate()]).")
+        if placement.is_replicate():
+            kinds.append(None)
+        else:
+            kinds.append((placement.dim, getattr(placement, "split_factor", 1)))
+    found, local_shape = _boxes(tuple(tensor.shape), tuple(kinds), tuple(mesh.shape),
+                                tuple(coordinate))
+    if local_shape != tuple(tensor._local_tensor.shape):
+        raise _error(key, f"its part on this rank has the shape {tuple(tensor._local_tensor.shape)}, "
+                     f"where {tensor.placements} mean {local_shape}",
+                     "Distribute it with torch's distribute_tensor.")
+    return found
+
+
+@functools.lru_cache(maxsize=None)
+def _boxes(shape, kinds, mesh_shape, coordinate):
+    runs = [_runs(d, shape[d], kinds, mesh_shape, coordinate) for d in range(len(shape))]
+    local_shape = tuple(sum(size for _, size in one) for one in runs)
+    found = []
+    for picked in itertools.product(*(_with_places(one) for one in runs)):
+        start, extent = [one[0] for one in picked], [one[1] for one in picked]
+        found.append((start, extent, tuple(slice(one[2], one[2] + one[1]) for one in picked)))
+    return found, local_shape
+
+
+def _with_places(runs):
+    """(start in the whole, size, start in the local tensor)"""
+    at = 0
+    for start, size in runs:
+        yield start, size, at
+        at += size
+
+
+def _runs(d, size, kinds, mesh_shape, coordinate):
+    """[(start, size)] in dimension d, in the order in which the local tensor has them. Mesh
+    dimensions cut one after the other, each what the ones before have left."""
+    runs = [(0, size)] if size > 0 else []
+    for kind, parts, at in zip(kinds, mesh_shape, coordinate):
+        if kind is None or kind[0] != d:
+            continue
+        # A strided shard is one of each of so many pieces, into which a later mesh dimension has
+        # cut before it.
+        left = sum(one for _, one in runs)
+        runs = [
+            run
+            for low, high in _pieces(0, left, kind[1])
+            for run in _cut(runs, *_pieces(low, high, parts)[at])
+        ]
+        runs = _joined(runs)
+    return runs
+
+
+def _pieces(low, high, number):
+    """As torch.chunk: all but the last ones are of one size."""
+    each = -(-(high - low) // number)
+    return [(min(low + i * each, high), min(low + (i + 1) * each, high)) for i in range(number)]
+
+
+def _cut(runs, low, high):
+    at = 0
+    for start, size in runs:
+        first, last = max(low, at), min(high, at + size)
+        if first < last:
+            yield start + first - at, last - first
+        at += size
+
+
+def _joined(runs):
+    joined = []
+    for start, size in runs:
+        if joined and sum(joined[-1]) == start:
+            joined[-1] = (joined[-1][0], joined[-1][1] + size)
+        else:
+            joined.append((start, size))
+    return joined

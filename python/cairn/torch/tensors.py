@@ -1,0 +1,74 @@
+"""The memory of torch's tensors, as the library takes it."""
+
+import torch
+
+from ..leaves import _error
+
+DTYPES = {
+    getattr(torch, theirs): ours
+    for theirs, ours in {
+        "bool": "bool", "uint8": "uint8", "uint16": "uint16", "uint32": "uint32",
+        "uint64": "uint64", "int8": "int8", "int16": "int16", "int32": "int32", "int64": "int64",
+        "float16": "float16", "bfloat16": "bfloat16", "float32": "float32", "float64": "float64",
+        "complex64": "complex64", "complex128": "complex128", "float8_e4m3fn": "float8_e4m3fn",
+        "float8_e5m2": "float8_e5m2", "float8_e4m3fnuz": "float8_e4m3fnuz",
+        "float8_e5m2fnuz": "float8_e5m2fnuz",
+    }.items()
+    if hasattr(torch, theirs)
+}
+OF_NAME = {ours: theirs for theirs, ours in DTYPES.items()}
+
+
+def dtype_name(key, tensor):
+    name = DTYPES.get(tensor.dtype)
+    if name is None:
+        raise _error(key, f"a checkpoint has no dtype {tensor.dtype}",
+                     "Convert it, or give tensor.view(torch.uint8).")
+    return name
+
+
+def require_plain(key, tensor):
+    """What has elements in memory of its own, one after the other or with strides."""
+    if tensor.device.type == "meta":
+        raise _error(key, "it is on the meta device and has no elements",
+                     "Give it memory first: module.to_empty(device=…).")
+    if tensor.layout != torch.strided or tensor.is_nested or tensor.is_quantized:
+        raise _error(key, f"it is a sparse, nested or quantized tensor ({tensor.layout})",
+                     "Give its parts as tensors of their own, such as indices() and values().")
+    if torch.utils._python_dispatch.is_traceable_wrapper_subclass(tensor):
+        raise _error(key, f"it is a {type(tensor).__name__}, which is made of other tensors",
+                     "Give those under keys of their own.")
+    if tensor.numel() == 0:
+        return
+    last = tensor.storage_offset() + sum(
+        (size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride())
+    )
+    if (last + 1) * tensor.element_size() > tensor.untyped_storage().nbytes():
+        raise _error(key, "its storage was made smaller than the tensor",
+                     "Save it where its parameters are gathered, or its sharded state.")
+
+
+def in_memory(key, tensor, restoring, put_back):
+    """The tensor itself if it lies in host memory; else a copy there, which `put_back` copies to
+    the device after a restore."""
+    tensor = tensor.detach()
+    if tensor.is_conj() or tensor.is_neg():
+        if restoring:
+            raise _error(key, "it is a conjugate or negative view", "Restore into another tensor.")
+        tensor = tensor.resolve_conj().resolve_neg()
+    require_plain(key, tensor)
+    if restoring and any(s == 0 and n > 1 for n, s in zip(tensor.shape, tensor.stride())):
+        raise _error(key, "its elements share memory, as those of expand() do",
+                     "Restore into tensor.contiguous().")
+    if tensor.device.type == "cpu":
+        return tensor
+    if not restoring:
+        return tensor.cpu()
+    host = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=torch.cuda.is_available())
+    put_back.append(lambda: tensor.copy_(host))
+    return host
+
+
+def part(dtype, tensor, shape, start):
+    """Of native.add_memory."""
+    return (dtype, tensor.data_ptr(), tensor.shape, tensor.stride(), shape, start, tensor)

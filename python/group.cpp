@@ -1,0 +1,67 @@
+// The ranks of a job, as Python has them.
+#include <pybind11/stl.h>
+
+#include "bindings.hpp"
+#include "cairn/error.hpp"
+#ifdef CAIRN_PYTHON_MPI
+#include "cairn/mpi.hpp"
+#endif
+
+namespace cairn::python {
+
+PythonGroup group_of(const py::object& communicator) {
+  if (communicator.is_none()) return {serial_group(), communicator};
+  if (py::isinstance<PythonGroup>(communicator)) return py::cast<PythonGroup&>(communicator);
+#ifdef CAIRN_PYTHON_MPI
+  const auto mpi4py = py::module_::import("mpi4py.MPI");
+  if (!py::isinstance(communicator, mpi4py.attr("Comm"))) {
+    throw Error(Code::invalid_argument, "comm is no communicator of mpi4py", "",
+                "Give mpi4py.MPI.COMM_WORLD or the like, or None for one rank.");
+  }
+  const auto address = py::cast<std::uintptr_t>(mpi4py.attr("_addressof")(communicator));
+  return {mpi(*reinterpret_cast<MPI_Comm*>(address)), communicator};
+#else
+  throw Error(Code::unsupported, "this build of Cairn has no MPI", "",
+              "Build the package where MPI is installed.");
+#endif
+}
+
+py::object agree(const py::function& make, const std::function<void(std::exception_ptr)>& verdict) {
+  py::object made;
+  std::exception_ptr mine;
+  std::optional<py::error_already_set> interrupt;  // no error: it stays itself where it came
+  try {
+    made = make();
+  } catch (py::error_already_set& failure) {
+    mine = std::make_exception_ptr(error_of(failure));
+    if (!failure.matches(PyExc_Exception)) interrupt.emplace(failure);
+  }
+  try {
+    verdict(mine);
+  } catch (const Error&) {
+    if (interrupt) throw py::error_already_set(*interrupt);
+    throw;
+  }
+  return made;
+}
+
+void add_group(py::module_& module) {
+  py::class_<PythonGroup>(module, "Group", "Ranks that managers can be made on.")
+      .def_property_readonly("rank", [](const PythonGroup& self) { return self.group->rank(); })
+      .def_property_readonly("size", [](const PythonGroup& self) { return self.group->size(); })
+      .def(
+          "agree",
+          [](const PythonGroup& self, const py::function& make) {
+            return agree(make, [&](const std::exception_ptr& mine) {
+              const py::gil_scoped_release free;
+              detail::agree_on(self.group, mine);
+            });
+          },
+          "Collective: what the function returns; what it raises on one rank, all raise.");
+  module.def("group_of", [](const py::object& communicator) { return group_of(communicator); });
+  module.def("torch_group", [](const py::object& process_group, std::vector<int> nodes) {
+    return PythonGroup{torch_group(process_group, std::move(nodes)), process_group};
+  });
+}
+
+}  // namespace cairn::python

@@ -1,0 +1,56 @@
+#pragma once
+/// The header of a safetensors file: eight bytes with the length of a JSON text, little-endian; the
+/// text, which says of each tensor its dtype, its shape and where its bytes lie; and the bytes,
+/// row-major and little-endian, without a gap. There are no checksums.
+///
+/// Facts: github.com/huggingface/safetensors, "Format".
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cairn/box.hpp"
+#include "cairn/dtype.hpp"
+
+namespace cairn::safetensors {
+
+struct Tensor {
+  std::string key;
+  DType dtype{};
+  Dims shape;
+  std::int64_t offset = 0, size = 0;  ///< bytes; the offset begins after the header
+};
+
+struct Header {
+  std::vector<Tensor> tensors;                  ///< ascending by offset
+  std::map<std::string, std::string> metadata;  ///< "__metadata__"
+  std::int64_t data_size() const;
+};
+
+inline constexpr std::int64_t length_bytes = 8;
+/// As the reference has it.
+inline constexpr std::int64_t longest_header = 100'000'000;
+
+/// The length of the text that the first eight bytes of a file tell. Throws data_loss unless a file
+/// of this size can have it.
+std::int64_t header_length(std::string_view first_bytes, std::int64_t file_size);
+
+/// The text. Throws data_loss for whatever the format does not have: other members, keys twice,
+/// overlaps, gaps, sizes that do not fit the shape, bytes that are missing or left over; and
+/// unsupported for a dtype that no checkpoint has.
+Header parse_header(std::string_view text, std::int64_t data_size);
+
+/// The first bytes of a file, so that the data begin at a multiple of 8.
+std::string encode_header(const Header&);
+
+/// Whether the format has this dtype.
+bool has_dtype(DType);
+
+/// "weight_map" of a *.index.json: which file has which tensor.
+using WeightMap = std::map<std::string, std::string>;
+/// Throws data_loss; for a name of a file with a folder in it too.
+WeightMap parse_index(std::string_view text);
+std::string encode_index(const WeightMap&, std::int64_t total_size);
+
+}  // namespace cairn::safetensors

@@ -1,0 +1,156 @@
+#include <map>
+
+#include "base/text.hpp"
+#include "cairn/error.hpp"
+#include "cairn/slice_memory.hpp"
+#include "cairn/state.hpp"
+#include "format/safetensors/header.hpp"
+#include "tools/safetensors.hpp"
+#include "tools/store_state.hpp"
+
+namespace cairn {
+namespace {
+
+using safetensors::length_bytes;
+
+struct Source {
+  std::unique_ptr<io::File> file;
+  safetensors::Header header;
+  std::int64_t data = 0;  // where they begin
+};
+
+std::string read_text(io::File& file, std::int64_t offset, std::int64_t size) {
+  std::string text(static_cast<std::size_t>(size), '\0');
+  if (size > 0) file.read_at(offset, std::as_writable_bytes(std::span(text)));
+  return text;
+}
+
+Source open_file(io::FileSystem& files, const io::Path& path) {
+  try {
+    Source source;
+    source.file = files.open_read(path);
+    const auto size = source.file->size();
+    const auto first = read_text(*source.file, 0, std::min(size, length_bytes));
+    const auto length = safetensors::header_length(first, size);
+    source.data = length_bytes + length;
+    source.header = safetensors::parse_header(read_text(*source.file, length_bytes, length),
+                                              size - source.data);
+    return source;
+  } catch (Error& error) {
+    if (error.path().empty()) error.at(path.string());
+    throw;
+  }
+}
+
+// A tensor in a file: what is asked for is read when it is asked for.
+class TensorInFile : public SliceMemory {
+ public:
+  TensorInFile(const Source& source, const safetensors::Tensor& tensor,
+               std::function<void(std::int64_t)> done)
+      : source_(source), tensor_(tensor), done_(std::move(done)) {}
+
+  void read(const Box& part, std::byte* out) const override {
+    if (part.count() == 0) return;
+    // From its first element to its last one.
+    const auto strides = row_major_strides(tensor_.shape);
+    std::int64_t first = 0, elements = 1;
+    for (std::size_t d = 0; d < strides.size(); ++d) {
+      first += part.start[d] * strides[d];
+      elements += (part.extent[d] - 1) * strides[d];
+    }
+    const auto size = static_cast<std::int64_t>(dtype_size(tensor_.dtype));
+    const auto at = source_.data + tensor_.offset + first * size;
+    if (elements == part.count()) {
+      const auto bytes = static_cast<std::size_t>(elements * size);
+      source_.file->read_at(at, {out, bytes});
+    } else {
+      const auto bytes = read_text(*source_.file, at, elements * size);
+      host_memory(tensor_.dtype, bytes.data(), nullptr, part.extent, strides)
+          ->read(Box::whole(part.extent), out);
+    }
+    done_(part.count() * size);
+  }
+  void write(const Box&, const std::byte*) override {
+    throw Error(Code::internal, "a file of safetensors is for reading only");
+  }
+  bool writable() const override { return false; }
+
+ private:
+  const Source& source_;
+  const safetensors::Tensor& tensor_;
+  std::function<void(std::int64_t)> done_;
+};
+
+bool is_index(const io::Path& path) { return path.extension() == ".json"; }
+
+// By the names of the files.
+std::map<std::string, Source> open_all(io::FileSystem& files, const io::Path& path) {
+  std::map<std::string, Source> sources;
+  if (!is_index(path)) {
+    sources.emplace(path.filename().string(), open_file(files, path));
+    return sources;
+  }
+  safetensors::WeightMap weights;
+  try {
+    weights = safetensors::parse_index(io::read_file(files, path, safetensors::longest_header));
+  } catch (Error& error) {
+    if (error.path().empty()) error.at(path.string());
+    throw;
+  }
+  for (const auto& [key, name] : weights) {
+    if (!sources.contains(name)) sources.emplace(name, open_file(files, path.parent_path() / name));
+  }
+  std::size_t found = 0;
+  for (const auto& [name, source] : sources) {
+    for (const auto& tensor : source.header.tensors) {
+      const auto at = weights.find(tensor.key);
+      if (at == weights.end() || at->second != name) {
+        throw Error(Code::data_loss,
+                    cat("the index does not say that '", tensor.key, "' is in ", name))
+            .at(path.string())
+            .of_tensor(tensor.key);
+      }
+      ++found;
+    }
+  }
+  if (found != weights.size()) {
+    throw Error(Code::data_loss,
+                cat("the index has ", weights.size(), " tensors, its files ", found))
+        .at(path.string());
+  }
+  return sources;
+}
+
+}  // namespace
+
+bool is_safetensors(const io::Path& path) {
+  const auto name = path.filename().string();
+  return name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json");
+}
+
+std::string import_safetensors(std::shared_ptr<io::FileSystem> files, const io::Path& source,
+                               const io::Path& destination, const std::string& under,
+                               const ConvertOptions& options, const Progress& progress) {
+  const auto sources = open_all(*files, source);
+  std::int64_t total = 0, done = 0;
+  for (const auto& [name, one] : sources) total += one.header.data_size();
+  const auto told = [&](std::int64_t bytes) {
+    done = std::min(total, done + bytes);
+    if (progress) progress(done, total);
+  };
+  State state;
+  Attributes attributes;
+  for (const auto& [name, one] : sources) {
+    for (const auto& tensor : one.header.tensors) {
+      LocalTensor local{tensor.dtype, tensor.shape, {}, nullptr};
+      local.slices.push_back(
+          {Box::whole(tensor.shape), std::make_shared<TensorInFile>(one, tensor, told)});
+      state.add(under.empty() ? tensor.key : cat(under, '/', tensor.key), std::move(local));
+    }
+    for (const auto& [word, text] : one.header.metadata) attributes.insert_or_assign(word, text);
+  }
+  state.describe(std::move(attributes));
+  return store_state(std::move(files), state, CheckpointMeta{}, destination, options);
+}
+
+}  // namespace cairn

@@ -1,0 +1,404 @@
+"""cairn.torch on gloo, with 1 to 4 processes."""
+
+import os
+import random
+import tempfile
+import unittest
+
+from torch_jobs import job  # first: it sets what torch reads when it is imported
+
+import numpy as np
+import torch
+import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor
+from torch.distributed.tensor.placement_types import _StridedShard
+
+import cairn
+import cairn.torch
+
+torch.set_num_threads(1)
+DTYPES = [torch.float32, torch.bfloat16, torch.float64, torch.float16, torch.int64, torch.int8,
+          torch.bool, torch.complex64, torch.uint8, torch.float8_e4m3fn, torch.int32]
+SHAPES = [(8, 6), (5, 7), (16, 4, 3), (3,), (2, 9), (1, 1), (12,)]
+
+
+def bits(tensor):
+    return tensor.detach().contiguous().view(-1).view(torch.uint8).numpy().tobytes()
+
+
+def values(shape, dtype, seed):
+    made = torch.Generator().manual_seed(seed)
+    numbers = torch.randint(-100, 100, shape, generator=made)
+    return (numbers > 0) if dtype == torch.bool else numbers.to(torch.float32).to(dtype)
+
+
+def tensors():
+    for number, shape in enumerate(SHAPES):
+        for dtype in DTYPES[number % 3 :: 3]:
+            name = f"{'x'.join(map(str, shape))}-{str(dtype)[6:]}"
+            yield name, values(shape, dtype, number)
+
+
+def placements_of(mesh, dims):
+    """Every pair, or single one, that a mesh allows for so many dimensions."""
+    kinds = [Replicate()] + [Shard(d) for d in range(dims)]
+    if mesh.ndim == 1:
+        return [[one] for one in kinds]
+    pairs = [[first, second] for first in kinds for second in kinds]
+    return pairs + [[_StridedShard(d, split_factor=mesh.shape[1]), Shard(d)] for d in range(dims)]
+
+
+def chunk(tensor, number, at, d):
+    each = -(-tensor.shape[d] // number)
+    return tensor[(slice(None),) * d + (slice(at * each, (at + 1) * each),)]
+
+
+def distributed(full, mesh, placements):
+    """Each rank cuts for itself; distribute_tensor sends instead, and knows not all dtypes."""
+    local, steps = full, list(zip(placements, mesh.shape, mesh.get_coordinate()))
+    if any(isinstance(one, _StridedShard) for one in placements):
+        steps.reverse()  # what is strided was cut along the last dimension of the mesh first
+    for placement, number, at in steps:
+        if not placement.is_replicate():
+            local = chunk(local, number, at, placement.dim)
+    return DTensor.from_local(local.clone(), mesh, placements, run_check=False, shape=full.shape,
+                              stride=full.stride())
+
+
+def on_mesh(shape, fill):
+    """A tree with each tensor in each placement."""
+    names = ("a", "b")[: len(shape)]
+    mesh = init_device_mesh("cpu", shape, mesh_dim_names=names)
+    state = {}
+    for name, full in tensors():
+        full = full if fill else torch.zeros_like(full)
+        state[name] = {
+            str(number): distributed(full, mesh, placements)
+            for number, placements in enumerate(placements_of(mesh, full.dim()))
+        }
+    return state
+
+
+def save_on_mesh(directory):
+    state = on_mesh((2, 2), fill=True)
+    with cairn.torch.Manager(directory) as manager:
+        manager.save(1, {"m": state, "step": 1})
+        manager.save_async(2, {"m": state, "step": 2})
+        # The application's collectives go on beside the save.
+        for _ in range(20):
+            dist.all_reduce(torch.ones(3))
+        assert manager.should_save(7) is False
+        manager.wait()
+        manager.save_async(3, {"m": state, "step": 3})
+
+
+def load_on_mesh(directory, shape):
+    stored = cairn.open(directory)
+    state = {"m": on_mesh(shape, fill=False), "step": 0}
+    right = on_mesh(shape, fill=True)
+    # What is not in the new state's list of placements is left out of it.
+    for name, all_placements in state["m"].items():
+        for number in list(all_placements):
+            if f"m/{name}/{number}" not in stored:
+                del all_placements[number]
+    with cairn.torch.Manager(directory) as manager:
+        assert manager.restore_latest(state)["step"] == 3
+    assert state["step"] == 3
+    for name, all_placements in state["m"].items():
+        for number, tensor in all_placements.items():
+            assert bits(tensor._local_tensor) == bits(right[name][number]._local_tensor), name
+
+
+class Meshes(unittest.TestCase):
+    def test_from_2x2_to_1_3_4(self):
+        with tempfile.TemporaryDirectory() as directory:
+            job(4, save_on_mesh, directory)
+            opened = cairn.open(directory)
+            self.assertEqual(opened.step, 3)
+            for name, full in tensors():
+                keys = [key for key in opened if key.startswith(f"m/{name}/")]
+                self.assertGreater(len(keys), 3)
+                for key in keys:
+                    self.assertEqual(np.asarray(opened[key][...]).tobytes(), bits(full), key)
+            for ranks, shape in [(1, (1,)), (3, (3,)), (4, (4,)), (4, (1, 4)), (4, (4, 1))]:
+                job(ranks, load_on_mesh, directory, shape)
+
+    def test_sub_mesh_partial_and_wrong_ones(self):
+        with tempfile.TemporaryDirectory() as directory:
+            job(3, sub_mesh, directory)
+
+
+def sub_mesh(directory):
+    full = torch.arange(10.0)
+    mesh = dist.DeviceMesh("cpu", [0, 2])
+    outside = mesh.get_coordinate() is None
+    local = torch.empty(0) if outside else full.chunk(2)[mesh.get_coordinate()[0]].clone()
+    tensor = DTensor.from_local(local, mesh, [Shard(0)], run_check=False, shape=full.shape,
+                                stride=(1,))
+    whole = dist.DeviceMesh("cpu", [0, 1, 2])
+    with cairn.torch.Manager(directory) as manager:
+        manager.save(1, {"t": tensor})
+        tensor._local_tensor.zero_()
+        manager.restore(1, {"t": tensor})
+        if not outside:
+            assert torch.equal(tensor._local_tensor, full.chunk(2)[mesh.get_coordinate()[0]])
+        assert cairn.open(directory)["t"][...].tolist() == full.tolist()
+        sums = DTensor.from_local(full, whole, [Partial()], run_check=False)
+        refused(manager, "invalid_argument", "partial", {"t": sums})
+        odd = DTensor.from_local(torch.ones(2 + dist.get_rank()), whole, [Shard(0)],
+                                 run_check=False, shape=(9,), stride=(1,))
+        refused(manager, "invalid_argument", "mean", {"t": odd})
+        # Keys that only one rank has, and replicas that differ.
+        refused(manager, "disagreement", "t", {"t": full + (dist.get_rank() == 1)})
+        one = {"t": full, **({"more": full + 1} if dist.get_rank() == 2 else {})}
+        manager.save(8, one)
+        assert set(cairn.open(directory)) == {"t", "more"}
+        # A meta tensor on one rank is an error of all.
+        here = torch.empty(3, device="meta" if dist.get_rank() == 1 else "cpu")
+        refused(manager, "invalid_argument", "meta", {"t": here})
+        dist.destroy_process_group()  # ours is one of its own
+        manager.save(20, {"t": full})
+
+
+def refused(manager, code, words, state):
+    try:
+        manager.save(9, state)
+    except cairn.Error as error:
+        assert error.code == code and words in str(error), error
+        return
+    raise AssertionError(f"{words}: it was saved")
+
+
+def model_and_friends(seed):
+    torch.manual_seed(seed)
+    random.seed(seed)
+    np.random.seed(seed)
+    model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.BatchNorm1d(8), torch.nn.Dropout(),
+                                torch.nn.Linear(8, 4))
+    model.append(torch.nn.Linear(4, 4))
+    model[4].weight = torch.nn.Parameter(torch.rand(4, 4))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1, betas=(0.8, 0.9))
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 50)
+    loader = {"epoch": 0, "order": list(range(10)), "position": 0, "note": None, "name": "train"}
+    return model, optimizer, schedule, loader
+
+
+def train(model, optimizer, schedule, loader, steps):
+    losses = []
+    for _ in range(steps):
+        at = loader["order"][loader["position"] % 10]
+        loader["position"] += 1
+        batch = torch.rand(8, 4) + at + random.random() + np.random.rand()
+        loss = (model(batch) - batch.sum()).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        schedule.step()
+        losses.append(loss.item())
+    return losses
+
+
+def state_of(model, optimizer, schedule, loader):
+    return {"model": model, "optimizer": optimizer, "schedule": schedule, "loader": loader,
+            "random": cairn.torch.RandomStates()}
+
+
+def went_on(directory, seed):
+    parts = model_and_friends(seed)
+    with cairn.torch.Manager(directory) as manager:
+        train(*parts, steps=5)
+        manager.save(5, state_of(*parts))
+        whole = train(*parts, steps=5)
+    again = model_and_friends(seed + 99)
+    again[3]["order"] = [0] * 10
+    with cairn.torch.Manager(directory) as manager:
+        manager.restore_latest(state_of(*again))
+        # Also into an optimizer that has made steps.
+        used = model_and_friends(seed + 98)
+        train(*used, steps=1)
+        manager.restore_latest(state_of(*used))
+        assert again[3]["order"] == list(range(10)) and again[3]["position"] == 5
+        assert train(*used, steps=5) == whole
+        manager.restore_latest(state_of(*again))
+        assert train(*again, steps=5) == whole
+
+
+def random_states_of_more(directory, savers):
+    rank, size = dist.get_rank(), dist.get_world_size()
+    torch.manual_seed(rank)
+    state = {"random": cairn.torch.RandomStates(), "mine": cairn.torch.per_rank(rank)}
+    with cairn.torch.Manager(directory) as manager:
+        if size == savers:
+            manager.save(1, state)
+            return
+        torch.manual_seed(1000 + rank)
+        report = manager.restore_latest(state)
+        assert (len(report["kept_keys"]) > 0) == (size > savers), report
+    expected = torch.Generator().manual_seed(rank if rank < savers else 1000 + rank)
+    assert torch.equal(torch.rand(3), torch.rand(3, generator=expected))
+
+
+class States(unittest.TestCase):
+    def setUp(self):
+        made = tempfile.TemporaryDirectory()
+        self.addCleanup(made.cleanup)
+        self.directory = made.name
+
+    def manager(self):
+        return cairn.torch.Manager(self.directory)
+
+    def test_a_run_goes_on_with_the_same_losses(self):
+        job(0, went_on, self.directory, 3)
+
+    def test_random_states_on_more_and_fewer_ranks(self):
+        for ranks in [2, 3, 1]:
+            job(ranks, random_states_of_more, self.directory, 2)
+
+    def test_kinds_of_values(self):
+        shared = torch.arange(12.0).reshape(3, 4)
+        state = {
+            "strided": shared.t()[1:], "scalar": torch.tensor(2.5), "empty": torch.empty(0, 3),
+            "expanded": torch.ones(1).expand(4), "grad": torch.ones(2, requires_grad=True),
+            "conj": torch.tensor([1 + 2j]).conj(), "none": None, "flag": True, "text": "zwölf",
+            "numbers": [3, 1, 2], "pair": (0.5, 0.25), "mixed": (1, None, "a", [2.5]), "bytes": b"\0",
+            7: {"int key": 1}, "nothing": [], "array": np.arange(3),
+        }
+        with self.manager() as manager:
+            manager.save(1, state)
+            new = {
+                "strided": torch.zeros(4, 3).t()[:, 1:], "scalar": torch.tensor(0.0), "empty": torch.empty(0, 3), "expanded": torch.zeros(4),
+                "grad": torch.zeros(2, requires_grad=True), "conj": torch.tensor([0j]),
+                "none": None, "flag": False, "text": "", "numbers": [0, 0, 0], "pair": (0.0, 0.0),
+                "mixed": (0, None, "", [0.0]), "bytes": b"", 7: {"int key": 0}, "nothing": [],
+                "array": np.zeros(3, np.int64),
+            }
+            manager.restore_latest(new)
+        for key, value in state.items():
+            got = new[key]
+            if isinstance(value, torch.Tensor):
+                self.assertTrue(torch.equal(got, value.resolve_conj()), key)
+            elif isinstance(value, np.ndarray):
+                self.assertEqual(got.tolist(), value.tolist())
+            else:
+                self.assertEqual((type(got), got), (type(value), value), key)
+
+    def test_tied_weights_are_saved_once(self):
+        model = torch.nn.ModuleDict({"a": torch.nn.Linear(4, 4, False), "b": torch.nn.Linear(4, 4, False)})
+        model["b"].weight = model["a"].weight
+        with self.manager() as manager:
+            manager.save(1, model.state_dict())
+            self.assertEqual(list(cairn.open(self.directory)), ["a.weight"])
+            before = model["a"].weight.clone()
+            with torch.no_grad():
+                model["a"].weight.zero_()
+            manager.restore_latest({"model": model}["model"].state_dict())
+        self.assertTrue(torch.equal(model["b"].weight, before))
+
+    def refuses(self, code, words, call, *arguments):
+        with self.assertRaises(cairn.Error) as caught:
+            call(*arguments)
+        self.assertEqual(caught.exception.code, code, caught.exception)
+        self.assertIn(words, str(caught.exception))
+
+    def test_what_cannot_be_saved(self):
+        resized = torch.ones(10)
+        resized.untyped_storage().resize_(4)
+        with self.manager() as manager:
+            for step, (words, value) in enumerate([
+                ("smaller", resized), ("meta", torch.empty(3, device="meta")),
+                ("sparse", torch.eye(3).to_sparse()), ("complex32", torch.zeros(2, dtype=torch.complex32)),
+                ("64 bits", [2**70, 1]), ("named tuple", __import__("collections").namedtuple("N", "a")(1)),
+                ("object", object()),
+                ("quantized", torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8)),
+            ]):
+                with self.subTest(words):
+                    self.refuses("invalid_argument", words, manager.save, step + 2, {"x": value})
+            manager.save(1, {"x": torch.ones(4)})
+            for words, value in [("share memory", torch.zeros(1).expand(4)), ("uint8", None)]:
+                self.refuses("invalid_argument", words, manager.restore, 1, {"x": value})
+        self.assertEqual(cairn.steps(self.directory), [1])
+
+    def test_a_job_without_its_process_group(self):
+        os.environ["WORLD_SIZE"] = "2"
+        try:
+            self.refuses("invalid_argument", "init_process_group", self.manager)
+        finally:
+            del os.environ["WORLD_SIZE"]
+
+
+def save_by_dcp(directory):
+    mesh = init_device_mesh("cpu", (2, 2))
+    full = torch.arange(35.0).reshape(5, 7)
+    state = {
+        "model": {"w": distribute_tensor(full, mesh, [Shard(0), Shard(1)]), "b": torch.arange(3)},
+        "optimizer": {"state": {0: {"step": torch.tensor(4.0)}}, "groups": [{"lr": 0.5}]},
+        "note": "text",
+    }
+    writer = cairn.torch.StorageWriter(directory, max_to_keep=5)
+    dcp.save(state, checkpoint_id=f"{directory}/ckpt-3", storage_writer=writer)
+    dcp.save(state, checkpoint_id="4", storage_writer=writer)
+    for step in [5, 6]:
+        future = dcp.async_save(state, checkpoint_id=f"{directory}/ckpt-{step}", storage_writer=writer)
+        with torch.no_grad():
+            state["model"]["w"]._local_tensor.add_(1)
+        future.result()
+    try:
+        dcp.save(state, checkpoint_id="elsewhere/ckpt-1", storage_writer=writer)
+        raise AssertionError("it saved elsewhere")
+    except cairn.Error as failure:
+        assert "no step" in str(failure), failure
+    writer.manager.close()
+
+
+def load_by_dcp(directory):
+    for step, more in [(3, 0), (4, 0), (5, 0), (6, 1)]:
+        mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+        state = {
+            "model": {"w": distribute_tensor(torch.zeros(5, 7), mesh, [Shard(1)]),
+                      "b": torch.zeros(3, dtype=torch.float64)},
+            "optimizer": {"state": {0: {"step": torch.tensor(0.0)}}, "groups": [{"lr": 0.0}]},
+            "note": "",
+        }
+        reader = cairn.torch.StorageReader(f"{directory}/ckpt-{step}")
+        dcp.load(state, storage_reader=reader)
+        full = state["model"]["w"].full_tensor()
+        assert torch.equal(full, torch.arange(35.0).reshape(5, 7) + more), (step, full)
+        assert state["model"]["b"].tolist() == [0, 1, 2]
+        assert state["optimizer"]["state"][0]["step"] == 4
+        assert state["optimizer"]["groups"] == [{"lr": 0.5}] and state["note"] == "text"
+
+
+class Evil:
+    def __reduce__(self):
+        return (os.makedirs, (os.environ["EVIL"],))
+
+
+class TorchsOwnCheckpoints(unittest.TestCase):
+    def test_dcp_saves_and_loads_through_it(self):
+        with tempfile.TemporaryDirectory() as directory:
+            job(4, save_by_dcp, directory)
+            for ranks in [1, 3]:
+                job(ranks, load_by_dcp, directory)
+            opened = cairn.open(f"{directory}/ckpt-3")
+            self.assertEqual(opened["model.w"][...].tolist(),
+                             torch.arange(35.0).reshape(5, 7).tolist())
+            self.assertEqual(len(opened["model.w"].slices), 4)
+
+    def test_pickles_are_not_run(self):
+        with tempfile.TemporaryDirectory() as directory:
+            os.environ["EVIL"] = f"{directory}/evil"
+            writer = cairn.torch.StorageWriter(directory)
+            dcp.save({"x": Evil(), "t": torch.ones(2)}, checkpoint_id="1", storage_writer=writer)
+            writer.manager.close()
+            state = {"x": Evil(), "t": torch.zeros(2)}
+            with self.assertRaisesRegex(dcp.api.CheckpointException, "could run code"):
+                dcp.load(state, storage_reader=cairn.torch.StorageReader(directory))
+            self.assertFalse(os.path.exists(os.environ["EVIL"]))
+            dcp.load(state, storage_reader=cairn.torch.StorageReader(directory, unpickle=True))
+            self.assertTrue(os.path.exists(os.environ["EVIL"]))
+
+
+if __name__ == "__main__":
+    unittest.main()
