@@ -25,12 +25,14 @@ bool is_meant(const SeenFile& file, const std::optional<SeenFile>& there) {
 }
 
 // Whether this is data of a checkpoint that is gone: data goes last, when it is durable that the
-// main file has gone. A save that is not finished may still want it.
+// main file has gone. A save that is not finished may still want it: of which step is one in a
+// staging directory the name of that does not tell. `own`: who has removed it saves from there.
 bool is_of_no_checkpoint(const ParsedName& data, const std::vector<std::string>& listing,
-                         const Naming& name) {
+                         const Naming& name, bool own) {
   if (data.kind != ParsedName::Kind::data) return false;
   return std::none_of(listing.begin(), listing.end(), [&](const auto& entry) {
     const auto one = parse_name(parse_aside_name(entry, name).value_or(entry), name);
+    if (is_staging(one)) return !own;
     const bool counts = is_main(one.kind) || one.kind == ParsedName::Kind::temp_directory;
     return counts && one.step == data.step;
   });
@@ -111,7 +113,7 @@ void Removal::put_back(const std::vector<SeenFile>& aside) const noexcept {
 }
 
 std::vector<std::string> put_back_aside(io::FileSystem& files, const io::Path& directory,
-                                        const Naming& name, bool strict) {
+                                        const Naming& name, const Ownership* owner) {
   std::vector<std::string> back;
   bool any = false;
   const auto listing = files.list(directory);
@@ -120,14 +122,15 @@ std::vector<std::string> put_back_aside(io::FileSystem& files, const io::Path& d
     if (!before) continue;
     any = true;
     try {
-      if (is_of_no_checkpoint(parse_name(*before, name), listing, name)) {
+      const bool own = owner && entry == aside_name(*before, owner->record().token);
+      if (is_of_no_checkpoint(parse_name(*before, name), listing, name, own)) {
         io::remove_if_there(files, directory / entry);
         continue;
       }
       give_back(files, directory / entry, directory / *before);
       back.push_back(*before);
     } catch (const Error& error) {
-      if (strict) throw;
+      if (owner) throw;
       log(LogLevel::warning, cat(entry, " cannot get its name back now: ", error.what()));
     }
   }

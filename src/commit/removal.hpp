@@ -70,10 +70,10 @@ class Removal {
 /// already: to come back it would only look like one that was lost. Durable on return. What cannot be done now is
 /// logged. Returns the names.
 ///
-/// An owner, before it decides what else goes: an error may have left a file of its own aside. Then
-/// what cannot be done is thrown with `strict`, since the file would come back when what belonged
-/// to it is gone.
+/// An `owner`, before it decides what else goes: an error may have left a file of its own aside, and
+/// an earlier one that went on may have set aside what this one saves. Then what cannot be done is
+/// thrown, since the file would come back when what belonged to it is gone.
 std::vector<std::string> put_back_aside(io::FileSystem&, const io::Path& directory, const Naming&,
-                                        bool strict = false);
+                                        const Ownership* owner = nullptr);
 
 }  // namespace cairn::commit

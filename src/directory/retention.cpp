@@ -249,7 +249,7 @@ std::vector<std::int64_t> apply_retention(io::FileSystem& files, const io::Path&
   });
   if (any_aside) {
     if (!writes) owner.check();
-    commit::put_back_aside(files, directory, name, true);
+    commit::put_back_aside(files, directory, name, &owner);
     listing = files.list(directory);
   }
   if (!is_newest_there(files, directory, name, kept, help.committed)) {

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 
 #include "base/text.hpp"
+#include "cairn/checkpoint_manager.hpp"
 #include "commit/recycled.hpp"
 #include "support/memory_run.hpp"
 
@@ -222,6 +223,35 @@ TEST_F(DirectoryAlone, DataThatWasSetAsideComesBackWithItsIndexOnly) {
   EXPECT_TRUE(io::exists(files, "/run/" + commit::data_name("ckpt-20", 0, 1)));
   EXPECT_FALSE(io::exists(files, "/run/" + commit::data_name("ckpt-10", 0, 1)));
   EXPECT_FALSE(io::exists(files, aside(commit::data_name("ckpt-10", 0, 1))));
+}
+
+// An owner that was taken for dead sets aside what the save of another has just named, and dies; so
+// does the other, before it commits.
+TEST_F(DirectoryAlone, DataOfAStagedSaveThatWasSetAsideComesBack) {
+  auto& files = static_cast<io::MemoryFileSystem&>(*options_.write.file_system);
+  std::vector<double> values(1000, 7.0);
+  State state;
+  state.add("values", values);
+  std::shared_ptr<io::MemoryFileSystem> left;  // as it died
+  {
+    CheckpointManager manager(serial_group(), "/run", options_);
+    manager.save(10, state);
+    manager.save_async(20, state);
+    files.set_observer([&](const std::string& operation) {
+      if (left || !operation.starts_with("rename ") || !operation.ends_with("/run/ckpt-20.index")) {
+        return;
+      }
+      left = files.crash(files.operation_count(), {.keep = true});
+    });
+    manager.wait();
+    files.set_observer({});
+  }
+  ASSERT_TRUE(left);
+  const auto data = commit::data_name("ckpt-20", 0, 2);
+  left->rename("/run/" + data,
+               "/run/" + commit::aside_name(data, "0123456789abcdef0123456789abcdef"));
+  options_.write.file_system = left;
+  EXPECT_THAT(Owner(options_).steps(), ElementsAre(10, 20)) << "it was written";
 }
 
 // A save gives way to a later one while the one before it is being committed.
