@@ -8,6 +8,7 @@
 
 #include "base/text.hpp"
 #include "bindings.hpp"
+#include "cairn/hdf5.hpp"
 #include "checkpoint/option_text.hpp"
 #include "code.hpp"
 #ifdef CAIRN_PYTHON_MPI
@@ -43,6 +44,28 @@ PythonGroup group_of(const py::object& communicator) {
   throw Error(Code::unsupported, "this build of Cairn has no MPI", "",
               "Build the package where MPI is installed.");
 #endif
+}
+
+// Collective. What the function makes of this rank's arguments; what it raises on one rank, all
+// raise, by `agree`, so that no rank waits in the call that follows.
+template <class Agree>
+py::object make_together(const py::function& make, const Agree& agree) {
+  py::object made;
+  std::exception_ptr mine;
+  std::optional<py::error_already_set> interrupt;  // no error: it stays itself where it came
+  try {
+    made = make();
+  } catch (py::error_already_set& failure) {
+    mine = std::make_exception_ptr(error_of(failure));
+    if (!failure.matches(PyExc_Exception)) interrupt.emplace(failure);
+  }
+  try {
+    agree(mine);
+  } catch (const Error&) {
+    if (interrupt) throw py::error_already_set(*interrupt);
+    throw;
+  }
+  return made;
 }
 
 class Manager {
@@ -91,25 +114,10 @@ class Manager {
     return function(*manager_);
   }
 
-  /// Collective. What the function makes of this rank's arguments; what it raises on one rank, all
-  /// raise, so that no rank waits in the call that follows.
   py::object agree(const py::function& make) {
-    py::object made;
-    std::exception_ptr mine;
-    std::optional<py::error_already_set> interrupt;  // no error: it stays itself where it came
-    try {
-      made = make();
-    } catch (py::error_already_set& failure) {
-      mine = std::make_exception_ptr(error_of(failure));
-      if (!failure.matches(PyExc_Exception)) interrupt.emplace(failure);
-    }
-    try {
+    return make_together(make, [&](const std::exception_ptr& mine) {
       with([&](CheckpointManager&) { detail::agree_on(group_.group, mine); });
-    } catch (const Error&) {
-      if (interrupt) throw py::error_already_set(*interrupt);
-      throw;
-    }
-    return made;
+    });
   }
 
   void close() {
@@ -292,6 +300,22 @@ void add_manager(py::module_& module) {
   });
   module.def("check_restore_options",
              [](const Named& named) { options_of<RestoreOptions>(named); });
+  module.def("restore_hdf5",
+             [](const py::object& communicator, const std::string& file, const py::function& make) {
+               const auto group = group_of(communicator);
+               const auto made = make_together(make, [&](const std::exception_ptr& mine) {
+                 const py::gil_scoped_release free;
+                 detail::agree_on(group.group, mine);
+               });
+               auto& state = py::cast<PythonState&>(made.attr("native"));
+               const auto options = options_of<RestoreOptions>(py::cast<Named>(made.attr("named")));
+               auto report = [&] {
+                 const py::gil_scoped_release free;
+                 return restore_hdf5(group.group, file, state.state, options);
+               }();
+               made.attr("put_back")();
+               return dict_of(report);
+             });
   module.def("option_names", [] { return option_names(ManagerOptions{}); });
   module.def("stop_option_names", [] { return option_names(StopOptions{}); });
   module.def("restore_option_names", [] { return option_names(RestoreOptions{}); });
