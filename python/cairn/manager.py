@@ -100,7 +100,7 @@ class CheckpointManager:
             comm,
             str(directory),
             _named(options),
-            _code(options),
+            {**_code(options), **_code(stop or {}, "stop.")},
             None if stop is None else _named(stop),
         )
         self.directory = str(directory)

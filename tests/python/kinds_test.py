@@ -166,6 +166,8 @@ class Code(Case):
         manager.save(3, state)
         self.refuses("invalid_argument", "hooks.before_save", cairn.CheckpointManager,
                      self.directory + "2", hooks={"savers": [before]})
+        self.refuses("invalid_argument", "stop.signals", cairn.CheckpointManager,
+                     self.directory + "2", stop={"signals": before})
         self.refuses("invalid_argument", "convert", manager.restore, 3, state, convert=before)
 
     def test_policies(self):
