@@ -6,6 +6,13 @@ find_package(CairnIsal REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(PNG)  # pictures of the tool and of an example; without it the tool writes PPM files
+if(CAIRN_MPI STREQUAL "AUTO")  # as the Python package has it: with MPI where it is there
+  find_package(MPI QUIET COMPONENTS C)
+  set(CAIRN_MPI OFF)
+  if(MPI_C_FOUND)
+    set(CAIRN_MPI ON)
+  endif()
+endif()
 if(CAIRN_MPI)
   find_package(MPI REQUIRED COMPONENTS C)
 endif()

@@ -9,6 +9,7 @@
 #include "base/text.hpp"
 #include "bindings.hpp"
 #include "cairn/checkpoint.hpp"
+#include "cairn/hdf5.hpp"
 #include "checkpoint/option_text.hpp"
 #include "code.hpp"
 
@@ -73,8 +74,6 @@ class Manager {
     return function(*manager_);
   }
 
-  /// Collective. What the function makes of this rank's arguments; what it raises on one rank, all
-  /// raise, so that no rank waits in the call that follows.
   py::object agree(const py::function& make) {
     return python::agree(make, [&](const std::exception_ptr& mine) {
       with([&](CheckpointManager&) { detail::agree_on(group_.group, mine); });
@@ -272,6 +271,22 @@ void add_manager(py::module_& module) {
   });
   module.def("check_restore_options",
              [](const Named& named) { options_of<RestoreOptions>(named); });
+  module.def("restore_hdf5",
+             [](const py::object& communicator, const std::string& file, const py::function& make) {
+               const auto group = group_of(communicator);
+               const auto made = python::agree(make, [&](const std::exception_ptr& mine) {
+                 const py::gil_scoped_release free;
+                 detail::agree_on(group.group, mine);
+               });
+               auto& state = py::cast<PythonState&>(made.attr("native"));
+               const auto options = options_of<RestoreOptions>(py::cast<Named>(made.attr("named")));
+               auto report = [&] {
+                 const py::gil_scoped_release free;
+                 return restore_hdf5(group.group, file, state.state, options);
+               }();
+               made.attr("put_back")();
+               return dict_of(report);
+             });
   module.def("option_names", [] { return option_names(ManagerOptions{}); });
   module.def("stop_option_names", [] { return option_names(StopOptions{}); });
   module.def("restore_option_names", [] { return option_names(RestoreOptions{}); });

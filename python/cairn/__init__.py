@@ -15,7 +15,7 @@ from ._cairn import version as __version__
 from .checkpoint import Checkpoint, Tensor, checkpoints, open, steps
 from .leaves import described, indexed, nothing, patches, private
 from .leaves import ragged, resizable, slice, sparse
-from .manager import CheckpointManager
+from .manager import CheckpointManager, restore_hdf5
 
 __all__ = [
     "Checkpoint",
@@ -37,6 +37,7 @@ __all__ = [
     "private",
     "ragged",
     "resizable",
+    "restore_hdf5",
     "restore_option_names",
     "slice",
     "sparse",

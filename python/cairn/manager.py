@@ -100,7 +100,7 @@ class CheckpointManager:
             comm,
             str(directory),
             _named(options),
-            _code(options),
+            {**_code(options), **_code(stop or {}, "stop.")},
             None if stop is None else _named(stop),
         )
         self.directory = str(directory)
@@ -220,3 +220,18 @@ class CheckpointManager:
         if kind is None:
             self.wait()
         self.close()
+
+
+def restore_hdf5(file, state, comm=None, **options):
+    """Fills a state from an HDF5 file that another program wrote, such as h5py: keys are the paths of
+    datasets, of any layout. Collective with a communicator. Options as of CheckpointManager.restore;
+    returns what was done, as a dict. The bytes have no checksums: "unchecked" is True.
+    """
+
+    def make():
+        binding = Binding(state, restoring=True)
+        binding.named = _named(options)
+        _cairn.check_restore_options(binding.named)
+        return binding
+
+    return _cairn.restore_hdf5(comm, str(file), make)

@@ -121,3 +121,9 @@ size_t cairn_dtype_size(cairn_dtype number) {
 }
 
 const char* cairn_version(void) { return version(); }
+
+const char* cairn_build_option(size_t index, const char** value) {
+  static const auto all = build_options();
+  if (value) *value = index < all.size() ? all[index].second.c_str() : nullptr;
+  return index < all.size() ? all[index].first.c_str() : nullptr;
+}

@@ -31,9 +31,19 @@ static int in_the_middle(void* given, int64_t step) {
   if (step == 1) run_second_thread(given);
   return CAIRN_OK;
 }
+static int is_owned(const char* path) {
+  cairn_group* group;
+  cairn_options* options;
+  cairn_manager* manager;
+  OK(cairn_group_serial(&group));
+  OK(cairn_options_create(&options));
+  OK(cairn_options_set(options, "write.owner_wait_seconds", "0"));
+  return cairn_manager_create(group, path, options, &manager) == CAIRN_BUSY;
+}
 static void threads_and_processes(const char* directory) {
   char path[4096];
-  int64_t number = 5;
+  static double large[1 << 19]; /* so that its save is still on its way when the process forks */
+  const int64_t shape[] = {1 << 19};
   cairn_group* group;
   cairn_options* options;
   pid_t child;
@@ -47,7 +57,7 @@ static void threads_and_processes(const char* directory) {
   OK(cairn_options_before_save(options, in_the_middle, &one));
   OK(cairn_manager_create(group, path, options, &one.manager));
   OK(cairn_state_create(&one.state));
-  OK(cairn_state_add_whole(one.state, "n", CAIRN_INT64, 0, &number, NULL, NULL));
+  OK(cairn_state_add_whole(one.state, "x", CAIRN_FLOAT64, 1, large, shape, NULL));
   OK(cairn_manager_save(one.manager, 1, one.state, NULL, NULL));
   CHECK(one.thread_code == CAIRN_BUSY);
   one.step = 2; /* one thread after the other is well */
@@ -68,6 +78,14 @@ static void threads_and_processes(const char* directory) {
   }
   CHECK(waitpid(child, &status, 0) == child);
   CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 7);
+  child = fork(); /* somebody else, who looks whether the directory is free */
+  CHECK(child >= 0);
+  if (child == 0) {
+    execl("/proc/self/exe", "c_intruders", path, "owned", (char*)NULL);
+    exit(9);
+  }
+  CHECK(waitpid(child, &status, 0) == child);
+  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 7);
   OK(cairn_manager_save(one.manager, 5, one.state, NULL, NULL));
   OK(cairn_manager_steps(one.manager, &count, &infos));
   CHECK(count == 4 && infos[3]->step == 5);
@@ -78,6 +96,7 @@ static void threads_and_processes(const char* directory) {
 }
 
 int main(int argc, char** argv) {
+  if (argc == 3) return is_owned(argv[1]) ? 7 : 8;
   if (argc != 2) return 2;
   threads_and_processes(argv[1]);
   return 0;

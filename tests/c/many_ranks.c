@@ -219,11 +219,13 @@ static void restore(MPI_Comm ranks, int by_callbacks, const char* directory, int
 
 int main(int argc, char** argv) {
   int rank, ranks, story;
+  cairn_group* group;
   const char* formats[] = {"bundle", "hdf5"};
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   CHECK(argc == 3);
+  FAILS(cairn_group_mpi(MPI_COMM_NULL, &group), CAIRN_INVALID_ARGUMENT, "MPI_COMM_NULL");
   for (story = 0; story < 4; ++story) { /* bit 0: who saves; bit 1: which format */
     char directory[4096];
     MPI_Comm first;

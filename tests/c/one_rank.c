@@ -343,6 +343,7 @@ static void what_cannot_be_used(void) {
   cairn_state* state;
   cairn_group* group;
   cairn_group_calls calls;
+  const char* value;
   double u[2];
   const int64_t two[] = {2}, one[] = {1}, big[] = {INT64_MAX, 4}, zero[] = {0, 0};
   OK(cairn_state_create(&state));
@@ -379,6 +380,8 @@ static void what_cannot_be_used(void) {
   CHECK(cairn_dtype_from_name("bfloat16") == CAIRN_BFLOAT16 && cairn_dtype_from_name("x") == 0);
   CHECK(strcmp(cairn_dtype_name(CAIRN_BOOLEAN), "bool") == 0);
   CHECK(strcmp(cairn_code_name(CAIRN_DATA_LOSS), "data_loss") == 0);
+  CHECK(strcmp(cairn_build_option(0, &value), "compiler") == 0 && strlen(value) > 3);
+  CHECK(cairn_build_option(1000, &value) == NULL && value == NULL);
 }
 
 /* A group whose third sum over ranks fails: no verdict is possible, and its abort ends the job. */

@@ -116,7 +116,11 @@ contains
     integer, allocatable, target :: rows(:, :)
     integer(int64), target :: step
     integer(int64) :: found
-    integer :: some, first, mine, i, j
+    integer :: some, first, mine, i, j, stat
+    character(len=300) :: text
+    text = ""
+    call cairn_group_mpi(group, MPI_COMM_NULL, stat, text)
+    if (stat /= cairn_invalid_argument .or. index(text, "MPI_COMM_NULL") == 0) error stop "no communicator"
     call MPI_Comm_split(MPI_COMM_WORLD, merge(1, MPI_UNDEFINED, rank < (ranks + 1)/2), rank, some, code)
     if (some == MPI_COMM_NULL) return
     call cairn_group_mpi(group, some)

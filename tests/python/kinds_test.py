@@ -84,6 +84,26 @@ class Kinds(Case):
         self.refuses("invalid_argument", "integers", manager.save, 2,
                      {"by_id": cairn.indexed(rows, ids * 1.0)})
 
+    def test_hdf5_of_other_programs(self):
+        try:
+            import h5py
+        except ImportError:
+            self.skipTest("h5py is not there")
+        if "hdf5" not in BUILT:
+            self.skipTest("this build has no libhdf5")
+        path = os.path.join(self._scratch.name, "theirs.h5")
+        array = values("int32", (40, 3))
+        with h5py.File(path, "w") as file:
+            file.create_dataset("group/u", data=array, chunks=(7, 2), compression="gzip")
+            file["number"] = 2.5
+        new = {"group": {"u": np.zeros((40, 3), np.int32)}, "number": 0.0}
+        report = cairn.restore_hdf5(path, new)
+        self.assertTrue(report["unchecked"])
+        self.assertEqual(bits(new["group"]["u"]), bits(array))
+        self.assertEqual(new["number"], 2.5)
+        self.refuses("not_found", "v", cairn.restore_hdf5, path, {"v": np.zeros(3)})
+        self.refuses("invalid_argument", "float64", cairn.restore_hdf5, path, {"number": np.float32(0)})
+
     def test_memory_of_others(self):
         class Speaker:
             """Says that its memory is on this kind of device (DLPack's numbers)."""
@@ -146,6 +166,8 @@ class Code(Case):
         manager.save(3, state)
         self.refuses("invalid_argument", "hooks.before_save", cairn.CheckpointManager,
                      self.directory + "2", hooks={"savers": [before]})
+        self.refuses("invalid_argument", "stop.signals", cairn.CheckpointManager,
+                     self.directory + "2", stop={"signals": before})
         self.refuses("invalid_argument", "convert", manager.restore, 3, state, convert=before)
 
     def test_policies(self):

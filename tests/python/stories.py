@@ -32,6 +32,11 @@ def ranks_story(directory, table, formats, *launcher):
     told = run(job(launcher, 4, "-m", "mpi4py", program, directory, table, formats))
     found = re.search(r"works on many ranks in (\d+) ways\n$", told)
     assert found and int(found[1]) >= 6, told
+    import cairn
+    state = {"step": 0, "name": ""}
+    with cairn.CheckpointManager(directory + "/left") as manager:
+        assert manager.restore_latest(state)["step"] == 5
+    assert state == {"step": 5, "name": "version 5"}, state
 
 
 def kill_all(started):

@@ -97,6 +97,9 @@ size_t cairn_dtype_size(cairn_dtype dtype);
 
 /** Of the library, "0.1.0". */
 const char* cairn_version(void);
+/** The name of something that it was built with, such as "mpi", and what it is; NULL from the last
+ * on. Texts stay. */
+const char* cairn_build_option(size_t index, const char** value);
 
 #ifdef __cplusplus
 }
