@@ -14,7 +14,7 @@ from playwright.sync_api import sync_playwright
 PHONE, DESK = {"width": 360, "height": 740}, {"width": 1280, "height": 900}
 SHOWN = ["index.html", "start.html", "howto/save.html", "howto/slurm.html", "reference/cpp/checkpoint_manager.html",
          "reference/fortran.html", "reference/python.html", "state.html", "performance.html", "tool.html"]
-# What is looked for, and the page that must be among the first five.
+# What is looked for, and the page that must be among the first.
 SEARCHES = {"max_to_keep": "python.html", "save_async": "asynchronous.html", "MaxShardSizePolicy": "sharding",
             "cairn_manager_should_save": "reference/c/manager.html", "ragged": "state.html",
             "requeue": "slurm.html", "restore_latest": "reference/"}
@@ -32,6 +32,7 @@ class Visit:
 
     def __init__(self, browser, faults, **settings):
         self.page = browser.new_page(**settings)
+        self.page.set_default_timeout(10000)
         self.faults, self.at = faults, ""
         self.page.on("console", lambda said: said.type in ("error", "warning") and self.fault(said.text))
         self.page.on("pageerror", lambda error: self.fault(str(error)))
@@ -51,14 +52,10 @@ class Visit:
 
 
 def check_search(visit, site):
-    visit.open(site, "index.html")
-    visit.page.click("input.md-search__input")
     for words, expected in SEARCHES.items():
         visit.at = f"search for {words}"
-        visit.page.fill("input.md-search__input", "")
-        visit.page.wait_for_selector(".md-search-result__item", state="detached")
-        visit.page.fill("input.md-search__input", words)
-        visit.page.wait_for_selector(".md-search-result__item")
+        visit.page.goto(f"{(site / 'index.html').as_uri()}?q={words}")
+        visit.page.wait_for_selector(".md-search-result__link")
         found = visit.page.eval_on_selector_all(".md-search-result__link", "all => all.map(one => one.href)")
         if not any(expected in link for link in found[:12]):
             visit.fault(f"{expected} is not among {found[:12]}")

@@ -21,6 +21,7 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 import fortran  # noqa: E402
 import headers  # noqa: E402
+import package  # noqa: E402
 
 TOP = {"ARCHITECTURE.md": "architecture.md", "CHANGELOG.md": "changelog.md",
        "CONTRIBUTING.md": "contributing.md", "README.md": "index.md"}
@@ -144,6 +145,7 @@ def main(arguments):
     for place, text in headers.pages(root, xml):
         site.put(place, text)
     site.put("reference/fortran.md", fortran.page(root))
+    package.stage(root, out.parent / "python")
     done = set()
     while site.sources - done:
         for path in sorted(site.sources - done):
