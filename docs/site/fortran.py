@@ -91,7 +91,7 @@ class Module:
                 comment = []
             elif line.strip() == "private":
                 hidden = True
-            elif not in_procedures and not hidden and "::" in line:
+            elif not in_procedures and not hidden and "::" in line and "c_ptr" not in line:
                 fields.append(line.strip())
             at += 1
         return at, (fields, groups)

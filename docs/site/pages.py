@@ -28,8 +28,10 @@ TOP = {"ARCHITECTURE.md": "architecture.md", "CHANGELOG.md": "changelog.md",
 FOLDERS = {"include/cairn": "reference/cpp.md", "include/cairn/c": "reference/c.md",
            "fortran": "reference/fortran.md"}
 LANGUAGES = {".hpp": "cpp", ".cpp": "cpp", ".h": "c", ".c": "c", ".f90": "fortran", ".F90": "fortran",
-             ".py": "python", ".txt": "cmake", ".sbatch": "bash", ".sh": "bash", ".md": "markdown"}
+             ".py": "python", ".txt": "cmake", ".sbatch": "bash", ".sh": "bash", ".md": "markdown",
+             ".yml": "yaml"}
 LINK = re.compile(r"(!?\[(?:[^\[\]]|\[[^\[\]]*\])*\]\()([^()\s]+)(\))")
+CODE = re.compile(r"`[^`]*`")
 FENCE = re.compile(r"^( *)(```+)")
 MARK = re.compile(r"^<!-- from (\S+) -->$")
 TAB = re.compile(r"^\*\*(C\+\+|C|Fortran|Python|Shell)\*\*$")
@@ -48,7 +50,7 @@ class Site:
         if name in TOP:
             return TOP[name]
         for folder in ("docs/site/", "docs/"):
-            if name.startswith(folder):
+            if name.startswith(folder) and path.suffix in (".md", ".svg", ".png", ".css"):
                 return name[len(folder):]
         if name.startswith("include/") and path.suffix in (".hpp", ".h"):
             return headers.page_of(path)
@@ -67,6 +69,16 @@ class Site:
             return target
         there = os.path.relpath(self.place_of(full.relative_to(self.root)), Path(place).parent)
         return f"{there}#{anchor}" if anchor else there
+
+    def with_links(self, page, place, line):
+        code = [found.span() for found in CODE.finditer(line)]
+
+        def moved(found):
+            if any(begin < found.start() and found.end() < end for begin, end in code):
+                return found.group(0)
+            return found.group(1) + self.link(page, place, found.group(2)) + found.group(3)
+
+        return LINK.sub(moved, line)
 
     def put(self, place, text):
         path = self.out / place
@@ -93,11 +105,7 @@ class Site:
                 starts = starts or line.startswith("|") and not before.startswith("|")
                 if before.strip() and (starts or opened and not opened.group(1)):
                     lines.append("")
-                pieces = re.split(r"(`[^`]*`)", line) if "](" not in line or "[`" not in line else [line]
-                line = "".join(piece if piece.startswith("`") and piece.endswith("`") else
-                               LINK.sub(lambda found: found.group(1) + self.link(
-                                   page, place, found.group(2)) + found.group(3), piece)
-                               for piece in pieces)
+                line = self.with_links(page, place, line)
             if opened:
                 fence = None if fence == opened.group(2) else fence or opened.group(2)
             lines.append("    " + line if tab and line else line)
@@ -106,7 +114,7 @@ class Site:
 
     def source(self, path):
         """A page with the text of a file, or with the files of a folder."""
-        full, depth = self.root / path, len(path.parts)
+        full = self.root / path
         place = self.place_of(path)
         if full.is_dir():
             inside = sorted(one for one in full.iterdir() if not one.name.startswith(("__", ".")))
@@ -121,10 +129,9 @@ class Site:
             except UnicodeDecodeError:
                 self.faults.append(f"a page links to {path}, which is no text")
                 return
-            language = LANGUAGES.get(path.suffix) or ("bash" if text.startswith("#!/bin") else
+            language = LANGUAGES.get(path.suffix) or ("bash" if re.match("#!.*sh\n", text) else
                                                       "python" if "python" in text[:40] else "text")
             body = f"``````{{.{language}}}\n{text.rstrip()}\n``````"
-        assert depth
         # Whole programs are no answers to a search.
         self.put(place, f"---\nsearch:\n  exclude: true\n---\n# {path.name}\n`{path}`\n\n{body}\n")
 
