@@ -263,7 +263,7 @@ class Reference:
 
     def index(self, title, folder, text):
         """What a folder of headers has: a line a header."""
-        out = [f"# {title}", text, "| header | |\n|---|---|"]
+        out = [f"# {title}", text, "## All of them", "| header | |\n|---|---|"]
         for header in self.headers:
             page = page_of(header)
             if page.startswith(folder):
@@ -276,15 +276,12 @@ class Reference:
         return "\n\n".join(out) + "\n"
 
 
-def pages(root, folder):
-    """Pairs of a place and a text."""
+def pages(root, folder, guide):
+    """Pairs of a place and a text. `guide` says of the headers for C++ which to read first."""
     reference = Reference(root, folder)
     for header in reference.headers:
         yield reference.page(header)
-    yield "reference/cpp.md", reference.index(
-        "C++ headers", "reference/cpp/", "`cairn/cairn.hpp` includes all that need neither MPI nor Kokkos. "
-        "Begin with [mpi](cpp/mpi.md), [state](cpp/state.md), [checkpoint_manager](cpp/checkpoint_manager.md), "
-        "[options](cpp/options.md) and [error](cpp/error.md).")
+    yield "reference/cpp.md", reference.index("C++ headers", "reference/cpp/", guide)
     yield "reference/c.md", reference.index(
         "C headers", "reference/c/", "`cairn.h` includes all but `cairn_mpi.h`. How they are used is on the page "
         "[From C](../c.md).")

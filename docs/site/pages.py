@@ -85,12 +85,20 @@ class Site:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
 
+    def guide(self):
+        """What README says of the headers, for the page that lists them."""
+        text = (self.root / "README.md").read_text(encoding="utf-8")
+        part = text.partition("\n## The headers\n")[2].partition("\n## ")[0]
+        return self.shown(Path("README.md"), "reference/cpp.md", part)
+
     def page(self, page):
         """A page of the repository as one of the site."""
         place = self.place_of(page)
-        lines, fence, before, indented = [], None, "", False
-        tab = False
-        for line in (self.root / page).read_text(encoding="utf-8").splitlines():
+        self.put(place, self.shown(page, place, (self.root / page).read_text(encoding="utf-8")))
+
+    def shown(self, page, place, text):
+        lines, fence, before, tab = [], None, "", False
+        for line in text.splitlines():
             opened = FENCE.match(line)
             if fence is None:
                 if tab and HEADING.match(line):
@@ -110,7 +118,7 @@ class Site:
                 fence = None if fence == opened.group(2) else fence or opened.group(2)
             lines.append("    " + line if tab and line else line)
             before = line
-        self.put(place, "\n".join(lines) + "\n")
+        return "\n".join(lines) + "\n"
 
     def source(self, path):
         """A page with the text of a file, or with the files of a folder."""
@@ -149,7 +157,7 @@ def main(arguments):
         place = site.place_of(asset.relative_to(root))
         (out / place).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(asset, out / place)
-    for place, text in headers.pages(root, xml):
+    for place, text in headers.pages(root, xml, site.guide()):
         site.put(place, text)
     site.put("reference/fortran.md", fortran.page(root))
     package.stage(root, out.parent / "python")
