@@ -106,7 +106,8 @@ def main(arguments):
         desk.page.screenshot(path=pictures / "search.png")
         check_tabs(desk, site)
         browser.close()
-    print("\n".join(faults) if faults else f"{len(pages)} pages are right on a desk and on a phone; pictures: {pictures}")
+    right = f"{len(pages)} pages are right on a desk and on a phone; pictures: {pictures}"
+    print("\n".join(faults) if faults else right)
     return 1 if faults else 0
 
 

@@ -35,6 +35,8 @@ class Entity:
 
 
 class Reference:
+    """All public headers, and what Doxygen found in them."""
+
     def __init__(self, root, folder):
         self.headers = sorted(path.relative_to(root) for path in (root / "include").rglob("*")
                               if path.suffix in (".hpp", ".h"))
@@ -66,11 +68,11 @@ class Reference:
 
     # Texts -------------------------------------------------------------------------------------
     def target(self, page, identifier):
-        there = self.anchors.get(identifier)
-        if there is None:
+        """Where a reference leads to from a page of the reference; None: to nothing that is shown."""
+        place, anchor = self.anchors.get(identifier, (None, None))
+        if place is None:
             return None
-        up = "../" * (page.count("/")) if there[0] != page else ""
-        return f"{up}{there[0]}#{there[1]}" if there[0] != page else f"#{there[1]}"
+        return f"#{anchor}" if place == page else f"../../{place}#{anchor}"
 
     def inline(self, page, node):
         def plain(text):
@@ -259,7 +261,18 @@ class Reference:
             out += [f"It includes:\n\n" + "\n".join(
                 f"- [{one}](../../{page_of(Path('include') / one)})" for one in included)]
         out += self.several(page, 2, entities)
-        return page, "\n\n".join(filter(None, out)) + "\n"
+        return page, self.unique("\n\n".join(filter(None, out))) + "\n"
+
+    def unique(self, text):
+        """Names of places that come again, of overloads that do not stand together, get a number."""
+        count = {}
+
+        def numbered(found):
+            count[found.group(2)] = count.get(found.group(2), 0) + 1
+            again = f"-{count[found.group(2)]}" if count[found.group(2)] > 1 else ""
+            return f"{found.group(1)}{found.group(2)}{again}{found.group(3)}"
+
+        return re.sub(r'(\{ #|<span id=")([^ "]+)( \}|")', numbered, text)
 
     def index(self, title, folder, text):
         """What a folder of headers has: a line a header."""
