@@ -36,7 +36,9 @@ class Visit:
         self.faults, self.at = faults, ""
         self.page.on("console", lambda said: said.type in ("error", "warning") and self.fault(said.text))
         self.page.on("pageerror", lambda error: self.fault(str(error)))
-        self.page.on("requestfailed", lambda request: self.fault(f"{request.url} does not load"))
+        # What a page was still loading when it was left is no fault.
+        self.page.on("requestfailed", lambda request: request.failure == "net::ERR_ABORTED" or
+                     self.fault(f"{request.url} does not load: {request.failure}"))
         self.page.on("request", lambda request: request.url.split(":")[0] in ("file", "data", "blob") or
                      self.fault(f"asks for {request.url}"))
 

@@ -159,7 +159,9 @@ class Reference:
         first = "typedef " if one.kind == "typedef" else ""
         whole = f"{before}{first}{kind} {node.findtext('name')}{arguments}{value}".strip()
         whole = re.sub(r" +>", ">", re.sub(r"(\w)< +", r"\1<", whole))
-        whole = re.sub(r" ([&*]+) ?(?=[\w.)])", r"\1 ", whole).replace("= =", "=")
+        whole = re.sub(r" ([&*]+) ?(?=[\w.)])", r"\1 ", whole).replace("= =", "=").replace(")=", ") = ")
+        if "operator" not in whole:
+            whole = re.sub(r"(?<=\w)=(?=[{\w\"-])", " = ", whole)
         if len(whole) > 96 and "(" in whole:  # one argument a line
             opening = whole.index("(")
             parts, depth, start = [], 0, opening + 1
@@ -252,6 +254,9 @@ class Reference:
         # A class that is only declared here is told where it is defined; a nested one, too.
         entities = [one for one in entities if one.kind != "class" or one.node.find("sectiondef") is not None or
                     self.told(page, one.node)]
+        # `typedef struct x {…} x` is one thing.
+        structs = {one.name for one in entities if one.kind == "struct"}
+        entities = [one for one in entities if one.kind != "typedef" or one.name not in structs]
         out = [f"# {name}", f"```{'c' if header.suffix == '.h' else 'cpp'}\n#include <{name}>\n```"]
         node = self.files.get(name)
         if node is not None:
