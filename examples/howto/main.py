@@ -61,19 +61,13 @@ def halos(directory):
 
 
 def particles(directory, total):
-    position = np.zeros((total if comm.rank == 0 else 0, 3))  # of this rank's particles
-
-    before = comm.scan(len(position)) - len(position)  # particles on the ranks before this one
-    count = comm.allreduce(len(position))
-    state = {"position": cairn.slice(position, (count, 3), (before, 0))}
+    position = cairn.ragged(np.zeros((total if comm.rank == 0 else 0, 3)))  # this rank's particles
+    state = {"position": position}
     with cairn.CheckpointManager(directory, comm) as manager:
         manager.save(1, state)
+        manager.restore(1, state)  # dealt evenly, on any number of ranks: position.array is new
 
-        # On other ranks: look how many there are, and take a share.
-        count = manager.open(1)["position"].shape[0]
-        begin, end = count * comm.rank // comm.size, count * (comm.rank + 1) // comm.size
-        position = np.zeros((end - begin, 3))
-        manager.restore(1, {"position": cairn.slice(position, (count, 3), (begin, 0))})
+    assert total // comm.size <= len(position.array) <= total // comm.size + 1
 
 
 def look(prefix):
@@ -114,6 +108,18 @@ def under_slurm(directory):
     return 0
 
 
+def policies(directory):
+    part = np.zeros((1, 1000), dtype="float32")
+    state = {key: cairn.slice(part, (comm.size, 1000), (comm.rank, 0)) for key in ("a", "b")}
+
+    policy = cairn.MaxShardSizePolicy(3000)  # bytes a file
+    with cairn.CheckpointManager(directory, comm, store={"policy": policy}) as manager:
+        manager.save(1, state)
+
+    files = {file for key in ("a", "b") for _, _, file, _, _ in cairn.open(directory)[key].slices}
+    assert len(files) >= 3 * comm.size
+
+
 def errors(directory):
     state = {"step": 0}
     with cairn.CheckpointManager(directory, comm) as manager:
@@ -136,6 +142,7 @@ particles(f"{own}/particles", 10)
 look(f"{own}/halos/ckpt-1")
 convert(f"{own}/halos", form)
 assert under_slurm(f"{own}/slurm") == 76
+policies(f"{own}/policies")
 errors(f"{own}/errors")
 if comm.rank == 0:
     print(f"Python saved step {step}")
