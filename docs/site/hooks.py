@@ -5,17 +5,35 @@ WORKER = "assets/javascripts/search_worker.js"
 SHIM = "https://unpkg.com/iframe-worker/shim"  # how the theme would have it; we ask nobody
 
 
+def named(nav):
+    """All pages that a navigation names."""
+    for entry in nav:
+        value = next(iter(entry.values())) if isinstance(entry, dict) else entry
+        if isinstance(value, list):
+            yield from named(value)
+        else:
+            yield value
+
+
+def put_headers(nav, pages):
+    """Each header has its place below the page of its language, in the reference."""
+    for entry in nav:
+        for title, place in entry.items() if isinstance(entry, dict) else []:
+            if isinstance(place, list):
+                put_headers(place, pages)
+            elif place in ("reference/cpp.md", "reference/c.md"):
+                folder = pages / place.removesuffix(".md")
+                entry[title] = [place, *sorted(path.relative_to(pages).as_posix() for path in folder.glob("*.md"))]
+
+
 def on_config(config):
-    """Each header has its place below the page of its language."""
     pages = Path(config.docs_dir)
-    for section in config.nav:
-        for entries in section.values():
-            for entry in entries if isinstance(entries, list) else []:
-                for title, place in entry.items() if isinstance(entry, dict) else []:
-                    folder = pages / str(place).removesuffix(".md")
-                    if place in ("reference/cpp.md", "reference/c.md"):
-                        found = sorted(path.relative_to(pages).as_posix() for path in folder.glob("*.md"))
-                        entry[title] = [place, *found]
+    sections = {title: entries for section in config.nav for title, entries in section.items()}
+    put_headers(sections["Reference"], pages)
+    # A page that has no place yet is the last under "In depth".
+    known = set(named(config.nav))
+    new = sorted(path.name for path in pages.glob("*.md") if path.name not in known)
+    next(entry["In depth"] for entry in sections["How to"] if "In depth" in entry).extend(new)
     return config
 
 
