@@ -5,6 +5,7 @@ where griffe looks for it.
 """
 import ast
 import re
+import shutil
 from pathlib import Path
 
 DOCSTRING = re.compile(r'"""((?:.|\n)*?)"""')
@@ -39,12 +40,16 @@ def shown(text):
 
 
 def stage(root, out):
-    package = out / "cairn"
-    package.mkdir(parents=True, exist_ok=True)
-    for path in sorted((root / "python" / "cairn").glob("*.py*")):
+    source, package = root / "python" / "cairn", out / "cairn"
+    shutil.rmtree(package, ignore_errors=True)
+    for path in sorted(source.rglob("*.py*")):
+        if path.suffix not in (".py", ".pyi"):
+            continue
         text = path.read_text(encoding="utf-8")
         text = DOCSTRING.sub(lambda found: f'"""{shown(found.group(1))}"""', text)
-        (package / path.name).write_text(text, encoding="utf-8")
+        copy = package / path.relative_to(source)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_text(text, encoding="utf-8")
     stub = ast.parse((package / "__init__.pyi").read_text(encoding="utf-8"))
     names = dict(reversed(pair) for pair in
                  compiled_names((package / "__init__.py").read_text(encoding="utf-8")))
@@ -53,3 +58,11 @@ def stage(root, out):
     (package / "_cairn.py").write_text("\n".join(map(ast.unparse, imports + taken)) + "\n", encoding="utf-8")
     rest = [node for node in stub.body if node not in taken]
     (package / "__init__.pyi").write_text("\n".join(map(ast.unparse, rest)) + "\n", encoding="utf-8")
+
+
+def parts(root):
+    """What the page of the package has below it: a section for each package in it."""
+    for path in sorted((root / "python" / "cairn").glob("*/__init__.py")):
+        name = path.parent.name
+        yield (f"\n## cairn.{name} {{ #cairn-{name} }}\n\n::: cairn.{name}\n    options:\n      heading_level: 3\n"
+               "      show_root_heading: false\n      show_root_toc_entry: false\n")

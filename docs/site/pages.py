@@ -161,6 +161,8 @@ def main(arguments):
         site.put(place, text)
     site.put("reference/fortran.md", fortran.page(root))
     package.stage(root, out.parent / "python")
+    with open(out / "reference/python.md", "a", encoding="utf-8") as file:
+        file.writelines(package.parts(root))
     done = set()
     while site.sources - done:
         for path in sorted(site.sources - done):
