@@ -91,8 +91,8 @@ class Module:
                 comment = []
             elif line.strip() == "private":
                 hidden = True
-            elif not in_procedures and not hidden and "::" in line and "c_ptr" not in line:
-                fields.append(line.strip())
+            elif not in_procedures and not hidden and "::" in line:
+                fields.append(line.strip().replace("!<", "!"))
             at += 1
         return at, (fields, groups)
 

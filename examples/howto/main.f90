@@ -1,7 +1,8 @@
 !> Ten things that people do with Cairn, as the pages of docs/howto show them.
 !> usage: mpirun -np N howto_fortran DIRECTORY bundle|hdf5     (again and again, with any N)
 module howto
-  use, intrinsic :: iso_fortran_env, only: int64, real64
+  use, intrinsic :: iso_fortran_env, only: int64, real32, real64
+  use, intrinsic :: iso_c_binding, only: c_int, c_int64_t, c_ptr
   use cairn
   use cairn_mpi
   use mpi_f08
@@ -191,6 +192,31 @@ contains
     end do
   end subroutine
 
+  subroutine policies(directory)
+    character(len=*), intent(in) :: directory
+    real(real32), target :: a(1000), b(1000)
+    type(cairn_state) :: state
+    type(cairn_options) :: options
+    type(cairn_manager) :: manager
+    interface  ! of cairn/c/options.h
+      function max_shard_size(options, bytes) bind(c, name="cairn_options_max_shard_size") result(code)
+        import c_ptr, c_int, c_int64_t
+        type(c_ptr), value :: options
+        integer(c_int64_t), value :: bytes
+        integer(c_int) :: code
+      end function
+    end interface
+    a = 0
+    b = 0
+    call state%add("a", a, [1000*ranks], [1000*rank + 1])
+    call state%add("b", b, [1000*ranks], [1000*rank + 1])
+
+    call options%set("keep.last", 3)  ! a first option makes the handle
+    call check(max_shard_size(options%handle, 3000_c_int64_t) == cairn_ok, "no policy")  ! bytes a file
+    call manager%open(group, directory, options)
+    call manager%save(1, state)
+  end subroutine
+
   subroutine errors(directory)
     character(len=*), intent(in) :: directory
     integer, target :: step
@@ -241,6 +267,7 @@ program main
   call convert(own//"/halos", trim(form))
   call under_slurm(own//"/slurm", exit_code)
   call check(exit_code == 76, "another exit code")
+  call policies(own//"/policies")
   call errors(own//"/errors")
   call group%free()
   if (rank == 0) print '(a, i0)', "Fortran saved step ", step

@@ -23,6 +23,8 @@ for program in $programs; do
   told=$($launcher $ranks $interpreter "$program" "$work" "$format") || fail "$program: $told"
   echo "$told" | grep -q " saved step $step\$" || fail "$program: $told"
   [ $step -eq 1 ] || echo "$told" | grep -q "^goes on after step $((step - 1))\$" || fail "$program: $told"
+  files=$(ls "$work"/*-$step/policies/ckpt-1.data-* | wc -l)  # files of 3,000 bytes for 8,000 a rank
+  [ "$files" -ge $((3 * ranks)) ] || fail "$program: a policy made $files files"
   ranks=$((ranks % 3 + 1))
 done
 echo "each of $step programs went on from the one before"
