@@ -5,7 +5,7 @@ module cairn_settings
   private
   public :: cairn_group, cairn_stop, cairn_options, cairn_restore_options
 
-  !> Ranks: cairn_serial() or cairn_mpi (module cairn_mpi) make them. A manager keeps what it needs.
+  !> Ranks: serial() or cairn_group_mpi (module cairn_mpi) makes them. A manager keeps what it needs.
   type :: cairn_group
     type(c_ptr) :: handle = c_null_ptr  !< of the C face
   contains

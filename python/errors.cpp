@@ -9,7 +9,7 @@ py::object* error_class = nullptr;
 
 constexpr const char* doc = R"(What every call of Cairn raises, on all ranks alike.
 
-code     "invalid_argument", "not_found", "data_loss", ...: docs/errors.md
+code     "invalid_argument", "not_found", "data_loss", ...: cairn/error.hpp
 problem  what is wrong
 reason   why, or ""
 way_out  what to do, or ""

@@ -5,10 +5,11 @@
 ///
 /// Each struct lists its members in visit(), under the names that texts have for them; a member
 /// that is not listed does not compile. A visitor has four functions of a name and a member:
-///   agreed   ranks must give the same: compared as text when a manager is made
-///   settled  ranks must give the same: compared by the code that settles who does what
-///   own      each rank's own
-///   group    a struct with a visit() of its own; its names are GROUP.NAME
+/// - agreed: ranks must give the same; compared as text when a manager is made
+/// - settled: ranks must give the same; compared by the code that settles who does what
+/// - own: each rank's own
+/// - group: a struct with a visit() of its own; its names are GROUP.NAME
+///
 /// What is a number, a bool, an enum (`words` has its values' names) or a text can be given as
 /// text.
 #include <array>

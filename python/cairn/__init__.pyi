@@ -8,6 +8,17 @@ __version__: str
 has_mpi: bool
 
 class Error(RuntimeError):
+    """What every call of Cairn raises, on all ranks alike.
+
+    code     "invalid_argument", "not_found", "data_loss", ...: cairn/error.hpp
+    problem  what is wrong
+    reason   why, or ""
+    way_out  what to do, or ""
+    rank     where it happened; None: it concerns the job
+    tensor   the key, or ""
+    path     the file, or ""
+    """
+
     code: str
     problem: str
     reason: str
@@ -17,10 +28,13 @@ class Error(RuntimeError):
     path: str
 
 class SaveHandle:
+    """A save that save_async began."""
+
     @property
     def step(self) -> int: ...
     @property
-    def stage(self) -> str: ...
+    def stage(self) -> str:
+        """captured, written, committed, skipped, replaced or failed"""
     @property
     def committed(self) -> bool: ...
     @property
@@ -28,8 +42,10 @@ class SaveHandle:
     @property
     def blocked_because(self) -> str: ...
     @property
-    def error(self) -> Error | None: ...
-    def wait_written(self) -> None: ...
+    def error(self) -> Error | None:
+        """Why it failed; None: it has not."""
+    def wait_written(self) -> None:
+        """Returns when this rank's part is written, has failed or was given up."""
 
 class Tensor:
     key: str
@@ -133,10 +149,18 @@ def checkpoints(directory: str | PathLike[str]) -> list[str]: ...
 def restore_hdf5(
     file: str | PathLike[str], state: MutableMapping[str, Any], comm: Any = None, **options: Any
 ) -> dict[str, Any]: ...
-def build_options() -> dict[str, str]: ...
-def option_names() -> list[str]: ...
-def stop_option_names() -> list[str]: ...
-def restore_option_names() -> list[str]: ...
+
+def build_options() -> dict[str, str]:
+    """What the library was built with, such as MPI and HDF5."""
+
+def option_names() -> list[str]:
+    """Names of the options of a CheckpointManager."""
+
+def stop_option_names() -> list[str]:
+    """Names of the options in its stop=."""
+
+def restore_option_names() -> list[str]:
+    """Names of the options of a restore."""
 
 class CheckpointManager:
     directory: str
