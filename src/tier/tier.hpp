@@ -104,7 +104,8 @@ class Tier {
   void protect(const SaveMap&) const;
   void prune(const std::string& uuid);
   void withdraw(const SaveMap&);
-  void compute(LocalSave&, const std::vector<int>& lost);
+  bool compute(LocalSave&, const std::vector<int>& lost);
+  bool look_for_damage(LocalSave&) const;
 
   bool is_leader() const { return home_.rank() == ranks_at(node_).front(); }
   const std::vector<int>& ranks_at(int node) const { return ranks_at_[nth(node)]; }

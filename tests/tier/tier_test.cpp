@@ -484,5 +484,53 @@ TEST_F(TierTest, RowsAndGapsComeBack) {
   });
 }
 
+TEST_F(TierTest, DamageOfTwoKindsIsBorneTogether) {
+  // A node has vanished, and what its parts are computed from is damaged, or cannot be read.
+  protection_ = Protection::reed_solomon;
+  const test::NToMCase one(4, 4, 2);
+  for (int other = 0; other < 4; ++other) {
+    if (other == 1) continue;
+    for (const bool unread : {false, true}) {
+      files_ = std::make_shared<io::MemoryFileSystem>();
+      save(one, 4, 1);
+      lose_node(1);
+      const auto parts = find(cat("/nodes/n", other), "part-");
+      ASSERT_THAT(parts, SizeIs(1));
+      if (unread) {
+        files_->inject({Code::io, "read", parts.front().string(), 0, 1});
+      } else {
+        flip(parts.front(), files_->status(parts.front())->size - 1);
+      }
+      EXPECT_EQ(restore(one, 4, 1), 2) << "node " << other << " unread " << unread;
+    }
+  }
+}
+
+TEST_F(TierTest, WhatCannotBeReadInOneSetHangsNobodyInAnother) {
+  set_nodes_ = 2;  // sets of nodes 0 and 2, of 1 and 3
+  const test::NToMCase one(4, 2, 1);
+  save(one, 4, 1);
+  // Lost parts of each set are computed where parts of the other are.
+  lose_node(0);
+  lose_node(1);
+  const auto parts = find("/nodes/n2", "part-");
+  ASSERT_THAT(parts, SizeIs(1));
+  files_->inject({Code::io, "read", parts.front().string(), 0, 1000000});
+  run_threads(2, [&](std::shared_ptr<Group> group) {
+    SampleState mine(one.seed);
+    for (std::size_t i = 0; i < one.samples.size(); ++i) {
+      mine.add(one.samples[i], one.wanted[i][nth(group->rank())], 0);
+    }
+    mine.poison();
+    auto all = options(group->rank(), 1);
+    all.tier.node = cat("n", 3 - group->rank());
+    CheckpointManager manager(group, "/run", all);
+    const auto report = manager.restore_latest(mine.state());
+    ASSERT_TRUE(report);
+    EXPECT_EQ(report->step, 1);
+    EXPECT_EQ(mine.check(one.seed), "");
+  });
+}
+
 }  // namespace
 }  // namespace cairn
