@@ -132,28 +132,39 @@ std::optional<RestoreReport> Engine::restore_from_nodes(State& state, const Rest
   for (auto save : nodes.saves()) {
     if (step ? save.map.step != *step : save.superseded) continue;
     if (save.map.sequence <= newest) continue;
+    bool is_touched = false;  // the state, by an earlier try
     for (int tries = 0; tries < most_tries; ++tries) {
       std::unique_ptr<tier::Gathered> gathered;
+      bool restored = false;
       try {
         gathered = nodes.gather(save);
         const auto moved = redistribute(job.group, gathered->state(), state, {.restore = options});
+        restored = true;
+        Touched touched;
+        for (const auto& [key, tensor] : state.tensors()) {
+          if (!moved.kept_keys.count(key)) touched.keys.insert(key);
+        }
         RestoreReport report;
         report.step = save.map.step;
         report.prefix = job.prefix(save.map.step).string();
         report.kept_keys.assign(moved.kept_keys.begin(), moved.kept_keys.end());
         report.bytes_read = moved.bytes;
         report.skipped = passed;
+        require_overwritten(failed, touched, report);
         directory.went_back_to(save.map.step, save.map.sequence);
         nodes.went_back_to(save.map.sequence);
         if (turns) turns->restored(save.map.step);
         if (!save.is_protected() && !job.options.read_only) bring_home(*gathered);
         return report;
       } catch (const Error& error) {
-        if (!cannot_be_had(error)) throw;
-        if (gathered) {
+        if (restored || !cannot_be_had(error)) throw;
+        if (gathered && nodes.learn_damage(save, *gathered) && tries + 1 < most_tries) {
+          is_touched = true;
+          continue;
+        }
+        if (gathered || is_touched) {
           for (const auto& [key, tensor] : state.tensors()) failed.keys.insert(key);
         }
-        if (gathered && nodes.learn_damage(save, *gathered)) continue;
         if (job.root()) {
           log(LogLevel::warning,
               cat("step ", save.map.step, " on the nodes is passed over: ", error.what()));

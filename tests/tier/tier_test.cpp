@@ -532,5 +532,41 @@ TEST_F(TierTest, WhatCannotBeReadInOneSetHangsNobodyInAnother) {
   });
 }
 
+TEST_F(TierTest, NothingOfAFailedRestoreStays) {
+  protection_ = Protection::none;
+  const auto go = [&](const std::function<void(CheckpointManager&, int)>& body) {
+    run_threads(2, [&](std::shared_ptr<Group> group) {
+      CheckpointManager manager(group, "/run", options(group->rank(), 1));
+      body(manager, group->rank());
+    });
+  };
+  std::vector<double> more(200000, 2), x(8, 1);
+  go([&](auto& manager, int rank) {
+    State state;
+    state.add("x", slice(x.data() + 4 * rank, {8}, {4 * rank}, {4}));
+    manager.save(1, state);
+    manager.save(2, state);
+    state.add("more", slice(more.data() + 100000 * rank, {200000}, {100000 * rank}, {100000}));
+    manager.save(3, state);
+  });
+  for (const int node : {0, 1}) {
+    for (const auto& path : find(cat("/nodes/n", node), "part-")) {
+      const auto size = files_->status(path)->size;
+      if (size > 100000) flip(path, size - 1);
+    }
+  }
+  go([&](auto& manager, int rank) {
+    std::vector<double> mine(100000, -1), y(4, -1);
+    State state;
+    state.add("x", slice(y.data(), {8}, {4 * rank}, {4}));
+    state.add("more", slice(mine.data(), {200000}, {100000 * rank}, {100000}));
+    RestoreOptions some;
+    some.all_may_be_missing = true;
+    // Step 2 has no "more", which has some of step 3 by now.
+    test::expect_error(Code::data_loss, HasSubstr("has no tensor 'more'"),
+                       [&] { manager.restore_latest(state, some); });
+  });
+}
+
 }  // namespace
 }  // namespace cairn
