@@ -17,6 +17,7 @@
 #include "support/rounds.hpp"
 #include "testing/memory.hpp"
 #include "testing/threads.hpp"
+#include "tier/place.hpp"
 #include "tools/flush_node.hpp"
 
 namespace cairn {
@@ -566,6 +567,33 @@ TEST_F(TierTest, NothingOfAFailedRestoreStays) {
     test::expect_error(Code::data_loss, HasSubstr("has no tensor 'more'"),
                        [&] { manager.restore_latest(state, some); });
   });
+}
+
+TEST_F(TierTest, ASaveInFlightIsNoParentOfLaterOnes) {
+  run_threads(2, [&](std::shared_ptr<Group> group) {
+    double value = group->rank();
+    State state;
+    state.add("x", slice(&value, {2}, {group->rank()}, {1}));
+    auto some = options(group->rank(), 1);
+    some.tier.keep = 9;
+    CheckpointManager manager(group, "/run", some);
+    manager.save(1, state);
+    manager.save_async(2, state, {.reach = Reach::home});
+    manager.save(3, state);
+    manager.save(4, state);
+    manager.save(5, state);
+    manager.wait();
+    manager.save(6, state);
+    manager.save(7, state);
+  });
+  const auto homes = files_->list("/nodes/n0");
+  ASSERT_THAT(homes, SizeIs(1));
+  auto maps = tier::list_maps(*files_, io::Path("/nodes/n0") / homes.front());
+  std::sort(maps.begin(), maps.end(), [](auto& a, auto& b) { return a.sequence < b.sequence; });
+  ASSERT_THAT(maps, SizeIs(5));
+  for (std::size_t i = 1; i < maps.size(); ++i) {
+    EXPECT_EQ(maps[i].parent, maps[i - 1].sequence) << "step " << maps[i].step;
+  }
 }
 
 }  // namespace
