@@ -166,16 +166,13 @@ void Tier::join(const std::string& report, int node) {
       LocalSave save;
       save.map = std::move(map);
       save.home = home_place();
-      save.part_at.assign(nth(save.map.ranks()), -1);
-      save.parity_at = save.part_at;
       at = saves_.insert(saves_.end(), std::move(save));
     }
-    for (const int part : reader.get_all<int>()) {
-      if (part < at->map.ranks()) at->part_at[nth(part)] = node;
+    LocalSave::Copies copies{node, reader.get_all<int>(), reader.get_all<int>()};
+    for (auto* list : {&copies.parts, &copies.parities}) {
+      std::erase_if(*list, [&](int rank) { return rank < 0 || rank >= at->map.ranks(); });
     }
-    for (const int parity : reader.get_all<int>()) {
-      if (parity < at->map.ranks()) at->parity_at[nth(parity)] = node;
-    }
+    at->copies.push_back(std::move(copies));
   }
 }
 
@@ -190,6 +187,7 @@ void Tier::list() {
     saves_.clear();
     join(at_home, home_place());
     for (std::size_t rank = 0; rank < reports.size(); ++rank) join(reports[rank], node_of_[rank]);
+    for (auto& save : saves_) save.choose_copies();
     std::sort(saves_.begin(), saves_.end(),
               [](const auto& a, const auto& b) { return a.map.sequence > b.map.sequence; });
     for (const auto& later : saves_) {
@@ -220,6 +218,10 @@ void Tier::prune(const std::string& uuid) {
   const auto at = std::find_if(saves_.begin(), saves_.end(),
                                [&](const auto& one) { return one.map.uuid == uuid; });
   if (at != saves_.end()) std::rotate(saves_.begin(), at, at + 1);
+  // What cannot be had takes the place of none that can.
+  std::erase_if(saves_, [&](const auto& one) {
+    return one.map.uuid != uuid && (one.superseded || !one.lost_nodes());
+  });
   if (saves_.size() > nth(home_.options.tier.keep)) {
     saves_.erase(saves_.begin() + home_.options.tier.keep, saves_.end());
   }

@@ -596,5 +596,109 @@ TEST_F(TierTest, ASaveInFlightIsNoParentOfLaterOnes) {
   }
 }
 
+TEST_F(TierTest, ASaveThatRunsOutOfRoomGoesHome) {
+  run_threads(2, [&](std::shared_ptr<Group> group) {
+    std::vector<double> values(3000, group->rank());
+    State state;
+    state.add("x", slice(values.data(), {2, 3000}, {group->rank(), 0}, {1, 3000}));
+    auto some = options(group->rank(), 1);
+    {
+      CheckpointManager manager(group, "/run", some);
+      manager.save(1, state);
+      group->barrier();
+      if (group->rank() == 0) files_->inject({Code::no_space, "write", "/nodes/n1", 1, 1});
+      group->barrier();
+      EXPECT_THAT(manager.save(2, state), Not(HasSubstr("/nodes/")));
+      group->barrier();
+      if (group->rank() == 0) {
+        files_->clear_faults();
+        EXPECT_THAT(find("/nodes", ""), IsEmpty());
+      }
+      group->barrier();
+      EXPECT_THAT(manager.save(3, state), HasSubstr("/nodes/"));
+      group->barrier();
+    }
+    if (group->rank() == 0) files_->inject({Code::no_space, "write", "/nodes/n1", 1, 1});
+    group->barrier();
+    some.tier.when_full = WhenFull::fail;
+    CheckpointManager manager(group, "/run", some);
+    test::expect_error(Code::no_space, testing::_, [&] { manager.save(4, state); });
+  });
+}
+
+TEST_F(TierTest, ASetHasAsManyNodesAsItsParityNeeds) {
+  set_nodes_ = 2;  // of three nodes none may be alone
+  const test::NToMCase one(3, 3, 1);
+  for (int lost = 0; lost < 3; ++lost) {
+    files_ = std::make_shared<io::MemoryFileSystem>();
+    save(one, 3, 1);
+    lose_node(lost);
+    EXPECT_EQ(restore(one, 3, 1), 2) << "lost " << lost;
+  }
+}
+
+TEST_F(TierTest, GoesToNodesWhenThereIsACheckpointAtHome) {
+  run_threads(2, [&](std::shared_ptr<Group> group) {
+    double value = group->rank();
+    State state;
+    state.add("x", slice(&value, {2}, {group->rank()}, {1}));
+    CheckpointManager manager(group, "/run", options(group->rank(), 1));
+    group->barrier();
+    if (group->rank() == 0) files_->inject({Code::io, "rename", "/run", 0, 1000});
+    group->barrier();
+    EXPECT_TRUE(test::error_of([&] { manager.save(1, state); }));
+    group->barrier();
+    if (group->rank() == 0) files_->clear_faults();
+    group->barrier();
+    EXPECT_THAT(manager.save(2, state), Not(HasSubstr("/nodes/")));
+    EXPECT_THAT(manager.save(3, state), HasSubstr("/nodes/"));
+  });
+}
+
+TEST_F(TierTest, PartsOfANodeMayBeInTwoPlaces) {
+  // Some of its parts on the node, all of them brought home; and another node is away.
+  const test::NToMCase one(6, 6, 2);
+  save(one, 6, 2);
+  flush_node(*files_, "/run", "/nodes/%n", "n1");
+  const auto parts = find("/nodes/n1", "part-");
+  ASSERT_THAT(parts, SizeIs(2));
+  files_->remove(parts.front());
+  lose_node(2);
+  EXPECT_EQ(restore(one, 6, 2), 2);
+}
+
+TEST_F(TierTest, WhatCannotBeHadTakesNobodysPlace) {
+  const auto go = [&](int first, const std::function<void(CheckpointManager&, State&)>& body) {
+    run_threads(3, [&](std::shared_ptr<Group> group) {
+      double value = group->rank();
+      State state;
+      state.add("x", slice(&value, {3}, {group->rank()}, {1}));
+      CheckpointManager manager(group, "/run", options(group->rank(), 1, first));
+      body(manager, state);
+    });
+  };
+  go(0, [](auto& manager, auto& state) {
+    for (int step = 1; step <= 3; ++step) manager.save(step, state);
+  });
+  // Step 3 has lost too much, step 2 is whole.
+  for (const int node : {1, 2}) {
+    const auto maps = find(cat("/nodes/n", node), "map");
+    ASSERT_THAT(maps, SizeIs(2));
+    const auto newest = tier::decode_map(io::read_file(*files_, maps[0], 10000)).step == 3 ? 0 : 1;
+    lose(maps[nth(newest)].parent_path());
+  }
+  go(0, [](auto& manager, auto& state) {
+    EXPECT_EQ(manager.restore_latest(state)->step, 2);
+    manager.save(4, state);
+  });
+  for (const int node : {1, 2}) {
+    const auto maps = find(cat("/nodes/n", node), "map");
+    ASSERT_THAT(maps, SizeIs(2));
+    const auto newest = tier::decode_map(io::read_file(*files_, maps[0], 10000)).step == 4 ? 0 : 1;
+    lose(maps[nth(newest)].parent_path());
+  }
+  go(0, [](auto& manager, auto& state) { EXPECT_EQ(manager.restore_latest(state)->step, 2); });
+}
+
 }  // namespace
 }  // namespace cairn
