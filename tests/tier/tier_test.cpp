@@ -700,5 +700,52 @@ TEST_F(TierTest, WhatCannotBeHadTakesNobodysPlace) {
   go(0, [](auto& manager, auto& state) { EXPECT_EQ(manager.restore_latest(state)->step, 2); });
 }
 
+TEST_F(TierTest, PrivateItemsAreDealtToOtherRanks) {
+  const auto go = [&](int ranks, int first, const std::function<void(CheckpointManager&, int)>& body) {
+    run_threads(ranks, [&](std::shared_ptr<Group> group) {
+      CheckpointManager manager(group, "/run", options(group->rank(), 1, first));
+      body(manager, group->rank());
+    });
+  };
+  go(4, 0, [](auto& manager, int rank) {
+    double mine = rank;
+    State state;
+    state.add("mine", rank_private(mine));
+    manager.save(1, state);
+    manager.save(2, state);
+  });
+  lose_node(0);
+  // The same ranks, on nodes in another order.
+  run_threads(4, [&](std::shared_ptr<Group> group) {
+    auto some = options(3 - group->rank(), 1);
+    CheckpointManager manager(group, "/run", some);
+    double mine = -1;
+    State state;
+    state.add("mine", rank_private(mine));
+    EXPECT_EQ(manager.restore_latest(state)->step, 2);
+    EXPECT_EQ(mine, group->rank());
+  });
+  for (const auto& path : find("/run", "ckpt-2")) files_->remove(path);
+  go(3, 1, [](auto& manager, int rank) {
+    double mine = -1;
+    State state;
+    PrivateOptions options;
+    options.deal = [](int one, int, int stored) { return stored - 1 - one; };
+    state.add("mine", rank_private(mine, options));
+    EXPECT_EQ(manager.restore(2, state).step, 2);
+    EXPECT_EQ(mine, 3 - rank);
+  });
+  for (const auto& path : find("/run", "ckpt-2")) files_->remove(path);
+  go(3, 1, [](auto& manager, int) {
+    double mine = -1;
+    State state;
+    state.add("mine", rank_private(mine, {.optional = true}));
+    const auto report = manager.restore(2, state);
+    EXPECT_EQ(report.step, 2);
+    EXPECT_EQ(mine, -1);
+    EXPECT_THAT(report.kept_keys, testing::ElementsAre("mine"));
+  });
+}
+
 }  // namespace
 }  // namespace cairn
