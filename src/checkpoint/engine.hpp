@@ -108,6 +108,7 @@ class Engine {
   std::optional<RestoreReport> restore_from_nodes(State&, const RestoreOptions&,
                                                   std::optional<std::int64_t> step, Touched& failed,
                                                   std::vector<std::string>& passed);
+  void prove(tier::LocalSave&, std::unique_ptr<tier::Gathered>&);
   void bring_home(const tier::Gathered&);
   void require_overwritten(const Touched& failed, const Touched& touched,
                            const RestoreReport&) const;

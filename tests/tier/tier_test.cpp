@@ -567,6 +567,18 @@ TEST_F(TierTest, NothingOfAFailedRestoreStays) {
     test::expect_error(Code::data_loss, HasSubstr("has no tensor 'more'"),
                        [&] { manager.restore_latest(state, some); });
   });
+  // Proved before anything is touched, it leaves nothing.
+  go([&](auto& manager, int rank) {
+    std::vector<double> mine(100000, -1), y(4, -1);
+    State state;
+    state.add("x", slice(y.data(), {8}, {4 * rank}, {4}));
+    state.add("more", slice(mine.data(), {200000}, {100000 * rank}, {100000}));
+    RestoreOptions some;
+    some.all_may_be_missing = some.verify_first = true;
+    EXPECT_EQ(manager.restore_latest(state, some)->step, 2);
+    EXPECT_EQ(y, std::vector<double>(4, 1));
+    EXPECT_EQ(mine, std::vector<double>(100000, -1));
+  });
 }
 
 TEST_F(TierTest, ASaveInFlightIsNoParentOfLaterOnes) {
@@ -745,6 +757,25 @@ TEST_F(TierTest, PrivateItemsAreDealtToOtherRanks) {
     EXPECT_EQ(mine, -1);
     EXPECT_THAT(report.kept_keys, testing::ElementsAre("mine"));
   });
+}
+
+TEST_F(TierTest, ALookAtAnOlderOneLeavesTheNewest) {
+  const auto go = [&](const std::function<void(CheckpointManager&, State&)>& body) {
+    run_threads(3, [&](std::shared_ptr<Group> group) {
+      double value = group->rank();
+      State state;
+      state.add("x", slice(&value, {3}, {group->rank()}, {1}));
+      CheckpointManager manager(group, "/run", options(group->rank(), 1));
+      body(manager, state);
+    });
+  };
+  go([](auto& manager, auto& state) {
+    for (int step = 1; step <= 3; ++step) manager.save(step, state);
+  });
+  lose_node(1);
+  go([](auto& manager, auto& state) { EXPECT_EQ(manager.restore(2, state).step, 2); });
+  go([](auto& manager, auto& state) { EXPECT_EQ(manager.restore_latest(state)->step, 3); });
+  go([](auto& manager, auto& state) { EXPECT_EQ(manager.restore_latest(state)->step, 3); });
 }
 
 }  // namespace
