@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <iterator>
 
 #include "base/text.hpp"
 #include "base/wire.hpp"
@@ -75,7 +76,7 @@ void Tier::find_nodes() {
   for (int rank = 0; rank < group.size(); ++rank) all.push_back(rank);
   const auto text = home_.options.tier.directory.string();
   directory_ =
-      together(group, [&] { return node_directory(text, name.empty() ? cat(node_) : name); });
+      together(group, [&] { return node_directory(text, name); });
 }
 
 // Whether another node has the same directory: then it dies with that one.
@@ -89,8 +90,16 @@ bool Tier::is_shared() {
   });
   const bool shared = together(group, [&] {
     int seen = 0;
-    for (const auto& name : files_->list(directory_)) seen += name.rfind(prefix, 0) == 0;
-    return seen > 1;
+    if (io::exists(*files_, directory_)) {
+      for (const auto& name : files_->list(directory_)) seen += name.rfind(prefix, 0) == 0;
+    }
+    if (seen > 0) return seen > 1;
+    throw Error(Code::invalid_argument, "ranks of one node do not share the directory of the tier",
+                cat("this rank does not see what rank ", ranks_at(node_).front(), " has in ",
+                    directory_.string()),
+                "Let nodes that have a disk or memory of their own have names of their own "
+                "(TierOptions::node, CAIRN_NODE).")
+        .at(directory_.string());
   });
   const bool any = any_of(group, shared);
   together(group, [&] {
@@ -113,18 +122,16 @@ void Tier::open(const std::string& home_id) {
   job_ = job_of_nodes(home_);
   find_nodes();
   files_ = options.file_system ? options.file_system : io::posix_file_system();
-  together(group, [&] {
+  const bool reads = home_.options.read_only;
+  const auto make_own = [&] {
     if (!is_leader()) return;
-    io::create_directories(*files_, directory_);
+    if (!reads) io::create_directories(*files_, directory_);
     if (!options.file_system) require_own(directory_);
-  });
+  };
+  together(group, make_own);
   directory_ /= home_id;
-  together(group, [&] {
-    if (!is_leader()) return;
-    io::create_directories(*files_, directory_);
-    if (!options.file_system) require_own(directory_);
-  });
-  if (is_shared()) {
+  together(group, make_own);
+  if (!reads && is_shared()) {
     throw Error(Code::invalid_argument, "nodes share the directory of the tier",
                 cat(directory_.parent_path().string(),
                     " is the same for several nodes, so that it would be lost with any of them"),
@@ -132,9 +139,16 @@ void Tier::open(const std::string& home_id) {
                 "node.")
         .at(directory_.parent_path().string());
   }
+  const int lost = options.protection == Protection::reed_solomon ? options.lost_nodes : 1;
   protects_ = options.protection != Protection::none && home_place() > 1;
   if (options.protection != Protection::none && !protects_ && home_.root()) {
     log(LogLevel::warning, "one node cannot protect itself: checkpoints on it are lost with it");
+  }
+  for (const auto& set : protect::deal_sets(home_place(), options.set_nodes, lost + 1)) {
+    if (!protects_ || std::ssize(set) > lost || !home_.root()) continue;
+    log(LogLevel::warning, cat("of ", set.size(), " nodes that protect each other ",
+                               set.size() - 1, " may be lost, not ", lost));
+    break;
   }
   plans_.begin(0);
   list();
@@ -151,7 +165,12 @@ Tier::Place Tier::place_at(int node, const SaveMap& map) const {
 std::string Tier::report(io::FileSystem& files, const io::Path& folder) const {
   WireWriter writer;
   for (const auto& map : list_maps(files, folder)) {
-    const auto stocked = look_at_save(files, folder / save_name(map), map);
+    Stocked stocked;
+    try {
+      stocked = look_at_save(files, folder / save_name(map), map);
+    } catch (const Error& error) {  // it counts as lost, and nothing else does
+      log(LogLevel::warning, error.what());
+    }
     writer.put(encode(map)).put(stocked.parts).put(stocked.parities);
   }
   return writer.take();

@@ -212,7 +212,7 @@ bool Tier::compute(LocalSave& save, const std::vector<int>& lost) {
   together(group, [&] {
     for (const auto& [node, target] : targets) {
       if (target != node_ || !is_leader()) continue;
-      if (!io::exists(*files_, place_of(map))) files_->create_directory(place_of(map));
+      io::create_directories(*files_, place_of(map));
       for (const int rank : sets.ranks_of(node)) {
         io::remove_if_there(*files_, new_path(rank));
         const auto file = files_->create(new_path(rank));

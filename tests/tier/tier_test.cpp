@@ -354,7 +354,8 @@ TEST_F(TierTest, WhatWasBroughtHomeServesWhenAllNodesAreGone) {
                      [&] { flush_node(*files_, "/run", "/nodes/%n", "n77"); });
   test::expect_error(Code::not_found, HasSubstr("belongs to"),
                      [&] { flush_node(*files_, "/nodes", "/nodes/%n", "n1"); });
-  test::expect_error(Code::invalid_argument, HasSubstr("which node"),
+  // A node without a name is the host.
+  test::expect_error(Code::not_found, HasSubstr("this node has nothing"),
                      [&] { flush_node(*files_, "/run", "/nodes/%n", ""); });
 }
 
@@ -420,6 +421,12 @@ TEST_F(TierTest, RefusesWhatProtectsNothing) {
     auto some = options(group->rank(), 1);
     some.tier.directory = "/nodes/all";
     test::expect_error(Code::invalid_argument, HasSubstr("nodes share the directory"),
+                       [&] { CheckpointManager(group, "/run", some); });
+    some = options(group->rank(), 1);
+    // Two memories that are said to be one node.
+    some = options(group->rank(), 2);
+    if (group->rank() == 1) some.tier.file_system = std::make_shared<io::MemoryFileSystem>();
+    test::expect_error(Code::invalid_argument, HasSubstr("ranks of one node do not share"),
                        [&] { CheckpointManager(group, "/run", some); });
     some = options(group->rank(), 1);
     some.tier.directory = "/nodes/%x";
@@ -759,6 +766,83 @@ TEST_F(TierTest, PrivateItemsAreDealtToOtherRanks) {
   });
 }
 
+TEST_F(TierTest, AllThatAStateHasComesBack) {
+  const auto go = [&](int ranks, const std::function<void(CheckpointManager&, State&, int)>& body) {
+    run_threads(ranks, [&](std::shared_ptr<Group> group) {
+      State state;
+      CheckpointManager manager(group, "/run", options(group->rank(), 1));
+      body(manager, state, group->rank());
+    });
+  };
+  std::vector<float> odd(10);
+  go(4, [&](auto& manager, State& state, int rank) {
+    float scalar = 2.5f;
+    double none = 0;
+    std::string word = "one";
+    std::vector<double> grid(5000, rank);
+    std::vector<std::uint16_t> half(3, 77);
+    state.add("scalar", scalar);
+    state.add("none", whole(&none, {0, 3}));
+    state.add("word", word);
+    auto brain = whole(half.data(), {3});
+    brain.dtype = DType::bfloat16;
+    state.add("half", brain);
+    LocalTensor many = nothing(DType::float64, {20000});
+    for (int i = 0; i < 5000; ++i) {
+      many.slices.push_back(slice(&grid[nth(i)], {20000}, {i * 4 + rank}, {1}).slices.front());
+    }
+    state.add("many", many);
+    state.describe(Attributes{{"who", std::string("me")}});
+    manager.save(1, state);
+    EXPECT_THAT(manager.save(2, state, {.metric = 4.5}), HasSubstr("/nodes/"));
+  });
+  lose_node(2);
+  go(4, [&](auto& manager, State& state, int rank) {
+    double scalar = 0, none = 7;
+    std::string word;
+    std::vector<double> all(20000);
+    std::vector<std::uint16_t> half(3, 1);
+    int extra = 9;
+    state.add("number", scalar);
+    state.add("none", whole(&none, {0, 3}));
+    state.add("word", word);
+    auto brain = whole(half.data(), {3});
+    brain.dtype = DType::bfloat16;
+    state.add("half", brain);
+    state.add("many", whole(all.data(), {20000}));
+    state.add("extra", extra);
+    RestoreOptions some;
+    some.rename["number"] = "scalar";
+    some.may_be_missing = {"extra"};
+    some.convert = Conversion::exact;
+    const auto report = manager.restore_latest(state, some);
+    ASSERT_TRUE(report);
+    EXPECT_EQ(report->step, 2);
+    EXPECT_EQ(scalar, 2.5);
+    EXPECT_EQ(word, "one");
+    EXPECT_EQ(half, std::vector<std::uint16_t>(3, 77));
+    EXPECT_EQ(extra, 9);
+    for (int i = 0; i < 20000; ++i) ASSERT_EQ(all[nth(i)], i % 4) << i << " on " << rank;
+  });
+}
+
+TEST_F(TierTest, NodesWithoutNamesAreHostsToTheNextJob) {
+  for (const int ranks : {1, 1}) {
+    run_threads(ranks, [&](std::shared_ptr<Group> group) {
+      auto some = options(0, 1);
+      some.tier.node.clear();
+      double value = 1;
+      State state;
+      state.add("x", value);
+      CheckpointManager manager(group, "/run", some);
+      manager.save(1, state, {.overwrite = true});
+      manager.save(2, state, {.overwrite = true});
+    });
+  }
+  EXPECT_THAT(files_->list("/nodes"),
+              testing::ElementsAre(tier::node_directory("%h", "").string()));
+}
+
 TEST_F(TierTest, ALookAtAnOlderOneLeavesTheNewest) {
   const auto go = [&](const std::function<void(CheckpointManager&, State&)>& body) {
     run_threads(3, [&](std::shared_ptr<Group> group) {
@@ -776,6 +860,42 @@ TEST_F(TierTest, ALookAtAnOlderOneLeavesTheNewest) {
   go([](auto& manager, auto& state) { EXPECT_EQ(manager.restore(2, state).step, 2); });
   go([](auto& manager, auto& state) { EXPECT_EQ(manager.restore_latest(state)->step, 3); });
   go([](auto& manager, auto& state) { EXPECT_EQ(manager.restore_latest(state)->step, 3); });
+}
+
+TEST_F(TierTest, AReaderMakesNothing) {
+  const test::NToMCase one(2, 2, 1);
+  save(one, 2, 1);
+  for (const int first : {0, 5}) {
+    run_threads(2, [&](std::shared_ptr<Group> group) {
+      auto some = options(group->rank(), 1, first);
+      some.read_only = true;
+      SampleState mine(one.seed);
+      for (std::size_t i = 0; i < one.samples.size(); ++i) {
+        mine.add(one.samples[i], one.wanted[i][nth(group->rank())], 0);
+      }
+      mine.poison();
+      CheckpointManager manager(group, "/run", some);
+      EXPECT_EQ(manager.restore_latest(mine.state())->step, first == 0 ? 2 : 1);
+      EXPECT_EQ(mine.check(one.seed), "");
+    });
+  }
+  EXPECT_FALSE(files_->status("/nodes/n5"));
+}
+
+TEST_F(TierTest, StrangeFilesAreNoneOfItsBusiness) {
+  const test::NToMCase one(4, 4, 1);
+  save(one, 4, 1);
+  const auto home = io::Path("/nodes/n1") / files_->list("/nodes/n1").front();
+  files_->create_directory(home / "7-strange");
+  files_->create_directory(home / "7-strange" / "map");
+  io::write_file(*files_, home / "file", "x");
+  const auto folder = find("/nodes/n2", "map").front().parent_path();
+  files_->create_directory(folder / "part-3");
+  files_->create_directory(folder / "deeper");
+  EXPECT_EQ(restore(one, 4, 1), 2);
+  // A folder that cannot be listed counts as lost.
+  files_->inject({Code::io, "list", folder.string(), 0, 1});
+  EXPECT_EQ(restore(one, 4, 1), 2);
 }
 
 }  // namespace
