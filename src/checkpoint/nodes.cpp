@@ -175,7 +175,8 @@ std::optional<RestoreReport> Engine::restore_from_nodes(State& state, const Rest
         nodes.went_back_to(save.map.sequence);
         if (turns) turns->restored(save.map.step);
         // A look at an older one is no reason to leave newer ones behind; a save after it is.
-        const bool may_bring = !job.options.read_only && (!step || save.map.sequence >= newest.of_all);
+        const bool may_bring =
+            !job.options.read_only && (!step || save.map.sequence >= newest.of_all);
         if (may_bring && !save.is_protected()) bring_home(*gathered);
         return report;
       } catch (const Error& error) {

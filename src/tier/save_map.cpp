@@ -155,8 +155,8 @@ void LocalSave::choose_copies() {
     if (!best) continue;
     for (const int rank : ranks) {
       part_at[nth(rank)] = best->node;
-      const bool is_there = std::find(best->parities.begin(), best->parities.end(), rank) !=
-                            best->parities.end();
+      const bool is_there =
+          std::find(best->parities.begin(), best->parities.end(), rank) != best->parities.end();
       if (is_there) parity_at[nth(rank)] = best->node;
     }
   }

@@ -75,8 +75,7 @@ void Tier::find_nodes() {
   auto& all = ranks_at_.emplace_back();  // who can read what was brought home
   for (int rank = 0; rank < group.size(); ++rank) all.push_back(rank);
   const auto text = home_.options.tier.directory.string();
-  directory_ =
-      together(group, [&] { return node_directory(text, name); });
+  directory_ = together(group, [&] { return node_directory(text, name); });
 }
 
 // Whether another node has the same directory: then it dies with that one.
@@ -146,8 +145,8 @@ void Tier::open(const std::string& home_id) {
   }
   for (const auto& set : protect::deal_sets(home_place(), options.set_nodes, lost + 1)) {
     if (!protects_ || std::ssize(set) > lost || !home_.root()) continue;
-    log(LogLevel::warning, cat("of ", set.size(), " nodes that protect each other ",
-                               set.size() - 1, " may be lost, not ", lost));
+    log(LogLevel::warning, cat("of ", set.size(), " nodes that protect each other ", set.size() - 1,
+                               " may be lost, not ", lost));
     break;
   }
   plans_.begin(0);

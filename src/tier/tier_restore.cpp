@@ -253,8 +253,8 @@ bool Tier::compute(LocalSave& save, const std::vector<int>& lost) {
       concerned = true;
       const auto& ranks = sets.ranks_of(node);
       const auto place = place_at(at, map);
-      stock[i].read_part = [&, read = reader_at(place, ranks)](
-                               int part, std::int64_t offset, std::span<std::byte> to) {
+      stock[i].read_part = [&, read = reader_at(place, ranks)](int part, std::int64_t offset,
+                                                               std::span<std::byte> to) {
         reading(bad_parts, ranks[nth(part)], [&] { read(part, offset, to); });
       };
       stock[i].read_parity = [&, i, place, open = std::make_shared<Files>()](
@@ -275,7 +275,9 @@ bool Tier::compute(LocalSave& save, const std::vector<int>& lost) {
     }
     if (any && concerned) error.guard([&] { protect::compute_lost(group, set, stock); });
   }
-  const auto as_list = [](const std::set<int>& all) { return std::vector<int>(all.begin(), all.end()); };
+  const auto as_list = [](const std::set<int>& all) {
+    return std::vector<int>(all.begin(), all.end());
+  };
   const bool lacks_parts = forget(group, as_list(bad_parts), save.part_at);
   const bool lacks_parity = forget(group, as_list(bad_parities), save.parity_at);
   if (lacks_parts || lacks_parity) return false;
