@@ -1,4 +1,5 @@
 // The stages of a save before its bytes (save.cpp): settle, plan, prepare.
+#include <algorithm>
 #include <bit>
 #include <chrono>
 #include <cmath>
@@ -202,7 +203,9 @@ void Engine::require_step(std::int64_t step, const SaveOptions& options) const {
 
 // Rank 0: the sequence of the checkpoint that a save which begins now goes on from.
 std::int64_t Engine::parent() const {
-  return flights.empty() ? directory.head() : flights.last().sequence;
+  // One on the nodes may be later than one in flight.
+  return flights.empty() ? directory.head()
+                         : std::max(directory.head(), flights.last().sequence);
 }
 
 // Whether a restart is to complete the save if its job dies between the last byte and the commit.

@@ -110,7 +110,10 @@ class Engine {
   std::optional<RestoreReport> restore_from_nodes(State&, const RestoreOptions&,
                                                   std::optional<std::int64_t> step, Touched& failed,
                                                   std::vector<std::string>& passed);
+  void prove(tier::LocalSave&, std::unique_ptr<tier::Gathered>&);
   bool bring_home(const tier::Gathered&);
+  void require_overwritten(const Touched& failed, const Touched& touched,
+                           const RestoreReport&) const;
 
   // Local, and any thread: what tasks do in the background.
   void work_on(Flight&);
@@ -144,7 +147,7 @@ class Engine {
   std::string staging_;
   // Of a manager with a tier.
   bool has_home_ = false;  // there is a checkpoint in the directory, or one is on its way
-  int since_home_ = 0;     // saves
+  int since_home_ = 0;     // saves on the nodes
 };
 
 }  // namespace cairn

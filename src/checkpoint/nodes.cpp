@@ -118,6 +118,17 @@ bool Engine::bring_home(const tier::Gathered& gathered) {
   }
 }
 
+// Every byte, before the state is touched; what is damaged is computed.
+void Engine::prove(tier::LocalSave& save, std::unique_ptr<tier::Gathered>& gathered) {
+  for (int tries = 0; nodes.learn_damage(save, *gathered); ++tries) {
+    if (tries == most_tries) {
+      throw Error(Code::data_loss, cat("step ", save.map.step, " on the nodes is damaged"),
+                  "what is computed again is damaged, too");
+    }
+    gathered = nodes.gather(save);
+  }
+}
+
 // What is newer than all that is in the directory, or of this step; nothing: there is none, or it
 // cannot be had, which `passed` says of.
 std::optional<RestoreReport> Engine::restore_from_nodes(State& state, const RestoreOptions& options,
@@ -126,41 +137,61 @@ std::optional<RestoreReport> Engine::restore_from_nodes(State& state, const Rest
                                                         std::vector<std::string>& passed) {
   if (!nodes.is_on()) return std::nullopt;
   Group& group = *job.group;
-  auto newest = broadcast_value(group, job.root() ? [&] {
-    std::int64_t sequence = -1;
+  struct Newest {
+    std::int64_t wanted = -1, of_all = -1;  // sequences in the directory
+  } newest;
+  if (job.root()) {
     for (const auto* entry : restorable(directory.catalog())) {
+      newest.of_all = std::max(newest.of_all, entry->save.sequence);
       if (step && entry->step != *step) continue;
-      sequence = std::max(sequence, entry->save.sequence);
+      newest.wanted = std::max(newest.wanted, entry->save.sequence);
     }
-    return sequence;
-  }() : std::int64_t{0});
+  }
+  newest = broadcast_value(group, newest);
+  for (const auto& save : nodes.saves()) {
+    if (!save.superseded) newest.of_all = std::max(newest.of_all, save.map.sequence);
+  }
+  const bool proves = any_of(group, options.verify_first || job.options.verify_first);
   for (auto save : nodes.saves()) {
     if (step ? save.map.step != *step : save.superseded) continue;
-    if (save.map.sequence <= newest) continue;
+    if (save.map.sequence <= newest.wanted) continue;
+    bool is_touched = false;  // the state
     for (int tries = 0; tries < most_tries; ++tries) {
       std::unique_ptr<tier::Gathered> gathered;
+      bool restored = false;
       try {
         gathered = nodes.gather(save);
+        if (proves) prove(save, gathered);
+        is_touched = true;
         const auto moved = redistribute(job.group, gathered->state(), state, {.restore = options});
+        restored = true;
+        Touched touched;
+        for (const auto& [key, tensor] : state.tensors()) {
+          if (!moved.kept_keys.count(key)) touched.keys.insert(key);
+        }
         RestoreReport report;
         report.step = save.map.step;
         report.prefix = gathered->path().string();
         report.kept_keys.assign(moved.kept_keys.begin(), moved.kept_keys.end());
         report.bytes_read = moved.bytes;
         report.skipped = passed;
+        require_overwritten(failed, touched, report);
         directory.went_back_to(save.map.step, save.map.sequence);
         nodes.went_back_to(save.map.sequence);
         if (turns) turns->restored(save.map.step);
-        if (!save.is_protected() && !job.options.read_only && bring_home(*gathered)) {
+        // A look at an older one is no reason to leave newer ones behind; a save after it is.
+        const bool may_bring =
+            !job.options.read_only && (!step || save.map.sequence >= newest.of_all);
+        if (may_bring && !save.is_protected() && bring_home(*gathered)) {
           report.prefix = job.prefix(save.map.step).string();
         }
         return report;
       } catch (const Error& error) {
-        if (!cannot_be_had(error)) throw;
-        if (gathered) {
+        if (restored || !cannot_be_had(error)) throw;
+        if (gathered && nodes.learn_damage(save, *gathered) && tries + 1 < most_tries) continue;
+        if (is_touched) {
           for (const auto& [key, tensor] : state.tensors()) failed.keys.insert(key);
         }
-        if (gathered && nodes.learn_damage(save, *gathered)) continue;
         if (job.root()) {
           log(LogLevel::warning,
               cat("step ", save.map.step, " on the nodes is passed over: ", error.what()));

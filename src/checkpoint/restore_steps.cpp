@@ -18,9 +18,11 @@ bool is_damage(const Error& error) {
          (error.code() == Code::not_found && (error.tensor().empty() || !error.path().empty()));
 }
 
-// Collective. What a damaged checkpoint has written to, the older one must have overwritten.
-void require_overwritten(const Job& job, const Touched& failed, const Touched& touched,
-                         const RestoreReport& report) {
+}  // namespace
+
+// What a damaged checkpoint has written to, the older one must have overwritten.
+void Engine::require_overwritten(const Touched& failed, const Touched& touched,
+                                 const RestoreReport& report) const {
   together(*job.group, [&] {
     const auto refuse = [&](const std::string& what) {
       throw Error(Code::data_loss, cat(report.prefix, " has no ", what),
@@ -36,6 +38,8 @@ void require_overwritten(const Job& job, const Touched& failed, const Touched& t
     }
   });
 }
+
+namespace {
 
 // What a run that goes on from this sequence leaves behind, as far as the catalog knows it.
 std::vector<PastSave> saved_after(const Directory& directory, std::int64_t sequence) {
@@ -128,7 +132,7 @@ std::optional<RestoreReport> Engine::restore_latest(State& state, const RestoreO
       if (!job.options.fall_back) throw;
       continue;
     }
-    require_overwritten(job, failed, touched, *report);
+    require_overwritten(failed, touched, *report);
     report->skipped = choices.passed;
     report->skipped.insert(report->skipped.begin(), passed_nodes.begin(), passed_nodes.end());
     return report;
@@ -147,12 +151,16 @@ RestoreReport Engine::restore(std::int64_t step, State& state, const RestoreOpti
   Touched failed;
   std::vector<std::string> passed;
   if (auto report = restore_from_nodes(state, options, step, failed, passed)) return *report;
+  Touched touched;
+  RestoreReport report;
   try {
-    return restore_step(step, state, options);
+    report = restore_step(step, state, options, &touched);
   } catch (const Error& error) {
     if (is_damage(error) && error.code() != Code::not_found) remember_damage(step, error);
     throw;
   }
+  require_overwritten(failed, touched, report);
+  return report;
 }
 
 }  // namespace cairn

@@ -181,6 +181,7 @@ void Directory::remember_damage(std::int64_t step, const Error& error) {
 // was opened.
 void Directory::went_back_to(std::int64_t step, std::optional<std::int64_t> sequence) {
   restored_step_ = step;
+  elsewhere_ = -1;
   if (sequence) {
     head_ = *sequence;
   } else if (const auto* entry = find(step)) {

@@ -89,7 +89,7 @@ class Directory {
     return sequences_.next();
   }
   /// The state descends from a save elsewhere, of this number.
-  void went_on_from(std::int64_t sequence) { head_ = sequence; }
+  void went_on_from(std::int64_t sequence) { head_ = elsewhere_ = sequence; }
   /// The save in hand is a conversion: it takes the place in the history of what it replaces, or
   /// the one that it had.
   void stand_for(CheckpointMeta origin) { origin_ = std::move(origin); }
@@ -220,6 +220,7 @@ class Directory {
   Sequences sequences_;
   std::optional<std::int64_t> restored_step_;  // no save has followed
   std::int64_t head_ = -1;
+  std::int64_t elsewhere_ = -1;  // of the state's ancestors the last that is not in the directory
   std::optional<commit::Transaction> unwithdrawn_;  // failed, but recovery could still complete it
   bool spoiled_ = false;  // the staging directory is to go when no save needs it
   std::optional<CheckpointMeta> origin_;

@@ -294,7 +294,8 @@ void Directory::committed(const Prepared& prepared, bool volatile_commit,
   restored_step_.reset();
   // A later one, which gave way, may still be completed.
   if (unwithdrawn_ && unwithdrawn_->sequence < meta.sequence) unwithdrawn_.reset();
-  head_ = meta.sequence;
+  // An asynchronous save may commit after a later one that went elsewhere.
+  head_ = std::max(meta.sequence, elsewhere_);
 }
 
 // Whether an index is going to be set aside that tells what became of its checkpoint, while a power

@@ -4,8 +4,10 @@
 
 namespace cairn::protect {
 
-std::vector<std::vector<int>> deal_sets(int nodes, int most) {
-  const int sets = (nodes + most - 1) / most;
+std::vector<std::vector<int>> deal_sets(int nodes, int most, int least) {
+  const int wanted = std::min((nodes + most - 1) / most, std::max(1, nodes / least));
+  // As many as one can have, whatever protects them.
+  const int sets = nodes == 0 ? 0 : std::max(wanted, (nodes + most_nodes - 1) / most_nodes);
   std::vector<std::vector<int>> dealt(nth(sets));
   for (int node = 0; node < nodes; ++node) {
     dealt[nth(node % sets)].push_back(node);

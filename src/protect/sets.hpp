@@ -27,8 +27,9 @@ struct Code {
 
 /// Deals nodes 0 to `nodes` - 1 into sets of at most `most` members, whose sizes differ by one at
 /// most; members ascend. Neighbours, which often fail together, lie in different sets where there
-/// are several. Of no node there is no set.
-std::vector<std::vector<int>> deal_sets(int nodes, int most);
+/// are several. Of no node there is no set. A set has at least so many as `least`, if there are so
+/// many, and rather more than `most`: a parity of one block protects no node that is alone.
+std::vector<std::vector<int>> deal_sets(int nodes, int most, int least = 1);
 
 /// The code of a set of so many nodes, of which `parity` may vanish if there are enough of them. A
 /// node alone has no protection.

@@ -2,10 +2,13 @@
 #include "redistribute/redistributor.hpp"
 
 #include <algorithm>
+#include <charconv>
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
+#include "cairn/object_graph.hpp"
 #include "cairn/ragged.hpp"
+#include "group/collectives.hpp"
 #include "job/plan_together.hpp"
 #include "model/keys.hpp"
 #include "redistribute/apart.hpp"
@@ -26,16 +29,54 @@ void require_options(Group& group, const RedistributeOptions& options) {
               "it must lie between 4096 and 64 MiB");
 }
 
+// How a checkpoint that the state comes from has keys which no state has.
+struct StoredKeys {
+  int ranks = 0;         // of rank-private items, if another number than this one; or none
+  bool objects = false;  // values of objects
+};
+
+StoredKeys stored_keys(Group& group, const State& plain) {
+  static const std::string value = object_key("x").substr(1);
+  std::int64_t most = 0, objects = 0;
+  for (const auto& [key, tensor] : plain.tensors()) {
+    if (key.ends_with(value)) objects = 1;
+    const auto of = key.rfind("-of-");
+    if (of == std::string::npos || key.rfind("/rank-", of) == std::string::npos) continue;
+    int ranks = 0;
+    std::from_chars(key.data() + of + 4, key.data() + key.size(), ranks);
+    if (ranks != group.size()) most = std::max<std::int64_t>(most, ranks);
+  }
+  std::int64_t of_all[]{most, objects};
+  group.all_reduce(of_all, Group::Op::max);
+  return {static_cast<int>(of_all[0]), of_all[1] != 0};
+}
+
+// The key of this rank's item; one of another number of ranks as resolve() deals it. Where it deals
+// none, one is asked for that tells how many ranks there were.
+std::string asked_private_key(const Group& group, const std::string& name,
+                              const PrivateOptions& options, int stored) {
+  if (stored == 0) return private_key(name, group.rank(), group.size());
+  const int rank = options.deal ? options.deal(group.rank(), group.size(), stored) : 0;
+  return private_key(name, std::max(rank, 0), stored);
+}
+
 // What a rank asks of others: the keys that its state is filled from.
 std::vector<std::string> asked_keys(const Group& group, const State& to,
-                                    const RestoreOptions& options) {
+                                    const RestoreOptions& options, const StoredKeys& stored) {
   std::vector<std::string> keys;
   for (const auto& [key, tensor] : to.tensors()) {
     const auto renamed = options.rename.find(key);
     const auto& name = renamed == options.rename.end() ? key : renamed->second;
     const bool is_private =
         tensor.unresolved && tensor.unresolved->kind == Unresolved::Kind::rank_private;
-    keys.push_back(is_private ? private_key(name, group.rank(), group.size()) : name);
+    keys.push_back(is_private
+                       ? asked_private_key(group, name, tensor.unresolved->options, stored.ranks)
+                       : name);
+    if (!stored.objects) continue;
+    try {
+      keys.push_back(object_key(keys.back()));
+    } catch (const Error&) {  // it is no path of an object
+    }
   }
   std::sort(keys.begin(), keys.end());
   keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
@@ -90,7 +131,9 @@ void Redistributor::look(BothStates& now) {
   now.resolved = resolve(*group_, now.from, nullptr, &gaps);
   agree(*group_, now.to.error());
   auto structure = structure_of(now.plain());
-  auto keys = asked_keys(*group_, now.to.state, options_.restore);
+  const auto stored = stored_keys(*group_, now.plain());
+  auto keys = together(*group_,
+                       [&] { return asked_keys(*group_, now.to.state, options_.restore, stored); });
   const bool is_new = any_of(*group_, !matching_ || structure != from_structure_ || keys != keys_);
   if (is_new) {
     held_ = HeldSlices(*group_, now.plain());

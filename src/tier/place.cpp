@@ -13,6 +13,12 @@ namespace {
 
 constexpr std::int64_t most_map_bytes = std::int64_t{1} << 30;
 
+std::string host_name() {
+  char name[256] = {};
+  if (::gethostname(name, sizeof name - 1) != 0) name[0] = '\0';
+  return name;
+}
+
 }  // namespace
 
 io::Path node_directory(const std::string& text, const std::string& node) {
@@ -24,11 +30,9 @@ io::Path node_directory(const std::string& text, const std::string& node) {
     }
     const char what = text[++i];
     if (what == 'h') {
-      char name[256] = {};
-      if (::gethostname(name, sizeof name - 1) != 0) name[0] = '\0';
-      path += name;
+      path += host_name();
     } else if (what == 'n') {
-      path += node;
+      path += node.empty() ? host_name() : node;
     } else if (what == '%') {
       path += '%';
     } else {
@@ -71,8 +75,8 @@ std::vector<SaveMap> list_maps(io::FileSystem& files, const io::Path& folder) {
   std::vector<SaveMap> maps;
   if (!io::exists(files, folder)) return maps;
   for (const auto& name : files.list(folder)) {
-    if (!io::exists(files, folder / name / map_name)) continue;
     try {
+      if (!io::exists(files, folder / name / map_name)) continue;
       auto map = decode_map(io::read_file(files, folder / name / map_name, most_map_bytes));
       if (name == save_name(map)) maps.push_back(std::move(map));
     } catch (const Error& error) {

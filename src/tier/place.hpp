@@ -12,7 +12,8 @@ namespace cairn::tier {
 
 inline constexpr const char* map_name = "map";
 
-/// The text of TierOptions::directory on this host and node. Throws invalid_argument.
+/// The text of TierOptions::directory on this host and node; a node without a name is the host, so
+/// that the next job finds it whatever the order of its nodes. Throws invalid_argument.
 io::Path node_directory(const std::string& text, const std::string& node);
 
 /// Throws invalid_argument for what is not this user's own directory (of POSIX files); others'

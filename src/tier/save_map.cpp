@@ -1,6 +1,7 @@
 #include "tier/save_map.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -13,6 +14,7 @@ namespace cairn::tier {
 namespace {
 
 constexpr int map_version = 1;
+constexpr std::int64_t most_bytes = std::int64_t{1} << 53;  // of a state
 
 [[noreturn]] void bad_map(const std::string& why) {
   throw Error(Code::data_loss, "the map of a checkpoint on this node is damaged", why);
@@ -66,6 +68,16 @@ SaveMap decode_map(std::string_view text) {
                       return node >= 0 && node < static_cast<int>(map.node_of.size());
                     });
   if (!fits) bad_map("its numbers do not fit each other");
+  std::vector<bool> has_rank(nth(map.nodes()));
+  for (const int node : map.node_of) has_rank[nth(node)] = true;
+  std::int64_t all = 0;
+  for (const auto bytes : map.part_bytes) {
+    if (bytes > most_bytes - all) bad_map("its parts are larger than any disk");
+    all += bytes;
+  }
+  if (!std::all_of(has_rank.begin(), has_rank.end(), [](bool has) { return has; })) {
+    bad_map("a node of it has no rank");
+  }
   return map;
 }
 
@@ -73,7 +85,7 @@ Sets::Sets(const SaveMap& map) : ranks_(nth(map.nodes())), where_(nth(map.nodes(
   for (int rank = 0; rank < map.ranks(); ++rank) {
     ranks_[nth(map.node_of[nth(rank)])].push_back(rank);
   }
-  nodes_ = protect::deal_sets(map.nodes(), map.set_nodes);
+  nodes_ = protect::deal_sets(map.nodes(), map.set_nodes, map.parity + 1);
   for (std::size_t number = 0; number < nodes_.size(); ++number) {
     const auto& nodes = nodes_[number];
     protect::Set set{protect::code_of(static_cast<int>(nodes.size()), map.parity), 0, {}};
@@ -108,6 +120,46 @@ std::int64_t parity_bytes(const protect::Set& set, int member, int rank) {
   const auto place = std::find(ranks.begin(), ranks.end(), rank) - ranks.begin();
   const auto cycles = (set.cycles() + all - 1 - place) / all;
   return cycles * set.code.parity * set.block_bytes;
+}
+
+void LocalSave::choose_copies() {
+  const Sets sets(map);
+  part_at.assign(nth(map.ranks()), -1);
+  parity_at = part_at;
+  std::vector<std::vector<const Copies*>> copies_of(nth(map.nodes()));
+  for (const auto& one : copies) {
+    for (const int part : one.parts) {
+      part_at[nth(part)] = one.node;
+      auto& known = copies_of[nth(map.node_of[nth(part)])];
+      if (known.empty() || known.back() != &one) known.push_back(&one);
+    }
+    for (const int parity : one.parities) parity_at[nth(parity)] = one.node;
+  }
+  for (int node = 0; node < map.nodes(); ++node) {
+    const auto& ranks = sets.ranks_of(node);
+    const auto has = [&](const std::vector<int>& some) {
+      return std::count_if(ranks.begin(), ranks.end(), [&](int rank) {
+        return std::find(some.begin(), some.end(), rank) != some.end();
+      });
+    };
+    // Pieces are used whole, with their parity if there is a choice. Home is the first of equals,
+    // and gives way to a node.
+    const Copies* best = nullptr;
+    std::pair<bool, std::ptrdiff_t> most;
+    for (const auto* one : copies_of[nth(node)]) {
+      const std::pair found(has(one->parts) == std::ssize(ranks), has(one->parities));
+      if (!found.first || (best && found < most)) continue;
+      best = one;
+      most = found;
+    }
+    if (!best) continue;
+    for (const int rank : ranks) {
+      part_at[nth(rank)] = best->node;
+      const bool is_there =
+          std::find(best->parities.begin(), best->parities.end(), rank) != best->parities.end();
+      if (is_there) parity_at[nth(rank)] = best->node;
+    }
+  }
 }
 
 int LocalSave::piece_at(const Sets& sets, int node) const {

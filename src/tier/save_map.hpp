@@ -63,6 +63,15 @@ std::int64_t parity_bytes(const protect::Set&, int member, int rank);
 /// A checkpoint on the nodes, as they are now.
 struct LocalSave {
   SaveMap map;
+  /// Copies of its files: those of a node may be in several places.
+  struct Copies {
+    int node;
+    std::vector<int> parts, parities;
+  };
+  std::vector<Copies> copies;
+  /// Of several copies, a node's are taken from where most of them are.
+  void choose_copies();
+
   std::vector<int> part_at;    ///< by rank then: the node that has its part now, or -1
   std::vector<int> parity_at;  ///< of its parity
   int home = -1;               ///< the number that stands for home among the nodes

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <iterator>
 
 #include "base/text.hpp"
 #include "base/wire.hpp"
@@ -74,8 +75,7 @@ void Tier::find_nodes() {
   auto& all = ranks_at_.emplace_back();  // who can read what was brought home
   for (int rank = 0; rank < group.size(); ++rank) all.push_back(rank);
   const auto text = home_.options.tier.directory.string();
-  directory_ =
-      together(group, [&] { return node_directory(text, name.empty() ? cat(node_) : name); });
+  directory_ = together(group, [&] { return node_directory(text, name); });
 }
 
 // Whether another node has the same directory: then it dies with that one.
@@ -89,8 +89,16 @@ bool Tier::is_shared() {
   });
   const bool shared = together(group, [&] {
     int seen = 0;
-    for (const auto& name : files_->list(directory_)) seen += name.rfind(prefix, 0) == 0;
-    return seen > 1;
+    if (io::exists(*files_, directory_)) {
+      for (const auto& name : files_->list(directory_)) seen += name.rfind(prefix, 0) == 0;
+    }
+    if (seen > 0) return seen > 1;
+    throw Error(Code::invalid_argument, "ranks of one node do not share the directory of the tier",
+                cat("this rank does not see what rank ", ranks_at(node_).front(), " has in ",
+                    directory_.string()),
+                "Let nodes that have a disk or memory of their own have names of their own "
+                "(TierOptions::node, CAIRN_NODE).")
+        .at(directory_.string());
   });
   const bool any = any_of(group, shared);
   together(group, [&] {
@@ -113,18 +121,16 @@ void Tier::open(const std::string& home_id) {
   job_ = job_of_nodes(home_);
   find_nodes();
   files_ = options.file_system ? options.file_system : io::posix_file_system();
-  together(group, [&] {
+  const bool reads = home_.options.read_only;
+  const auto make_own = [&] {
     if (!is_leader()) return;
-    io::create_directories(*files_, directory_);
+    if (!reads) io::create_directories(*files_, directory_);
     if (!options.file_system) require_own(directory_);
-  });
+  };
+  together(group, make_own);
   directory_ /= home_id;
-  together(group, [&] {
-    if (!is_leader()) return;
-    io::create_directories(*files_, directory_);
-    if (!options.file_system) require_own(directory_);
-  });
-  if (is_shared()) {
+  together(group, make_own);
+  if (!reads && is_shared()) {
     throw Error(Code::invalid_argument, "nodes share the directory of the tier",
                 cat(directory_.parent_path().string(),
                     " is the same for several nodes, so that it would be lost with any of them"),
@@ -132,9 +138,16 @@ void Tier::open(const std::string& home_id) {
                 "node.")
         .at(directory_.parent_path().string());
   }
+  const int lost = options.protection == Protection::reed_solomon ? options.lost_nodes : 1;
   protects_ = options.protection != Protection::none && home_place() > 1;
   if (options.protection != Protection::none && !protects_ && home_.root()) {
     log(LogLevel::warning, "one node cannot protect itself: checkpoints on it are lost with it");
+  }
+  for (const auto& set : protect::deal_sets(home_place(), options.set_nodes, lost + 1)) {
+    if (!protects_ || std::ssize(set) > lost || !home_.root()) continue;
+    log(LogLevel::warning, cat("of ", set.size(), " nodes that protect each other ", set.size() - 1,
+                               " may be lost, not ", lost));
+    break;
   }
   plans_.begin(0);
   list();
@@ -151,7 +164,12 @@ Tier::Place Tier::place_at(int node, const SaveMap& map) const {
 std::string Tier::report(io::FileSystem& files, const io::Path& folder) const {
   WireWriter writer;
   for (const auto& map : list_maps(files, folder)) {
-    const auto stocked = look_at_save(files, folder / save_name(map), map);
+    Stocked stocked;
+    try {
+      stocked = look_at_save(files, folder / save_name(map), map);
+    } catch (const Error& error) {  // it counts as lost, and nothing else does
+      log(LogLevel::warning, error.what());
+    }
     writer.put(encode(map)).put(stocked.parts).put(stocked.parities);
   }
   return writer.take();
@@ -166,16 +184,13 @@ void Tier::join(const std::string& report, int node) {
       LocalSave save;
       save.map = std::move(map);
       save.home = home_place();
-      save.part_at.assign(nth(save.map.ranks()), -1);
-      save.parity_at = save.part_at;
       at = saves_.insert(saves_.end(), std::move(save));
     }
-    for (const int part : reader.get_all<int>()) {
-      if (part < at->map.ranks()) at->part_at[nth(part)] = node;
+    LocalSave::Copies copies{node, reader.get_all<int>(), reader.get_all<int>()};
+    for (auto* list : {&copies.parts, &copies.parities}) {
+      std::erase_if(*list, [&](int rank) { return rank < 0 || rank >= at->map.ranks(); });
     }
-    for (const int parity : reader.get_all<int>()) {
-      if (parity < at->map.ranks()) at->parity_at[nth(parity)] = node;
-    }
+    at->copies.push_back(std::move(copies));
   }
 }
 
@@ -190,6 +205,7 @@ void Tier::list() {
     saves_.clear();
     join(at_home, home_place());
     for (std::size_t rank = 0; rank < reports.size(); ++rank) join(reports[rank], node_of_[rank]);
+    for (auto& save : saves_) save.choose_copies();
     std::sort(saves_.begin(), saves_.end(),
               [](const auto& a, const auto& b) { return a.map.sequence > b.map.sequence; });
     for (const auto& later : saves_) {
@@ -220,6 +236,10 @@ void Tier::prune(const std::string& uuid) {
   const auto at = std::find_if(saves_.begin(), saves_.end(),
                                [&](const auto& one) { return one.map.uuid == uuid; });
   if (at != saves_.end()) std::rotate(saves_.begin(), at, at + 1);
+  // What cannot be had takes the place of none that can.
+  std::erase_if(saves_, [&](const auto& one) {
+    return one.map.uuid != uuid && (one.superseded || !one.lost_nodes());
+  });
   if (saves_.size() > nth(home_.options.tier.keep)) {
     saves_.erase(saves_.begin() + home_.options.tier.keep, saves_.end());
   }

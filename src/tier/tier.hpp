@@ -79,8 +79,8 @@ class Tier {
   /// there. Throws data_loss if it cannot be had. Parts that turn out to be damaged count as lost
   /// from then on.
   std::unique_ptr<Gathered> gather(LocalSave&);
-  /// After reading from it has failed: whether that was for parts which are known to be damaged by
-  /// now, and might be computed, so that gather() may be called again.
+  /// Reads and checks all of it: whether there are damaged parts, which might be computed, so that
+  /// gather() may be called again.
   bool learn_damage(LocalSave&, const Gathered&);
 
   /// Local; rank 0's. What was brought home of saves up to this one goes: something newer is safe.
@@ -104,7 +104,8 @@ class Tier {
   void protect(const SaveMap&) const;
   void prune(const std::string& uuid);
   void withdraw(const SaveMap&);
-  void compute(LocalSave&, const std::vector<int>& lost);
+  bool compute(LocalSave&, const std::vector<int>& lost);
+  bool look_for_damage(LocalSave&) const;
 
   bool is_leader() const { return home_.rank() == ranks_at(node_).front(); }
   const std::vector<int>& ranks_at(int node) const { return ranks_at_[nth(node)]; }

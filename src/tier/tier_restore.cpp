@@ -2,6 +2,7 @@
 // computed of what other nodes of the set have.
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "base/text.hpp"
 #include "base/wire.hpp"
@@ -38,6 +39,13 @@ std::vector<int> on_all(Group& group, const std::vector<int>& mine) {
   return all;
 }
 
+// What any rank could not use counts as lost; whether there is any.
+bool forget(Group& group, const std::vector<int>& mine, std::vector<int>& at) {
+  const auto all = on_all(group, mine);
+  for (const int rank : all) at[nth(rank)] = -1;
+  return !all.empty();
+}
+
 // As a save would be given it.
 void add_part(const std::shared_ptr<Part>& part, std::map<std::string, LocalTensor>& tensors,
               std::map<std::string, std::vector<std::string>>& strings) {
@@ -56,14 +64,35 @@ void add_part(const std::shared_ptr<Part>& part, std::map<std::string, LocalTens
   }
 }
 
+bool is_whole(const Part& part) {
+  try {
+    part.verify();
+    return true;
+  } catch (const Error& error) {
+    log(LogLevel::warning, error.what());
+    return false;
+  }
+}
+
+bool is_whole(io::FileSystem& files, const io::Path& path, const std::string& uuid, int rank) {
+  try {
+    const Part part(files, path, uuid);
+    return part.rank() == rank && is_whole(part);
+  } catch (const Error& error) {
+    log(LogLevel::warning, error.what());
+    return false;
+  }
+}
+
 }  // namespace
 
 std::unique_ptr<Gathered> Tier::gather(LocalSave& save) {
   Group& group = *home_.group;
-  for (int tries = 0; tries <= save.map.ranks(); ++tries) {
+  // Each try but the last has found a part or parity that cannot be used.
+  for (int tries = 0; tries <= 2 * save.map.ranks(); ++tries) {
     const auto lost = save.lost_nodes();
     if (!lost) break;
-    if (!lost->empty()) compute(save, *lost);
+    if (!lost->empty() && !compute(save, *lost)) continue;
     auto gathered = std::make_unique<Gathered>();
     gathered->path_ = broadcast_text(group, place_of(save.map).string());
     std::vector<int> bad;
@@ -90,11 +119,7 @@ std::unique_ptr<Gathered> Tier::gather(LocalSave& save) {
         }
       }
     });
-    const auto all_bad = on_all(group, bad);
-    if (!all_bad.empty()) {
-      for (const int rank : all_bad) save.part_at[nth(rank)] = -1;
-      continue;
-    }
+    if (forget(group, bad, save.part_at)) continue;
     // What rank 0 of that job said of the checkpoint.
     const auto has_first = std::find_if(gathered->parts_.begin(), gathered->parts_.end(),
                                         [](const auto& part) { return part->rank() == 0; });
@@ -142,15 +167,29 @@ std::unique_ptr<Gathered> Tier::gather(LocalSave& save) {
 bool Tier::learn_damage(LocalSave& save, const Gathered& gathered) {
   std::vector<int> bad;
   for (const auto& part : gathered.parts_) {
-    if (part->is_damaged()) bad.push_back(part->rank());
+    // All damage at once: lost parts must not be computed from others that are damaged, too.
+    if (part->is_damaged() || !is_whole(*part)) bad.push_back(part->rank());
   }
-  const auto all = on_all(*home_.group, bad);
-  for (const int rank : all) save.part_at[nth(rank)] = -1;
-  return !all.empty();
+  return forget(*home_.group, bad, save.part_at);
 }
 
-// Pieces of lost nodes, on nodes that are there and have the least.
-void Tier::compute(LocalSave& save, const std::vector<int>& lost) {
+// Whether all parts that are there are whole, as far as lost ones were computed from them.
+bool Tier::look_for_damage(LocalSave& save) const {
+  std::vector<int> bad;
+  for (const int at : {node_, home_place()}) {
+    for (const int rank : parts_of(save, at, ranks_at(at), home_.rank())) {
+      const auto place = place_at(at, save.map);
+      if (!is_whole(place.files, place.path / cat("part-", rank), save.map.uuid, rank)) {
+        bad.push_back(rank);
+      }
+    }
+  }
+  return forget(*home_.group, bad, save.part_at);
+}
+
+// Pieces of lost nodes, on nodes that are there and have the least. False: something that they
+// would be computed from cannot be used, and counts as lost from now on.
+bool Tier::compute(LocalSave& save, const std::vector<int>& lost) {
   Group& group = *home_.group;
   const auto& map = save.map;
   const Sets sets(map);
@@ -173,7 +212,7 @@ void Tier::compute(LocalSave& save, const std::vector<int>& lost) {
   together(group, [&] {
     for (const auto& [node, target] : targets) {
       if (target != node_ || !is_leader()) continue;
-      if (!io::exists(*files_, place_of(map))) files_->create_directory(place_of(map));
+      io::create_directories(*files_, place_of(map));
       for (const int rank : sets.ranks_of(node)) {
         io::remove_if_there(*files_, new_path(rank));
         const auto file = files_->create(new_path(rank));
@@ -182,54 +221,92 @@ void Tier::compute(LocalSave& save, const std::vector<int>& lost) {
       }
     }
   });
-  together(group, [&] {
-    for (int number = 0; number < sets.count(); ++number) {
-      const auto& nodes = sets.nodes_of(number);
-      const auto& old = sets.set(number);
-      auto set = old;
-      std::vector<protect::Stock> stock(nodes.size());
-      bool concerned = false, any = false;
-      using Files = std::map<int, std::unique_ptr<io::File>>;
-      for (std::size_t i = 0; i < nodes.size(); ++i) {
-        const int node = nodes[i];
-        auto& member = set.members[i];
-        const auto target = targets.find(node);
-        member.is_lost = target != targets.end();
-        const int at = member.is_lost ? target->second : save.piece_at(sets, node);
-        member.has_parity = !member.is_lost && save.has_parity(sets, node);
-        member.ranks = ranks_at(at);
-        any = any || member.is_lost;
-        if (at != node_ && at != home_place()) continue;
-        concerned = true;
-        const auto& ranks = sets.ranks_of(node);
-        const auto place = place_at(at, map);
-        stock[i].read_part = reader_at(place, ranks);
-        stock[i].read_parity = [&, i, place, open = std::make_shared<Files>()](
-                                   std::int64_t block, std::span<std::byte> to) {
-          const auto found = find_parity(old, static_cast<int>(i), block);
+  // Ranks work for several sets, and an error in one of them must not keep others waiting in the
+  // next. What could not be read is known by rank.
+  KeptError error;
+  std::set<int> bad_parts, bad_parities;
+  const auto reading = [](std::set<int>& bad, int rank, auto&& read) {
+    try {
+      read();
+    } catch (...) {
+      bad.insert(rank);
+      throw;
+    }
+  };
+  using Files = std::map<int, std::unique_ptr<io::File>>;
+  for (int number = 0; number < sets.count(); ++number) {
+    const auto& nodes = sets.nodes_of(number);
+    const auto& old = sets.set(number);
+    auto set = old;
+    std::vector<protect::Stock> stock(nodes.size());
+    bool concerned = false, any = false;
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      const int node = nodes[i];
+      auto& member = set.members[i];
+      const auto target = targets.find(node);
+      member.is_lost = target != targets.end();
+      const int at = member.is_lost ? target->second : save.piece_at(sets, node);
+      member.has_parity = !member.is_lost && save.has_parity(sets, node);
+      member.ranks = ranks_at(at);
+      any = any || member.is_lost;
+      if (at != node_ && at != home_place()) continue;
+      concerned = true;
+      const auto& ranks = sets.ranks_of(node);
+      const auto place = place_at(at, map);
+      stock[i].read_part = [&, read = reader_at(place, ranks)](int part, std::int64_t offset,
+                                                               std::span<std::byte> to) {
+        reading(bad_parts, ranks[nth(part)], [&] { read(part, offset, to); });
+      };
+      stock[i].read_parity = [&, i, place, open = std::make_shared<Files>()](
+                                 std::int64_t block, std::span<std::byte> to) {
+        const auto found = find_parity(old, static_cast<int>(i), block);
+        reading(bad_parities, found.rank, [&] {
           auto& file = (*open)[found.rank];
           if (!file) file = place.files.open_read(place.path / cat("parity-", found.rank));
           file->read_at(found.block * old.block_bytes, to);
-        };
-        stock[i].write_part = [&, ranks, open = std::make_shared<Files>()](
-                                  int part, std::int64_t offset, std::span<const std::byte> bytes) {
-          auto& file = (*open)[part];
-          if (!file) file = files_->open_write(new_path(ranks[nth(part)]));
-          file->write_at(offset, bytes);
-        };
-      }
-      if (any && concerned) protect::compute_lost(group, set, stock);
+        });
+      };
+      stock[i].write_part = [&, open = std::make_shared<Files>()](
+                                int part, std::int64_t offset, std::span<const std::byte> bytes) {
+        auto& file = (*open)[part];
+        if (!file) file = files_->open_write(new_path(ranks[nth(part)]));
+        file->write_at(offset, bytes);
+      };
     }
-  });
+    if (any && concerned) error.guard([&] { protect::compute_lost(group, set, stock); });
+  }
+  const auto as_list = [](const std::set<int>& all) {
+    return std::vector<int>(all.begin(), all.end());
+  };
+  const bool lacks_parts = forget(group, as_list(bad_parts), save.part_at);
+  const bool lacks_parity = forget(group, as_list(bad_parities), save.parity_at);
+  if (lacks_parts || lacks_parity) return false;
+  agree(group, error.first());
+  // Nothing that is there is replaced before what was computed has been proved.
+  bool whole = true;
+  for (const auto& [node, target] : targets) {
+    if (target != node_) continue;
+    std::size_t seen = 0;
+    for (const int rank : sets.ranks_of(node)) {
+      const auto& ranks = ranks_at(node_);
+      if (ranks[seen++ % ranks.size()] != home_.rank()) continue;
+      whole = is_whole(*files_, new_path(rank), map.uuid, rank) && whole;
+    }
+  }
+  if (!all_of(group, whole)) {
+    if (look_for_damage(save)) return false;
+    throw Error(Code::data_loss, cat("step ", map.step, " cannot be had from the nodes"),
+                "parity of it is damaged, from which lost parts were to be computed",
+                "Bring the nodes back, or restore an older checkpoint.")
+        .at(place_of(map).string());
+  }
   together(group, [&] {
     for (const auto& [node, target] : targets) {
       if (target != node_ || !is_leader()) continue;
       for (const int rank : sets.ranks_of(node)) {
         files_->rename(new_path(rank), place_of(map) / cat("part-", rank));
       }
-      if (!io::exists(*files_, place_of(map) / map_name)) {
-        io::write_file(*files_, place_of(map) / map_name, encode(map));
-      }
+      io::replace_file(*files_, place_of(map) / map_name, encode(map));
     }
   });
   for (const auto& [node, target] : targets) {
@@ -238,6 +315,7 @@ void Tier::compute(LocalSave& save, const std::vector<int>& lost) {
       save.parity_at[nth(rank)] = -1;
     }
   }
+  return true;
 }
 
 }  // namespace cairn::tier

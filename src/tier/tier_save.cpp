@@ -197,8 +197,13 @@ std::optional<io::Path> Tier::save(const Request& request, const std::function<N
         files_->rename(place_of(map) / "map.new", path);
       }
     });
-  } catch (const Error&) {
+  } catch (const Error& error) {
     withdraw(map);
+    // Others may have taken the room meanwhile, or memory has a limit that the directory hides.
+    if (error.code() == Code::no_space && options.when_full == WhenFull::home) {
+      why = error.what();
+      return std::nullopt;
+    }
     throw;
   }
   LocalSave saved;

@@ -48,10 +48,6 @@ FlushedNode flush_node(io::FileSystem& files, const io::Path& home, const std::s
   if (name.empty()) {
     if (const char* given = std::getenv("CAIRN_NODE")) name = given;
   }
-  if (name.empty() && tier.find("%n") != std::string::npos) {
-    throw Error(Code::invalid_argument, cat("which node this is must be said: ", tier, " has %n"),
-                "", "Give --node, or set CAIRN_NODE as for the job.");
-  }
   const auto folder = tier::node_directory(tier, name) / id;
   auto maps = tier::list_maps(files, folder);
   if (maps.empty()) {

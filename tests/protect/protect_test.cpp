@@ -38,6 +38,18 @@ TEST(Sets, AreBalanced) {
       EXPECT_LE(longest, least + 1);
     }
   }
+  // None is smaller than its parity needs, if there are enough.
+  for (int nodes = 1; nodes < 300; ++nodes) {
+    for (const int most : {2, 3, 8, 128}) {
+      for (int least = 1; least <= most; ++least) {
+        for (const auto& set : deal_sets(nodes, most, least)) {
+          EXPECT_LE(set.size(), nth(most_nodes));
+          if (least <= 64) EXPECT_GE(set.size(), nth(std::min(nodes, least)));
+        }
+      }
+    }
+  }
+  EXPECT_EQ(deal_sets(3, 2, 2), (std::vector<std::vector<int>>{{0, 1, 2}}));
   EXPECT_EQ(deal_sets(7, 4), (std::vector<std::vector<int>>{{0, 2, 4, 6}, {1, 3, 5}}));
 }
 

@@ -1,0 +1,208 @@
+// What is damaged on the nodes, lost in part, or not to be read.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+
+#include "cairn/checkpoint_manager.hpp"
+#include "cairn/ragged.hpp"
+#include "support/group_kit.hpp"
+#include "support/n_to_m.hpp"
+#include "testing/memory.hpp"
+#include "testing/threads.hpp"
+#include "tier/place.hpp"
+#include "tier/tier_kit.hpp"
+#include "tools/flush_node.hpp"
+
+namespace cairn {
+namespace {
+
+using test::nth;
+using test::SampleState;
+using test::TierTest;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::SizeIs;
+
+TEST_F(TierTest, DamageOfTwoKindsIsBorneTogether) {
+  // A node has vanished, and what its parts are computed from is damaged, or cannot be read.
+  protection_ = Protection::reed_solomon;
+  const test::NToMCase one(4, 4, 2);
+  for (int other = 0; other < 4; ++other) {
+    if (other == 1) continue;
+    for (const bool unread : {false, true}) {
+      files_ = std::make_shared<io::MemoryFileSystem>();
+      save(one, 4, 1);
+      lose_node(1);
+      const auto parts = find(cat("/nodes/n", other), "part-");
+      ASSERT_THAT(parts, SizeIs(1));
+      if (unread) {
+        files_->inject({Code::io, "read", parts.front().string(), 0, 1});
+      } else {
+        flip(parts.front(), files_->status(parts.front())->size - 1);
+      }
+      EXPECT_EQ(restore(one, 4, 1), 2) << "node " << other << " unread " << unread;
+    }
+  }
+}
+
+TEST_F(TierTest, WhatCannotBeReadInOneSetHangsNobodyInAnother) {
+  set_nodes_ = 2;  // sets of nodes 0 and 2, of 1 and 3
+  const test::NToMCase one(4, 2, 1);
+  save(one, 4, 1);
+  // What is left of both is on one node, and goes to another.
+  lose_node(0);
+  lose_node(1);
+  const auto folder = find("/nodes/n2", "map").front().parent_path();
+  for (const std::string file : {"part-3", "parity-3"}) {
+    io::copy(*files_, find("/nodes/n3", file).front(), folder / file);
+  }
+  const auto parts = find("/nodes/n2", "parity-2");
+  ASSERT_THAT(parts, SizeIs(1));
+  files_->inject({Code::io, "read", parts.front().string(), 0, 1000000});
+  run_threads(2, [&](std::shared_ptr<Group> group) {
+    SampleState mine(one.seed);
+    for (std::size_t i = 0; i < one.samples.size(); ++i) {
+      mine.add(one.samples[i], one.wanted[i][nth(group->rank())], 0);
+    }
+    mine.poison();
+    auto all = options(group->rank(), 1);
+    all.tier.node = group->rank() == 0 ? "n9" : "n2";
+    CheckpointManager manager(group, "/run", all);
+    const auto report = manager.restore_latest(mine.state());
+    ASSERT_TRUE(report);
+    EXPECT_EQ(report->step, 1);
+    EXPECT_EQ(mine.check(one.seed), "");
+  });
+}
+
+TEST_F(TierTest, NothingOfAFailedRestoreStays) {
+  protection_ = Protection::none;
+  const auto go = [&](const std::function<void(CheckpointManager&, int)>& body) {
+    run_threads(2, [&](std::shared_ptr<Group> group) {
+      CheckpointManager manager(group, "/run", options(group->rank(), 1));
+      body(manager, group->rank());
+    });
+  };
+  std::vector<double> more(200000, 2), x(8, 1);
+  go([&](auto& manager, int rank) {
+    State state;
+    state.add("x", slice(x.data() + 4 * rank, {8}, {4 * rank}, {4}));
+    manager.save(1, state);
+    manager.save(2, state);
+    state.add("more", slice(more.data() + 100000 * rank, {200000}, {100000 * rank}, {100000}));
+    manager.save(3, state);
+  });
+  for (const int node : {0, 1}) {
+    for (const auto& path : find(cat("/nodes/n", node), "part-")) {
+      const auto size = files_->status(path)->size;
+      if (size > 100000) flip(path, size - 1);
+    }
+  }
+  go([&](auto& manager, int rank) {
+    std::vector<double> mine(100000, -1), y(4, -1);
+    State state;
+    state.add("x", slice(y.data(), {8}, {4 * rank}, {4}));
+    state.add("more", slice(mine.data(), {200000}, {100000 * rank}, {100000}));
+    RestoreOptions some;
+    some.all_may_be_missing = true;
+    // Step 2 has no "more", which has some of step 3 by now.
+    test::expect_error(Code::data_loss, HasSubstr("has no tensor 'more'"),
+                       [&] { manager.restore_latest(state, some); });
+  });
+  // Proved before anything is touched, it leaves nothing.
+  go([&](auto& manager, int rank) {
+    std::vector<double> mine(100000, -1), y(4, -1);
+    State state;
+    state.add("x", slice(y.data(), {8}, {4 * rank}, {4}));
+    state.add("more", slice(mine.data(), {200000}, {100000 * rank}, {100000}));
+    RestoreOptions some;
+    some.all_may_be_missing = some.verify_first = true;
+    EXPECT_EQ(manager.restore_latest(state, some)->step, 2);
+    EXPECT_EQ(y, std::vector<double>(4, 1));
+    EXPECT_EQ(mine, std::vector<double>(100000, -1));
+  });
+}
+
+TEST_F(TierTest, PartsOfANodeMayBeInTwoPlaces) {
+  // Some of its parts on the node, all of them brought home; and another node is away.
+  const test::NToMCase one(6, 6, 2);
+  save(one, 6, 2);
+  flush_node(*files_, "/run", "/nodes/%n", "n1");
+  const auto parts = find("/nodes/n1", "part-");
+  ASSERT_THAT(parts, SizeIs(2));
+  files_->remove(parts.front());
+  lose_node(2);
+  EXPECT_EQ(restore(one, 6, 2), 2);
+}
+
+TEST_F(TierTest, WhatCannotBeHadTakesNobodysPlace) {
+  const auto go = [&](int first, const std::function<void(CheckpointManager&, State&)>& body) {
+    run_threads(3, [&](std::shared_ptr<Group> group) {
+      double value = group->rank();
+      State state;
+      state.add("x", slice(&value, {3}, {group->rank()}, {1}));
+      CheckpointManager manager(group, "/run", options(group->rank(), 1, first));
+      body(manager, state);
+    });
+  };
+  go(0, [](auto& manager, auto& state) {
+    for (int step = 1; step <= 3; ++step) manager.save(step, state);
+  });
+  // Step 3 has lost too much, step 2 is whole.
+  for (const int node : {1, 2}) {
+    const auto maps = find(cat("/nodes/n", node), "map");
+    ASSERT_THAT(maps, SizeIs(2));
+    const auto newest = tier::decode_map(io::read_file(*files_, maps[0], 10000)).step == 3 ? 0 : 1;
+    lose(maps[nth(newest)].parent_path());
+  }
+  go(0, [](auto& manager, auto& state) {
+    EXPECT_EQ(manager.restore_latest(state)->step, 2);
+    manager.save(4, state);
+  });
+  for (const int node : {1, 2}) {
+    const auto maps = find(cat("/nodes/n", node), "map");
+    ASSERT_THAT(maps, SizeIs(2));
+    const auto newest = tier::decode_map(io::read_file(*files_, maps[0], 10000)).step == 4 ? 0 : 1;
+    lose(maps[nth(newest)].parent_path());
+  }
+  go(0, [](auto& manager, auto& state) { EXPECT_EQ(manager.restore_latest(state)->step, 2); });
+}
+
+TEST_F(TierTest, ALookAtAnOlderOneLeavesTheNewest) {
+  const auto go = [&](const std::function<void(CheckpointManager&, State&)>& body) {
+    run_threads(3, [&](std::shared_ptr<Group> group) {
+      double value = group->rank();
+      State state;
+      state.add("x", slice(&value, {3}, {group->rank()}, {1}));
+      CheckpointManager manager(group, "/run", options(group->rank(), 1));
+      body(manager, state);
+    });
+  };
+  go([](auto& manager, auto& state) {
+    for (int step = 1; step <= 3; ++step) manager.save(step, state);
+  });
+  lose_node(1);
+  go([](auto& manager, auto& state) { EXPECT_EQ(manager.restore(2, state).step, 2); });
+  go([](auto& manager, auto& state) { EXPECT_EQ(manager.restore_latest(state)->step, 3); });
+  go([](auto& manager, auto& state) { EXPECT_EQ(manager.restore_latest(state)->step, 3); });
+}
+
+TEST_F(TierTest, StrangeFilesAreNoneOfItsBusiness) {
+  const test::NToMCase one(4, 4, 1);
+  save(one, 4, 1);
+  const auto home = io::Path("/nodes/n1") / files_->list("/nodes/n1").front();
+  files_->create_directory(home / "7-strange");
+  files_->create_directory(home / "7-strange" / "map");
+  io::write_file(*files_, home / "file", "x");
+  const auto folder = find("/nodes/n2", "map").front().parent_path();
+  files_->create_directory(folder / "part-3");
+  files_->create_directory(folder / "deeper");
+  EXPECT_EQ(restore(one, 4, 1), 2);
+  // A folder that cannot be listed counts as lost.
+  files_->inject({Code::io, "list", folder.string(), 0, 1});
+  EXPECT_EQ(restore(one, 4, 1), 2);
+}
+
+}  // namespace
+}  // namespace cairn
