@@ -109,13 +109,13 @@ class Bench {
           group_, directory_ / std::to_string(all.size()), options);
       auto step = std::make_shared<std::int64_t>(0);
       all.push_back({name,
-                     [=] {
+                     [=, this] {
                        before();
-                       timed_ = [=] { manager->save(++*step, *state); };
+                       timed_ = [=, this] { manager->save(++*step, *state); };
                      },
-                     [=] {
+                     [=, this] {
                        before();
-                       timed_ = [=] { manager->restore_latest(*state); };
+                       timed_ = [=, this] { manager->restore_latest(*state); };
                      }});
     };
     const auto block = [=, this](State& state, Storage storage) {

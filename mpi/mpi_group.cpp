@@ -134,29 +134,50 @@ void MpiGroup::begin() const {
       .on_rank(rank_);
 }
 
-void MpiGroup::exchange(std::span<const Send> sends, std::span<const Receive> receives) {
+std::unique_ptr<MpiGroup::Requests> MpiGroup::begin_requests(std::span<const Send> sends,
+                                                             std::span<const Receive> receives) {
   begin();
   check_exchange(sends, receives);
   std::size_t count = 0;
   const auto count_pieces = [&](std::size_t, int) { ++count; };
   for (const auto& receive : receives) for_each_piece(receive.bytes.size(), piece_, count_pieces);
   for (const auto& send : sends) for_each_piece(send.bytes.size(), piece_, count_pieces);
-  Requests requests(count);
+  auto requests = std::make_unique<Requests>(count);
   for (const auto& receive : receives) {
     for_each_piece(receive.bytes.size(), piece_, [&](std::size_t offset, int length) {
       check(MPI_Irecv(receive.bytes.data() + offset, length, MPI_BYTE, receive.from, exchange_tag,
-                      communicator_->get(), requests.add(length)),
+                      communicator_->get(), requests->add(length)),
             "MPI_Irecv");
     });
   }
   for (const auto& send : sends) {
     for_each_piece(send.bytes.size(), piece_, [&](std::size_t offset, int length) {
       check(MPI_Isend(send.bytes.data() + offset, length, MPI_BYTE, send.to, exchange_tag,
-                      communicator_->get(), requests.add()),
+                      communicator_->get(), requests->add()),
             "MPI_Isend");
     });
   }
-  requests.wait(*this);
+  return requests;
+}
+
+void MpiGroup::exchange(std::span<const Send> sends, std::span<const Receive> receives) {
+  begin_requests(sends, receives)->wait(*this);
+}
+
+class MpiGroup::UnderWay final : public Exchange {
+ public:
+  UnderWay(const MpiGroup& group, std::unique_ptr<Requests> requests)
+      : group_(group), requests_(std::move(requests)) {}
+  void end() override { requests_->wait(group_); }
+
+ private:
+  const MpiGroup& group_;
+  std::unique_ptr<Requests> requests_;
+};
+
+std::unique_ptr<Group::Exchange> MpiGroup::begin_exchange(std::span<const Send> sends,
+                                                          std::span<const Receive> receives) {
+  return std::make_unique<UnderWay>(*this, begin_requests(sends, receives));
 }
 
 // A message is a number of full pieces and a last one that is shorter, possibly empty: so the

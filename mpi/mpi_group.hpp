@@ -47,6 +47,8 @@ class MpiGroup final : public Group {
   int node() const override { return nodes()[static_cast<std::size_t>(rank_)]; }
   std::span<const int> nodes() const override { return communicator_->by_nodes->nodes(); }
   void exchange(std::span<const Send> sends, std::span<const Receive> receives) override;
+  std::unique_ptr<Exchange> begin_exchange(std::span<const Send> sends,
+                                           std::span<const Receive> receives) override;
   void send(int to, std::string_view bytes) override;
   std::string receive(int from) override;
   void barrier() override;
@@ -60,6 +62,8 @@ class MpiGroup final : public Group {
 
  private:
   class Requests;
+  class UnderWay;
+  std::unique_ptr<Requests> begin_requests(std::span<const Send>, std::span<const Receive>);
   void begin() const;
   void check(int code, const char* function) const;
 

@@ -47,6 +47,20 @@ class Group {
   /// need not call. A rank may send to itself what it receives in the same call.
   virtual void exchange(std::span<const Send> sends, std::span<const Receive> receives) = 0;
 
+  /// An exchange that goes on while its rank does something else.
+  class Exchange {
+   public:
+    /// One that was not ended is given up; buffers are free then.
+    virtual ~Exchange() = default;
+    /// Returns when the receives are complete and the send buffers may be reused. Called once.
+    virtual void end() = 0;
+  };
+  /// Begins what exchange() does. Several may be under way; they match in the order in which they
+  /// are begun, and are ended in it. Buffers stay until the end. The default is done by the time it
+  /// returns.
+  virtual std::unique_ptr<Exchange> begin_exchange(std::span<const Send> sends,
+                                                   std::span<const Receive> receives);
+
   /// Point to point with a length that the receiver does not know. `send` may wait for its receive,
   /// except to the rank itself, where the bytes are kept until they are asked for. These messages
   /// never match those of `exchange`.

@@ -20,9 +20,9 @@ struct RedistributeOptions {
   /// offset in a larger tensor, keys that may be missing, conversion of dtypes (none unless it is
   /// asked for). `direct_io` says nothing here.
   RestoreOptions restore = {};
-  /// A rank packs and sends at most so much at a time, and takes memory for twice as much at most
-  /// (an element that is larger travels alone). 4 KiB to 64 MiB. What fits the processors' caches
-  /// is quickest.
+  /// A rank packs and unpacks so much at a time, and takes memory for at most five times as much:
+  /// two such parts of each direction, and a piece that stays (an element that is larger travels
+  /// alone). 4 KiB to 64 MiB. What fits the processors' caches is quickest.
   std::int64_t chunk_bytes = std::int64_t{1} << 20;
 };
 

@@ -138,6 +138,26 @@ void CallGroup::exchange(std::span<const Send> sends, std::span<const Receive> r
   inner_->exchange(sends, receives);
 }
 
+class CallGroup::WatchedExchange final : public Exchange {
+ public:
+  WatchedExchange(CallGroup& group, std::unique_ptr<Exchange> inner)
+      : group_(group), inner_(std::move(inner)) {}
+  void end() override {
+    const Waiting waiting(group_.watched_, "in an exchange", -1);
+    inner_->end();
+  }
+
+ private:
+  CallGroup& group_;
+  std::unique_ptr<Exchange> inner_;
+};
+
+std::unique_ptr<Group::Exchange> CallGroup::begin_exchange(std::span<const Send> sends,
+                                                           std::span<const Receive> receives) {
+  const Waiting waiting(watched_, "in an exchange", -1);
+  return std::make_unique<WatchedExchange>(*this, inner_->begin_exchange(sends, receives));
+}
+
 void CallGroup::send(int to, std::string_view bytes) {
   const Waiting waiting(watched_, "sending a message", to);
   inner_->send(to, bytes);

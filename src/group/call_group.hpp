@@ -87,6 +87,8 @@ class CallGroup final : public Group {
   int node() const override { return inner_->node(); }
   std::span<const int> nodes() const override { return inner_->nodes(); }
   void exchange(std::span<const Send> sends, std::span<const Receive> receives) override;
+  std::unique_ptr<Exchange> begin_exchange(std::span<const Send> sends,
+                                           std::span<const Receive> receives) override;
   void send(int to, std::string_view bytes) override;
   std::string receive(int from) override;
   void barrier() override;
@@ -99,6 +101,7 @@ class CallGroup final : public Group {
   void abort(std::string_view message) override;
 
  private:
+  class WatchedExchange;
   std::string text_of(const char* call) const;
 
   const std::shared_ptr<Group> inner_;

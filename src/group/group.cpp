@@ -35,7 +35,17 @@ class DoneAtOnce final : public Group::Reduction {
   bool under_way_ = false;
 };
 
+class Exchanged final : public Group::Exchange {
+  void end() override {}
+};
+
 }  // namespace
+
+std::unique_ptr<Group::Exchange> Group::begin_exchange(std::span<const Send> sends,
+                                                       std::span<const Receive> receives) {
+  exchange(sends, receives);
+  return std::make_unique<Exchanged>();
+}
 
 std::unique_ptr<Group::Reduction> Group::reduction(std::size_t count, Op op) {
   return std::make_unique<DoneAtOnce>(*this, count, op);

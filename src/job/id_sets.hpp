@@ -10,6 +10,7 @@
 #include "cairn/group.hpp"
 #include "cairn/indexed.hpp"
 #include "cairn/state.hpp"
+#include "job/row_blocks.hpp"
 #include "job/row_plan.hpp"
 
 namespace cairn {
@@ -38,13 +39,17 @@ struct IdSet {
   std::vector<std::int64_t> converted;  // unless it is one run of such numbers
 };
 
-/// What is known of lists of ids from one save or restore to the next; by name.
+/// What is known of lists of ids from one save or restore to the next, by name; and the memory that
+/// their rows are put in order in.
 class RowPlans {
  public:
+  /// `keeps_memory`: as in StoreOptions.
+  explicit RowPlans(bool keeps_memory) : blocks_(keeps_memory) {}
   void keep(const IdSet&, std::shared_ptr<const RowPlan>);
   std::shared_ptr<const RowPlan> find(const IdSet&) const;  ///< null: other ids
   /// All but these are let go.
   void keep_only(const std::vector<IdSet>&);
+  RowBlocks& blocks() { return blocks_; }
 
  private:
   struct Known {
@@ -53,6 +58,7 @@ class RowPlans {
     std::shared_ptr<const RowPlan> plan;
   };
   std::map<std::string, Known> known_;
+  RowBlocks blocks_;
 };
 
 /// Collective: all ranks have indexed tensors, or some. The ids are read, and of the plans those

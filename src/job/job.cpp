@@ -42,7 +42,7 @@ Job make_job(std::shared_ptr<Group> group, const io::Path& directory, commit::Na
   if (check == ReplicaCheck::automatic) check = ReplicaCheck::sample;
   Job job{CallGroup::of(std::move(group)), std::move(files), checked_directory(directory),
           std::move(naming), std::move(options)};
-  job.row_plans = std::make_shared<RowPlans>();
+  job.row_plans = std::make_shared<RowPlans>(job.options.store.keep_row_memory);
   return job;
 }
 

@@ -11,7 +11,7 @@ namespace {
 template <class End>
 auto run_of(const End& end, const Box& part) -> decltype(end.base) {
   if (!end.base) return nullptr;
-  const auto run = run_at(part.relative_to(end.box->start), end.box->extent);
+  const auto run = run_in_box(part, end.box->start, end.box->extent);
   return run ? end.base + *run * static_cast<std::int64_t>(dtype_size(end.dtype)) : nullptr;
 }
 
@@ -27,10 +27,20 @@ void write(const PieceTarget& to, const Box& part, const std::byte* in) {
   host_memory(to.dtype, to.base, to.base, to.box->extent, {})->write(box, in);
 }
 
-std::int64_t sum_of(const std::vector<plan::Passed>& pieces) {
+std::int64_t sum_of(std::span<const plan::Passed> pieces) {
   std::int64_t bytes = 0;
   for (const auto& piece : pieces) bytes += piece.bytes;
   return bytes;
+}
+
+// Calls with the pieces of each message.
+template <class Take>
+void each_message(const std::vector<plan::Passed>& pieces, const Take& take) {
+  for (std::size_t first = 0, end = 0; first < pieces.size(); first = end) {
+    end = first + 1;
+    while (end < pieces.size() && pieces[end].joins) ++end;
+    take(std::span(pieces).subspan(first, end - first));
+  }
 }
 
 }  // namespace
@@ -50,14 +60,29 @@ PassingRoom room_to_pass(const plan::OwnPlan& plan, bool backwards) {
   return room;
 }
 
+PassingRoom room_to_pass_all(const plan::OwnPlan& plan, std::int64_t chunk_bytes) {
+  PassingRoom most, all;
+  for (const auto& round : plan.rounds) {
+    for (const auto& piece : round.local) most.kept = std::max(most.kept, piece.bytes);
+    for (const auto& step : round.steps) {
+      const PassingRoom one{sum_of(step.sends), sum_of(step.receives)};
+      most.out = std::max(most.out, one.out), most.in = std::max(most.in, one.in);
+      all.out += one.out, all.in += one.in;
+    }
+  }
+  most.out = std::max(most.out, std::min(all.out, chunk_bytes));
+  most.in = std::max(most.in, std::min(all.in, chunk_bytes));
+  return {2 * most.out, 2 * most.in, most.kept};
+}
+
 void PiecePasser::make_room(const PassingRoom& room) {
   own_ = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(room.bytes()));
   use_room(room, own_.get());
 }
 
 void PiecePasser::use_room(const PassingRoom& room, std::byte* where) {
-  packed_ = where;
-  arrived_ = where + room.out;
+  room_ = room;
+  where_ = where;
 }
 
 void PiecePasser::keep(const plan::Passed& piece) {
@@ -69,8 +94,9 @@ void PiecePasser::keep(const plan::Passed& piece) {
   if (place && place == bytes) return;
   if (place && !bytes) return read_.guard([&] { read(from, piece.box, place); });
   if (!bytes) {
-    read_.guard([&] { read(from, piece.box, packed_); });
-    bytes = packed_;
+    auto* packed = room_.kept > 0 ? where_ + room_.out + room_.in : where_;
+    read_.guard([&] { read(from, piece.box, packed); });
+    bytes = packed;
   }
   if (place) {
     std::memcpy(place, bytes, size);
@@ -79,43 +105,129 @@ void PiecePasser::keep(const plan::Passed& piece) {
   }
 }
 
-void PiecePasser::pass(const std::vector<plan::Passed>& pieces_out,
-                       const std::vector<plan::Passed>& pieces_in) {
-  if (pieces_out.empty() && pieces_in.empty()) return;
-  std::vector<Group::Send> sends;
-  std::vector<Group::Receive> receives;
-  struct Arrival {
-    const Box* box;
-    PieceTarget to;
-    const std::byte* bytes;
-  };
-  std::vector<Arrival> to_place;
-  auto* packing = packed_;
-  auto* arriving = arrived_;
-  for (const auto& piece : pieces_out) {
+void PiecePasser::pack(Load& load, std::span<const plan::Passed> message) {
+  const auto bytes = static_cast<std::size_t>(sum_of(message));
+  const auto& first = message.front();
+  if (message.size() == 1) {
+    if (const auto* there = run_of(from_(first), first.box)) {
+      load.sends.push_back({first.peer, {there, bytes}});
+      return;
+    }
+  }
+  auto* at = load.packed + load.out;
+  load.sends.push_back({first.peer, {at, bytes}});
+  for (const auto& piece : message) {
     const auto from = from_(piece);
-    const auto* bytes = run_of(from, piece.box);
-    if (!bytes) {
-      read_.guard([&] { read(from, piece.box, packing); });
-      bytes = packing;
-      packing += piece.bytes;
+    const auto size = static_cast<std::size_t>(piece.bytes);
+    if (const auto* there = run_of(from, piece.box)) {
+      std::memcpy(at, there, size);
+    } else {
+      read_.guard([&] { read(from, piece.box, at); });
     }
-    sends.push_back({piece.peer, {bytes, static_cast<std::size_t>(piece.bytes)}});
+    at += piece.bytes;
   }
-  for (const auto& piece : pieces_in) {
-    const auto to = to_(piece);
-    auto* place = run_of(to, piece.box);
-    if (!place) {
-      place = arriving;
-      to_place.push_back({&piece.box, to, arriving});
-      arriving += piece.bytes;
+  load.out += static_cast<std::int64_t>(bytes);
+}
+
+void PiecePasser::expect(Load& load, std::span<const plan::Passed> message) {
+  const auto bytes = static_cast<std::size_t>(sum_of(message));
+  const auto& first = message.front();
+  if (message.size() == 1) {
+    if (auto* there = run_of(to_(first), first.box)) {
+      load.receives.push_back({first.peer, {there, bytes}});
+      return;
     }
-    receives.push_back({piece.peer, {place, static_cast<std::size_t>(piece.bytes)}});
   }
-  group_.exchange(sends, receives);
-  for (const auto& [box, to, bytes] : to_place) {
-    write_.guard([&, box = box, &to = to, bytes = bytes] { write(to, *box, bytes); });
+  auto* at = load.arrived + load.in;
+  load.receives.push_back({first.peer, {at, bytes}});
+  for (const auto& piece : message) {
+    load.to_place.push_back({&piece.box, to_(piece), at});
+    at += piece.bytes;
   }
+  load.in += static_cast<std::int64_t>(bytes);
+}
+
+void PiecePasser::add(Load& load, const std::vector<plan::Passed>& sends,
+                      const std::vector<plan::Passed>& receives) {
+  each_message(sends, [&](std::span<const plan::Passed> message) { pack(load, message); });
+  each_message(receives, [&](std::span<const plan::Passed> message) { expect(load, message); });
+}
+
+void PiecePasser::place(Load& load) {
+  for (const auto& [box, to, bytes] : load.to_place) {
+    if (auto* there = run_of(to, *box)) {
+      std::memcpy(there, bytes, static_cast<std::size_t>(box->count()) * dtype_size(to.dtype));
+    } else {
+      write_.guard([&, box = box, &to = to, bytes = bytes] { write(to, *box, bytes); });
+    }
+  }
+}
+
+void PiecePasser::pass(const std::vector<plan::Passed>& sends,
+                       const std::vector<plan::Passed>& receives) {
+  if (sends.empty() && receives.empty()) return;
+  Load load{.packed = where_, .arrived = where_ + room_.out};
+  add(load, sends, receives);
+  group_.exchange(load.sends, load.receives);
+  place(load);
+}
+
+// What a step takes of the room.
+PassingRoom PiecePasser::need(const plan::OwnStep& step) const {
+  PassingRoom room;
+  each_message(step.sends, [&](std::span<const plan::Passed> message) {
+    const auto& first = message.front();
+    const bool stays = message.size() == 1 && run_of(from_(first), first.box);
+    room.out += stays ? 0 : sum_of(message);
+  });
+  each_message(step.receives, [&](std::span<const plan::Passed> message) {
+    const auto& first = message.front();
+    const bool stays = message.size() == 1 && run_of(to_(first), first.box);
+    room.in += stays ? 0 : sum_of(message);
+  });
+  return room;
+}
+
+void PiecePasser::end(Load& load) {
+  if (!load.under_way) return;
+  load.under_way->end();
+  load.under_way.reset();
+  place(load);
+}
+
+void PiecePasser::pass_all(const plan::OwnPlan& plan) {
+  const PassingRoom half{room_.out / 2, room_.in / 2};
+  Load loads[2];
+  for (int i = 0; i < 2; ++i) {
+    loads[i].packed = where_ + i * half.out;
+    loads[i].arrived = where_ + room_.out + i * half.in;
+  }
+  std::vector<const plan::Passed*> local;
+  int next = 0;
+  const auto begin = [&] {
+    auto& load = loads[next];
+    if (!load.sends.empty() || !load.receives.empty()) {
+      load.under_way = group_.begin_exchange(load.sends, load.receives);
+    }
+    next = 1 - next;
+    // While these are under way: what stays here, and those that were begun before.
+    for (const auto* piece : local) keep(*piece);
+    local.clear();
+    auto& before = loads[next];
+    end(before);
+    before.out = before.in = 0;
+    before.sends.clear(), before.receives.clear(), before.to_place.clear();
+  };
+  for (const auto& round : plan.rounds) {
+    for (const auto& piece : round.local) local.push_back(&piece);
+    for (const auto& step : round.steps) {
+      const auto more = need(step);
+      if (loads[next].out + more.out > half.out || loads[next].in + more.in > half.in) begin();
+      add(loads[next], step.sends, step.receives);
+    }
+  }
+  begin();
+  begin();
 }
 
 }  // namespace cairn

@@ -5,9 +5,6 @@
 #include <cstring>
 #include <vector>
 
-#include "base/text.hpp"
-#include "cairn/background.hpp"
-#include "cairn/error.hpp"
 #include "group/collectives.hpp"
 #include "job/row_letters.hpp"
 
@@ -197,20 +194,6 @@ RunOfRows::RunOfRows(std::shared_ptr<SliceMemory> memory, Dims extent, DType dty
 
 void RunOfRows::write_back() {
   if (copy_) memory_->write(Box::whole(extent_), copy_.get());
-}
-
-std::shared_ptr<std::byte> block_memory(std::int64_t bytes) {
-  if (bytes == 0) return nullptr;
-  const auto pages = page_memory();
-  const auto size = static_cast<std::size_t>(bytes);
-  auto* begin = pages->take(size);
-  if (!begin) {
-    throw Error(
-        Code::no_space,
-        cat("there is no memory for ", bytes_text(static_cast<double>(bytes)), " of indexed rows"),
-        "each rank takes its share of them in the order of their ids");
-  }
-  return {begin, [pages, size](std::byte* memory) { pages->give_back(memory, size); }};
 }
 
 }  // namespace cairn

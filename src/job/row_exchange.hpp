@@ -36,7 +36,4 @@ class RunOfRows {
   std::byte* data_ = nullptr;
 };
 
-/// Memory of a block of rows, which goes with the last who uses it.
-std::shared_ptr<std::byte> block_memory(std::int64_t bytes);
-
 }  // namespace cairn

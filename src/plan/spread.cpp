@@ -19,6 +19,11 @@ std::size_t nth(int i) { return static_cast<std::size_t>(i); }
 /// Of a source; neighbours are dealt by one planner.
 constexpr int chunks_a_planner = 64;
 
+/// What is smaller travels with its neighbours: a message costs about what copying so much does.
+constexpr std::int64_t small_piece_bytes = std::int64_t{32} << 10;
+/// Messages of small pieces.
+constexpr std::int64_t joined_bytes = std::int64_t{512} << 10;
+
 void put_corners(WireWriter& out, const Box& box) {
   out.put_row(box.start.data(), box.start.size());
   out.put_row(box.extent.data(), box.extent.size());
@@ -386,8 +391,30 @@ OwnPlan Spread::finish(const Mail& accepted) {
   return std::move(plan_);
 }
 
+// Of the pieces of a round. What goes from one rank to another in it stands in the same order on
+// both, so both join the same pieces, whatever else they do in between.
+void Spread::join_small(std::span<Travel> travels) const {
+  const auto most = std::min(joined_bytes, setting_.chunk_bytes);
+  Travel* last[2]{};  // first pieces of the messages that go out and come in
+  for (auto& travel : travels) {
+    const auto bytes = travel.piece.bytes;
+    if (travel.piece.peer == setting_.rank) continue;
+    auto*& head = last[travel.arrives];
+    if (bytes < small_piece_bytes && head && head->distance == travel.distance &&
+        head->message_bytes <= most - bytes) {
+      travel.piece.joins = true;
+      head->message_bytes += bytes;
+      continue;
+    }
+    travel.message_bytes = bytes;
+    head = bytes < small_piece_bytes ? &travel : nullptr;
+  }
+}
+
 void Spread::fill_steps(OwnRound& round, std::span<Travel> travels) const {
+  join_small(travels);
   std::int64_t sent = 0, received = 0;
+  std::size_t step_of[2]{};  // of the last message out, and in
   for (auto& travel : travels) {
     auto& piece = travel.piece;
     if (piece.peer == setting_.rank) {
@@ -395,12 +422,19 @@ void Spread::fill_steps(OwnRound& round, std::span<Travel> travels) const {
       continue;
     }
     auto& bytes = travel.arrives ? received : sent;
-    if (round.steps.empty() || (bytes > 0 && bytes > setting_.chunk_bytes - piece.bytes)) {
+    const bool begins = !piece.joins;
+    if (begins && (round.steps.empty() ||
+                   (bytes > 0 && bytes > setting_.chunk_bytes - travel.message_bytes))) {
       round.steps.emplace_back();
       sent = received = 0;
     }
-    bytes += piece.bytes;
-    auto& step = round.steps.back();
+    // A message is whole in one step, also where the other direction has begun a new one meanwhile.
+    auto& place = step_of[travel.arrives];
+    if (begins) {
+      bytes += travel.message_bytes;
+      place = round.steps.size() - 1;
+    }
+    auto& step = round.steps[place];
     (travel.arrives ? step.receives : step.sends).push_back(std::move(piece));
   }
 }

@@ -44,6 +44,9 @@ struct Passed {
   int id = 0;  ///< of the target, on the rank that wants it
   Box box;
   std::int64_t bytes = 0;
+  /// In the message of the piece before it, which goes between the same ranks. Small pieces travel
+  /// together; both ranks know which.
+  bool joins = false;
   bool operator==(const Passed&) const = default;
 };
 
@@ -133,6 +136,7 @@ class Spread {
     int distance, chunk;  // number within the source
     bool arrives;
     Passed piece;
+    std::int64_t message_bytes = 0;  // of the message that begins with it
   };
   struct Mine {
     int source, chunk;
@@ -144,6 +148,7 @@ class Spread {
   void sort_asked();
   void in_order(std::vector<Mine>&) const;
   void deal_rounds();
+  void join_small(std::span<Travel>) const;
   void fill_steps(OwnRound&, std::span<Travel>) const;
 
   const Setting setting_;

@@ -187,7 +187,7 @@ void Redistributor::plan_for(const BothStates& now) {
     }
   });
   plan_ = order_together(*group_, spread);
-  room_ = room_to_pass(plan_);
+  room_ = room_to_pass_all(plan_, options_.chunk_bytes);
   count(now);
 }
 
@@ -267,10 +267,7 @@ void Redistributor::move(const BothStates& now) {
       [&](const plan::Passed& piece) { return sources[place_of(piece.source - held_.first())]; },
       [&](const plan::Passed& piece) { return targets[place_of(piece.id)]; });
   passer.use_room(room_, buffer_.get());
-  for (const auto& round : plan_.rounds) {
-    for (const auto& piece : round.local) passer.keep(piece);
-    for (const auto& step : round.steps) passer.pass(step.sends, step.receives);
-  }
+  passer.pass_all(plan_);
   agree(*group_, passer.read_error());
   agree(*group_, passer.write_error());
   together(*group_, [&] { write_fills(now.wanted); });

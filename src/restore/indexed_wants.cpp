@@ -13,13 +13,14 @@ namespace {
 
 // This rank's block of a stored tensor, in memory of its own.
 WantedTensor wanted_block(int number, const StoredTensor& stored, std::int64_t begin,
-                          std::int64_t count, std::shared_ptr<std::byte>& bytes) {
+                          std::int64_t count, RowBlocks& blocks,
+                          std::shared_ptr<std::byte>& bytes) {
   WantedTensor wanted{number, nothing(stored.dtype, stored.shape)};
   Box box = Box::whole(stored.shape);
   box.start[0] = begin;
   box.extent[0] = count;
   if (box.empty()) return wanted;
-  bytes = block_memory(box.count() * static_cast<std::int64_t>(dtype_size(stored.dtype)));
+  bytes = blocks.take(box.count() * static_cast<std::int64_t>(dtype_size(stored.dtype)));
   auto memory = host_memory(stored.dtype, bytes.get(), bytes.get(), box.extent, {});
   wanted.tensor.slices.push_back({std::move(box), std::move(memory)});
   return wanted;
@@ -122,13 +123,16 @@ void IndexedWants::add_set(Group& group, const Matcher& matcher, IdSet set,
     one.begin = one.plan->begin;
     one.count = one.plan->count;
   }
+  RowBlocks of_this_call(false);
+  auto& blocks = plans ? plans->blocks() : of_this_call;
   together(group, [&] {
     for (std::size_t f = 0; f < set.fields.size(); ++f) {
       if (stored[f] < 0) continue;
       const auto number = static_cast<int>(stored[f]);
       const auto& from = contents.tensors[static_cast<std::size_t>(number)];
       auto& block = one.blocks.emplace_back(Block{set.fields[f], from.dtype, nullptr, nullptr});
-      wanted.tensors.push_back(wanted_block(number, from, one.begin, one.count, block.bytes));
+      wanted.tensors.push_back(
+          wanted_block(number, from, one.begin, one.count, blocks, block.bytes));
       if (matched.contains(block.field.key)) {
         block.converted =
             matcher.conversion(block.field.key, from.dtype, block.field.dtype, from.shape.size());
@@ -136,7 +140,8 @@ void IndexedWants::add_set(Group& group, const Matcher& matcher, IdSet set,
     }
     if (!ids) return;
     const auto number = static_cast<int>(ids - contents.tensors.data());
-    wanted.tensors.push_back(wanted_block(number, *ids, one.begin, one.count, one.stored_ids));
+    wanted.tensors.push_back(
+        wanted_block(number, *ids, one.begin, one.count, blocks, one.stored_ids));
   });
   one.set = std::move(set);
   wanted_.push_back(std::move(one));

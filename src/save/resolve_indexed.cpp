@@ -38,7 +38,7 @@ struct Moving {
   std::shared_ptr<std::byte> block;
 };
 
-Moving begin_moving(const IdSet::Field& field, const RowPlan& plan) {
+Moving begin_moving(const IdSet::Field& field, const RowPlan& plan, RowBlocks& blocks) {
   Dims extent = field.row_shape;
   extent.insert(extent.begin(), plan.held);
   std::shared_ptr<SliceMemory> memory;
@@ -47,7 +47,7 @@ Moving begin_moving(const IdSet::Field& field, const RowPlan& plan) {
     memory = rows ? rows->memory() : field.given->slices.at(0).memory;
   }
   return {RunOfRows(std::move(memory), std::move(extent), field.dtype, true),
-          block_memory(plan.count * field.row_bytes())};
+          blocks.take(plan.count * field.row_bytes())};
 }
 
 LocalTensor block_of(const IdSet::Field& field, const RowPlan& plan, Storage storage,
@@ -70,14 +70,14 @@ LocalTensor block_of(const IdSet::Field& field, const RowPlan& plan, Storage sto
 
 // Collective.
 void move_fields(Group& group, const RowPlan& plan, const std::vector<IdSet::Field>& fields,
-                 Storage storage, State& plain) {
+                 Storage storage, RowBlocks& blocks, State& plain) {
   for (std::size_t first = 0; first < fields.size();) {
     const auto end = first + batch_of(fields, first);
     std::vector<Moving> moving;
     std::vector<RowMemory> memories;
     together(group, [&] {
       for (auto i = first; i < end; ++i) {
-        const auto& one = moving.emplace_back(begin_moving(fields[i], plan));
+        const auto& one = moving.emplace_back(begin_moving(fields[i], plan, blocks));
         if (fields[i].row_bytes() == 0) continue;
         memories.push_back({fields[i].row_bytes(), one.rows.data(), one.block.get()});
       }
@@ -97,6 +97,9 @@ void move_fields(Group& group, const RowPlan& plan, const std::vector<IdSet::Fie
 
 void add_indexed(Group& group, const State& state, RowPlans* plans, State& plain) {
   auto sets = gather_id_sets(group, state, true, plans);
+  RowBlocks of_this_save(false);
+  auto& blocks = plans ? plans->blocks() : of_this_save;
+  blocks.let_go_unused();
   if (plans) plans->keep_only(sets);
   const auto storage = state.storage() == Storage::automatic ? Storage::dense : Storage::automatic;
   for (auto& set : sets) {
@@ -115,7 +118,7 @@ void add_indexed(Group& group, const State& state, RowPlans* plans, State& plain
         fields.push_back({key, DType::int64, {}, Storage::automatic, &list});
       });
     }
-    move_fields(group, *plan, fields, storage, plain);
+    move_fields(group, *plan, fields, storage, blocks, plain);
   }
 }
 

@@ -144,6 +144,7 @@ class Play {
       EXPECT_EQ(sent.id, piece.id);
       EXPECT_EQ(sent.box, piece.box);
       EXPECT_EQ(sent.bytes, piece.bytes);
+      EXPECT_EQ(sent.joins, piece.joins);  // ranks that differ would send other messages
       messages.pop_front();
       take(piece);
       ++rank.taken;

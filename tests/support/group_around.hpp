@@ -18,6 +18,10 @@ class GroupAround : public Group {
   void exchange(std::span<const Send> sends, std::span<const Receive> receives) override {
     inner_->exchange(sends, receives);
   }
+  std::unique_ptr<Exchange> begin_exchange(std::span<const Send> sends,
+                                           std::span<const Receive> receives) override {
+    return inner_->begin_exchange(sends, receives);
+  }
   void send(int to, std::string_view bytes) override { inner_->send(to, bytes); }
   std::string receive(int from) override { return inner_->receive(from); }
   void barrier() override { inner_->barrier(); }

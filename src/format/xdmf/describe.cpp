@@ -152,24 +152,56 @@ const StoredTensor* find_axis(const CheckpointContents& contents, std::string_vi
   }
 }
 
-struct Steps {
-  double first = 0, step = 1;
+// Where the cells of a dimension lie.
+struct Places {
+  double first = 0.5, step = 1;    // the centre of the first one, and how far it is to the next
+  std::vector<double> edges = {};  // where steps are not alike: n cells have n + 1
+  auto operator<=>(const Places&) const = default;
 };
-// Where values ascend in equal steps, within a thousandth of one.
-std::optional<Steps> even_steps(const std::vector<double>& values) {
-  if (values.empty()) return std::nullopt;
-  Steps steps{values.front(), 1};
-  if (values.size() > 1) {
-    steps.step = (values.back() - values.front()) / static_cast<double>(values.size() - 1);
+
+// Equal steps, within a thousandth of one.
+bool are_even(const std::vector<double>& centres, const Places& places) {
+  for (std::size_t i = 0; i < centres.size(); ++i) {
+    const auto there = places.first + static_cast<double>(i) * places.step;
+    if (!(std::abs(centres[i] - there) <= 1e-3 * places.step)) return false;
   }
-  if (!std::isfinite(steps.first) || !std::isfinite(steps.step) || steps.step <= 0) {
+  return true;
+}
+
+// Of an axis that says where centres lie; nothing where they do not ascend.
+std::optional<Places> places_of(const std::vector<double>& centres) {
+  if (centres.empty() || !std::isfinite(centres.front()) || !std::isfinite(centres.back())) {
     return std::nullopt;
   }
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const auto there = steps.first + static_cast<double>(i) * steps.step;
-    if (!(std::abs(values[i] - there) <= 1e-3 * steps.step)) return std::nullopt;
+  for (std::size_t i = 1; i < centres.size(); ++i) {
+    if (!(centres[i - 1] < centres[i])) return std::nullopt;
   }
-  return steps;
+  Places places{centres.front(), 1};
+  if (centres.size() == 1) return places;
+  places.step = (centres.back() - centres.front()) / static_cast<double>(centres.size() - 1);
+  if (are_even(centres, places)) return places;
+  // Cells meet half way between their centres; the outer ones are as wide on both sides.
+  auto& edges = places.edges;
+  edges.push_back(centres[0] - (centres[1] - centres[0]) / 2);
+  for (std::size_t i = 1; i < centres.size(); ++i) {
+    edges.push_back(centres[i - 1] + (centres[i] - centres[i - 1]) / 2);
+  }
+  edges.push_back(centres.back() + (centres.back() - centres[centres.size() - 2]) / 2);
+  if (!std::isfinite(edges.front()) || !std::isfinite(edges.back())) return std::nullopt;
+  return places;
+}
+
+// The edges of some of them.
+std::vector<double> edges_in(const Places& places, std::int64_t start, std::int64_t count) {
+  if (!places.edges.empty()) {
+    const auto begin = places.edges.begin() + start;
+    return {begin, begin + count + 1};
+  }
+  std::vector<double> edges;
+  for (std::int64_t i = 0; i <= count; ++i) {
+    edges.push_back(places.first + (static_cast<double>(start + i) - 0.5) * places.step);
+  }
+  return edges;
 }
 
 class Describing {
@@ -294,18 +326,18 @@ class Describing {
     return belongs ? rank - 1 : rank;
   }
 
-  // Where the cells of the first `space` dimensions lie; by index, where no axis is known.
-  std::vector<Steps> places_of(const StoredTensor& tensor, std::size_t space) {
+  // By index, where no axis is known.
+  std::vector<Places> places_in(const StoredTensor& tensor, std::size_t space) {
     const auto& names = contents_.description(tensor.key).dimensions;
-    std::vector<Steps> places(space, Steps{0.5, 1});
+    std::vector<Places> places(space);
     if (names.size() != tensor.shape.size()) return places;
     for (std::size_t d = 0; d < space; ++d) {
       const auto* axis = find_axis(contents_, tensor.key, names[d], tensor.shape[d]);
       if (!axis || axis == &tensor) continue;
       const auto [at, is_new] = axes_.try_emplace(axis);
       if (is_new) {
-        at->second = even_steps(axis_values_(*axis));
-        if (!at->second) leave_out(*axis, "as an axis, for its steps are not alike");
+        at->second = places_of(axis_values_(*axis));
+        if (!at->second) leave_out(*axis, "as an axis, for its values do not ascend");
       }
       if (at->second) places[d] = *at->second;
     }
@@ -314,7 +346,7 @@ class Describing {
 
   // Fields of one shape that are cut alike, and lie at the same place, share their pieces.
   void cells() {
-    using Group = std::tuple<Dims, std::vector<Box>, std::vector<std::pair<double, double>>>;
+    using Group = std::tuple<Dims, std::vector<Box>, std::vector<Places>>;
     std::map<Group, std::vector<const StoredTensor*>> groups;
     for (const auto* tensor : usable_) {
       if (taken_.count(tensor)) continue;
@@ -328,10 +360,8 @@ class Describing {
         leave_out(*tensor, "its components are stored apart");
         continue;
       }
-      std::vector<std::pair<double, double>> places;
-      for (const auto& [first, step] : places_of(*tensor, space)) {
-        places.emplace_back(first, step);
-      }
+      auto places = places_in(*tensor, space);
+      if (!options_.spacing.empty() || !options_.origin.empty()) places.clear();
       Dims shape(tensor->shape.begin(), tensor->shape.begin() + space);
       groups[{std::move(shape), *boxes, std::move(places)}].push_back(tensor);
     }
@@ -341,13 +371,7 @@ class Describing {
       const auto number = of_shape[shape]++;
       auto name = shape_text(shape);
       name = cat("cells ", name.substr(1, name.size() - 2), number > 0 ? cat(" ", number) : "");
-      Piece like;
-      for (const auto& [first, step] : places) {
-        like.spacing.push_back(step);
-        like.origin.push_back(first - step / 2);  // an axis says where centres lie
-      }
-      if (!options_.spacing.empty() || !options_.origin.empty()) like = {};
-      add_cells(name, boxes, shape.size(), members, like);
+      add_cells(name, boxes, shape.size(), members, places);
     }
   }
 
@@ -367,10 +391,29 @@ class Describing {
             Dims(box.extent.begin(), box.extent.begin() + space)};
   }
 
+  // `places`: none where the options say where cells lie.
+  static Piece piece_at(const Box& box, const std::vector<Places>& places) {
+    Piece piece;
+    piece.box = box;
+    const bool uneven = std::any_of(places.begin(), places.end(),
+                                    [](const Places& one) { return !one.edges.empty(); });
+    for (std::size_t d = 0; d < places.size(); ++d) {
+      const auto& one = places[d];
+      if (uneven) {
+        piece.edges.push_back(edges_in(one, box.start[d], box.extent[d]));
+      } else {
+        piece.spacing.push_back(one.step);
+        piece.origin.push_back(one.first - one.step / 2);
+      }
+    }
+    return piece;
+  }
+
   void add_cells(const std::string& name, const std::vector<Box>& boxes, std::size_t space,
-                 const std::vector<const StoredTensor*>& members, const Piece& like) {
+                 const std::vector<const StoredTensor*>& members,
+                 const std::vector<Places>& places) {
     std::map<Box, Piece> pieces;
-    for (const auto& box : boxes) pieces.emplace(box, like).first->second.box = box;
+    for (const auto& box : boxes) pieces.emplace(box, piece_at(box, places));
     for (const auto* tensor : members) {
       for (const auto& slice : tensor->slices) {
         pieces[of_space(slice.box, space)].fields.push_back(field(*tensor, slice));
@@ -390,7 +433,7 @@ class Describing {
   const FileName& file_name_;
   const AxisValues& axis_values_;
   bool datasets_;
-  std::map<const StoredTensor*, std::optional<Steps>> axes_;
+  std::map<const StoredTensor*, std::optional<Places>> axes_;
   std::vector<const StoredTensor*> usable_;
   std::set<const StoredTensor*> taken_;  // as points, or with them
   Step step_;

@@ -142,8 +142,32 @@ std::string triple(const double (&values)[3]) {
              number(values[0]), ' ', number(values[1]), ' ', number(values[2]), "</DataItem>");
 }
 
-// A grid of three dimensions, one cell thick where the tensor has fewer: VTK draws those right.
-std::string cells_text(const Piece& piece, const XdmfOptions& options) {
+std::string edges_item(const std::vector<double>& edges) {
+  auto text = cat("<DataItem Dimensions=\"", edges.size(),
+                  "\" NumberType=\"Float\" Precision=\"8\" Format=\"XML\">");
+  for (std::size_t i = 0; i < edges.size(); ++i) text += cat(i > 0 ? " " : "", number(edges[i]));
+  return text + "</DataItem>";
+}
+
+// The coordinates of the last dimension come first: that is x.
+std::string uneven_grid(const Piece& piece) {
+  const auto rank = piece.edges.size();
+  Dims nodes(3, 2);
+  std::string items;
+  for (std::size_t i = 3; i-- > 0;) {
+    if (i + rank < 3) {
+      items += edges_item({0, 1});
+      continue;
+    }
+    const auto& edges = piece.edges[i + rank - 3];
+    nodes[i] = static_cast<std::int64_t>(edges.size());
+    items += edges_item(edges);
+  }
+  return cat("        <Topology TopologyType=\"3DRectMesh\" Dimensions=\"", numbers(nodes),
+             "\"/>\n        <Geometry GeometryType=\"VXVYVZ\">", items, "</Geometry>\n");
+}
+
+std::string even_grid(const Piece& piece, const XdmfOptions& options) {
   const auto rank = piece.box.rank();
   const auto& sizes = piece.spacing.empty() ? options.spacing : piece.spacing;
   const auto& corner = piece.origin.empty() ? options.origin : piece.origin;
@@ -161,10 +185,15 @@ std::string cells_text(const Piece& piece, const XdmfOptions& options) {
         of_dimension(corner, d, rank, 0) + static_cast<double>(piece.box.start[d]) * spacing[i];
     nodes[i] = piece.box.extent[d] + 1;
   }
-  auto text = cat("        <Topology TopologyType=\"3DCoRectMesh\" Dimensions=\"", numbers(nodes),
-                  "\"/>\n        <Geometry GeometryType=\"ORIGIN_DXDYDZ\">", triple(origin),
-                  triple(spacing), "</Geometry>\n");
-  for (const auto& field : piece.fields) text += attributes(field, rank, "Cell", 3);
+  return cat("        <Topology TopologyType=\"3DCoRectMesh\" Dimensions=\"", numbers(nodes),
+             "\"/>\n        <Geometry GeometryType=\"ORIGIN_DXDYDZ\">", triple(origin),
+             triple(spacing), "</Geometry>\n");
+}
+
+// A grid of three dimensions, one cell thick where the tensor has fewer: VTK draws those right.
+std::string cells_text(const Piece& piece, const XdmfOptions& options) {
+  auto text = piece.edges.empty() ? even_grid(piece, options) : uneven_grid(piece);
+  for (const auto& field : piece.fields) text += attributes(field, piece.box.rank(), "Cell", 3);
   return text;
 }
 

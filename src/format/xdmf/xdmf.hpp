@@ -38,6 +38,9 @@ struct Piece {
   /// Size of a cell, and the corner of the tensor's first one, one number a dimension, where axes
   /// say so. Empty: as the options say.
   std::vector<double> spacing = {}, origin = {};
+  /// Where an axis has uneven steps, in place of both: the edges of this piece's cells, one more
+  /// than it has cells, of each dimension.
+  std::vector<std::vector<double>> edges = {};
 };
 
 struct Step {
