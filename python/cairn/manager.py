@@ -71,7 +71,7 @@ class CheckpointManager:
     comm       a communicator of mpi4py; None: one rank
     stop       True, or a dict of stop options: should_stop() then hears signals, the job's time
                limit and the file STOP
-    options    by their C++ names (docs/manager.md); a group of options is a dict:
+    options    by their C++ names (docs/python.md); a group of options is a dict:
                max_to_keep=3, write={"part_records": True}, store={"format": "hdf5"}.
                Functions: hooks={"before_save": [f]}, called with the step before a save looks at
                the state; store={"policy": f}, a sharding policy (cairn.MaxShardSizePolicy, or a
