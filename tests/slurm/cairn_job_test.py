@@ -14,7 +14,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 STAND_INS = {
     # cairn ls DIR: the step in the file DIR/newest, after older ones. It can fail, and take its time.
-    "cairn": '[ ! -e "$PLACE/slow" ] || { touch "$PLACE/ready"; until [ -e "$PLACE/go" ]; do read -rt 0.05 <> <(:); done; }\n'
+    # cairn flush DIR --tier TEXT: parts of step 40.
+    "cairn": '[ "$1" != flush ] || { echo "$*" >>"$PLACE/flush.log"; printf "step 40\\nstep 35\\n"; exit 0; }\n'
+             '[ ! -e "$PLACE/slow" ] || { touch "$PLACE/ready"; until [ -e "$PLACE/go" ]; do read -rt 0.05 <> <(:); done; }\n'
              '[ -d "$2" ] && [ ! -e "$PLACE/broken" ] || exit 2\n'
              'if [ -e "$PLACE/failures" ]; then rm "$PLACE/failures"; exit 2; fi\n'
              '[ -e "$2/newest" ] || exit 0\n'
@@ -24,6 +26,8 @@ STAND_INS = {
     # squeue --noheader --array --jobs JOB --format "%A FIELD": what the file of that name says.
     "squeue": 'cat "$PLACE/squeue-$4-${6#%A }" 2>/dev/null',
     "scontrol": 'echo "$*" >>"$PLACE/scontrol.log"\nexit "${SCONTROL_STATUS:-0}"',
+    # srun --OPTIONS... COMMAND: the command, once.
+    "srun": 'while [[ ${1:-} == --* ]]; do shift; done\nexec "$@"',
     "scancel": 'echo "$*" >>"$PLACE/scancel.log"',
     "sleep": "",
 }
@@ -159,6 +163,19 @@ class CairnJob(unittest.TestCase):
         self.assertEqual(self.requeued, [])
         self.assertIn("3 times in a row at step 5; giving up", self.output)
         self.assertIsNone(self.record())  # whoever submits it again has all tries
+
+    def test_what_nodes_bring_home_is_no_progress_until_it_is_a_checkpoint(self):
+        self.saved(5)
+        for count in ("1", "2"):
+            self.assertEqual(self.run_job("exit 9", "--restarts", "2", "--tier", "/shm/%n"), 0)
+            self.assertEqual(self.record(), [count, "5"])
+            self.assertIn("brought home from the nodes: parts of step 40", self.output)
+        self.assertEqual(self.run_job("exit 9", "--restarts", "2", "--tier", "/shm/%n"), 9)
+        self.assertIn("3 times in a row at step 5; giving up", self.output)
+        flushes = (self.place / "flush.log").read_text().splitlines()
+        self.assertEqual(flushes, [f"flush {self.checkpoints} --tier /shm/%n"] * 3)
+        self.run_job("exit 0", "--tier", "/shm/%n")  # a run that ends well has saved at home
+        self.assertEqual(len((self.place / "flush.log").read_text().splitlines()), 3)
 
     def test_progress_begins_the_count_anew(self):
         self.saved(5)
