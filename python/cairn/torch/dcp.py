@@ -79,7 +79,7 @@ class StorageWriter(dcp.StorageWriter, Staging):
     def write_data(self, plan, planner):
         try:
             state = self.manager._native.agree(lambda: _state_of(plan, planner))
-            self.manager._native.save(self._step, state, [])
+            self.manager._native.save(self._step, state, [], {})
         finally:
             self.was_saved(getattr(planner, "state_dict", {}).values())
         done = Future()

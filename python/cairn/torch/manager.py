@@ -30,8 +30,8 @@ class Manager(CheckpointManager):
         return TorchBinding(state, restoring, self.ranks.rank, self.ranks.size)
 
     def _arguments(self, state, options, restoring=False):
-        binding, named = super()._arguments(state, options, restoring)
+        binding, named, *code = super()._arguments(state, options, restoring)
         if restoring:
             # Of ranks that the job had not when it saved.
             named += [(f"may_be_missing.{key}", "true") for key in sorted(binding.per_rank_keys)]
-        return binding, named
+        return binding, named, *code
