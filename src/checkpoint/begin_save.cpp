@@ -7,21 +7,16 @@
 #include "base/text.hpp"
 #include "base/wire.hpp"
 #include "cairn/log.hpp"
-#include "cairn/version.hpp"
 #include "checkpoint/engine.hpp"
 #include "contents/format.hpp"
 #include "group/collectives.hpp"
 #include "save/descriptions.hpp"
-#include "save/resolve.hpp"
+#include "save/save_steps.hpp"
 #include "save/settle_save.hpp"
 
 namespace cairn {
 
 namespace {
-
-double now_seconds() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
 
 // Of all bits, so that ranks agree on NaN too.
 std::string metric_text(const std::optional<double>& metric) {
@@ -31,6 +26,10 @@ std::string metric_text(const std::optional<double>& metric) {
 }
 
 }  // namespace
+
+double now_seconds() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
 
 // Deals with a save whose bytes are still on their way; whether a new one may begin.
 bool Engine::make_way() {
@@ -139,14 +138,11 @@ Engine::Planned Engine::plan(const Request& request, const Look& look) {
     return planned;
   }
   if (options.policy) settle_policy(options);
-  GapsByKey gaps;
-  planned.resolved = resolve(*job.group, look, job.row_plans.get(), &gaps);
-  const auto said = agree_on_descriptions(*job.group, given, options.attributes);
-  planned.descriptions = with_attributes(said, options.attributes);
-  planned.plan = plans.make(given, planned.resolved ? *planned.resolved : given);
+  auto made = plans.make_anew(look, options);
   if (options.policy) plans.forget();
-  planned.plan->descriptions = said;
-  planned.plan->gaps = std::make_shared<const GapsByKey>(std::move(gaps));
+  planned.plan = std::move(made.plan);
+  planned.resolved = std::move(made.resolved);
+  planned.descriptions = std::move(made.descriptions);
   return planned;
 }
 
@@ -263,15 +259,7 @@ Prepared Engine::prepared_of(std::int64_t step, std::string uuid, int num_files,
   prepared.save.direct = !job.atomic_rename;
   prepared.save.files.recycle = job.recycles();
   prepared.save.files.direct_io = job.options.write.direct_io;
-  prepared.meta.step = step;
-  if (job.naming.numbered) prepared.meta.name = job.naming.name;
-  prepared.meta.sequence = sequence;
-  prepared.meta.parent = parent;
-  prepared.meta.wall_time_seconds = time;
-  prepared.meta.version = version();
-  prepared.meta.ranks = job.group->size();
-  prepared.meta.policy = job.policy;
-  prepared.meta.uuid = prepared.save.uuid;
+  prepared.meta = meta_of_save(job, step, sequence, parent, time, prepared.save.uuid);
   return prepared;
 }
 

@@ -238,7 +238,11 @@ void Engine::give_up(const Error& error, const commit::Transaction* save, bool c
 }
 
 void Engine::enter(const Flight& flight) {
-  ledger.committed(flight.prepared->meta, flight.figures);
+  const auto& meta = flight.prepared->meta;
+  has_home_ = true;
+  since_home_ = 0;
+  nodes.committed(meta.parent, meta.sequence);
+  ledger.committed(meta, flight.figures);
   if (job.root()) log(LogLevel::info, line_of(flight.figures));
 }
 

@@ -19,6 +19,11 @@
 
 namespace cairn {
 
+/// A damaged checkpoint can be passed over; a state that does not fit it cannot.
+bool is_damage(const Error&);
+
+double now_seconds();  ///< since 1970
+
 /// Members are called by the thread that may call MPI, under guarded(). Collective ones come first
 /// in each part; what is local is marked. What is said of the members of CheckpointManager holds
 /// for those of the same name.
@@ -146,8 +151,8 @@ class Engine {
   // without a message goes through it. Changes only while no task names a save.
   std::string staging_;
   // Of a manager with a tier.
-  bool has_home_ = false;  // there is a checkpoint in the directory, or one is on its way
-  int since_home_ = 0;     // saves on the nodes
+  bool has_home_ = false;  // there is a checkpoint in the directory
+  int since_home_ = 0;     // saves on the nodes since the last one that was committed there
 };
 
 }  // namespace cairn

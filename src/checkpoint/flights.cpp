@@ -24,6 +24,16 @@ std::string SaveHandle::blocked_because() const {
   return shared_->blocked_because;
 }
 
+SaveHandle done_handle(std::int64_t step, std::string prefix, SaveStage stage,
+                       std::string because) {
+  auto shared = std::make_shared<SaveHandle::Shared>(step);
+  shared->prefix = std::move(prefix);
+  shared->blocked_because = std::move(because);
+  shared->stage = stage;
+  shared->end_of_writing();
+  return SaveHandle(std::move(shared));
+}
+
 Flights::Flights(const Job& job)
     : job_(job), pool_(job.options.async.memory ? job.options.async.memory : page_memory()) {}
 

@@ -39,6 +39,9 @@ struct SaveHandle::Shared {
   }
 };
 
+/// A handle of a save that is over, or that never was on its way.
+SaveHandle done_handle(std::int64_t step, std::string prefix, SaveStage, std::string because = "");
+
 /// One save, from its plan to its commit. While `handle->idle` is false, a task in the queue works
 /// on it, and only on it; else the thread that calls the manager does.
 struct Flight {

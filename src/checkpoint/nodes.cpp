@@ -15,12 +15,6 @@ namespace {
 
 constexpr int most_tries = 4;  // of one checkpoint, of which parts turn out to be damaged
 
-// A checkpoint that cannot be had is passed over; a state that does not fit it cannot.
-bool cannot_be_had(const Error& error) {
-  return error.code() == Code::data_loss || error.code() == Code::io ||
-         (error.code() == Code::not_found && error.tensor().empty());
-}
-
 }  // namespace
 
 void Engine::open_nodes() {
@@ -47,7 +41,8 @@ bool Engine::goes_to_nodes(const SaveOptions& options) {
   }
   const auto every = job.options.tier.home_every;
   if (options.reach == Reach::home || !has_home_ || (turns && turns->stop())) return false;
-  return every == 0 || since_home_ + 1 < every;
+  // While one is on its way home no further one is due.
+  return every == 0 || since_home_ + 1 < every || !flights.empty();
 }
 
 // Nothing: the save is to go home.
@@ -64,15 +59,16 @@ std::optional<SaveHandle> Engine::save_on_nodes(const Request& request) {
     if (!request.options.overwrite && !job.options.overwrite) {
       if (directory.find(request.step)) taken("in the directory");
       for (const auto& one : nodes.saves()) {
-        const bool is_live = one.map.step == request.step && !one.superseded && one.lost_nodes();
+        // What is newer than the state's ancestor this save leaves behind.
+        const bool is_live = one.map.step == request.step && !one.superseded &&
+                             one.map.sequence <= directory.head() && one.lost_nodes();
         if (is_live) taken("on the nodes");
       }
     }
     tier::Numbers made;
     made.sequence = directory.number_elsewhere(request.step);
     made.parent = parent();
-    made.time =
-        std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+    made.time = now_seconds();
     made.uuid = commit::new_uuid();
     return made;
   };
@@ -88,11 +84,7 @@ std::optional<SaveHandle> Engine::save_on_nodes(const Request& request) {
   }
   ++since_home_;
   directory.went_on_from(nodes.numbers().sequence);
-  auto shared = std::make_shared<SaveHandle::Shared>(request.step);
-  shared->prefix = path->parent_path().string();
-  shared->stage = SaveStage::committed;
-  shared->end_of_writing();
-  SaveHandle handle(std::move(shared));
+  auto handle = done_handle(request.step, path->parent_path().string(), SaveStage::committed);
   tell(handle);
   return handle;
 }
@@ -177,7 +169,6 @@ std::optional<RestoreReport> Engine::restore_from_nodes(State& state, const Rest
         report.skipped = passed;
         require_overwritten(failed, touched, report);
         directory.went_back_to(save.map.step, save.map.sequence);
-        nodes.went_back_to(save.map.sequence);
         if (turns) turns->restored(save.map.step);
         // A look at an older one is no reason to leave newer ones behind; a save after it is.
         const bool may_bring =
@@ -187,7 +178,7 @@ std::optional<RestoreReport> Engine::restore_from_nodes(State& state, const Rest
         }
         return report;
       } catch (const Error& error) {
-        if (restored || !cannot_be_had(error)) throw;
+        if (restored || !is_damage(error)) throw;
         if (gathered && nodes.learn_damage(save, *gathered) && tries + 1 < most_tries) continue;
         if (is_touched) {
           for (const auto& [key, tensor] : state.tensors()) failed.keys.insert(key);

@@ -10,15 +10,10 @@
 #include "restore/restore.hpp"
 
 namespace cairn {
-namespace {
-
-// A damaged checkpoint can be passed over; a state that does not fit it cannot.
 bool is_damage(const Error& error) {
   return error.code() == Code::data_loss || error.code() == Code::io ||
          (error.code() == Code::not_found && (error.tensor().empty() || !error.path().empty()));
 }
-
-}  // namespace
 
 // What a damaged checkpoint has written to, the older one must have overwritten.
 void Engine::require_overwritten(const Touched& failed, const Touched& touched,
@@ -62,7 +57,6 @@ RestoreReport Engine::restore_step(std::int64_t step, State& state, const Restor
   report.step = step;
   directory.went_back_to(step,
                          contents.meta ? std::optional(contents.meta->sequence) : std::nullopt);
-  if (contents.meta) nodes.went_back_to(contents.meta->sequence);
   if (job.root() && contents.meta) {
     ledger.went_back_to(*contents.meta, saved_after(directory, contents.meta->sequence));
   }

@@ -19,8 +19,6 @@
 // too, or in the queue of Flights. From the end of all ranks' records on, a restart completes the
 // save without any of these calls.
 #include <algorithm>
-#include <exception>
-#include <functional>
 #include <iterator>
 #include <utility>
 
@@ -35,16 +33,6 @@
 namespace cairn {
 
 namespace {
-
-SaveHandle done_handle(std::int64_t step, std::string prefix, SaveStage stage,
-                       std::string because = "") {
-  auto shared = std::make_shared<SaveHandle::Shared>(step);
-  shared->prefix = std::move(prefix);
-  shared->blocked_because = std::move(because);
-  shared->stage = stage;
-  shared->end_of_writing();
-  return SaveHandle(std::move(shared));
-}
 
 // The flight may end as soon as it is idle.
 void become_idle(const Flight& flight) {
@@ -104,25 +92,6 @@ void append(std::vector<StoredTensor>& to, std::vector<StoredTensor>& from) {
 
 }  // namespace
 
-namespace {
-
-// What is put right if an error leaves the scope.
-class Undo {
- public:
-  explicit Undo(std::function<void()> undo) : undo_(std::move(undo)) {}
-  Undo(const Undo&) = delete;
-  Undo& operator=(const Undo&) = delete;
-  ~Undo() {
-    if (std::uncaught_exceptions() > errors_) undo_();
-  }
-
- private:
-  std::function<void()> undo_;
-  int errors_ = std::uncaught_exceptions();
-};
-
-}  // namespace
-
 std::string Engine::save(std::int64_t step, const State& given, const SaveOptions& options,
                          const SaveCall& call) {
   auto mine = call;
@@ -152,12 +121,6 @@ SaveHandle Engine::run(Request& request) {
     return done_handle(step, "", SaveStage::skipped);
   }
   throw_earlier_failure();
-  const Undo undo([this, had = has_home_, since = since_home_] {
-    has_home_ = had;
-    since_home_ = since;
-  });
-  has_home_ = true;
-  since_home_ = 0;
   const OptionsOfCall of_call(job, options);
   Attempt attempt(ledger);
   call.way = std::chrono::steady_clock::now();

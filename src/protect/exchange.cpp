@@ -12,7 +12,8 @@
 namespace cairn::protect {
 namespace {
 
-constexpr std::int64_t most_block_bytes = std::int64_t{1} << 20, least_block_bytes = 4096;
+constexpr std::int64_t most_block_bytes = std::int64_t{1} << 20, least_block_bytes = 4096,
+                       most_room_bytes = std::int64_t{64} << 20;
 
 std::int64_t blocks_of(std::int64_t bytes, std::int64_t block_bytes) {
   return (bytes + block_bytes - 1) / block_bytes;
@@ -51,23 +52,6 @@ class PieceBlocks {
   std::vector<std::int64_t> begins_;
 };
 
-// Blocks in memory, each on its own cache lines.
-class Blocks {
- public:
-  Blocks(int count, std::int64_t block_bytes)
-      : block_bytes_(block_bytes),
-        memory_(std::make_unique<std::byte[]>(nth(count * block_bytes + 64))) {
-    const auto address = reinterpret_cast<std::uintptr_t>(memory_.get());
-    first_ = memory_.get() + (64 - address % 64) % 64;
-  }
-  std::span<std::byte> operator[](int i) { return {first_ + i * block_bytes_, nth(block_bytes_)}; }
-
- private:
-  std::int64_t block_bytes_;
-  std::unique_ptr<std::byte[]> memory_;
-  std::byte* first_;
-};
-
 void zero(std::span<std::byte> bytes) { std::fill(bytes.begin(), bytes.end(), std::byte{0}); }
 
 int rank_of(const Set::Member& member, std::int64_t cycle) {
@@ -98,16 +82,30 @@ std::int64_t Set::most_blocks() const {
   return most;
 }
 
-int Set::margin() const {
-  int lost = 0;
-  for (const auto& member : members) lost += member.is_lost || !member.has_parity;
-  return code.parity - lost;
-}
-
 std::int64_t choose_block_bytes(const Code& code, std::int64_t longest_piece) {
   const auto share = longest_piece / std::max(1, code.data());
   const auto pages = (share + least_block_bytes - 1) / least_block_bytes;
-  return std::clamp(pages * least_block_bytes, least_block_bytes, most_block_bytes);
+  // What make_parity has on its way at once.
+  const std::int64_t at_once = code.data() * (code.parity + std::int64_t{1});
+  const auto fits = most_room_bytes / at_once / least_block_bytes * least_block_bytes;
+  const auto most = std::clamp(fits, least_block_bytes, most_block_bytes);
+  return std::clamp(pages * least_block_bytes, least_block_bytes, most);
+}
+
+Room::Room(int outs, int ins, std::int64_t block_bytes)
+    : memory_(
+          std::make_unique_for_overwrite<std::byte[]>(nth((outs + ins + 1) * block_bytes + 64))),
+      block_bytes_(block_bytes),
+      outs_(outs),
+      ins_(ins) {
+  const auto address = reinterpret_cast<std::uintptr_t>(memory_.get());
+  first_ = memory_.get() + (64 - address % 64) % 64;
+}
+Room Room::to_make(const Set& set) {
+  return {set.code.data(), set.code.data() * set.code.parity, set.block_bytes};
+}
+Room Room::to_compute(const Set& set) {
+  return {set.code.data(), set.code.data(), set.block_bytes};
 }
 
 std::int64_t parity_number(const Code& code, std::int64_t cycle, int place) {
@@ -115,13 +113,11 @@ std::int64_t parity_number(const Code& code, std::int64_t cycle, int place) {
 }
 
 void make_parity(Group& group, const Set& set, int member, const ReadPart& read,
-                 const WriteParity& write) {
+                 const WriteParity& write, const Room& room) {
   const auto& code = set.code;
   const auto pieces = pieces_of(set);
   std::vector<Transform> transforms;
   for (int j = 0; j < code.parity; ++j) transforms.push_back(Transform::encode(code, j));
-  Blocks out(code.data(), set.block_bytes), in(code.data() * code.parity, set.block_bytes),
-      made(1, set.block_bytes);
   KeptError error;
   std::vector<Group::Send> sends;
   std::vector<Group::Receive> receives;
@@ -136,7 +132,7 @@ void make_parity(Group& group, const Set& set, int member, const ReadPart& read,
       if (mine < code.data()) {
         const auto number = number_of(code, cycle, mine);
         if (!pieces[nth(member)].has(number)) continue;
-        const auto block = out[mine];
+        const auto block = room.out(mine);
         read_block(pieces[nth(member)], number, read, block, error);
         for (int j = 0; j < code.parity; ++j) {
           const int to = member_of(code, row, code.data() + j);
@@ -146,7 +142,7 @@ void make_parity(Group& group, const Set& set, int member, const ReadPart& read,
       }
       for (int place = 0; place < code.data(); ++place) {
         const int from = member_of(code, row, place);
-        const auto block = in[(mine - code.data()) * code.data() + place];
+        const auto block = room.in((mine - code.data()) * code.data() + place);
         if (!pieces[nth(from)].has(number_of(code, cycle, place))) {
           zero(block);
           continue;
@@ -161,12 +157,12 @@ void make_parity(Group& group, const Set& set, int member, const ReadPart& read,
       const int j = mine - code.data();
       std::vector<const std::byte*> from;
       for (int place = 0; place < code.data(); ++place) {
-        from.push_back(in[j * code.data() + place].data());
+        from.push_back(room.in(j * code.data() + place).data());
       }
       error.guard([&] {
-        std::byte* const to[]{made[0].data()};
+        std::byte* const to[]{room.made().data()};
         transforms[nth(j)].apply(set.block_bytes, from, to);
-        write(parity_number(code, cycle, mine), made[0]);
+        write(parity_number(code, cycle, mine), room.made());
       });
     }
   }
@@ -194,7 +190,7 @@ std::vector<int> places_there(const Set& set, int row) {
 
 }  // namespace
 
-void compute_lost(Group& group, const Set& set, const std::vector<Stock>& stock) {
+void compute_lost(Group& group, const Set& set, const std::vector<Stock>& stock, const Room& room) {
   const auto& code = set.code;
   const auto pieces = pieces_of(set);
   std::map<std::pair<int, int>, Recipe> recipes;  // by row and lost member
@@ -213,8 +209,6 @@ void compute_lost(Group& group, const Set& set, const std::vector<Stock>& stock)
       recipes.emplace(std::pair(row, lost), Recipe{std::move(there), std::move(transform)});
     }
   }
-  Blocks out(code.data(), set.block_bytes), in(code.data(), set.block_bytes),
-      made(1, set.block_bytes);
   KeptError error;
   std::vector<Group::Send> sends;
   std::vector<Group::Receive> receives;
@@ -238,14 +232,14 @@ void compute_lost(Group& group, const Set& set, const std::vector<Stock>& stock)
         const auto source_number = number_of(code, cycle, source_place);
         const bool is_zero = is_data && !pieces[nth(source)].has(source_number);
         const int sender = rank_of(set.members[nth(source)], cycle);
-        const auto here = in[static_cast<int>(i)];
+        const auto here = room.in(static_cast<int>(i));
         if (target == group.rank()) {
           from.push_back(here.data());
           if (is_zero) zero(here);
           if (!is_zero) receives.push_back({sender, here});
         }
         if (is_zero || sender != group.rank()) continue;
-        const auto block = out[static_cast<int>(i)];
+        const auto block = room.out(static_cast<int>(i));
         const auto& at_hand = stock[nth(source)];
         if (is_data) {
           read_block(pieces[nth(source)], source_number, at_hand.read_part, block, error);
@@ -259,10 +253,10 @@ void compute_lost(Group& group, const Set& set, const std::vector<Stock>& stock)
       if (!sends.empty() || !receives.empty()) group.exchange(sends, receives);
       if (target != group.rank()) continue;
       error.guard([&] {
-        std::byte* const to[]{made[0].data()};
+        std::byte* const to[]{room.made().data()};
         recipe.transform.apply(set.block_bytes, from, to);
         const auto at = pieces[nth(lost)].find(number);
-        stock[nth(lost)].write_part(at.part, at.offset, made[0].first(nth(at.bytes)));
+        stock[nth(lost)].write_part(at.part, at.offset, room.made().first(nth(at.bytes)));
       });
     }
   }

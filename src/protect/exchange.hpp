@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -30,11 +31,10 @@ struct Set {
   /// Blocks of the longest piece.
   std::int64_t most_blocks() const;
   std::int64_t cycles() const { return cycles_of(code, most_blocks()); }
-  /// How many more nodes may vanish: of those that are there, beyond the ones that are lost.
-  int margin() const;
 };
 
-/// Blocks that are neither too small for a message nor larger than the pieces are worth.
+/// Blocks that are neither too small for a message, nor larger than the pieces are worth, nor than
+/// a Room holds.
 std::int64_t choose_block_bytes(const Code&, std::int64_t longest_piece);
 
 /// Reads bytes of a part of this node's piece. The span may reach behind the part's end: what lies
@@ -52,9 +52,31 @@ constexpr int dealt_to(std::int64_t cycle, std::size_t ranks) {
   return static_cast<int>(cycle % static_cast<std::int64_t>(ranks));
 }
 
+/// Memory for the blocks that are on their way, each on cache lines of its own; at most 64 MiB and
+/// a block.
+class Room {
+ public:
+  Room() = default;
+  static Room to_make(const Set&);     ///< parity
+  static Room to_compute(const Set&);  ///< lost pieces
+  std::span<std::byte> out(int block) const { return at(block); }
+  std::span<std::byte> in(int block) const { return at(outs_ + block); }
+  std::span<std::byte> made() const { return at(outs_ + ins_); }
+
+ private:
+  Room(int outs, int ins, std::int64_t block_bytes);
+  std::span<std::byte> at(int block) const {
+    return {first_ + block * block_bytes_, nth(block_bytes_)};
+  }
+  std::unique_ptr<std::byte[]> memory_;
+  std::byte* first_ = nullptr;
+  std::int64_t block_bytes_ = 0;
+  int outs_ = 0, ins_ = 0;
+};
+
 /// By all ranks of all members. `member` is this rank's node. What reading or writing throws here
 /// is thrown when all blocks have been exchanged; then the parity is worth nothing.
-void make_parity(Group&, const Set&, int member, const ReadPart&, const WriteParity&);
+void make_parity(Group&, const Set&, int member, const ReadPart&, const WriteParity&, const Room&);
 
 /// What a rank has at hand of one member when lost pieces are computed.
 struct Stock {
@@ -66,6 +88,6 @@ struct Stock {
 /// this rank is named for. Writes the pieces of those that are lost. Throws data_loss, on all ranks
 /// alike and before anything is sent, if there is too little to compute them from; and what
 /// reading and writing here threw, at the end.
-void compute_lost(Group&, const Set&, const std::vector<Stock>& stock);
+void compute_lost(Group&, const Set&, const std::vector<Stock>& stock, const Room&);
 
 }  // namespace cairn::protect

@@ -5,10 +5,12 @@
 
 #include "base/checksum.hpp"
 #include "base/text.hpp"
+#include "cairn/version.hpp"
 #include "format/bundle/part_record.hpp"
 #include "save/save_steps.hpp"
 
 namespace cairn {
+
 namespace {
 
 std::uint64_t fingerprint(const commit::Transaction& save, const CheckpointMeta& meta,
@@ -37,6 +39,21 @@ void write_over(io::FileSystem& files, const io::Path& path, std::string_view by
 }
 
 }  // namespace
+
+CheckpointMeta meta_of_save(const Job& job, std::int64_t step, std::int64_t sequence,
+                            std::int64_t parent, double time, const std::string& uuid) {
+  CheckpointMeta meta;
+  meta.step = step;
+  if (job.naming.numbered) meta.name = job.naming.name;
+  meta.sequence = sequence;
+  meta.parent = parent;
+  meta.wall_time_seconds = time;
+  meta.version = version();
+  meta.ranks = job.group->size();
+  meta.policy = job.policy;
+  meta.uuid = uuid;
+  return meta;
+}
 
 void leave_record(const Job& job, const commit::Transaction& save, const CheckpointMeta& meta,
                   const FileLayout& layout, const std::vector<StoredTensor>& entries) {

@@ -10,6 +10,7 @@
 #include "model/sparse.hpp"
 #include "save/descriptions.hpp"
 #include "save/formats/save_format.hpp"
+#include "save/resolve.hpp"
 
 namespace cairn {
 namespace {
@@ -115,6 +116,18 @@ std::shared_ptr<SavePlan> Plans::make(const State& given, const State& resolved)
   });
   kept_ = std::move(made);
   return plan;
+}
+
+Plans::Made Plans::make_anew(const Look& look, const SaveOptions& options) {
+  Made made;
+  GapsByKey gaps;
+  made.resolved = resolve(*job_.group, look, job_.row_plans.get(), &gaps);
+  const auto said = agree_on_descriptions(*job_.group, look.state, options.attributes);
+  made.descriptions = with_attributes(said, options.attributes);
+  made.plan = make(look.state, made.resolved ? *made.resolved : look.state);
+  made.plan->descriptions = said;
+  made.plan->gaps = std::make_shared<const GapsByKey>(std::move(gaps));
+  return made;
 }
 
 // Whether this rank could save so; strings are encoded anew then.

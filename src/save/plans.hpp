@@ -78,6 +78,15 @@ class Plans {
   /// in an HDF5 file. `given`: the state; `resolved`: the same, of plain tensors.
   std::shared_ptr<SavePlan> make(const State& given, const State& resolved);
 
+  /// The same of a state as the application gave it, once it is resolved and what ranks say of it is
+  /// joined.
+  struct Made {
+    std::shared_ptr<SavePlan> plan;
+    std::optional<State> resolved;  ///< nothing: the state is saved as it was given
+    std::shared_ptr<const Descriptions> descriptions;
+  };
+  Made make_anew(const Look&, const SaveOptions&);
+
   /// The plan that is kept, or null.
   std::shared_ptr<SavePlan> kept() const { return kept_ ? kept_->plan : nullptr; }
   void forget() { kept_.reset(); }

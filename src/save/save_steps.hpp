@@ -56,6 +56,11 @@ struct FileLayout {
 };
 FileLayout lay_out(const Job&, const LocalShards&, const DensePlan&);
 
+/// What a checkpoint says of the save that makes it, but for what the application says of it and
+/// what is known when it is over.
+CheckpointMeta meta_of_save(const Job&, std::int64_t step, std::int64_t sequence,
+                            std::int64_t parent, double time, const std::string& uuid);
+
 // Write: writers/writer.hpp. Shards become bytes in data files, in the temp directory and synced.
 
 /// Record (local): leaves this rank's part record in the temp directory, durable (step 2 of the

@@ -106,13 +106,16 @@ Stocked look_at_save(io::FileSystem& files, const io::Path& folder, const SaveMa
   return stocked;
 }
 
-void remove_save(io::FileSystem& files, const io::Path& folder) {
+bool remove_save(io::FileSystem& files, const io::Path& folder, bool sync) {
   try {
     io::try_remove(files, folder / map_name);
+    if (sync) files.sync_directory(folder);
     for (const auto& file : files.list(folder)) files.remove(folder / file);
     files.remove_directory(folder);
+    return true;
   } catch (const Error& error) {
-    log(LogLevel::warning, cat("an older checkpoint on this node stays: ", error.what()));
+    log(LogLevel::warning, cat("a checkpoint on this node stays: ", error.what()));
+    return false;
   }
 }
 

@@ -1,8 +1,11 @@
 #pragma once
 /// Where checkpoints on the nodes lie.
 ///
-///   TIER/HOME-ID/SEQUENCE-UUID/   on each node: part-RANK, parity-RANK, map
-///   HOME/.cairn/pieces/SEQUENCE-UUID/   the same files of several nodes, brought there to be safe
+///   TIER/HOME-ID/NAME/SEQUENCE-UUID/   on each node: part-RANK, parity-RANK, map
+///   HOME/.cairn/pieces/NAME/SEQUENCE-UUID/   the same files of several nodes, brought there to be
+///                                            safe
+///
+/// NAME is that of the checkpoints: several names may be saved in one home, each by itself.
 #include <string>
 
 #include "io/file_system.hpp"
@@ -35,7 +38,8 @@ struct Stocked {
 };
 Stocked look_at_save(io::FileSystem&, const io::Path& folder, const SaveMap&);
 
-/// Removes a save's folder, the map first: what is left then is none. A failure is for the log.
-void remove_save(io::FileSystem&, const io::Path& folder);
+/// Removes a save's folder, the map first: what is left then is none, durably if `sync`. False: it
+/// failed, of which the log tells.
+bool remove_save(io::FileSystem&, const io::Path& folder, bool sync = false);
 
 }  // namespace cairn::tier

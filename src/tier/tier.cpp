@@ -128,15 +128,18 @@ void Tier::open(const std::string& home_id) {
     if (!options.file_system) require_own(directory_);
   };
   together(group, make_own);
+  const auto given = directory_;
   directory_ /= home_id;
+  together(group, make_own);
+  directory_ /= home_.naming.name;
   together(group, make_own);
   if (!reads && is_shared()) {
     throw Error(Code::invalid_argument, "nodes share the directory of the tier",
-                cat(directory_.parent_path().string(),
+                cat(given.string(),
                     " is the same for several nodes, so that it would be lost with any of them"),
                 "Name one on each node's own disk or memory; %h or %n in the text stands for the "
                 "node.")
-        .at(directory_.parent_path().string());
+        .at(given.string());
   }
   const int lost = options.protection == Protection::reed_solomon ? options.lost_nodes : 1;
   protects_ = options.protection != Protection::none && home_place() > 1;
@@ -155,8 +158,10 @@ void Tier::open(const std::string& home_id) {
 
 io::Path Tier::place_of(const SaveMap& map) const { return directory_ / save_name(map); }
 
+io::Path Tier::pieces() const { return pieces_at(home_.directory) / home_.naming.name; }
+
 Tier::Place Tier::place_at(int node, const SaveMap& map) const {
-  if (node == home_place()) return {*home_.files, pieces_at(home_.directory) / save_name(map)};
+  if (node == home_place()) return {*home_.files, pieces() / save_name(map)};
   return {*files_, place_of(map)};
 }
 
@@ -198,8 +203,7 @@ void Tier::list() {
   Group& group = *home_.group;
   const auto mine =
       together(group, [&] { return is_leader() ? report(*files_, directory_) : std::string(); });
-  const auto at_home =
-      from_root(group, [&] { return report(*home_.files, pieces_at(home_.directory)); });
+  const auto at_home = from_root(group, [&] { return report(*home_.files, pieces()); });
   const auto reports = all_gather(group, mine);
   together(group, [&] {
     saves_.clear();
@@ -208,24 +212,20 @@ void Tier::list() {
     for (auto& save : saves_) save.choose_copies();
     std::sort(saves_.begin(), saves_.end(),
               [](const auto& a, const auto& b) { return a.map.sequence > b.map.sequence; });
-    for (const auto& later : saves_) {
-      for (auto& save : saves_) {
-        save.superseded = save.superseded || (save.map.sequence > later.map.parent &&
-                                              save.map.sequence < later.map.sequence);
-      }
+    for (std::size_t i = 0; i < saves_.size(); ++i) {
+      committed(saves_[i].map.parent, saves_[i].map.sequence);
     }
   });
 }
 
 void Tier::forget_pieces(std::int64_t sequence) const {
   if (!home_.root()) return;
-  const auto pieces = pieces_at(home_.directory);
   try {
-    for (const auto& map : list_maps(*home_.files, pieces)) {
-      if (map.sequence <= sequence) remove_save(*home_.files, pieces / save_name(map));
+    for (const auto& map : list_maps(*home_.files, pieces())) {
+      if (map.sequence <= sequence) remove_save(*home_.files, pieces() / save_name(map));
     }
   } catch (const Error& error) {
-    log(LogLevel::warning, cat("pieces in ", pieces.string(), " stay: ", error.what()));
+    log(LogLevel::warning, cat("pieces in ", pieces().string(), " stay: ", error.what()));
   }
 }
 

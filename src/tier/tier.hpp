@@ -28,6 +28,10 @@ struct Numbers {
 /// others are filled. It reads files, which outlive it.
 class Gathered {
  public:
+  struct Strings {
+    Dims shape;
+    std::vector<std::string> values;
+  };
   const State& state() const { return state_; }
   const CheckpointMeta& meta() const { return meta_; }
   const io::Path& path() const { return path_; }  ///< where they are, on rank 0's node
@@ -35,7 +39,7 @@ class Gathered {
  private:
   friend class Tier;
   State state_;
-  std::map<std::string, std::vector<std::string>> strings_;
+  std::map<std::string, Strings> strings_;
   std::vector<std::shared_ptr<Part>> parts_;
   CheckpointMeta meta_;
   io::Path path_;
@@ -56,9 +60,13 @@ class Tier {
 
   /// Local. What is on the nodes, the newest first; the same on all ranks.
   const std::vector<LocalSave>& saves() const { return saves_; }
-  /// Local, on all ranks alike. The run goes on from this sequence: what is newer is superseded.
-  void went_back_to(std::int64_t sequence) {
-    for (auto& save : saves_) save.superseded = save.superseded || save.map.sequence > sequence;
+  /// Local, on all ranks alike. A save was committed, here or at home, that goes on from this
+  /// parent: what lies between the two is superseded.
+  void committed(std::int64_t parent, std::int64_t sequence) {
+    for (auto& save : saves_) {
+      save.superseded =
+          save.superseded || (save.map.sequence > parent && save.map.sequence < sequence);
+    }
   }
 
   /// Saves on the nodes: parts, parity, maps, verdict; then older ones go. `numbers`: rank 0 makes
@@ -98,12 +106,11 @@ class Tier {
   Place place_at(int node, const SaveMap&) const;  // this one, or home
   std::string report(io::FileSystem&, const io::Path& folder) const;
   void join(const std::string& report, int node);
-  std::shared_ptr<SavePlan> plan(const Request&, const State& plain, std::optional<State>& resolved,
-                                 std::shared_ptr<const Descriptions>&);
+  Plans::Made plan(const Request&, const State& plain);
   bool has_room(const SaveMap&) const;
   void protect(const SaveMap&) const;
   void prune(const std::string& uuid);
-  void withdraw(const SaveMap&);
+  bool withdraw(const SaveMap&);
   bool compute(LocalSave&, const std::vector<int>& lost);
   bool look_for_damage(LocalSave&) const;
 
@@ -112,6 +119,7 @@ class Tier {
   /// The number behind those of the nodes: what was brought home, which all ranks can read.
   int home_place() const { return static_cast<int>(ranks_at_.size()) - 1; }
   io::Path place_of(const SaveMap&) const;  // on this node
+  io::Path pieces() const;                  // that were brought home
   protect::ReadPart reader_at(const Place&, std::vector<int> ranks) const;
 
   const Job& home_;

@@ -48,13 +48,14 @@ bool forget(Group& group, const std::vector<int>& mine, std::vector<int>& at) {
 
 // As a save would be given it.
 void add_part(const std::shared_ptr<Part>& part, std::map<std::string, LocalTensor>& tensors,
-              std::map<std::string, std::vector<std::string>>& strings) {
+              std::map<std::string, Gathered::Strings>& strings) {
   for (const auto& entry : part->record().tensors) {
     const auto& slice = entry.slices.at(0);
     if (entry.dtype == DType::string) {
       std::string bytes(nth(slice.size), '\0');
       part->read(slice.offset, std::as_writable_bytes(std::span(bytes)));
-      strings[entry.key] = bundle::decode_strings(bytes, element_count(entry.shape), slice.crc32c);
+      strings[entry.key] = {
+          entry.shape, bundle::decode_strings(bytes, element_count(entry.shape), slice.crc32c)};
       continue;
     }
     const auto at = tensors.try_emplace(entry.key, nothing(entry.dtype, entry.shape)).first;
@@ -91,7 +92,8 @@ std::unique_ptr<Gathered> Tier::gather(LocalSave& save) {
   // Each try but the last has found a part or parity that cannot be used.
   for (int tries = 0; tries <= 2 * save.map.ranks(); ++tries) {
     const auto lost = save.lost_nodes();
-    if (!lost) break;
+    // A reader writes nothing: the job that owns the checkpoints may be using the same folders.
+    if (!lost || (!lost->empty() && home_.options.read_only)) break;
     if (!lost->empty() && !compute(save, *lost)) continue;
     auto gathered = std::make_unique<Gathered>();
     gathered->path_ = broadcast_text(group, place_of(save.map).string());
@@ -144,23 +146,20 @@ std::unique_ptr<Gathered> Tier::gather(LocalSave& save) {
         gathered->state_.describe(key, said);
       }
       gathered->state_.describe(gathered->meta_.descriptions.attributes);
-      for (auto& [key, values] : gathered->strings_) {
-        // Of the shape that it was saved with: a scalar is no list of one.
-        for (const auto& part : gathered->parts_) {
-          for (const auto& entry : part->record().tensors) {
-            if (entry.key != key || gathered->state_.find(key)) continue;
-            auto tensor = strings(values);
-            tensor.shape = entry.shape;
-            gathered->state_.add(key, std::move(tensor));
-          }
-        }
+      for (auto& [key, one] : gathered->strings_) {
+        auto tensor = strings(one.values);
+        tensor.shape = one.shape;  // a scalar is no list of one
+        gathered->state_.add(key, std::move(tensor));
       }
     });
     return gathered;
   }
-  throw Error(Code::data_loss, cat("step ", save.map.step, " cannot be had from the nodes"),
-              cat("of ", save.map.nodes(), " nodes too many are missing, or have lost their parts"),
-              "Bring the nodes back, or restore an older checkpoint.")
+  throw Error(
+      Code::data_loss, cat("step ", save.map.step, " cannot be had from the nodes"),
+      home_.options.read_only
+          ? cat("parts of it are missing, which a read-only manager does not compute")
+          : cat("of ", save.map.nodes(), " nodes too many are missing, or have lost their parts"),
+      "Bring the nodes back, or restore an older checkpoint.")
       .at(place_of(save.map).string());
 }
 
@@ -209,7 +208,12 @@ bool Tier::compute(LocalSave& save, const std::vector<int>& lost) {
                                map.nodes(), " nodes are computed from the others'"));
   }
   const auto new_path = [&](int rank) { return place_of(map) / cat("new-", rank); };
+  // Memory first, too: a rank that had none would leave others waiting for its blocks.
+  std::vector<protect::Room> rooms(nth(sets.count()));
   together(group, [&] {
+    for (int number = 0; number < sets.count(); ++number) {
+      rooms[nth(number)] = protect::Room::to_compute(sets.set(number));
+    }
     for (const auto& [node, target] : targets) {
       if (target != node_ || !is_leader()) continue;
       io::create_directories(*files_, place_of(map));
@@ -273,7 +277,8 @@ bool Tier::compute(LocalSave& save, const std::vector<int>& lost) {
         file->write_at(offset, bytes);
       };
     }
-    if (any && concerned) error.guard([&] { protect::compute_lost(group, set, stock); });
+    if (any && concerned)
+      error.guard([&] { protect::compute_lost(group, set, stock, rooms[nth(number)]); });
   }
   const auto as_list = [](const std::set<int>& all) {
     return std::vector<int>(all.begin(), all.end());

@@ -14,11 +14,10 @@
 #include "base/text.hpp"
 #include "base/wire.hpp"
 #include "cairn/log.hpp"
-#include "cairn/version.hpp"
 #include "group/call_group.hpp"
 #include "group/collectives.hpp"
 #include "save/descriptions.hpp"
-#include "save/resolve.hpp"
+#include "save/save_steps.hpp"
 #include "tier/place.hpp"
 #include "tier/tier.hpp"
 
@@ -60,32 +59,21 @@ std::vector<std::int64_t> all_numbers(Group& group, std::int64_t mine) {
 
 }  // namespace
 
-// As Engine::plan does for the manager's directory: a plan serves again while the state's structure
-// stays.
-std::shared_ptr<SavePlan> Tier::plan(const Request& request, const State& plain,
-                                     std::optional<State>& resolved,
-                                     std::shared_ptr<const Descriptions>& said) {
+// A plan serves again while the state's structure stays.
+Plans::Made Tier::plan(const Request& request, const State& plain) {
   Group& group = *home_.group;
   const Look look(plain);
-  auto kept = plans_.kept();
-  auto sum = plans_.ask(request.step, look, request.options, kept != nullptr);
+  auto sum = plans_.ask(request.step, look, request.options, plans_.kept() != nullptr);
   group.all_reduce(sum.values, Group::Op::sum);
   if (sum.agreed()) {
-    said = plans_.descriptions(plain, request.options);
-    return kept;
+    return {plans_.kept(), plans_.with_fills(look.state),
+            plans_.descriptions(plain, request.options)};
   }
   require_same(group, "the step", cat(request.step));
-  GapsByKey gaps;
-  resolved = resolve(group, look, home_.row_plans.get(), &gaps);
-  const auto agreed = agree_on_descriptions(group, plain, request.options.attributes);
-  said = with_attributes(agreed, request.options.attributes);
-  auto made = plans_.make(plain, resolved ? *resolved : plain);
-  made->descriptions = agreed;
-  made->gaps = std::make_shared<const GapsByKey>(std::move(gaps));
-  return made;
+  return plans_.make_anew(look, request.options);
 }
 
-// On this node, of all that its ranks will write.
+// On this node, for all that its ranks will write; not where that cannot be told.
 bool Tier::has_room(const SaveMap& map) const {
   const Sets sets(map);
   const auto& set = sets.set(sets.set_of(node_));
@@ -93,7 +81,12 @@ bool Tier::has_room(const SaveMap& map) const {
   for (const int rank : sets.ranks_of(node_)) {
     bytes += map.part_bytes[nth(rank)] + parity_bytes(set, sets.member_of(node_), rank);
   }
-  return files_->free_bytes(directory_) >= bytes;
+  try {
+    return files_->free_bytes(directory_) >= bytes;
+  } catch (const Error& error) {
+    log(LogLevel::warning, error.what());
+    return false;
+  }
 }
 
 std::optional<io::Path> Tier::save(const Request& request, const std::function<Numbers()>& numbers,
@@ -101,13 +94,14 @@ std::optional<io::Path> Tier::save(const Request& request, const std::function<N
   Group& group = *home_.group;
   const auto& options = home_.options.tier;
   const Look look(request.given);
-  agree(group, look.error());
-  const auto given = together(group, [&] { return sliced(look.state); });
-  std::optional<State> resolved;
-  std::shared_ptr<const Descriptions> said;
+  const auto given = together(group, [&] {
+    if (look.error()) throw Error(*look.error());
+    return sliced(look.state);
+  });
   const auto kept = plans_.kept();
-  const auto plan = this->plan(request, given, resolved, said);
-  const State& state = resolved ? *resolved : given;
+  const auto made = this->plan(request, given);
+  const auto& plan = made.plan;
+  const State& state = made.resolved ? *made.resolved : given;
   if (plan->dense.bytes > 0) {
     why = "some tensors can only be stored as one array";
     return std::nullopt;
@@ -121,7 +115,7 @@ std::optional<io::Path> Tier::save(const Request& request, const std::function<N
                : options.protection == Protection::reed_solomon ? options.lost_nodes
                                                                 : 1;
   map.part_bytes = all_numbers(group, estimate(out));
-  const bool room = all_of(group, together(group, [&] { return !is_leader() || has_room(map); }));
+  const bool room = all_of(group, !is_leader() || has_room(map));
   if (!room) {
     why = "a node has no room for it";
     if (options.when_full == WhenFull::home) return std::nullopt;
@@ -157,18 +151,10 @@ std::optional<io::Path> Tier::save(const Request& request, const std::function<N
       record.parts = group.size();
       record.num_files = 1;
       auto& meta = record.meta;
-      meta.step = map.step;
-      meta.name = home_.naming.numbered ? home_.naming.name : "";
-      meta.sequence = map.sequence;
-      meta.parent = map.parent;
-      meta.wall_time_seconds = numbers_.time;
-      meta.version = version();
-      meta.ranks = group.size();
-      meta.policy = home_.policy;
-      meta.uuid = map.uuid;
+      meta = meta_of_save(home_, map.step, map.sequence, map.parent, numbers_.time, map.uuid);
       meta.metric = request.options.metric;
       if (home_.root()) {
-        meta.descriptions = *said;
+        meta.descriptions = *made.descriptions;
         meta.gaps = *plan->gaps;
       }
       return write_part(*files_, place_of(map) / cat("part-", home_.rank()), std::move(record), out,
@@ -181,7 +167,7 @@ std::optional<io::Path> Tier::save(const Request& request, const std::function<N
     }
     plans_.end_turn();
     map.part_bytes = all_numbers(group, bytes);
-    together(group, [&] { protect(map); });
+    protect(map);
     together(group, [&] {
       if (!is_leader()) return;
       const auto path = place_of(map) / map_name;
@@ -191,46 +177,48 @@ std::optional<io::Path> Tier::save(const Request& request, const std::function<N
         files_->sync_directory(directory_);
       } else {
         const auto file = files_->create(place_of(map) / "map.new");
-        const auto bytes_of_map = encode(map);
-        file->write_at(0, std::as_bytes(std::span(bytes_of_map)));
+        const auto text_of_map = encode(map);
+        file->write_at(0, std::as_bytes(std::span(text_of_map)));
         file->close();
         files_->rename(place_of(map) / "map.new", path);
       }
     });
   } catch (const Error& error) {
-    withdraw(map);
+    const bool gone = withdraw(map);
     // Others may have taken the room meanwhile, or memory has a limit that the directory hides.
     if (error.code() == Code::no_space && options.when_full == WhenFull::home) {
       why = error.what();
       return std::nullopt;
     }
-    throw;
+    if (gone) throw;
+    throw Error(error.code(), error.problem(),
+                cat(error.reason(), error.reason().empty() ? "" : "; ",
+                    "what was written could not be removed from all nodes"),
+                "Save again: until another save succeeds, a restart may still take this one.")
+        .at(place_of(map).string());
   }
   LocalSave saved;
   saved.map = map;
   saved.home = home_place();
   saved.part_at = saved.parity_at = node_of_;
   saves_.insert(saves_.begin(), std::move(saved));
+  committed(map.parent, map.sequence);
   prune(map.uuid);
   return place_of(map) / cat("part-", home_.rank());
 }
 
-// All ranks have failed alike. What one of them cannot remove might count.
-void Tier::withdraw(const SaveMap& map) {
-  Group& group = *home_.group;
-  if (is_leader()) remove_save(*files_, place_of(map));
-  const bool stays = any_of(
-      group, is_leader() && [&] {
-        try {
-          return io::exists(*files_, place_of(map) / map_name);
-        } catch (const Error&) {
-          return true;
-        }
-      }());
-  if (!stays || !home_.root()) return;
-  log(LogLevel::warning, cat("step ", map.step,
-                             " failed on the nodes, but could not be removed from all of them: a "
-                             "restart may still take it"));
+// All ranks have failed alike. Whether the save is gone from all nodes: else it might count.
+bool Tier::withdraw(const SaveMap& map) {
+  const bool sync = home_.options.tier.sync;
+  bool gone = true;
+  if (is_leader()) try {
+      if (io::exists(*files_, place_of(map))) gone = remove_save(*files_, place_of(map), sync);
+      if (sync) files_->sync_directory(directory_);
+    } catch (const Error& error) {
+      log(LogLevel::warning, error.what());
+      gone = false;
+    }
+  return all_of(*home_.group, gone);
 }
 
 protect::ReadPart Tier::reader_at(const Place& place, std::vector<int> ranks) const {
@@ -243,24 +231,30 @@ protect::ReadPart Tier::reader_at(const Place& place, std::vector<int> ranks) co
   };
 }
 
-// This rank's share of the parity, into a file of its own.
+// Collective. This rank's share of the parity, into a file of its own.
 void Tier::protect(const SaveMap& map) const {
+  Group& group = *home_.group;
   const Sets sets(map);
   const auto& set = sets.set(sets.set_of(node_));
   const int member = sets.member_of(node_);
-  if (set.code.parity == 0 || set.cycles() == 0) return;
-  std::unique_ptr<io::File> file;
-  protect::make_parity(*home_.group, set, member,
-                       reader_at(place_at(node_, map), sets.ranks_of(node_)),
-                       [&](std::int64_t number, std::span<const std::byte> bytes) {
-                         if (!file)
-                           file = files_->create(place_of(map) / cat("parity-", home_.rank()));
-                         const auto at = find_parity(set, member, number);
-                         file->write_at(at.block * set.block_bytes, bytes);
-                       });
-  if (!file) return;
-  if (home_.options.tier.sync) file->sync();
-  file->close();
+  const bool works = set.code.parity > 0 && set.cycles() > 0;
+  // Memory first: a rank that had none would leave others waiting for its blocks.
+  auto room =
+      together(group, [&] { return works ? protect::Room::to_make(set) : protect::Room(); });
+  together(group, [&] {
+    if (!works) return;
+    std::unique_ptr<io::File> file;
+    protect::make_parity(
+        group, set, member, reader_at(place_at(node_, map), sets.ranks_of(node_)),
+        [&](std::int64_t number, std::span<const std::byte> bytes) {
+          if (!file) file = files_->create(place_of(map) / cat("parity-", home_.rank()));
+          file->write_at(find_parity(set, member, number).block * set.block_bytes, bytes);
+        },
+        room);
+    if (!file) return;
+    if (home_.options.tier.sync) file->sync();
+    file->close();
+  });
 }
 
 }  // namespace cairn::tier

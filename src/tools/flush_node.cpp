@@ -33,6 +33,27 @@ void bring(io::FileSystem& files, const io::Path& from, const io::Path& to, Flus
   done.bytes += size;
 }
 
+// Those of one name, the newest first.
+void bring_all(io::FileSystem& files, const io::Path& folder, const io::Path& pieces,
+               FlushedNode& done) {
+  auto maps = tier::list_maps(files, folder);
+  std::sort(maps.begin(), maps.end(),
+            [](const auto& a, const auto& b) { return a.sequence > b.sequence; });
+  for (const auto& map : maps) {
+    const auto from = folder / tier::save_name(map), to = pieces / tier::save_name(map);
+    io::create_directories(files, to);
+    const auto stocked = tier::look_at_save(files, from, map);
+    const auto bring_one = [&](const std::string& file) {
+      bring(files, from / file, to / file, done);
+    };
+    for (const int part : stocked.parts) bring_one(cat("part-", part));
+    for (const int parity : stocked.parities) bring_one(cat("parity-", parity));
+    bring_one(tier::map_name);
+    files.sync_directory(to);
+    done.steps.push_back(map.step);
+  }
+}
+
 }  // namespace
 
 FlushedNode flush_node(io::FileSystem& files, const io::Path& home, const std::string& tier,
@@ -49,32 +70,17 @@ FlushedNode flush_node(io::FileSystem& files, const io::Path& home, const std::s
     if (const char* given = std::getenv("CAIRN_NODE")) name = given;
   }
   const auto folder = tier::node_directory(tier, name) / id;
-  auto maps = tier::list_maps(files, folder);
-  if (maps.empty()) {
+  FlushedNode done;
+  if (io::exists(files, folder)) {
+    for (const auto& checkpoints : files.list(folder)) {
+      bring_all(files, folder / checkpoints, tier::pieces_at(home) / checkpoints, done);
+    }
+  }
+  if (done.steps.empty()) {
     throw Error(Code::not_found, "this node has nothing",
                 cat("no checkpoint is in ", folder.string()),
                 "Give the tier's directory as the job did.")
         .at(folder.string());
-  }
-  std::sort(maps.begin(), maps.end(),
-            [](const auto& a, const auto& b) { return a.sequence > b.sequence; });
-  FlushedNode done;
-  for (const auto& map : maps) {
-    const auto from = folder / tier::save_name(map);
-    const auto to = tier::pieces_at(home) / tier::save_name(map);
-    io::create_directories(files, to);
-    const auto stocked = tier::look_at_save(files, from, map);
-    for (const int part : stocked.parts) {
-      const auto file = cat("part-", part);
-      bring(files, from / file, to / file, done);
-    }
-    for (const int parity : stocked.parities) {
-      const auto file = cat("parity-", parity);
-      bring(files, from / file, to / file, done);
-    }
-    bring(files, from / tier::map_name, to / tier::map_name, done);
-    files.sync_directory(to);
-    done.steps.push_back(map.step);
   }
   return done;
 }

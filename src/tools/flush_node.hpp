@@ -9,7 +9,7 @@
 namespace cairn {
 
 struct FlushedNode {
-  std::vector<std::int64_t> steps;  ///< of checkpoints that the node has parts of, newest first
+  std::vector<std::int64_t> steps;  ///< of checkpoints that the node has parts of; of each name the newest first
   int files = 0;                    ///< copied; others were there already
   std::int64_t bytes = 0;
 };

@@ -11,6 +11,7 @@
 #include "testing/threads.hpp"
 #include "tier/place.hpp"
 #include "tier/tier_kit.hpp"
+#include "tools/flush_node.hpp"
 
 namespace cairn {
 namespace {
@@ -42,7 +43,7 @@ TEST_F(TierTest, ASaveInFlightIsNoParentOfLaterOnes) {
   });
   const auto homes = files_->list("/nodes/n0");
   ASSERT_THAT(homes, SizeIs(1));
-  auto maps = tier::list_maps(*files_, io::Path("/nodes/n0") / homes.front());
+  auto maps = tier::list_maps(*files_, io::Path("/nodes/n0") / homes.front() / "ckpt");
   std::sort(maps.begin(), maps.end(), [](auto& a, auto& b) { return a.sequence < b.sequence; });
   ASSERT_THAT(maps, SizeIs(5));
   for (std::size_t i = 1; i < maps.size(); ++i) {
@@ -144,6 +145,161 @@ TEST_F(TierTest, AReaderMakesNothing) {
     });
   }
   EXPECT_FALSE(files_->status("/nodes/n5"));
+}
+
+TEST_F(TierTest, EachNameIsByItself) {
+  run_threads(2, [&](std::shared_ptr<Group> group) {
+    double value = 0;
+    State state;
+    state.add("x", slice(&value, {2}, {group->rank()}, {1}));
+    const auto named = [&](const std::string& name) {
+      auto some = options(group->rank(), 1);
+      some.name = name;
+      return some;
+    };
+    for (const auto& [name, first] : {std::pair{"a", 10}, {"b", 20}}) {
+      CheckpointManager manager(group, "/run", named(name));
+      for (int step = 1; step <= 4; ++step) {
+        value = 100 * (first + step) + group->rank();
+        manager.save(first + step, state);
+      }
+    }
+    for (const auto& [name, first] : {std::pair{"a", 10}, {"b", 20}}) {
+      CheckpointManager manager(group, "/run", named(name));
+      EXPECT_EQ(manager.restore_latest(state)->step, first + 4) << name;
+      EXPECT_EQ(value, 100 * (first + 4) + group->rank()) << name;
+    }
+  });
+  // What is brought home is, too.
+  for (int node = 0; node < 2; ++node) {
+    const auto done = flush_node(*files_, "/run", "/nodes/%n", cat("n", node));
+    EXPECT_EQ(done.steps, (std::vector<std::int64_t>{14, 13, 24, 23}));
+    lose_node(node);
+  }
+  run_threads(2, [&](std::shared_ptr<Group> group) {
+    double value = 0;
+    State state;
+    state.add("x", slice(&value, {2}, {group->rank()}, {1}));
+    auto some = options(group->rank(), 1);
+    some.name = "a";
+    CheckpointManager manager(group, "/run", some);
+    EXPECT_EQ(manager.restore_latest(state)->step, 14);
+    EXPECT_EQ(value, 1400 + group->rank());
+  });
+}
+
+TEST_F(TierTest, AHomeSaveThatFailsBehindTheBackIsMadeUpFor) {
+  run_threads(2, [&](std::shared_ptr<Group> group) {
+    double value = group->rank();
+    State state;
+    state.add("x", slice(&value, {2}, {group->rank()}, {1}));
+    CheckpointManager manager(group, "/run", options(group->rank(), 1));
+    group->barrier();
+    if (group->rank() == 0) files_->inject({Code::io, "", "ckpt-1", 0, 1000});
+    group->barrier();
+    EXPECT_TRUE(test::error_of([&] {
+      manager.save_async(1, state);
+      manager.wait();
+    }));
+    group->barrier();
+    if (group->rank() == 0) files_->clear_faults();
+    group->barrier();
+    EXPECT_THAT(manager.save(2, state), Not(HasSubstr("/nodes/")));  // there is none at home yet
+    EXPECT_THAT(manager.save(3, state), HasSubstr("/nodes/"));
+  });
+}
+
+TEST_F(TierTest, AReaderComputesNothing) {
+  const test::NToMCase one(4, 4, 5);
+  save(one, 4, 1);
+  lose_node(2);
+  const auto before = find("/nodes", "");
+  run_threads(4, [&](std::shared_ptr<Group> group) {
+    SampleState mine(one.seed);
+    for (std::size_t i = 0; i < one.samples.size(); ++i) {
+      mine.add(one.samples[i], one.wanted[i][nth(group->rank())], 0);
+    }
+    auto reads = options(group->rank(), 1);
+    reads.read_only = true;
+    CheckpointManager manager(group, "/run", reads);
+    const auto report = manager.restore_latest(mine.state());
+    ASSERT_TRUE(report);
+    EXPECT_EQ(report->step, 1);
+    ASSERT_THAT(report->skipped, SizeIs(1));
+    EXPECT_THAT(report->skipped[0], HasSubstr("read-only"));
+  });
+  EXPECT_EQ(find("/nodes", ""), before);
+}
+
+TEST_F(TierTest, APowerFailureBringsNoWithdrawnSaveBack) {
+  run_threads(4, [&](std::shared_ptr<Group> group) {
+    std::vector<double> values(3000, 1.0 + group->rank());
+    State state;
+    state.add("x", slice(values.data(), {4, 3000}, {group->rank(), 0}, {1, 3000}));
+    auto some = options(group->rank(), 1);
+    some.tier.sync = true;
+    CheckpointManager manager(group, "/run", some);
+    manager.save(1, state);
+    group->barrier();
+    // Three nodes have their maps by then, or get them: enough for the fourth to be computed.
+    if (group->rank() == 0) files_->inject({Code::io, "rename", "/nodes/n2", 0, 1});
+    group->barrier();
+    std::fill(values.begin(), values.end(), 50.0 + group->rank());
+    EXPECT_TRUE(test::error_of([&] { manager.save(2, state); }));
+  });
+  for (const bool keep : {true, false}) {
+    const auto disk = files_->crash(files_->operation_count(), {.keep = keep});
+    run_threads(4, [&](std::shared_ptr<Group> group) {
+      std::vector<double> values(3000);
+      State state;
+      state.add("x", slice(values.data(), {4, 3000}, {group->rank(), 0}, {1, 3000}));
+      auto some = options(group->rank(), 1);
+      some.write.file_system = some.tier.file_system = disk;
+      CheckpointManager manager(group, "/run", some);
+      EXPECT_EQ(manager.restore_latest(state)->step, 1) << keep;
+      EXPECT_EQ(values, std::vector<double>(3000, 1.0 + group->rank()));
+    });
+  }
+}
+
+TEST_F(TierTest, WhatARunHasLeftBehindComesNotBack) {
+  protection_ = Protection::none;
+  const auto go = [&](const std::function<void(CheckpointManager&, State&, double&)>& body) {
+    run_threads(2, [&](std::shared_ptr<Group> group) {
+      double value = group->rank();
+      State state;
+      state.add("x", slice(&value, {2}, {group->rank()}, {1}));
+      CheckpointManager manager(group, "/run", options(group->rank(), 1));
+      body(manager, state, value);
+    });
+  };
+  go([](auto& manager, auto& state, double&) {
+    for (int step = 1; step <= 3; ++step) manager.save(step, state);
+  });
+  std::vector<std::pair<io::Path, std::string>> old;
+  for (const auto& path : find("/nodes", "")) {
+    old.emplace_back(path, io::read_file(*files_, path, 1 << 20));
+  }
+  go([](auto& manager, auto& state, double& value) {
+    EXPECT_EQ(manager.restore(1, state).step, 1);
+    EXPECT_EQ(manager.restore_latest(state)->step, 3);  // a look leaves nothing behind
+    EXPECT_EQ(manager.restore(1, state).step, 1);
+    value = 77;
+    manager.save(4, state);
+    EXPECT_EQ(manager.restore_latest(state)->step, 4);
+  });
+  // What was removed is there again, as on nodes that were away; and the newest is damaged.
+  const auto parts = find("/nodes/n1", "part-");
+  ASSERT_THAT(parts, SizeIs(1));
+  flip(parts[0], 70);
+  for (const auto& [path, bytes] : old) {
+    io::create_directories(*files_, path.parent_path());
+    io::write_file(*files_, path, bytes);
+  }
+  go([](auto& manager, auto& state, double&) {
+    EXPECT_EQ(manager.restore_latest(state)->step, 1);
+    EXPECT_EQ(manager.restore(3, state).step, 3);  // whoever asks for it
+  });
 }
 
 }  // namespace
