@@ -132,8 +132,17 @@ class Exporter {
                 "Choose another destination, or say --overwrite to have it replaced.")
         .at(path.string());
   }
+  // Before what it names is replaced: it would tell of files of two checkpoints.
+  void remove(const io::Path& path) {
+    if (!io::exists(files_, path)) return;
+    files_.remove(path);
+    files_.sync_directory(folder_of(path));
+  }
 
  private:
+  static io::Path folder_of(const io::Path& path) {
+    return path.parent_path().empty() ? io::Path(".") : path.parent_path();
+  }
   // Under its name only when it is whole and durable.
   template <class F>
   void put(const io::Path& path, F&& fill) {
@@ -154,7 +163,7 @@ class Exporter {
       io::remove_if_there(files_, unfinished);
       throw;
     }
-    files_.sync_directory(path.parent_path().empty() ? "." : path.parent_path());
+    files_.sync_directory(folder_of(path));
   }
 
   io::FileSystem& files_;
@@ -165,7 +174,7 @@ class Exporter {
 };
 
 std::string numbered(const std::string& stem, std::size_t number, std::size_t of) {
-  char text[48];
+  char text[64];
   std::snprintf(text, sizeof text, "-%05zu-of-%05zu.safetensors", number + 1, of);
   return stem + text;
 }
@@ -190,6 +199,7 @@ std::string export_safetensors(std::shared_ptr<io::FileSystem> files,
   const auto index = folder / (stem + ".safetensors.index.json");
   safetensors::WeightMap weights;
   exporter.require_free(index);
+  exporter.remove(index);
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const auto name = numbered(stem, i, parts.size());
     for (const auto& one : parts[i]) weights.emplace(one.key, name);
