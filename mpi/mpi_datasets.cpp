@@ -1,8 +1,8 @@
 // Every rank makes the same calls of HDF5 in the same order. What a rank must have before a
 // collective transfer it gets by itself; then all ranks agree on whether each of them has it, since
-// one that stayed away would leave the others waiting inside of HDF5. A transfer that fails on one
-// rank only does just that (libhdf5 leaves out calls of MPI then): the rank waits a while for word
-// of the others, and if none comes says that the ranks are lost to each other.
+// one that stayed away would leave the others waiting inside of HDF5. A collective call of HDF5
+// that fails on one rank only does just that (libhdf5 leaves out calls of MPI then): the rank waits
+// a while for word of the others, and if none comes says that the ranks are lost to each other.
 #include "mpi/mpi_datasets.hpp"
 
 #include <map>
@@ -31,25 +31,58 @@ struct Transfer {
   Handle type, file_space, memory_space;
 };
 
+// Ranks after a collective call of HDF5, which failed on some of them or on none.
+struct Meeting {
+  MPI_Comm communicator;
+  int rank;
+  double patience_seconds;
+  std::filesystem::path path;
+
+  Error placed(Error error) const { return error.at(path.string()).on_rank(rank); }
+
+  /// Whether it went well on all ranks. Only a rank where it failed must not wait for ever: where
+  /// the others do not come it throws, and then they are lost to each other.
+  bool went_well(const std::optional<Error>& failed) const {
+    const int good = !failed;
+    int all_good = 0;
+    MPI_Request request = MPI_REQUEST_NULL;
+    check_mpi(MPI_Iallreduce(&good, &all_good, 1, MPI_INT, MPI_MIN, communicator, &request),
+              "MPI_Iallreduce", rank);
+    if (!failed) {
+      check_mpi(MPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait", rank);
+      return all_good;
+    }
+    const double until = MPI_Wtime() + patience_seconds;
+    for (int done = 0; !done;) {
+      check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test", rank);
+      if (done || MPI_Wtime() < until) continue;
+      throw placed(Error(Code::communication, failed->problem(),
+                         cat(failed->reason(), "; the other ranks wait for this one in libhdf5"),
+                         "End the job. Writer::posix makes no such calls."));
+    }
+    return false;
+  }
+
+  /// Throws the error of this rank, if any.
+  void meet(const std::optional<Error>& failed) const {
+    went_well(failed);
+    if (failed) throw Error(*failed);
+  }
+};
+
 class MpiDatasetFile final : public DatasetFile {
  public:
-  MpiDatasetFile(hid_t file, std::filesystem::path path, MPI_Comm communicator, int rank,
-                 double patience_seconds)
-      : file_(file),
-        path_(std::move(path)),
-        communicator_(communicator),
-        rank_(rank),
-        patience_seconds_(patience_seconds) {}
+  MpiDatasetFile(hid_t file, Meeting ranks) : file_(file), ranks_(std::move(ranks)) {}
   ~MpiDatasetFile() override {
     if (file_ < 0) return;
-    log(LogLevel::warning, cat("rank ", rank_, " lets go of ", path_.string(),
+    log(LogLevel::warning, cat("rank ", ranks_.rank, " lets go of ", ranks_.path.string(),
                                " without closing it, which all ranks would have to do"));
   }
 
   void write_all(const std::string& dataset, std::span<const Block> blocks,
                  const std::byte* bytes) override {
     const Session session;
-    const auto what = cat("dataset '", dataset, "' cannot be written to ", path_.string());
+    const auto what = cat("dataset '", dataset, "' cannot be written to ", ranks_.path.string());
     Transfer transfer;
     agree(what, [&] { transfer = prepare(dataset, blocks, what); });
     // HDF5 wants an address also for nothing.
@@ -58,47 +91,33 @@ class MpiDatasetFile final : public DatasetFile {
     if (H5Dwrite(transfer.dataset, transfer.type.get(), transfer.memory_space.get(),
                  transfer.file_space.get(), collective_.get(),
                  blocks.empty() ? &nothing : bytes) < 0) {
-      failed = placed(failure(what, Code::io));
+      failed = ranks_.placed(failure(what, Code::io));
     }
-    meet(failed);
+    ranks_.meet(failed);
   }
 
   void flush() override {
     const Session session;
-    if (H5Fflush(file_, H5F_SCOPE_GLOBAL) < 0) {
-      throw placed(failure(cat(path_.string(), " cannot be flushed"), Code::io));
-    }
+    std::optional<Error> failed;
+    if (H5Fflush(file_, H5F_SCOPE_GLOBAL) < 0) failed = failure_to("flushed");
+    ranks_.meet(failed);
   }
 
   void close() override {
     const Session session;
     datasets_.clear();
     collective_ = {};
-    if (H5Fclose(std::exchange(file_, H5I_INVALID_HID)) < 0) {
-      throw placed(failure(cat(path_.string(), " cannot be closed"), Code::io));
-    }
+    std::optional<Error> failed;
+    if (H5Fclose(std::exchange(file_, H5I_INVALID_HID)) < 0) failed = failure_to("closed");
+    ranks_.meet(failed);
   }
 
  private:
   // The same on all ranks, as are the calls.
   static constexpr std::size_t most_datasets = 64;
 
-  Error placed(Error error) const { return error.at(path_.string()).on_rank(rank_); }
-
-  // After a transfer. Only a rank that failed must not wait for ever.
-  void meet(const std::optional<Error>& failed) const {
-    MPI_Request request = MPI_REQUEST_NULL;
-    check_mpi(MPI_Ibarrier(communicator_, &request), "MPI_Ibarrier", rank_);
-    if (!failed) return check_mpi(MPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait", rank_);
-    const double until = MPI_Wtime() + patience_seconds_;
-    for (int done = 0; !done;) {
-      check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test", rank_);
-      if (done || MPI_Wtime() < until) continue;
-      throw placed(Error(Code::communication, failed->problem(),
-                         cat(failed->reason(), "; the other ranks wait for this one in libhdf5"),
-                         "End the job. Writer::posix has no such transfers."));
-    }
-    throw Error(*failed);
+  Error failure_to(const char* be_done) const {
+    return ranks_.placed(failure(cat(ranks_.path.string(), " cannot be ", be_done), Code::io));
   }
 
   template <class F>
@@ -107,15 +126,15 @@ class MpiDatasetFile final : public DatasetFile {
     try {
       function();
     } catch (const Error& error) {
-      failed = placed(error);
+      failed = ranks_.placed(error);
     } catch (const std::exception& error) {
-      failed = placed(Error(Code::io, what, error.what()));
+      failed = ranks_.placed(Error(Code::io, what, error.what()));
     }
     int good = !failed, all_good = 0;
-    check_mpi(MPI_Allreduce(&good, &all_good, 1, MPI_INT, MPI_MIN, communicator_), "MPI_Allreduce",
-              rank_);
+    check_mpi(MPI_Allreduce(&good, &all_good, 1, MPI_INT, MPI_MIN, ranks_.communicator),
+              "MPI_Allreduce", ranks_.rank);
     if (failed) throw Error(*failed);
-    if (!all_good) throw placed(Error(Code::io, what, "another rank cannot take part"));
+    if (!all_good) throw ranks_.placed(Error(Code::io, what, "another rank cannot take part"));
   }
 
   Transfer prepare(const std::string& name, std::span<const Block> blocks,
@@ -169,10 +188,7 @@ class MpiDatasetFile final : public DatasetFile {
   }
 
   hid_t file_;
-  std::filesystem::path path_;
-  MPI_Comm communicator_;
-  int rank_;
-  double patience_seconds_;
+  Meeting ranks_;
   Handle collective_;
   std::map<std::string, Handle> datasets_;
 };
@@ -204,12 +220,8 @@ std::unique_ptr<DatasetFile> MpiDatasets::open(const std::filesystem::path& path
   if (file < 0) {
     failed = failure(cat("HDF5 cannot open ", path.string()), Code::io);
   }
-  int good = file >= 0, all_good = 0;
-  check_mpi(MPI_Allreduce(&good, &all_good, 1, MPI_INT, MPI_MIN, communicator_), "MPI_Allreduce",
-            rank_);
-  if (all_good) {
-    return std::make_unique<MpiDatasetFile>(file, path, communicator_, rank_, patience_seconds);
-  }
+  Meeting ranks{communicator_, rank_, patience_seconds, path};
+  if (ranks.went_well(failed)) return std::make_unique<MpiDatasetFile>(file, std::move(ranks));
   // Where it is open it stays so: only all ranks together could close it.
   if (!failed) failed = Error(Code::io, cat("HDF5 cannot open ", path.string()), "on another rank");
   throw Error(*failed).at(path.string()).on_rank(rank_);

@@ -32,23 +32,19 @@ void check_file(int code, const char* function, const std::filesystem::path& pat
   }
 }
 
-// The ranks of one file.
+// The ranks of one file. MPI_COMM_NULL where the number is negative.
 class Part {
  public:
   Part(MPI_Comm of, int number, int rank) {
-    check_mpi(MPI_Comm_split(of, number < 0 ? MPI_UNDEFINED : number, rank, &communicator_),
+    check_mpi(MPI_Comm_split(of, number < 0 ? MPI_UNDEFINED : number, rank, ranks_.put()),
               "MPI_Comm_split", rank);
-    if (communicator_ != MPI_COMM_NULL) MPI_Comm_set_errhandler(communicator_, MPI_ERRORS_RETURN);
+    if (get() == MPI_COMM_NULL) return;
+    check_mpi(MPI_Comm_set_errhandler(get(), MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler", rank);
   }
-  ~Part() {
-    if (communicator_ != MPI_COMM_NULL) MPI_Comm_free(&communicator_);
-  }
-  Part(const Part&) = delete;
-  Part& operator=(const Part&) = delete;
-  MPI_Comm get() const { return communicator_; }
+  MPI_Comm get() const { return ranks_.get(); }
 
  private:
-  MPI_Comm communicator_ = MPI_COMM_NULL;
+  HeldCommunicator ranks_;
 };
 
 // So many bytes as one count and type. A collective call must stay one call on every rank, so more
@@ -228,17 +224,21 @@ std::unique_ptr<SharedFile> MpiFiles::open(const std::filesystem::path& path, in
   if (part->get() == MPI_COMM_NULL) return nullptr;
   MPI_File file = MPI_FILE_NULL;
   const Info info(hints, rank_);
-  const int code = MPI_File_open(part->get(), path.c_str(), MPI_MODE_WRONLY, info.get(), &file);
+  int code = MPI_File_open(part->get(), path.c_str(), MPI_MODE_WRONLY, info.get(), &file);
+  const char* function = "MPI_File_open";
+  if (code == MPI_SUCCESS) {
+    // Files have a handler of their own, whatever the communicator's is.
+    code = MPI_File_set_errhandler(file, MPI_ERRORS_RETURN);
+    if (code != MPI_SUCCESS) function = "MPI_File_set_errhandler";
+  }
   int good = code == MPI_SUCCESS, all_good = 0;
   check_mpi(MPI_Allreduce(&good, &all_good, 1, MPI_INT, MPI_MIN, part->get()), "MPI_Allreduce",
             rank_);
   if (all_good) {
-    // Files have a handler of their own, whatever the communicator's is.
-    MPI_File_set_errhandler(file, MPI_ERRORS_RETURN);
     return std::make_unique<MpiFile>(std::move(part), file, path, most_, rank_);
   }
   // Where it is open it stays so: only all ranks together could close it.
-  check_file(code, "MPI_File_open", path, rank_);
+  check_file(code, function, path, rank_);
   throw Error(Code::io, cat("MPI_File_open failed on ", path.string()), "on another rank")
       .at(path.string());
 }

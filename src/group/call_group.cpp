@@ -22,7 +22,13 @@ CallGroup::CallGroup(std::shared_ptr<Group> group)
       size_(inner_->size()),
       weight_(rank_weight(rank_, size_)),
       process_(::getpid()),
-      watched_(rank_, size_, [inner = inner_.get()] { return inner->awaited(); }) {}
+      watched_(rank_, size_, [inner = inner_.get()] { return inner->awaited(); }),
+      shared_files_(watched(inner_->shared_files(), *this)),
+      dataset_files_(watched(inner_->dataset_files(), *this)) {}
+
+WatchedRank* CallGroup::caller() {
+  return in_call_ == std::this_thread::get_id() ? &watched_ : nullptr;
+}
 
 bool CallGroup::forked() const { return ::getpid() != process_; }
 

@@ -23,11 +23,12 @@
 #include "base/watch.hpp"
 #include "cairn/error.hpp"
 #include "cairn/group.hpp"
+#include "group/watched_files.hpp"
 
 namespace cairn {
 
 /// A group whose ranks are known to be in the same call, and are watched when they wait.
-class CallGroup final : public Group {
+class CallGroup final : public Group, private WatchedCaller {
  public:
   static constexpr std::size_t room = 12;  ///< values that a call may add to its meeting
 
@@ -95,14 +96,15 @@ class CallGroup final : public Group {
   void broadcast(std::string& bytes, int root) override;
   void all_reduce(std::span<std::int64_t> values, Op op) override;
   std::unique_ptr<Reduction> reduction(std::size_t count, Op op) override;
-  SharedFiles* shared_files() override { return inner_->shared_files(); }
-  DatasetFiles* dataset_files() override { return inner_->dataset_files(); }
+  SharedFiles* shared_files() override { return shared_files_.get(); }
+  DatasetFiles* dataset_files() override { return dataset_files_.get(); }
   std::vector<int> awaited() const override { return inner_->awaited(); }
   void abort(std::string_view message) override;
 
  private:
   class WatchedExchange;
   std::string text_of(const char* call) const;
+  WatchedRank* caller() override;
 
   const std::shared_ptr<Group> inner_;
   const int rank_, size_;
@@ -112,6 +114,8 @@ class CallGroup final : public Group {
   std::string object_;
   WatchedRank watched_;
   std::unique_ptr<Meeting> meeting_;
+  std::unique_ptr<SharedFiles> shared_files_;    ///< null where the group has none
+  std::unique_ptr<DatasetFiles> dataset_files_;  ///< likewise
 };
 
 /// Runs a collective call of the public interface, whose name is a literal. After a failed

@@ -1,10 +1,14 @@
 // A job for the fault campaign: restores the newest checkpoint, saves, and goes on whatever fails.
 //
-//   campaign_real DIRECTORY SAVES [--hdf5] [--async] [--limit SECONDS] [--give-up]
+//   campaign_real DIRECTORY SAVES [--hdf5] [--mpi-io] [--collective] [--async] [--nodes DIRECTORY]
+//                 [--limit SECONDS] [--give-up]
 //
-// With --give-up the first call that fails is the last, and the job must come to its end.
+// With --give-up the first call that fails is the last, and the job must come to its end. --nodes
+// has each rank on a node of its own, with a directory (%n in it) for every other checkpoint;
+// --collective writes HDF5 by all ranks.
 //
-// Its lines: "restored STEP", "acknowledged STEP", "failed WHAT: TEXT", "wrong TEXT", "done".
+// Its lines: "restored STEP", "acknowledged STEP", "failed WHAT: TEXT", "wrong TEXT", "lost TEXT"
+// (a message between ranks failed, which ends the job), "done".
 #include <mpi.h>
 
 #include <chrono>
@@ -18,6 +22,7 @@
 #include "cairn/cairn.hpp"
 #include "cairn/mpi.hpp"
 #include "campaign/stamped_state.hpp"
+#include "mpi/mpi_datasets.hpp"
 
 namespace cairn::campaign {
 namespace {
@@ -106,36 +111,53 @@ class Job {
   std::optional<CheckpointManager> manager_;
 };
 
-int run(const std::vector<std::string>& arguments) {
-  if (arguments.size() < 2) {
-    std::cerr << "the head of real_main.cpp says how to use it\n";
-    return 2;
-  }
-  Job job(mpi(MPI_COMM_WORLD), arguments[0]);
+void run(const std::vector<std::string>& arguments) {
+  const auto group = mpi(MPI_COMM_WORLD);
+  Job job(group, arguments[0]);
   job.options.keep.last = 2;
   for (std::size_t i = 2; i < arguments.size(); ++i) {
     if (arguments[i] == "--hdf5") job.options.store.format = Format::hdf5;
+    if (arguments[i] == "--mpi-io") job.options.write.writer = Writer::mpi_io;
+    if (arguments[i] == "--collective") {
+      job.options.store.format = Format::hdf5;
+      job.options.write.writer = Writer::hdf5_collective;
+      // Where a call of MPI fails on one rank within libhdf5, its ranks may wait for each other for
+      // ever, there or outside of it: then the job is ended, here without waiting for long.
+      dynamic_cast<MpiDatasets&>(*group->dataset_files()).patience_seconds = 1;
+      set_wait_limits({.log_seconds = 5, .end_seconds = 20});
+    }
+    if (arguments[i] == "--nodes") {
+      job.options.tier.directory = arguments.at(++i);
+      job.options.tier.home_every = 2;
+      job.options.tier.node = cat(group->rank());
+    }
     if (arguments[i] == "--async") job.async = true;
     if (arguments[i] == "--give-up") job.gives_up = true;
     if (arguments[i] == "--limit")
       job.options.write.storage_limit_seconds = atof(arguments.at(++i).c_str());
   }
-  try {
-    job.run(std::atoi(arguments[1].c_str()));
-  } catch (const std::exception& error) {
-    std::cout << cat("wrong ", error.what(), "\n") << std::flush;
-    MPI_Abort(MPI_COMM_WORLD, 3);
-  }
-  return 0;
+  job.run(std::atoi(arguments[1].c_str()));
 }
 
 }  // namespace
 }  // namespace cairn::campaign
 
 int main(int count, char** arguments) {
+  if (count < 3) {
+    std::cerr << "the head of real_main.cpp says how to use it\n";
+    return 2;
+  }
   MPI_Init(&count, &arguments);
-  const auto status =
-      cairn::campaign::run(std::vector<std::string>(arguments + 1, arguments + count));
+  try {
+    cairn::campaign::run(std::vector<std::string>(arguments + 1, arguments + count));
+  } catch (const cairn::Error& error) {
+    // Thrown on one rank alone where a message fails outside of the library's own calls.
+    const bool is_lost = error.code() == cairn::Code::communication;
+    std::cout << cairn::cat(is_lost ? "lost " : "wrong ", error.what(), "\n") << std::flush;
+    MPI_Abort(MPI_COMM_WORLD, 3);
+  } catch (const std::exception& error) {
+    std::cout << cairn::cat("wrong ", error.what(), "\n") << std::flush;
+    MPI_Abort(MPI_COMM_WORLD, 3);
+  }
   MPI_Finalize();
-  return status;
 }
