@@ -7,8 +7,10 @@
 #include "base/text.hpp"
 #include "base/watch.hpp"
 #include "cairn/log.hpp"
+#include "cairn/shared_files.hpp"
 #include "group/call_group.hpp"
 #include "group/collectives.hpp"
+#include "support/group_around.hpp"
 #include "support/group_kit.hpp"
 #include "testing/threads.hpp"
 
@@ -172,6 +174,41 @@ TEST(Waits, ForOneRankNameItAndTheStage) {
       if (group->rank() == 0) group->receive(1);
       hold_back(1, "in a barrier, for rank 1");
       group->barrier();
+    });
+  });
+}
+
+// What MPI-IO and libhdf5 are to ranks: collective calls in which they wait for each other.
+class WaitingFiles final : public test::GroupAround, public SharedFiles, public DatasetFiles {
+ public:
+  using GroupAround::GroupAround;
+  SharedFiles* shared_files() override { return this; }
+  DatasetFiles* dataset_files() override { return this; }
+  std::string library() const override { return ""; }
+  void check(const SharedFiles::Hints&) const override {}
+  std::string doubt(const SharedFiles::Hints&) const override { return ""; }
+  std::unique_ptr<SharedFile> open(const std::filesystem::path&, int,
+                                   const SharedFiles::Hints&) override {
+    barrier();
+    return nullptr;
+  }
+  std::unique_ptr<DatasetFile> open(const std::filesystem::path&,
+                                    const SharedFiles::Hints&) override {
+    barrier();
+    return nullptr;
+  }
+};
+
+TEST(Waits, InsideOfOtherLibrariesAreToldToo) {
+  Heard heard;
+  set_wait_limits({.log_seconds = 0.01, .end_seconds = 0});
+  run_threads(2, [&](std::shared_ptr<Group> plain) {
+    const auto group = CallGroup::of(std::make_shared<WaitingFiles>(plain));
+    guarded(*group, "a save", [&] {
+      if (group->rank() == 1) heard.wait_for("in a save, in a collective call of MPI-IO, for");
+      group->shared_files()->open("file", 0, {});
+      if (group->rank() == 1) heard.wait_for("in a save, in a collective call of libhdf5, for");
+      group->dataset_files()->open("file", {});
     });
   });
 }
