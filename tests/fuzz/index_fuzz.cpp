@@ -1,26 +1,18 @@
 /// Any bytes as an index, as the contents of its data block, as a part record, an object graph and
 /// strings. Only data_loss may come out, and what is accepted must keep the promises of index.hpp.
-#include <cstdlib>
 #include <string_view>
 
-#include "cairn/error.hpp"
 #include "format/bundle/index.hpp"
 #include "format/bundle/object_graph.hpp"
 #include "format/bundle/part_record.hpp"
 #include "format/bundle/strings.hpp"
+#include "fuzz/hostile.hpp"
 #include "model/graph_index.hpp"
 #include "support/table_writer.hpp"
 
 namespace {
 
-template <class Call>
-void only_data_loss(Call call) {
-  try {
-    call();
-  } catch (const cairn::Error& error) {
-    if (error.code() != cairn::Code::data_loss) std::abort();
-  }
-}
+using cairn::fuzz::only_data_loss;
 
 void read(std::string_view index) {
   only_data_loss([&] {
@@ -31,8 +23,10 @@ void read(std::string_view index) {
       if (!tensor.problem.empty() || tensor.key[0] == '\0') continue;
       sound.push_back(tensor);
       for (const auto& slice : tensor.slices) {
-        if (slice.offset < 0 || slice.size < 0 || slice.offset + slice.size > 1000) std::abort();
-        if (!cairn::Box::whole(tensor.shape).contains(slice.box)) std::abort();
+        if (slice.offset < 0 || slice.size < 0 || slice.offset + slice.size > 1000)
+          cairn::fuzz::wrong("what is accepted breaks a promise of index.hpp");
+        if (!cairn::Box::whole(tensor.shape).contains(slice.box))
+          cairn::fuzz::wrong("what is accepted breaks a promise of index.hpp");
       }
     }
     // What is sound can be written again.
@@ -50,10 +44,12 @@ void read_graph(std::string_view bytes) {
       index.walk(path);
     }
     // A path is at most its parents' 512 bytes and its own name.
-    if (length > 1100 * graph.nodes.size() + 4 * bytes.size()) std::abort();
+    if (length > 1100 * graph.nodes.size() + 4 * bytes.size())
+      cairn::fuzz::wrong("what is accepted breaks a promise of index.hpp");
     try {
       const auto again = cairn::bundle::encode_object_graph(graph);
-      if (!(cairn::bundle::decode_object_graph(again) == graph)) std::abort();
+      if (!(cairn::bundle::decode_object_graph(again) == graph))
+        cairn::fuzz::wrong("what is accepted breaks a promise of index.hpp");
     } catch (const cairn::Error& error) {
       // Values without a key, or with the same one, can be read but not written.
       if (error.code() != cairn::Code::invalid_argument) throw;

@@ -1,0 +1,34 @@
+// Any bytes as what Cairn says of its own checkpoints: metadata, statistics, descriptions, gaps,
+// and who held what. What is accepted comes back the same from what it is written as.
+#include "format/bundle/descriptions.hpp"
+#include "format/bundle/gaps.hpp"
+#include "format/bundle/meta.hpp"
+#include "format/hdf5/holders.hpp"
+#include "fuzz/hostile.hpp"
+
+using namespace cairn;
+
+extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size) {
+  const auto text = fuzz::text_of(data, size);
+  CheckpointMeta meta;
+  if (fuzz::only_data_loss([&] { meta = bundle::decode_meta(text); })) {
+    fuzz::only_data_loss([&] { bundle::decode_statistics(text, meta); });
+    bundle::decode_meta(bundle::encode_meta(meta));
+  }
+  Descriptions descriptions;
+  if (fuzz::only_data_loss([&] { descriptions = bundle::decode_descriptions(text); })) {
+    fuzz::only([&] { bundle::decode_descriptions(bundle::encode_descriptions(descriptions)); },
+               Code::invalid_argument);
+  }
+  GapsByKey gaps;
+  if (fuzz::only_data_loss([&] { gaps = bundle::decode_gaps(text); })) {
+    bundle::decode_gaps(bundle::encode_gaps(gaps));
+  }
+  hdf5::Holders holders;
+  if (fuzz::only_data_loss([&] { holders = hdf5::decode_holders(text); })) {
+    if (hdf5::decode_holders(hdf5::encode_holders(holders)) != holders) {
+      fuzz::wrong("holders are not what they were");
+    }
+  }
+  return 0;
+}

@@ -1,0 +1,151 @@
+// Whole inputs for the fuzz targets to begin with, as the library's own encoders write them.
+//
+//   fuzz_seeds DIRECTORY    writes DIRECTORY/TARGET/NAME
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <numeric>
+#include <span>
+
+#include "commit/ownership.hpp"
+#include "commit/state_file.hpp"
+#include "format/bundle/descriptions.hpp"
+#include "format/bundle/gaps.hpp"
+#include "format/bundle/index.hpp"
+#include "format/bundle/meta.hpp"
+#include "format/bundle/strings.hpp"
+#include "format/hdf5/holders.hpp"
+#include "format/hdf5/seal.hpp"
+#include "format/safetensors/header.hpp"
+#include "schedule/run_history.hpp"
+#include "testing/memory.hpp"
+#include "tier/part.hpp"
+#include "tier/save_map.hpp"
+
+using namespace cairn;
+
+namespace {
+
+const std::string uuid(32, 'a');
+std::filesystem::path place;
+
+void put(const std::string& target, const std::string& name, std::string_view bytes) {
+  std::filesystem::create_directories(place / target);
+  std::ofstream out(place / target / name, std::ios::binary);
+  out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  if (!out.flush()) throw Error(Code::io, "cannot write " + (place / target / name).string());
+}
+
+CheckpointMeta meta() {
+  CheckpointMeta meta;
+  meta.step = 12;
+  meta.sequence = 3;
+  meta.ranks = 4;
+  meta.version = "0.1.0";
+  meta.policy = "PerRankPolicy";
+  meta.uuid = uuid;
+  meta.savers = {{"tables", {"a", "b"}}};
+  meta.metric = 0.25;
+  meta.statistics.emplace();
+  meta.name = "ckpt";
+  meta.descriptions.attributes = {{"title", "a run"}};
+  meta.descriptions.by_key["u"].attributes = {{"unit", "m/s"}};
+  return meta;
+}
+
+std::vector<StoredTensor> tensors() {
+  StoredTensor plain{"u", DType::float32, {4, 6}, false, {}, ""};
+  plain.slices.resize(1);
+  plain.slices[0].box = Box::whole(plain.shape);
+  plain.slices[0].size = 96;
+  StoredTensor sliced = plain;
+  sliced.key = "v";
+  sliced.sliced = true;
+  sliced.slices.resize(2, sliced.slices[0]);
+  for (auto& slice : sliced.slices) slice.box.extent[0] = 2, slice.size = 48;
+  sliced.slices[1].box.start[0] = 2;
+  sliced.slices[1].offset = 128;
+  return {plain, sliced};
+}
+
+void part() {
+  io::MemoryFileSystem disk;
+  std::vector<float> values(24);
+  std::iota(values.begin(), values.end(), 0.f);
+  Outgoing out;
+  out.entries = {tensors()[0]};
+  out.bytes = {{std::as_bytes(std::span(values))}};
+  bundle::PartRecord record{uuid, 7, 0, 1, 1, meta(), {}};
+  tier::write_part(disk, "/part", record, out, false);
+  put("tier", "part", io::read_file(disk, "/part", 1 << 20));
+  put("index", "record", bundle::encode_part_record(record, out.entries));
+}
+
+void write_all() {
+  put("metadata", "meta", bundle::encode_meta(meta()));
+  put("metadata", "descriptions", bundle::encode_descriptions(meta().descriptions));
+  put("metadata", "gaps", R"({"u": {"fill": "0000803f", "boxes": [[0, 0, 2, 6]]}})");
+  put("metadata", "statistics", bundle::encode_statistics({}));
+  hdf5::Holders holders;
+  holders.tasks = {"/job:worker/task:1"};
+  holders.tensors["u"] = {{Box::whole({4, 6}), 0}};
+  put("metadata", "holders", hdf5::encode_holders(holders));
+
+  commit::OwnerRecord owner;
+  owner.token = uuid;
+  put("directory", "owner", commit::print_owner(owner));
+  put("directory", "state", commit::print_state_file({"ckpt-2", {"ckpt-1", "ckpt-2"}, {1, 2}, 2}));
+  RunHistory history;
+  history.begin(100, 0);
+  history.end_well(200);
+  put("directory", "history", history.print());
+  put("directory", "seal", hdf5::encode_seal({true, 100'000, 2048, 4096, 4000, 1}));
+  put("directory", "place", hdf5::encode_meta_place({64, 100, 5}));
+  for (const auto* name :
+       {"ckpt-12.index", "ckpt-12.data-00000-of-00001", "ckpt-12.h5", "2026-11-25T08:00:00Z"}) {
+    put("directory", std::string("name-") + name, name);
+  }
+
+  safetensors::Header header;
+  header.tensors = {{"u", DType::float32, {4, 6}, 0, 96}, {"v", DType::int64, {}, 96, 8}};
+  header.metadata = {{"format", "pt"}};
+  const auto encoded = safetensors::encode_header(header);
+  put("safetensors", "file", encoded + std::string(104, 'x'));
+  put("safetensors", "index", safetensors::encode_index({{"u", "a-00001-of-00001"}}, 96));
+
+  tier::SaveMap map;
+  map.uuid = uuid;
+  map.set_nodes = 4;
+  map.parity = 1;
+  map.node_of = {0, 0, 1, 1, 2, 2, 3, 3};
+  map.part_bytes = {100, 100, 4096, 0, 7, 8, 9, 1 << 20};
+  put("tier", "map", tier::encode(map));
+  part();
+
+  int number = 0;
+  for (const auto* text :
+       {"4 6 0,2:-", "/job:worker/replica:0/task:1/device:GPU:3", "1:3,...,::2", "0.1:1e9",
+        "layer/.ATTRIBUTES/VARIABLE_VALUE", "keep.last=3", "store.format=hdf5",
+        "write.mpi_io.hints.cb_nodes=4", "when.interval.seconds=600:node", "store.xdmf=true"}) {
+    put("text", std::to_string(number++), text);
+  }
+
+  const auto index = bundle::build_index(1, tensors());
+  put("index", "index", index);
+  put("checkpoint", "index", index);
+  const std::string words[] = {"two", "words"};
+  put("index", "strings", bundle::encode_strings(words).bytes);
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  if (count != 2) return 2;
+  place = arguments[1];
+  try {
+    write_all();
+  } catch (const std::exception& error) {
+    std::cerr << error.what() << "\n";
+    return 1;
+  }
+}

@@ -1,0 +1,71 @@
+// Any bytes as the map and as a part of a checkpoint on a node, whose checksums are made right.
+#include <cstring>
+
+#include "base/checksum.hpp"
+#include "base/text.hpp"
+#include "cairn/dtype.hpp"
+#include "fuzz/hostile.hpp"
+#include "testing/memory.hpp"
+#include "tier/part.hpp"
+#include "tier/save_map.hpp"
+
+using namespace cairn;
+
+namespace {
+
+void read_map(std::string_view text) {
+  tier::SaveMap map;
+  const auto line = std::string(text.substr(0, text.find('\n')));
+  const auto whole = cat(line, "\n", crc32c(line), "\n");
+  if (!fuzz::only_data_loss([&] { map = tier::decode_map(whole); })) return;
+  const tier::Sets sets(map);
+  for (int node = 0; node < map.nodes(); ++node) {
+    if (sets.set_of(node) < 0 || sets.set_of(node) >= sets.count()) fuzz::wrong("no such set");
+    if (sets.ranks_of(node).empty()) fuzz::wrong("a node without ranks");
+  }
+  if (tier::encode(tier::decode_map(tier::encode(map))) != tier::encode(map)) {
+    fuzz::wrong("a map is not what it was");
+  }
+}
+
+// The head is 64 bytes; its last four are the checksum of head, record and stripes.
+void read_part(std::string_view text) {
+  constexpr std::size_t head = 64, sum = 60;
+  std::string bytes(text);
+  if (bytes.size() >= head) {
+    std::int64_t record = 0, stripes = 0;
+    std::memcpy(&record, bytes.data() + 8, 8);
+    std::memcpy(&stripes, bytes.data() + 16, 8);
+    const auto room = static_cast<std::int64_t>(bytes.size() - head);
+    if (record >= 0 && record <= room && stripes >= 0 && stripes <= (room - record) / 4) {
+      const auto end = head + static_cast<std::size_t>(record + 4 * stripes);
+      const auto crc = crc32c(std::string_view(bytes).substr(head, end - head),
+                              crc32c(std::string_view(bytes).substr(0, sum)));
+      std::memcpy(bytes.data() + sum, &crc, sizeof crc);
+    }
+  }
+  io::MemoryFileSystem disk;
+  io::write_file(disk, "/part", bytes);
+  fuzz::only_data_loss([&] {
+    const tier::Part part(disk, "/part", std::string(32, 'a'));
+    for (const auto& tensor : part.record().tensors) {
+      const auto& slice = tensor.slices.at(0);
+      std::vector<std::byte> to(static_cast<std::size_t>(slice.size));
+      part.read(slice.offset, to);
+      const auto item = static_cast<std::int64_t>(dtype_size(tensor.dtype));
+      if (item > 0 && slice.box.count() * item != slice.size) {
+        fuzz::wrong("a slice of another size");
+      }
+    }
+    part.verify();
+  });
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size) {
+  const auto text = fuzz::text_of(data, size);
+  read_map(text);
+  read_part(text);
+  return 0;
+}
