@@ -1,7 +1,7 @@
 // Checkpoints on the nodes beside bare programs that do the same: files in memory with checksums,
-// parity that is sent and added up by ISA-L, and restores from home in the page cache. Each rank is
-// a pretended node. Whoever's turn it is, an order drawn anew; seconds from a barrier until the
-// slowest rank is done.
+// parity that is sent and added up by ISA-L, and restores from home in the page cache; and what an
+// application feels of a flush. Each rank is a pretended node. Whoever's turn it is, an order drawn
+// anew; seconds from a barrier until the slowest rank is done.
 //
 //   mpirun -n 4 tier_bench DIR [MIB [REPETITIONS [FILE.json]]]   (256 of each rank, 9)
 //
@@ -140,10 +140,31 @@ class ByHand {
   std::deque<std::string> kept_;
 };
 
+/// What an application does between saves: sweeps over its memory, and sums over ranks.
+class Application {
+ public:
+  explicit Application(std::int64_t bytes) : old_(nth(bytes / 16), 1), now_(nth(bytes / 16)) {}
+  void compute() {
+    for (int sweep = 0; sweep < 20; ++sweep) {
+      double sum = 0;
+      for (std::size_t i = 1; i + 1 < old_.size(); ++i) {
+        now_[i] = 0.25 * old_[i - 1] + 0.5 * old_[i] + 0.25 * old_[i + 1];
+        sum += now_[i];
+      }
+      check(MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD));
+      old_.swap(now_);
+    }
+  }
+
+ private:
+  std::vector<double> old_, now_;
+};
+
 struct Contest {
   std::string measure, what;
   std::function<void()> run;
-  std::size_t beside;  // which one of the list
+  std::size_t beside;                                   // which one of the list
+  std::function<void()> before = [] {}, after = [] {};  // not measured
   std::vector<double> seconds = {};
 };
 
@@ -188,6 +209,22 @@ int run(int argc, char** argv) {
   ByHand hand(values, rank, ranks, shm + "/hand-" + std::to_string(rank));
   ByHand hand_xor(values, rank, ranks, shm + "/hand-xor-" + std::to_string(rank));
 
+  constexpr std::int64_t slow = 50'000'000;
+  const auto flushing = [&](const std::string& name, std::int64_t limit) {
+    auto some = options(cairn::Protection::none, name);
+    some.tier.home_every = 1;
+    some.tier.flush_bytes_per_second = limit;
+    return some;
+  };
+  cairn::CheckpointManager slowly(group, home + "/slow", flushing("slow", slow));
+  cairn::CheckpointManager fast(group, home + "/fast", flushing("fast", slow * 1'000'000));
+  slowly.save(step, state);
+  fast.save(step, state);
+  Application application(mib * block / 4);
+  // A flush at the limit is still under way when the application is done; the rest is not measured.
+  const auto begin = [&](auto& manager) { return [&] { manager.save(++step, state); }; };
+  const auto end = [](auto& manager) { return [&] { manager.wait(); }; };
+
   std::vector<Contest> all{
       {"save", "by hand, with checksums", [&] { hand.save(false); }, 0},
       {"save", "on the nodes, protection none", [&] { bare.save(++step, state); }, 0},
@@ -195,6 +232,11 @@ int run(int argc, char** argv) {
       {"save", "on the nodes, xor", [&] { safe.save(++step, state); }, 2},
       {"restore", "home, page cache", [&] { at_home.restore_latest(wanted); }, 4},
       {"restore", "the nodes, all back", [&] { safe.restore_latest(wanted); }, 4},
+      {"compute", "alone", [&] { application.compute(); }, 6},
+      {"compute", "beside a flush of 50 MB/s", [&] { application.compute(); }, 6, begin(slowly),
+       end(slowly)},
+      {"compute", "beside a flush without limit", [&] { application.compute(); }, 6, begin(fast),
+       end(fast)},
   };
   std::mt19937 random(1);
   std::vector<std::size_t> order(all.size());
@@ -203,10 +245,12 @@ int run(int argc, char** argv) {
     std::shuffle(order.begin(), order.end(), random);
     for (const auto i : order) {
       std::fill(read.begin(), read.end(), 0);
+      all[i].before();
       check(MPI_Barrier(MPI_COMM_WORLD));
-      const auto begin = MPI_Wtime();
+      const auto start = MPI_Wtime();
       all[i].run();
-      auto seconds = MPI_Wtime() - begin;
+      auto seconds = MPI_Wtime() - start;
+      all[i].after();
       check(MPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD));
       if (turn >= 0) all[i].seconds.push_back(seconds);
       if (all[i].measure == "restore" && read != values) throw std::runtime_error("wrong values");

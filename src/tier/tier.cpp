@@ -37,12 +37,13 @@ void Tier::require_options() const {
   const bool loses = tier.protection != Protection::reed_solomon ||
                      (tier.lost_nodes >= 1 && tier.lost_nodes < tier.set_nodes);
   if (tier.set_nodes < 2 || tier.set_nodes > protect::most_nodes || !loses || tier.keep < 1 ||
-      tier.home_every < 0) {
+      tier.home_every < 0 || tier.flush_bytes_per_second < 0) {
     throw Error(Code::invalid_argument, "a number of TierOptions cannot be used",
                 cat("set_nodes ", tier.set_nodes, ", lost_nodes ", tier.lost_nodes, ", keep ",
-                    tier.keep, ", home_every ", tier.home_every),
+                    tier.keep, ", home_every ", tier.home_every, ", flush_bytes_per_second ",
+                    tier.flush_bytes_per_second),
                 "set_nodes is 2 to 128, lost_nodes at least 1 and less than set_nodes, keep at "
-                "least 1, home_every at least 0.");
+                "least 1, the others at least 0.");
   }
   if (home_.options.hooks.savers.empty()) return;
   throw Error(Code::unsupported, "registered savers write to the manager's directory alone",
@@ -238,10 +239,12 @@ void Tier::prune(const std::string& uuid) {
   if (at != saves_.end()) std::rotate(saves_.begin(), at, at + 1);
   // What cannot be had takes the place of none that can.
   std::erase_if(saves_, [&](const auto& one) {
-    return one.map.uuid != uuid && (one.superseded || !one.lost_nodes());
+    return one.map.uuid != uuid && one.map.uuid != held_ && (one.superseded || !one.lost_nodes());
   });
   if (saves_.size() > nth(home_.options.tier.keep)) {
-    saves_.erase(saves_.begin() + home_.options.tier.keep, saves_.end());
+    saves_.erase(std::remove_if(saves_.begin() + home_.options.tier.keep, saves_.end(),
+                                [&](const auto& one) { return one.map.uuid != held_; }),
+                 saves_.end());
   }
   forget_pieces(saves_.front().map.sequence - 1);
   if (!is_leader()) return;

@@ -91,6 +91,9 @@ class Tier {
   /// gather() may be called again.
   bool learn_damage(LocalSave&, const Gathered&);
 
+  /// Local, on all ranks alike. This save stays while others go; "": none.
+  void hold(const std::string& uuid) { held_ = uuid; }
+
   /// Local; rank 0's. What was brought home of saves up to this one goes: something newer is safe.
   void forget_pieces(std::int64_t sequence) const;
 
@@ -133,6 +136,7 @@ class Tier {
   bool protects_ = false;
   std::vector<LocalSave> saves_;
   Numbers numbers_;
+  std::string held_;  // the uuid of a save that stays
 };
 
 }  // namespace cairn::tier
