@@ -46,8 +46,8 @@ struct TierOptions {
   /// %h is the host's name, %n the node's (below). Empty: there is no tier.
   std::filesystem::path directory = {};
   Protection protection = Protection::parity;
-  int set_nodes = 8;  ///< nodes that protect each other; 2 to 128. At most, unless the last would
-                      ///< be too few to bear what protection promises
+  int set_nodes = 8;   ///< nodes that protect each other; 2 to 128. At most, unless the last would
+                       ///< be too few to bear what protection promises
   int lost_nodes = 2;  ///< of a set, with Protection::reed_solomon
   int keep = 2;        ///< so many of the newest stay on the nodes; at least 1
   /// One of so many saves goes home; 1: all of them; 0: only those that have to.

@@ -7,14 +7,14 @@ namespace cairn::io {
 
 void Pace::spend(std::int64_t bytes) {
   std::unique_lock lock(mutex_);
-  const auto is_free = [&] {
-    return bytes_per_second_ <= 0 || std::chrono::steady_clock::now() >= free_at_;
-  };
-  while (!is_free()) hurried_.wait_until(lock, free_at_);
   if (bytes_per_second_ <= 0) return;
   const std::chrono::duration<double> time(static_cast<double>(bytes) / bytes_per_second_);
   free_at_ = std::max(free_at_, std::chrono::steady_clock::now()) +
              std::chrono::duration_cast<std::chrono::steady_clock::duration>(time);
+  const auto is_free = [&] {
+    return bytes_per_second_ <= 0 || std::chrono::steady_clock::now() >= free_at_;
+  };
+  while (!is_free()) hurried_.wait_until(lock, free_at_);
 }
 
 void Pace::hurry() {
@@ -58,8 +58,8 @@ class PacedFile : public File {
     constexpr std::size_t most = std::size_t{1} << 20;
     for (std::size_t at = 0; at < bytes.size() || at == 0; at += most) {
       const auto piece = bytes.subspan(at, std::min(most, bytes.size() - at));
-      pace_.spend(static_cast<std::int64_t>(piece.size()));
       write(at, piece);
+      pace_.spend(static_cast<std::int64_t>(piece.size()));
     }
   }
 

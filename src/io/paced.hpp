@@ -17,7 +17,7 @@ class Pace {
   /// 0: no limit.
   explicit Pace(double bytes_per_second) : bytes_per_second_(bytes_per_second) {}
 
-  /// Waits until what was spent before has had its time.
+  /// Waits until these bytes, and what was spent before, have had their time.
   void spend(std::int64_t bytes);
   /// Somebody waits for the end: from now on there is no limit.
   void hurry();
