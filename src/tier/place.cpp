@@ -3,6 +3,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "cairn/log.hpp"
@@ -104,6 +106,37 @@ Stocked look_at_save(io::FileSystem& files, const io::Path& folder, const SaveMa
     }
   }
   return stocked;
+}
+
+void add_copies(std::vector<LocalSave>& saves, SaveMap map, int node, Stocked stocked, int home) {
+  auto at = std::find_if(saves.begin(), saves.end(),
+                         [&](const auto& one) { return one.map.uuid == map.uuid; });
+  if (at == saves.end()) {
+    LocalSave save;
+    save.map = std::move(map);
+    save.home = home;
+    at = saves.insert(saves.end(), std::move(save));
+  }
+  for (auto* list : {&stocked.parts, &stocked.parities}) {
+    std::erase_if(*list, [&](int rank) { return rank < 0 || rank >= at->map.ranks(); });
+  }
+  at->copies.push_back({node, std::move(stocked.parts), std::move(stocked.parities)});
+}
+
+void supersede(std::vector<LocalSave>& saves, std::int64_t parent, std::int64_t sequence) {
+  for (auto& save : saves) {
+    save.superseded =
+        save.superseded || (save.map.sequence > parent && save.map.sequence < sequence);
+  }
+}
+
+void settle_saves(std::vector<LocalSave>& saves) {
+  for (auto& save : saves) save.choose_copies();
+  std::sort(saves.begin(), saves.end(),
+            [](const auto& a, const auto& b) { return a.map.sequence > b.map.sequence; });
+  for (std::size_t i = 0; i < saves.size(); ++i) {
+    supersede(saves, saves[i].map.parent, saves[i].map.sequence);
+  }
 }
 
 bool remove_save(io::FileSystem& files, const io::Path& folder, bool sync) {

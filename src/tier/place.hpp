@@ -38,6 +38,15 @@ struct Stocked {
 };
 Stocked look_at_save(io::FileSystem&, const io::Path& folder, const SaveMap&);
 
+/// A place has this of a save: among those that are known, by uuid. `node`: a number of the place,
+/// `home` that of the run's directory.
+void add_copies(std::vector<LocalSave>&, SaveMap, int node, Stocked, int home);
+/// When all places have been added: chooses copies, marks what is superseded by another of them,
+/// and sorts, the newest first.
+void settle_saves(std::vector<LocalSave>&);
+/// A save was committed that goes on from this parent: what lies between the two is superseded.
+void supersede(std::vector<LocalSave>&, std::int64_t parent, std::int64_t sequence);
+
 /// Removes a save's folder, the map first: what is left then is none, durably if `sync`. False: it
 /// failed, of which the log tells.
 bool remove_save(io::FileSystem&, const io::Path& folder, bool sync = false);

@@ -184,19 +184,10 @@ std::string Tier::report(io::FileSystem& files, const io::Path& folder) const {
 void Tier::join(const std::string& report, int node) {
   for (WireReader reader(report); !reader.empty();) {
     auto map = decode_map(reader.get<std::string>());
-    auto at = std::find_if(saves_.begin(), saves_.end(),
-                           [&](const auto& one) { return one.map.uuid == map.uuid; });
-    if (at == saves_.end()) {
-      LocalSave save;
-      save.map = std::move(map);
-      save.home = home_place();
-      at = saves_.insert(saves_.end(), std::move(save));
-    }
-    LocalSave::Copies copies{node, reader.get_all<int>(), reader.get_all<int>()};
-    for (auto* list : {&copies.parts, &copies.parities}) {
-      std::erase_if(*list, [&](int rank) { return rank < 0 || rank >= at->map.ranks(); });
-    }
-    at->copies.push_back(std::move(copies));
+    Stocked stocked;
+    stocked.parts = reader.get_all<int>();
+    stocked.parities = reader.get_all<int>();
+    add_copies(saves_, std::move(map), node, std::move(stocked), home_place());
   }
 }
 
@@ -210,12 +201,7 @@ void Tier::list() {
     saves_.clear();
     join(at_home, home_place());
     for (std::size_t rank = 0; rank < reports.size(); ++rank) join(reports[rank], node_of_[rank]);
-    for (auto& save : saves_) save.choose_copies();
-    std::sort(saves_.begin(), saves_.end(),
-              [](const auto& a, const auto& b) { return a.map.sequence > b.map.sequence; });
-    for (std::size_t i = 0; i < saves_.size(); ++i) {
-      committed(saves_[i].map.parent, saves_[i].map.sequence);
-    }
+    settle_saves(saves_);
   });
 }
 

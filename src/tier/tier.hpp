@@ -13,6 +13,7 @@
 #include "job/look.hpp"
 #include "save/plans.hpp"
 #include "tier/part.hpp"
+#include "tier/place.hpp"
 #include "tier/save_map.hpp"
 
 namespace cairn::tier {
@@ -63,10 +64,7 @@ class Tier {
   /// Local, on all ranks alike. A save was committed, here or at home, that goes on from this
   /// parent: what lies between the two is superseded.
   void committed(std::int64_t parent, std::int64_t sequence) {
-    for (auto& save : saves_) {
-      save.superseded =
-          save.superseded || (save.map.sequence > parent && save.map.sequence < sequence);
-    }
+    supersede(saves_, parent, sequence);
   }
 
   /// Saves on the nodes: parts, parity, maps, verdict; then older ones go. `numbers`: rank 0 makes

@@ -12,6 +12,7 @@
 #include "tier/place.hpp"
 #include "tier/tier_kit.hpp"
 #include "tools/flush_node.hpp"
+#include "tools/node_saves.hpp"
 
 namespace cairn {
 namespace {
@@ -300,6 +301,39 @@ TEST_F(TierTest, WhatARunHasLeftBehindComesNotBack) {
     EXPECT_EQ(manager.restore_latest(state)->step, 1);
     EXPECT_EQ(manager.restore(3, state).step, 3);  // whoever asks for it
   });
+}
+
+TEST_F(TierTest, OneProcessSeesWhatNodesHave) {
+  const test::NToMCase one(4, 4, 1);
+  save(one, 4, 1);
+  const auto see = [&](std::vector<std::string> nodes) {
+    const auto all = node_saves(*files_, "/run", "/nodes/%n", nodes);
+    EXPECT_THAT(all, SizeIs(1));
+    return all.empty() ? NodeSave() : all.front();
+  };
+  auto seen = see({"n1"});
+  EXPECT_EQ(seen.name, "ckpt");
+  EXPECT_EQ(seen.step, 2);
+  EXPECT_EQ(seen.nodes, 4);
+  EXPECT_EQ(seen.nodes_seen, 1);
+  EXPECT_EQ(seen.margin, -1);
+  EXPECT_EQ(see({"n0", "n1", "n2"}).margin, 0);
+  EXPECT_EQ(see({"n0", "n1", "n2", "n3"}).margin, 1);
+  flush_node(*files_, "/run", "/nodes/%n", "n3");
+  seen = see({"n0", "n1"});
+  EXPECT_EQ(seen.nodes_seen, 3);
+  EXPECT_EQ(seen.nodes_brought, 1);
+  EXPECT_EQ(seen.margin, 0);
+  EXPECT_THAT(node_saves(*files_, "/nodes", "/nodes/%n", {"n1"}), IsEmpty());
+
+  EXPECT_EQ(verify_node_saves(*files_, "/run", "/nodes/%n", {"n1", "n2"}).parts, 3);
+  const auto part = find("/nodes/n2", "part-").front();
+  flip(part, files_->status(part)->size - 1);
+  const auto proof = verify_node_saves(*files_, "/run", "/nodes/%n", {"n1", "n2"});
+  EXPECT_EQ(proof.parts, 2);
+  ASSERT_THAT(proof.damage, SizeIs(1));
+  EXPECT_EQ(proof.damage.front().path, part);
+  EXPECT_THAT(proof.damage.front().why, HasSubstr("checksum"));
 }
 
 }  // namespace
