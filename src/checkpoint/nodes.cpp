@@ -75,7 +75,8 @@ std::optional<SaveHandle> Engine::save_on_nodes(const Request& request) {
     return made;
   };
   std::string why;
-  const auto path = nodes.save({request.step, request.given, request.options}, numbers, why);
+  const auto path =
+      nodes.save({request.step, request.given, request.options, since_home_ + 1}, numbers, why);
   attempt.done();
   if (!path) {
     if (job.root()) {
@@ -133,16 +134,17 @@ std::optional<RestoreReport> Engine::restore_from_nodes(State& state, const Rest
   if (!nodes.is_on()) return std::nullopt;
   Group& group = *job.group;
   struct Newest {
-    std::int64_t wanted = -1, of_all = -1;  // sequences in the directory
+    std::int64_t wanted = -1, of_all_at_home = -1, of_all = -1;  // sequences
   } newest;
   if (job.root()) {
     for (const auto* entry : restorable(directory.catalog())) {
-      newest.of_all = std::max(newest.of_all, entry->save.sequence);
+      newest.of_all_at_home = std::max(newest.of_all_at_home, entry->save.sequence);
       if (passed.steps.count(entry->step) || (step && entry->step != *step)) continue;
       newest.wanted = std::max(newest.wanted, entry->save.sequence);
     }
   }
   newest = broadcast_value(group, newest);
+  newest.of_all = newest.of_all_at_home;
   for (const auto& save : nodes.saves()) {
     if (!save.superseded) newest.of_all = std::max(newest.of_all, save.map.sequence);
   }
@@ -174,6 +176,7 @@ std::optional<RestoreReport> Engine::restore_from_nodes(State& state, const Rest
         require_overwritten(failed, touched, report);
         directory.went_back_elsewhere(save.map.step, save.map.sequence);
         line_ = save.map.sequence;
+        since_home_ = save.map.sequence > newest.of_all_at_home ? save.map.since_home : 0;
         if (turns) turns->restored(save.map.step);
         // A look at an older one is no reason to leave newer ones behind; a save after it is.
         const bool may_bring = !job.options.read_only && save.map.sequence > newest.wanted &&

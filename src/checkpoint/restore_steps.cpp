@@ -58,6 +58,7 @@ RestoreReport Engine::restore_step(std::int64_t step, State& state, const Restor
   directory.went_back_to(step,
                          contents.meta ? std::optional(contents.meta->sequence) : std::nullopt);
   line_ = contents.meta ? contents.meta->sequence : -1;
+  since_home_ = 0;
   if (job.root() && contents.meta) {
     ledger.went_back_to(*contents.meta, saved_after(directory, contents.meta->sequence));
   }

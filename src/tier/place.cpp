@@ -57,6 +57,26 @@ void require_own(const io::Path& path) {
       .at(path.string());
 }
 
+void require_way(const io::Path& path) {
+  for (auto parent = path.parent_path(); !parent.empty(); parent = parent.parent_path()) {
+    struct stat found = {};
+    if (::stat(parent.c_str(), &found) == 0 && found.st_uid != 0 && found.st_uid != ::geteuid()) {
+      throw Error(Code::invalid_argument, cat(path.string(), " is not safe from another user"),
+                  cat(parent.string(), " belongs to user ", found.st_uid,
+                      ", who could put something else in its place"),
+                  "Name another directory for the tier.")
+          .at(path.string());
+    }
+    if (parent == parent.parent_path()) break;
+  }
+}
+
+bool are_on_one_disk(const io::Path& a, const io::Path& b) {
+  struct stat first = {}, second = {};
+  return ::stat(a.c_str(), &first) == 0 && ::stat(b.c_str(), &second) == 0 &&
+         first.st_dev == second.st_dev;
+}
+
 std::string save_name(const SaveMap& map) { return cat(map.sequence, "-", map.uuid); }
 
 io::Path pieces_at(const io::Path& home) {

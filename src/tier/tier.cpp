@@ -128,6 +128,9 @@ void Tier::open(const std::string& home_id) {
     if (!reads) io::create_directories(*files_, directory_);
     if (!options.file_system) require_own(directory_);
   };
+  together(group, [&] {
+    if (is_leader() && !options.file_system) require_way(directory_);
+  });
   together(group, make_own);
   const auto given = directory_;
   directory_ /= home_id;
@@ -141,6 +144,12 @@ void Tier::open(const std::string& home_id) {
                 "Name one on each node's own disk or memory; %h or %n in the text stands for the "
                 "node.")
         .at(given.string());
+  }
+  const bool with_home = any_of(group, is_leader() && !options.file_system && !reads &&
+                                           are_on_one_disk(given, home_.directory));
+  if (with_home && home_.root()) {
+    log(LogLevel::warning, cat("the tier ", given.string(), " is on the same disk as ",
+                               home_.directory.string(), ": it is no faster, and lost with it"));
   }
   const int lost = options.protection == Protection::reed_solomon ? options.lost_nodes : 1;
   protects_ = options.protection != Protection::none && home_place() > 1;

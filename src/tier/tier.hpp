@@ -75,6 +75,7 @@ class Tier {
     std::int64_t step;
     const State& given;
     const SaveOptions& options;
+    int since_home = 0;  ///< saves on nodes behind the last one at home, with this one
   };
   std::optional<io::Path> save(const Request&, const std::function<Numbers()>& numbers,
                                std::string& why);

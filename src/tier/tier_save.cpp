@@ -137,6 +137,7 @@ std::optional<io::Path> Tier::save(const Request& request, const std::function<N
   map.step = request.step;
   map.sequence = numbers_.sequence;
   map.parent = numbers_.parent;
+  map.since_home = request.since_home;
 
   const bool again = kept == plan;
   try {
@@ -244,14 +245,19 @@ void Tier::protect(const SaveMap& map) const {
   together(group, [&] {
     if (!works) return;
     std::unique_ptr<io::File> file;
+    const auto blocks = parity_blocks(set, member, home_.rank());
+    std::vector<std::uint32_t> checksums(nth(blocks));
     protect::make_parity(
         group, set, member, reader_at(place_at(node_, map), sets.ranks_of(node_)),
         [&](std::int64_t number, std::span<const std::byte> bytes) {
           if (!file) file = files_->create(place_of(map) / cat("parity-", home_.rank()));
-          file->write_at(find_parity(set, member, number).block * set.block_bytes, bytes);
+          const auto block = find_parity(set, member, number).block;
+          checksums[nth(block)] = crc32c(bytes);
+          file->write_at(block * set.block_bytes, bytes);
         },
         room);
     if (!file) return;
+    file->write_at(blocks * set.block_bytes, std::as_bytes(std::span(checksums)));
     if (home_.options.tier.sync) file->sync();
     file->close();
   });
