@@ -250,7 +250,7 @@ void Engine::enter(const Flight& flight) {
   if (!flight.asked.is_flush) since_home_ = 0;
   nodes.committed(std::max(meta.parent, line_), meta.sequence);
   line_ = std::max(line_, meta.sequence);
-  ledger.committed(meta, flight.figures);
+  ledger.committed(meta, flight.figures, flight.asked.at);
   if (job.root()) log(LogLevel::info, line_of(flight.figures));
 }
 

@@ -75,8 +75,12 @@ std::optional<SaveHandle> Engine::save_on_nodes(const Request& request) {
     return made;
   };
   std::string why;
-  const auto path =
-      nodes.save({request.step, request.given, request.options, since_home_ + 1}, numbers, why);
+  SaveStatistics figures;
+  figures.step = request.step;
+  figures.on_nodes = true;
+  const auto path = nodes.save(
+      {request.step, request.given, request.options, since_home_ + 1, figures, trace.get()},
+      numbers, why);
   attempt.done();
   if (!path) {
     if (job.root()) {
@@ -88,6 +92,9 @@ std::optional<SaveHandle> Engine::save_on_nodes(const Request& request) {
   ++since_home_;
   line_ = nodes.numbers().sequence;
   directory.went_on_from(line_);
+  figures.total_seconds = figures.blocked_seconds = seconds_since(request.call.at);
+  ledger.committed(line_, figures, request.call.at);
+  if (job.root()) log(LogLevel::info, line_of(figures));
   if (flush_is_due()) begin_flush();
   auto handle = done_handle(request.step, path->parent_path().string(), SaveStage::committed);
   tell(handle);

@@ -11,6 +11,7 @@
 #include "cairn/state.hpp"
 #include "job/job.hpp"
 #include "job/look.hpp"
+#include "save/measure.hpp"
 #include "save/plans.hpp"
 #include "tier/part.hpp"
 #include "tier/place.hpp"
@@ -75,7 +76,9 @@ class Tier {
     std::int64_t step;
     const State& given;
     const SaveOptions& options;
-    int since_home = 0;  ///< saves on nodes behind the last one at home, with this one
+    int since_home;  ///< saves on nodes behind the last one at home, with this one
+    SaveStatistics& figures;
+    Trace* trace;
   };
   std::optional<io::Path> save(const Request&, const std::function<Numbers()>& numbers,
                                std::string& why);

@@ -93,6 +93,7 @@ std::optional<io::Path> Tier::save(const Request& request, const std::function<N
                                    std::string& why) {
   Group& group = *home_.group;
   const auto& options = home_.options.tier;
+  Laps laps(request.figures, request.trace, Trace::Thread::caller, &StageSeconds::plan);
   const Look look(request.given);
   const auto given = together(group, [&] {
     if (look.error()) throw Error(*look.error());
@@ -140,7 +141,9 @@ std::optional<io::Path> Tier::save(const Request& request, const std::function<N
   map.since_home = request.since_home;
 
   const bool again = kept == plan;
+  request.figures.plan_reused = again;
   try {
+    laps.next(&StageSeconds::write);
     together(group, [&] {
       if (is_leader()) files_->create_directory(place_of(map));
     });
@@ -168,7 +171,10 @@ std::optional<io::Path> Tier::save(const Request& request, const std::function<N
     }
     plans_.end_turn();
     map.part_bytes = all_numbers(group, bytes);
+    for (const auto one : map.part_bytes) request.figures.bytes += one;
+    laps.next(&StageSeconds::protect);
     protect(map);
+    laps.next(&StageSeconds::commit);
     together(group, [&] {
       if (!is_leader()) return;
       const auto path = place_of(map) / map_name;
@@ -204,6 +210,7 @@ std::optional<io::Path> Tier::save(const Request& request, const std::function<N
   saved.part_at = saved.parity_at = node_of_;
   saves_.insert(saves_.begin(), std::move(saved));
   committed(map.parent, map.sequence);
+  laps.next(&StageSeconds::tidy);
   prune(map.uuid);
   return place_of(map) / cat("part-", home_.rank());
 }

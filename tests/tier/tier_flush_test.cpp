@@ -139,7 +139,21 @@ TEST_F(TierFlushTest, NobodyWaitsForIt) {
       EXPECT_TRUE(rank.manager.poll());
     }
     EXPECT_EQ(rank.steps(), "1h 4n 8n 9n!");
+    const auto before = rank.manager.statistics();
+    EXPECT_EQ(before.on_nodes, 8);
+    EXPECT_EQ(before.committed, 9);
+    const auto& last = before.last.back();
+    EXPECT_EQ(last.step, 9);
+    EXPECT_TRUE(last.on_nodes);
+    EXPECT_GT(last.bytes, 2 * row_length * 8);
+    EXPECT_GT(last.seconds.protect, 0);
+    EXPECT_LE(last.seconds.sum(), last.blocked_seconds * 1.000001);
+    EXPECT_GT(before.since_home_seconds, before.since_save_seconds);
     rank.manager.wait();
+    const auto after = rank.manager.statistics();
+    EXPECT_EQ(after.committed, 10);
+    EXPECT_FALSE(after.last.back().on_nodes);
+    EXPECT_EQ(after.last.back().step, 4);
     EXPECT_EQ(rank.steps(), "1h 4nh 8n 9n!");
     // What had come due meanwhile is the newest, with the next save.
     rank.save(10);
