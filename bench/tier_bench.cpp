@@ -1,7 +1,7 @@
 // Checkpoints on the nodes beside bare programs that do the same: files in memory with checksums,
-// parity that is sent and added up by ISA-L, and restores from home in the page cache. Each rank is
-// a pretended node. Whoever's turn it is, an order drawn anew; seconds from a barrier until the
-// slowest rank is done.
+// parity that is sent and added up by ISA-L, and restores from home in the page cache; and what an
+// application feels of a flush; and a lost piece that is computed. Each rank is a pretended node.
+// Whoever's turn it is, an order drawn anew; seconds from a barrier until the slowest rank is done.
 //
 //   mpirun -n 4 tier_bench DIR [MIB [REPETITIONS [FILE.json]]]   (256 of each rank, 9)
 //
@@ -19,12 +19,15 @@
 #include <deque>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <random>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "base/checksum.hpp"
+#include "protect/exchange.hpp"
 #include "raw_io.hpp"
 #include "rows_of_json.hpp"
 
@@ -140,10 +143,150 @@ class ByHand {
   std::deque<std::string> kept_;
 };
 
+/// A piece that is lost on the first rank, from the others' and their parity: as a restart computes
+/// it, with the checksums of parity and of what was computed; and by a bare program that reads,
+/// sends and adds up as many bytes.
+class Rebuild {
+ public:
+  Rebuild(std::shared_ptr<cairn::Group> group, std::int64_t bytes, const std::string& place)
+      : group_(std::move(group)),
+        rank_(group_->rank()),
+        ranks_(group_->size()),
+        size_(bytes),
+        buffer_(nth(block)) {
+    set_.code = cairn::protect::code_of(ranks_, 1);
+    for (int node = 0; node < ranks_; ++node) set_.members.push_back({{node}, {size_}});
+    set_.block_bytes = cairn::protect::choose_block_bytes(set_.code, size_);
+    fs::create_directories(place);
+    piece_ = make(place + "/piece"), parity_ = make(place + "/parity"), new_ = make(place + "/new");
+    for (std::int64_t at = 0; at < size_; at += block) {
+      std::fill(buffer_.begin(), buffer_.end(), static_cast<std::byte>(at / block + rank_));
+      write_all(piece_, buffer_.data(), std::min(block, size_ - at), at);
+      sums_.push_back(cairn::crc32c(std::span(buffer_).first(nth(std::min(block, size_ - at)))));
+    }
+    const auto room = cairn::protect::Room::to_make(set_);
+    cairn::protect::make_parity(
+        *group_, set_, rank_, [this](int, auto at, auto to) { read(piece_, to, at); },
+        [this](auto number, auto bytes) {
+          crcs_.resize(std::max(crcs_.size(), nth(number + 1)));
+          crcs_[nth(number)] = cairn::crc32c(bytes);
+          write_all(parity_, bytes.data(), std::ssize(bytes), number * set_.block_bytes);
+        },
+        room);
+    set_.members[0].is_lost = true;
+    stock_.resize(nth(ranks_));
+    auto& mine = stock_[nth(rank_)];
+    mine.read_part = [this](int, auto at, auto to) { read(piece_, to, at); };
+    mine.read_parity = [this](auto number, auto to) {
+      read(parity_, to, number * set_.block_bytes);
+      if (cairn::crc32c(to) != crcs_[nth(number)]) throw std::runtime_error("parity is wrong");
+    };
+    mine.write_part = [this](int, auto at, auto bytes) {
+      write_all(new_, bytes.data(), std::ssize(bytes), at);
+    };
+  }
+  ~Rebuild() {
+    for (const int file : {piece_, parity_, new_}) ::close(file);
+  }
+  Rebuild(const Rebuild&) = delete;
+  Rebuild& operator=(const Rebuild&) = delete;
+
+  void empty() {
+    if (::ftruncate(new_, 0) != 0) throw std::runtime_error("a file cannot be emptied");
+  }
+  void as_a_restart() {
+    const auto room = cairn::protect::Room::to_compute(set_);
+    cairn::protect::compute_lost(*group_, set_, stock_, room);
+    if (rank_ == 0) prove();
+  }
+  void by_hand() {
+    std::vector<std::vector<std::byte>> blocks(nth(ranks_),
+                                               std::vector<std::byte>(nth(block) + 64));
+    const auto aligned = [](std::vector<std::byte>& bytes) {
+      void* at = bytes.data();
+      auto space = bytes.size();
+      return static_cast<std::byte*>(std::align(64, nth(block), at, space));
+    };
+    const auto chunk = static_cast<int>(block);
+    for (std::int64_t at = 0; at < size_; at += block) {
+      if (rank_ > 0) {
+        read(piece_, {aligned(blocks[0]), nth(block)}, at);
+        check(MPI_Send(aligned(blocks[0]), chunk, MPI_BYTE, 0, 0, MPI_COMM_WORLD));
+        continue;
+      }
+      std::vector<MPI_Request> requests;
+      std::vector<void*> all;
+      for (int other = 1; other < ranks_; ++other) {
+        all.push_back(aligned(blocks[nth(other)]));
+        check(MPI_Irecv(all.back(), chunk, MPI_BYTE, other, 0, MPI_COMM_WORLD,
+                        &requests.emplace_back()));
+      }
+      check(MPI_Waitall(ranks_ - 1, requests.data(), MPI_STATUSES_IGNORE));
+      all.push_back(aligned(blocks[0]));
+      if (all.size() > 2 && xor_gen(static_cast<int>(all.size()), chunk, all.data()) != 0) {
+        throw std::runtime_error("xor_gen fails");
+      }
+      write_all(new_, static_cast<std::byte*>(all[all.size() == 2 ? 0 : all.size() - 1]),
+                std::min(block, size_ - at), at);
+    }
+  }
+
+ private:
+  static int make(const std::string& name) {
+    const int file = ::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL, 0600);
+    if (file < 0) throw std::runtime_error("cannot make " + name);
+    return file;
+  }
+  // What lies behind the end is zeros.
+  static void read(int file, std::span<std::byte> to, std::int64_t at) {
+    const auto done = ::pread(file, to.data(), to.size(), at);
+    if (done < 0) throw std::runtime_error("a read fails");
+    std::fill(to.begin() + done, to.end(), std::byte{});
+  }
+  // It is what the first rank had.
+  void prove() {
+    for (std::int64_t at = 0; at < size_; at += block) {
+      const auto some = std::span(buffer_).first(nth(std::min(block, size_ - at)));
+      read(new_, some, at);
+      if (cairn::crc32c(some) != sums_[nth(at / block)]) throw std::runtime_error("wrong bytes");
+    }
+  }
+
+  std::shared_ptr<cairn::Group> group_;
+  int rank_, ranks_;
+  std::int64_t size_;
+  std::vector<std::byte> buffer_;
+  cairn::protect::Set set_;
+  std::vector<cairn::protect::Stock> stock_;
+  int piece_ = -1, parity_ = -1, new_ = -1;
+  std::vector<std::uint32_t> sums_, crcs_;
+};
+
+/// What an application does between saves: sweeps over its memory, and sums over ranks.
+class Application {
+ public:
+  explicit Application(std::int64_t bytes) : old_(nth(bytes / 16), 1), now_(nth(bytes / 16)) {}
+  void compute() {
+    for (int sweep = 0; sweep < 20; ++sweep) {
+      double sum = 0;
+      for (std::size_t i = 1; i + 1 < old_.size(); ++i) {
+        now_[i] = 0.25 * old_[i - 1] + 0.5 * old_[i] + 0.25 * old_[i + 1];
+        sum += now_[i];
+      }
+      check(MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD));
+      old_.swap(now_);
+    }
+  }
+
+ private:
+  std::vector<double> old_, now_;
+};
+
 struct Contest {
   std::string measure, what;
   std::function<void()> run;
-  std::size_t beside;  // which one of the list
+  std::size_t beside;                                   // which one of the list
+  std::function<void()> before = [] {}, after = [] {};  // not measured
   std::vector<double> seconds = {};
 };
 
@@ -188,6 +331,23 @@ int run(int argc, char** argv) {
   ByHand hand(values, rank, ranks, shm + "/hand-" + std::to_string(rank));
   ByHand hand_xor(values, rank, ranks, shm + "/hand-xor-" + std::to_string(rank));
 
+  constexpr std::int64_t slow = 50'000'000;
+  const auto flushing = [&](const std::string& name, std::int64_t limit) {
+    auto some = options(cairn::Protection::none, name);
+    some.tier.home_every = 1;
+    some.tier.flush_bytes_per_second = limit;
+    return some;
+  };
+  cairn::CheckpointManager slowly(group, home + "/slow", flushing("slow", slow));
+  cairn::CheckpointManager fast(group, home + "/fast", flushing("fast", slow * 1'000'000));
+  slowly.save(step, state);
+  fast.save(step, state);
+  Rebuild rebuild(group, mib * block, shm + "/rebuild-" + std::to_string(rank));
+  Application application(mib * block / 4);
+  // A flush at the limit is still under way when the application is done; the rest is not measured.
+  const auto begin = [&](auto& manager) { return [&] { manager.save(++step, state); }; };
+  const auto end = [](auto& manager) { return [&] { manager.wait(); }; };
+
   std::vector<Contest> all{
       {"save", "by hand, with checksums", [&] { hand.save(false); }, 0},
       {"save", "on the nodes, protection none", [&] { bare.save(++step, state); }, 0},
@@ -195,6 +355,14 @@ int run(int argc, char** argv) {
       {"save", "on the nodes, xor", [&] { safe.save(++step, state); }, 2},
       {"restore", "home, page cache", [&] { at_home.restore_latest(wanted); }, 4},
       {"restore", "the nodes, all back", [&] { safe.restore_latest(wanted); }, 4},
+      {"compute", "alone", [&] { application.compute(); }, 6},
+      {"compute", "beside a flush of 50 MB/s", [&] { application.compute(); }, 6, begin(slowly),
+       end(slowly)},
+      {"compute", "beside a flush without limit", [&] { application.compute(); }, 6, begin(fast),
+       end(fast)},
+      {"rebuild", "by hand", [&] { rebuild.by_hand(); }, 9, [&] { rebuild.empty(); }},
+      {"rebuild", "as a restart does", [&] { rebuild.as_a_restart(); }, 9,
+       [&] { rebuild.empty(); }},
   };
   std::mt19937 random(1);
   std::vector<std::size_t> order(all.size());
@@ -203,10 +371,12 @@ int run(int argc, char** argv) {
     std::shuffle(order.begin(), order.end(), random);
     for (const auto i : order) {
       std::fill(read.begin(), read.end(), 0);
+      all[i].before();
       check(MPI_Barrier(MPI_COMM_WORLD));
-      const auto begin = MPI_Wtime();
+      const auto start = MPI_Wtime();
       all[i].run();
-      auto seconds = MPI_Wtime() - begin;
+      auto seconds = MPI_Wtime() - start;
+      all[i].after();
       check(MPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD));
       if (turn >= 0) all[i].seconds.push_back(seconds);
       if (all[i].measure == "restore" && read != values) throw std::runtime_error("wrong values");

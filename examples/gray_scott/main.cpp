@@ -23,7 +23,7 @@
 
 struct Options {
   int size = 512, steps = 2000, every = 0, max_to_keep = 5, rebalance = 0, slow = -1;
-  double seconds = 0, mtbf = 0, margin = 30;
+  double seconds = 0, mtbf = 0, margin = 30, flush = 0;
   std::string checkpoint_dir, tier, protection = "xor", format = "bundle", restart = "auto";
   std::string initial, image;
   int home_every = 10;
@@ -57,6 +57,11 @@ struct Options {
     app.add_option("--home-every", home_every, "one of so many saves goes to --checkpoint-dir")
         ->needs(nodes)
         ->check(count);
+    app.add_option("--flush", flush,
+                   "MB a second at which these go there from the nodes, while the computation goes "
+                   "on; 0: straight there")
+        ->needs(nodes)
+        ->check(CLI::NonNegativeNumber);
     app.add_option("--max-to-keep", max_to_keep, "newest ones that stay; 0: all")->check(count);
     app.add_option("--format", format, "of the checkpoints")
         ->check(CLI::IsMember({"bundle", "hdf5"}));
@@ -120,6 +125,7 @@ int run(const Options& o) {
     options.when.stop = stop;
     options.tier.directory = o.tier;
     options.tier.home_every = o.home_every;
+    options.tier.flush_bytes_per_second = static_cast<std::int64_t>(1e6 * o.flush);
     options.tier.protection = o.protection == "none"  ? cairn::Protection::none
                               : o.protection == "xor" ? cairn::Protection::parity
                                                       : cairn::Protection::reed_solomon;

@@ -26,9 +26,9 @@ struct StepInfo {
   std::string damage;       ///< why it was found damaged; empty: not known to be
   bool pinned = false;
   std::optional<double> metric = std::nullopt;  ///< as given at the save
-  /// Of a manager with a tier (cairn/tier.hpp): it is on the nodes, and not in the directory.
-  bool on_nodes = false;
-  int margin = 0;  ///< of those: how many more nodes of any set may be lost
+  /// Of a manager with a tier (cairn/tier.hpp): where it can be had.
+  bool on_nodes = false, at_home = true;
+  int margin = 0;  ///< on the nodes: how many more of any set may be lost
 };
 
 /// All members but statistics(), write_trace(), directory() and the destructor are collective:
@@ -63,9 +63,10 @@ class CheckpointManager {
   /// throws them.
   SaveHandle save_async(std::int64_t step, const State& state, const SaveOptions& options = {});
   /// Takes the saves in flight as far as they go without waiting for bytes. True: none is in
-  /// flight.
+  /// flight. What goes home from the nodes (TierOptions::flush_bytes_per_second) goes on, too, and
+  /// is not counted.
   bool poll();
-  /// Returns when nothing is in flight.
+  /// Returns when nothing is in flight, nor on its way from the nodes.
   void wait();
 
   /// Whether to save now. Also true when should_stop() says yes and nothing was saved since. False

@@ -13,10 +13,11 @@ struct StageSeconds {
   double plan = 0;     ///< who writes what, and the temp directory; or whether the last plan fits
   double capture = 0;  ///< the copy of an asynchronous save
   double write = 0;    ///< data files and part records, synced; replicas are compared
+  double protect = 0;  ///< parity, of a checkpoint on the nodes
   double merge = 0;    ///< the entries of all ranks become one index
   double commit = 0;   ///< index written, renames, state file
   double tidy = 0;     ///< retention; of an asynchronous save 0 until it is done
-  double sum() const { return wait + plan + capture + write + merge + commit + tidy; }
+  double sum() const { return wait + plan + capture + write + protect + merge + commit + tidy; }
 };
 
 /// Ranks that follow each other, together.
@@ -31,6 +32,7 @@ struct RankShare {
 struct SaveStatistics {
   std::int64_t step = 0;
   bool asynchronous = false;
+  bool on_nodes = false;            ///< it went there; its times are this rank's, on rank 0 too
   std::string blocking_because;     ///< why save_async blocked, as save() does; empty: it did not
   bool plan_reused = false;         ///< the plan of the save before it served again
   std::int64_t bytes = 0;           ///< written to data files
@@ -68,6 +70,10 @@ struct Statistics {
   double blocked_seconds = 0;                        ///< of the committed ones
   std::int64_t pool_bytes = 0, pool_most_bytes = 0;  ///< this rank's memory for copies; its most
   std::vector<SaveStatistics> last;                  ///< committed ones, at most 16, oldest first
+  std::int64_t on_nodes = 0;  ///< of the committed ones; one that was flushed counts again
+  /// Work at risk: since the last save began that this manager committed anywhere, which is lost
+  /// with a process, and at home, which is lost with all nodes; -1: there was none.
+  double since_save_seconds = -1, since_home_seconds = -1;
 };
 
 }  // namespace cairn

@@ -46,13 +46,16 @@ struct TierOptions {
   /// %h is the host's name, %n the node's (below). Empty: there is no tier.
   std::filesystem::path directory = {};
   Protection protection = Protection::parity;
-  int set_nodes = 8;   ///< nodes that protect each other; 2 to 128. At most, unless the last would be
-                       ///< too few to bear what protection promises
+  int set_nodes = 8;   ///< nodes that protect each other; 2 to 128. At most, unless the last would
+                       ///< be too few to bear what protection promises
   int lost_nodes = 2;  ///< of a set, with Protection::reed_solomon
   int keep = 2;        ///< so many of the newest stay on the nodes; at least 1
-  /// One of so many saves goes home; 1: all of them, so that nothing goes to the nodes; 0: only
-  /// those that have to.
+  /// One of so many saves goes home; 1: all of them; 0: only those that have to.
   int home_every = 10;
+  /// With such a limit, of all ranks together, these saves go to the nodes as well, and home from
+  /// there while the application goes on, one at a time: what comes due meanwhile is flushed later,
+  /// as the newest then. 0: they go to the directory alone, and save() returns when they are there.
+  std::int64_t flush_bytes_per_second = 0;
   WhenFull when_full = WhenFull::home;
   WhenLost when_lost = WhenLost::go_on;
   /// Files on the nodes are synced: they outlive the node's power, if its disk does. Of no use in
@@ -66,14 +69,15 @@ struct TierOptions {
 
   template <class Self, class Visitor>
   static void visit(Self& self, Visitor&& options) {
-    auto& [directory, protection, set_nodes, lost_nodes, keep, home_every, when_full, when_lost,
-           sync, node, file_system] = self;
+    auto& [directory, protection, set_nodes, lost_nodes, keep, home_every, flush_bytes_per_second,
+           when_full, when_lost, sync, node, file_system] = self;
     options.agreed("directory", directory);
     options.agreed("protection", protection);
     options.agreed("set_nodes", set_nodes);
     options.agreed("lost_nodes", lost_nodes);
     options.agreed("keep", keep);
     options.agreed("home_every", home_every);
+    options.agreed("flush_bytes_per_second", flush_bytes_per_second);
     options.agreed("when_full", when_full);
     options.agreed("when_lost", when_lost);
     options.agreed("sync", sync);

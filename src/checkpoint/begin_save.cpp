@@ -162,7 +162,7 @@ bool Engine::is_quick(const SavePlan& plan, std::int64_t step) const {
 void Engine::offer_numbers(PlanSum& sum) {
   const auto uuid = commit::random_uuid();
   sum[PlanSum::sequence] = directory.last_sequence() + 1;
-  sum[PlanSum::parent] = parent();
+  sum[PlanSum::parent] = parent_at_home();
   sum[PlanSum::time] = std::bit_cast<std::int64_t>(now_seconds());
   sum[PlanSum::uuid_high] = static_cast<std::int64_t>(uuid.high);
   sum[PlanSum::uuid_low] = static_cast<std::int64_t>(uuid.low);
@@ -197,11 +197,11 @@ void Engine::require_step(std::int64_t step, const SaveOptions& options) const {
               "Steps are numbered from 0.");
 }
 
-// Rank 0: the sequence of the checkpoint that a save which begins now goes on from.
+// Rank 0: the sequence of the checkpoint that a save which begins now goes on from, and of its
+// ancestors in the directory the last.
 std::int64_t Engine::parent() const {
   // One on the nodes may be later than one in flight.
-  return flights.empty() ? directory.head()
-                         : std::max(directory.head(), flights.last().sequence);
+  return flights.empty() ? directory.head() : std::max(directory.head(), flights.last().sequence);
 }
 
 // Whether a restart is to complete the save if its job dies between the last byte and the commit.
@@ -212,17 +212,23 @@ bool Engine::leaves_records(bool background, const SaveCall& call) const {
          !job.atomic_rename || (turns && turns->stop());
 }
 
-Prepared Engine::prepare(std::int64_t step, const FileLayout& layout, bool records, int slot) {
+std::int64_t Engine::parent_at_home() const {
+  return flights.empty() ? directory.parent_here()
+                         : std::max(directory.parent_here(), flights.last().sequence);
+}
+
+Prepared Engine::prepare(std::int64_t step, const FileLayout& layout, bool records, int slot,
+                         std::int64_t number) {
   commit::Transaction mine;  // rank 0
   const auto message = from_root(*job.group, [&] {
     flights.drain();  // a tidying may still be filling what is looked at here
-    auto [save, sequence] =
-        directory.begin_save(step, layout.data_files, layout.total_bytes, records, flights.empty());
+    auto [save, sequence] = directory.begin_save(step, layout.data_files, layout.total_bytes,
+                                                 records, flights.empty(), number);
     auto text = WireWriter()
                     .put(save.uuid)
                     .put(save.num_files)
                     .put(sequence)
-                    .put(parent())
+                    .put(parent_at_home())
                     .put(now_seconds())
                     .put(save.files.takes ? save.files.takes->step : -1)
                     .put(save.files.takes ? save.files.takes->num_files : 0)

@@ -3,6 +3,8 @@
 //
 //   advance   all ranks' records are there: verdict, merge; then in rank 0's queue: commit
 //   advance   the index is there: verdict; then in rank 0's queue: tidy
+#include <algorithm>
+
 #include "base/text.hpp"
 #include "base/unwinding.hpp"
 #include "cairn/log.hpp"
@@ -39,9 +41,10 @@ void Engine::merge(Flight& flight) {
 
 // The data files that each rank has written alone get their final names, so that rank 0 has no more
 // to do the more ranks there are.
-void Engine::name_data(Flight& flight) {
+void Engine::name_data(Flight& flight, const Job& as_written) {
   auto& save = flight.prepared->save;
-  if (save.direct || commit::is_whole(save.main) || writer_of(job).writes_together()) return;
+  if (save.direct || commit::is_whole(save.main)) return;
+  if (writer_of(as_written).writes_together()) return;
   together(*job.group, [&] { commit::name_data(*job.files, save, flight.result.data_files); });
   // Behind these are the files of dense tensors and of savers, which several ranks write.
   save.named = flight.plan->layout.shard_files;
@@ -55,7 +58,7 @@ void Engine::make_ready(Flight& flight) const {
   figures.total_seconds = seconds_since(flight.asked.at);
   auto& meta = flight.prepared->meta;
   if (flight.asked.background) {
-    meta.parent = directory.head();  // the one before may have failed
+    meta.parent = directory.parent_here();  // the one before may have failed
   } else {
     figures.blocked_seconds = figures.total_seconds;
   }
@@ -105,6 +108,11 @@ void Engine::land(Flight& flight) {
     enter(flight);
     return change(flight, SaveStage::committed);
   }
+  land_bytes(flight, job);
+  if (job.root()) work_in_background(flight);
+}
+
+void Engine::land_bytes(Flight& flight, const Job& as_written) {
   auto mine = error_of(std::exchange(flight.failure, nullptr));
   if (!flight.prepared) try {
       take_name(flight);
@@ -121,7 +129,7 @@ void Engine::land(Flight& flight) {
     agree(*job.group, mine);
     const Laps laps(flight.figures, trace.get(), Trace::Thread::caller, &StageSeconds::merge);
     merge(flight);
-    name_data(flight);
+    name_data(flight, as_written);
   } catch (const Error& error) {
     give_up(error, flight.prepared ? &flight.prepared->save : nullptr, false);
   }
@@ -131,7 +139,6 @@ void Engine::land(Flight& flight) {
   } catch (...) {
     flight.failure = std::current_exception();
   }
-  work_in_background(flight);
 }
 
 void Engine::advance(bool wait) {
@@ -240,9 +247,10 @@ void Engine::give_up(const Error& error, const commit::Transaction* save, bool c
 void Engine::enter(const Flight& flight) {
   const auto& meta = flight.prepared->meta;
   has_home_ = true;
-  since_home_ = 0;
-  nodes.committed(meta.parent, meta.sequence);
-  ledger.committed(meta, flight.figures);
+  if (!flight.asked.is_flush) since_home_ = 0;
+  nodes.committed(std::max(meta.parent, line_), meta.sequence);
+  line_ = std::max(line_, meta.sequence);
+  ledger.committed(meta, flight.figures, flight.asked.at);
   if (job.root()) log(LogLevel::info, line_of(flight.figures));
 }
 

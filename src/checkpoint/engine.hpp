@@ -4,6 +4,7 @@
 /// a restore, and does what takes all ranks.
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "cairn/checkpoint_manager.hpp"
@@ -18,6 +19,8 @@
 #include "tier/tier.hpp"
 
 namespace cairn {
+
+struct Flush;
 
 /// A damaged checkpoint can be passed over; a state that does not fit it cannot.
 bool is_damage(const Error&);
@@ -67,6 +70,10 @@ class Engine {
   std::optional<RestoreReport> restore_latest(State&, const RestoreOptions&);
   RestoreReport restore(std::int64_t step, State&, const RestoreOptions&);
 
+  /// Moves the flush on (flush.cpp), or brings it to its end, without a limit.
+  void advance_flush(bool wait);
+  void cancel_flush();
+
   void add_steps_on_nodes(std::vector<StepInfo>&) const;  ///< local, the same on all ranks
 
   void take_turn(bool of_save);  ///< schedule/turns.hpp
@@ -98,11 +105,13 @@ class Engine {
   Planned plan(const Request&, const Look&);
   void require_step(std::int64_t step, const SaveOptions&) const;
   bool leaves_records(bool background, const SaveCall&) const;
-  Prepared prepare(std::int64_t step, const FileLayout&, bool records, int slot);
+  Prepared prepare(std::int64_t step, const FileLayout&, bool records, int slot,
+                   std::int64_t number = -1);
   void write(Flight&, const State&, bool compares);
   void copy(Flight&, const State&, bool compares, Laps&);
   void land(Flight&);
-  void name_data(Flight&);
+  void land_bytes(Flight&, const Job& as_written);
+  void name_data(Flight&, const Job& as_written);
   void merge(Flight&);
   void finish(Flight&);
   Directory::Withdrawn withdraw(const commit::Transaction*, bool committed, bool failed = true);
@@ -112,13 +121,28 @@ class Engine {
   void open_nodes();
   bool goes_to_nodes(const SaveOptions&);
   std::optional<SaveHandle> save_on_nodes(const Request&);
+  struct PassedOver {
+    std::vector<std::string> why;  // of those on the nodes
+    std::set<std::string> saves;   // there, by uuid, also what was taken
+    std::set<std::int64_t> steps;  // in the directory
+  };
   std::optional<RestoreReport> restore_from_nodes(State&, const RestoreOptions&,
                                                   std::optional<std::int64_t> step, Touched& failed,
-                                                  std::vector<std::string>& passed);
+                                                  PassedOver&);
   void prove(tier::LocalSave&, std::unique_ptr<tier::Gathered>&);
   bool bring_home(const tier::Gathered&);
   void require_overwritten(const Touched& failed, const Touched& touched,
                            const RestoreReport&) const;
+
+  // Of them to the directory (flush.cpp). Collective:
+  bool flush_is_due() const;
+  void begin_flush();
+  std::unique_ptr<Flush> plan_flush();
+  // Local:
+  void work_on_flush();
+  void write_flush(Flush&) const;  // any thread
+  void end_flush();
+  void flush_failed(std::int64_t step, const Error&);
 
   // Local, and any thread: what tasks do in the background.
   void work_on(Flight&);
@@ -130,8 +154,9 @@ class Engine {
 
   // Local.
   bool is_quick(const SavePlan&, std::int64_t step) const;
-  void offer_numbers(PlanSum&);  // rank 0
-  std::int64_t parent() const;   // rank 0
+  void offer_numbers(PlanSum&);         // rank 0
+  std::int64_t parent() const;          // rank 0
+  std::int64_t parent_at_home() const;  // rank 0
   Prepared prepared_of(std::int64_t step, std::string uuid, int num_files, std::int64_t sequence,
                        std::int64_t parent, double time) const;
   void work_in_background(Flight&);
@@ -151,8 +176,12 @@ class Engine {
   // without a message goes through it. Changes only while no task names a save.
   std::string staging_;
   // Of a manager with a tier.
-  bool has_home_ = false;  // there is a checkpoint in the directory
-  int since_home_ = 0;     // saves on the nodes since the last one that was committed there
+  bool has_home_ = false;   // there is a checkpoint in the directory
+  int since_home_ = 0;      // saves on the nodes since the last one that was committed there
+  std::int64_t line_ = -1;  // the newest of the state's ancestors, as all ranks know it
+  std::shared_ptr<TaskQueue> flush_queue_;
+  std::unique_ptr<Flush> flush_;  // null: none is under way
+  bool flush_failed_ = false;     // since one has come home
 };
 
 }  // namespace cairn

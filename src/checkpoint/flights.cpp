@@ -34,6 +34,13 @@ SaveHandle done_handle(std::int64_t step, std::string prefix, SaveStage stage,
   return SaveHandle(std::move(shared));
 }
 
+void become_idle(const Flight& flight) {
+  const auto handle = flight.handle;
+  handle->end_of_writing();
+  handle->idle = true;
+  handle->idle.notify_all();
+}
+
 Flights::Flights(const Job& job)
     : job_(job), pool_(job.options.async.memory ? job.options.async.memory : page_memory()) {}
 
@@ -102,6 +109,7 @@ std::unique_ptr<Flight> Flights::make(std::int64_t step, bool background, const 
   flight->slot = !empty() && first().slot == 0;
   flight->asked.step = step;
   flight->asked.background = background;
+  flight->asked.is_flush = false;
   flight->asked.metric.reset();
   flight->asked.descriptions.reset();
   flight->asked.at = call.at;

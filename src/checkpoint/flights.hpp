@@ -58,6 +58,7 @@ struct Flight {
   struct Asked {
     std::int64_t step = 0;
     bool background = false;  ///< the application goes on meanwhile
+    bool is_flush = false;    ///< of a save on the nodes, whose place in the history it has
     std::optional<double> metric = std::nullopt;
     std::shared_ptr<const Descriptions> descriptions = nullptr;
     SaveTime at = {};
@@ -95,6 +96,9 @@ struct Flight {
   std::exception_ptr failure;  ///< of the last task
   std::atomic<bool> cancelled = false;
 };
+
+/// The last thing that its task does: the flight may end then.
+void become_idle(const Flight&);
 
 /// At most one save whose bytes are on their way, behind at most one whose index is; the same on
 /// all ranks. One thread, except inside the tasks.

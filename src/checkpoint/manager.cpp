@@ -83,6 +83,7 @@ bool CheckpointManager::poll() {
   auto& self = *impl_;
   return guarded(*self.job.group, "CheckpointManager::poll", [&] {
     self.advance(false);
+    self.advance_flush(false);
     self.throw_earlier_failure();
     return self.flights.empty();
   });
@@ -92,6 +93,7 @@ void CheckpointManager::wait() {
   auto& self = *impl_;
   guarded(*self.job.group, "CheckpointManager::wait", [&] {
     self.settle();
+    self.advance_flush(true);
     self.throw_earlier_failure();
   });
 }
@@ -134,6 +136,7 @@ std::optional<RestoreReport> CheckpointManager::restore_latest(State& state,
   return guarded(*self.job.group, "CheckpointManager::restore_latest", [&] {
     self.meet();
     self.settle();
+    self.cancel_flush();
     return self.restore_latest(state, options);
   });
 }
@@ -146,6 +149,7 @@ RestoreReport CheckpointManager::restore(std::int64_t step, State& state,
     self.meet();
     self.settle();
     require_same(group, "the step", cat(step));
+    self.cancel_flush();
     return self.restore(step, state, options);
   });
 }

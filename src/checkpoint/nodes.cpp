@@ -42,12 +42,14 @@ bool Engine::goes_to_nodes(const SaveOptions& options) {
   const auto every = job.options.tier.home_every;
   if (options.reach == Reach::home || !has_home_ || (turns && turns->stop())) return false;
   // While one is on its way home no further one is due.
-  return every == 0 || since_home_ + 1 < every || !flights.empty();
+  return every == 0 || job.options.tier.flush_bytes_per_second > 0 || since_home_ + 1 < every ||
+         !flights.empty();
 }
 
 // Nothing: the save is to go home.
 std::optional<SaveHandle> Engine::save_on_nodes(const Request& request) {
   advance(false);
+  advance_flush(false);
   throw_earlier_failure();
   Attempt attempt(ledger);
   const auto numbers = [&] {
@@ -57,7 +59,7 @@ std::optional<SaveHandle> Engine::save_on_nodes(const Request& request) {
                   "Save another step, or set SaveOptions::overwrite.");
     };
     if (!request.options.overwrite && !job.options.overwrite) {
-      if (directory.find(request.step)) taken("in the directory");
+      if (directory.is_taken(request.step)) taken("in the directory");
       for (const auto& one : nodes.saves()) {
         // What is newer than the state's ancestor this save leaves behind.
         const bool is_live = one.map.step == request.step && !one.superseded &&
@@ -73,7 +75,12 @@ std::optional<SaveHandle> Engine::save_on_nodes(const Request& request) {
     return made;
   };
   std::string why;
-  const auto path = nodes.save({request.step, request.given, request.options}, numbers, why);
+  SaveStatistics figures;
+  figures.step = request.step;
+  figures.on_nodes = true;
+  const auto path = nodes.save(
+      {request.step, request.given, request.options, since_home_ + 1, figures, trace.get()},
+      numbers, why);
   attempt.done();
   if (!path) {
     if (job.root()) {
@@ -83,7 +90,12 @@ std::optional<SaveHandle> Engine::save_on_nodes(const Request& request) {
     return std::nullopt;
   }
   ++since_home_;
-  directory.went_on_from(nodes.numbers().sequence);
+  line_ = nodes.numbers().sequence;
+  directory.went_on_from(line_);
+  figures.total_seconds = figures.blocked_seconds = seconds_since(request.call.at);
+  ledger.committed(line_, figures, request.call.at);
+  if (job.root()) log(LogLevel::info, line_of(figures));
+  if (flush_is_due()) begin_flush();
   auto handle = done_handle(request.step, path->parent_path().string(), SaveStage::committed);
   tell(handle);
   return handle;
@@ -125,28 +137,29 @@ void Engine::prove(tier::LocalSave& save, std::unique_ptr<tier::Gathered>& gathe
 // cannot be had, which `passed` says of.
 std::optional<RestoreReport> Engine::restore_from_nodes(State& state, const RestoreOptions& options,
                                                         std::optional<std::int64_t> step,
-                                                        Touched& failed,
-                                                        std::vector<std::string>& passed) {
+                                                        Touched& failed, PassedOver& passed) {
   if (!nodes.is_on()) return std::nullopt;
   Group& group = *job.group;
   struct Newest {
-    std::int64_t wanted = -1, of_all = -1;  // sequences in the directory
+    std::int64_t wanted = -1, of_all_at_home = -1, of_all = -1;  // sequences
   } newest;
   if (job.root()) {
     for (const auto* entry : restorable(directory.catalog())) {
-      newest.of_all = std::max(newest.of_all, entry->save.sequence);
-      if (step && entry->step != *step) continue;
+      newest.of_all_at_home = std::max(newest.of_all_at_home, entry->save.sequence);
+      if (passed.steps.count(entry->step) || (step && entry->step != *step)) continue;
       newest.wanted = std::max(newest.wanted, entry->save.sequence);
     }
   }
   newest = broadcast_value(group, newest);
+  newest.of_all = newest.of_all_at_home;
   for (const auto& save : nodes.saves()) {
     if (!save.superseded) newest.of_all = std::max(newest.of_all, save.map.sequence);
   }
   const bool proves = any_of(group, options.verify_first || job.options.verify_first);
   for (auto save : nodes.saves()) {
     if (step ? save.map.step != *step : save.superseded) continue;
-    if (save.map.sequence <= newest.wanted) continue;
+    // The same one at home takes longer, and serves if the nodes' cannot be had.
+    if (save.map.sequence < newest.wanted || !passed.saves.insert(save.map.uuid).second) continue;
     bool is_touched = false;  // the state
     for (int tries = 0; tries < most_tries; ++tries) {
       std::unique_ptr<tier::Gathered> gathered;
@@ -166,13 +179,15 @@ std::optional<RestoreReport> Engine::restore_from_nodes(State& state, const Rest
         report.prefix = gathered->path().string();
         report.kept_keys.assign(moved.kept_keys.begin(), moved.kept_keys.end());
         report.bytes_read = moved.bytes;
-        report.skipped = passed;
+        report.skipped = passed.why;
         require_overwritten(failed, touched, report);
-        directory.went_back_to(save.map.step, save.map.sequence);
+        directory.went_back_elsewhere(save.map.step, save.map.sequence);
+        line_ = save.map.sequence;
+        since_home_ = save.map.sequence > newest.of_all_at_home ? save.map.since_home : 0;
         if (turns) turns->restored(save.map.step);
         // A look at an older one is no reason to leave newer ones behind; a save after it is.
-        const bool may_bring =
-            !job.options.read_only && (!step || save.map.sequence >= newest.of_all);
+        const bool may_bring = !job.options.read_only && save.map.sequence > newest.wanted &&
+                               (!step || save.map.sequence >= newest.of_all);
         if (may_bring && !save.is_protected() && bring_home(*gathered)) {
           report.prefix = job.prefix(save.map.step).string();
         }
@@ -188,7 +203,7 @@ std::optional<RestoreReport> Engine::restore_from_nodes(State& state, const Rest
               cat("step ", save.map.step, " on the nodes is passed over: ", error.what()));
         }
         if (job.options.tier.when_lost == WhenLost::fail || !job.options.fall_back) throw;
-        passed.push_back(cat("step ", save.map.step, ": ", error.what()));
+        passed.why.push_back(cat("step ", save.map.step, ": ", error.what()));
         break;
       }
     }
@@ -205,8 +220,17 @@ void Engine::add_steps_on_nodes(std::vector<StepInfo>& infos) const {
     info.sequence = save.map.sequence;
     info.superseded = save.superseded;
     info.on_nodes = true;
+    info.at_home = false;
     info.margin = save.margin();
     if (info.margin < 0) continue;
+    const auto same = std::find_if(infos.begin(), infos.end(), [&](const auto& one) {
+      return one.sequence == info.sequence && one.step == info.step;
+    });
+    if (same != infos.end()) {  // brought home
+      same->on_nodes = true;
+      same->margin = info.margin;
+      continue;
+    }
     const auto behind = std::find_if(infos.rbegin(), infos.rend(), [&](const auto& one) {
       return one.sequence <= info.sequence;
     });

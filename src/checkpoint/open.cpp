@@ -5,6 +5,7 @@
 
 #include "base/text.hpp"
 #include "cairn/log.hpp"
+#include "checkpoint/flush.hpp"
 #include "commit/sequences.hpp"
 #include "contents/format.hpp"
 #include "group/collectives.hpp"
@@ -26,13 +27,18 @@ std::int64_t replica_turns(const std::vector<CatalogEntry>& catalog) {
 
 }  // namespace
 
-Engine::Engine(Job given) : job(std::move(given)), directory(job), plans(job), nodes(job), flights(job) {
+Engine::Engine(Job given)
+    : job(std::move(given)), directory(job), plans(job), nodes(job), flights(job) {
   if (!job.options.trace.empty()) trace = std::make_unique<Trace>(job.rank());
 }
 
 Engine::~Engine() {
+  if (flush_) {
+    flush_->pace.hurry();
+    flush_queue_->drain();
+  }
   flights.drain();
-  directory.leave(!flights.empty());
+  directory.leave(!flights.empty() || flush_);
   if (!trace) return;
   try {
     write_trace();

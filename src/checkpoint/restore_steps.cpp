@@ -57,6 +57,8 @@ RestoreReport Engine::restore_step(std::int64_t step, State& state, const Restor
   report.step = step;
   directory.went_back_to(step,
                          contents.meta ? std::optional(contents.meta->sequence) : std::nullopt);
+  line_ = contents.meta ? contents.meta->sequence : -1;
+  since_home_ = 0;
   if (job.root() && contents.meta) {
     ledger.went_back_to(*contents.meta, saved_after(directory, contents.meta->sequence));
   }
@@ -98,10 +100,12 @@ Directory::Choices Engine::choose() {
 std::optional<RestoreReport> Engine::restore_latest(State& state, const RestoreOptions& options) {
   auto choices = choose();
   Touched failed;
-  std::vector<std::string> passed_nodes;
-  if (auto report = restore_from_nodes(state, options, std::nullopt, failed, passed_nodes)) {
-    return report;
-  }
+  PassedOver passed;
+  const auto& passed_nodes = passed.why;
+  const auto from_nodes = [&] {
+    return restore_from_nodes(state, options, std::nullopt, failed, passed);
+  };
+  if (auto report = from_nodes()) return report;
   if (choices.steps.empty() && choices.passed.empty() && passed_nodes.empty()) return std::nullopt;
   // Asked each time: a reader may choose again.
   const auto may_try = [&] { return choices.passed.empty() || job.options.fall_back; };
@@ -124,6 +128,13 @@ std::optional<RestoreReport> Engine::restore_latest(State& state, const RestoreO
       remember_damage(step, error);
       choices.passed.push_back(cat("step ", step, ": ", error.what()));
       if (!job.options.fall_back) throw;
+      passed.steps.insert(step);
+      // On the nodes there may be what is older than that, and newer than what comes next here.
+      if (auto report = from_nodes()) {
+        report->skipped.insert(report->skipped.begin(), choices.passed.begin(),
+                               choices.passed.end());
+        return report;
+      }
       continue;
     }
     require_overwritten(failed, touched, *report);
@@ -143,7 +154,7 @@ std::optional<RestoreReport> Engine::restore_latest(State& state, const RestoreO
 
 RestoreReport Engine::restore(std::int64_t step, State& state, const RestoreOptions& options) {
   Touched failed;
-  std::vector<std::string> passed;
+  PassedOver passed;
   if (auto report = restore_from_nodes(state, options, step, failed, passed)) return *report;
   Touched touched;
   RestoreReport report;

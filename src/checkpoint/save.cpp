@@ -34,14 +34,6 @@ namespace cairn {
 
 namespace {
 
-// The flight may end as soon as it is idle.
-void become_idle(const Flight& flight) {
-  const auto handle = flight.handle;
-  handle->end_of_writing();
-  handle->idle = true;
-  handle->idle.notify_all();
-}
-
 // While it lives, a policy and a permission that a save was given count as if the job had them.
 // Nothing else is touched: tasks of saves in flight read the job. Of these two they read the
 // policy's description alone, where a save has its number from a sum: one with a policy of its own
@@ -112,6 +104,7 @@ SaveHandle Engine::run(Request& request) {
   if (nodes.is_on() && goes_to_nodes(options)) {
     if (auto handle = save_on_nodes(request)) return *handle;
   }
+  cancel_flush();
 
   // settle
   if (!background) settle();
@@ -187,7 +180,7 @@ SaveHandle Engine::run(Request& request) {
     plans.end_turn();
     laps.next(&StageSeconds::merge);
     merge(flight);
-    name_data(flight);
+    name_data(flight, job);
   } catch (const Error& error) {
     give_up(error, &flight.prepared->save, false);
   }

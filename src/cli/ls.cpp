@@ -1,4 +1,5 @@
 // cairn ls: the checkpoints of a directory.
+#include <algorithm>
 #include <iostream>
 #include <map>
 
@@ -13,6 +14,7 @@
 #include "contents/format.hpp"
 #include "contents/hdf5_reader.hpp"
 #include "directory/catalog.hpp"
+#include "tools/node_saves.hpp"
 
 namespace cairn::cli {
 namespace {
@@ -168,32 +170,110 @@ Json json_of(const io::Path& directory, const std::vector<Row>& rows) {
   return {{"directory", directory.string()}, {"checkpoints", std::move(list)}};
 }
 
+// What has a place on nodes or was brought home from them: how much of it is seen from here.
+std::string seen_text(const NodeSave& save) {
+  const auto seen =
+      cat("on nodes: ", save.nodes_seen, " of ", save.nodes, " seen",
+          save.nodes_brought > 0 ? cat(", ", save.nodes_brought, " of these brought home") : "");
+  const auto margin = save.margin < 0 ? std::string()
+                      : save.margin == 0
+                          ? ", whole"
+                          : cat(", whole, of a set ", save.margin, " more may be lost");
+  return cat(seen, margin, save.is_home ? ", at home too" : "",
+             save.superseded ? ", superseded" : "");
+}
+
+void print_nodes(const std::vector<NodeSave>& saves) {
+  std::vector<std::vector<std::string>> table;
+  std::string name;
+  for (std::size_t i = 0; i < saves.size(); ++i) {
+    const auto& save = saves[i];
+    if (save.name != name) std::cout << (name = save.name) << '\n';
+    table.push_back({cat(save.step), bytes_text(static_cast<double>(save.bytes)), cat(save.ranks),
+                     seen_text(save)});
+    if (i + 1 < saves.size() && saves[i + 1].name == name) continue;
+    table.insert(table.begin(), {"step", "size", "ranks", "state"});
+    print_table(table, "  ", {0, 1, 2});
+    table.clear();
+  }
+}
+
+Json json_of(const std::vector<NodeSave>& saves) {
+  Json list = Json::array();
+  for (const auto& save : saves) {
+    list.push_back({{"name", save.name},
+                    {"step", save.step},
+                    {"sequence", save.sequence},
+                    {"ranks", save.ranks},
+                    {"nodes", save.nodes},
+                    {"nodes_seen", save.nodes_seen},
+                    {"nodes_brought_home", save.nodes_brought},
+                    {"bytes", save.bytes},
+                    {"whole", save.margin >= 0},
+                    {"margin", save.margin >= 0 ? Json(save.margin) : Json()},
+                    {"at_home", save.is_home},
+                    {"superseded", save.superseded}});
+  }
+  return list;
+}
+
+// The same checkpoint may be in both.
+void mark_home(std::vector<NodeSave>& saves, const std::vector<Row>& rows) {
+  for (auto& save : saves) {
+    save.is_home = std::any_of(rows.begin(), rows.end(), [&](const auto& row) {
+      return row.name == save.name && row.entry.save.sequence == save.sequence;
+    });
+  }
+}
+
 }  // namespace
 
 void add_ls(Tool& tool) {
   struct Options {
-    std::string directory, name;
+    std::string directory, name, tier;
+    std::vector<std::string> nodes;
     bool json = false;
   };
   auto options = std::make_shared<Options>();
   auto* command = tool.app.add_subcommand("ls", "List the checkpoints of a directory");
   command->add_option("DIR", options->directory, "Directory of checkpoints")->required();
   command->add_option("--name", options->name, "Only the checkpoints NAME-STEP and NAME");
+  auto* tier = command->add_option(
+      "--tier", options->tier, "The nodes' directory, as the job was given it: also what is there");
+  command
+      ->add_option("--node", options->nodes, "Name of a node that can be seen from here, or more")
+      ->needs(tier);
   command->add_flag("--json", options->json, "Print JSON");
   command->footer(
       "In the order in which they were committed, the newest last. \"whole\" here means that the\n"
       "index is sound and the data files are there and long enough, and that no restore has found\n"
       "them damaged; cairn verify reads every byte. \"superseded\": a restore went back to an\n"
-      "earlier step and saved again. \"-\": not known, or no step in the name.\n\n"
+      "earlier step and saved again. \"-\": not known, or no step in the name.\n"
+      "With --tier it also lists checkpoints on nodes, the newest first, as far as they can be "
+      "seen\n"
+      "from this node, or were brought home by cairn flush.\n\n"
       "Examples:\n"
       "  cairn ls run/ckpt\n"
       "  cairn ls run/ckpt --json | jq '.checkpoints[] | select(.newest).prefix'");
   command->callback([&tool, options] {
     const auto directory = require_directory(*tool.files, options->directory);
     const auto rows = collect(*tool.files, directory, options->name);
-    if (options->json) return print_json(json_of(directory, rows));
+    std::vector<NodeSave> saves;
+    if (!options->tier.empty()) {
+      saves = node_saves(*tool.files, directory, options->tier, options->nodes);
+      if (!options->name.empty()) {
+        std::erase_if(saves, [&](const auto& one) { return one.name != options->name; });
+      }
+      mark_home(saves, rows);
+    }
+    if (options->json) {
+      auto json = json_of(directory, rows);
+      if (!options->tier.empty()) json["on_nodes"] = json_of(saves);
+      return print_json(json);
+    }
     if (rows.empty()) std::cout << "no checkpoints in " << directory.string() << '\n';
     print_rows(rows);
+    print_nodes(saves);
   });
 }
 

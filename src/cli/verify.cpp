@@ -12,6 +12,7 @@
 #include "cli/progress_bar.hpp"
 #include "cli/target.hpp"
 #include "commit/ownership.hpp"
+#include "tools/node_saves.hpp"
 #include "tools/repair.hpp"
 
 namespace cairn::cli {
@@ -99,11 +100,33 @@ std::optional<Repair> repair(Tool& tool, const io::Path& given) {
 // Damage counts more than what is unknown.
 int worse(int a, int b) { return a == 1 || b == 1 ? 1 : std::max(a, b); }
 
+// What this node has, beside the directory.
+void verify_nodes(Tool& tool, const std::string& directory, const std::string& tier,
+                  const std::vector<std::string>& nodes, bool json) {
+  const auto proof =
+      verify_node_saves(*tool.files, require_directory(*tool.files, directory), tier, nodes);
+  if (!proof.damage.empty()) tool.exit_code = static_cast<int>(Verdict::damaged);
+  if (json) {
+    Json damage = Json::array();
+    for (const auto& one : proof.damage) {
+      damage.push_back({{"path", one.path.string()}, {"why", one.why}});
+    }
+    return print_json(
+        {{"parts", proof.parts}, {"bytes", proof.bytes}, {"damaged", std::move(damage)}});
+  }
+  for (const auto& one : proof.damage) {
+    std::cout << one.path.string() << ": damaged: " << one.why << '\n';
+  }
+  std::cout << proof.parts << " parts on this node or brought home are whole, "
+            << bytes_text(static_cast<double>(proof.bytes)) << '\n';
+}
+
 }  // namespace
 
 void add_verify(Tool& tool) {
   struct Options {
-    std::string target;
+    std::string target, tier;
+    std::vector<std::string> nodes;
     bool json = false, repair = false;
   };
   auto options = std::make_shared<Options>();
@@ -114,6 +137,11 @@ void add_verify(Tool& tool) {
   command->add_flag("--json", options->json, "Print JSON: an array, one object a checkpoint");
   command->add_flag("--repair", options->repair,
                     "Put back what is damaged, where the same bytes are elsewhere");
+  auto* tier = command->add_option(
+      "--tier", options->tier, "Instead, of the run in the directory PREFIX: parts on this node");
+  command
+      ->add_option("--node", options->nodes, "Name of a node that can be seen from here, or more")
+      ->needs(tier);
   command->footer(
       "Exit status: 0 whole, 1 damaged, 2 cannot tell (not there, not readable, or it holds\n"
       "variants, whose bytes are not decoded). Of a directory: 1 if any is damaged, else 2 if any\n"
@@ -131,6 +159,9 @@ void add_verify(Tool& tool) {
       "  cairn verify run/ckpt --repair\n"
       "  cairn verify run/ckpt --json | jq '.[].findings[]'");
   command->callback([&tool, options] {
+    if (!options->tier.empty()) {
+      return verify_nodes(tool, options->target, options->tier, options->nodes, options->json);
+    }
     Json all = Json::array();
     for (const auto& prefix : resolve_checkpoints(*tool.files, options->target)) {
       auto checked = [&] {

@@ -189,6 +189,15 @@ void Directory::went_back_to(std::int64_t step, std::optional<std::int64_t> sequ
   }
 }
 
+void Directory::went_back_elsewhere(std::int64_t step, std::int64_t sequence) {
+  restored_step_ = step;
+  head_ = elsewhere_ = sequence;
+  head_here_ = -1;
+  for (const auto* entry : restorable(catalog_)) {
+    if (entry->save.sequence <= sequence) head_here_ = std::max(head_here_, entry->save.sequence);
+  }
+}
+
 void Directory::write_state_file(const std::vector<CatalogEntry>& entries,
                                  const commit::Transaction* stages) {
   told_.reset();

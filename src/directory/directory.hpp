@@ -77,10 +77,18 @@ class Directory {
   void remember_damage(std::int64_t step, const Error&);
   /// The application goes on from this step, whose sequence its metadata may tell.
   void went_back_to(std::int64_t step, std::optional<std::int64_t> sequence);
+  /// ... which is not in the directory.
+  void went_back_elsewhere(std::int64_t step, std::int64_t sequence);
+  /// Whether the directory has this step, and no save without the permission to overwrite may take
+  /// its place.
+  bool is_taken(std::int64_t step) const;
 
   // -- saving -------------------------------------------------------------------------------------
   /// The sequence of the checkpoint that the state descends from; -1: of none.
   std::int64_t head() const { return head_; }
+  /// ... of its ancestors the last one in the directory, which is the parent of what goes there:
+  /// what lies between the two there has been left behind.
+  std::int64_t parent_here() const { return elsewhere_ < 0 ? head_ : head_here_; }
   std::int64_t last_sequence() const { return sequences_.last(); }
   /// A number for a save of this step that goes elsewhere than into the directory: no save in it
   /// has the same. Throws io as begin_save does.
@@ -89,7 +97,10 @@ class Directory {
     return sequences_.next();
   }
   /// The state descends from a save elsewhere, of this number.
-  void went_on_from(std::int64_t sequence) { head_ = elsewhere_ = sequence; }
+  void went_on_from(std::int64_t sequence) {
+    if (elsewhere_ < 0) head_here_ = head_;
+    head_ = elsewhere_ = sequence;
+  }
   /// The save in hand is a conversion: it takes the place in the history of what it replaces, or
   /// the one that it had.
   void stand_for(CheckpointMeta origin) { origin_ = std::move(origin); }
@@ -100,10 +111,12 @@ class Directory {
   bool can_take_left(int data_files) const;
   /// Step 1 of the protocol: whether this step may be saved, under which number of files, and as
   /// which commit; then makes the temp directory. No tidy_later may be under way. `alone`: no
-  /// other save is on its way. Throws already_exists, no_space, busy, io.
+  /// other save is on its way. `sequence`: of a save that has got its number before
+  /// (number_elsewhere). Throws already_exists, no_space, busy, io.
   std::pair<commit::Transaction, std::int64_t> begin_save(std::int64_t step, int data_files,
                                                           std::int64_t bytes, bool records = true,
-                                                          bool alone = true);
+                                                          bool alone = true,
+                                                          std::int64_t sequence = -1);
   /// The same where ranks have agreed on number and name (is_simple): the number, and whether the
   /// save overwrites what waits for it, or what this step has left.
   void use_sequence(std::int64_t sequence, bool recycles, std::int64_t left_step);
@@ -221,6 +234,7 @@ class Directory {
   std::optional<std::int64_t> restored_step_;  // no save has followed
   std::int64_t head_ = -1;
   std::int64_t elsewhere_ = -1;  // of the state's ancestors the last that is not in the directory
+  std::int64_t head_here_ = -1;  // with one elsewhere: the last that is
   std::optional<commit::Transaction> unwithdrawn_;  // failed, but recovery could still complete it
   bool spoiled_ = false;  // the staging directory is to go when no save needs it
   std::optional<CheckpointMeta> origin_;

@@ -99,6 +99,12 @@ void Directory::require_free(std::int64_t step, std::int64_t bytes) const {
       .at(job_.directory.string());
 }
 
+bool Directory::is_taken(std::int64_t step) const {
+  const auto* there = find(step);
+  return there && (there->damage.empty() || there->unreadable) && !there->superseded &&
+         !there->volatile_commit && !(restored_step_ && step > *restored_step_);
+}
+
 void Directory::require_replaceable(std::int64_t step) const {
   const auto* there = find(step);
   require_not_pinned(there);
@@ -109,10 +115,7 @@ void Directory::require_replaceable(std::int64_t step) const {
                 "Move it away, or save another step.")
         .at(foreign->string());
   }
-  const bool left_behind =
-      there && ((!there->damage.empty() && !there->unreadable) || there->superseded ||
-                there->volatile_commit || (restored_step_ && step > *restored_step_));
-  if (!there || left_behind || job_.options.overwrite) return;
+  if (job_.options.overwrite || !is_taken(step)) return;
   throw Error(
       Code::already_exists, cat("step ", step, " exists in ", job_.directory.string()),
       "it is whole and nothing has superseded it",
@@ -144,7 +147,7 @@ void Directory::spoil(bool alone) {
 std::pair<commit::Transaction, std::int64_t> Directory::begin_save(std::int64_t step,
                                                                    int data_files,
                                                                    std::int64_t bytes, bool records,
-                                                                   bool alone) {
+                                                                   bool alone, std::int64_t given) {
   make_durable();
   sequences_.require(step);
   require_replaceable(step);
@@ -165,7 +168,7 @@ std::pair<commit::Transaction, std::int64_t> Directory::begin_save(std::int64_t 
   listing_ = commit::avoid_counts_in_use(*job_.files, save);
   // Before the question whether the directory is ours: a number that was taken after another owner
   // had come would be higher than all of that owner's.
-  const auto sequence = save.sequence = sequences_.next();
+  const auto sequence = save.sequence = given < 0 ? sequences_.next() : given;
   if (save.direct || unwithdrawn_) ownership_->check();
   if (unwithdrawn_) {
     abandon(*unwithdrawn_);
@@ -296,6 +299,7 @@ void Directory::committed(const Prepared& prepared, bool volatile_commit,
   if (unwithdrawn_ && unwithdrawn_->sequence < meta.sequence) unwithdrawn_.reset();
   // An asynchronous save may commit after a later one that went elsewhere.
   head_ = std::max(meta.sequence, elsewhere_);
+  head_here_ = meta.sequence;
 }
 
 // Whether an index is going to be set aside that tells what became of its checkpoint, while a power

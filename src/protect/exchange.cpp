@@ -64,12 +64,23 @@ std::vector<PieceBlocks> pieces_of(const Set& set) {
   return pieces;
 }
 
-// Reads a data block, and zeros behind it; zeros alone if it cannot be read.
+// Zeros alone if it cannot be read.
+template <class Read>
+void read_or_zero(std::span<std::byte> to, KeptError& error, Read&& read) {
+  bool done = false;
+  error.guard([&] {
+    read();
+    done = true;
+  });
+  if (!done) zero(to);
+}
+
+// Reads a data block, and zeros behind it.
 void read_block(const PieceBlocks& piece, std::int64_t number, const ReadPart& read,
                 std::span<std::byte> to, KeptError& error) {
-  zero(to);
   const auto at = piece.find(number);
-  error.guard([&] { read(at.part, at.offset, to.first(nth(at.bytes))); });
+  zero(to.subspan(nth(at.bytes)));
+  read_or_zero(to, error, [&] { read(at.part, at.offset, to.first(nth(at.bytes))); });
 }
 
 }  // namespace
@@ -244,9 +255,9 @@ void compute_lost(Group& group, const Set& set, const std::vector<Stock>& stock,
         if (is_data) {
           read_block(pieces[nth(source)], source_number, at_hand.read_part, block, error);
         } else {
-          zero(block);
-          error.guard(
-              [&] { at_hand.read_parity(parity_number(code, cycle, source_place), block); });
+          read_or_zero(block, error, [&] {
+            at_hand.read_parity(parity_number(code, cycle, source_place), block);
+          });
         }
         sends.push_back({target, block});
       }

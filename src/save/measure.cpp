@@ -15,6 +15,7 @@ const char* name_of(Laps::Stage stage) {
   if (stage == &StageSeconds::plan) return "plan";
   if (stage == &StageSeconds::capture) return "capture";
   if (stage == &StageSeconds::write) return "write";
+  if (stage == &StageSeconds::protect) return "protect";
   if (stage == &StageSeconds::merge) return "merge";
   return stage == &StageSeconds::commit ? "commit" : "tidy";
 }
@@ -98,13 +99,14 @@ std::string line_of(const SaveStatistics& save) {
   out << std::fixed << std::setprecision(3);
   out << "saved step " << save.step << ": " << bytes_text(static_cast<double>(save.bytes)) << " in "
       << save.total_seconds << " s (" << save.gigabytes_per_second() << " GB/s), ";
-  out << (save.asynchronous ? "asynchronous" : "blocking");
+  out << (save.on_nodes ? "on the nodes" : save.asynchronous ? "asynchronous" : "blocking");
   if (!save.blocking_because.empty()) out << " because " << save.blocking_because;
   out << ", blocked " << save.blocked_seconds << " s;";
   const auto& s = save.seconds;
   out << " wait " << s.wait << ", plan " << s.plan << (save.plan_reused ? " (reused)" : "")
-      << ", capture " << s.capture << ", write " << s.write << ", merge " << s.merge << ", commit "
-      << s.commit;
+      << ", capture " << s.capture << ", write " << s.write;
+  if (save.on_nodes) out << ", protect " << s.protect;
+  out << ", merge " << s.merge << ", commit " << s.commit;
   if (s.tidy > 0) out << ", tidy " << s.tidy;
   out << " s; " << save.recycled_files << " of " << save.files << " data files recycled, "
       << bytes_text(static_cast<double>(save.replica_bytes)) << " of replicas skipped";
@@ -134,10 +136,16 @@ void Ledger::went_back_to(const CheckpointMeta& meta, const std::vector<PastSave
   }
 }
 
-void Ledger::committed(const CheckpointMeta& meta, const SaveStatistics& save) {
+void Ledger::committed(const CheckpointMeta& meta, const SaveStatistics& save, SaveTime began) {
   append(before_, meta, save);
-  const auto sequence = meta.sequence;
+  committed(meta.sequence, save, began);
+}
+
+void Ledger::committed(std::int64_t sequence, const SaveStatistics& save, SaveTime began) {
   const std::lock_guard guard(mutex_);
+  last_ = std::max(last_.value_or(began), began);
+  if (!save.on_nodes) last_home_ = std::max(last_home_.value_or(began), began);
+  counts_.on_nodes += save.on_nodes;
   auto& entry = ring_[static_cast<std::size_t>(counts_.committed) % ring_.size()];
   entry.sequence = sequence;
   entry.figures = save;
@@ -161,6 +169,8 @@ void Ledger::tidied(std::int64_t sequence, double seconds) {
 Statistics Ledger::statistics() const {
   const std::lock_guard guard(mutex_);
   auto all = counts_;
+  if (last_) all.since_save_seconds = seconds_since(*last_);
+  if (last_home_) all.since_home_seconds = seconds_since(*last_home_);
   const auto size = static_cast<std::int64_t>(ring_.size());
   for (auto i = std::max<std::int64_t>(0, all.committed - size); i < all.committed; ++i) {
     all.last.push_back(ring_[static_cast<std::size_t>(i % size)].figures);

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -76,7 +77,10 @@ std::string line_of(const SaveStatistics&);
 /// Keeps the figures of a manager's saves.
 class Ledger {
  public:
-  void committed(const CheckpointMeta&, const SaveStatistics&);
+  /// `began`: when the state was looked at.
+  void committed(const CheckpointMeta&, const SaveStatistics&, SaveTime began);
+  /// One that is not in the directory, whose later checkpoints do not tell of it.
+  void committed(std::int64_t sequence, const SaveStatistics&, SaveTime began);
   /// Rank 0: the run goes on from this checkpoint, and leaves these behind, of which less may be
   /// known.
   void went_back_to(const CheckpointMeta&, const std::vector<PastSave>& left_behind);
@@ -98,7 +102,8 @@ class Ledger {
   Statistics counts_;         // `last` stays empty
   mutable std::mutex mutex_;  // of what follows
   std::array<Entry, 16> ring_;
-  std::int64_t tidied_ = -1;  // not entered yet
+  std::optional<SaveTime> last_, last_home_;  // when they began
+  std::int64_t tidied_ = -1;                  // not entered yet
   double tidy_seconds_ = 0;
   std::vector<PastSave> before_;  // without the lock
 };

@@ -3,6 +3,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "cairn/log.hpp"
@@ -55,6 +57,26 @@ void require_own(const io::Path& path) {
       .at(path.string());
 }
 
+void require_way(const io::Path& path) {
+  for (auto parent = path.parent_path(); !parent.empty(); parent = parent.parent_path()) {
+    struct stat found = {};
+    if (::stat(parent.c_str(), &found) == 0 && found.st_uid != 0 && found.st_uid != ::geteuid()) {
+      throw Error(Code::invalid_argument, cat(path.string(), " is not safe from another user"),
+                  cat(parent.string(), " belongs to user ", found.st_uid,
+                      ", who could put something else in its place"),
+                  "Name another directory for the tier.")
+          .at(path.string());
+    }
+    if (parent == parent.parent_path()) break;
+  }
+}
+
+bool are_on_one_disk(const io::Path& a, const io::Path& b) {
+  struct stat first = {}, second = {};
+  return ::stat(a.c_str(), &first) == 0 && ::stat(b.c_str(), &second) == 0 &&
+         first.st_dev == second.st_dev;
+}
+
 std::string save_name(const SaveMap& map) { return cat(map.sequence, "-", map.uuid); }
 
 io::Path pieces_at(const io::Path& home) {
@@ -104,6 +126,37 @@ Stocked look_at_save(io::FileSystem& files, const io::Path& folder, const SaveMa
     }
   }
   return stocked;
+}
+
+void add_copies(std::vector<LocalSave>& saves, SaveMap map, int node, Stocked stocked, int home) {
+  auto at = std::find_if(saves.begin(), saves.end(),
+                         [&](const auto& one) { return one.map.uuid == map.uuid; });
+  if (at == saves.end()) {
+    LocalSave save;
+    save.map = std::move(map);
+    save.home = home;
+    at = saves.insert(saves.end(), std::move(save));
+  }
+  for (auto* list : {&stocked.parts, &stocked.parities}) {
+    std::erase_if(*list, [&](int rank) { return rank < 0 || rank >= at->map.ranks(); });
+  }
+  at->copies.push_back({node, std::move(stocked.parts), std::move(stocked.parities)});
+}
+
+void supersede(std::vector<LocalSave>& saves, std::int64_t parent, std::int64_t sequence) {
+  for (auto& save : saves) {
+    save.superseded =
+        save.superseded || (save.map.sequence > parent && save.map.sequence < sequence);
+  }
+}
+
+void settle_saves(std::vector<LocalSave>& saves) {
+  for (auto& save : saves) save.choose_copies();
+  std::sort(saves.begin(), saves.end(),
+            [](const auto& a, const auto& b) { return a.map.sequence > b.map.sequence; });
+  for (std::size_t i = 0; i < saves.size(); ++i) {
+    supersede(saves, saves[i].map.parent, saves[i].map.sequence);
+  }
 }
 
 bool remove_save(io::FileSystem& files, const io::Path& folder, bool sync) {

@@ -22,6 +22,11 @@ io::Path node_directory(const std::string& text, const std::string& node);
 /// Throws invalid_argument for what is not this user's own directory (of POSIX files); others'
 /// directories in /dev/shm may have been put there to be found. Takes others' rights away.
 void require_own(const io::Path&);
+/// Throws invalid_argument where a directory that leads to it belongs to another user than this one
+/// and root, who could put something else in its place.
+void require_way(const io::Path&);
+/// Whether both are on one disk, as far as POSIX tells.
+bool are_on_one_disk(const io::Path&, const io::Path&);
 
 std::string save_name(const SaveMap&);
 io::Path pieces_at(const io::Path& home);
@@ -37,6 +42,15 @@ struct Stocked {
   std::vector<int> parts, parities;
 };
 Stocked look_at_save(io::FileSystem&, const io::Path& folder, const SaveMap&);
+
+/// A place has this of a save: among those that are known, by uuid. `node`: a number of the place,
+/// `home` that of the run's directory.
+void add_copies(std::vector<LocalSave>&, SaveMap, int node, Stocked, int home);
+/// When all places have been added: chooses copies, marks what is superseded by another of them,
+/// and sorts, the newest first.
+void settle_saves(std::vector<LocalSave>&);
+/// A save was committed that goes on from this parent: what lies between the two is superseded.
+void supersede(std::vector<LocalSave>&, std::int64_t parent, std::int64_t sequence);
 
 /// Removes a save's folder, the map first: what is left then is none, durably if `sync`. False: it
 /// failed, of which the log tells.

@@ -13,7 +13,7 @@
 namespace cairn::tier {
 namespace {
 
-constexpr int map_version = 1;
+constexpr int map_version = 2;
 constexpr std::int64_t most_bytes = std::int64_t{1} << 53;  // of a state
 
 [[noreturn]] void bad_map(const std::string& why) {
@@ -28,9 +28,10 @@ int SaveMap::nodes() const {
 
 std::string encode(const SaveMap& map) {
   const nlohmann::json json{
-      {"version", map_version},   {"uuid", map.uuid},       {"step", map.step},
-      {"sequence", map.sequence}, {"parent", map.parent},   {"set_nodes", map.set_nodes},
-      {"parity", map.parity},     {"node_of", map.node_of}, {"part_bytes", map.part_bytes}};
+      {"version", map_version},      {"uuid", map.uuid},       {"step", map.step},
+      {"sequence", map.sequence},    {"parent", map.parent},   {"set_nodes", map.set_nodes},
+      {"parity", map.parity},        {"node_of", map.node_of}, {"part_bytes", map.part_bytes},
+      {"since_home", map.since_home}};
   const auto text = json.dump();
   return cat(text, "\n", crc32c(text), "\n");
 }
@@ -55,13 +56,14 @@ SaveMap decode_map(std::string_view text) {
     json.at("parity").get_to(map.parity);
     json.at("node_of").get_to(map.node_of);
     json.at("part_bytes").get_to(map.part_bytes);
+    json.at("since_home").get_to(map.since_home);
   } catch (const nlohmann::json::exception& error) {
     bad_map(error.what());
   }
   const bool fits = commit::is_uuid(map.uuid) && !map.node_of.empty() &&
                     map.part_bytes.size() == map.node_of.size() && map.set_nodes >= 1 &&
                     map.set_nodes <= protect::most_nodes && map.parity >= 0 &&
-                    map.parity < protect::most_nodes &&
+                    map.parity < protect::most_nodes && map.since_home >= 0 &&
                     std::all_of(map.part_bytes.begin(), map.part_bytes.end(),
                                 [](auto bytes) { return bytes >= 0; }) &&
                     std::all_of(map.node_of.begin(), map.node_of.end(), [&](int node) {
@@ -119,7 +121,24 @@ std::int64_t parity_bytes(const protect::Set& set, int member, int rank) {
   const auto all = static_cast<std::int64_t>(ranks.size());
   const auto place = std::find(ranks.begin(), ranks.end(), rank) - ranks.begin();
   const auto cycles = (set.cycles() + all - 1 - place) / all;
-  return cycles * set.code.parity * set.block_bytes;
+  return cycles * set.code.parity *
+         (set.block_bytes + static_cast<std::int64_t>(sizeof(std::uint32_t)));
+}
+
+std::int64_t parity_blocks(const protect::Set& set, int member, int rank) {
+  return parity_bytes(set, member, rank) /
+         (set.block_bytes + static_cast<std::int64_t>(sizeof(std::uint32_t)));
+}
+
+void read_parity(const io::File& file, const protect::Set& set, std::int64_t blocks,
+                 std::int64_t block, std::span<std::byte> to) {
+  std::uint32_t crc = 0;
+  file.read_at(block * set.block_bytes, to);
+  file.read_at(blocks * set.block_bytes + block * static_cast<std::int64_t>(sizeof crc),
+               std::as_writable_bytes(std::span(&crc, 1)));
+  if (crc32c(to) == crc) return;
+  throw Error(Code::data_loss, "parity of a checkpoint on this node is damaged",
+              cat("checksum mismatch in block ", block));
 }
 
 void LocalSave::choose_copies() {

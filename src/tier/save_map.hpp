@@ -2,10 +2,12 @@
 /// What all nodes know of a checkpoint on the nodes, and where its parts are now.
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "io/file_system.hpp"
 #include "protect/exchange.hpp"
 
 namespace cairn::tier {
@@ -21,6 +23,7 @@ struct SaveMap {
   int parity = 0;                        ///< nodes of a set that may be lost
   std::vector<int> node_of;              ///< by rank
   std::vector<std::int64_t> part_bytes;  ///< by rank
+  int since_home = 0;                    ///< saves on nodes behind the last one at home, with this
 
   int ranks() const { return static_cast<int>(node_of.size()); }
   int nodes() const;
@@ -57,8 +60,12 @@ struct ParityPlace {
   std::int64_t block;  ///< in its file
 };
 ParityPlace find_parity(const protect::Set&, int member, std::int64_t number);
-/// Bytes of such a rank's file; 0: it has none.
+/// Such a rank's file: the blocks, then a CRC-32C of each. Its bytes, and blocks; 0: it has none.
 std::int64_t parity_bytes(const protect::Set&, int member, int rank);
+std::int64_t parity_blocks(const protect::Set&, int member, int rank);
+/// A block of a file of so many. Throws data_loss, and what reading throws.
+void read_parity(const io::File&, const protect::Set&, std::int64_t blocks, std::int64_t block,
+                 std::span<std::byte> to);
 
 /// A checkpoint on the nodes, as they are now.
 struct LocalSave {

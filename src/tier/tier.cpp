@@ -37,12 +37,13 @@ void Tier::require_options() const {
   const bool loses = tier.protection != Protection::reed_solomon ||
                      (tier.lost_nodes >= 1 && tier.lost_nodes < tier.set_nodes);
   if (tier.set_nodes < 2 || tier.set_nodes > protect::most_nodes || !loses || tier.keep < 1 ||
-      tier.home_every < 0) {
+      tier.home_every < 0 || tier.flush_bytes_per_second < 0) {
     throw Error(Code::invalid_argument, "a number of TierOptions cannot be used",
                 cat("set_nodes ", tier.set_nodes, ", lost_nodes ", tier.lost_nodes, ", keep ",
-                    tier.keep, ", home_every ", tier.home_every),
+                    tier.keep, ", home_every ", tier.home_every, ", flush_bytes_per_second ",
+                    tier.flush_bytes_per_second),
                 "set_nodes is 2 to 128, lost_nodes at least 1 and less than set_nodes, keep at "
-                "least 1, home_every at least 0.");
+                "least 1, the others at least 0.");
   }
   if (home_.options.hooks.savers.empty()) return;
   throw Error(Code::unsupported, "registered savers write to the manager's directory alone",
@@ -127,6 +128,9 @@ void Tier::open(const std::string& home_id) {
     if (!reads) io::create_directories(*files_, directory_);
     if (!options.file_system) require_own(directory_);
   };
+  together(group, [&] {
+    if (is_leader() && !options.file_system) require_way(directory_);
+  });
   together(group, make_own);
   const auto given = directory_;
   directory_ /= home_id;
@@ -140,6 +144,12 @@ void Tier::open(const std::string& home_id) {
                 "Name one on each node's own disk or memory; %h or %n in the text stands for the "
                 "node.")
         .at(given.string());
+  }
+  const bool with_home = any_of(group, is_leader() && !options.file_system && !reads &&
+                                           are_on_one_disk(given, home_.directory));
+  if (with_home && home_.root()) {
+    log(LogLevel::warning, cat("the tier ", given.string(), " is on the same disk as ",
+                               home_.directory.string(), ": it is no faster, and lost with it"));
   }
   const int lost = options.protection == Protection::reed_solomon ? options.lost_nodes : 1;
   protects_ = options.protection != Protection::none && home_place() > 1;
@@ -183,19 +193,10 @@ std::string Tier::report(io::FileSystem& files, const io::Path& folder) const {
 void Tier::join(const std::string& report, int node) {
   for (WireReader reader(report); !reader.empty();) {
     auto map = decode_map(reader.get<std::string>());
-    auto at = std::find_if(saves_.begin(), saves_.end(),
-                           [&](const auto& one) { return one.map.uuid == map.uuid; });
-    if (at == saves_.end()) {
-      LocalSave save;
-      save.map = std::move(map);
-      save.home = home_place();
-      at = saves_.insert(saves_.end(), std::move(save));
-    }
-    LocalSave::Copies copies{node, reader.get_all<int>(), reader.get_all<int>()};
-    for (auto* list : {&copies.parts, &copies.parities}) {
-      std::erase_if(*list, [&](int rank) { return rank < 0 || rank >= at->map.ranks(); });
-    }
-    at->copies.push_back(std::move(copies));
+    Stocked stocked;
+    stocked.parts = reader.get_all<int>();
+    stocked.parities = reader.get_all<int>();
+    add_copies(saves_, std::move(map), node, std::move(stocked), home_place());
   }
 }
 
@@ -209,12 +210,7 @@ void Tier::list() {
     saves_.clear();
     join(at_home, home_place());
     for (std::size_t rank = 0; rank < reports.size(); ++rank) join(reports[rank], node_of_[rank]);
-    for (auto& save : saves_) save.choose_copies();
-    std::sort(saves_.begin(), saves_.end(),
-              [](const auto& a, const auto& b) { return a.map.sequence > b.map.sequence; });
-    for (std::size_t i = 0; i < saves_.size(); ++i) {
-      committed(saves_[i].map.parent, saves_[i].map.sequence);
-    }
+    settle_saves(saves_);
   });
 }
 
@@ -238,10 +234,12 @@ void Tier::prune(const std::string& uuid) {
   if (at != saves_.end()) std::rotate(saves_.begin(), at, at + 1);
   // What cannot be had takes the place of none that can.
   std::erase_if(saves_, [&](const auto& one) {
-    return one.map.uuid != uuid && (one.superseded || !one.lost_nodes());
+    return one.map.uuid != uuid && one.map.uuid != held_ && (one.superseded || !one.lost_nodes());
   });
   if (saves_.size() > nth(home_.options.tier.keep)) {
-    saves_.erase(saves_.begin() + home_.options.tier.keep, saves_.end());
+    saves_.erase(std::remove_if(saves_.begin() + home_.options.tier.keep, saves_.end(),
+                                [&](const auto& one) { return one.map.uuid != held_; }),
+                 saves_.end());
   }
   forget_pieces(saves_.front().map.sequence - 1);
   if (!is_leader()) return;

@@ -11,8 +11,10 @@
 #include "cairn/state.hpp"
 #include "job/job.hpp"
 #include "job/look.hpp"
+#include "save/measure.hpp"
 #include "save/plans.hpp"
 #include "tier/part.hpp"
+#include "tier/place.hpp"
 #include "tier/save_map.hpp"
 
 namespace cairn::tier {
@@ -63,10 +65,7 @@ class Tier {
   /// Local, on all ranks alike. A save was committed, here or at home, that goes on from this
   /// parent: what lies between the two is superseded.
   void committed(std::int64_t parent, std::int64_t sequence) {
-    for (auto& save : saves_) {
-      save.superseded =
-          save.superseded || (save.map.sequence > parent && save.map.sequence < sequence);
-    }
+    supersede(saves_, parent, sequence);
   }
 
   /// Saves on the nodes: parts, parity, maps, verdict; then older ones go. `numbers`: rank 0 makes
@@ -77,6 +76,9 @@ class Tier {
     std::int64_t step;
     const State& given;
     const SaveOptions& options;
+    int since_home;  ///< saves on nodes behind the last one at home, with this one
+    SaveStatistics& figures;
+    Trace* trace;
   };
   std::optional<io::Path> save(const Request&, const std::function<Numbers()>& numbers,
                                std::string& why);
@@ -90,6 +92,9 @@ class Tier {
   /// Reads and checks all of it: whether there are damaged parts, which might be computed, so that
   /// gather() may be called again.
   bool learn_damage(LocalSave&, const Gathered&);
+
+  /// Local, on all ranks alike. This save stays while others go; "": none.
+  void hold(const std::string& uuid) { held_ = uuid; }
 
   /// Local; rank 0's. What was brought home of saves up to this one goes: something newer is safe.
   void forget_pieces(std::int64_t sequence) const;
@@ -133,6 +138,7 @@ class Tier {
   bool protects_ = false;
   std::vector<LocalSave> saves_;
   Numbers numbers_;
+  std::string held_;  // the uuid of a save that stays
 };
 
 }  // namespace cairn::tier

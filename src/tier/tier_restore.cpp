@@ -267,7 +267,8 @@ bool Tier::compute(LocalSave& save, const std::vector<int>& lost) {
         reading(bad_parities, found.rank, [&] {
           auto& file = (*open)[found.rank];
           if (!file) file = place.files.open_read(place.path / cat("parity-", found.rank));
-          file->read_at(found.block * old.block_bytes, to);
+          const auto blocks = parity_blocks(old, static_cast<int>(i), found.rank);
+          read_parity(*file, old, blocks, found.block, to);
         });
       };
       stock[i].write_part = [&, open = std::make_shared<Files>()](

@@ -93,6 +93,7 @@ std::optional<io::Path> Tier::save(const Request& request, const std::function<N
                                    std::string& why) {
   Group& group = *home_.group;
   const auto& options = home_.options.tier;
+  Laps laps(request.figures, request.trace, Trace::Thread::caller, &StageSeconds::plan);
   const Look look(request.given);
   const auto given = together(group, [&] {
     if (look.error()) throw Error(*look.error());
@@ -137,9 +138,12 @@ std::optional<io::Path> Tier::save(const Request& request, const std::function<N
   map.step = request.step;
   map.sequence = numbers_.sequence;
   map.parent = numbers_.parent;
+  map.since_home = request.since_home;
 
   const bool again = kept == plan;
+  request.figures.plan_reused = again;
   try {
+    laps.next(&StageSeconds::write);
     together(group, [&] {
       if (is_leader()) files_->create_directory(place_of(map));
     });
@@ -167,7 +171,10 @@ std::optional<io::Path> Tier::save(const Request& request, const std::function<N
     }
     plans_.end_turn();
     map.part_bytes = all_numbers(group, bytes);
+    for (const auto one : map.part_bytes) request.figures.bytes += one;
+    laps.next(&StageSeconds::protect);
     protect(map);
+    laps.next(&StageSeconds::commit);
     together(group, [&] {
       if (!is_leader()) return;
       const auto path = place_of(map) / map_name;
@@ -203,6 +210,7 @@ std::optional<io::Path> Tier::save(const Request& request, const std::function<N
   saved.part_at = saved.parity_at = node_of_;
   saves_.insert(saves_.begin(), std::move(saved));
   committed(map.parent, map.sequence);
+  laps.next(&StageSeconds::tidy);
   prune(map.uuid);
   return place_of(map) / cat("part-", home_.rank());
 }
@@ -244,14 +252,19 @@ void Tier::protect(const SaveMap& map) const {
   together(group, [&] {
     if (!works) return;
     std::unique_ptr<io::File> file;
+    const auto blocks = parity_blocks(set, member, home_.rank());
+    std::vector<std::uint32_t> checksums(nth(blocks));
     protect::make_parity(
         group, set, member, reader_at(place_at(node_, map), sets.ranks_of(node_)),
         [&](std::int64_t number, std::span<const std::byte> bytes) {
           if (!file) file = files_->create(place_of(map) / cat("parity-", home_.rank()));
-          file->write_at(find_parity(set, member, number).block * set.block_bytes, bytes);
+          const auto block = find_parity(set, member, number).block;
+          checksums[nth(block)] = crc32c(bytes);
+          file->write_at(block * set.block_bytes, bytes);
         },
         room);
     if (!file) return;
+    file->write_at(blocks * set.block_bytes, std::as_bytes(std::span(checksums)));
     if (home_.options.tier.sync) file->sync();
     file->close();
   });

@@ -1,13 +1,13 @@
 #include "tools/flush_node.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "commit/names.hpp"
 #include "tier/home_id.hpp"
 #include "tier/place.hpp"
+#include "tools/node_saves.hpp"
 
 namespace cairn {
 namespace {
@@ -65,11 +65,7 @@ FlushedNode flush_node(io::FileSystem& files, const io::Path& home, const std::s
                 "Name the directory of a CheckpointManager that has TierOptions::directory.")
         .at(home.string());
   }
-  auto name = node;
-  if (name.empty()) {
-    if (const char* given = std::getenv("CAIRN_NODE")) name = given;
-  }
-  const auto folder = tier::node_directory(tier, name) / id;
+  const auto folder = node_folder(tier, node) / id;
   FlushedNode done;
   if (io::exists(files, folder)) {
     for (const auto& checkpoints : files.list(folder)) {

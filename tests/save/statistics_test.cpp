@@ -328,7 +328,7 @@ TEST(Ledger, KnowsWhatTheNextSaveFollows) {
   Ledger ledger;
   SaveStatistics save;
   save.bytes = 7;
-  for (std::int64_t i = 1; i <= 200; ++i) ledger.committed(meta_of(i), save);
+  for (std::int64_t i = 1; i <= 200; ++i) ledger.committed(meta_of(i), save, {});
   ASSERT_EQ(ledger.before().size(), 128u);
   EXPECT_EQ(ledger.before().front().sequence, 73);
   EXPECT_EQ(ledger.before().back().sequence, 200);
@@ -360,8 +360,8 @@ TEST(Ledger, TidyingMayEndBeforeOrAfterTheCommitIsKnown) {
   Ledger ledger;
   SaveStatistics save;
   ledger.tidied(1, 7);
-  ledger.committed(meta_of(1), save);
-  ledger.committed(meta_of(2), save);
+  ledger.committed(meta_of(1), save, {});
+  ledger.committed(meta_of(2), save, {});
   ledger.tidied(2, 8);
   const auto all = ledger.statistics();
   EXPECT_EQ(all.last.at(0).seconds.tidy, 7);

@@ -25,6 +25,8 @@ STAND_INS = {
              'printf "  %4d  1 KB  now  2  whole, newest\\n" "$(cat "$2/newest")"',
     # squeue --noheader --array --jobs JOB --format "%A FIELD": what the file of that name says.
     "squeue": 'cat "$PLACE/squeue-$4-${6#%A }" 2>/dev/null',
+    # sinfo ... --nodes LIST ...: each of LIST, with the state in the file of that name, or alloc.
+    "sinfo": 'for node in ${4//,/ }; do echo "$node $(cat "$PLACE/sinfo-$node" 2>/dev/null || echo alloc)"; done',
     "scontrol": 'echo "$*" >>"$PLACE/scontrol.log"\nexit "${SCONTROL_STATUS:-0}"',
     # srun --OPTIONS... COMMAND: the command, once.
     "srun": 'while [[ ${1:-} == --* ]]; do shift; done\nexec "$@"',
@@ -105,6 +107,45 @@ class CairnJob(unittest.TestCase):
     def record(self):
         path = self.checkpoints / "restarts-without-progress"
         return path.read_text().split() if path.exists() else None
+
+    def allocation(self, nodes):
+        (self.place / "squeue-7-%N").write_text(f"7 {nodes}\n")
+
+    # A program that says how it was started, and the step that its n-th run saves and its status.
+    def runs(self, *steps_and_states):
+        cases = "".join(f"{i + 1}) {self.save(step)}; exit {state} ;; "
+                        for i, (step, state) in enumerate(steps_and_states))
+        return ('n=$(($(cat "$PLACE/runs" 2>/dev/null || echo 0) + 1)); echo $n >"$PLACE/runs"; '
+                f'echo "run $n: {{ranks}} on $SLURM_JOB_NUM_NODES $SLURM_JOB_NODELIST"; case $n in {cases}esac; exit 99')
+
+    def test_a_lost_node_leaves_the_rest_to_go_on(self):
+        self.allocation("a,b,c")
+        (self.place / "sinfo-b").write_text("down*")
+        program = self.runs((9, 137), (12, 0))
+        self.assertEqual(self.run_job(program, "--tier", "/shm/%n", "--ranks-per-node", "2", SLURM_JOB_NUM_NODES="3",
+                                      SLURM_JOB_NODELIST="a,b,c", SLURM_JOB_CPUS_PER_NODE="4(x3)"), 0)
+        self.assertIn("run 1: 6 on 3 a,b,c", self.output)
+        self.assertIn("run 2: 4 on 2 a,c", self.output)
+        self.assertIn("done, at step 12", self.output)
+        self.assertEqual(self.requeued, [])
+        self.assertFalse((self.place / "flush.log").exists())
+
+    def test_it_goes_on_inside_only_with_progress(self):
+        self.allocation("a,b")
+        program = self.runs((9, 3), (9, 3), (9, 3))
+        self.assertEqual(self.run_job(program, "--tier", "/shm/%n", SLURM_JOB_NUM_NODES="2"), 0)
+        self.assertEqual((self.place / "runs").read_text(), "2\n")
+        self.assertEqual(self.requeued, ["requeue 7"])
+        self.assertTrue((self.place / "flush.log").exists())
+
+    def test_it_does_not_go_on_inside(self):
+        self.allocation("a,b")
+        for state, options in ((3, ["--relaunches", "0"]), (75, []), (76, [])):
+            (self.place / "runs").unlink(missing_ok=True)
+            self.run_job(self.runs((9, state)), "--tier", "/shm/%n", *options)
+            self.assertEqual((self.place / "runs").read_text(), "1\n")
+        self.run_job(self.runs((9, 3)))  # without a tier
+        self.assertNotIn("started again", self.output)
 
     def test_done(self):
         self.assertEqual(self.run_job(f"{self.save(9)}; exit 0"), 0)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What happens to checkpointed jobs under Slurm, told by real jobs of the batch scripts in slurm/.
 
-usage: slurm/testbed run --nodes 14 tests/slurm/stories.py BIN PLACE [STORY...]
+usage: slurm/testbed run --nodes 18 tests/slurm/stories.py BIN PLACE [STORY...]
 BIN: the folder with gray_scott and cairn; PLACE: where the jobs run. A few stories go on at a time,
 each on nodes of its own. Exit status: 0 all went well; 1 not, and the last line names those.
 """
@@ -107,13 +107,16 @@ class Story:
         """What starts from now on waits for go_on_to."""
         (self.place / f"steps{task}").unlink()
 
-    def submit(self, script, *options, arguments=(), launch=None, every=10):
+    def submit(self, script, *options, arguments=(), launch=None, every=10, tier=None,
+               **environment):
         """Submits slurm/SCRIPT as its users do, in the folder of the story."""
         values = {**os.environ, **mpi_environment(), "PROGRAM": str(self.program),
                   "CHECKPOINTS": str(self.checkpoints), "EVERY": str(every), "STEPS": "LAST",
                   "SIGKILL_TIMEOUT": "8", "PATH": f"{self.binaries}:{ROOT}/slurm:{os.environ['PATH']}"}
         if launch:
             values["LAUNCH"] = launch
+        if tier:
+            values.update(TIER=str(tier), PATH=f"{self.place}:{values['PATH']}", **environment)
         number = run("sbatch", "--parsable", f"--chdir={self.place}", f"--partition={self.name}", *options, ROOT / "slurm" / script,
                      *arguments, env=values)
         return self.job(script, number)
@@ -278,6 +281,62 @@ def node_loss(story):
     return f"4 ranks on 2 nodes until step {before} or later, 2 ranks on 1 node after, done"
 
 
+def on_nodes(story):
+    """The job's checkpoints on nodes, of which only the first and the last go home as well."""
+    local = Path(os.environ["SLURM_CONF"]).parent / "local-%n"
+    story.program.write_text(story.program.read_text().replace(
+        "exec ", "export CAIRN_NODE=$SLURMD_NODENAME\nexec "))
+    cairn = story.place / "cairn"
+    cairn.write_text(f'#!/bin/bash\nexport CAIRN_NODE=$SLURMD_NODENAME\nexec {story.binaries}/cairn "$@"\n')
+    cairn.chmod(0o755)
+    return local / "tier"
+
+
+def node_loss_inside(story):
+    """A node goes down with all that it has: the job goes on inside its allocation, from the nodes."""
+    tier = on_nodes(story)
+    job = story.submit("preemptible.sbatch", "--nodes=2", "--no-kill", arguments=["--home-every", "0"], tier=tier)
+    story.until_saved(job, 50)
+    story.hold()
+    there = [process for process, node in ranks_of(job, "SLURMD_NODENAME").values() if node == story.nodes[1]]
+    story.expect_equal(len(there), 2, "ranks on the second node")
+    run("scontrol", "update", f"nodename={story.nodes[1]}", "state=down", "reason=test")
+    for process in there:
+        with contextlib.suppress(ProcessLookupError):  # Slurm or the others may have ended it already
+            os.kill(process, 9)
+    story.until("the program has ended", lambda: not ranks_of(job, "SLURMD_NODENAME"))
+    shutil.rmtree(str(tier.parent).replace("%n", story.nodes[1]))
+    home, saved = story.newest()["step"], job.saved_step()
+    story.go_on_to(saved + 200)
+    story.expect_done(job, saved + 200)
+    restored = re.findall(r"^restored step (\d+) from (.*)$", job.text(), re.M)
+    story.expect_equal(len(restored), 1, "restores")
+    story.expect(int(restored[0][0]) >= saved > home, f"step {restored[0][0]} came back, {saved} was saved")
+    story.expect(f"parts of 1 of 2 nodes are computed" in job.text(), "nothing was computed")
+    story.expect("the program is started again" in job.text(), "no word of the second start")
+    story.expect("requeueing" not in job.text(), "the job was requeued")
+    return f"step {restored[0][0]} was computed from what the other node had (at home: step {home}), not requeued"
+
+
+def emptied_nodes(story):
+    """A job is requeued, and its nodes are emptied: it goes on from what they had brought home."""
+    tier = on_nodes(story)
+    job = story.submit("preemptible.sbatch", "--nodes=2", arguments=["--home-every", "0"], tier=tier, RELAUNCHES="0")
+    story.until_saved(job, 50)
+    story.hold()
+    os.kill(ranks_of(job, "SLURM_PROCID")[3][0], 9)
+    story.until("the job has been requeued", lambda: "requeueing job" in job.text())
+    home, saved = story.newest()["step"], job.saved_step()
+    story.until("the nodes are empty", lambda: not any(
+        list(Path(str(tier.parent).replace("%n", node)).iterdir()) for node in story.nodes))
+    story.go_on_to(saved + 200)
+    story.expect_done(job, saved + 200)
+    story.expect("brought home from the nodes" in job.text(), "no word of what was brought home")
+    restored = [int(n) for n in re.findall(r"^restored step (\d+) from ", job.text(), re.M)]
+    story.expect(restored and restored[0] >= saved > home, f"steps {restored} came back, {saved} was saved")
+    return f"step {restored[0]} came back from pieces, nodes were emptied, the last checkpoint at home was {home}"
+
+
 def cancelled(story):
     """scancel: SIGTERM, save, and it stays cancelled; by mpirun and by srun."""
     steps = []
@@ -396,6 +455,7 @@ def failing_loop(story):
 # The slow ones first. With the number of nodes.
 STORIES = {
     time_limit: 2, one_directory: 1, chain: 1, time_limit_without_signal: 1, failing_loop: 1, node_loss: 2,
+    node_loss_inside: 2, emptied_nodes: 2,
     array: 1, cancelled: 2, preemption: 2, killed_rank: 1,
 }
 

@@ -9,6 +9,7 @@
 #include <iostream>
 
 #include "base/text.hpp"
+#include "cairn/background.hpp"
 #include "cairn/checkpoint_manager.hpp"
 #include "cairn/log.hpp"
 #include "cairn/tier.hpp"
@@ -24,7 +25,7 @@ constexpr std::int64_t columns = 700;
 
 using Disk = std::shared_ptr<io::MemoryFileSystem>;
 
-ManagerOptions options(const Disk& disk, int rank) {
+ManagerOptions options(const Disk& disk, int rank, bool flushes) {
   ManagerOptions all;
   all.write.file_system = disk;
   all.write.owner_wait_seconds = 0;
@@ -33,12 +34,17 @@ ManagerOptions options(const Disk& disk, int rank) {
   all.tier.file_system = disk;
   all.tier.node = cat("n", rank);
   all.tier.set_nodes = 4;
+  if (flushes) {
+    all.tier.home_every = 2;
+    all.tier.flush_bytes_per_second = std::int64_t{1} << 50;
+    all.async.queue = inline_queue();  // so that operations come in the same order each time
+  }
   return all;
 }
 
 struct Rank {
-  Rank(std::shared_ptr<Group> group, const Disk& disk)
-      : group(group), manager(group, "/run", options(disk, group->rank())), row(columns) {
+  Rank(std::shared_ptr<Group> group, const Disk& disk, bool flushes = false)
+      : group(group), manager(group, "/run", options(disk, group->rank(), flushes)), row(columns) {
     state.add("row", slice(row.data(), {ranks, columns}, {group->rank(), 0}, {1, columns}));
     state.add("stamp", stamp);
   }
@@ -78,16 +84,16 @@ void lose(io::FileSystem& disk, const io::Path& path) {
 
 Disk copy_of(const Disk& disk) { return disk->crash(disk->operation_count(), {}); }
 
-/// Runs the ranks until the k-th operation on a node, where all of them die; the disk as it was
-/// then. Null: it never came to that.
+/// Runs the ranks until the k-th operation on a node, or, with flushes, anywhere, where all of them
+/// die; the disk as it was then. Null: it never came to that.
 Disk die_at(const Disk& disk, std::size_t k, unsigned seed,
             const std::function<void(Rank&, std::atomic<int>& acknowledged)>& body,
-            int& acknowledged) {
+            int& acknowledged, bool flushes = false) {
   std::atomic<std::size_t> count = 0;
   std::atomic<int> said = 0;
   Disk left;
   disk->set_observer([&](const std::string& operation) {
-    if (operation.find("/nodes/") == std::string::npos || left) return;
+    if ((!flushes && operation.find("/nodes/") == std::string::npos) || left) return;
     if (count++ < k) return;
     left = copy_of(disk);
     acknowledged = said / ranks;  // by all ranks
@@ -96,7 +102,7 @@ Disk die_at(const Disk& disk, std::size_t k, unsigned seed,
   try {
     run_threads(ranks,
                 [&](std::shared_ptr<Group> group) {
-                  Rank rank(group, disk);
+                  Rank rank(group, disk, flushes);
                   body(rank, said);
                 },
                 {.seed = seed});
@@ -196,6 +202,37 @@ TEST(TierCrash, ARestartThatDiesLosesNothing) {
   EXPECT_EQ(restored(disk), 3);
   states += lose_each(disk, 3, 3, "restored");
   std::cout << states << " states\n";
+}
+
+TEST(TierCrash, AFlushThatDiesLosesNothing) {
+  set_log_sink({});
+  int states = 0;
+  for (std::size_t k = 0;; k += 3 * stride()) {
+    const auto disk = std::make_shared<io::MemoryFileSystem>();
+    run_threads(ranks, [&](std::shared_ptr<Group> group) { Rank(group, disk).save(1); });
+    int acknowledged = 0;
+    // The third and the fifth go home from the nodes.
+    const auto left = die_at(
+        disk, k, static_cast<unsigned>(k),
+        [](Rank& rank, std::atomic<int>& said) {
+          for (int step = 2; step <= 5; ++step) {
+            rank.save(step);
+            rank.manager.wait();
+            ++said;
+          }
+        },
+        acknowledged, true);
+    if (!left) break;
+    const auto least = 1 + acknowledged;
+    states += 1 + lose_each(left, least, least + 1, cat("died at operation ", k));
+    lose(*left, "/nodes");
+    const auto step = restored(left);
+    EXPECT_GE(step, least % 2 == 0 ? least - 1 : least) << "died at operation " << k;
+    EXPECT_LE(step, 5);
+    EXPECT_EQ(step % 2, 1) << "died at operation " << k;
+  }
+  std::cout << states << " states\n";
+  EXPECT_GT(states, 50);
 }
 
 }  // namespace

@@ -204,5 +204,31 @@ TEST_F(TierTest, StrangeFilesAreNoneOfItsBusiness) {
   EXPECT_EQ(restore(one, 4, 1), 2);
 }
 
+TEST_F(TierTest, DamagedMapsAndParityAreDoneWithout) {
+  const test::NToMCase one(4, 4, 1);
+  for (int node = 0; node < 4; ++node) {
+    files_ = std::make_shared<io::MemoryFileSystem>();
+    save(one, 4, 1);
+    flip(find(cat("/nodes/n", node), "map").front(), 30);
+    EXPECT_EQ(restore(one, 4, 1), 2) << "map of node " << node;
+  }
+  // With a second parity one that is damaged is left out; without, the save is passed over, and
+  // nothing wrong comes back.
+  for (const auto protection : {Protection::reed_solomon, Protection::parity}) {
+    protection_ = protection;
+    for (int node = 0; node < 4; ++node) {
+      for (const bool in_checksums : {false, true}) {
+        files_ = std::make_shared<io::MemoryFileSystem>();
+        save(one, 4, 1);
+        lose_node((node + 1) % 4);
+        const auto parity = find(cat("/nodes/n", node), "parity-").front();
+        flip(parity, in_checksums ? files_->status(parity)->size - 1 : 0);
+        const bool spare = protection == Protection::reed_solomon;
+        EXPECT_EQ(restore(one, 4, 1), spare ? 2 : 1) << "node " << node << in_checksums;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace cairn

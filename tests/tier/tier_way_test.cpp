@@ -1,10 +1,15 @@
 // Which saves go to the nodes, and to which.
 #include <gmock/gmock.h>
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <filesystem>
+#include <mutex>
 
 #include "cairn/checkpoint_manager.hpp"
 #include "cairn/ragged.hpp"
+#include "io/temporary_directory.hpp"
 #include "support/group_kit.hpp"
 #include "support/n_to_m.hpp"
 #include "testing/memory.hpp"
@@ -12,6 +17,7 @@
 #include "tier/place.hpp"
 #include "tier/tier_kit.hpp"
 #include "tools/flush_node.hpp"
+#include "tools/node_saves.hpp"
 
 namespace cairn {
 namespace {
@@ -300,6 +306,150 @@ TEST_F(TierTest, WhatARunHasLeftBehindComesNotBack) {
     EXPECT_EQ(manager.restore_latest(state)->step, 1);
     EXPECT_EQ(manager.restore(3, state).step, 3);  // whoever asks for it
   });
+}
+
+TEST_F(TierTest, OneProcessSeesWhatNodesHave) {
+  const test::NToMCase one(4, 4, 1);
+  save(one, 4, 1);
+  const auto see = [&](std::vector<std::string> nodes) {
+    const auto all = node_saves(*files_, "/run", "/nodes/%n", nodes);
+    EXPECT_THAT(all, SizeIs(1));
+    return all.empty() ? NodeSave() : all.front();
+  };
+  auto seen = see({"n1"});
+  EXPECT_EQ(seen.name, "ckpt");
+  EXPECT_EQ(seen.step, 2);
+  EXPECT_EQ(seen.nodes, 4);
+  EXPECT_EQ(seen.nodes_seen, 1);
+  EXPECT_EQ(seen.margin, -1);
+  EXPECT_EQ(see({"n0", "n1", "n2"}).margin, 0);
+  EXPECT_EQ(see({"n0", "n1", "n2", "n3"}).margin, 1);
+  flush_node(*files_, "/run", "/nodes/%n", "n3");
+  seen = see({"n0", "n1"});
+  EXPECT_EQ(seen.nodes_seen, 3);
+  EXPECT_EQ(seen.nodes_brought, 1);
+  EXPECT_EQ(seen.margin, 0);
+  EXPECT_THAT(node_saves(*files_, "/nodes", "/nodes/%n", {"n1"}), IsEmpty());
+
+  EXPECT_EQ(verify_node_saves(*files_, "/run", "/nodes/%n", {"n1", "n2"}).parts, 3);
+  const auto part = find("/nodes/n2", "part-").front();
+  flip(part, files_->status(part)->size - 1);
+  const auto proof = verify_node_saves(*files_, "/run", "/nodes/%n", {"n1", "n2"});
+  EXPECT_EQ(proof.parts, 2);
+  ASSERT_THAT(proof.damage, SizeIs(1));
+  EXPECT_EQ(proof.damage.front().path, part);
+  EXPECT_THAT(proof.damage.front().why, HasSubstr("checksum"));
+}
+
+TEST_F(TierTest, SavesAreCountedOverRestarts) {
+  std::vector<bool> home;
+  for (int job = 0; job < 4; ++job) {
+    run_threads(2, [&](std::shared_ptr<Group> group) {
+      double value = group->rank();
+      State state;
+      state.add("x", slice(&value, {2}, {group->rank()}, {1}));
+      auto some = options(group->rank(), 1);
+      some.tier.home_every = 4;
+      CheckpointManager manager(group, "/run", some);
+      manager.restore_latest(state);
+      for (int step = 3 * job + 1; step <= 3 * job + 3; ++step) {
+        const auto prefix = manager.save(step, state);
+        if (group->rank() == 0) home.push_back(prefix.find("/nodes/") == std::string::npos);
+      }
+    });
+  }
+  EXPECT_EQ(home, (std::vector<bool>{true, false, false, false, true, false, false, false, true,
+                                     false, false, false}));
+}
+
+TEST_F(TierTest, ACopyOfADirectoryIsAnotherOne) {
+  const test::NToMCase one(2, 2, 1);
+  save(one, 2, 1);
+  for (const auto& path : find("/run", "")) {
+    const auto to = io::Path("/copy") / path.lexically_relative("/run");
+    io::create_directories(*files_, to.parent_path());
+    io::copy(*files_, path, to);
+  }
+  run_threads(2, [&](std::shared_ptr<Group> group) {
+    SampleState mine(one.seed);
+    for (std::size_t i = 0; i < one.samples.size(); ++i) {
+      mine.add(one.samples[i], one.wanted[i][nth(group->rank())], 0);
+    }
+    mine.poison();
+    CheckpointManager manager(group, "/copy", options(group->rank(), 1));
+    EXPECT_EQ(manager.restore_latest(mine.state())->step, 1);
+    EXPECT_EQ(mine.check(one.seed), "");
+  });
+  EXPECT_THAT(files_->list("/nodes/n0"), SizeIs(2));
+  EXPECT_EQ(restore(one, 2, 1), 2);
+}
+
+TEST_F(TierTest, FewNodesAreToldOf) {
+  std::vector<std::string> said;
+  const auto open = [&](int ranks, int a_node, Protection protection) {
+    said.clear();
+    std::mutex mutex;
+    set_log_sink([&](LogLevel, std::string_view message) {
+      const std::lock_guard guard(mutex);
+      said.emplace_back(message);
+    });
+    protection_ = protection;
+    run_threads(ranks, [&](std::shared_ptr<Group> group) {
+      double value = group->rank();
+      State state;
+      state.add("x", slice(&value, {ranks}, {group->rank()}, {1}));
+      CheckpointManager manager(group, "/run", options(group->rank(), a_node));
+      for (int step = 1; step <= 3; ++step) manager.save(step, state, {.overwrite = true});
+    });
+    set_log_sink({});
+    std::erase_if(said, [](const auto& one) { return one.find("saved step") == 0; });
+  };
+  open(2, 1, Protection::parity);
+  EXPECT_THAT(said, IsEmpty());
+  open(2, 2, Protection::parity);
+  EXPECT_THAT(said, testing::ElementsAre(HasSubstr("cannot protect itself")));
+  open(2, 1, Protection::reed_solomon);
+  EXPECT_THAT(said, testing::ElementsAre(HasSubstr("1 may be lost, not 2")));
+}
+
+TEST_F(TierTest, OnlyAnOwnDirectoryIsTaken) {
+  const test::TemporaryDirectory temporary;
+  const io::Path& place = temporary.path();
+  const auto open = [&](const io::Path& tier) {
+    auto some = options(0, 1);
+    some.write.file_system = nullptr;
+    some.tier.file_system = nullptr;
+    some.tier.directory = tier;
+    CheckpointManager(serial_group(), place / "home", some);
+  };
+  std::vector<std::string> said;
+  set_log_sink([&](LogLevel, std::string_view message) { said.emplace_back(message); });
+  open(place / "tier");
+  set_log_sink({});
+  EXPECT_THAT(said, testing::Contains(HasSubstr("on the same disk as")));
+  EXPECT_EQ(std::filesystem::status(place / "tier").permissions(),
+            std::filesystem::perms::owner_all);
+  // Links, where the tier's or the home's folder is to be, and a file.
+  const auto home = *std::filesystem::directory_iterator(place / "tier");
+  std::filesystem::create_directory(place / "elsewhere");
+  std::filesystem::create_directory_symlink(place / "elsewhere", place / "link");
+  const auto refused = [&](const io::Path& tier, const std::string& why) {
+    test::expect_error(Code::invalid_argument, HasSubstr(why), [&] { open(tier); });
+  };
+  refused(place / "link", "not this user's own");
+  std::filesystem::create_directory(place / "planted");
+  std::filesystem::create_directory_symlink(place / "elsewhere",
+                                            place / "planted" / home.path().filename());
+  refused(place / "planted", "not this user's own");
+  EXPECT_TRUE(std::filesystem::is_empty(place / "elsewhere"));
+  io::write_file(*io::posix_file_system(), place / "file", "x");
+  EXPECT_TRUE(test::error_of([&] { open(place / "file"); }));
+  EXPECT_TRUE(test::error_of([&] { open("/proc/no-tier"); }));
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give a directory to another user";
+  std::filesystem::create_directories(place / "others" / "tier");
+  ASSERT_EQ(::chown((place / "others" / "tier").c_str(), 12345, 12345), 0);
+  refused(place / "others" / "tier", "not this user's own");
+  refused(place / "others" / "tier" / "deeper", "belongs to user 12345");
 }
 
 }  // namespace

@@ -1,0 +1,52 @@
+#pragma once
+/// Files that are written no faster than so many bytes a second, so that others find the storage
+/// and the network free.
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include "io/file_system.hpp"
+
+namespace cairn::io {
+
+/// Any thread.
+class Pace {
+ public:
+  /// 0: no limit.
+  explicit Pace(double bytes_per_second) : bytes_per_second_(bytes_per_second) {}
+
+  /// Waits until these bytes, and what was spent before, have had their time.
+  void spend(std::int64_t bytes);
+  /// Somebody waits for the end: from now on there is no limit.
+  void hurry();
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable hurried_;
+  double bytes_per_second_;
+  std::chrono::steady_clock::time_point free_at_ = {};
+};
+
+/// The same file system, whose writes of bytes spend the pace. All three outlive its files.
+class PacedFileSystem : public FileSystemWrapper {
+ public:
+  PacedFileSystem(std::shared_ptr<FileSystem> target, Pace& pace)
+      : FileSystemWrapper(std::move(target)), pace_(pace) {}
+
+  std::unique_ptr<File> create(const Path& path) override { return paced(target().create(path)); }
+  std::unique_ptr<File> open_write(const Path& path) override {
+    return paced(target().open_write(path));
+  }
+  std::unique_ptr<File> open_sole(const Path& path) override {
+    return paced(target().open_sole(path));
+  }
+
+ private:
+  std::unique_ptr<File> paced(std::unique_ptr<File>) const;
+
+  Pace& pace_;
+};
+
+}  // namespace cairn::io

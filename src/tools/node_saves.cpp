@@ -1,0 +1,118 @@
+#include "tools/node_saves.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+
+#include "base/text.hpp"
+#include "cairn/error.hpp"
+#include "tier/home_id.hpp"
+#include "tier/part.hpp"
+#include "tier/place.hpp"
+
+namespace cairn {
+namespace {
+
+using tier::nth;
+
+// Folders of saves of one name each, by place; the last place is home.
+using Places = std::vector<std::map<std::string, io::Path>>;
+
+Places find_places(io::FileSystem& files, const io::Path& home, const std::string& text,
+                   std::vector<std::string> nodes) {
+  const auto id = tier::home_id(files, home, false);
+  if (nodes.empty()) nodes.emplace_back();
+  Places places;
+  const auto add = [&](const io::Path& folder) {
+    auto& place = places.emplace_back();
+    if (!io::exists(files, folder)) return;
+    for (const auto& name : files.list(folder)) place[name] = folder / name;
+  };
+  for (const auto& node : nodes) {
+    const auto folder = node_folder(text, node);
+    if (!id.empty()) add(folder / id);
+  }
+  add(tier::pieces_at(home));
+  return places;
+}
+
+std::int64_t bytes_seen(const tier::LocalSave& save) {
+  std::int64_t bytes = 0;
+  for (int rank = 0; rank < save.map.ranks(); ++rank) {
+    if (save.part_at[nth(rank)] >= 0) bytes += save.map.part_bytes[nth(rank)];
+  }
+  return bytes;
+}
+
+}  // namespace
+
+io::Path node_folder(const std::string& tier, const std::string& node) {
+  auto name = node;
+  if (name.empty()) {
+    if (const char* given = std::getenv("CAIRN_NODE")) name = given;
+  }
+  return tier::node_directory(tier, name);
+}
+
+std::vector<NodeSave> node_saves(io::FileSystem& files, const io::Path& home,
+                                 const std::string& tier, const std::vector<std::string>& nodes) {
+  const auto places = find_places(files, home, tier, nodes);
+  const auto at_home = static_cast<int>(places.size()) - 1;
+  std::map<std::string, std::vector<tier::LocalSave>> by_name;
+  for (std::size_t place = 0; place < places.size(); ++place) {
+    for (const auto& [name, folder] : places[place]) {
+      for (auto& map : tier::list_maps(files, folder)) {
+        auto stocked = tier::look_at_save(files, folder / tier::save_name(map), map);
+        tier::add_copies(by_name[name], std::move(map), static_cast<int>(place), std::move(stocked),
+                         at_home);
+      }
+    }
+  }
+  std::vector<NodeSave> all;
+  for (auto& [name, saves] : by_name) {
+    tier::settle_saves(saves);
+    for (const auto& save : saves) {
+      const tier::Sets sets(save.map);
+      NodeSave one{name, save.map.step, save.map.sequence, save.map.ranks(), save.map.nodes()};
+      for (int node = 0; node < one.nodes; ++node) {
+        const int at = save.piece_at(sets, node);
+        one.nodes_seen += at >= 0;
+        one.nodes_brought += at == at_home;
+      }
+      one.bytes = bytes_seen(save);
+      one.margin = save.margin();
+      one.superseded = save.superseded;
+      all.push_back(std::move(one));
+    }
+  }
+  return all;
+}
+
+NodeProof verify_node_saves(io::FileSystem& files, const io::Path& home, const std::string& tier,
+                            const std::vector<std::string>& nodes) {
+  NodeProof proof;
+  for (const auto& place : find_places(files, home, tier, nodes)) {
+    for (const auto& [name, folder] : place) {
+      for (const auto& map : tier::list_maps(files, folder)) {
+        const auto save = folder / tier::save_name(map);
+        for (const auto& file : files.list(save)) {
+          const int rank = tier::number_behind(file, "part-");
+          if (rank < 0) continue;
+          try {
+            const tier::Part part(files, save / file, map.uuid);
+            if (part.rank() != rank) throw Error(Code::data_loss, "it is a part of another rank");
+            part.verify();
+            ++proof.parts;
+            proof.bytes += files.status(save / file).value_or(io::Status{}).size;
+          } catch (const Error& error) {
+            proof.damage.push_back(
+                {save / file, error.reason().empty() ? error.problem() : error.reason()});
+          }
+        }
+      }
+    }
+  }
+  return proof;
+}
+
+}  // namespace cairn
