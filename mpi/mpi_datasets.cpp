@@ -222,9 +222,11 @@ std::unique_ptr<DatasetFile> MpiDatasets::open(const std::filesystem::path& path
   }
   Meeting ranks{communicator_, rank_, patience_seconds, path};
   if (ranks.went_well(failed)) return std::make_unique<MpiDatasetFile>(file, std::move(ranks));
-  // Where it is open it stays so: only all ranks together could close it.
-  if (!failed) failed = Error(Code::io, cat("HDF5 cannot open ", path.string()), "on another rank");
-  throw Error(*failed).at(path.string()).on_rank(rank_);
+  if (failed) throw ranks.placed(*failed);
+  throw ranks.placed(
+      Error(Code::communication, cat("HDF5 cannot open ", path.string(), " on another rank"),
+            "only all ranks together can close it, and this one would wait for that at its end",
+            "End the job. Writer::posix makes no such calls."));
 }
 
 }  // namespace cairn

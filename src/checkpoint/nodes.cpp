@@ -114,6 +114,7 @@ bool Engine::bring_home(const tier::Gathered& gathered) {
     nodes.forget_pieces(meta.sequence);
     return true;
   } catch (const Error& error) {
+    if (error.code() == Code::communication) throw;
     if (job.root()) {
       log(LogLevel::warning,
           cat("step ", meta.step, ", restored from the nodes, is not protected: ", error.what()));

@@ -206,7 +206,7 @@ FAULTY(Info_free, (MPI_Info * info), (info))
 
 // Files.
 FAULTY(File_open, (MPI_Comm comm, const char* name, int mode, MPI_Info info, MPI_File* file),
-       (comm, name, mode, info, file), MPI_FILE_NULL)
+       (comm, name, mode, info, file))
 FAULTY(File_close, (MPI_File * file), (file))
 FAULTY(File_set_errhandler, (MPI_File file, MPI_Errhandler handler), (file, handler), file)
 FAULTY(File_set_size, (MPI_File file, MPI_Offset bytes), (file, bytes), file)
