@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/checksum.hpp"
+#include "base/json_numbers.hpp"
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "commit/names.hpp"
@@ -45,18 +46,18 @@ SaveMap decode_map(std::string_view text) {
   SaveMap map;
   try {
     const auto json = nlohmann::json::parse(text.substr(0, end));
-    if (const auto found = json.at("version").get<int>(); found != map_version) {
+    if (const auto found = whole<int>(json.at("version"), bad_map); found != map_version) {
       bad_map(cat("its version is ", found, ", this program reads version ", map_version));
     }
     json.at("uuid").get_to(map.uuid);
-    json.at("step").get_to(map.step);
-    json.at("sequence").get_to(map.sequence);
-    json.at("parent").get_to(map.parent);
-    json.at("set_nodes").get_to(map.set_nodes);
-    json.at("parity").get_to(map.parity);
-    json.at("node_of").get_to(map.node_of);
-    json.at("part_bytes").get_to(map.part_bytes);
-    json.at("since_home").get_to(map.since_home);
+    map.step = whole<std::int64_t>(json.at("step"), bad_map);
+    map.sequence = whole<std::int64_t>(json.at("sequence"), bad_map);
+    map.parent = whole<std::int64_t>(json.at("parent"), bad_map);
+    map.set_nodes = whole<int>(json.at("set_nodes"), bad_map);
+    map.parity = whole<int>(json.at("parity"), bad_map);
+    map.node_of = whole_numbers<int>(json.at("node_of"), bad_map);
+    map.part_bytes = whole_numbers<std::int64_t>(json.at("part_bytes"), bad_map);
+    map.since_home = whole<int>(json.at("since_home"), bad_map);
   } catch (const nlohmann::json::exception& error) {
     bad_map(error.what());
   }

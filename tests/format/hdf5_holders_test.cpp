@@ -37,16 +37,26 @@ TEST(Hdf5Holders, OtherTextIsDamage) {
   };
   EXPECT_NO_THROW(decode_holders(one(R"("key": "u")", "[[0], [1], 0]")));
   EXPECT_NO_THROW(decode_holders(one(R"("key_hex": "7f")", "")));
-  for (const auto& text :
-       {std::string(), std::string("[]"), std::string("{"), std::string("{}"),
-        std::string(R"({"tasks": [7], "tensors": []})"),
-        std::string(R"({"tasks": [], "tensors": [7]})"), one(R"("other": "u")", ""),
-        one(R"("key_hex": "7g")", ""), one(R"("key": 7)", ""),
-        one(R"("key": "u")", "[[0], [1], 1]"), one(R"("key": "u")", "[[0], [1], -1]"),
-        one(R"("key": "u")", "[[0], [1, 1], 0]"), one(R"("key": "u")", "[[0], [1]]"),
-        one(R"("key": "u")", "[[-1], [1], 0]"), one(R"("key": "u")", "[[1], [-1], 0]"),
-        one(R"("key": "u")", "[\"a\", [1], 0]"),
-        one(R"("key": "u")", "[[9223372036854775807], [1], 0]"), one(R"("key": "u")", "7")}) {
+  for (const auto& text : {std::string(),
+                           std::string("[]"),
+                           std::string("{"),
+                           std::string("{}"),
+                           std::string(R"({"tasks": [7], "tensors": []})"),
+                           std::string(R"({"tasks": [], "tensors": [7]})"),
+                           one(R"("other": "u")", ""),
+                           one(R"("key_hex": "7g")", ""),
+                           one(R"("key": 7)", ""),
+                           one(R"("key": "u")", "[[0], [1], 1]"),
+                           one(R"("key": "u")", "[[0], [1], -1]"),
+                           one(R"("key": "u")", "[[0], [1, 1], 0]"),
+                           one(R"("key": "u")", "[[0], [1]]"),
+                           one(R"("key": "u")", "[[-1], [1], 0]"),
+                           one(R"("key": "u")", "[[1], [-1], 0]"),
+                           one(R"("key": "u")", "[\"a\", [1], 0]"),
+                           one(R"("key": "u")", "[[1e29], [1], 0]"),
+                           one(R"("key": "u")", "[[0], [1], 1e29]"),
+                           one(R"("key": "u")", "[[9223372036854775807], [1], 0]"),
+                           one(R"("key": "u")", "7")}) {
     try {
       decode_holders(text);
       ADD_FAILURE() << text;

@@ -287,5 +287,19 @@ TEST(Meta, entry_of_another_kind_is_refused) {
   }
 }
 
+// Converting such a number to an integer is undefined, which the sanitizers see.
+TEST(Meta, NumbersThatNoIntegerHoldsAreNone) {
+  CheckpointMeta meta = sample;
+  meta.statistics.emplace();
+  meta.statistics->gap_bytes = 77;
+  meta.run.before.push_back({.sequence = 78, .parent = 77});
+  for (const auto* text : {"77", "78"}) {
+    auto json = encode_meta(meta);
+    json.replace(json.find(text), 2, "1e29");
+    const auto found = decode_meta(json);
+    EXPECT_TRUE(!found.statistics || found.run.before.empty()) << json;
+  }
+}
+
 }  // namespace
 }  // namespace cairn::bundle

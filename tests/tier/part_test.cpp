@@ -4,6 +4,7 @@
 #include <numeric>
 #include <random>
 
+#include "base/checksum.hpp"
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "support/group_kit.hpp"
@@ -127,6 +128,14 @@ TEST(SaveMap, SaysWhatWasWritten) {
     changed[at] = static_cast<char>(changed[at] ^ 1);
     const auto error = error_of([&] { decode_map(changed); });
     ASSERT_TRUE(error) << at;
+    EXPECT_EQ(error->code(), Code::data_loss);
+  }
+  // Whole, and yet of numbers that no integer holds.
+  for (const auto* number : {"[0,0,1,2,1e29]", "[0,0,1,2,4294967297]"}) {
+    auto line = text.substr(0, text.find('\n'));
+    line.replace(line.find("[0,0,1,2,2]"), 11, number);
+    const auto error = error_of([&] { decode_map(cat(line, "\n", crc32c(line), "\n")); });
+    ASSERT_TRUE(error) << number;
     EXPECT_EQ(error->code(), Code::data_loss);
   }
   const Sets sets(map);

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "base/json_numbers.hpp"
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "model/box_index.hpp"
@@ -42,7 +43,7 @@ std::string bytes_of(const std::string& hex) {
 }
 
 Box box_of(const Json& row) {
-  const auto numbers = row.get<std::vector<std::int64_t>>();
+  const auto numbers = whole_numbers<std::int64_t>(row, bad_gaps);
   if (numbers.size() % 2 != 0) bad_gaps("a box has starts without extents");
   const auto half = numbers.begin() + static_cast<std::ptrdiff_t>(numbers.size() / 2);
   return {Dims(numbers.begin(), half), Dims(half, numbers.end())};

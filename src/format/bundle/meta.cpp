@@ -5,6 +5,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "base/json_numbers.hpp"
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "format/bundle/descriptions.hpp"
@@ -28,10 +29,7 @@ T member(const Json& object, const char* name) {
     if (at->is_string()) return at->get<std::string>();
     bad_meta(cat("\"", name, "\" is no text"));
   } else if constexpr (std::is_integral_v<T>) {
-    const bool fits = at->is_number_unsigned()
-                          ? std::in_range<T>(at->get<std::uint64_t>())
-                          : at->is_number_integer() && std::in_range<T>(at->get<std::int64_t>());
-    if (fits) return at->get<T>();
+    if (is_whole<T>(*at)) return at->get<T>();
     bad_meta(cat("\"", name, "\" is no integer of ", sizeof(T) * 8, " bits"));
   } else {
     if (at->is_number()) return at->get<T>();
@@ -103,16 +101,16 @@ Json row_of(const PastSave& save) {
 PastSave past_save_of(const Json& row) {
   if (!row.is_array() || row.size() < 10) bad_meta("a row of \"before\" is short");
   PastSave save;
-  save.sequence = row[0].get<std::int64_t>();
-  save.parent = row[1].get<std::int64_t>();
-  save.step = row[2].get<std::int64_t>();
+  save.sequence = whole<std::int64_t>(row[0], bad_meta);
+  save.parent = whole<std::int64_t>(row[1], bad_meta);
+  save.step = whole<std::int64_t>(row[2], bad_meta);
   save.wall_time_seconds = row[3].get<double>();
-  save.ranks = row[4].get<int>();
-  save.bytes = row[5].get<std::int64_t>();
+  save.ranks = whole<int>(row[4], bad_meta);
+  save.bytes = whole<std::int64_t>(row[5], bad_meta);
   save.total_seconds = row[6].get<double>();
   save.blocked_seconds = row[7].get<double>();
   save.write_seconds = row[8].get<double>();
-  save.asynchronous = row[9].get<int>() != 0;
+  save.asynchronous = whole<int>(row[9], bad_meta) != 0;
   return save;
 }
 
@@ -134,7 +132,7 @@ std::optional<SaveStatistics> statistics_of(const Json& object, std::int64_t ste
     save.blocking_because = object.value("blocking_because", std::string());
     save.bytes = member<std::int64_t>(object, "bytes");
     save.replica_bytes = member<std::int64_t>(object, "replica_bytes");
-    save.gap_bytes = object.value("gap_bytes", std::int64_t{0});
+    save.gap_bytes = object.contains("gap_bytes") ? member<std::int64_t>(object, "gap_bytes") : 0;
     save.files = member<std::int64_t>(object, "files");
     save.recycled_files = member<std::int64_t>(object, "recycled_files");
     save.slowest.rank = member<int>(object, "slowest_rank");
@@ -147,7 +145,7 @@ std::optional<SaveStatistics> statistics_of(const Json& object, std::int64_t ste
     s.merge = member<double>(object, "merge_seconds");
     save.slowest.waiting_seconds = member<double>(object, "waiting_seconds");
     if (object.contains("rank_bytes")) {
-      const auto bytes = object["rank_bytes"].get<std::vector<std::int64_t>>();
+      const auto bytes = whole_numbers<std::int64_t>(object["rank_bytes"], bad_meta);
       const auto times = object["rank_write_seconds"].get<std::vector<double>>();
       for (std::size_t i = 0; i < std::min(bytes.size(), times.size()); ++i) {
         save.shares.push_back({bytes[i], times[i]});

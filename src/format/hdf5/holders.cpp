@@ -4,6 +4,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "base/json_numbers.hpp"
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 
@@ -41,9 +42,9 @@ std::string bytes_of(const std::string& hex) {
 
 HeldSlice slice_of(const Json& item, std::size_t tasks) {
   HeldSlice slice;
-  slice.box.start = item.at(0).get<Dims>();
-  slice.box.extent = item.at(1).get<Dims>();
-  const auto task = item.at(2).get<std::int64_t>();
+  slice.box.start = whole_numbers<std::int64_t>(item.at(0), bad);
+  slice.box.extent = whole_numbers<std::int64_t>(item.at(1), bad);
+  const auto task = whole<std::int64_t>(item.at(2), bad);
   const auto rank = slice.box.start.size();
   if (rank != slice.box.extent.size()) bad("a box has two ranks");
   for (std::size_t d = 0; d < rank; ++d) {

@@ -1,0 +1,38 @@
+#pragma once
+/// Whole numbers of a JSON text that anybody may have written: nlohmann::json converts a number
+/// like 1e29 to an integer as C++ does, which is undefined.
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
+
+#include "base/text.hpp"
+
+namespace cairn {
+
+/// Whether the value is an integer, and one of T.
+template <class T>
+bool is_whole(const nlohmann::json& value) {
+  return value.is_number_unsigned()
+             ? std::in_range<T>(value.get<std::uint64_t>())
+             : value.is_number_integer() && std::in_range<T>(value.get<std::int64_t>());
+}
+
+/// Calls `bad`, which throws, with the reason unless it is.
+template <class T, class Bad>
+T whole(const nlohmann::json& value, Bad&& bad) {
+  if (!is_whole<T>(value)) bad(cat("a number is no integer of ", sizeof(T) * 8, " bits"));
+  return value.get<T>();
+}
+
+/// A list of them.
+template <class T, class Bad>
+std::vector<T> whole_numbers(const nlohmann::json& list, Bad&& bad) {
+  if (!list.is_array()) bad("there is no list of numbers");
+  std::vector<T> numbers;
+  numbers.reserve(list.size());
+  for (const auto& value : list) numbers.push_back(whole<T>(value, bad));
+  return numbers;
+}
+
+}  // namespace cairn
