@@ -118,8 +118,10 @@ void ShardFiles::append(std::span<const std::byte> bytes, bool stay) {
 }
 
 void ShardFiles::put(std::span<const std::byte> bytes, bool stay) {
+  if (bytes.empty()) return;
   const auto offset = end_;
-  if (bytes.size() < most_gathered_ / 4) {
+  const bool small = bytes.size() < most_gathered_ / 4;
+  if (small && !(gathered_.empty() && file_.file->gathers())) {
     if (gathered_.size() + bytes.size() > most_gathered_) write_gathered();
     const auto needed = gathered_.size() + bytes.size();
     if (needed > gathered_.capacity()) {
@@ -128,7 +130,7 @@ void ShardFiles::put(std::span<const std::byte> bytes, bool stay) {
     gathered_.insert(gathered_.end(), bytes.begin(), bytes.end());
   } else {
     write_gathered();
-    if (stay) {
+    if (stay && !small) {
       file_.file->write_behind(offset, bytes);
     } else {
       file_.file->write_at(offset, bytes);
