@@ -43,7 +43,13 @@ Outgoing outgoing(const State& state, const LocalShards& local, int first_file, 
       for (const auto& [box, tensor] : slices) {
         const auto owner = tensor.owner.value();
         const auto& source = state.tensors()[owner].second;
-        StoredSlice stored;
+        // Made where it stays: there may be very many.
+        auto& entry = out.entries.emplace_back();
+        entry.key = key;
+        entry.dtype = tensor.dtype;
+        entry.shape = tensor.shape;
+        entry.sliced = !box.is_whole(tensor.shape);
+        auto& stored = entry.slices.emplace_back();
         stored.box = box;
         stored.file = one_file ? first_file : first_file + static_cast<int>(i);
         stored.size = tensor.bytes;
@@ -59,19 +65,13 @@ Outgoing outgoing(const State& state, const LocalShards& local, int first_file, 
           const auto& slice = source.slices[tensor.owner_slice];
           stored.dash = spelling(slice.dash, box, tensor.shape);
           bytes.slice = &slice;
-          const auto part = box.relative_to(slice.box.start);
-          const auto at = box.empty() ? std::nullopt : run_at(part, slice.box.extent);
+          const auto at =
+              box.empty() ? std::nullopt : run_in_box(box, slice.box.start, slice.box.extent);
           if (const auto* base = at ? slice.memory->contiguous() : nullptr) {
             const auto item = static_cast<std::int64_t>(dtype_size(tensor.dtype));
             bytes.run = {base + *at * item, static_cast<std::size_t>(stored.size)};
           }
         }
-        out.entries.push_back({key,
-                               tensor.dtype,
-                               tensor.shape,
-                               !box.is_whole(tensor.shape),
-                               {std::move(stored)},
-                               ""});
         out.bytes.push_back(bytes);
       }
     }
