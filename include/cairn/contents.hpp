@@ -32,6 +32,8 @@ struct StoredSlice {
   std::int32_t file = 0;   ///< data file (TensorFlow: shard id)
   std::int64_t offset = 0, size = 0;  ///< bytes
   std::uint32_t crc32c = 0;           ///< of these bytes as in the file, unmasked
+
+  bool operator==(const StoredSlice&) const = default;
 };
 
 /// What no rank held of a sparse tensor when it was saved (cairn/sparse.hpp).
@@ -54,6 +56,9 @@ struct StoredTensor {
   std::string problem;
   /// Null: there are none. A tensor that is not `sliced` holds the fill value there.
   std::shared_ptr<const StoredGaps> gaps = nullptr;
+
+  /// Of gaps: whether they are the same object.
+  bool operator==(const StoredTensor&) const = default;
 };
 
 /// A save that was committed before, as later checkpoints tell of it when it is gone itself.

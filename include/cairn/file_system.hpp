@@ -45,6 +45,10 @@ class File {
   /// and happen in another thread, so that the error of a write comes with a later one or with
   /// sync() or close(). Nothing is read before one of those two.
   virtual void stream(DirectIo) {}
+  /// How much that will be, in a row from the beginning: then it need not become so much first.
+  virtual void expect(std::int64_t /*bytes*/) {}
+  /// Whether small writes in a row cost no more than a copy now: it puts them together itself.
+  virtual bool gathers() const { return false; }
   /// Reads exactly bytes.size() bytes; data_loss if the file ends before.
   virtual void read_at(std::int64_t offset, std::span<std::byte> bytes) const = 0;
   virtual std::int64_t size() const = 0;

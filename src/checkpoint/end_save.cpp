@@ -33,9 +33,11 @@ void Engine::merge(Flight& flight) {
   auto& figures = flight.figures;
   figures.bytes = bytes_of(flight.result.entries);
   figures.recycled_files = flight.result.counts.recycled;
-  flight.result.joined = merge_entries(*job.group, std::move(flight.result.entries),
-                                       format_of(job.options.store.format).takes_encoded(),
-                                       &figures, flight.plan->divided, *flight.plan->gaps);
+  const bool encodes = format_of(job.options.store.format).takes_encoded();
+  // A plan that does not serve again leaves nothing to keep for.
+  auto* kept = encodes && figures.plan_reused ? flight.plan->merged.get() : nullptr;
+  flight.result.joined = merge_entries(*job.group, std::move(flight.result.entries), encodes,
+                                       &figures, flight.plan->divided, *flight.plan->gaps, kept);
   flight.result.merged = true;
 }
 

@@ -67,7 +67,11 @@ class OptionsOfCall {
 
 // Whole files that this rank alone has written.
 void note_files(Flight& flight, const std::vector<StoredTensor>& entries) {
-  for (const auto& entry : entries) flight.result.data_files.insert(entry.slices.front().file);
+  int last = -1;  // they come file by file
+  for (const auto& entry : entries) {
+    const int file = entry.slices.front().file;
+    if (file != std::exchange(last, file)) flight.result.data_files.insert(file);
+  }
 }
 
 std::int64_t bytes_of_gaps(const GapsByKey& gaps) {
@@ -79,6 +83,7 @@ std::int64_t bytes_of_gaps(const GapsByKey& gaps) {
 }
 
 void append(std::vector<StoredTensor>& to, std::vector<StoredTensor>& from) {
+  if (to.empty()) return to.swap(from);
   std::move(from.begin(), from.end(), std::back_inserter(to));
 }
 

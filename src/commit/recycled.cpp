@@ -170,6 +170,7 @@ PartFile make_part(io::FileSystem& fs, const Transaction& save, int number,
   if (save.files.counts) save.files.counts->recycled += part.recycled;
   if (!part.file) part.file = fs.create(save.part(number));
   part.file->stream(save.files.direct_io);
+  if (most_bytes < std::numeric_limits<std::int64_t>::max()) part.file->expect(most_bytes);
   return part;
 }
 

@@ -151,9 +151,14 @@ Sealed seal_index(JoinedEntries joined, const CheckpointMeta& meta, int data_fil
   joined.tensors = {};
   // Neither copy of a large index is ever in memory as a whole. A small one is made once.
   constexpr std::size_t large_bytes = std::size_t{8} << 20;
-  const auto made = std::make_shared<const bundle::EncodedIndex>(num_files, std::move(entries));
+  std::shared_ptr<const bundle::EncodedIndex> made;
   std::shared_ptr<const std::string> bytes;
-  if (made->about_bytes() < large_bytes) {
+  if (joined.kept) {
+    bytes = std::make_shared<std::string>(joined.kept->write(num_files, std::move(entries)));
+  } else {
+    made = std::make_shared<const bundle::EncodedIndex>(num_files, std::move(entries));
+  }
+  if (made && made->about_bytes() < large_bytes) {
     std::string whole;
     made->write([&](auto piece) { whole += piece; });
     bytes = std::make_shared<const std::string>(std::move(whole));

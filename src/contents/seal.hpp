@@ -1,6 +1,7 @@
 #pragma once
 /// Makes a checkpoint of data files that are written: the index of a bundle, or the table and seal
 /// of an HDF5 file. A save's merge ends in it, and so does the recovery of a save that died.
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "cairn/contents.hpp"
 #include "commit/protocol.hpp"
 #include "format/bundle/index.hpp"
+#include "format/bundle/kept_index.hpp"
 
 namespace cairn {
 
@@ -21,6 +23,8 @@ std::vector<StoredTensor> join_entries(std::vector<StoredTensor> entries,
 struct JoinedEntries {
   std::vector<StoredTensor> tensors;
   std::vector<bundle::IndexEntry> encoded;  ///< of other keys
+  /// With checksums of this save: what the last one had, in the place of `encoded`.
+  std::shared_ptr<bundle::KeptIndex> kept = nullptr;
 };
 
 /// The index of a checkpoint, and the data files that rank 0 writes itself: metadata with a spare

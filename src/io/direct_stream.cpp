@@ -130,6 +130,7 @@ void DirectStream::end_row() {
 
 // Until nothing is on its way to these bytes: the last write of a byte counts.
 void DirectStream::wait_for(std::int64_t begin, std::int64_t end) {
+  if (begin >= furthest_) return;
   std::unique_lock guard(mutex_);
   work_done_.wait(guard, [&] {
     const auto meets = [&](const Request& one) { return one.meets(begin, end); };
@@ -138,6 +139,7 @@ void DirectStream::wait_for(std::int64_t begin, std::int64_t end) {
 }
 
 void DirectStream::enqueue(const Request& request) {
+  furthest_ = std::max(furthest_, request.end());
   {
     const std::lock_guard guard(mutex_);
     if (error_) {

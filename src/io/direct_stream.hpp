@@ -70,6 +70,7 @@ class DirectStream {
 
   // Of the caller: the row's next offset, and its pages that are not enqueued yet.
   std::int64_t next_ = -1;
+  std::int64_t furthest_ = 0;  // end of what was ever enqueued
   std::int64_t slot_offset_ = 0;
   std::size_t filled_ = 0;
   int slot_ = -1;

@@ -63,6 +63,8 @@ class PosixFile : public File {
     write(offset, bytes, true);
   }
   void stream(DirectIo mode) override { mode_ = mode; }
+  void expect(std::int64_t bytes) override { expected_ = bytes; }
+  bool gathers() const override { return stream_ || begins_stream(0); }
 
   void read_at(std::int64_t offset, std::span<std::byte> bytes) const override {
     require_open("read");
@@ -189,13 +191,15 @@ class PosixFile : public File {
 
   bool begins_stream(std::size_t bytes) const {
     if (stream_ || mode_ == DirectIo::off) return false;
-    return mode_ == DirectIo::on ? bytes >= page : row_end_ - row_begin_ >= stream_from;
+    if (mode_ == DirectIo::on) return bytes >= page;
+    return std::max(row_end_ - row_begin_, row_begin_ == 0 ? expected_ : 0) >= stream_from;
   }
 
   Descriptor descriptor_;
   Path path_;
   int sync_error_ = 0;
   std::int64_t row_begin_ = 0, row_end_ = 0;  // written in a row, not yet handed to the disk
+  std::int64_t expected_ = 0;
   DirectIo mode_ = DirectIo::off;
   std::unique_ptr<DirectStream> stream_;  // goes before the descriptor
 };

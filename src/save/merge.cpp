@@ -1,5 +1,6 @@
 // Merge: the entries of all ranks become one index.
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <iterator>
 #include <map>
@@ -223,19 +224,28 @@ void encode(Come come, const GapsByKey& gaps, const std::function<void(bundle::I
 
 JoinedEntries merge_entries(Group& group, std::vector<StoredTensor> mine, bool encode_them,
                             SaveStatistics* measured, const Divisions& divided,
-                            const GapsByKey& gaps) {
+                            const GapsByKey& gaps, KeptMerge* kept) {
   if (measured) fold_figures(group, *measured);
-  std::size_t slices = 0;
-  for (const auto& one : mine) slices += one.slices.size();
-  const auto planners = key_planners(group, slices);
+  JoinedEntries all;
+  std::array<std::int64_t, 2> sum = {};  // slices, ranks that miss what is kept
+  for (const auto& one : mine) sum[0] += static_cast<std::int64_t>(one.slices.size());
+  if (kept) sum[1] = kept->misses(group, mine, all.kept);
+  group.all_reduce(sum, Group::Op::sum);
+  if (kept && sum[1] == 0) return all;
+  all.kept = nullptr;
+  if (kept) kept->forget();
+  const bool keeps = kept && sum[0] <= KeptMerge::most_slices;
+  const auto planners = key_planners_for(group, sum[0]);
+  std::vector<StoredTensor> copy;
   KeptError error;
   Mail mail;
   Come come;
-  error.guard(
-      [&] { mail = to_planners(group.rank(), std::move(mine), planners, divided, come.whole); });
+  error.guard([&] {
+    if (keeps) copy = mine;
+    mail = to_planners(group.rank(), std::move(mine), planners, divided, come.whole);
+  });
   mail = all_to_all(group, std::move(mail));
   WireWriter report;  // rank 0 keeps what it has joined
-  JoinedEntries all;
   error.guard([&] {
     read(std::move(mail), come);
     add_gaps(come.boxes, divided, gaps, group.rank(), group.size());
@@ -260,6 +270,7 @@ JoinedEntries merge_entries(Group& group, std::vector<StoredTensor> mine, bool e
   });
   std::sort(all.tensors.begin(), all.tensors.end(),
             [](const auto& a, const auto& b) { return a.key < b.key; });
+  if (keeps) kept->keep(group, std::move(copy), all.encoded);
   return all;
 }
 

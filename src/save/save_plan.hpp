@@ -22,6 +22,7 @@ struct SavePlan {
   std::shared_ptr<const Descriptions> descriptions;  ///< what the states of all ranks say
   std::shared_ptr<const GapsByKey> gaps;             ///< of sparse tensors, of all ranks
   CaptureForm capture;                               ///< none before the first asynchronous save
+  std::shared_ptr<KeptMerge> merged = std::make_shared<KeptMerge>();  ///< of its last save
 };
 
 /// Collective: describe, cover, shard, lay out.

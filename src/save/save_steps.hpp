@@ -10,6 +10,7 @@
 #include "job/job.hpp"
 #include "save/dense.hpp"
 #include "save/divisions.hpp"
+#include "save/kept_merge.hpp"
 #include "save/measure.hpp"
 #include "save/replicas.hpp"
 
@@ -71,9 +72,9 @@ void leave_record(const Job&, const commit::Transaction&, const CheckpointMeta&,
 /// Merge (collective): the entries of all ranks on rank 0, checked once more to cover each tensor;
 /// nothing on other ranks. `encode`: as entries of an index, which the ranks that joined them have
 /// encoded. With them goes what ranks measured: rank 0's becomes that of all. `divided`, `gaps`: of
-/// the save's plan.
+/// the save's plan. `kept`: of that plan, too, which has served before; null: nothing is kept.
 JoinedEntries merge_entries(Group&, std::vector<StoredTensor> mine, bool encode,
                             SaveStatistics* measured = nullptr, const Divisions& divided = {},
-                            const GapsByKey& gaps = {});
+                            const GapsByKey& gaps = {}, KeptMerge* kept = nullptr);
 
 }  // namespace cairn

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/text.hpp"
-#include "base/wire.hpp"
 #include "group/collectives.hpp"
 #include "save/call_policy.hpp"
 #include "save/save_steps.hpp"
@@ -109,21 +108,23 @@ LocalShards shard(const Job& job, const State& state, const std::vector<Task>& t
 
 FileLayout lay_out(const Job& job, const LocalShards& local, const DensePlan& dense) {
   Group& group = *job.group;
-  const auto mine = WireWriter()
-                        .put(static_cast<std::int64_t>(local.shards.size()))
-                        .put(local.bytes)
-                        .put(dense.writes())
-                        .take();
+  // A sum in which each rank fills its own place: less than gathered texts, and no rank gets more
+  // than its share of the messages. Behind the ranks are the bytes of all.
+  const auto ranks = static_cast<std::size_t>(group.size());
+  std::vector<std::int64_t> all(ranks + 1);
+  all[static_cast<std::size_t>(group.rank())] =
+      2 * static_cast<std::int64_t>(local.shards.size()) + (dense.writes() ? 1 : 0);
+  all[ranks] = local.bytes;
+  group.all_reduce(all, Group::Op::sum);
   FileLayout layout;
-  std::vector<bool> writes(static_cast<std::size_t>(group.size()));
+  layout.total_bytes = all[ranks];
+  std::vector<bool> writes(ranks);
   std::vector<int> shards;
-  const auto all = all_gather(group, mine);
   for (int rank = 0; rank < group.size(); ++rank) {
-    WireReader reader(all[static_cast<std::size_t>(rank)]);
-    shards.push_back(static_cast<int>(reader.get<std::int64_t>()));
+    const auto said = all[static_cast<std::size_t>(rank)];
+    shards.push_back(static_cast<int>(said / 2));
     if (shards.back() > 0) writes[static_cast<std::size_t>(job.io_rank_of(rank))] = true;
-    layout.total_bytes += reader.get<std::int64_t>();
-    if (reader.get<bool>()) writes[static_cast<std::size_t>(rank)] = true;
+    if (said % 2 != 0) writes[static_cast<std::size_t>(rank)] = true;
   }
   const auto files = writer_of(job).number(job, shards);
   layout.first_file = files.first;

@@ -43,7 +43,13 @@ Outgoing outgoing(const State& state, const LocalShards& local, int first_file, 
       for (const auto& [box, tensor] : slices) {
         const auto owner = tensor.owner.value();
         const auto& source = state.tensors()[owner].second;
-        StoredSlice stored;
+        // Made where it stays: there may be very many.
+        auto& entry = out.entries.emplace_back();
+        entry.key = key;
+        entry.dtype = tensor.dtype;
+        entry.shape = tensor.shape;
+        entry.sliced = !box.is_whole(tensor.shape);
+        auto& stored = entry.slices.emplace_back();
         stored.box = box;
         stored.file = one_file ? first_file : first_file + static_cast<int>(i);
         stored.size = tensor.bytes;
@@ -59,19 +65,13 @@ Outgoing outgoing(const State& state, const LocalShards& local, int first_file, 
           const auto& slice = source.slices[tensor.owner_slice];
           stored.dash = spelling(slice.dash, box, tensor.shape);
           bytes.slice = &slice;
-          const auto part = box.relative_to(slice.box.start);
-          const auto at = box.empty() ? std::nullopt : run_at(part, slice.box.extent);
+          const auto at =
+              box.empty() ? std::nullopt : run_in_box(box, slice.box.start, slice.box.extent);
           if (const auto* base = at ? slice.memory->contiguous() : nullptr) {
             const auto item = static_cast<std::int64_t>(dtype_size(tensor.dtype));
             bytes.run = {base + *at * item, static_cast<std::size_t>(stored.size)};
           }
         }
-        out.entries.push_back({key,
-                               tensor.dtype,
-                               tensor.shape,
-                               !box.is_whole(tensor.shape),
-                               {std::move(stored)},
-                               ""});
         out.bytes.push_back(bytes);
       }
     }
@@ -118,8 +118,10 @@ void ShardFiles::append(std::span<const std::byte> bytes, bool stay) {
 }
 
 void ShardFiles::put(std::span<const std::byte> bytes, bool stay) {
+  if (bytes.empty()) return;
   const auto offset = end_;
-  if (bytes.size() < most_gathered_ / 4) {
+  const bool small = bytes.size() < most_gathered_ / 4;
+  if (small && !(gathered_.empty() && file_.file->gathers())) {
     if (gathered_.size() + bytes.size() > most_gathered_) write_gathered();
     const auto needed = gathered_.size() + bytes.size();
     if (needed > gathered_.capacity()) {
@@ -128,7 +130,7 @@ void ShardFiles::put(std::span<const std::byte> bytes, bool stay) {
     gathered_.insert(gathered_.end(), bytes.begin(), bytes.end());
   } else {
     write_gathered();
-    if (stay) {
+    if (stay && !small) {
       file_.file->write_behind(offset, bytes);
     } else {
       file_.file->write_at(offset, bytes);

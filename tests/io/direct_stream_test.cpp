@@ -76,6 +76,7 @@ TEST_P(DirectStream, AnyWritesGiveTheBytesOfAPlainFile) {
       }
       const auto file = seed % 2 == 0 ? disk->open_write(path) : disk->create(path);
       file->stream(GetParam());
+      if (below(2) == 0) file->expect(std::int64_t{4} << 20);  // which need not be so
       std::size_t at = 0;
       for (int i = 0; i < 40; ++i) {
         // Mostly in a row, from page to page now and then; sometimes back over what was written.
@@ -115,6 +116,25 @@ TEST_P(DirectStream, AnyWritesGiveTheBytesOfAPlainFile) {
       file->close();
       ASSERT_TRUE(read_all(path) == model);
     }
+  }
+}
+
+// Then small writes need not be put together before.
+TEST_P(DirectStream, GathersWhatIsExpectedToBeMuch) {
+  const test::TemporaryDirectory directory(std::filesystem::current_path());
+  const std::string small = "small";
+  for (const auto expected : {std::int64_t{0}, std::int64_t{4096}, std::int64_t{8} << 20}) {
+    const auto path = directory.path() / cat(expected);
+    const auto file = posix_file_system()->create(path);
+    file->stream(GetParam());
+    file->expect(expected);
+    EXPECT_EQ(file->gathers(), GetParam() == DirectIo::automatic && expected > 4096);
+    for (int i = 0; i < 3; ++i) {
+      file->write_at(5 * i, std::as_bytes(std::span(small)));
+    }
+    file->sync();
+    file->close();
+    EXPECT_EQ(read_all(path), "smallsmallsmall");
   }
 }
 

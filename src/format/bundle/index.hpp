@@ -31,6 +31,8 @@ struct IndexEntry {
   int part = 0;           ///< of its tensor, if several entries are parts of one
   std::int32_t head = 0;  ///< of a part: bytes of its value that other parts have, too
 };
+/// The order of entries in an index.
+bool comes_before(const IndexEntry&, const IndexEntry&);
 /// Makes one entry after the other in the same memory. Throws as build_index().
 class EntryEncoder {
  public:
@@ -56,15 +58,20 @@ IndexEntry encode_entry(const StoredTensor&);
 /// asked for.
 class EncodedIndex {
  public:
-  /// Throws as build_index().
-  EncodedIndex(int num_files, std::vector<IndexEntry> entries);
+  /// Throws as build_index(). `more`: entries of other keys, ascending; they outlive it.
+  EncodedIndex(int num_files, std::vector<IndexEntry> entries,
+               const std::vector<IndexEntry>* more = nullptr);
   void write(const TakeBytes&) const;
   /// About as many bytes as it will have.
   std::size_t about_bytes() const;
 
  private:
+  template <class Visit>
+  void each_entry(Visit) const;  // ascending
+
   int num_files_;
   std::vector<IndexEntry> entries_;  // ascending
+  const std::vector<IndexEntry>* more_;
 };
 
 /// What an index says; `prefix` and `meta` stay empty, for they are not in it. Throws data_loss

@@ -270,34 +270,50 @@ IndexEntry EntryEncoder::encode_part(const StoredTensor& tensor, int part) {
 
 IndexEntry encode_entry(const StoredTensor& tensor) { return EntryEncoder().encode(tensor); }
 
-EncodedIndex::EncodedIndex(int num_files, std::vector<IndexEntry> entries)
-    : num_files_(num_files), entries_(std::move(entries)) {
+bool comes_before(const IndexEntry& a, const IndexEntry& b) {
+  const auto by_key = a.key.compare(b.key);
+  return by_key != 0 ? by_key < 0 : a.part < b.part;
+}
+
+EncodedIndex::EncodedIndex(int num_files, std::vector<IndexEntry> entries,
+                           const std::vector<IndexEntry>* more)
+    : num_files_(num_files), entries_(std::move(entries)), more_(more) {
   if (num_files < 1) {
     throw Error(Code::invalid_argument,
                 cat("an index of ", num_files, " data files is impossible"));
   }
-  const auto before = [](const auto& a, const auto& b) {
-    const auto by_key = a.key.compare(b.key);
-    return by_key != 0 ? by_key < 0 : a.part < b.part;
-  };
   // Mostly they ascend but for a few at the end.
-  const auto rest = std::is_sorted_until(entries_.begin(), entries_.end(), before);
-  std::stable_sort(rest, entries_.end(), before);
-  std::inplace_merge(entries_.begin(), rest, entries_.end(), before);
-  for (std::size_t i = 0; i < entries_.size(); ++i) {
-    const auto& [key, value, slices, files, part, head] = entries_[i];
-    if (i > 0 && !before(entries_[i - 1], entries_[i])) refuse(key, "its key comes twice");
-    if (files > num_files) {
-      refuse(key, cat("it lies in data file ", files - 1, ", but there are ", num_files));
+  const auto rest = std::is_sorted_until(entries_.begin(), entries_.end(), comes_before);
+  std::stable_sort(rest, entries_.end(), comes_before);
+  std::inplace_merge(entries_.begin(), rest, entries_.end(), comes_before);
+  const IndexEntry* last = nullptr;
+  each_entry([&](const IndexEntry& entry) {
+    if (last && !comes_before(*last, entry)) refuse(entry.key, "its key comes twice");
+    last = &entry;
+    if (entry.files > num_files) {
+      refuse(entry.key,
+             cat("it lies in data file ", entry.files - 1, ", but there are ", num_files));
+    }
+  });
+}
+
+template <class Visit>
+void EncodedIndex::each_entry(Visit visit) const {
+  auto mine = entries_.begin();
+  if (more_) {
+    for (const auto& one : *more_) {
+      for (; mine != entries_.end() && comes_before(*mine, one); ++mine) visit(*mine);
+      visit(one);
     }
   }
+  for (; mine != entries_.end(); ++mine) visit(*mine);
 }
 
 std::size_t EncodedIndex::about_bytes() const {
   std::size_t bytes = 0;
-  for (const auto& entry : entries_) {
+  each_entry([&](const IndexEntry& entry) {
     bytes += entry.key.size() + entry.value.size() + entry.slices.size();
-  }
+  });
   return bytes;
 }
 
@@ -305,17 +321,19 @@ void EncodedIndex::write(const TakeBytes& take) const {
   TableWriter table(take);
   table.add("", header(num_files_));
   // Keys of slices come before all others.
-  for (const auto& entry : entries_) table.add_chain(entry.slices);
-  std::vector<std::string_view> value;
-  for (std::size_t i = 0; i < entries_.size();) {
-    const auto& first = entries_[i];
-    value.assign(1, first.value);
-    while (++i < entries_.size() && entries_[i].key == first.key) {
-      value.push_back(
-          std::string_view(entries_[i].value).substr(static_cast<std::size_t>(entries_[i].head)));
+  each_entry([&](const IndexEntry& entry) { table.add_chain(entry.slices); });
+  const std::string* key = nullptr;
+  std::vector<std::string_view> value;  // of it, in parts
+  each_entry([&](const IndexEntry& entry) {
+    if (key && entry.key == *key) {
+      value.push_back(std::string_view(entry.value).substr(static_cast<std::size_t>(entry.head)));
+      return;
     }
-    table.add(first.key, value);
-  }
+    if (key) table.add(*key, value);
+    key = &entry.key;
+    value.assign(1, entry.value);
+  });
+  if (key) table.add(*key, value);
   table.finish();
 }
 

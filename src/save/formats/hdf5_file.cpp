@@ -214,9 +214,12 @@ FileLayout lay_out_hdf5(const Job& job, const std::vector<SmallTensor>& small,
   for (const auto& one : small) {
     layout.total_bytes += static_cast<std::int64_t>(one.strings.bytes.size());
   }
-  const auto writes = all_gather(*job.group, dense.writes() ? "w" : "");
+  // A sum in which each rank fills its own place, as lay_out().
+  std::vector<std::int64_t> records(static_cast<std::size_t>(job.group->size()));
+  records[static_cast<std::size_t>(job.rank())] = job.root() || dense.writes();
+  job.group->all_reduce(records, Group::Op::sum);
   for (int rank = 0; rank < job.group->size(); ++rank) {
-    const bool leaves_record = rank == 0 || !writes[static_cast<std::size_t>(rank)].empty();
+    const bool leaves_record = records[static_cast<std::size_t>(rank)] != 0;
     if (rank == job.rank() && leaves_record) layout.writer = layout.writers;
     layout.writers += leaves_record;
   }
