@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <limits>
+#include <string>
 #include <tuple>
 
 #include "cairn/error.hpp"
@@ -73,6 +74,9 @@ TEST(Meta, gaps_that_are_none_are_refused) {
         "{\"u\":{\"fill\":\"\",\"boxes\":[]}}", "{\"u\":{\"fill\":\"zz\",\"boxes\":[]}}",
         "{\"u\":{\"fill\":\"00\",\"boxes\":[[1,2,3]]}}",
         "{\"u\":{\"fill\":\"00\",\"boxes\":[[1,\"2\"]]}}",
+        "{\"u\":{\"fill\":\"00\",\"boxes\":[[0,1e29]]}}",
+        "{\"u\":{\"fill\":\"00\",\"boxes\":[[0,1.0]]}}",
+        "{\"u\":{\"fill\":\"00\",\"boxes\":[[0,9223372036854775808]]}}",
         "{\"u\":{\"fill\":\"00\",\"boxes\":[1]}}", "{\"u\":{\"fill\":0,\"boxes\":[]}}"}) {
     EXPECT_THAT(meta_refusal(json + ",\"gaps\":" + bad + "}"), HasSubstr("\"gaps\"")) << bad;
   }
@@ -287,18 +291,38 @@ TEST(Meta, entry_of_another_kind_is_refused) {
   }
 }
 
-// Converting such a number to an integer is undefined, which the sanitizers see.
-TEST(Meta, NumbersThatNoIntegerHoldsAreNone) {
-  CheckpointMeta meta = sample;
-  meta.statistics.emplace();
-  meta.statistics->gap_bytes = 77;
-  meta.run.before.push_back({.sequence = 78, .parent = 77});
-  for (const auto* text : {"77", "78"}) {
-    auto json = encode_meta(meta);
-    json.replace(json.find(text), 2, "1e29");
-    const auto found = decode_meta(json);
-    EXPECT_TRUE(!found.statistics || found.run.before.empty()) << json;
+// Converting 1e29 to an integer is undefined, which the sanitizers see.
+TEST(Meta, NumbersThatAreNoIntegersMakeStatisticsUnknown) {
+  auto meta = sample;
+  auto& save = meta.statistics.emplace();
+  save.bytes = 10071;
+  save.replica_bytes = 10072;
+  save.gap_bytes = 10073;
+  save.files = 10074;
+  save.recycled_files = 10075;
+  save.slowest.rank = 10076;
+  save.shares = {{1, 0}, {10077, 0}};
+  meta.run.before.push_back(
+      {.sequence = 10081, .parent = 10082, .step = 10083, .ranks = 10084, .bytes = 10085});
+  const auto json = encode_meta(meta);
+  const auto with = [&](int number, std::string_view other) {
+    auto changed = json;
+    changed.replace(changed.find(std::to_string(number)), 5, other);
+    return decode_meta(changed);
+  };
+  for (const auto* none : {"1e29", "10070.0", "9223372036854775808"}) {
+    for (int number = 10071; number <= 10077; ++number) {
+      EXPECT_FALSE(with(number, none).statistics) << number << " as " << none;
+    }
+    for (int number = 10081; number <= 10085; ++number) {
+      const auto found = with(number, none);
+      EXPECT_TRUE(found.statistics) << number << " as " << none;
+      EXPECT_TRUE(found.run.before.empty()) << number << " as " << none;
+    }
   }
+  EXPECT_FALSE(with(10076, "4294967297").statistics);  // ranks have 32 bits
+  EXPECT_TRUE(with(10084, "4294967297").run.before.empty());
+  EXPECT_EQ(with(10071, "4294967297").statistics.value().bytes, 4294967297);
 }
 
 }  // namespace
