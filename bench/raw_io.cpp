@@ -273,6 +273,8 @@ void Ranks::commit_own_copied(const fs::path& directory, Bytes bytes, int step) 
     write_small(staging / "state");
     fs::rename(staging / "state", directory / "state");
     if (step > 0) {
+      // The one that goes is the newest of the state file before: that must not come back.
+      sync_directory(directory);
       fs::rename(named("index", step - 1, 0), retired);
       sync_directory(staging);
     }
