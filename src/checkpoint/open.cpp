@@ -70,8 +70,9 @@ void Engine::open() {
   }
   Recovered found;
   if (writes) found = recover(job, directory.ownership());
+  const auto sizes = find_sizes_of_steps(job);
   together(group, [&] {
-    if (job.root()) directory.begin(std::move(found));
+    if (job.root()) directory.begin(std::move(found), sizes);
     plans.begin(replica_turns(directory.catalog()));
   });
   open_nodes();

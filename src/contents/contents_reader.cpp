@@ -51,10 +51,19 @@ bool has_checkpoint(io::FileSystem& files, const io::Path& prefix) {
 
 namespace {
 
+// How much of a checkpoint is looked at.
+struct Look {
+  Graph graph = Graph::skip;
+  bool own_files = false;             // only the data files that its own entries are in
+  const FoundSizes* found = nullptr;  // what others have found
+};
+
 // What tensors without problem need of each data file.
-std::map<std::int32_t, std::int64_t> bytes_used(const CheckpointContents& contents) {
+std::map<std::int32_t, std::int64_t> bytes_used(const CheckpointContents& contents,
+                                                bool own_files) {
   std::map<std::int32_t, std::int64_t> used;
   for (const auto& tensor : contents.tensors) {
+    if (own_files && !tensor.key.starts_with(own_key_prefix)) continue;
     for (const auto& slice : tensor.slices) {
       auto& bytes = used[slice.file];
       bytes = std::max(bytes, slice.offset + slice.size);
@@ -110,22 +119,24 @@ void name_contents(const io::Path& prefix, IndexFile& loaded) {
 }
 
 // The rest of what is told, once the index is there.
-IndexFile load_values(io::FileSystem& files, const io::Path& prefix, Graph graph, IndexFile loaded,
-                      const FoundSizes& found = {}) {
+IndexFile load_values(io::FileSystem& files, const io::Path& prefix, const Look& look,
+                      IndexFile loaded) {
   if (!loaded.parsed) loaded.parsed = bundle::parse_index(loaded.bytes);
   name_contents(prefix, loaded);
   auto& contents = *loaded.parsed;
-  for (const auto& [file, bytes] : bytes_used(contents)) {
+  const auto count = static_cast<std::size_t>(contents.num_files);
+  const auto* found = look.found && look.found->size() == count ? look.found : nullptr;
+  for (const auto& [file, bytes] : bytes_used(contents, look.own_files)) {
     const auto at = static_cast<std::size_t>(file);
-    if (at < found.size() && found[at] >= bytes) {
-      loaded.data_sizes[file] = found[at];
+    if (found && at < count && (*found)[at] >= bytes) {
+      loaded.data_sizes[file] = (*found)[at];
     } else if (const auto size =
                    data_file_size(files, loaded.format, prefix, file, contents.num_files)) {
       loaded.data_sizes[file] = *size;
     }
   }
   check_files(contents, loaded);
-  read_values(files, graph, loaded);
+  read_values(files, look.graph, loaded);
   return loaded;
 }
 
@@ -141,9 +152,9 @@ auto at_main_file(const CheckpointFormat& format, const io::Path& prefix, F&& fu
 }
 
 IndexFile load(const CheckpointFormat& format, io::FileSystem& files, const io::Path& prefix,
-               Graph graph) {
+               const Look& look) {
   return at_main_file(format, prefix, [&] {
-    return load_values(files, prefix, graph, format.read_index(files, prefix));
+    return load_values(files, prefix, look, format.read_index(files, prefix));
   });
 }
 
@@ -157,9 +168,10 @@ std::vector<const CheckpointFormat*> formats_there(io::FileSystem& files, const 
 
 // One of several formats; nothing if it is damaged or has gone, which `why` then says.
 std::optional<IndexFile> try_load(const CheckpointFormat& format, io::FileSystem& files,
-                                  const io::Path& prefix, Graph graph, std::optional<Error>& why) {
+                                  const io::Path& prefix, const Look& look,
+                                  std::optional<Error>& why) {
   try {
-    return load(format, files, prefix, graph);
+    return load(format, files, prefix, look);
   } catch (const Error& error) {
     if (error.code() != Code::data_loss && error.code() != Code::not_found) throw;
     why = error;
@@ -189,12 +201,27 @@ std::int64_t sequence_of(const IndexFile& loaded) {
   return loaded.meta.empty() ? 0 : bundle::decode_meta(loaded.meta).sequence;
 }
 
+IndexFile load_newest(io::FileSystem& files, const io::Path& prefix, const Look& look) {
+  const auto there = formats_there(files, prefix);
+  if (there.empty()) nothing_there(files, prefix);
+  if (there.size() == 1) return load(*there.front(), files, prefix, look);
+  std::optional<Error> why;
+  std::optional<IndexFile> newest;
+  for (const auto* format : there) {
+    auto loaded = try_load(*format, files, prefix, look, why);
+    if (!loaded || (newest && sequence_of(*loaded) <= sequence_of(*newest))) continue;
+    newest = std::move(loaded);
+  }
+  if (!newest) throw *why;
+  return *std::move(newest);
+}
+
 }  // namespace
 
 IndexFile look_into(io::FileSystem& files, const io::Path& prefix, std::string index, Graph graph) {
   IndexFile loaded;
   loaded.bytes = std::move(index);
-  return load_values(files, prefix, graph, std::move(loaded));
+  return load_values(files, prefix, {graph}, std::move(loaded));
 }
 
 std::optional<IndexFile> read_only_index(io::FileSystem& files, const io::Path& prefix) {
@@ -214,8 +241,9 @@ std::optional<std::int64_t> data_file_size(io::FileSystem& files, Format format,
 IndexFile look_into(io::FileSystem& files, const io::Path& prefix, IndexFile index, Graph graph,
                     const FoundSizes& found) {
   const auto& format = format_of(index.format);
-  return at_main_file(format, prefix,
-                      [&] { return load_values(files, prefix, graph, std::move(index), found); });
+  return at_main_file(format, prefix, [&] {
+    return load_values(files, prefix, {graph, false, &found}, std::move(index));
+  });
 }
 
 void read_metadata(io::FileSystem& files, const io::Path& prefix, IndexFile& loaded, Graph graph) {
@@ -225,19 +253,9 @@ void read_metadata(io::FileSystem& files, const io::Path& prefix, IndexFile& loa
   });
 }
 
-IndexFile load_index(io::FileSystem& files, const io::Path& prefix, Graph graph) {
-  const auto there = formats_there(files, prefix);
-  if (there.empty()) nothing_there(files, prefix);
-  if (there.size() == 1) return load(*there.front(), files, prefix, graph);
-  std::optional<Error> why;
-  std::optional<IndexFile> newest;
-  for (const auto* format : there) {
-    auto loaded = try_load(*format, files, prefix, graph, why);
-    if (!loaded || (newest && sequence_of(*loaded) <= sequence_of(*newest))) continue;
-    newest = std::move(loaded);
-  }
-  if (!newest) throw *why;
-  return *std::move(newest);
+IndexFile load_index(io::FileSystem& files, const io::Path& prefix, Graph graph,
+                     const FoundSizes* found) {
+  return load_newest(files, prefix, {graph, false, found});
 }
 
 CheckpointContents parse_contents(IndexFile& loaded, const io::Path& prefix) {
@@ -274,8 +292,18 @@ CheckpointContents read_contents(io::FileSystem& files, const io::Path& prefix, 
 }
 
 CheckpointContents read_contents_as(Format format, io::FileSystem& files, const io::Path& prefix) {
-  auto loaded = load(format_of(format), files, prefix, Graph::skip);
+  auto loaded = load(format_of(format), files, prefix, {});
   return parse_contents(loaded, prefix);
+}
+
+CheckpointContents read_summary(io::FileSystem& files, const io::Path& prefix,
+                                std::optional<Format> format) {
+  const Look look{Graph::skip, true};
+  auto loaded =
+      format ? load(format_of(*format), files, prefix, look) : load_newest(files, prefix, look);
+  auto contents = parse_contents(loaded, prefix);
+  contents.tensors.clear();
+  return contents;
 }
 
 std::string misplaced(const CheckpointContents& contents) {

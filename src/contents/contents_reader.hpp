@@ -36,10 +36,15 @@ enum class Graph { skip, read };
 /// Whether there is a PREFIX.index, or a PREFIX.h5 that Cairn wrote.
 bool has_checkpoint(io::FileSystem&, const io::Path& prefix);
 
+/// Sizes of data files as somebody has found them; -1: missing, or nobody has looked.
+using FoundSizes = std::vector<std::int64_t>;
+
 /// Throws not_found if there is no checkpoint, data_loss if it is lost or its index is damaged as a
 /// whole. Where the prefix has both formats, because a save is replacing one by the other, it is
-/// the newer one of those that can be read.
-IndexFile load_index(io::FileSystem&, const io::Path& prefix, Graph = Graph::skip);
+/// the newer one of those that can be read. Looks itself at each data file that is smaller than the
+/// tensors say, or was not found: others may have seen an older state of the directory.
+IndexFile load_index(io::FileSystem&, const io::Path& prefix, Graph = Graph::skip,
+                     const FoundSizes* = nullptr);
 /// The same of an index that is read already.
 IndexFile look_into(io::FileSystem&, const io::Path& prefix, std::string index, Graph);
 
@@ -51,10 +56,7 @@ std::optional<IndexFile> read_only_index(io::FileSystem&, const io::Path& prefix
 /// The size of a data file; nothing if it is missing.
 std::optional<std::int64_t> data_file_size(io::FileSystem&, Format, const io::Path& prefix,
                                            int file, int num_files);
-/// Sizes of data files as somebody has found them; -1: missing, or nobody has looked.
-using FoundSizes = std::vector<std::int64_t>;
-/// The rest of load_index(). Looks itself at each file that is smaller than the tensors say, or was
-/// not found: others may have seen an older state of the directory.
+/// The rest of load_index().
 IndexFile look_into(io::FileSystem&, const io::Path& prefix, IndexFile, Graph, const FoundSizes&);
 /// What else is told of a checkpoint whose tensors are known (`parsed`): its metadata and graph.
 /// Throws data_loss for contents that no save makes, and what reading throws.
@@ -67,6 +69,11 @@ CheckpointContents read_contents(io::FileSystem&, const io::Path& prefix, Graph 
 
 /// The same, of one format.
 CheckpointContents read_contents_as(Format, io::FileSystem&, const io::Path& prefix);
+
+/// What a checkpoint says of itself, and no tensors. Looks only at the data files that hold it, and
+/// not at all of them, of which there may be very many.
+CheckpointContents read_summary(io::FileSystem&, const io::Path& prefix,
+                                std::optional<Format> = std::nullopt);
 
 /// Why this is not the checkpoint that its name says: an HDF5 file, which is whole in itself, of
 /// another step under the same name. Empty: nothing is known against it. A bundle's files do not

@@ -196,12 +196,10 @@ Soundness examine(const Job& job, const Candidate& candidate, std::string& why) 
   return Soundness::whole;
 }
 
-std::optional<CheckpointContents> try_contents(const Job& job, std::int64_t step,
-                                               std::optional<Format> format) {
+std::optional<CheckpointContents> try_summary(const Job& job, std::int64_t step,
+                                              std::optional<Format> format) {
   try {
-    const auto prefix = job.prefix(step);
-    return format ? read_contents_as(*format, *job.files, prefix)
-                  : read_contents(*job.files, prefix);
+    return read_summary(*job.files, job.prefix(step), format);
   } catch (const Error& error) {
     if (error.code() != Code::data_loss && error.code() != Code::not_found) {
       log(LogLevel::warning, cat("step ", step, " cannot be read now: ", error.what()));
@@ -221,7 +219,7 @@ std::vector<Candidate> find_candidates(const Job& job, const commit::Ownership* 
   for (const auto& name : names) {
     const auto parsed = commit::parse_name(name, job.naming);
     if (!commit::is_main(parsed.kind)) continue;
-    const auto there = try_contents(job, parsed.step);
+    const auto there = try_summary(job, parsed.step);
     if (there && there->meta) committed = std::max(committed, there->meta->sequence);
   }
   for (const auto& name : names) {
@@ -236,7 +234,7 @@ std::vector<Candidate> find_candidates(const Job& job, const commit::Ownership* 
     bool reached = parsed.keeper.empty() && !save.direct;
     try {
       if (save.direct) commit::settle(files, save);
-      const auto there = try_contents(job, save.step);
+      const auto there = try_summary(job, save.step);
       if (there && there->meta && there->meta->uuid == save.uuid) continue;  // but for the tidying
       if (!save.direct && !job.atomic_rename) {
         log(LogLevel::info, cat("save ", name, " did not finish, which takes renames"));

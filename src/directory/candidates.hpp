@@ -38,9 +38,9 @@ enum class Soundness { whole, damaged, unreadable };
 /// Collective. Whether every byte of the candidate, which rank 0 knows, is what was written.
 Soundness examine(const Job&, const Candidate&, std::string& why);
 
-/// Rank 0. The contents of a committed checkpoint, or nothing where that cannot be told: then its
-/// files are left alone.
-std::optional<CheckpointContents> try_contents(const Job&, std::int64_t step,
-                                               std::optional<Format> format = std::nullopt);
+/// Rank 0. What a committed checkpoint says of itself, without its tensors; or nothing where that
+/// cannot be told: then its files are left alone.
+std::optional<CheckpointContents> try_summary(const Job&, std::int64_t step,
+                                              std::optional<Format> format = std::nullopt);
 
 }  // namespace cairn

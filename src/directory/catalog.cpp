@@ -38,7 +38,7 @@ void remember_lineage(io::FileSystem& files, const io::Path& directory, const co
 }
 
 CatalogEntry look_at(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
-                     std::int64_t step, const LostCheckpoint* lost = nullptr) {
+                     std::int64_t step, const FoundSizes* sizes, const LostCheckpoint* lost) {
   CatalogEntry entry;
   entry.step = step;
   const auto prefix = directory / commit::prefix_name(name, step);
@@ -51,7 +51,7 @@ CatalogEntry look_at(io::FileSystem& files, const io::Path& directory, const com
     ids[format->id()] = status->id;
   }
   try {
-    auto loaded = load_index(files, prefix);
+    auto loaded = load_index(files, prefix, Graph::skip, sizes);
     const auto contents = parse_contents(loaded, prefix);
     entry.num_files = contents.num_files;
     entry.format = contents.format;
@@ -102,13 +102,15 @@ std::string damage_mark(io::FileSystem& files, const io::Path& directory,
 }  // namespace
 
 std::vector<CatalogEntry> scan_catalog(io::FileSystem& files, const io::Path& directory,
-                                       const commit::Naming& name) {
+                                       const commit::Naming& name, const SizesOfSteps& sizes) {
   std::vector<CatalogEntry> entries;
   if (!files.status(directory)) return entries;
   std::set<std::int64_t> seen;  // a step may be there in both formats
   const auto add = [&](std::int64_t step, const LostCheckpoint* lost) {
     if (!seen.insert(step).second) return;
-    auto entry = look_at(files, directory, name, step, lost);
+    const auto found = sizes.find(step);
+    auto entry = look_at(files, directory, name, step,
+                         found == sizes.end() ? nullptr : &found->second, lost);
     const auto mark = damage_mark(files, directory, name, entry);
     if (!mark.empty()) entry.damage = mark;
     entry.pin = find_pin(files, directory, name, entry);

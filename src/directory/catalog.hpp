@@ -8,6 +8,7 @@
 #include "cairn/contents.hpp"
 #include "commit/names.hpp"
 #include "commit/state_file.hpp"
+#include "directory/file_sizes.hpp"
 #include "io/file_system.hpp"
 
 namespace cairn {
@@ -46,9 +47,10 @@ struct CatalogEntry {
 
 /// Rank 0 only. Reads every index, of bundles and of HDF5 files that Cairn wrote; ascending by
 /// commit order. Checkpoints of other programs order by the state file, then by time, before ours.
-/// A damaged index keeps its place by the state file.
+/// A damaged index keeps its place by the state file. Looks at the data files of which `sizes` does
+/// not tell.
 std::vector<CatalogEntry> scan_catalog(io::FileSystem&, const io::Path& directory,
-                                       const commit::Naming& name);
+                                       const commit::Naming& name, const SizesOfSteps& sizes = {});
 
 /// Marks what a return to an earlier checkpoint has left behind: whatever was committed between a
 /// checkpoint and the one that its run went on from. Where that is unknown: whatever has the same

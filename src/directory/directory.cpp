@@ -49,7 +49,7 @@ void Directory::take() {
   }
 }
 
-void Directory::begin(Recovered found) {
+void Directory::begin(Recovered found, const SizesOfSteps& sizes) {
   if (job_.recycles()) {
     try {
       recycling_.emplace(job_, ownership_->ownership());
@@ -58,7 +58,7 @@ void Directory::begin(Recovered found) {
       job_.may_recycle = false;  // this rank alone decides what is kept
     }
   }
-  catalog_ = scan_catalog(*job_.files, job_.directory, job_.naming);
+  catalog_ = scan_catalog(*job_.files, job_.directory, job_.naming, sizes);
   for (const auto& entry : catalog_) {
     if (entry.pin != Pin::damaged) continue;
     log(LogLevel::warning,

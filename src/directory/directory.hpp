@@ -50,7 +50,7 @@ class Directory {
   bool atomic_rename() const { return !ownership_ || ownership_->atomic_rename(); }
   /// When the directory has been recovered: reads the catalog, begins to give out numbers, makes
   /// room for recycled files, brings notes and state file up to date.
-  void begin(Recovered);
+  void begin(Recovered, const SizesOfSteps& = {});
   /// Throws busy when the directory has another owner. Any thread.
   void check_owner() const {
     if (ownership_) ownership_->check();

@@ -36,7 +36,7 @@ std::optional<Format> find_replaced(const Job& job, std::int64_t step) {
   };
   std::vector<There> there;
   for (const auto* format : formats) {
-    const auto contents = try_contents(job, step, format->id());
+    const auto contents = try_summary(job, step, format->id());
     if (!contents || !contents->meta) return std::nullopt;
     there.push_back({format->id(), contents->meta->sequence});
   }
@@ -163,7 +163,7 @@ std::vector<RecoveryStep> find_debris(const Job& job, const std::vector<Candidat
         if (find_replaced(job, parsed.step) == format->id()) replaced.insert(name);
         continue;
       }
-      const auto contents = try_contents(job, parsed.step, format->id());
+      const auto contents = try_summary(job, parsed.step, format->id());
       files_of_step[parsed.step] = contents ? format->named_data_files(contents->num_files) : -1;
       ours |= contents && contents->meta;
       if (find_replaced(job, parsed.step) != format->id()) continue;

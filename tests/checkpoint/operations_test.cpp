@@ -1,10 +1,13 @@
-// How many operations on paths a save makes, by rank and kind. A change that adds one fails here.
+// How many operations on paths a save makes, and an opening, by rank and kind. A change that adds
+// one fails here.
 // CAIRN_SHOW_OPERATIONS=1 prints each of them.
 #include <gtest/gtest.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
+#include <optional>
+#include <utility>
 
 #include "base/text.hpp"
 #include "cairn/checkpoint_manager.hpp"
@@ -20,7 +23,7 @@ namespace {
 
 using io::OperationCounts;
 
-enum Call { first, steady, async };
+enum Call { first, steady, async, opening };
 constexpr auto bundle = Format::bundle, one_file = Format::hdf5;
 
 struct Limits {
@@ -49,7 +52,7 @@ class Operations : public testing::TestWithParam<Limits> {
   commit::OwnershipOptions saved_;
 };
 
-// What each rank does in one call: after four others, where it is steady.
+// What each rank does in one call: after four others, where it is steady, or opens the directory.
 std::vector<OperationCounts> count(const Limits& limits) {
   const auto disk = std::make_shared<io::MemoryFileSystem>();
   std::vector<OperationCounts> counts(static_cast<std::size_t>(limits.ranks));
@@ -67,20 +70,25 @@ std::vector<OperationCounts> count(const Limits& limits) {
     State state;
     state.add("u",
               slice(mine.data(), {group->size() * values}, {group->rank() * values}, {values}));
-    CheckpointManager manager(group, "/run", options);
+    std::optional<CheckpointManager> manager(std::in_place, group, "/run", options);
     const auto save = [&](std::int64_t step) {
       if (limits.call == async) {
-        manager.save_async(step, state);
-        manager.wait();
+        manager->save_async(step, state);
+        manager->wait();
       } else {
-        manager.save(step, state);
+        manager->save(step, state);
       }
     };
     std::int64_t step = 0;
     for (int before = limits.call == first ? 0 : 4; before > 0; --before) save(++step);
+    if (limits.call == opening) manager.reset();
     group->barrier();
     files->take();
-    save(++step);
+    if (limits.call == opening) {
+      manager.emplace(group, "/run", options);
+    } else {
+      save(++step);
+    }
     auto [mine_counted, log] = files->take();
     counts[static_cast<std::size_t>(group->rank())] = mine_counted;
     group->barrier();
@@ -138,6 +146,19 @@ INSTANTIATE_TEST_SUITE_P(
             "async_2", async, bundle, 2, {7, 1, 3, 7, 0, 0, 1, 5, 5}, {2, 0, 0, 2, 0, 0, 0, 2, 1}},
         Limits{
             "async_4", async, bundle, 4, {7, 1, 3, 7, 0, 0, 1, 5, 5}, {2, 0, 0, 2, 0, 0, 0, 2, 1}},
+        // Of two checkpoints, of 3 and of 9 data files: no more of rank 0 for more of these.
+        Limits{"opening_2",
+               opening,
+               bundle,
+               2,
+               {18, 44, 12, 1, 0, 0, 1, 1, 5},
+               {0, 3, 0, 0, 0, 0, 0, 0, 0}},
+        Limits{"opening_8",
+               opening,
+               bundle,
+               8,
+               {18, 44, 12, 1, 0, 0, 1, 1, 5},
+               {0, 3, 0, 0, 0, 0, 0, 0, 0}},
         Limits{"hdf5_first_1", first, one_file, 1, {12, 4, 3, 2, 1, 3, 0, 5, 4}, {}},
         Limits{"hdf5_first_4",
                first,
