@@ -23,14 +23,18 @@ LEFT_OVER = re.compile(r"_temp_|\.part_|\.aside_|\.tmp")
 def add_arguments(parser, name):
     parser.add_argument("--lines", default=",".join(LINES), help=f"of {', '.join(LINES)}")
     parser.add_argument("--limit", type=float, default=120, help="seconds until a job hangs")
-    parser.add_argument("--bin", type=Path, help="programs, instead of a build")
     parser.add_argument("--library", type=Path, help="libcampaign_faulty_mpi.so, with --bin")
+    add_places(parser, name)
+
+
+def add_places(parser, name):
+    parser.add_argument("--bin", type=Path, help="programs, instead of a build")
     parser.add_argument("--build-dir", type=Path, default=ROOT / "build/campaign")
     parser.add_argument("--place", type=Path,
                         help=f"for directories and logs; emptied (default: DIR/{name})")
 
 
-def settle(arguments, name):
+def settle(arguments, name, targets=("campaign_real", "campaign_faulty_mpi", "cairn_cli")):
     """Builds what is not there; where the programs and the library are."""
     if not arguments.bin:
         place = arguments.build_dir
@@ -38,8 +42,7 @@ def settle(arguments, name):
                 ["cmake", "-S", str(ROOT), "-B", str(place), "-G", "Ninja",
                  "-DCMAKE_BUILD_TYPE=Release", "-DCAIRN_TESTS=ON", "-DCAIRN_EXAMPLES=OFF",
                  "-DCAIRN_KOKKOS=OFF"],
-                ["cmake", "--build", str(place), "--target", "campaign_real",
-                 "campaign_faulty_mpi", "cairn_cli"]):
+                ["cmake", "--build", str(place), "--target", *targets]):
             result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                     text=True)
             if result.returncode != 0:

@@ -27,9 +27,26 @@ struct Row {
   std::int64_t bytes = 0;
 };
 
+struct DataFile {
+  std::string name;
+  std::int64_t count;
+};
+using DataFiles = std::map<std::int64_t, std::vector<DataFile>>;  // by step
+
+// All data files that bear this name.
+DataFiles data_files(const std::vector<std::string>& listing, const std::string& name) {
+  DataFiles files;
+  for (const auto& entry : listing) {
+    const auto parsed = commit::parse_name(entry, name);
+    if (parsed.kind != commit::ParsedName::Kind::data) continue;
+    files[parsed.step].push_back({entry, parsed.count});
+  }
+  return files;
+}
+
 // Of the index and the data files that belong to it.
 std::int64_t size_on_disk(io::FileSystem& files, const io::Path& directory, const Row& row,
-                          const std::vector<std::string>& listing) {
+                          const DataFiles& data) {
   std::int64_t bytes = 0;
   const auto add = [&](const std::string& name) {
     if (const auto status = files.status(directory / name)) bytes += status->size;
@@ -47,11 +64,10 @@ std::int64_t size_on_disk(io::FileSystem& files, const io::Path& directory, cons
     }
     return bytes;
   }
-  for (const auto& name : listing) {
-    const auto parsed = commit::parse_name(name, row.name);
-    const bool own = parsed.kind == commit::ParsedName::Kind::data && parsed.step == *row.step &&
-                     (row.entry.num_files == 0 || parsed.count == row.entry.num_files);
-    if (own) add(name);
+  const auto own = data.find(*row.step);
+  if (own == data.end()) return bytes;
+  for (const auto& file : own->second) {
+    if (row.entry.num_files == 0 || file.count == row.entry.num_files) add(file.name);
   }
   return bytes;
 }
@@ -93,6 +109,7 @@ std::vector<Row> collect(io::FileSystem& files, const io::Path& directory,
   std::vector<Row> rows;
   for (const auto& [name, without_step] : groups) {
     if (!only.empty() && name != only) continue;
+    const auto before = static_cast<std::ptrdiff_t>(rows.size());
     for (const auto& prefix : without_step) {
       rows.push_back(look_at(files, directory, prefix, newest));
     }
@@ -102,8 +119,11 @@ std::vector<Row> collect(io::FileSystem& files, const io::Path& directory,
       rows.push_back({name, commit::prefix_name(name, entry.step), entry.step, entry,
                       !live.empty() && live.front() == &entry, 0});
     }
+    const auto data = data_files(listing, name);
+    for (auto row = rows.begin() + before; row != rows.end(); ++row) {
+      row->bytes = size_on_disk(files, directory, *row, data);
+    }
   }
-  for (auto& row : rows) row.bytes = size_on_disk(files, directory, row, listing);
   return rows;
 }
 
