@@ -4,7 +4,8 @@
 ///
 /// What survives a crash: a write, if its file was synced later. A name made, removed or renamed,
 /// if the directory that holds it was synced later (a rename is one step and needs the sync of its
-/// destination); so does a link, whose bytes are those of the file, synced under whatever name. Syncing a file does not make its name durable. Everything else may or may not.
+/// destination); so does a link, whose bytes are those of the file, synced under whatever name.
+/// Syncing a file does not make its name durable. Everything else may or may not.
 #include <cstdint>
 #include <functional>
 #include <limits>

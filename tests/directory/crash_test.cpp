@@ -1,4 +1,5 @@
 // The stories with bundles, with renames and without.
+#include "directory/crash_frozen.hpp"
 #include "directory/crash_stories.hpp"
 
 namespace cairn {
@@ -127,6 +128,12 @@ INSTANTIATE_TEST_SUITE_P(AsyncWithoutRename, Crash, testing::ValuesIn(direct_asy
                          [](const auto& info) { return info.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(Recycling, Crash, testing::ValuesIn(recycling_stories()),
+                         [](const auto& info) { return info.param.name; });
+
+INSTANTIATE_TEST_SUITE_P(Frozen, Crash, testing::ValuesIn(without_records(frozen_stories(false))),
+                         [](const auto& info) { return info.param.name; });
+
+INSTANTIATE_TEST_SUITE_P(FrozenAsync, Crash, testing::ValuesIn(frozen_stories(true)),
                          [](const auto& info) { return info.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(SharedFiles, Crash, testing::ValuesIn(shared_stories()),
