@@ -177,18 +177,22 @@ class Candidate {
 
   // Makes the save's file a name of the earlier one; nothing where that may not be. Throws what
   // reading this rank's memory throws.
-  std::optional<FrozenFile> share(bool& links) {
+  std::optional<FrozenFile> share() {
     const bool may = find();
     digest_ = digest_of(key_, out_, !known_ && may);
     if (!may) return std::nullopt;
     try {
-      if (holds_the_same() && link(links)) return made(unread_);
+      if (holds_the_same() && link()) return made(unread_);
     } catch (const Error& error) {
       log(LogLevel::info, cat("frozen tensors are written anew: ", error.what()));
       io::remove_if_there(*job_.files, part());
     }
     return std::nullopt;
   }
+
+  // After share(): whether the file system has refused the name.
+  bool cannot_link() const { return cannot_link_; }
+  const io::Path& path() const { return path_; }
 
   FrozenFile write() {
     ShardFiles files(*job_.files, save_, out_.entries);
@@ -250,12 +254,9 @@ class Candidate {
   }
 
   // What is there now may be another file than the one that was looked at.
-  bool link(bool& links) {
+  bool link() {
     if (!commit::share_part(*job_.files, save_, number(), path_)) {
-      if (std::exchange(links, false)) {
-        log(LogLevel::warning, cat("frozen tensors are written in full: ", path_.string(),
-                                   " cannot have a second name here"));
-      }
+      cannot_link_ = true;
       return false;
     }
     const auto status = job_.files->status(part());
@@ -273,6 +274,7 @@ class Candidate {
   io::Path path_;
   io::FileId id_;
   int unread_ = 0;
+  bool cannot_link_ = false;
 };
 
 }  // namespace
@@ -282,11 +284,21 @@ FrozenPart Frozen::write(const Job& job, const State& state, const LocalShards& 
   FrozenPart part;
   if (shards.shards.empty()) return part;
   if (!key_) key_ = KeyedHash::Key::random();
+  constexpr int most_without_links = 3;
+  io::Path refused;
   for (auto& file : by_file(state, shards, first_file)) {
     Candidate candidate(job, save, *key_, file, known(save, file.entries));
-    auto shared = links_ ? candidate.share(links_) : std::nullopt;
+    std::optional<FrozenFile> shared;
+    if (without_links_ < most_without_links) shared = candidate.share();
+    if (candidate.cannot_link()) refused = candidate.path();
     if (shared) part.shared_bytes += bytes_of(shared->entries);
     part.files.push_back(shared ? *std::move(shared) : candidate.write());
+  }
+  if (part.shared_bytes > 0) without_links_ = 0;
+  if (part.shared_bytes > 0 || refused.empty()) return part;
+  if (without_links_++ == 0) {
+    log(LogLevel::warning, cat("frozen tensors are written in full: ", refused.string(),
+                               " cannot have a second name here"));
   }
   return part;
 }

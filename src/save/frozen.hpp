@@ -45,6 +45,7 @@ class Frozen {
  public:
   /// Local, and of the caller's thread: `state` is not to change meanwhile. All files are durable
   /// on return; names of shared ones become so with the temp directory, as those of new ones do.
+  /// After three saves that could link nothing none tries it any more.
   FrozenPart write(const Job&, const State&, const LocalShards&, int first_file,
                    const commit::Transaction&);
   /// A save has been committed on all ranks.
@@ -56,7 +57,7 @@ class Frozen {
 
   std::optional<KeyedHash::Key> key_;
   FrozenFiles known_;
-  bool links_ = true;  // as far as is known
+  int without_links_ = 0;  // so many saves in a row could not link what they would
 };
 
 }  // namespace cairn

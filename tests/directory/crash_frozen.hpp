@@ -24,8 +24,10 @@ inline std::vector<Story> frozen_stories(bool async) {
     EXPECT_THROW(job.save(30, 12), Error);
     job.save(40, 2);
   };
-  std::vector<Story> all{{"Shares", 2, before, same, {1, 4, 2}, 2, 1}};
-  if (!async) {
+  std::vector<Story> all;
+  if (async) {
+    all.push_back({"Shares", 2, before, same, {1, 4, 2}, 2, 1});
+  } else {
     all.push_back({"Changes", 2, before, changes, {1, 12, 13, 2}, 2, 1});
     all.push_back({"WriteFails",
                    2,

@@ -227,6 +227,48 @@ TEST_P(FrozenSaves, AFailedSaveTakesItsNamesAwayAgain) {
   rows.expect(manager, 5, rows.base);
 }
 
+// Where a file cannot have another name: told once, and full files are recycled as ever.
+class WithoutLinks : public io::FileSystemWrapper {
+ public:
+  using io::FileSystemWrapper::FileSystemWrapper;
+  bool try_link(const io::Path& from, const io::Path& to) override {
+    ++asked;
+    return links && target().try_link(from, to);
+  }
+  int asked = 0;
+  bool links = false;
+};
+
+TEST(FrozenWithoutLinks, IsWrittenInFullAndToldOnce) {
+  const auto disk = std::make_shared<WithoutLinks>(std::make_shared<io::MemoryFileSystem>());
+  auto options = frozen_options(disk);
+  options.keep.last = 1;
+  int warnings = 0;
+  set_log_sink([&](LogLevel, std::string_view line) {
+    warnings += line.find("cannot have a second name") != line.npos;
+  });
+  {
+    CheckpointManager manager(serial_group(), "/run", options);
+    Rows rows(*serial_group());
+    for (std::int64_t step = 1; step <= 8; ++step) rows.save(manager, step);
+    EXPECT_EQ(disk->asked, 3);
+    EXPECT_EQ(warnings, 1);
+    EXPECT_EQ(manager.statistics().last.back().recycled_files, 2);
+    rows.expect(manager, 8, rows.base);
+  }
+  // A file that has too many names already is no reason to give up.
+  CheckpointManager manager(serial_group(), "/run", options);
+  Rows rows(*serial_group());
+  for (std::int64_t step = 9; step <= 20; ++step) {
+    disk->links = step % 4 != 0;
+    rows.save(manager, step);
+  }
+  EXPECT_EQ(disk->asked, 3 + 12);
+  EXPECT_EQ(disk->status("/run/ckpt-20.data-00001-of-00003")->names, 1);
+  rows.expect(manager, 20, rows.base);
+  set_log_sink({});
+}
+
 TEST(FrozenDamage, VerifyNamesTheStepsThatShareIt) {
   const auto disk = std::make_shared<io::MemoryFileSystem>();
   CheckpointManager manager(serial_group(), "/run", frozen_options(disk));
