@@ -9,6 +9,7 @@
 #include "cairn/checkpoint_manager.hpp"
 #include "cairn/log.hpp"
 #include "io/expect_error.hpp"
+#include "io/file_system.hpp"
 #include "testing/memory.hpp"
 #include "testing/threads.hpp"
 #include "tools/verify.hpp"
@@ -225,6 +226,11 @@ TEST_P(FrozenSaves, AFailedSaveTakesItsNamesAwayAgain) {
   rows.save(manager, 5, GetParam());
   EXPECT_EQ(names(data(5)), 1);
   rows.expect(manager, 5, rows.base);
+  disk_->remove(data(5));
+  io::write_file(*disk_, data(5), std::string(columns * 8, 'x'));
+  rows.save(manager, 6, GetParam());
+  EXPECT_EQ(names(data(6)), 1);
+  rows.expect(manager, 6, rows.base);
 }
 
 // Where a file cannot have another name: told once, and full files are recycled as ever.
