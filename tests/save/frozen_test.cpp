@@ -4,10 +4,14 @@
 
 #include <algorithm>
 #include <functional>
+#include <mutex>
+#include <string>
+#include <vector>
 
 #include "base/text.hpp"
 #include "cairn/checkpoint_manager.hpp"
 #include "cairn/log.hpp"
+#include "format/hdf5/lay_out.hpp"
 #include "io/expect_error.hpp"
 #include "io/file_system.hpp"
 #include "testing/memory.hpp"
@@ -17,6 +21,7 @@
 namespace cairn {
 namespace {
 
+using testing::AllOf;
 using testing::Contains;
 using testing::HasSubstr;
 
@@ -336,21 +341,51 @@ TEST_P(FrozenSaves, AnyMemoryAndPolicy) {
   EXPECT_EQ(wide[2], 2);
 }
 
-TEST(FrozenOptions, ThatCannotBeServedWriteInFull) {
-  std::vector<std::string> lines;
-  const auto disk = std::make_shared<io::MemoryFileSystem>();
-  auto options = frozen_options(disk);
-  set_log_sink([&](LogLevel, std::string_view line) { lines.emplace_back(line); });
-  options.write.atomic_rename = false;
-  CheckpointManager manager(serial_group(), "/run", options);
-  Rows rows(*serial_group());
-  rows.save(manager, 1);
-  rows.save(manager, 2);
-  EXPECT_THAT(lines, Contains(HasSubstr("frozen tensors are written in full: saves rely on no")));
-  for (std::size_t i = 0; i < disk->operation_count(); ++i) {
-    EXPECT_FALSE(disk->operation_text(i).starts_with("link"));
+// Each is told by the first save's manager, and saves whole checkpoints.
+TEST(FrozenOptions, WhereFilesCannotBeSharedAllIsWritten) {
+  struct Way {
+    const char* why;
+    std::function<void(ManagerOptions&)> set;
+  };
+  std::vector<Way> ways{
+      {"saves rely on no rename", [](auto& options) { options.write.atomic_rename = false; }},
+      {"each rank is an io rank", [](auto& o) { o.write.io_ranks = IoRanks::count(1); }},
+      {"saves go to the nodes", [](auto& options) {
+         options.tier.directory = "/nodes/%n";
+         options.tier.file_system = options.write.file_system;
+         options.tier.protection = Protection::none;
+         options.tier.home_every = 2;
+       }}};
+  if (hdf5::available()) {
+    ways.push_back({"only bundles", [](auto& options) { options.store.format = Format::hdf5; }});
   }
-  set_log_sink({});
+  for (const auto& way : ways) {
+    SCOPED_TRACE(way.why);
+    std::mutex mutex;
+    std::vector<std::string> lines;
+    const auto disk = std::make_shared<io::MemoryFileSystem>();
+    auto options = frozen_options(disk);
+    way.set(options);
+    set_log_sink([&](LogLevel, std::string_view line) {
+      const std::lock_guard guard(mutex);
+      lines.emplace_back(line);
+    });
+    run_threads(2, [&](std::shared_ptr<Group> group) {
+      CheckpointManager manager(group, "/run", options);
+      Rows rows(*group);
+      for (std::int64_t step = 1; step <= 4; ++step) {
+        rows.save(manager, step, step == 3);
+        rows.expect(manager, step, rows.base);
+      }
+    });
+    set_log_sink({});
+    EXPECT_THAT(lines, Contains(AllOf(HasSubstr("frozen tensors are written in full: "),
+                                      HasSubstr(way.why))));
+    for (std::size_t i = 0; i < disk->operation_count(); ++i) {
+      EXPECT_FALSE(disk->operation_text(i).starts_with("link"));
+    }
+  }
+  auto options = frozen_options(std::make_shared<io::MemoryFileSystem>());
   options.frozen.read_every = -1;
   EXPECT_CAIRN_ERROR(CheckpointManager(serial_group(), "/other", options), Code::invalid_argument,
                      "FrozenOptions");
