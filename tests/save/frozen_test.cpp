@@ -341,6 +341,50 @@ TEST_P(FrozenSaves, AnyMemoryAndPolicy) {
   EXPECT_EQ(wide[2], 2);
 }
 
+// Files of frozen tensors lie between those of others and those of dense tensors, whose keys match
+// too; rank 1 has nothing else, and the last save has a plan of its own.
+TEST_P(FrozenSaves, BesideDenseTensorsTextsAndRanksWithoutOthers) {
+  run_threads(3, [&](std::shared_ptr<Group> group) {
+    CheckpointManager manager(group, "/run", frozen_options(disk_));
+    Rows rows(*group);
+    std::vector<double> dense(columns, group->rank());
+    std::string text = "what it is";
+    State state;
+    const Dims shape{3, columns}, first{group->rank(), 0}, mine{1, columns};
+    state.add("base/a", slice(rows.base.data(), shape, first, mine));
+    state.add("base/dense", stored(Storage::dense, slice(dense.data(), shape, first, mine)));
+    state.add("base/text", text);
+    if (group->rank() != 1) state.add(cat("own/", group->rank()), rows.head);
+    const auto save = [&](std::int64_t step, const SaveOptions& options = {}) {
+      if (GetParam()) {
+        manager.save_async(step, state, options);
+        manager.wait();
+      } else {
+        manager.save(step, state, options);
+      }
+    };
+    for (std::int64_t step = 1; step <= 3; ++step) save(step);
+    SaveOptions once;
+    once.policy = std::make_shared<ShardByTaskPolicy>();
+    save(4, once);
+    const auto base = rows.base;
+    for (std::int64_t step = 1; step <= 4; ++step) {
+      rows.base.assign(columns, 0);
+      dense.assign(columns, -1);
+      text = "";
+      manager.restore(step, state);
+      EXPECT_EQ(rows.base, base);
+      EXPECT_EQ(dense, std::vector<double>(columns, group->rank()));
+      EXPECT_EQ(text, "what it is");
+    }
+    const auto last = manager.statistics().last;
+    if (group->rank() == 0) {
+      EXPECT_EQ(last[0].bytes - last[1].bytes, 3 * columns * 8);
+      EXPECT_EQ(last[1].bytes, last[3].bytes);
+    }
+  });
+}
+
 // Each is told by the first save's manager, and saves whole checkpoints.
 TEST(FrozenOptions, WhereFilesCannotBeSharedAllIsWritten) {
   struct Way {
