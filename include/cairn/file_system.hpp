@@ -110,6 +110,7 @@ struct Status {
   std::int64_t size = 0;
   double modified_seconds = 0;  ///< since 1970
   FileId id = {};
+  std::int64_t names = 0;  ///< so many lead to a file's bytes; 0: not told
 };
 
 /// Thread-safe. Errors throw cairn::Error with the path; not_found where something must exist and

@@ -23,6 +23,7 @@
 
 #include "cairn/async.hpp"
 #include "cairn/contents.hpp"
+#include "cairn/frozen.hpp"
 #include "cairn/sharding.hpp"
 #include "cairn/state.hpp"
 #include "cairn/tier.hpp"
@@ -264,6 +265,7 @@ struct ManagerOptions {
   AsyncOptions async = {};    ///< of save_async
   WhenOptions when = {};      ///< of should_save and should_stop
   TierOptions tier = {};      ///< checkpoints on the nodes
+  FrozenOptions frozen = {};  ///< what is written once
   Hooks hooks = {};
   bool overwrite = false;     ///< allow save(step) over a live step
   bool read_only = false;     ///< never own, recover, collect or save
@@ -275,8 +277,8 @@ struct ManagerOptions {
 
   template <class Self, class Visitor>
   static void visit(Self& self, Visitor&& options) {
-    auto& [name, keep, store, write, async, when, tier, hooks, overwrite, read_only, fall_back,
-           verify_first, trace] = self;
+    auto& [name, keep, store, write, async, when, tier, frozen, hooks, overwrite, read_only,
+           fall_back, verify_first, trace] = self;
     options.agreed("name", name);
     options.group("keep", keep);
     options.group("store", store);
@@ -284,6 +286,7 @@ struct ManagerOptions {
     options.group("async", async);
     options.group("when", when);
     options.group("tier", tier);
+    options.group("frozen", frozen);
     options.group("hooks", hooks);
     options.agreed("overwrite", overwrite);
     options.agreed("read_only", read_only);

@@ -88,7 +88,9 @@ void Engine::clear_way_for_last_save() {
 
 Engine::Planned Engine::plan(const Request& request, const Look& look) {
   const auto& [step, given, options, background, call] = request;
-  const bool quick = background && !format_of(job.options.store.format).is_laid_out_each_time();
+  // Which files are there to be shared is rank 0's to tell.
+  const bool quick =
+      background && !freezes(job) && !format_of(job.options.store.format).is_laid_out_each_time();
   const auto kept = plans.kept();
   // What goes wrong on one rank is a miss: the long way meets it again, and says so on all ranks.
   bool may = kept != nullptr && !options.policy;
@@ -233,6 +235,9 @@ Prepared Engine::prepare(std::int64_t step, const FileLayout& layout, bool recor
                     .put(save.files.takes ? save.files.takes->step : -1)
                     .put(save.files.takes ? save.files.takes->num_files : 0)
                     .put(save.staging);
+    const auto shares = freezes(job) ? directory.shares(frozen.sequence()) : std::nullopt;
+    const auto shared = shares.value_or(commit::SharedData{});
+    text.put(shared.step).put(shared.num_files).put(shared.sequence);
     mine = std::move(save);
     return text.take();
   });
@@ -246,6 +251,10 @@ Prepared Engine::prepare(std::int64_t step, const FileLayout& layout, bool recor
   const commit::LeftData takes{reader.get<std::int64_t>(), reader.get<int>()};
   if (takes.step >= 0) prepared.save.files.takes = takes;
   prepared.save.staging = reader.get<std::string>();
+  commit::SharedData shared{reader.get<std::int64_t>()};
+  shared.num_files = reader.get<int>();
+  shared.sequence = reader.get<std::int64_t>();
+  if (shared.step >= 0) prepared.save.files.shares = shared;
   if (!prepared.save.staging.empty()) staging_ = prepared.save.staging;
   prepared.save.retired = std::move(mine.retired);
   prepared.save.opened = std::move(mine.opened);

@@ -31,7 +31,7 @@ std::optional<Error> error_of(const std::exception_ptr& failure) {
 // The entries of all ranks, on rank 0.
 void Engine::merge(Flight& flight) {
   auto& figures = flight.figures;
-  figures.bytes = bytes_of(flight.result.entries);
+  figures.bytes = bytes_of(flight.result.entries) - flight.result.frozen.shared_bytes;
   figures.recycled_files = flight.result.counts.recycled;
   const bool encodes = format_of(job.options.store.format).takes_encoded();
   // A plan that does not serve again leaves nothing to keep for.
@@ -246,12 +246,13 @@ void Engine::give_up(const Error& error, const commit::Transaction* save, bool c
       .on_rank(error.rank());
 }
 
-void Engine::enter(const Flight& flight) {
+void Engine::enter(Flight& flight) {
   const auto& meta = flight.prepared->meta;
   has_home_ = true;
   if (!flight.asked.is_flush) since_home_ = 0;
   nodes.committed(std::max(meta.parent, line_), meta.sequence);
   line_ = std::max(line_, meta.sequence);
+  if (freezes(job)) frozen.committed(meta.sequence, std::move(flight.result.frozen));
   ledger.committed(meta, flight.figures, flight.asked.at);
   if (job.root()) log(LogLevel::info, line_of(flight.figures));
 }

@@ -13,6 +13,7 @@
 #include "group/call_group.hpp"
 #include "job/job.hpp"
 #include "restore/restore.hpp"
+#include "save/frozen.hpp"
 #include "save/measure.hpp"
 #include "save/plans.hpp"
 #include "schedule/turns.hpp"
@@ -41,6 +42,7 @@ class Engine {
   Job job;
   Directory directory;  // rank 0's
   Plans plans;
+  Frozen frozen;
   std::unique_ptr<Trace> trace;  // null: none is wanted
   Ledger ledger;
   std::unique_ptr<Turns> turns;  // a manager's only
@@ -108,6 +110,7 @@ class Engine {
   Prepared prepare(std::int64_t step, const FileLayout&, bool records, int slot,
                    std::int64_t number = -1);
   void write(Flight&, const State&, bool compares);
+  void write_frozen(Flight&, const State&);  // local
   void copy(Flight&, const State&, bool compares, Laps&);
   void land(Flight&);
   void land_bytes(Flight&, const Job& as_written);
@@ -162,7 +165,7 @@ class Engine {
   void work_in_background(Flight&);
   void make_ready(Flight&) const;                        // rank 0
   void tidy_in_background(const Flight&, bool durable);  // rank 0
-  void enter(const Flight&);
+  void enter(Flight&);
   void change(Flight&, SaveStage) const;
   void tell(const SaveHandle&) const;
 

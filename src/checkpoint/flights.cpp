@@ -134,6 +134,7 @@ void Flights::retire(std::unique_ptr<Flight> flight) {
   flight->copy.sent.clear();
   flight->result.entries.clear();
   flight->result.joined = {};
+  flight->result.frozen = {};
   landed_.push_back(std::move(flight));
 }
 

@@ -15,6 +15,7 @@
 #include "contents/seal.hpp"
 #include "directory/directory.hpp"
 #include "io/staging_pool.hpp"
+#include "save/frozen.hpp"
 #include "save/measure.hpp"
 #include "save/save_plan.hpp"
 #include "save/shard_files.hpp"
@@ -76,6 +77,7 @@ struct Flight {
     bool merged = false;
     std::set<int> data_files;  ///< that this rank alone has written
     commit::FileCounts counts;
+    FrozenPart frozen;                     ///< of this rank
     std::optional<CatalogEntry> replaced;  ///< rank 0: the checkpoint of this step that was there
     std::optional<io::FileId> index;       ///< rank 0: of the committed checkpoint
   };

@@ -277,6 +277,8 @@ void Engine::write(Flight& flight, const State& state, bool compares) {
     note_files(flight, alone);
     if (writer.writes_for_others()) note_files(flight, entries);
     append(entries, alone);
+    write_frozen(flight, state);
+    append(entries, flight.result.entries);
     if (!compares) {
       gather_and_record();
       return std::vector<std::uint32_t>();
@@ -289,6 +291,19 @@ void Engine::write(Flight& flight, const State& state, bool compares) {
   if (!compares) return;
   plans.compare(state, plan.replicas, checksums, save.prefix().string());
   together(group, gather_and_record);
+}
+
+// The files of this rank's frozen tensors, and their entries. No thread of ours has them to write:
+// most saves share them, and a copy of them would be the largest part of what is copied.
+void Engine::write_frozen(Flight& flight, const State& state) {
+  const auto& plan = *flight.plan;
+  auto& result = flight.result;
+  result.frozen =
+      frozen.write(job, state, plan.frozen, flight.layout.first_frozen, flight.prepared->save);
+  for (const auto& file : result.frozen.files) {
+    note_files(flight, file.entries);
+    result.entries.insert(result.entries.end(), file.entries.begin(), file.entries.end());
+  }
 }
 
 // The copy of an asynchronous save, and its comparison. Where nothing has been made of the save
@@ -320,7 +335,10 @@ void Engine::copy(Flight& flight, const State& state, bool compares, Laps& laps)
     flight.result.entries =
         save_format_of(job).begin(job, state, save, meta, plan, flight.layout).entries;
     laps.next(&StageSeconds::capture);
-    together(*job.group, copy_shards);
+    together(*job.group, [&] {
+      copy_shards();
+      write_frozen(flight, state);
+    });
     copy_dense();
     if (!compares) return;
     const auto checksums = together(*job.group, [&] {

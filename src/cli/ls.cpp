@@ -25,6 +25,7 @@ struct Row {
   CatalogEntry entry;
   bool newest = false;
   std::int64_t bytes = 0;
+  std::int64_t shared_bytes = 0;  // of these, in data files that have other names
 };
 
 struct DataFile {
@@ -45,31 +46,31 @@ DataFiles data_files(const std::vector<std::string>& listing, const std::string&
 }
 
 // Of the index and the data files that belong to it.
-std::int64_t size_on_disk(io::FileSystem& files, const io::Path& directory, const Row& row,
-                          const DataFiles& data) {
-  std::int64_t bytes = 0;
+void add_sizes(io::FileSystem& files, const io::Path& directory, Row& row, const DataFiles& data) {
   const auto add = [&](const std::string& name) {
-    if (const auto status = files.status(directory / name)) bytes += status->size;
+    const auto status = files.status(directory / name);
+    if (!status) return;
+    row.bytes += status->size;
+    if (status->names > 1) row.shared_bytes += status->size;
   };
   const auto& format = format_of(row.entry.format);
   add(format.main_file(row.prefix).string());
-  if (!format.has_data_files()) return bytes;
+  if (!format.has_data_files()) return;
   if (!row.step) {
     try {
       for (const auto& [file, size] : load_index(files, directory / row.prefix).data_sizes) {
-        bytes += size;
+        row.bytes += size;
       }
     } catch (const Error&) {
       // An index that cannot be read names no data files; the state column says so.
     }
-    return bytes;
+    return;
   }
   const auto own = data.find(*row.step);
-  if (own == data.end()) return bytes;
+  if (own == data.end()) return;
   for (const auto& file : own->second) {
     if (row.entry.num_files == 0 || file.count == row.entry.num_files) add(file.name);
   }
-  return bytes;
 }
 
 // A checkpoint whose name carries no step.
@@ -121,7 +122,7 @@ std::vector<Row> collect(io::FileSystem& files, const io::Path& directory,
     }
     const auto data = data_files(listing, name);
     for (auto row = rows.begin() + before; row != rows.end(); ++row) {
-      row->bytes = size_on_disk(files, directory, *row, data);
+      add_sizes(files, directory, *row, data);
     }
   }
   return rows;
@@ -139,7 +140,10 @@ std::string state_text(const Row& row) {
   }
   return cat("whole", row.newest ? ", newest" : "", row.entry.superseded ? ", superseded" : "",
              row.entry.pin != Pin::none ? ", " + pin_text(row) : "",
-             row.entry.save.metric ? cat(", metric ", *row.entry.save.metric) : "");
+             row.entry.save.metric ? cat(", metric ", *row.entry.save.metric) : "",
+             row.shared_bytes == 0
+                 ? ""
+                 : cat(", shares ", bytes_text(static_cast<double>(row.shared_bytes))));
 }
 
 void print_rows(const std::vector<Row>& rows) {
@@ -173,6 +177,7 @@ Json json_of(const io::Path& directory, const std::vector<Row>& rows) {
     item["step"] = row.step ? Json(*row.step) : Json();
     item["prefix"] = (directory / row.prefix).string();
     item["bytes"] = row.bytes;
+    item["shared_bytes"] = row.shared_bytes;
     item["num_files"] = entry.num_files;
     item["time_seconds"] = entry.save.wall_time_seconds;
     item["time"] = utc_time(entry.save.wall_time_seconds);
@@ -268,7 +273,8 @@ void add_ls(Tool& tool) {
       "In the order in which they were committed, the newest last. \"whole\" here means that the\n"
       "index is sound and the data files are there and long enough, and that no restore has found\n"
       "them damaged; cairn verify reads every byte. \"superseded\": a restore went back to an\n"
-      "earlier step and saved again. \"-\": not known, or no step in the name.\n"
+      "earlier step and saved again. \"shares\": so much is in data files that have other names,\n"
+      "as those of frozen tensors. \"-\": not known, or no step in the name.\n"
       "With --tier it also lists checkpoints on nodes, the newest first, as far as they can be "
       "seen\n"
       "from this node, or were brought home by cairn flush.\n\n"

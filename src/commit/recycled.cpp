@@ -35,10 +35,10 @@ std::vector<Found> waiting(io::FileSystem& fs, const io::Path& directory, const 
   return all;
 }
 
-std::unique_ptr<io::File> try_take(io::FileSystem& fs, const Transaction& save, int number,
-                                   std::int64_t most_bytes) {
+// Whether the file that waits for this number has become its part.
+bool move_waiting(io::FileSystem& fs, const Transaction& save, int number) {
   const auto& takes = save.files.takes;
-  if (takes && number >= takes->num_files) return nullptr;
+  if (takes && number >= takes->num_files) return false;
   const auto source = takes ? save.directory / data_name(prefix_name(save.name, takes->step),
                                                          number, takes->num_files)
                             : folder(save.directory) / recycled_name(save.name, number);
@@ -47,8 +47,15 @@ std::unique_ptr<io::File> try_take(io::FileSystem& fs, const Transaction& save, 
     fs.rename(source, part);
   } catch (const Error& error) {
     // Servers may carry out a rename and yet report an error: then it is ours.
-    if (error.code() == Code::not_found || !io::exists(fs, part)) return nullptr;
+    if (error.code() == Code::not_found || !io::exists(fs, part)) return false;
   }
+  return true;
+}
+
+std::unique_ptr<io::File> try_take(io::FileSystem& fs, const Transaction& save, int number,
+                                   std::int64_t most_bytes) {
+  if (!move_waiting(fs, save, number)) return nullptr;
+  const auto part = save.part(number);
   try {
     if (auto file = fs.open_sole(part)) {
       if (file->size() > most_bytes) file->resize(most_bytes);
@@ -172,6 +179,12 @@ PartFile make_part(io::FileSystem& fs, const Transaction& save, int number,
   part.file->stream(save.files.direct_io);
   if (most_bytes < std::numeric_limits<std::int64_t>::max()) part.file->expect(most_bytes);
   return part;
+}
+
+bool share_part(io::FileSystem& fs, const Transaction& save, int number, const io::Path& data) {
+  const auto part = save.part(number);
+  if (save.files.recycle && move_waiting(fs, save, number)) fs.remove(part);
+  return fs.try_link(data, part);
 }
 
 }  // namespace cairn::commit

@@ -72,4 +72,9 @@ struct PartFile {
 };
 PartFile make_part(io::FileSystem&, const Transaction&, int number, std::int64_t most_bytes);
 
+/// A data file of a save that is one more name of a data file of a committed checkpoint. What waits
+/// for this number goes: nobody writes over it. False, and nothing there, where the file cannot
+/// have another name. Throws what FileSystem::try_link throws.
+bool share_part(io::FileSystem&, const Transaction& save, int number, const io::Path& data);
+
 }  // namespace cairn::commit

@@ -90,6 +90,9 @@ class Directory {
   /// what lies between the two there has been left behind.
   std::int64_t parent_here() const { return elsewhere_ < 0 ? head_ : head_here_; }
   std::int64_t last_sequence() const { return sequences_.last(); }
+  /// The checkpoint whose frozen data files the next save may share: the one of this sequence, or
+  /// else the newest that Cairn has written and that counts.
+  std::optional<commit::SharedData> shares(std::int64_t sequence) const;
   /// A number for a save of this step that goes elsewhere than into the directory: no save in it
   /// has the same. Throws io as begin_save does.
   std::int64_t number_elsewhere(std::int64_t step) {

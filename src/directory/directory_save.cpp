@@ -77,6 +77,20 @@ void Directory::use_sequence(std::int64_t sequence, bool recycles, std::int64_t 
   if (left_step >= 0 && recycling_) recycling_->forget_left(left_step);
 }
 
+std::optional<commit::SharedData> Directory::shares(std::int64_t sequence) const {
+  const CatalogEntry* found = nullptr;
+  for (const auto& entry : catalog_) {
+    const bool sound = entry.ours && entry.damage.empty() && !entry.volatile_commit &&
+                       format_of(entry.format).has_data_files() && entry.num_files > 0;
+    if (!sound || (found && found->save.sequence == sequence)) continue;
+    if (!found || entry.save.sequence == sequence || entry.save.sequence > found->save.sequence) {
+      found = &entry;
+    }
+  }
+  if (!found) return std::nullopt;
+  return commit::SharedData{found->step, found->num_files, found->save.sequence};
+}
+
 void Directory::require_not_pinned(const CatalogEntry* there) const {
   const bool sound = there && (there->damage.empty() || there->unreadable);
   if (!sound || !is_pinned(*job_.files, job_.directory, job_.naming, *there)) return;

@@ -47,7 +47,8 @@ Status status_from(const struct statx& status) {
           static_cast<double>(status.stx_mtime.tv_sec) +
               1e-9 * static_cast<double>(status.stx_mtime.tv_nsec),
           {status.stx_ino, size,
-           tells_birth ? status.stx_btime.tv_sec * second + status.stx_btime.tv_nsec : 0}};
+           tells_birth ? status.stx_btime.tv_sec * second + status.stx_btime.tv_nsec : 0},
+          static_cast<std::int64_t>(status.stx_nlink)};
 }
 #endif
 
@@ -372,7 +373,8 @@ class PosixFileSystem : public FileSystem {
   }
 
   bool try_link(const Path& from, const Path& to) override {
-    if (::link(from.c_str(), to.c_str()) == 0) return true;
+    // The bytes get the name, not a link that leads to them.
+    if (::linkat(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), AT_SYMLINK_FOLLOW) == 0) return true;
     if (errno == EXDEV || errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS ||
         errno == EMLINK) {
       return false;
@@ -428,7 +430,8 @@ class PosixFileSystem : public FileSystem {
                   status.st_size,
                   static_cast<double>(status.st_mtim.tv_sec) +
                       1e-9 * static_cast<double>(status.st_mtim.tv_nsec),
-                  {status.st_ino, status.st_size, 0}};
+                  {status.st_ino, status.st_size, 0},
+                  static_cast<std::int64_t>(status.st_nlink)};
   }
 
   void sync_directory(const Path& path) override {

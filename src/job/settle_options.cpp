@@ -24,6 +24,12 @@ void require_numbers(const ManagerOptions& options) {
                 "a file lies over 1 to 2,000 storage targets",
                 "Give such a number, 0 to leave it to Cairn, or -1 to leave it to the directory.");
   }
+  const auto& frozen = options.frozen;
+  if (frozen.read_every < 0 || frozen.most_names < 0) {
+    throw Error(Code::invalid_argument, "a number in FrozenOptions cannot be used",
+                cat("read_every ", frozen.read_every, ", most_names ", frozen.most_names),
+                "Numbers are from 0 on.");
+  }
   if (options.write.storage_limit_seconds >= 0) return;
   throw Error(Code::invalid_argument,
               cat("WriteOptions::storage_limit_seconds is ", options.write.storage_limit_seconds),
@@ -42,6 +48,11 @@ std::string text_of(const std::shared_ptr<T>& value) {
 template <class T>
 std::string text_of(const std::vector<T>& values) {
   return cat(values.size(), " given");
+}
+std::string text_of(const std::vector<std::string>& values) {
+  std::string text;
+  for (const auto& value : values) text += cat('\'', value, "' ");
+  return text;
 }
 template <class T>
 std::string text_of(const T& value) {

@@ -12,7 +12,8 @@ namespace cairn {
 struct SavePlan {
   ReplicaPlan replicas;
   Divisions divided;
-  LocalShards local;  ///< of a bundle
+  LocalShards local;   ///< of a bundle
+  LocalShards frozen;  ///< of a bundle, behind these; none where no files are shared (frozen.hpp)
   Gathered gathered;  ///< of an HDF5 file
   DensePlan dense;
   FileLayout layout;

@@ -47,15 +47,16 @@ LocalShards shard(const Job&, const State&, const std::vector<Task>&);
 /// Lay out (collective): data files are numbered over ranks in rank order, shared ones as they were
 /// dealt, less those that nobody has anything for.
 struct FileLayout {
-  int first_file = 0;   ///< of this rank; the one that it shares, if ranks share files
-  int data_files = 0;   ///< of all ranks
-  int shard_files = 0;  ///< of these, with shards
-  int dense_file = -1;  ///< the first of dense tensors, if there are any: theirs are the last
-  int writer = -1;      ///< this rank's number among those that leave a record, -1: it leaves none
+  int first_file = 0;    ///< of this rank; the one that it shares, if ranks share files
+  int first_frozen = 0;  ///< of this rank's frozen tensors
+  int data_files = 0;    ///< of all ranks
+  int shard_files = 0;   ///< of these, with shards
+  int dense_file = -1;   ///< the first of dense tensors, if there are any: theirs are the last
+  int writer = -1;       ///< this rank's number among those that leave a record, -1: it leaves none
   int writers = 0;
-  std::int64_t total_bytes = 0;
+  std::int64_t total_bytes = 0;  ///< but for frozen tensors, which may take none
 };
-FileLayout lay_out(const Job&, const LocalShards&, const DensePlan&);
+FileLayout lay_out(const Job&, const LocalShards&, const LocalShards& frozen, const DensePlan&);
 
 /// What a checkpoint says of the save that makes it, but for what the application says of it and
 /// what is known when it is over.

@@ -5,6 +5,7 @@
 #include "cairn/log.hpp"
 #include "group/collectives.hpp"
 #include "save/formats/save_format.hpp"
+#include "save/frozen.hpp"
 #include "save/writers/writer.hpp"
 
 namespace cairn {
@@ -52,6 +53,9 @@ void settle_save(Job& job) {
   if (options.read_only) return;
   const auto& format = save_format_of(job);
   if (job.root()) warn_of_policy(job);
+  if (job.root() && !options.frozen.keys.empty() && !freezes(job)) {
+    log(LogLevel::warning, cat("frozen tensors are written in full: ", why_not_frozen(job)));
+  }
   writer.settle(job);
   job.may_recycle = options.write.recycle && format.may_recycle() && writer.may_recycle();
 }

@@ -106,14 +106,16 @@ LocalShards shard(const Job& job, const State& state, const std::vector<Task>& t
   return local;
 }
 
-FileLayout lay_out(const Job& job, const LocalShards& local, const DensePlan& dense) {
+FileLayout lay_out(const Job& job, const LocalShards& local, const LocalShards& frozen,
+                   const DensePlan& dense) {
   Group& group = *job.group;
   // A sum in which each rank fills its own place: less than gathered texts, and no rank gets more
   // than its share of the messages. Behind the ranks are the bytes of all.
   const auto ranks = static_cast<std::size_t>(group.size());
   std::vector<std::int64_t> all(ranks + 1);
+  const auto own = local.shards.size() + frozen.shards.size();
   all[static_cast<std::size_t>(group.rank())] =
-      2 * static_cast<std::int64_t>(local.shards.size()) + (dense.writes() ? 1 : 0);
+      2 * static_cast<std::int64_t>(own) + (dense.writes() ? 1 : 0);
   all[ranks] = local.bytes;
   group.all_reduce(all, Group::Op::sum);
   FileLayout layout;
@@ -128,6 +130,7 @@ FileLayout lay_out(const Job& job, const LocalShards& local, const DensePlan& de
   }
   const auto files = writer_of(job).number(job, shards);
   layout.first_file = files.first;
+  layout.first_frozen = files.first + static_cast<int>(local.shards.size());
   layout.data_files = layout.shard_files = files.all;
   for (int rank = 0; rank < group.size(); ++rank) {
     const bool leaves_record = writes[static_cast<std::size_t>(rank)];

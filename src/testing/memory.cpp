@@ -115,7 +115,12 @@ void MemoryFileSystem::Disk::closed(Inode inode) {
   if (nameless.erase(inode) > 0) tree.erase(inode);
 }
 
+std::int64_t MemoryFileSystem::Disk::names_of(Inode inode) const {
+  return linked.contains(inode) ? tree.names_of(inode) : 1;
+}
+
 void MemoryFileSystem::Disk::lost_name(Inode inode) {
+  if (linked.contains(inode) && tree.names_of(inode) > 0) return;
   if (open.contains(inode)) {
     nameless.insert(inode);
   } else {
@@ -315,9 +320,29 @@ void MemoryFileSystem::rename(const Path& from, const Path& to, bool replaces) {
   if (target.inode != 0) disk_->lost_name(target.inode);
 }
 
+bool MemoryFileSystem::try_link(const Path& from, const Path& to) {
+  const std::string text = cat("link ", Disk::text_of(from), " to ", Disk::text_of(to));
+  const std::string action = "link to " + to.string();
+  disk_->observe(text);
+  std::lock_guard guard(disk_->mutex);
+  disk_->fail_if_told("link", action, from, to);
+  const auto source = disk_->place(from, action);
+  if (source.inode == 0) throw system_error(ENOENT, action, from);
+  if (disk_->tree.find(source.inode)->directory) return false;
+  const auto target = disk_->place(to, action);
+  if (target.inode != 0) throw system_error(EEXIST, action, from);
+  disk_->carry_out({.kind = Kind::link,
+                    .inode = source.inode,
+                    .directory = target.directory,
+                    .name = target.name,
+                    .text = text});
+  disk_->linked.insert(source.inode);
+  return true;
+}
+
 bool MemoryFileSystem::has_one_name(const Path& path) {
   const auto found = status(path);
-  return found && !found->is_directory;
+  return found && !found->is_directory && found->names == 1;
 }
 
 void MemoryFileSystem::remove(const Path& path) {
@@ -388,7 +413,8 @@ std::optional<Status> MemoryFileSystem::status(const Path& path) {
   if (inode == 0) return std::nullopt;
   const auto* node = disk_->tree.find(inode);
   const auto size = node->directory ? 0 : static_cast<std::int64_t>(node->bytes->size());
-  return Status{node->directory, size, node->modified_seconds, {inode, size, 0}};
+  const auto names = node->directory ? 0 : disk_->names_of(inode);
+  return Status{node->directory, size, node->modified_seconds, {inode, size, 0}, names};
 }
 
 void MemoryFileSystem::sync_directory(const Path& path) {

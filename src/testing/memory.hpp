@@ -4,7 +4,8 @@
 ///
 /// What survives a crash: a write, if its file was synced later. A name made, removed or renamed,
 /// if the directory that holds it was synced later (a rename is one step and needs the sync of its
-/// destination). Syncing a file does not make its name durable. Everything else may or may not.
+/// destination); so does a link, whose bytes are those of the file, synced under whatever name.
+/// Syncing a file does not make its name durable. Everything else may or may not.
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -37,7 +38,7 @@ struct CrashChoice {
 /// An error that an operation is to fail with.
 struct Fault {
   Code code;
-  /// "create", "write", "resize", "sync", "rename", "remove", "create_directory",
+  /// "create", "write", "resize", "sync", "link", "rename", "remove", "create_directory",
   /// "remove_directory", "sync_directory", "open", "read", "list" or "lock". Empty: any that
   /// changes something.
   std::string kind;
@@ -58,7 +59,8 @@ class MemoryFileSystem : public FileSystem {
   std::unique_ptr<File> open_write(const Path&) override;
   void rename(const Path& from, const Path& to) override;
   void rename_new(const Path& from, const Path& to) override;
-  bool has_one_name(const Path&) override;  ///< there are no links
+  bool try_link(const Path& from, const Path& to) override;
+  bool has_one_name(const Path&) override;
   void remove(const Path&) override;
   void create_directory(const Path&) override;
   void remove_directory(const Path&) override;

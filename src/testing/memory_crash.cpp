@@ -98,6 +98,7 @@ std::shared_ptr<MemoryFileSystem> MemoryFileSystem::crash(std::size_t stop_after
   tree.erase_unreachable();
   after->disk_->beginning = tree;
   after->disk_->next_inode = disk_->next_inode;
+  after->disk_->linked = disk_->linked;
   after->disk_->capacity = disk_->capacity;
   after->disk_->renames = disk_->renames;
   after->disk_->clock = disk_->clock;

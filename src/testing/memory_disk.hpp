@@ -27,6 +27,7 @@ struct MemoryFileSystem::Disk {
   Inode next_inode = MemoryTree::root + 1;
   std::map<Inode, int> open;
   std::set<Inode> nameless;  ///< removed, but open
+  std::set<Inode> linked;    ///< that have had a second name
   std::set<Inode> locked;
   std::vector<Fault> faults;
   bool renames = true;
@@ -45,7 +46,8 @@ struct MemoryFileSystem::Disk {
   void carry_out(MemoryOperation);
   void opened(Inode);
   void closed(Inode);
-  void lost_name(Inode);
+  std::int64_t names_of(Inode) const;
+  void lost_name(Inode);  ///< a directory has no entry of it any more, where it had one
 };
 
 }  // namespace cairn::io

@@ -24,6 +24,14 @@ Inode MemoryTree::lookup(Inode directory, const std::string& name) const {
   return entry == node->entries.end() ? 0 : entry->second;
 }
 
+std::int64_t MemoryTree::names_of(Inode wanted) const {
+  std::int64_t names = 0;
+  for (const auto& one : nodes_) {
+    for (const auto& [name, inode] : one.second->entries) names += inode == wanted;
+  }
+  return names;
+}
+
 MemoryNode& MemoryTree::writable(Inode inode) {
   auto& node = nodes_.at(inode);
   if (node.use_count() > 1) node = std::make_shared<MemoryNode>(*node);
@@ -35,6 +43,11 @@ bool MemoryTree::apply(const MemoryOperation& operation, std::size_t limit, doub
   switch (operation.kind) {
     case OperationKind::sync:
     case OperationKind::sync_directory:
+      return true;
+    case OperationKind::link:
+      if (find(operation.inode) == nullptr || find(operation.directory) == nullptr) return false;
+      // As with what is created: a name that is still taken is of something whose removal was lost.
+      writable(operation.directory).entries[operation.name] = operation.inode;
       return true;
     case OperationKind::rename:
       return rename(operation);

@@ -15,6 +15,7 @@ enum class OperationKind {
   write,
   resize,
   sync,
+  link,
   rename,
   remove,
   create_directory,
@@ -25,7 +26,7 @@ enum class OperationKind {
 /// What happened, in terms of inodes: a file keeps its identity when directories above move.
 struct MemoryOperation {
   OperationKind kind;
-  Inode inode = 0;      ///< made, written or synced (also a directory)
+  Inode inode = 0;      ///< made, written, synced (also a directory) or given a name
   Inode directory = 0;  ///< where `name` is made, removed or renamed from
   std::string name = {};
   Inode to_directory = 0;  ///< of a rename
@@ -51,6 +52,8 @@ class MemoryTree {
   const MemoryNode* find(Inode) const;
   /// The entry of a directory; 0: none.
   Inode lookup(Inode directory, const std::string& name) const;
+  /// How many entries of directories lead there.
+  std::int64_t names_of(Inode) const;
 
   /// Carries the operation out, a write only from byte `first` up to `limit`. False, and nothing
   /// changed, if what it needs is not there (after a crash that lost an earlier one).

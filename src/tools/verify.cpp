@@ -81,6 +81,7 @@ class Verifier {
   void read(OpenFile&, std::int64_t begin, std::int64_t end, Use use);
   std::string_view read_whole(OpenFile&, std::int64_t begin, std::int64_t end);
   bool replaced_meanwhile();
+  void tell_who_shares();
 
   io::FileSystem& files_;
   io::Path prefix_;
@@ -349,6 +350,35 @@ bool Verifier::replaced_meanwhile() {
   }
 }
 
+// A file of frozen tensors is that of several steps: all of them have what is wrong there.
+void Verifier::tell_who_shares() {
+  const auto mine = commit::split_step(prefix_.filename().string());
+  if (!mine) return;
+  const commit::Naming naming(mine->name);
+  const auto directory = prefix_.has_parent_path() ? prefix_.parent_path() : io::Path(".");
+  std::map<std::string, std::string> shared;
+  for (const auto& finding : report_.findings) {
+    if (finding.kind == Kind::damage && !finding.file.empty()) shared[finding.file];
+  }
+  for (auto& [path, others] : shared) try {
+      const auto status = files_.status(path);
+      if (!status || status->is_directory || status->names < 2) continue;
+      for (const auto& entry : files_.list(directory)) {
+        const auto parsed = commit::parse_name(entry, naming);
+        if (parsed.kind != commit::ParsedName::Kind::data || parsed.step == mine->step) continue;
+        const auto other = commit::prefix_name(naming, parsed.step);
+        const auto data = files_.status(directory / entry);
+        // Without an index it waits to be removed.
+        if (!data || data->id != status->id) continue;
+        if (!files_.status(commit::index_path(directory / other))) continue;
+        others += cat(others.empty() ? "" : ", ", other);
+      }
+      if (others.empty()) continue;
+      add(Kind::note, cat("the damaged file is that of other steps too: ", others)).file = path;
+    } catch (const Error&) {  // the damage is told anyway
+    }
+}
+
 Verification Verifier::run() {
   if (!load()) return std::move(report_);
   try {
@@ -377,6 +407,7 @@ Verification Verifier::run() {
     add(Kind::unknown, "it was removed or replaced while it was read").file =
         commit::index_path(prefix_).string();
   }
+  tell_who_shares();
   return std::move(report_);
 }
 

@@ -42,6 +42,7 @@ void change(std::shared_ptr<StopRequest>& value) {
 void change(std::vector<BeforeSave>& value) {
   value.emplace_back([](std::int64_t) {});
 }
+void change(std::vector<std::string>& value) { value.emplace_back("x"); }
 template <class T>
 void change(T& value) {
   if constexpr (std::is_enum_v<T>) {

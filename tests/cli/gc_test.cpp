@@ -2,7 +2,11 @@
 #include <gmock/gmock.h>
 
 #include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <vector>
 
+#include "base/text.hpp"
 #include "cairn/checkpoint_manager.hpp"
 #include "cairn/log.hpp"
 #include "cli/tool.hpp"
@@ -169,6 +173,40 @@ TEST_F(Gc, NothingOfOursIsTouchedNotEvenByALock) {
   EXPECT_EQ(ran.status, 0);
   EXPECT_THAT(ran.out, HasSubstr("nothing to do"));
   EXPECT_THAT(scratch_.listing(), testing::ElementsAre("model-3.data-00000-of-00001"));
+}
+
+// Each save is another job's: what it shares it has read before.
+TEST_F(Gc, StepsThatShareAFileAreCompletedToldOfAndRemoved) {
+  std::vector<double> base(1000, 0.5);
+  state_.add("base", base);
+  options_.frozen.keys = {"base"};
+  save(1);
+  save(2);
+  save(3, "ckpt-3.index");
+  const auto directory = scratch_.path().string();
+  const auto names = [&](int step) {
+    return fs::hard_link_count(scratch_.path() / cat("ckpt-", step, ".data-00001-of-00003"));
+  };
+  EXPECT_THAT(gc().out, HasSubstr(" (step 3: all its bytes were durable)\n"));
+  EXPECT_EQ(names(3), 3);
+  EXPECT_THAT(run_tool({"ls", directory}).out, HasSubstr("whole, newest, shares 7.81 KiB"));
+  EXPECT_EQ(run_tool({"ls", directory, "--json"}).json()["checkpoints"][0]["shared_bytes"], 8000);
+  EXPECT_THAT(gc({"--max-to-keep", "2"}).out, HasSubstr("remove ckpt-1"));
+  EXPECT_EQ(names(3), 2);
+  EXPECT_EQ(run_tool({"verify", directory}).status, 0);
+  const auto file = scratch_.path() / "ckpt-2.data-00001-of-00003";
+  auto bytes = read_bytes(file);
+  bytes[100] ^= 1;
+  std::ofstream(file, std::ios::in | std::ios::binary).write(bytes.data(), 8000);
+  const auto verified = run_tool({"verify", directory});
+  EXPECT_EQ(verified.status, 1);
+  EXPECT_THAT(verified.out,
+              AllOf(HasSubstr("note: the damaged file is that of other steps too: ckpt-3"),
+                    HasSubstr("note: the damaged file is that of other steps too: ckpt-2")));
+  // The next job reads it, and writes it anew.
+  save(4);
+  EXPECT_EQ(names(4), 1);
+  EXPECT_EQ(run_tool({"verify", (scratch_.path() / "ckpt-4").string()}).status, 0);
 }
 
 TEST_F(Gc, RetiresByTheRulesGiven) {

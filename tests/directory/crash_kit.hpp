@@ -82,6 +82,9 @@ inline std::int64_t next_job(std::shared_ptr<io::MemoryFileSystem> disk, const S
     for (const auto value : job.row) {
       if (report && value != static_cast<double>(job.stamp)) mine = "torn: elements of two saves";
     }
+    for (const auto value : job.base) {
+      if (report && value != static_cast<double>(job.stamp / 10)) mine = "frozen: of another save";
+    }
     if (report && story.saver && saver_read != job.stamp)
       mine = "the saver's data is of another save";
     if (report && !report->skipped.empty()) mine = "passed over: " + report->skipped.front();

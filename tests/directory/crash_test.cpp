@@ -1,4 +1,5 @@
 // The stories with bundles, with renames and without.
+#include "directory/crash_frozen.hpp"
 #include "directory/crash_stories.hpp"
 
 namespace cairn {
@@ -127,6 +128,50 @@ INSTANTIATE_TEST_SUITE_P(AsyncWithoutRename, Crash, testing::ValuesIn(direct_asy
                          [](const auto& info) { return info.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(Recycling, Crash, testing::ValuesIn(recycling_stories()),
+                         [](const auto& info) { return info.param.name; });
+
+INSTANTIATE_TEST_SUITE_P(Frozen, Crash, testing::ValuesIn(without_records(frozen_stories(false))),
+                         [](const auto& info) { return info.param.name; });
+
+// What it reads in the files that it finds it shares, and must be durable then.
+TEST(FrozenCrash, TheNextJobSharesWhatACrashHasLeft) {
+  set_log_sink({});
+  const auto story = without_records(frozen_stories(false)).front();
+  ASSERT_EQ(story.name, "Changes");
+  const auto recorded = record(story, 1);
+  std::size_t links = 0;
+  for (std::size_t stop = 0; stop <= recorded->operation_count(); stop += test::stride(20) + 2) {
+    for (const bool keep : {true, false}) {
+      const auto disk = recorded->crash(stop, {.keep = keep, .except = {}, .tear = {}});
+      SCOPED_TRACE(cat("stopped after ", stop, keep ? ", all kept" : ", all lost"));
+      const auto expect_all = [&](StoryJob& job) {
+        for (const auto& info : job.manager.steps()) {
+          job.manager.restore(info.step, job.state);
+          const auto frozen = static_cast<double>(job.stamp / 10);
+          EXPECT_EQ(job.base, std::vector<double>(job.base.size(), frozen)) << info.step;
+        }
+      };
+      run_threads(story.ranks, [&](std::shared_ptr<Group> group) {
+        StoryJob job(group, options_of(story, disk), story.ranks);
+        ASSERT_TRUE(job.manager.restore_latest(job.state));
+        job.save(1000, job.stamp);
+        expect_all(job);
+      });
+      for (std::size_t i = 0; i < disk->operation_count(); ++i) {
+        links += disk->operation_text(i).starts_with("link ");
+      }
+      const auto after = disk->crash(disk->operation_count(), {.keep = false});
+      run_threads(story.ranks, [&](std::shared_ptr<Group> group) {
+        StoryJob job(group, options_of(story, after), story.ranks);
+        EXPECT_EQ(job.manager.restore_latest(job.state)->step, 1000);
+        expect_all(job);
+      });
+    }
+  }
+  EXPECT_GT(links, 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(FrozenAsync, Crash, testing::ValuesIn(frozen_stories(true)),
                          [](const auto& info) { return info.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(SharedFiles, Crash, testing::ValuesIn(shared_stories()),

@@ -54,7 +54,7 @@ ROOM_OF_PUBLIC_HEADER = {
     "sharding": "sharding",
     "file_system": "io",
     "group": "group", "shared_files": "group",
-    "async": "job", "options": "job", "tier": "job",
+    "async": "job", "frozen": "job", "options": "job", "tier": "job",
     "hdf5": "restore",
     "redistribute": "redistribute",
     "optimal_interval": "schedule", "stop": "schedule",

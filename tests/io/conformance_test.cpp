@@ -60,6 +60,29 @@ TEST_P(Conformance, ResizedFilesAreCutOrZeros) {
   EXPECT_FALSE(files().has_one_name(at("none")));
 }
 
+TEST_P(Conformance, ALinkIsAnotherNameOfTheSameBytes) {
+  write_file(files(), at("a"), "hello");
+  EXPECT_EQ(files().status(at("a"))->names, 1);
+  ASSERT_TRUE(files().try_link(at("a"), at("b")));
+  EXPECT_EQ(files().status(at("a"))->id, files().status(at("b"))->id);
+  EXPECT_EQ(files().status(at("b"))->names, 2);
+  EXPECT_FALSE(files().has_one_name(at("a")));
+  EXPECT_FALSE(files().open_sole(at("b")));
+  files().open_write(at("b"))->write_at(0, bytes_of("j"));
+  EXPECT_EQ(read("a"), "jello");
+  EXPECT_CAIRN_ERROR(files().try_link(at("a"), at("b")), Code::already_exists, "cannot link");
+  EXPECT_CAIRN_ERROR(files().try_link(at("none"), at("c")), Code::not_found, "cannot link");
+  // Two names of one file: the rename has nothing to do, and both stay.
+  files().rename(at("a"), at("b"));
+  EXPECT_EQ(files().list(directory_), (std::vector<std::string>{"a", "b"}));
+  files().remove(at("a"));
+  EXPECT_EQ(read("b"), "jello");
+  EXPECT_TRUE(files().has_one_name(at("b")));
+  ASSERT_TRUE(files().open_sole(at("b")));
+  files().remove(at("b"));
+  EXPECT_FALSE(files().status(at("b")));
+}
+
 TEST_P(Conformance, WrittenBytesAreReadBack) {
   auto file = files().create(at("a"));
   file->write_at(0, bytes_of("hello world"));

@@ -311,6 +311,17 @@ class BadInput(Case):
         self.refuses(code, words, cairn.CheckpointManager, self.directory, comm=7)
         self.assertIn("store.format", cairn.option_names())
 
+    def test_frozen_tensors_are_written_once(self):
+        state = {"model": {"w": np.arange(5000.0)}, "step": 0}
+        with cairn.CheckpointManager(self.directory, frozen={"keys": ["model/*"]}) as manager:
+            for state["step"] in range(1, 4):
+                manager.save(state["step"], state)
+            self.assertEqual([save["bytes"] for save in manager.statistics()["last"]], [40008, 8, 8])
+            state["model"]["w"] = np.zeros(5000)
+            manager.restore(2, state)
+        self.assertTrue(np.array_equal(state["model"]["w"], np.arange(5000.0)))
+        self.assertEqual(state["step"], 2)
+
     def test_one_thread_at_a_time_and_closed(self):
         manager = self.manager()
         array = np.zeros(30_000_000)

@@ -54,6 +54,7 @@ struct StoryJob {
   std::int64_t stamp = 0;
   std::vector<double> row;
   std::vector<std::int64_t> ids;  // of this rank's rows, if they are given by id
+  std::vector<double> base;       // with frozen tensors: the same for ten stamps
   State state;
   bool async = false;
 
@@ -66,6 +67,10 @@ struct StoryJob {
     std::int64_t first = 0;
     for (int r = 0; r < g->rank(); ++r) first += rows / g->size() + (r < rows % g->size());
     row.resize(static_cast<std::size_t>(mine * columns));
+    if (!options.frozen.keys.empty()) {
+      base.resize(row.size());
+      state.add("base", slice(base.data(), {rows, columns}, {first, 0}, {mine, columns}));
+    }
     if (by_id) {  // the last rows are on rank 0
       for (std::int64_t id = 0; id < mine; ++id) ids.push_back(rows - 1 - first - id);
       state.add("u", indexed(cairn::ids(&ids), row, {columns}));
@@ -81,6 +86,7 @@ struct StoryJob {
   void save(std::int64_t step, std::int64_t mark) {
     stamp = saver_writes = mark;
     std::fill(row.begin(), row.end(), static_cast<double>(mark));
+    std::fill(base.begin(), base.end(), static_cast<double>(mark / 10));
     if (!async) {
       manager.save(step, state);
       return;
@@ -112,6 +118,7 @@ struct Story {
   bool by_id = false;          // rows are given by id
   bool sparse = false;         // no rank holds the last row
   bool shares = false;         // ranks share two data files, and the dense one
+  bool frozen = false;         // the state has a frozen tensor, too
   Format format = Format::bundle;
   std::optional<Format> before_format = {};  // `before` is another job, of this format
   // For a writer that needs a group of its own.
@@ -142,6 +149,7 @@ inline ManagerOptions options_of(const Story& story, std::shared_ptr<io::MemoryF
   options.write.mpi_io.files = 2;
   options.store.format = story.format;
   if (story.xdmf) options.store.xdmf.emplace();
+  if (story.frozen) options.frozen.keys = {"base"};
   // The two tensors in a file each, the larger one with a warning.
   if (story.name == "Dense" && story.format == Format::bundle) {
     options.store.policy = std::make_shared<MaxShardSizePolicy>(8);

@@ -63,6 +63,9 @@ class ForwardingFiles : public io::FileSystem {
   void rename_new(const io::Path& from, const io::Path& to) override {
     pass("rename_new", to, true, [&] { files_->rename_new(from, to); });
   }
+  bool try_link(const io::Path& from, const io::Path& to) override {
+    return pass("link", to, true, [&] { return files_->try_link(from, to); });
+  }
   bool has_one_name(const io::Path& path) override {
     return pass("has_one_name", path, false, [&] { return files_->has_one_name(path); });
   }

@@ -157,6 +157,29 @@ TEST_F(Memory, RemoveIsDurableWithItsDirectory) {
   EXPECT_EQ(after(lost, "/a"), "-");
 }
 
+TEST_F(Memory, ALinkIsDurableWithItsDirectoryAndTheBytesWithTheFile) {
+  files.create_directory("/d");
+  auto file = files.create("/a");
+  file->write_at(0, text_bytes("text"));
+  files.sync_directory("/");
+  ASSERT_TRUE(files.try_link("/a", "/d/b"));
+  EXPECT_EQ(after(lost, "/d/b"), "-");
+  files.sync_directory("/d");
+  EXPECT_EQ(after(lost, "/d/b"), "");
+  file->sync();
+  EXPECT_EQ(after(lost, "/d/b"), "text");
+  files.remove("/a");
+  files.open_sole("/d/b")->write_at(0, text_bytes("next"));
+  files.sync_directory("/");
+  // Each name shows what became of the bytes, and a removal that is lost brings one back.
+  const auto removal = files.operation_count() - 3;
+  EXPECT_EQ(after(all_but(removal), "/a"), "-");
+  EXPECT_EQ(after(all_but(removal + 1), "/d/b"), "text");
+  const auto disk = files.crash(files.operation_count() - 1, all_but(removal));
+  EXPECT_EQ(read_file(*disk, "/a", 10), "next");
+  EXPECT_FALSE(disk->has_one_name("/a"));
+}
+
 TEST_F(Memory, DirectoriesAreDurableWithTheirParent) {
   files.create_directory("/d");
   write_file(files, "/d/a", "text");

@@ -1,6 +1,10 @@
 #include "save/formats/bundle.hpp"
 
+#include <algorithm>
+#include <iterator>
+
 #include "group/collectives.hpp"
+#include "save/frozen.hpp"
 #include "save/savers.hpp"
 
 namespace cairn {
@@ -24,10 +28,23 @@ void BundleSave::choose_files(const Job& job, const State& state,
 
 void BundleSave::lay_out(const Job& job, const State& state, Covered&& covered,
                          SavePlan& plan) const {
-  plan.local = together(*job.group, [&] { return shard(job, state, covered.tasks); });
+  std::vector<Task> frozen;
+  if (freezes(job)) {
+    const auto first =
+        std::stable_partition(covered.tasks.begin(), covered.tasks.end(), [&](const auto& task) {
+          const auto& [key, tensor] = state.tensors()[task.tensor];
+          return !is_frozen(job, key, tensor);
+        });
+    frozen.assign(std::make_move_iterator(first), std::make_move_iterator(covered.tasks.end()));
+    covered.tasks.erase(first, covered.tasks.end());
+  }
+  plan.local = together(*job.group, [&] {
+    plan.frozen = shard(job, state, frozen);
+    return shard(job, state, covered.tasks);
+  });
   plan.dense = plan_dense(*job.group, std::move(covered.dense), job.options.write.chunk_bytes,
                           job.places.served_by);
-  plan.layout = cairn::lay_out(job, plan.local, plan.dense);
+  plan.layout = cairn::lay_out(job, plan.local, plan.frozen, plan.dense);
 }
 
 SaveFormat::Begun BundleSave::begin(const Job& job, const State& state, commit::Transaction& save,

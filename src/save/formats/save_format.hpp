@@ -22,6 +22,8 @@ class SaveFormat {
   virtual void require(const ManagerOptions&) const {}
   /// Whether data files of checkpoints that are gone can be written over.
   virtual bool may_recycle() const { return false; }
+  /// Whether a data file can be that of several checkpoints, of a writer that can share them.
+  virtual bool may_share_files() const { return false; }
   /// Behind "the sharding policy X", why it is not obeyed; "": it is.
   virtual std::string limits_policy() const { return ""; }
 

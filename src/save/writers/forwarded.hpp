@@ -9,6 +9,7 @@ namespace cairn {
 class ForwardedFiles final : public OwnFiles {
  public:
   bool serves(const Job&) const override;
+  bool may_share_files() const override { return false; }
   bool writes_for_others() const override { return true; }
   bool one_file(const Job&) const override;
   Files number(const Job&, const std::vector<int>& shards) const override;

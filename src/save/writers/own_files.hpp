@@ -13,6 +13,7 @@ class OwnFiles : public DataWriter {
   std::string why_blocking() const override { return ""; }
   std::string description(const ManagerOptions&) const override { return "posix"; }
   bool may_recycle() const override { return true; }
+  bool may_share_files() const override { return true; }
   std::vector<StoredTensor> write_alone(const Job&, const State&, const LocalShards&,
                                         const FileLayout&,
                                         const commit::Transaction&) const override;

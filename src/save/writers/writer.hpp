@@ -68,6 +68,8 @@ class DataWriter {
   /// Whether it writes over data files of checkpoints that are gone. Files that are written with
   /// holes, or whose holes tell what was lost, are always new.
   virtual bool may_recycle() const { return false; }
+  /// Whether each rank has data files of its own, which may be those of an earlier checkpoint.
+  virtual bool may_share_files() const { return false; }
   /// Behind "the sharding policy X", why it is not obeyed; "": it is.
   virtual std::string limits_policy() const { return ""; }
 
