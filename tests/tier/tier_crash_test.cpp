@@ -1,6 +1,7 @@
 // Jobs on pretended nodes that die at every operation on the nodes' disks, while they save,
-// protect, remove older checkpoints or compute lost parts; and then any one node vanishes with all
-// it has. What comes back is whole, and never older than what was acknowledged.
+// protect, remove older checkpoints or compute lost parts; and then as many nodes vanish with all
+// they have as may: any one, or any two. What comes back is whole, and never older than what was
+// acknowledged.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include "base/text.hpp"
 #include "cairn/background.hpp"
 #include "cairn/checkpoint_manager.hpp"
+#include "cairn/error.hpp"
 #include "cairn/log.hpp"
 #include "cairn/tier.hpp"
 #include "testing/crash.hpp"
@@ -25,16 +27,25 @@ constexpr std::int64_t columns = 700;
 
 using Disk = std::shared_ptr<io::MemoryFileSystem>;
 
-ManagerOptions options(const Disk& disk, int rank, bool flushes) {
+// A cluster: where its ranks are, and how many of its nodes may vanish at once.
+struct Cluster {
+  std::vector<int> node = {0, 1, 2, 3};  // of each rank
+  int lost = 1;
+  bool flushes = false;
+};
+
+ManagerOptions options(const Disk& disk, int rank, const Cluster& cluster) {
   ManagerOptions all;
   all.write.file_system = disk;
   all.write.owner_wait_seconds = 0;
   all.write.chunk_bytes = 4096;
   all.tier.directory = "/nodes/%n";
   all.tier.file_system = disk;
-  all.tier.node = cat("n", rank);
+  all.tier.node = cat("n", cluster.node[static_cast<std::size_t>(rank)]);
   all.tier.set_nodes = 4;
-  if (flushes) {
+  all.tier.lost_nodes = cluster.lost;
+  if (cluster.lost > 1) all.tier.protection = Protection::reed_solomon;
+  if (cluster.flushes) {
     all.tier.home_every = 2;
     all.tier.flush_bytes_per_second = std::int64_t{1} << 50;
     all.async.queue = inline_queue();  // so that operations come in the same order each time
@@ -43,8 +54,8 @@ ManagerOptions options(const Disk& disk, int rank, bool flushes) {
 }
 
 struct Rank {
-  Rank(std::shared_ptr<Group> group, const Disk& disk, bool flushes = false)
-      : group(group), manager(group, "/run", options(disk, group->rank(), flushes)), row(columns) {
+  Rank(std::shared_ptr<Group> group, const Disk& disk, const Cluster& cluster = {})
+      : group(group), manager(group, "/run", options(disk, group->rank(), cluster)), row(columns) {
     state.add("row", slice(row.data(), {ranks, columns}, {group->rank(), 0}, {1, columns}));
     state.add("stamp", stamp);
   }
@@ -86,14 +97,14 @@ Disk copy_of(const Disk& disk) { return disk->crash(disk->operation_count(), {})
 
 /// Runs the ranks until the k-th operation on a node, or, with flushes, anywhere, where all of them
 /// die; the disk as it was then. Null: it never came to that.
-Disk die_at(const Disk& disk, std::size_t k, unsigned seed,
+Disk die_at(const Disk& disk, std::size_t k, const Cluster& cluster,
             const std::function<void(Rank&, std::atomic<int>& acknowledged)>& body,
-            int& acknowledged, bool flushes = false) {
+            int& acknowledged) {
   std::atomic<std::size_t> count = 0;
   std::atomic<int> said = 0;
   Disk left;
   disk->set_observer([&](const std::string& operation) {
-    if ((!flushes && operation.find("/nodes/") == std::string::npos) || left) return;
+    if ((!cluster.flushes && operation.find("/nodes/") == std::string::npos) || left) return;
     if (count++ < k) return;
     left = copy_of(disk);
     acknowledged = said / ranks;  // by all ranks
@@ -102,35 +113,52 @@ Disk die_at(const Disk& disk, std::size_t k, unsigned seed,
   try {
     run_threads(ranks,
                 [&](std::shared_ptr<Group> group) {
-                  Rank rank(group, disk, flushes);
+                  Rank rank(group, disk, cluster);
                   body(rank, said);
                 },
-                {.seed = seed});
+                {.seed = static_cast<unsigned>(k)});
   } catch (const Crashed&) {
   }
   disk->set_observer({});
   return left;
 }
 
-std::int64_t restored(const Disk& disk) {
+std::int64_t restored(const Disk& disk, const Cluster& cluster = {}) {
   std::vector<std::int64_t> steps(ranks);
   run_threads(ranks, [&](std::shared_ptr<Group> group) {
-    Rank rank(group, disk);
+    Rank rank(group, disk, cluster);
     steps[static_cast<std::size_t>(group->rank())] = rank.restore();
   });
   EXPECT_EQ(std::count(steps.begin(), steps.end(), steps.front()), ranks);
   return steps.front();
 }
 
-// Every node alone, or none.
-int lose_each(const Disk& disk, std::int64_t least, std::int64_t most, const std::string& what) {
+// None of so many, each alone, and each pair where two may be lost.
+std::vector<std::vector<int>> losses(int nodes, int lost) {
+  std::vector<std::vector<int>> all{{}};
+  for (int a = 0; a < nodes; ++a) {
+    all.push_back({a});
+    for (int b = a + 1; lost > 1 && b < nodes; ++b) all.push_back({a, b});
+  }
+  return all;
+}
+
+std::string told(const std::vector<int>& nodes) {
+  std::string text = ", then nodes";
+  for (const int node : nodes) text += cat(' ', node);
+  return text + " vanished";
+}
+
+int lose_each(const Disk& disk, const Cluster& cluster, std::int64_t least, std::int64_t most,
+              const std::string& what) {
   int states = 0;
-  for (int node = -1; node < ranks; ++node, ++states) {
+  for (const auto& nodes : losses(ranks, cluster.lost)) {
     const auto one = copy_of(disk);
-    if (node >= 0) lose(*one, cat("/nodes/n", node));
-    const auto step = restored(one);
-    EXPECT_GE(step, least) << what << ", then node " << node << " vanished";
-    EXPECT_LE(step, most) << what << ", then node " << node << " vanished";
+    for (const int node : nodes) lose(*one, cat("/nodes/n", node));
+    const auto step = restored(one, cluster);
+    EXPECT_GE(step, least) << what << told(nodes);
+    EXPECT_LE(step, most) << what << told(nodes);
+    ++states;
   }
   return states;
 }
@@ -141,16 +169,38 @@ std::size_t stride() {
   return given ? std::strtoul(given, nullptr, 10) : 5;
 }
 
-TEST(TierCrash, ASaveThatDiesLosesNothing) {
-  set_log_sink({});
+// Of one node, and of two.
+class TierCrash : public ::testing::TestWithParam<int> {
+ protected:
+  TierCrash() {
+    set_log_sink({});
+    cluster.lost = GetParam();
+    every = stride() * (cluster.lost > 1 && stride() > 1 ? 5 : 1);
+  }
+  ~TierCrash() override { std::cout << states << " states\n"; }
+
+  Disk saved(std::int64_t steps) const {
+    auto disk = std::make_shared<io::MemoryFileSystem>();
+    run_threads(ranks, [&](std::shared_ptr<Group> group) {
+      Rank rank(group, disk, cluster);
+      for (std::int64_t step = 1; step <= steps; ++step) rank.save(step);
+    });
+    return disk;
+  }
+
+  Cluster cluster;
+  std::size_t every = 1;
   int states = 0;
-  for (std::size_t k = 0;; k += stride()) {
-    const auto disk = std::make_shared<io::MemoryFileSystem>();
-    run_threads(ranks, [&](std::shared_ptr<Group> group) { Rank(group, disk).save(1); });
+};
+INSTANTIATE_TEST_SUITE_P(Lost, TierCrash, ::testing::Values(1, 2));
+
+TEST_P(TierCrash, ASaveThatDiesLosesNothing) {
+  for (std::size_t k = 0;; k += every) {
+    const auto disk = saved(1);
     int acknowledged = 0;
     // The third of these pushes the first out, and the fourth the second.
     const auto left = die_at(
-        disk, k, static_cast<unsigned>(k),
+        disk, k, cluster,
         [](Rank& rank, std::atomic<int>& said) {
           for (int step = 2; step <= 5; ++step) {
             rank.save(step);
@@ -160,60 +210,126 @@ TEST(TierCrash, ASaveThatDiesLosesNothing) {
         acknowledged);
     if (!left) break;
     const auto least = 1 + acknowledged;
-    states += lose_each(left, least, least + 1, cat("died at operation ", k));
+    states += lose_each(left, cluster, least, least + 1, cat("died at operation ", k));
   }
-  std::cout << states << " states\n";
   EXPECT_GT(states, 50);
 }
 
-TEST(TierCrash, ARestartThatDiesLosesNothing) {
-  set_log_sink({});
-  int states = 0;
-  for (std::size_t k = 0;; k += stride()) {
-    const auto disk = std::make_shared<io::MemoryFileSystem>();
-    run_threads(ranks, [&](std::shared_ptr<Group> group) {
-      Rank rank(group, disk);
-      for (int step = 1; step <= 3; ++step) rank.save(step);
-    });
-    lose(*disk, "/nodes/n2");
+TEST_P(TierCrash, ARestartThatDiesLosesNothing) {
+  const std::vector<std::string> gone = cluster.lost == 1
+                                            ? std::vector<std::string>{"/nodes/n2"}
+                                            : std::vector<std::string>{"/nodes/n0", "/nodes/n2"};
+  for (std::size_t k = 0;; k += every) {
+    const auto disk = saved(3);
+    for (const auto& node : gone) lose(*disk, node);
     int acknowledged = 0;
     const auto left = die_at(
-        disk, k, static_cast<unsigned>(k),
+        disk, k, cluster,
         [](Rank& rank, std::atomic<int>& said) {
           EXPECT_EQ(rank.restore(), 3);
           ++said;
         },
         acknowledged);
     if (!left) break;
-    // The node that was lost has lost what it had again; another one would be one too many.
-    EXPECT_EQ(restored(copy_of(left)), 3) << "died at operation " << k;
+    // Nodes that were lost have lost what they had again; another one would be one too many.
+    EXPECT_EQ(restored(copy_of(left), cluster), 3) << "died at operation " << k;
     const auto once_more = copy_of(left);
-    lose(*once_more, "/nodes/n2");
-    EXPECT_EQ(restored(once_more), 3) << "died at operation " << k;
+    for (const auto& node : gone) lose(*once_more, node);
+    EXPECT_EQ(restored(once_more, cluster), 3) << "died at operation " << k;
     states += 2;
   }
   // When the restart is over, the checkpoint is at home.
-  const auto disk = std::make_shared<io::MemoryFileSystem>();
-  run_threads(ranks, [&](std::shared_ptr<Group> group) {
-    Rank rank(group, disk);
-    for (int step = 1; step <= 3; ++step) rank.save(step);
-  });
-  lose(*disk, "/nodes/n2");
-  EXPECT_EQ(restored(disk), 3);
-  states += lose_each(disk, 3, 3, "restored");
-  std::cout << states << " states\n";
+  const auto disk = saved(3);
+  for (const auto& node : gone) lose(*disk, node);
+  EXPECT_EQ(restored(disk, cluster), 3);
+  states += lose_each(disk, cluster, 3, 3, "restored");
 }
 
-TEST(TierCrash, AFlushThatDiesLosesNothing) {
-  set_log_sink({});
-  int states = 0;
-  for (std::size_t k = 0;; k += 3 * stride()) {
-    const auto disk = std::make_shared<io::MemoryFileSystem>();
-    run_threads(ranks, [&](std::shared_ptr<Group> group) { Rank(group, disk).save(1); });
+// A node is away with what it has, and another takes its place; the job dies; the next one has the
+// first node again, and has lost others. Nodes that come back have an older line than the others.
+TEST_P(TierCrash, RunsThatSeeOtherNodesLoseNothing) {
+  for (std::size_t k = 0;; k += 4 * every) {
+    bool any = false;
+    for (int away = 0; away < ranks; away += stride() == 1 ? 1 : 3) {
+      const auto disk = saved(3);
+      disk->rename(cat("/nodes/n", away), "/away");
+      auto second = cluster;
+      second.node[static_cast<std::size_t>(away)] = ranks;  // a new node
+      int acknowledged = 0;
+      const auto left = die_at(
+          disk, k, second,
+          [](Rank& rank, std::atomic<int>& said) {
+            EXPECT_EQ(rank.restore(), 3);
+            for (int step = 4; step <= 5; ++step) {
+              rank.save(step);
+              ++said;
+            }
+          },
+          acknowledged);
+      if (!left) continue;
+      any = true;
+      left->rename("/away", cat("/nodes/n", away));
+      for (int lost = 0; lost <= ranks; ++lost) {
+        if (lost == away) continue;
+        const auto one = copy_of(left);
+        lose(*one, cat("/nodes/n", lost));
+        auto third = cluster;
+        third.node[static_cast<std::size_t>(lost == ranks ? 0 : lost)] =
+            lost == ranks ? 0 : ranks;  // whoever is left
+        const auto step = restored(one, third);
+        EXPECT_GE(step, 3 + acknowledged)
+            << "node " << away << " away, died at operation " << k << told({lost});
+        EXPECT_LE(step, 4 + acknowledged);
+        ++states;
+      }
+    }
+    if (!any) break;
+  }
+  EXPECT_GT(states, 10);
+}
+
+// The disks of the nodes fill in the middle of a save, from any write on: it is withdrawn and goes
+// home, and nodes may vanish after that, and after the next one.
+TEST_P(TierCrash, ATierThatIsFullLosesNothing) {
+  int at_home = 0;
+  for (int k = 0;; k += stride() == 1 ? 1 : 9) {
+    const auto disk = saved(2);
+    std::atomic<int> writes = 0;
+    disk->set_observer([&](const std::string& operation) {
+      if (operation.starts_with("write /nodes/") && writes++ >= k) {
+        throw Error(Code::no_space, "the disk is full").at(operation);
+      }
+    });
+    Disk then;
+    run_threads(ranks, [&](std::shared_ptr<Group> group) {
+      Rank rank(group, disk, cluster);
+      EXPECT_EQ(rank.restore(), 2);
+      rank.save(3);
+      group->barrier();
+      if (group->rank() == 0) {
+        disk->set_observer({});
+        then = copy_of(disk);
+      }
+      group->barrier();
+      rank.save(4);
+    });
+    if (writes <= k) break;
+    at_home += disk->status("/run/ckpt-3.index").has_value();
+    states += lose_each(then, cluster, 3, 3, cat("full from write ", k));
+    states += lose_each(disk, cluster, 4, 4, cat("full from write ", k, ", and a save later"));
+  }
+  EXPECT_GT(at_home, 0);
+}
+
+TEST_P(TierCrash, AFlushThatDiesLosesNothing) {
+  auto flushes = cluster;
+  flushes.flushes = true;
+  for (std::size_t k = 0;; k += 3 * every) {
+    const auto disk = saved(1);
     int acknowledged = 0;
     // The third and the fifth go home from the nodes.
     const auto left = die_at(
-        disk, k, static_cast<unsigned>(k),
+        disk, k, flushes,
         [](Rank& rank, std::atomic<int>& said) {
           for (int step = 2; step <= 5; ++step) {
             rank.save(step);
@@ -221,17 +337,16 @@ TEST(TierCrash, AFlushThatDiesLosesNothing) {
             ++said;
           }
         },
-        acknowledged, true);
+        acknowledged);
     if (!left) break;
     const auto least = 1 + acknowledged;
-    states += 1 + lose_each(left, least, least + 1, cat("died at operation ", k));
+    states += 1 + lose_each(left, cluster, least, least + 1, cat("died at operation ", k));
     lose(*left, "/nodes");
-    const auto step = restored(left);
+    const auto step = restored(left, cluster);
     EXPECT_GE(step, least % 2 == 0 ? least - 1 : least) << "died at operation " << k;
     EXPECT_LE(step, 5);
     EXPECT_EQ(step % 2, 1) << "died at operation " << k;
   }
-  std::cout << states << " states\n";
   EXPECT_GT(states, 50);
 }
 
