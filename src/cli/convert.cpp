@@ -1,5 +1,5 @@
-// cairn convert: a checkpoint stored again, cut otherwise or in another format, and safetensors
-// files of others.
+// cairn convert: a checkpoint stored again, cut otherwise or in another format, and files of
+// others.
 #include <iostream>
 
 #include "cairn/error.hpp"
@@ -8,6 +8,7 @@
 #include "cli/target.hpp"
 #include "io/local_path.hpp"
 #include "tools/convert_checkpoint.hpp"
+#include "tools/dcp_import.hpp"
 #include "tools/safetensors.hpp"
 
 namespace cairn::cli {
@@ -19,7 +20,7 @@ struct ConvertArguments {
 };
 
 [[noreturn]] void refuse_copy() {
-  throw Error(Code::unsupported, "both are files of safetensors", "",
+  throw Error(Code::unsupported, "both are files of others", "",
               "Make a checkpoint of A first, and B of that.");
 }
 
@@ -36,6 +37,12 @@ void run(Tool& tool, const ConvertArguments& options) {
               << '\n';
     return;
   }
+  if (const auto source = io::local_path(options.source); is_dcp(*tool.files, source)) {
+    if (to_safetensors) refuse_copy();
+    std::cout << import_dcp(tool.files, source, destination, options.under, options.convert, done)
+              << '\n';
+    return;
+  }
   const auto source = read_contents(*tool.files, resolve_checkpoint(*tool.files, options.source));
   if (to_safetensors) {
     std::cout << export_safetensors(tool.files, source, destination, options.under, options.convert,
@@ -44,7 +51,7 @@ void run(Tool& tool, const ConvertArguments& options) {
     return;
   }
   if (!options.under.empty()) {
-    throw Error(Code::invalid_argument, "--under is for safetensors",
+    throw Error(Code::invalid_argument, "--under is for files of others",
                 "of checkpoints all tensors are converted", "Leave it out.");
   }
   std::cout << convert_checkpoint(tool.files, source, destination, options.convert, done) << '\n';
@@ -58,7 +65,8 @@ void add_convert(Tool& tool) {
   command
       ->add_option(
           "A", options->source,
-          "Checkpoint, or a directory for its newest one; FILE.safetensors, or its .index.json")
+          "Checkpoint, or a directory for its newest one; FILE.safetensors, or its .index.json; a "
+          "directory of torch's DCP")
       ->required();
   command
       ->add_option("B", options->destination,
@@ -73,7 +81,7 @@ void add_convert(Tool& tool) {
                     "Replace what is at B, in either format");
   command->add_option(
       "--under", options->under,
-      "To safetensors: only keys PATH/KEY, as KEY; from them: KEY becomes PATH/KEY");
+      "To safetensors: only keys PATH/KEY, as KEY; from files of others: KEY becomes PATH/KEY");
   command->footer(
       "All that is read is checked, and what is written has checksums again; the values are the\n"
       "same bit by bit (cairn diff A B). Step, time, metric and place among other steps go along:\n"
@@ -81,13 +89,15 @@ void add_convert(Tool& tool) {
       "largest\n"
       "tensor. Files of safetensors have no checksums: what is read from them cannot be proved, "
       "only\n"
-      "that their headers are sound. With --max-shard-size they are several, and an index.\n\n"
+      "that their headers are sound. With --max-shard-size they are several, and an index. Of DCP\n"
+      "no pickle is run: objects stay bytes, which dcp.load reads through cairn.torch.\n\n"
       "Examples:\n"
       "  cairn convert run/ckpt export/model\n"
       "  cairn convert run/ckpt/ckpt-100 export/ckpt-100.h5\n"
       "  cairn convert --max-shard-size 256MiB run/ckpt/ckpt-100 export/ckpt-100\n"
       "  cairn convert run/ckpt export/model.safetensors --under model\n"
-      "  cairn convert hub/model.safetensors.index.json start/ckpt-0 --under model");
+      "  cairn convert hub/model.safetensors.index.json start/ckpt-0 --under model\n"
+      "  cairn convert dcp/step-100 run/ckpt-100");
   command->callback([&tool, options] { run(tool, *options); });
 }
 

@@ -1,4 +1,4 @@
-"""Files of safetensors, read and written by its own library, and by the tool in CAIRN_TOOL."""
+"""Other people's files, read and written by their own libraries, and by the tool in CAIRN_TOOL."""
 
 import json
 import os
@@ -6,7 +6,13 @@ import subprocess
 import tempfile
 import unittest
 
+from torch_jobs import job  # first: it sets what torch reads when it is imported
+
 import torch
+import torch.distributed.checkpoint as dcp
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 from safetensors import safe_open
 from safetensors.torch import save_file
 
@@ -33,6 +39,38 @@ def tensors():
         for number, dtype in enumerate(DTYPES)
     }
     return {**state, "scalar": torch.tensor(1.5), "empty": torch.zeros(0, 3)}
+
+
+class Unknown:
+    """What no reader but pickle makes."""
+
+
+def dcp_state(mesh):
+    """Sharded by FSDP2, by a mesh of two dimensions and unevenly; and what else is in states."""
+    torch.manual_seed(23)
+    model = torch.nn.Sequential(torch.nn.Linear(7, 5), torch.nn.Linear(5, 3))
+    full = tensors()
+    if mesh:
+        fully_shard(model, mesh=mesh["data"])
+        for number, key in enumerate(list(full)):
+            if full[key].ndim == 2 and full[key].dtype in (torch.float32, torch.bfloat16,
+                                                           torch.float64, torch.int64):
+                cut = [Replicate(), Shard(number % 2)] if number % 3 else [Shard(1), Shard(0)]
+                full[key] = distribute_tensor(full[key], mesh, cut)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+    for parameter in model.parameters():
+        parameter.grad = parameter.detach() * 0.5
+    optimizer.step()
+    return {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "full": full,
+            "complex": torch.complex(torch.arange(3.0), torch.ones(3)), "step": 7, "rate": 1e-3,
+            "name": "a run", "list": [1, 2.5, torch.arange(3)],
+            "turned": torch.arange(6.0).view(2, 3).t(), "unknown": Unknown()}
+
+
+def write_dcp(path, crc):
+    torch.serialization.set_crc32_options(crc)
+    state = dcp_state(init_device_mesh("cpu", (2, 2), mesh_dim_names=("data", "tensor")))
+    dcp.save(state, checkpoint_id=path)
 
 
 class Files(unittest.TestCase):
@@ -74,6 +112,43 @@ class Files(unittest.TestCase):
         for key, name in weights.items():
             with safe_open(f"{self.directory}/{name}", "pt") as opened:
                 self.assert_same(opened.get_tensor(key), tensors()[key])
+
+    def test_what_dcp_wrote_on_four_ranks(self):
+        for number, crc in enumerate((True, False)):
+            path = f"{self.directory}/dcp-{number}"
+            job(4, write_dcp, path, crc)
+            prefix = convert(path, f"{self.directory}/ckpt-{number}")
+            opened = cairn.open(prefix)
+            for key, value in {"step": 7, "rate": 1e-3, "name": "a run", "list.1": 2.5,
+                               "optimizer.param_groups.0.betas": [0.9, 0.999]}.items():
+                self.assertEqual(opened[key].attributes, {"dcp": "bytes", "value": value}, key)
+            self.assertEqual(opened["unknown"].attributes, {"dcp": "bytes"})
+            self.assertGreater(len(set(os.listdir(path))), 4)
+            # Each in memory of nans and zeros; then what DCP's own reader finds beside what ours does.
+            states = []
+            for reader in (dcp.FileSystemReader(path),
+                           cairn.torch.StorageReader(prefix, unpickle=True)):
+                state = dcp_state(None)
+                for value in [*state["model"].values(), *state["full"].values(), state["complex"],
+                              state["turned"], state["list"][2]]:
+                    value.zero_()
+                dcp.load(state, storage_reader=reader, no_dist=True)
+                states.append(state)
+            theirs, ours = states
+            for part in ("model", "full"):
+                for key in theirs[part]:
+                    self.assert_same(ours[part][key], theirs[part][key])
+            for key, value in tensors().items():
+                self.assert_same(ours["full"][key], value)
+            for key in ("complex", "turned"):
+                self.assert_same(ours[key], theirs[key])
+                self.assertGreater(ours[key].abs().sum(), 0)
+            for number, moments in theirs["optimizer"]["state"].items():
+                for key, value in moments.items():
+                    self.assert_same(ours["optimizer"]["state"][number][key], value)
+            self.assertEqual(ours["optimizer"]["param_groups"], theirs["optimizer"]["param_groups"])
+            self.assertEqual([ours[key] for key in ("step", "rate", "name")], [7, 1e-3, "a run"])
+            self.assertIsInstance(ours["unknown"], Unknown)
 
 
 if __name__ == "__main__":
