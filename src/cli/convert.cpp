@@ -10,6 +10,7 @@
 #include "tools/convert_checkpoint.hpp"
 #include "tools/dcp_import.hpp"
 #include "tools/safetensors.hpp"
+#include "tools/zarr_export.hpp"
 
 namespace cairn::cli {
 namespace {
@@ -28,9 +29,9 @@ void run(Tool& tool, const ConvertArguments& options) {
   const auto destination = require_parent(*tool.files, options.destination);
   ProgressBar bar("convert");
   const auto done = bar.callback();
-  const auto to_safetensors = is_safetensors(destination);
+  const auto to_safetensors = is_safetensors(destination), to_zarr = is_zarr(destination);
   if (is_safetensors(options.source)) {
-    if (to_safetensors) refuse_copy();
+    if (to_safetensors || to_zarr) refuse_copy();
     const auto source = io::local_path(options.source);
     std::cout << import_safetensors(tool.files, source, destination, options.under, options.convert,
                                     done)
@@ -38,7 +39,7 @@ void run(Tool& tool, const ConvertArguments& options) {
     return;
   }
   if (const auto source = io::local_path(options.source); is_dcp(*tool.files, source)) {
-    if (to_safetensors) refuse_copy();
+    if (to_safetensors || to_zarr) refuse_copy();
     std::cout << import_dcp(tool.files, source, destination, options.under, options.convert, done)
               << '\n';
     return;
@@ -47,6 +48,11 @@ void run(Tool& tool, const ConvertArguments& options) {
   if (to_safetensors) {
     std::cout << export_safetensors(tool.files, source, destination, options.under, options.convert,
                                     done)
+              << '\n';
+    return;
+  }
+  if (to_zarr) {
+    std::cout << export_zarr(tool.files, source, destination, options.under, options.convert, done)
               << '\n';
     return;
   }
@@ -70,7 +76,8 @@ void add_convert(Tool& tool) {
       ->required();
   command
       ->add_option("B", options->destination,
-                   "Prefix of the new one; PREFIX.h5: as HDF5; FILE.safetensors: as safetensors")
+                   "Prefix of the new one; PREFIX.h5: as HDF5; FILE.safetensors: as safetensors; "
+                   "NAME.zarr: as Zarr 3")
       ->required();
   command
       ->add_option("--max-shard-size", options->convert.max_shard_bytes,
@@ -79,9 +86,9 @@ void add_convert(Tool& tool) {
       ->check(CLI::PositiveNumber);
   command->add_flag("--overwrite", options->convert.overwrite,
                     "Replace what is at B, in either format");
-  command->add_option(
-      "--under", options->under,
-      "To safetensors: only keys PATH/KEY, as KEY; from files of others: KEY becomes PATH/KEY");
+  command->add_option("--under", options->under,
+                      "To safetensors and Zarr: only keys PATH/KEY, as KEY; from files of others: "
+                      "KEY becomes PATH/KEY");
   command->footer(
       "All that is read is checked, and what is written has checksums again; the values are the\n"
       "same bit by bit (cairn diff A B). Step, time, metric and place among other steps go along:\n"
@@ -90,14 +97,17 @@ void add_convert(Tool& tool) {
       "tensor. Files of safetensors have no checksums: what is read from them cannot be proved, "
       "only\n"
       "that their headers are sound. With --max-shard-size they are several, and an index. Of DCP\n"
-      "no pickle is run: objects stay bytes, which dcp.load reads through cairn.torch.\n\n"
+      "no pickle is run: objects stay bytes, which dcp.load reads through cairn.torch. A "
+      "directory\n"
+      "of Zarr has chunks of 16 MiB, or of --max-shard-size, and is never replaced.\n\n"
       "Examples:\n"
       "  cairn convert run/ckpt export/model\n"
       "  cairn convert run/ckpt/ckpt-100 export/ckpt-100.h5\n"
       "  cairn convert --max-shard-size 256MiB run/ckpt/ckpt-100 export/ckpt-100\n"
       "  cairn convert run/ckpt export/model.safetensors --under model\n"
       "  cairn convert hub/model.safetensors.index.json start/ckpt-0 --under model\n"
-      "  cairn convert dcp/step-100 run/ckpt-100");
+      "  cairn convert dcp/step-100 run/ckpt-100\n"
+      "  cairn convert run/ckpt export/fields.zarr");
   command->callback([&tool, options] { run(tool, *options); });
 }
 

@@ -13,6 +13,8 @@ import torch.distributed.checkpoint as dcp
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+import tensorstore
+import zarr
 from safetensors import safe_open
 from safetensors.torch import save_file
 
@@ -23,6 +25,8 @@ TOOL = os.environ["CAIRN_TOOL"]
 DTYPES = [torch.float32, torch.bfloat16, torch.float16, torch.float64, torch.int64, torch.int32,
           torch.int16, torch.int8, torch.uint8, torch.bool, torch.float8_e4m3fn, torch.float8_e5m2,
           torch.uint16, torch.uint32, torch.uint64]
+
+BEYOND_NUMPY = [torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2]
 
 
 def convert(*words):
@@ -112,6 +116,43 @@ class Files(unittest.TestCase):
         for key, name in weights.items():
             with safe_open(f"{self.directory}/{name}", "pt") as opened:
                 self.assert_same(opened.get_tensor(key), tensors()[key])
+
+    def test_what_zarr_and_tensorstore_read(self):
+        named = cairn.described(torch.arange(6.0).view(2, 3), units="m/s", dimensions=["y", "x"])
+        kinds = {**tensors(), "complex": torch.complex(torch.arange(3.0), torch.ones(3))}
+        with cairn.torch.Manager(self.directory) as manager:
+            # zarr has no dtypes but NumPy's, and lists no group that has others.
+            known = {key: value for key, value in kinds.items() if value.dtype not in BEYOND_NUMPY}
+            others = {key: value for key, value in kinds.items() if value.dtype in BEYOND_NUMPY}
+            prefix = manager.save(12, {"model": known, "others": others, "named": named})
+        for size in ((), ("--max-shard-size", "30")):
+            path = convert(prefix, f"{self.directory}/out{len(size)}.zarr", *size)
+            root = zarr.open_group(path, mode="r", zarr_format=3)
+            self.assertEqual(root.attrs["step"], 12)
+            self.assertEqual(set(root["model"].array_keys()), set(known))
+            self.assertEqual(root["named"].metadata.dimension_names, ("y", "x"))
+            self.assertEqual(dict(root["named"].attrs), {"units": "m/s"})
+            for key, value in kinds.items():
+                expected = value.contiguous().view(-1).view(torch.uint8).numpy().tobytes()
+                group = "model" if key in known else "others"
+                place = f"file://{path}/{group}/{key}/"
+                read = tensorstore.open({"driver": "zarr3", "kvstore": place}).result()
+                self.assertEqual(str(value.dtype)[6:], read.dtype.name)
+                self.assertEqual(read.read().result().tobytes(), expected, key)
+                if key in known:
+                    self.assertEqual(root[f"model/{key}"][...].tobytes(), expected, key)
+            self.assertEqual(root["named"][...].tolist(), [[0, 1, 2], [3, 4, 5]])
+
+    def test_a_flipped_bit_is_found_in_zarr(self):
+        with cairn.torch.Manager(self.directory) as manager:
+            prefix = manager.save(1, {"a": torch.arange(6.0)})
+        path = convert(prefix, f"{self.directory}/out.zarr")
+        with open(f"{path}/a/c/0", "r+b") as file:
+            file.write(b"\x01")
+        with self.assertRaisesRegex(Exception, "(?i)crc32c|checksum|digest"):
+            tensorstore.open({"driver": "zarr3", "kvstore": f"file://{path}/a/"}).result().read().result()
+        with self.assertRaisesRegex(Exception, "(?i)crc32c|checksum"):
+            zarr.open_array(f"{path}/a", mode="r")[...]
 
     def test_what_dcp_wrote_on_four_ranks(self):
         for number, crc in enumerate((True, False)):
