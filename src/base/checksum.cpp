@@ -33,8 +33,8 @@ constexpr std::array<std::uint32_t, 64> byte_powers = [] {
 #if defined(__x86_64__)
 // ISA-L 2.30 ends its AVX-512 code without VZEROUPPER. As long as the upper halves of the vector
 // registers hold something, each SSE instruction of whatever runs next merges with them: the
-// application's loops and our own were up to eight times slower until somebody cleared them. Source:
-// Intel's optimization manual, "Mixing AVX code with SSE code".
+// application's loops and our own were up to eight times slower until somebody cleared them.
+// Source: Intel's optimization manual, "Mixing AVX code with SSE code".
 __attribute__((target("avx"))) void clear_upper_halves() { __builtin_ia32_vzeroupper(); }
 
 void leave_vector_registers_clean() {
@@ -59,6 +59,14 @@ std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t previous) {
   }
   leave_vector_registers_clean();
   return ~crc;
+}
+
+std::uint32_t crc32_of_zip(std::span<const std::byte> bytes, std::uint32_t previous) {
+  std::uint32_t crc = previous;  // the library inverts it itself
+  const auto* start = reinterpret_cast<const unsigned char*>(bytes.data());
+  if (!bytes.empty()) crc = crc32_gzip_refl(crc, start, bytes.size());
+  leave_vector_registers_clean();
+  return crc;
 }
 
 std::uint32_t crc32c(std::string_view bytes, std::uint32_t previous) {

@@ -11,6 +11,9 @@ namespace cairn {
 std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t previous = 0);
 std::uint32_t crc32c(std::string_view bytes, std::uint32_t previous = 0);
 
+/// CRC-32 as ZIP files have it, likewise.
+std::uint32_t crc32_of_zip(std::span<const std::byte> bytes, std::uint32_t previous = 0);
+
 /// Bytes taken a piece at a time, so that they are still in the cache for the second thing that is
 /// done with them: checksum, then write or compare.
 inline constexpr std::int64_t cached_bytes = std::int64_t{1} << 20;

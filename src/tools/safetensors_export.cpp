@@ -3,62 +3,17 @@
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
-#include "cairn/slice_memory.hpp"
 #include "contents/contents_reader.hpp"
-#include "format/bundle/strings.hpp"
 #include "format/safetensors/header.hpp"
 #include "tools/safetensors.hpp"
+#include "tools/whole_tensor.hpp"
 
 namespace cairn {
 namespace {
 
-struct Exported {
-  const StoredTensor* tensor;
-  std::string key;
-  std::int64_t bytes() const {
-    return element_count(tensor->shape) * static_cast<std::int64_t>(dtype_size(tensor->dtype));
-  }
-};
-
-void require_exportable(const CheckpointContents& source, const StoredTensor& tensor) {
-  if (!tensor.problem.empty()) {
-    throw Error(Code::data_loss, cat("tensor '", tensor.key, "' cannot be read"), tensor.problem,
-                "cairn verify names everything that is damaged.")
-        .at(source.prefix)
-        .of_tensor(tensor.key);
-  }
-  const auto refuse = [&](const char* what) {
-    throw Error(Code::unsupported, cat("tensor '", tensor.key, "' has no place in safetensors"),
-                what, "Choose others with --under PATH.")
-        .of_tensor(tensor.key);
-  };
-  if (tensor.dtype == DType::string) refuse("it is a text");
-  if (!safetensors::has_dtype(tensor.dtype)) {
-    refuse(cat("the format has no ", dtype_name(tensor.dtype)).c_str());
-  }
-  if (!is_utf8(tensor.key)) refuse("its key is not UTF-8");
-  if (tensor.gaps && tensor.sliced) refuse("no rank held all of it");
-  require_stored(tensor, {Box::whole(tensor.shape)});
-}
-
-std::vector<Exported> chosen(const CheckpointContents& source, const std::string& under) {
-  std::vector<Exported> all;
-  for (const auto& tensor : source.tensors) {
-    const auto inside = under.empty() || tensor.key.starts_with(under + "/");
-    if (!inside || tensor.key == object_graph_key) continue;
-    require_exportable(source, tensor);
-    all.push_back({&tensor, under.empty() ? tensor.key : tensor.key.substr(under.size() + 1)});
-  }
-  if (all.empty()) {
-    throw Error(Code::not_found, cat("there is no tensor under '", under, "' in ", source.prefix),
-                "", "cairn show lists the keys.");
-  }
-  return all;
-}
-
 // In the order of keys; each file has one at least.
-std::vector<std::vector<Exported>> cut(std::vector<Exported> all, std::int64_t max_bytes) {
-  std::vector<std::vector<Exported>> parts(1);
+std::vector<std::vector<WholeTensor>> cut(std::vector<WholeTensor> all, std::int64_t max_bytes) {
+  std::vector<std::vector<WholeTensor>> parts(1);
   std::int64_t held = 0;
   for (auto& one : all) {
     const auto bytes = one.bytes();
@@ -72,30 +27,13 @@ std::vector<std::vector<Exported>> cut(std::vector<Exported> all, std::int64_t m
   return parts;
 }
 
-std::string whole_bytes(io::FileSystem& files, const CheckpointContents& source,
-                        const StoredTensor& tensor, std::size_t size) {
-  std::string bytes;
-  for (const auto& slice : tensor.slices) {
-    auto read = read_slice(files, source, tensor, slice);
-    if (source.big_endian) {
-      bundle::swap_bytes(std::as_writable_bytes(std::span(read)), dtype_swap_unit(tensor.dtype));
-    }
-    if (tensor.slices.size() == 1 && read.size() == size) return read;
-    bytes.resize(size);
-    host_memory(tensor.dtype, bytes.data(), bytes.data(), tensor.shape, {})
-        ->write(slice.box, reinterpret_cast<const std::byte*>(read.data()));
-  }
-  bytes.resize(size);
-  return bytes;
-}
-
 class Exporter {
  public:
   Exporter(io::FileSystem& files, const CheckpointContents& source, bool overwrite,
            const Progress& progress)
       : files_(files), source_(source), overwrite_(overwrite), progress_(progress) {}
 
-  void write(const io::Path& path, std::vector<Exported> tensors, std::int64_t total) {
+  void write(const io::Path& path, std::vector<WholeTensor> tensors, std::int64_t total) {
     // Large elements first, so that all lie at multiples of their size.
     std::stable_sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) {
       return dtype_size(a.tensor->dtype) > dtype_size(b.tensor->dtype);
@@ -114,8 +52,7 @@ class Exporter {
       file.write_at(0, std::as_bytes(std::span(text)));
       auto end = std::ssize(text);
       for (const auto& one : tensors) {
-        const auto size = static_cast<std::size_t>(one.bytes());
-        const auto bytes = whole_bytes(files_, source_, *one.tensor, size);
+        const auto bytes = read_whole(files_, source_, *one.tensor);
         file.write_at(end, std::as_bytes(std::span(bytes)));
         end += std::ssize(bytes);
         done_ += std::ssize(bytes);
@@ -185,7 +122,7 @@ std::string export_safetensors(std::shared_ptr<io::FileSystem> files,
                                const CheckpointContents& source, const io::Path& destination,
                                const std::string& under, const ConvertOptions& options,
                                const Progress& progress) {
-  auto all = chosen(source, under);
+  auto all = whole_tensors(source, under, "safetensors", safetensors::has_dtype);
   std::int64_t total = 0;
   for (const auto& one : all) total += one.bytes();
   Exporter exporter(*files, source, options.overwrite, progress);

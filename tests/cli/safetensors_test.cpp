@@ -78,7 +78,7 @@ TEST_F(Safetensors, ThereAndBack) {
 TEST_F(Safetensors, WhatDoesNotFit) {
   refuse("it is a text", {at("run"), at("m.safetensors")});
   refuse("no tensor under 'modell'", {at("run"), at("m.safetensors"), "--under", "modell"});
-  refuse("--under is for safetensors", {at("run"), at("m"), "--under", "model"});
+  refuse("--under is for files of others", {at("run"), at("m"), "--under", "model"});
   ASSERT_EQ(convert({at("run"), at("m.safetensors"), "--under", "model"}).status, 0);
   refuse("exists", {at("run"), at("m.safetensors"), "--under", "model"});
   refuse("both are files", {at("m.safetensors"), at("n.safetensors")});

@@ -18,6 +18,7 @@
 #include "format/hdf5/seal.hpp"
 #include "format/safetensors/header.hpp"
 #include "schedule/run_history.hpp"
+#include "support/torch_files.hpp"
 #include "testing/memory.hpp"
 #include "tier/part.hpp"
 #include "tier/save_map.hpp"
@@ -112,6 +113,12 @@ void write_all() {
   const auto encoded = safetensors::encode_header(header);
   put("safetensors", "file", encoded + std::string(104, 'x'));
   put("safetensors", "index", safetensors::encode_index({{"u", "a-00001-of-00001"}}, 96));
+
+  const auto dcp = test::dcp_files();
+  put("torch", "metadata", dcp.metadata);
+  put("torch", "two", dcp.first);
+  put("torch", "wide", dcp.second);
+  put("torch", "value", test::PickleWriter(2).raw("](K\x01\x88Ne").end());
 
   tier::SaveMap map;
   map.uuid = uuid;

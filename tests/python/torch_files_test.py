@@ -1,4 +1,4 @@
-"""Files of safetensors, read and written by its own library, and by the tool in CAIRN_TOOL."""
+"""Other people's files, read and written by their own libraries, and by the tool in CAIRN_TOOL."""
 
 import json
 import os
@@ -6,7 +6,15 @@ import subprocess
 import tempfile
 import unittest
 
+from torch_jobs import job  # first: it sets what torch reads when it is imported
+
 import torch
+import torch.distributed.checkpoint as dcp
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+import tensorstore
+import zarr
 from safetensors import safe_open
 from safetensors.torch import save_file
 
@@ -17,6 +25,8 @@ TOOL = os.environ["CAIRN_TOOL"]
 DTYPES = [torch.float32, torch.bfloat16, torch.float16, torch.float64, torch.int64, torch.int32,
           torch.int16, torch.int8, torch.uint8, torch.bool, torch.float8_e4m3fn, torch.float8_e5m2,
           torch.uint16, torch.uint32, torch.uint64]
+
+BEYOND_NUMPY = [torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2]
 
 
 def convert(*words):
@@ -33,6 +43,38 @@ def tensors():
         for number, dtype in enumerate(DTYPES)
     }
     return {**state, "scalar": torch.tensor(1.5), "empty": torch.zeros(0, 3)}
+
+
+class Unknown:
+    """What no reader but pickle makes."""
+
+
+def dcp_state(mesh):
+    """Sharded by FSDP2, by a mesh of two dimensions and unevenly; and what else is in states."""
+    torch.manual_seed(23)
+    model = torch.nn.Sequential(torch.nn.Linear(7, 5), torch.nn.Linear(5, 3))
+    full = tensors()
+    if mesh:
+        fully_shard(model, mesh=mesh["data"])
+        for number, key in enumerate(list(full)):
+            if full[key].ndim == 2 and full[key].dtype in (torch.float32, torch.bfloat16,
+                                                           torch.float64, torch.int64):
+                cut = [Replicate(), Shard(number % 2)] if number % 3 else [Shard(1), Shard(0)]
+                full[key] = distribute_tensor(full[key], mesh, cut)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+    for parameter in model.parameters():
+        parameter.grad = parameter.detach() * 0.5
+    optimizer.step()
+    return {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "full": full,
+            "complex": torch.complex(torch.arange(3.0), torch.ones(3)), "step": 7, "rate": 1e-3,
+            "name": "a run", "list": [1, 2.5, torch.arange(3)],
+            "turned": torch.arange(6.0).view(2, 3).t(), "unknown": Unknown()}
+
+
+def write_dcp(path, crc):
+    torch.serialization.set_crc32_options(crc)
+    state = dcp_state(init_device_mesh("cpu", (2, 2), mesh_dim_names=("data", "tensor")))
+    dcp.save(state, checkpoint_id=path)
 
 
 class Files(unittest.TestCase):
@@ -74,6 +116,80 @@ class Files(unittest.TestCase):
         for key, name in weights.items():
             with safe_open(f"{self.directory}/{name}", "pt") as opened:
                 self.assert_same(opened.get_tensor(key), tensors()[key])
+
+    def test_what_zarr_and_tensorstore_read(self):
+        named = cairn.described(torch.arange(6.0).view(2, 3), units="m/s", dimensions=["y", "x"])
+        kinds = {**tensors(), "complex": torch.complex(torch.arange(3.0), torch.ones(3))}
+        with cairn.torch.Manager(self.directory) as manager:
+            # zarr has no dtypes but NumPy's, and lists no group that has others.
+            known = {key: value for key, value in kinds.items() if value.dtype not in BEYOND_NUMPY}
+            others = {key: value for key, value in kinds.items() if value.dtype in BEYOND_NUMPY}
+            prefix = manager.save(12, {"model": known, "others": others, "named": named})
+        for size in ((), ("--max-shard-size", "30")):
+            path = convert(prefix, f"{self.directory}/out{len(size)}.zarr", *size)
+            root = zarr.open_group(path, mode="r", zarr_format=3)
+            self.assertEqual(root.attrs["step"], 12)
+            self.assertEqual(set(root["model"].array_keys()), set(known))
+            self.assertEqual(root["named"].metadata.dimension_names, ("y", "x"))
+            self.assertEqual(dict(root["named"].attrs), {"units": "m/s"})
+            for key, value in kinds.items():
+                expected = value.contiguous().view(-1).view(torch.uint8).numpy().tobytes()
+                group = "model" if key in known else "others"
+                place = f"file://{path}/{group}/{key}/"
+                read = tensorstore.open({"driver": "zarr3", "kvstore": place}).result()
+                self.assertEqual(str(value.dtype)[6:], read.dtype.name)
+                self.assertEqual(read.read().result().tobytes(), expected, key)
+                if key in known:
+                    self.assertEqual(root[f"model/{key}"][...].tobytes(), expected, key)
+            self.assertEqual(root["named"][...].tolist(), [[0, 1, 2], [3, 4, 5]])
+
+    def test_a_flipped_bit_is_found_in_zarr(self):
+        with cairn.torch.Manager(self.directory) as manager:
+            prefix = manager.save(1, {"a": torch.arange(6.0)})
+        path = convert(prefix, f"{self.directory}/out.zarr")
+        with open(f"{path}/a/c/0", "r+b") as file:
+            file.write(b"\x01")
+        with self.assertRaisesRegex(Exception, "(?i)crc32c|checksum|digest"):
+            tensorstore.open({"driver": "zarr3", "kvstore": f"file://{path}/a/"}).result().read().result()
+        with self.assertRaisesRegex(Exception, "(?i)crc32c|checksum"):
+            zarr.open_array(f"{path}/a", mode="r")[...]
+
+    def test_what_dcp_wrote_on_four_ranks(self):
+        for number, crc in enumerate((True, False)):
+            path = f"{self.directory}/dcp-{number}"
+            job(4, write_dcp, path, crc)
+            prefix = convert(path, f"{self.directory}/ckpt-{number}")
+            opened = cairn.open(prefix)
+            for key, value in {"step": 7, "rate": 1e-3, "name": "a run", "list.1": 2.5,
+                               "optimizer.param_groups.0.betas": [0.9, 0.999]}.items():
+                self.assertEqual(opened[key].attributes, {"dcp": "bytes", "value": value}, key)
+            self.assertEqual(opened["unknown"].attributes, {"dcp": "bytes"})
+            self.assertGreater(len(set(os.listdir(path))), 4)
+            # Each in memory of nans and zeros; then what DCP's own reader finds beside what ours does.
+            states = []
+            for reader in (dcp.FileSystemReader(path),
+                           cairn.torch.StorageReader(prefix, unpickle=True)):
+                state = dcp_state(None)
+                for value in [*state["model"].values(), *state["full"].values(), state["complex"],
+                              state["turned"], state["list"][2]]:
+                    value.zero_()
+                dcp.load(state, storage_reader=reader, no_dist=True)
+                states.append(state)
+            theirs, ours = states
+            for part in ("model", "full"):
+                for key in theirs[part]:
+                    self.assert_same(ours[part][key], theirs[part][key])
+            for key, value in tensors().items():
+                self.assert_same(ours["full"][key], value)
+            for key in ("complex", "turned"):
+                self.assert_same(ours[key], theirs[key])
+                self.assertGreater(ours[key].abs().sum(), 0)
+            for number, moments in theirs["optimizer"]["state"].items():
+                for key, value in moments.items():
+                    self.assert_same(ours["optimizer"]["state"][number][key], value)
+            self.assertEqual(ours["optimizer"]["param_groups"], theirs["optimizer"]["param_groups"])
+            self.assertEqual([ours[key] for key in ("step", "rate", "name")], [7, 1e-3, "a run"])
+            self.assertIsInstance(ours["unknown"], Unknown)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import os
 import random
+import signal
 import tempfile
 import unittest
 
@@ -160,6 +161,67 @@ def sub_mesh(directory):
         refused(manager, "invalid_argument", "meta", {"t": here})
         dist.destroy_process_group()  # ours is one of its own
         manager.save(20, {"t": full})
+
+
+class Loads(torch.utils.data.Dataset):
+    """Each item is made in a worker, which is a fork of the rank: what it is told of a save there."""
+
+    def __init__(self, manager):
+        self.manager = manager
+
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, number):
+        try:
+            self.manager.save(50 + number, {"t": torch.ones(3)})
+        except cairn.Error as error:
+            return torch.tensor(float(error.code == "invalid_argument" and "fork" in str(error)))
+        return torch.tensor(-1.0)
+
+
+def with_workers(directory):
+    full = torch.arange(10.0)
+    with cairn.torch.Manager(directory) as manager:
+        manager.save_async(1, {"t": full})  # in flight while workers are forked
+        told = list(torch.utils.data.DataLoader(Loads(manager), num_workers=2))
+        assert [one.item() for one in told] == [1.0] * 4, told
+        manager.wait()
+        manager.save(2, {"t": full})  # workers that ended left the directory to this rank
+        got = {"t": torch.zeros(10)}
+        manager.restore_latest(got)
+        assert torch.equal(got["t"], full)
+        assert [one["step"] for one in manager.steps()] == [1, 2]
+
+
+def stop_together(directory, way):
+    rank = dist.get_rank()
+    with cairn.torch.Manager(directory, stop=True, when={"interval": {"steps": 3}}) as manager:
+        saved = []
+        for step in range(1, 100_000):
+            if step == 5 and rank == 1:
+                manager.request_stop() if way == "asked" else os.kill(os.getpid(), signal.SIGTERM)
+            if manager.should_save(step):
+                saved.append(step)
+                manager.save(step, {"step": step})
+            if reason := manager.should_stop():
+                break
+        said = [None] * dist.get_world_size()
+        dist.all_gather_object(said, (step, reason, saved))
+        assert said == [said[0]] * len(said), said
+        assert reason and step >= 5 and saved[-1] in (step, step - step % 3), said
+
+
+class Jobs(unittest.TestCase):
+    def test_forked_loader_workers(self):
+        for ranks in (0, 2):
+            with tempfile.TemporaryDirectory() as directory:
+                job(ranks, with_workers, directory)
+
+    def test_all_ranks_stop_in_the_same_step(self):
+        for way in ("asked", "signal"):
+            with tempfile.TemporaryDirectory() as directory:
+                job(3, stop_together, directory, way)
 
 
 def refused(manager, code, words, state):

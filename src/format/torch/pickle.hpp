@@ -1,0 +1,75 @@
+#pragma once
+/// What a Python pickle says, without Python and without running it: the opcodes of plain values
+/// and of objects, which become a tree of values. A call that the pickle asks for is written down,
+/// never made. Every other opcode is refused, and every name of a class or function that the caller
+/// does not know.
+///
+/// Facts: Python's module pickletools, and PEP 3154.
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cairn::torch {
+
+struct PickleValue {
+  enum class Kind : std::uint8_t {
+    none,
+    boolean,
+    integer,
+    real,
+    text,
+    list,
+    tuple,
+    dict,        ///< members: key, value, key, value, …
+    global,      ///< a class or function: module and name
+    object,      ///< members: its class, the tuple of arguments, and its state if it has one
+    call,        ///< members: the function, the tuple of arguments, and the state set afterwards
+    persistent,  ///< members: what the application that wrote it knows it by
+    mark         ///< only while it is read
+  };
+  Kind kind = Kind::none;
+  std::int64_t integer = 0;  ///< of a boolean too
+  double real = 0;
+  std::string_view text;               ///< UTF-8; of a global its module
+  std::string_view name;               ///< of a global
+  std::vector<std::uint32_t> members;  ///< numbers of values; the same one may be there often
+
+  bool is_global(std::string_view module, std::string_view its_name) const {
+    return kind == Kind::global && text == module && name == its_name;
+  }
+};
+
+/// Its texts are views into the bytes that were read. Values may be members of each other.
+class Pickle {
+ public:
+  /// Whether a class or function may be named.
+  using Known = bool (*)(std::string_view module, std::string_view name);
+
+  /// Memory: some 100 bytes for each byte. Throws data_loss for what is no whole pickle,
+  /// unsupported for what is refused.
+  Pickle(std::string_view bytes, Known known);
+
+  const PickleValue& root() const { return values_[root_]; }
+  const PickleValue& operator[](std::uint32_t number) const { return values_[number]; }
+  const PickleValue& member(const PickleValue& of, std::size_t index) const {
+    return values_[of.members[index]];
+  }
+  /// The value of a text key of a dict; null if it is not there.
+  const PickleValue* find(const PickleValue& dict, std::string_view key) const;
+  /// The state of an object or call; null if it has none.
+  const PickleValue* state(const PickleValue& object) const;
+  /// Whether it is an object or a call of this class or function.
+  bool made_by(const PickleValue& value, std::string_view module, std::string_view name) const;
+
+ private:
+  friend class PickleReader;
+  std::vector<PickleValue> values_;
+  std::uint32_t root_ = 0;
+};
+
+/// An error of a reader of pickles, and of what torch writes around them.
+[[noreturn]] void torch_damaged(std::string reason);
+[[noreturn]] void torch_refused(std::string reason);
+
+}  // namespace cairn::torch

@@ -1,0 +1,27 @@
+#pragma once
+/// Checkpoints of torch.distributed.checkpoint (DCP) as checkpoints of Cairn's. By one process.
+#include <memory>
+#include <string>
+
+#include "io/file_system.hpp"
+#include "tools/convert_checkpoint.hpp"
+#include "tools/progress.hpp"
+
+namespace cairn {
+
+/// A directory with .metadata and files *.distcp.
+bool is_dcp(io::FileSystem&, const io::Path&);
+
+/// Saves what it holds as a checkpoint: one commit, as convert_checkpoint does it. Nothing of its
+/// pickles is run. It becomes what dcp.save makes through cairn.torch.StorageWriter: pieces are
+/// slices; what is no tensor stays bytes of torch.save, a tensor of uint8, and a plain value is its
+/// attribute "value" too. `under`: keys become UNDER/KEY, and dcp.load no longer knows them. The
+/// checksums that torch made are compared. Memory: 256 MiB or so, and a hundred bytes for each of
+/// .metadata. Returns the prefix.
+/// Throws data_loss, unsupported for pickles of anything else, coverage where pieces leave a part
+/// of their tensor out, and as convert_checkpoint.
+std::string import_dcp(std::shared_ptr<io::FileSystem>, const io::Path& source,
+                       const io::Path& destination, const std::string& under = "",
+                       const ConvertOptions& = {}, const Progress& = {});
+
+}  // namespace cairn

@@ -1,0 +1,186 @@
+#include "tools/zarr_export.hpp"
+
+#include <algorithm>
+#include <set>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/text.hpp"
+#include "cairn/error.hpp"
+#include "contents/contents_reader.hpp"
+#include "format/zarr/metadata.hpp"
+#include "tools/whole_tensor.hpp"
+
+namespace cairn {
+namespace {
+
+constexpr std::int64_t usual_chunk_bytes = std::int64_t{16} << 20;
+
+// "a", "a/b" of "a/b/c".
+std::vector<std::string> groups_above(const std::string& key) {
+  std::vector<std::string> all;
+  for (auto at = key.find('/'); at != key.npos; at = key.find('/', at + 1)) {
+    all.push_back(key.substr(0, at));
+  }
+  return all;
+}
+
+void require_paths(const std::vector<WholeTensor>& tensors, const std::set<std::string>& groups) {
+  for (const auto& one : tensors) {
+    std::string problem;
+    for (std::string_view left = one.key; problem.empty();) {
+      const auto end = left.find('/');
+      problem = zarr::name_problem(left.substr(0, end));
+      if (end == left.npos) break;
+      left.remove_prefix(end + 1);
+    }
+    if (groups.contains(one.key)) problem = "other keys begin with it and '/', so it is a group";
+    if (problem.empty()) continue;
+    throw Error(Code::unsupported, cat("tensor '", one.key, "' has no place in Zarr"), problem,
+                "Choose others with --under PATH.")
+        .of_tensor(one.key);
+  }
+}
+
+// A directory that is made under another name. What was made goes if it is given up.
+class NewDirectory {
+ public:
+  NewDirectory(io::FileSystem& files, io::Path root) : files_(files), root_(std::move(root)) {
+    make("");
+  }
+  NewDirectory(const NewDirectory&) = delete;
+  NewDirectory& operator=(const NewDirectory&) = delete;
+  ~NewDirectory() {
+    if (whole_) return;
+    for (auto made = made_.rbegin(); made != made_.rend(); ++made) {
+      try {
+        made->second ? files_.remove_directory(path(made->first))
+                     : files_.remove(path(made->first));
+      } catch (const Error&) {  // what stays has a name that says so
+      }
+    }
+  }
+
+  void make(const std::string& name) {
+    if (!directories_.insert(name).second) return;
+    files_.create_directory(path(name));
+    made_.emplace_back(name, true);
+  }
+  /// In a directory that may have to be made.
+  void write(const std::string& name, std::string_view bytes) {
+    for (const auto& above : groups_above(name)) make(above);
+    made_.emplace_back(name, false);
+    const auto file = files_.create(path(name));
+    file->stream(DirectIo::automatic);
+    file->write_at(0, std::as_bytes(std::span(bytes)));
+    file->sync();
+    file->close();
+  }
+  /// Durable, then under its name.
+  void name(const io::Path& destination) {
+    for (const auto& one : directories_) files_.sync_directory(path(one));
+    files_.rename_new(root_, destination);
+    whole_ = true;
+    const auto above = destination.parent_path();
+    files_.sync_directory(above.empty() ? io::Path(".") : above);
+  }
+
+ private:
+  io::Path path(const std::string& name) const { return name.empty() ? root_ : root_ / name; }
+
+  io::FileSystem& files_;
+  const io::Path root_;
+  std::set<std::string> directories_;
+  std::vector<std::pair<std::string, bool>> made_;  // whether it is a directory
+  bool whole_ = false;
+};
+
+// The next index in row-major order.
+void advance(Dims& index, const Dims& grid) {
+  for (auto d = index.size(); d-- > 0;) {
+    if (++index[d] < grid[d]) return;
+    index[d] = 0;
+  }
+}
+
+// Chunks are runs of the elements, one after the other.
+void write_chunks(NewDirectory& out, const std::string& key, const StoredTensor& tensor,
+                  const Dims& chunk, std::string_view bytes) {
+  const auto grid = zarr::chunk_grid(tensor.shape, chunk);
+  const auto size = static_cast<std::int64_t>(dtype_size(tensor.dtype));
+  Dims index(grid.size());
+  const auto strides = row_major_strides(tensor.shape);
+  for (auto left = element_count(grid); left > 0; --left, advance(index, grid)) {
+    std::int64_t first = 0, count = 1;
+    for (std::size_t d = 0; d < index.size(); ++d) {
+      const auto start = index[d] * chunk[d];
+      first += start * strides[d];
+      count *= std::min(chunk[d], tensor.shape[d] - start);
+    }
+    const auto part = bytes.substr(static_cast<std::size_t>(first * size),
+                                   static_cast<std::size_t>(count * size));
+    out.write(cat(key, '/', zarr::chunk_name(index)),
+              zarr::encode_chunk(part, tensor.dtype, chunk));
+  }
+}
+
+Attributes of_checkpoint(const CheckpointContents& source) {
+  Attributes all;
+  if (!source.meta) return all;
+  all = source.meta->descriptions.attributes;
+  all.try_emplace("step", source.meta->step);
+  return all;
+}
+
+void require_free(io::FileSystem& files, const io::Path& path, const char* way_out) {
+  if (!files.status(path)) return;
+  throw Error(Code::already_exists, cat(path.string(), " exists"),
+              "a directory of Zarr is not replaced", way_out)
+      .at(path.string());
+}
+
+}  // namespace
+
+bool is_zarr(const io::Path& path) { return path.extension() == ".zarr"; }
+
+std::string export_zarr(std::shared_ptr<io::FileSystem> files, const CheckpointContents& source,
+                        const io::Path& destination, const std::string& under,
+                        const ConvertOptions& options, const Progress& progress) {
+  const auto tensors = whole_tensors(source, under, "Zarr", zarr::has_dtype);
+  std::set<std::string> groups;
+  std::int64_t total = 0, done = 0;
+  for (const auto& one : tensors) {
+    for (auto& above : groups_above(one.key)) groups.insert(std::move(above));
+    total += one.bytes();
+  }
+  require_paths(tensors, groups);
+  const io::Path unfinished = destination.string() + ".unfinished";
+  require_free(*files, destination, "Choose another destination, or remove it first.");
+  require_free(*files, unfinished, "It is what a conversion left that died: remove it.");
+
+  NewDirectory out(*files, unfinished);
+  const auto file = [](const std::string& path) {
+    return path.empty() ? std::string(zarr::metadata_name) : cat(path, '/', zarr::metadata_name);
+  };
+  const auto said = [&](const std::string& key) -> const Description& {
+    return source.description(under.empty() ? key : cat(under, '/', key));
+  };
+  out.write(file(""), zarr::encode_group(of_checkpoint(source)));
+  for (const auto& group : groups) {
+    out.write(file(group), zarr::encode_group(said(group).attributes));
+  }
+  const auto most = options.max_shard_bytes > 0 ? options.max_shard_bytes : usual_chunk_bytes;
+  for (const auto& one : tensors) {
+    const auto& tensor = *one.tensor;
+    const auto chunk = zarr::chunk_shape(tensor.shape, tensor.dtype, most);
+    out.write(file(one.key), zarr::encode_array(tensor.dtype, tensor.shape, chunk, said(one.key)));
+    write_chunks(out, one.key, tensor, chunk, read_whole(*files, source, tensor));
+    done += one.bytes();
+    if (progress) progress(done, total);
+  }
+  out.name(destination);
+  return destination.string();
+}
+
+}  // namespace cairn

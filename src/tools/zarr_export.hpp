@@ -1,0 +1,26 @@
+#pragma once
+/// Checkpoints as directories of Zarr 3. By one process.
+#include <memory>
+#include <string>
+
+#include "cairn/contents.hpp"
+#include "io/file_system.hpp"
+#include "tools/convert_checkpoint.hpp"
+#include "tools/progress.hpp"
+
+namespace cairn {
+
+/// NAME.zarr.
+bool is_zarr(const io::Path&);
+
+/// Writes the tensors under a path (UNDER/KEY as KEY; empty: all) as arrays, and the paths above
+/// them as groups: in DESTINATION.unfinished, which is renamed when it is whole and durable. Chunks
+/// of 16 MiB, or of max_shard_bytes, each with a checksum; dimensions' names, units and attributes
+/// go along. Every byte is checked. Memory: the largest tensor. Returns the destination.
+/// Throws unsupported for texts, dtypes that Zarr lacks, gaps, keys that are no paths of arrays,
+/// and for overwrite; data_loss; already_exists.
+std::string export_zarr(std::shared_ptr<io::FileSystem>, const CheckpointContents& source,
+                        const io::Path& destination, const std::string& under = "",
+                        const ConvertOptions& = {}, const Progress& = {});
+
+}  // namespace cairn
