@@ -1,0 +1,199 @@
+"""cairn.torch beside torch.distributed.checkpoint's own files, and beside plain files, in one run.
+
+    BUILD/torch-venv/bin/python bench/torch_beside_dcp.py [--mib N] [--rounds N] [--directory DIR]
+
+PYTHONPATH=BUILD/python, CAIRN_TOOL=BUILD/bin/cairn. Two ranks of gloo hold N MiB each of a sharded
+model of 64 tensors. Every round does each thing once, in turn, so that what the machine does beside
+meets all of them; the first round is left out. All saves go to new files and call fsync. What is
+read has just been written, so it is in the page cache. Then the plan of 10,000 small DTensors on
+four ranks, and safetensors out and in by one process, beside a save and a restore by one. Prints
+least, median and largest of each, and the median of the ratios within the rounds.
+"""
+
+import argparse
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../tests/python"))
+import torch_jobs  # first: it sets what torch reads when it is imported
+
+import torch
+import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import DTensor, Shard
+
+import cairn.torch
+
+job, torch_jobs.LIMIT_SECONDS = torch_jobs.job, 3600
+RANKS, TENSORS, MANY = 2, 64, 10_000
+
+
+def seconds_of(call):
+    """Of the slowest rank, which begin together."""
+    several = dist.is_initialized()
+    if several:
+        dist.barrier()
+    begin = time.perf_counter()
+    result = call()
+    took = torch.tensor(time.perf_counter() - begin)
+    if several:
+        dist.all_reduce(took, dist.ReduceOp.MAX)
+    return took.item(), result
+
+
+def model(mib, mesh):
+    rows = mib * (1 << 20) // 4 // TENSORS // 1024
+    return {f"w{number}": DTensor.from_local(torch.rand(rows, 1024), mesh, [Shard(0)], run_check=False)
+            for number in range(TENSORS)}
+
+
+def write_plainly(path, tensors):
+    with open(path, "wb", buffering=0) as file:
+        for one in tensors:
+            left = memoryview(one.numpy()).cast("B")
+            while left:
+                left = left[file.write(left):]
+        os.fsync(file.fileno())
+
+
+def read_plainly(path, tensors):
+    with open(path, "rb", buffering=0) as file:
+        for one in tensors:
+            left = memoryview(one.numpy()).cast("B")
+            while left:
+                left = left[file.readinto(left):]
+
+
+def one_round(place, number, state, writer, apart):
+    mine = [one.to_local() for one in state.values()]
+    target = {key: DTensor.from_local(torch.zeros_like(one.to_local()), one.device_mesh, [Shard(0)],
+                                      run_check=False) for key, one in state.items()}
+    plain, theirs = f"{place}/plain-{number}-{dist.get_rank()}", f"{place}/dcp-{number}"
+    step = 2 * number + 1
+    ours = f"{place}/cairn/ckpt-{step}"
+    took = {}
+
+    def timed(name, call):
+        took[name], result = seconds_of(call)
+        return result
+
+    timed("copy in memory", lambda: [torch.clone(one) for one in mine])
+    timed("save: plain new files", lambda: write_plainly(plain, mine))
+    timed("save: DCP's writer", lambda: dcp.save(
+        state, storage_writer=dcp.FileSystemWriter(theirs, sync_files=True)))
+    timed("save: dcp.save, Cairn", lambda: dcp.save(state, checkpoint_id=ours, storage_writer=writer))
+    into = [one.to_local() for one in target.values()]
+    timed("load: plain files", lambda: read_plainly(plain, into))
+    timed("load: DCP's reader", lambda: dcp.load(target, storage_reader=dcp.FileSystemReader(theirs)))
+    timed("load: dcp.load, Cairn", lambda: dcp.load(
+        target, storage_reader=cairn.torch.StorageReader(ours)))
+    assert all(torch.equal(a.to_local(), b.to_local()) for a, b in zip(state.values(), target.values()))
+    future = timed("blocked: DCP's writer", lambda: dcp.async_save(
+        state, process_group=apart,
+        storage_writer=dcp.FileSystemWriter(theirs + "-async", sync_files=True)))
+    future.result()
+    dist.barrier()
+    future = timed("blocked: dcp.async_save, Cairn", lambda: dcp.async_save(
+        state, process_group=apart, checkpoint_id=f"{place}/cairn/ckpt-{step + 1}",
+        storage_writer=writer))
+    future.result()
+    dist.barrier()
+    if dist.get_rank() == 0:
+        shutil.rmtree(theirs)
+        shutil.rmtree(theirs + "-async")
+    os.remove(plain)
+    return took
+
+
+def beside(place, mib, rounds):
+    warnings.simplefilter("ignore")
+    state = model(mib, init_device_mesh("cpu", (RANKS,)))
+    writer = cairn.torch.StorageWriter(f"{place}/cairn", max_to_keep=1, write={"recycle": False})
+    apart = dist.new_group(backend="gloo")  # DCP's thread sends messages while ours do
+    took = [one_round(place, number, state, writer, apart) for number in range(rounds)][1:]
+    writer.manager.close()
+    if dist.get_rank() == 0:
+        bytes_of_all = RANKS * sum(one.to_local().nbytes for one in state.values())
+        show(took, bytes_of_all, [
+            ("save: dcp.save, Cairn", "save: plain new files"),
+            ("save: dcp.save, Cairn", "save: DCP's writer"),
+            ("load: dcp.load, Cairn", "load: plain files"),
+            ("load: dcp.load, Cairn", "load: DCP's reader"),
+            ("blocked: dcp.async_save, Cairn", "blocked: DCP's writer")])
+
+
+def plans(place):
+    mesh = init_device_mesh("cpu", (4,))
+    state = {f"{number}": DTensor.from_local(torch.zeros(2), mesh, [Shard(0)], run_check=False)
+             for number in range(MANY)}
+    with cairn.torch.Manager(place) as manager:
+        for step, word in enumerate(("first", "second", "third")):
+            seconds = seconds_of(lambda: manager._binding(state, False))[0]
+            saved = seconds_of(lambda: manager.save(step, state))[0]
+            if dist.get_rank() == 0:
+                print(f"{MANY} DTensors on 4 ranks, {word} save: {saved * 1e3:.0f} ms, "
+                      f"of which a state is made of them in {seconds * 1e3:.0f} ms", flush=True)
+
+
+def one_process(place, mib, rounds):
+    rows = mib * (1 << 20) // 4 // TENSORS // 1024
+    state = {f"w{number}": torch.rand(rows, 1024) for number in range(TENSORS)}
+    tool = os.environ["CAIRN_TOOL"]
+    took = []
+    for number in range(rounds):
+        one = {}
+
+        def tool_seconds(name, *words):
+            one[name] = seconds_of(lambda: subprocess.run(
+                [tool, "convert", *words], check=True, stdout=subprocess.DEVNULL))[0]
+
+        os.mkdir(f"{place}/{number}")
+        prefix, file = f"{place}/{number}/ckpt-1", f"{place}/{number}/m.safetensors"
+        with cairn.torch.Manager(f"{place}/{number}") as manager:
+            one["save by one"] = seconds_of(lambda: manager.save(1, state))[0]
+            tool_seconds("safetensors out", prefix, file)
+            one["restore by one"] = seconds_of(lambda: manager.restore(1, state))[0]
+        tool_seconds("safetensors in", file, f"{place}/{number}/in-1")
+        tool_seconds("Zarr out", prefix, f"{place}/{number}/m.zarr")
+        shutil.rmtree(f"{place}/{number}")
+        took.append(one)
+    show(took[1:], sum(one.nbytes for one in state.values()), [
+        ("safetensors out", "save by one"), ("safetensors in", "restore by one"),
+        ("safetensors in", "save by one"), ("Zarr out", "save by one")])
+
+
+def show(took, size, ratios):
+    print(f"\n{len(took)} rounds, {size / (1 << 20):.0f} MiB in all")
+    print(f"{'':32} {'least':>9} {'median':>9} {'most':>9}      GiB/s")
+    for name in took[0]:
+        all_seconds = sorted(one[name] for one in took)
+        middle = statistics.median(all_seconds)
+        print(f"{name:32} {all_seconds[0]:8.3f}s {middle:8.3f}s {all_seconds[-1]:8.3f}s "
+              f"{size / (1 << 30) / middle:10.2f}")
+    for ours, other in ratios:
+        ratio = statistics.median(one[other] / one[ours] for one in took)
+        print(f"{ours} is {ratio:.2f} times as fast as {other}")
+    sys.stdout.flush()
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--mib", type=int, default=128, help="of each rank")
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--directory", default=None, help="on the disk that is to be measured")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=arguments.directory) as place:
+        job(RANKS, beside, place, arguments.mib, arguments.rounds)
+        job(4, plans, f"{place}/plans")
+        os.mkdir(f"{place}/one")
+        one_process(f"{place}/one", arguments.mib, arguments.rounds)
+
+
+main()
