@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/text.hpp"
+#include "cairn/error.hpp"
 #include "cairn/group.hpp"
 #include "cli/command.hpp"
 #include "cli/target.hpp"
@@ -13,12 +14,13 @@
 #include "directory/catalog.hpp"
 #include "directory/recovery.hpp"
 #include "directory/retention.hpp"
+#include "tools/tidy_node.hpp"
 
 namespace cairn::cli {
 namespace {
 
 struct GcArguments {
-  std::string directory, name;
+  std::string directory, name, tier, node;
   bool dry_run = false;
   int max_to_keep = -1;  // not asked for
   Retention keep;
@@ -88,7 +90,22 @@ bool retire(io::FileSystem& files, const io::Path& directory, const commit::Nami
   return any;
 }
 
+void run_on_node(Tool& tool, const GcArguments& options) {
+  const auto done = tidy_node(tool.files, options.tier, options.node, options.dry_run);
+  for (const auto& one : done.gone) {
+    std::cout << (options.dry_run ? "would remove " : "remove ") << one.path.string() << ", "
+              << bytes_text(static_cast<double>(one.bytes)) << " (" << one.why << ")\n";
+  }
+  for (const auto& why : done.left) std::cout << "keep " << why << '\n';
+  if (done.gone.empty() && done.left.empty()) std::cout << "nothing to do on this node\n";
+}
+
 void run(Tool& tool, const GcArguments& options) {
+  if (!options.tier.empty()) return run_on_node(tool, options);
+  if (options.directory.empty()) {
+    throw Error(Code::invalid_argument, "no directory is given", "",
+                "Name one of checkpoints, or that of the nodes with --local.");
+  }
   const auto directory = require_directory(*tool.files, options.directory);
   const auto names = options.name.empty() ? our_names(*tool.files, directory)
                                           : std::vector<commit::Naming>{options.name};
@@ -128,7 +145,13 @@ void run(Tool& tool, const GcArguments& options) {
 void add_gc(Tool& tool) {
   auto options = std::make_shared<GcArguments>();
   auto* command = tool.app.add_subcommand("gc", "Clear up after saves that did not finish");
-  command->add_option("DIR", options->directory, "Directory of checkpoints")->required();
+  auto* where = command->add_option("DIR", options->directory, "Directory of checkpoints");
+  auto* tier = command->add_option(
+      "--local", options->tier,
+      "Instead: this node, in the nodes' directory TIER as the job was given it");
+  tier->type_name("TIER")->excludes(where);
+  command->add_option("--node", options->node, "This node's name, as the job's (CAIRN_NODE)")
+      ->needs(tier);
   command->add_flag("--dry-run", options->dry_run, "Say what would be done, and change nothing");
   command->add_option(
       "--name", options->name,
@@ -154,10 +177,13 @@ void add_gc(Tool& tool) {
       "directory is owned meanwhile: while a job saves into it, gc refuses. A job does the same\n"
       "when it opens its directory. Given how many are to stay, it removes committed checkpoints\n"
       "too, as a job with these options would; the newest and pinned ones always stay.\n\n"
+      "--local tidies a node: what it has of runs whose directory was removed or made anew, and\n"
+      "what saves that died have left there.\n\n"
       "Examples:\n"
       "  cairn gc run/ckpt --dry-run\n"
       "  cairn gc run/ckpt\n"
-      "  cairn gc run/ckpt --max-to-keep 3 --keep-every-steps 1000 --dry-run");
+      "  cairn gc run/ckpt --max-to-keep 3 --keep-every-steps 1000 --dry-run\n"
+      "  srun --ntasks-per-node=1 cairn gc --local /dev/shm/$USER/cairn");
   command->callback([&tool, options] { run(tool, *options); });
 }
 

@@ -77,6 +77,34 @@ bool are_on_one_disk(const io::Path& a, const io::Path& b) {
          first.st_dev == second.st_dev;
 }
 
+namespace {
+constexpr std::int64_t longest_note = 1 << 16;
+
+io::Path note_of(const io::Path& node_directory, const std::string& home_id) {
+  return node_directory / cat(home_id, ".home");
+}
+}  // namespace
+
+void note_home(io::FileSystem& files, const io::Path& node_directory, const std::string& home_id,
+               const io::Path& home) {
+  const auto noted = noted_home(files, node_directory, home_id);
+  const auto is = home.is_absolute() ? home : std::filesystem::absolute(home);
+  if (noted != is) io::replace_file(files, note_of(node_directory, home_id), is.string());
+}
+
+std::optional<io::Path> noted_home(io::FileSystem& files, const io::Path& node_directory,
+                                   const std::string& home_id) {
+  const auto path = note_of(node_directory, home_id);
+  if (!io::exists(files, path)) return std::nullopt;
+  io::Path home = io::read_file(files, path, longest_note);
+  return home.is_absolute() ? std::optional(std::move(home)) : std::nullopt;
+}
+
+void forget_home(io::FileSystem& files, const io::Path& node_directory,
+                 const std::string& home_id) {
+  io::try_remove(files, note_of(node_directory, home_id));
+}
+
 std::string save_name(const SaveMap& map) { return cat(map.sequence, "-", map.uuid); }
 
 io::Path pieces_at(const io::Path& home) {

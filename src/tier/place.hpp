@@ -2,10 +2,12 @@
 /// Where checkpoints on the nodes lie.
 ///
 ///   TIER/HOME-ID/NAME/SEQUENCE-UUID/   on each node: part-RANK, parity-RANK, map
+///   TIER/HOME-ID.home                which directory HOME-ID stands for
 ///   HOME/.cairn/pieces/NAME/SEQUENCE-UUID/   the same files of several nodes, brought there to be
 ///                                            safe
 ///
 /// NAME is that of the checkpoints: several names may be saved in one home, each by itself.
+#include <optional>
 #include <string>
 
 #include "io/file_system.hpp"
@@ -27,6 +29,14 @@ void require_own(const io::Path&);
 void require_way(const io::Path&);
 /// Whether both are on one disk, as far as POSIX tells.
 bool are_on_one_disk(const io::Path&, const io::Path&);
+
+/// Beside what a node has of a home: which directory that is, for who tidies the node without a
+/// job.
+void note_home(io::FileSystem&, const io::Path& node_directory, const std::string& home_id,
+               const io::Path& home);
+std::optional<io::Path> noted_home(io::FileSystem&, const io::Path& node_directory,
+                                   const std::string& home_id);
+void forget_home(io::FileSystem&, const io::Path& node_directory, const std::string& home_id);
 
 std::string save_name(const SaveMap&);
 io::Path pieces_at(const io::Path& home);

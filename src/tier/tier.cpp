@@ -135,6 +135,9 @@ void Tier::open(const std::string& home_id) {
   const auto given = directory_;
   directory_ /= home_id;
   together(group, make_own);
+  together(group, [&] {
+    if (is_leader() && !reads) note_home(*files_, given, home_id, home_.directory);
+  });
   directory_ /= home_.naming.name;
   together(group, make_own);
   if (!reads && is_shared()) {

@@ -11,6 +11,7 @@
 #include "cairn/log.hpp"
 #include "cairn/ragged.hpp"
 #include "cairn/sparse.hpp"
+#include "commit/ownership.hpp"
 #include "support/group_kit.hpp"
 #include "support/memory_run.hpp"
 #include "support/n_to_m.hpp"
@@ -20,6 +21,7 @@
 #include "tier/place.hpp"
 #include "tier/tier_kit.hpp"
 #include "tools/flush_node.hpp"
+#include "tools/tidy_node.hpp"
 
 namespace cairn {
 namespace {
@@ -27,6 +29,7 @@ namespace {
 using test::nth;
 using test::SampleState;
 using test::TierTest;
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
@@ -268,6 +271,41 @@ TEST_F(TierTest, WhatWasBroughtHomeServesWhenAllNodesAreGone) {
   // A node without a name is the host.
   test::expect_error(Code::not_found, HasSubstr("this node has nothing"),
                      [&] { flush_node(*files_, "/run", "/nodes/%n", ""); });
+}
+
+TEST_F(TierTest, ANodeIsTidiedOfWhatNobodyCanAskFor) {
+  const test::NToMCase one(4, 4, 5);
+  save(one, 4, 1);
+  const auto tidy = [&](bool dry_run) { return tidy_node(files_, "/nodes/%n", "n1", dry_run); };
+  EXPECT_THAT(tidy(false).gone, IsEmpty());
+  EXPECT_THAT(tidy(false).left, IsEmpty());
+
+  // A save that died before its map was there; but not while a job may be writing it.
+  const auto saves = find("/nodes/n1", tier::map_name).at(0).parent_path().parent_path();
+  files_->create_directory(saves / "7-unfinished");
+  io::write_file(*files_, saves / "7-unfinished" / "part-1", "some bytes");
+  {
+    const auto owner = commit::Ownership::take(files_, "/run", 0);
+    EXPECT_THAT(tidy(false).left, ElementsAre(HasSubstr("a job is running in /run")));
+    EXPECT_THAT(tidy(false).gone, IsEmpty());
+  }
+  EXPECT_EQ(tidy(true).gone.at(0).bytes, 10);
+  EXPECT_TRUE(files_->status(saves / "7-unfinished"));
+  EXPECT_THAT(tidy(false).gone.at(0).why, HasSubstr("did not finish"));
+  EXPECT_FALSE(files_->status(saves / "7-unfinished"));
+  EXPECT_EQ(restore(one, 4, 1), 2);
+
+  // The run's directory is made anew: what nodes have is not its.
+  files_->rename("/run", "/moved");
+  EXPECT_THAT(tidy(true).gone.at(0).why, HasSubstr("/run is gone"));
+  files_->create_directory("/run");
+  EXPECT_THAT(tidy(true).gone.at(0).why, HasSubstr("another directory"));
+  EXPECT_THAT(find("/nodes/n1", "part-"), Not(IsEmpty()));
+  EXPECT_THAT(tidy(false).gone, SizeIs(1));
+  EXPECT_THAT(files_->list("/nodes/n1"), IsEmpty());
+  EXPECT_THAT(find("/nodes/n2", "part-"), Not(IsEmpty()));  // another node's affair
+  test::expect_error(Code::not_found, HasSubstr("nothing was saved on this node"),
+                     [&] { tidy_node(files_, "/nodes/%n", "n77", false); });
 }
 
 TEST_F(TierTest, WhatFailsLeavesNothing) {

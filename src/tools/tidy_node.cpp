@@ -1,0 +1,114 @@
+#include "tools/tidy_node.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include "base/text.hpp"
+#include "cairn/error.hpp"
+#include "commit/names.hpp"
+#include "commit/ownership.hpp"
+#include "tier/home_id.hpp"
+#include "tier/place.hpp"
+#include "tools/node_saves.hpp"
+
+namespace cairn {
+namespace {
+
+bool is_directory(io::FileSystem& files, const io::Path& path) {
+  const auto status = files.status(path);
+  return status && status->is_directory;
+}
+
+std::int64_t bytes_in(io::FileSystem& files, const io::Path& path) {
+  const auto status = files.status(path);
+  if (!status) return 0;
+  if (!status->is_directory) return status->size;
+  std::int64_t bytes = 0;
+  for (const auto& name : files.list(path)) bytes += bytes_in(files, path / name);
+  return bytes;
+}
+
+void remove_all(io::FileSystem& files, const io::Path& path) {
+  for (const auto& name : files.list(path)) {
+    if (is_directory(files, path / name)) {
+      remove_all(files, path / name);
+    } else {
+      files.remove(path / name);
+    }
+  }
+  files.remove_directory(path);
+}
+
+// Why nobody can ever ask for what lies under this id; "": somebody may.
+std::string worthless(io::FileSystem& files, const std::string& id, const io::Path& home) {
+  if (!files.status(home)) return cat("its directory ", home.string(), " is gone");
+  if (tier::home_id(files, home, false) != id) {
+    return cat(home.string(), " is another directory than the one that it was saved for");
+  }
+  return "";
+}
+
+// What saves that died have left of a run that is there.
+void find_unfinished(io::FileSystem& files, const io::Path& folder, TidiedNode& found) {
+  for (const auto& checkpoints : files.list(folder)) {
+    if (!is_directory(files, folder / checkpoints)) continue;
+    const auto maps = tier::list_maps(files, folder / checkpoints);
+    for (const auto& save : files.list(folder / checkpoints)) {
+      const auto path = folder / checkpoints / save;
+      const bool whole = std::any_of(maps.begin(), maps.end(),
+                                     [&](const auto& map) { return tier::save_name(map) == save; });
+      if (whole || !is_directory(files, path)) continue;
+      found.gone.push_back({path, bytes_in(files, path), "a save that did not finish"});
+    }
+  }
+}
+
+}  // namespace
+
+TidiedNode tidy_node(const std::shared_ptr<io::FileSystem>& fs, const std::string& tier,
+                     const std::string& node, bool dry_run) {
+  auto& files = *fs;
+  const auto place = node_folder(tier, node);
+  if (!is_directory(files, place)) {
+    throw Error(Code::not_found, cat("there is no directory ", place.string()),
+                "nothing was saved on this node", "Give the tier's directory as the job did.")
+        .at(place.string());
+  }
+  TidiedNode done;
+  const auto remove = [&](std::size_t from) {
+    for (auto i = from; !dry_run && i < done.gone.size(); ++i) remove_all(files, done.gone[i].path);
+  };
+  for (const auto& id : files.list(place)) {
+    const auto folder = place / id;
+    if (!commit::is_uuid(id) || !is_directory(files, folder)) continue;
+    const auto home = tier::noted_home(files, place, id);
+    if (!home) {
+      done.left.push_back(cat(folder.string(), ": which run it belongs to is not noted"));
+      continue;
+    }
+    if (!is_directory(files, home->parent_path())) {
+      done.left.push_back(cat(folder.string(), ": ", home->parent_path().string(),
+                              " cannot be seen; its file system may be away"));
+      continue;
+    }
+    const auto before = done.gone.size();
+    if (const auto why = worthless(files, id, *home); !why.empty()) {
+      done.gone.push_back({folder, bytes_in(files, folder), why});
+      remove(before);
+      if (!dry_run) tier::forget_home(files, place, id);
+      continue;
+    }
+    try {
+      // While a job runs, what is unfinished may be its.
+      const auto owner = commit::Ownership::take(fs, *home, 0);
+      find_unfinished(files, folder, done);
+      remove(before);
+    } catch (const Error& error) {
+      if (error.code() != Code::busy) throw;
+      done.left.push_back(cat(folder.string(), ": a job is running in ", home->string()));
+    }
+  }
+  return done;
+}
+
+}  // namespace cairn
