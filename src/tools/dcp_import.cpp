@@ -29,6 +29,8 @@ constexpr const char* planner_key = "dcp/planner";
 constexpr const char* kind_attribute = "dcp";
 // Of larger objects nobody looks for a plain value.
 constexpr std::int64_t longest_value = 64 << 10;
+// A checkpoint has room for 4 MiB of descriptions, and values are the part that it can do without.
+constexpr std::int64_t all_values = 1 << 20;
 constexpr std::int64_t longest_description = 1 << 20;  // data.pkl of one tensor
 
 std::span<std::byte> bytes_of(std::string& text) { return std::as_writable_bytes(std::span(text)); }
@@ -283,7 +285,10 @@ class Import {
     bytes_ += object.archive.size;
     Description description;
     description.attributes.insert_or_assign(kind_attribute, "bytes");
-    if (auto value = value_of(object)) {
+    auto value = value_of(object);
+    const auto size = value ? std::ssize(value->json()) : 0;
+    if (value && size <= values_left_) {
+      values_left_ -= size;
       description.attributes.insert_or_assign("value", std::move(*value));
     }
     state_.add(key(object.key), std::move(local));
@@ -315,7 +320,7 @@ class Import {
   const Done done_;
   torch::DcpMetadata found_;  // what the state's memory reads from: it stays where it is
   State state_;
-  std::int64_t bytes_ = 0;
+  std::int64_t bytes_ = 0, values_left_ = all_values;
 };
 
 }  // namespace
