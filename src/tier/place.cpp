@@ -81,7 +81,7 @@ namespace {
 constexpr std::int64_t longest_note = 1 << 16;
 
 io::Path note_of(const io::Path& node_directory, const std::string& home_id) {
-  return node_directory / cat(home_id, ".home");
+  return node_directory / home_id / ".home";  // no checkpoints are called so
 }
 }  // namespace
 
@@ -98,11 +98,6 @@ std::optional<io::Path> noted_home(io::FileSystem& files, const io::Path& node_d
   if (!io::exists(files, path)) return std::nullopt;
   io::Path home = io::read_file(files, path, longest_note);
   return home.is_absolute() ? std::optional(std::move(home)) : std::nullopt;
-}
-
-void forget_home(io::FileSystem& files, const io::Path& node_directory,
-                 const std::string& home_id) {
-  io::try_remove(files, note_of(node_directory, home_id));
 }
 
 std::string save_name(const SaveMap& map) { return cat(map.sequence, "-", map.uuid); }

@@ -2,7 +2,7 @@
 /// Where checkpoints on the nodes lie.
 ///
 ///   TIER/HOME-ID/NAME/SEQUENCE-UUID/   on each node: part-RANK, parity-RANK, map
-///   TIER/HOME-ID.home                which directory HOME-ID stands for
+///   TIER/HOME-ID/.home               which directory HOME-ID stands for
 ///   HOME/.cairn/pieces/NAME/SEQUENCE-UUID/   the same files of several nodes, brought there to be
 ///                                            safe
 ///
@@ -30,13 +30,12 @@ void require_way(const io::Path&);
 /// Whether both are on one disk, as far as POSIX tells.
 bool are_on_one_disk(const io::Path&, const io::Path&);
 
-/// Beside what a node has of a home: which directory that is, for who tidies the node without a
+/// With what a node has of a home: which directory that is, for who tidies the node without a
 /// job.
 void note_home(io::FileSystem&, const io::Path& node_directory, const std::string& home_id,
                const io::Path& home);
 std::optional<io::Path> noted_home(io::FileSystem&, const io::Path& node_directory,
                                    const std::string& home_id);
-void forget_home(io::FileSystem&, const io::Path& node_directory, const std::string& home_id);
 
 std::string save_name(const SaveMap&);
 io::Path pieces_at(const io::Path& home);

@@ -135,9 +135,6 @@ void Tier::open(const std::string& home_id) {
   const auto given = directory_;
   directory_ /= home_id;
   together(group, make_own);
-  together(group, [&] {
-    if (is_leader() && !reads) note_home(*files_, given, home_id, home_.directory);
-  });
   directory_ /= home_.naming.name;
   together(group, make_own);
   if (!reads && is_shared()) {
@@ -148,6 +145,9 @@ void Tier::open(const std::string& home_id) {
                 "node.")
         .at(given.string());
   }
+  together(group, [&] {
+    if (is_leader() && !reads) note_home(*files_, given, home_id, home_.directory);
+  });
   const bool with_home = any_of(group, is_leader() && !options.file_system && !reads &&
                                            are_on_one_disk(given, home_.directory));
   if (with_home && home_.root()) {

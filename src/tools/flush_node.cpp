@@ -69,6 +69,7 @@ FlushedNode flush_node(io::FileSystem& files, const io::Path& home, const std::s
   FlushedNode done;
   if (io::exists(files, folder)) {
     for (const auto& checkpoints : files.list(folder)) {
+      if (checkpoints.starts_with('.')) continue;
       bring_all(files, folder / checkpoints, tier::pieces_at(home) / checkpoints, done);
     }
   }

@@ -26,7 +26,9 @@ Places find_places(io::FileSystem& files, const io::Path& home, const std::strin
   const auto add = [&](const io::Path& folder) {
     auto& place = places.emplace_back();
     if (!io::exists(files, folder)) return;
-    for (const auto& name : files.list(folder)) place[name] = folder / name;
+    for (const auto& name : files.list(folder)) {
+      if (!name.starts_with('.')) place[name] = folder / name;
+    }
   };
   for (const auto& node : nodes) {
     const auto folder = node_folder(text, node);

@@ -95,7 +95,6 @@ TidiedNode tidy_node(const std::shared_ptr<io::FileSystem>& fs, const std::strin
     if (const auto why = worthless(files, id, *home); !why.empty()) {
       done.gone.push_back({folder, bytes_in(files, folder), why});
       remove(before);
-      if (!dry_run) tier::forget_home(files, place, id);
       continue;
     }
     try {
