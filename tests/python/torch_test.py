@@ -411,6 +411,12 @@ def save_by_dcp(directory):
         raise AssertionError("it saved elsewhere")
     except cairn.Error as failure:
         assert "no step" in str(failure), failure
+    # DCP tells the writer nothing then; the step of the save before is not this one's.
+    try:
+        dcp.save(state, storage_writer=writer)
+        raise AssertionError("it saved, without a step")
+    except BaseException as failure:  # DCP's CheckpointException is no Exception
+        assert "dcp.save was given none" in str(failure), failure
     writer.manager.close()
 
 

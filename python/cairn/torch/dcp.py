@@ -59,10 +59,9 @@ class StorageWriter(dcp.StorageWriter, Staging):
         self._step = None
 
     def reset(self, checkpoint_id=None):
-        if checkpoint_id is None:
-            raise _error("checkpoint_id", "dcp.save was given none",
-                         f"Give it the step, or {self.manager.directory}/ckpt-STEP.")
-        self._step = _step_of(checkpoint_id, self.manager.directory)
+        """DCP calls it before a save, but not where it was given no checkpoint_id."""
+        known = checkpoint_id is not None
+        self._step = _step_of(checkpoint_id, self.manager.directory) if known else None
 
     def set_up_storage_writer(self, is_coordinator, *args, **kwargs):
         pass
@@ -77,9 +76,13 @@ class StorageWriter(dcp.StorageWriter, Staging):
         return [dataclasses.replace(plans[0], storage_data=json.dumps(paths)), *plans[1:]]
 
     def write_data(self, plan, planner):
+        step, self._step = self._step, None
+        if step is None:
+            raise _error("checkpoint_id", "dcp.save was given none",
+                         f"Give it the step, or {self.manager.directory}/ckpt-STEP.")
         try:
             state = self.manager._native.agree(lambda: _state_of(plan, planner))
-            self.manager._native.save(self._step, state, [], {})
+            self.manager._native.save(step, state, [], {})
         finally:
             self.was_saved(getattr(planner, "state_dict", {}).values())
         done = Future()
