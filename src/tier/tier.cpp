@@ -145,9 +145,12 @@ void Tier::open(const std::string& home_id) {
                 "node.")
         .at(given.string());
   }
-  together(group, [&] {
-    if (is_leader() && !reads) note_home(*files_, given, home_id, home_.directory);
-  });
+  // For who tidies the node later: a full one serves without.
+  if (is_leader() && !reads) try {
+      note_home(*files_, given, home_id, home_.directory);
+    } catch (const Error& error) {
+      log(LogLevel::warning, cat("this node does not note its home: ", error.what()));
+    }
   const bool with_home = any_of(group, is_leader() && !options.file_system && !reads &&
                                            are_on_one_disk(given, home_.directory));
   if (with_home && home_.root()) {

@@ -8,6 +8,7 @@
 
 #include "base/text.hpp"
 #include "cairn/checkpoint_manager.hpp"
+#include "cairn/error.hpp"
 #include "cairn/log.hpp"
 #include "cairn/ragged.hpp"
 #include "cairn/sparse.hpp"
@@ -306,6 +307,18 @@ TEST_F(TierTest, ANodeIsTidiedOfWhatNobodyCanAskFor) {
   EXPECT_THAT(find("/nodes/n2", "part-"), Not(IsEmpty()));  // another node's affair
   test::expect_error(Code::not_found, HasSubstr("nothing was saved on this node"),
                      [&] { tidy_node(files_, "/nodes/%n", "n77", false); });
+}
+
+TEST_F(TierTest, AFullNodeOpensWithoutANoteOfItsHome) {
+  files_->set_observer([](const std::string& operation) {
+    if (operation.find("/.home") != std::string::npos) throw Error(Code::no_space, "it is full");
+  });
+  const test::NToMCase one(4, 4, 5);
+  save(one, 4, 1);
+  EXPECT_EQ(restore(one, 4, 1), 2);
+  files_->set_observer({});
+  EXPECT_THAT(tidy_node(files_, "/nodes/%n", "n1", false).left,
+              ElementsAre(HasSubstr("is not noted")));
 }
 
 TEST_F(TierTest, WhatFailsLeavesNothing) {

@@ -77,10 +77,10 @@ class StorageWriter(dcp.StorageWriter, Staging):
 
     def write_data(self, plan, planner):
         step, self._step = self._step, None
-        if step is None:
-            raise _error("checkpoint_id", "dcp.save was given none",
-                         f"Give it the step, or {self.manager.directory}/ckpt-STEP.")
         try:
+            if step is None:
+                raise _error("checkpoint_id", "dcp.save was given none",
+                             f"Give it the step, or {self.manager.directory}/ckpt-STEP.")
             state = self.manager._native.agree(lambda: _state_of(plan, planner))
             self.manager._native.save(step, state, [], {})
         finally:
