@@ -63,7 +63,7 @@ std::optional<SaveHandle> Engine::save_on_nodes(const Request& request) {
       for (const auto& one : nodes.saves()) {
         // What is newer than the state's ancestor this save leaves behind.
         const bool is_live = one.map.step == request.step && !one.superseded &&
-                             one.map.sequence <= directory.head() && one.lost_nodes();
+                             one.map.sequence <= directory.head() && one.can_be_had();
         if (is_live) taken("on the nodes");
       }
     }

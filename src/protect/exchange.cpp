@@ -182,93 +182,152 @@ void make_parity(Group& group, const Set& set, int member, const ReadPart& read,
 
 namespace {
 
-// How one row is computed: what comes from where, and what becomes of it.
-struct Recipe {
-  std::vector<int> there;  // places
-  Transform transform;
+bool has(const std::vector<std::int64_t>& ascending, std::int64_t one) {
+  return std::binary_search(ascending.begin(), ascending.end(), one);
+}
+
+// One row of a cycle: what is lost of it, and what else is there.
+struct Row {
+  std::vector<int> wanted, there;  // places
+  int lost_parities = 0;
+  bool can_be_computed(const Code& code) const {
+    return wanted.empty() || std::ssize(there) >= code.data();
+  }
 };
 
-// The places of a row from which others can be computed: data where it is there, then parity.
-std::vector<int> places_there(const Set& set, int row) {
+Row look_at_row(const Set& set, const std::vector<PieceBlocks>& pieces, std::int64_t cycle,
+                int row) {
   const auto& code = set.code;
-  std::vector<int> there;
-  for (int place = 0; place < code.nodes && static_cast<int>(there.size()) < code.data(); ++place) {
-    const auto& member = set.members[nth(member_of(code, row, place))];
-    if (place < code.data() ? !member.is_lost : member.has_parity) there.push_back(place);
+  Row found;
+  for (int place = 0; place < code.nodes; ++place) {
+    const auto at = nth(member_of(code, row, place));
+    const auto& member = set.members[at];
+    if (place < code.data()) {
+      const auto number = number_of(code, cycle, place);
+      // Behind the end of a piece there are zeros, whoever is lost.
+      const bool is_lost =
+          pieces[at].has(number) && (member.is_lost || has(member.lost_blocks, number));
+      (is_lost ? found.wanted : found.there).push_back(place);
+      continue;
+    }
+    const bool is_there =
+        member.has_parity && !has(member.lost_parities, parity_number(code, cycle, place));
+    if (is_there) found.there.push_back(place);
+    found.lost_parities += !is_there;
   }
-  return there;
+  return found;
 }
 
 }  // namespace
 
+std::vector<std::int64_t> first_blocks(const Set& set, int member) {
+  std::vector<std::int64_t> first;
+  std::int64_t all = 0;
+  for (const auto bytes : set.members[nth(member)].parts) {
+    first.push_back(all);
+    all += blocks_of(bytes, set.block_bytes);
+  }
+  return first;
+}
+
+int margin(const Set& set) {
+  const auto& code = set.code;
+  int lost = 0, without = 0;  // of the latter only the parity
+  for (const auto& member : set.members) {
+    lost += member.is_lost;
+    without += !member.is_lost && !member.has_parity;
+  }
+  const auto left_of = [&](bool lacks, int left) { return lacks ? left : std::max(0, left); };
+  int least = left_of(lost > 0, code.parity - lost - without);
+  // Then the rows of single blocks.
+  const auto pieces = pieces_of(set);
+  const auto look = [&](std::int64_t cycle, int row) {
+    const auto found = look_at_row(set, pieces, cycle, row);
+    const auto lacks = static_cast<int>(std::ssize(found.wanted));
+    least = std::min(least, left_of(lacks > 0, code.parity - lacks - found.lost_parities));
+  };
+  for (int i = 0; i < code.nodes; ++i) {
+    for (const auto number : set.members[nth(i)].lost_blocks) {
+      const auto at = data_block(code, i, number);
+      look(at.cycle, at.row);
+    }
+    for (const auto number : set.members[nth(i)].lost_parities) {
+      const auto behind = static_cast<int>(number % code.parity);
+      look(number / code.parity, (i - behind + code.nodes) % code.nodes);
+    }
+  }
+  return std::max(-1, least);
+}
+
 void compute_lost(Group& group, const Set& set, const std::vector<Stock>& stock, const Room& room) {
   const auto& code = set.code;
   const auto pieces = pieces_of(set);
-  std::map<std::pair<int, int>, Recipe> recipes;  // by row and lost member
-  for (int lost = 0; lost < code.nodes; ++lost) {
-    if (!set.members[nth(lost)].is_lost || pieces[nth(lost)].all() == 0) continue;
+  const auto cycles = code.parity > 0 ? set.cycles() : set.most_blocks();
+  for (std::int64_t cycle = 0; cycle < cycles; ++cycle) {
     for (int row = 0; row < code.nodes; ++row) {
-      const int place = place_of(code, row, lost);
-      if (place >= code.data()) continue;
-      auto there = places_there(set, row);
-      if (static_cast<int>(there.size()) < code.data()) {
-        throw Error(cairn::Code::data_loss, "too many nodes are lost",
-                    cat("of ", code.nodes, " nodes that protect each other ", code.parity,
-                        " may be lost, and more are"));
-      }
-      auto transform = Transform::decode(code, there, {place});
-      recipes.emplace(std::pair(row, lost), Recipe{std::move(there), std::move(transform)});
+      if (look_at_row(set, pieces, cycle, row).can_be_computed(code)) continue;
+      throw Error(cairn::Code::data_loss, "too much is lost",
+                  cat("of ", code.nodes, " nodes that protect each other ", code.parity,
+                      " may be lost, or blocks of so many in a row, and more are"));
     }
   }
   KeptError error;
+  std::map<std::pair<std::vector<int>, int>, Transform> transforms;  // by what is there, and wanted
   std::vector<Group::Send> sends;
   std::vector<Group::Receive> receives;
-  const auto cycles = set.cycles();
-  for (std::int64_t cycle = 0; cycle < cycles; ++cycle) {
-    for (const auto& one : recipes) {
-      const auto& which = one.first;
-      const auto& recipe = one.second;
-      const int row = which.first, lost = which.second;
-      const int place = place_of(code, row, lost);
-      const auto number = number_of(code, cycle, place);
-      if (!pieces[nth(lost)].has(number)) continue;
-      const int target = rank_of(set.members[nth(lost)], cycle);
-      sends.clear();
-      receives.clear();
-      std::vector<const std::byte*> from;
-      for (std::size_t i = 0; i < recipe.there.size(); ++i) {
-        const int source_place = recipe.there[i];
-        const int source = member_of(code, row, source_place);
-        const bool is_data = source_place < code.data();
-        const auto source_number = number_of(code, cycle, source_place);
-        const bool is_zero = is_data && !pieces[nth(source)].has(source_number);
-        const int sender = rank_of(set.members[nth(source)], cycle);
-        const auto here = room.in(static_cast<int>(i));
-        if (target == group.rank()) {
-          from.push_back(here.data());
-          if (is_zero) zero(here);
-          if (!is_zero) receives.push_back({sender, here});
-        }
-        if (is_zero || sender != group.rank()) continue;
-        const auto block = room.out(static_cast<int>(i));
-        const auto& at_hand = stock[nth(source)];
-        if (is_data) {
-          read_block(pieces[nth(source)], source_number, at_hand.read_part, block, error);
-        } else {
-          read_or_zero(block, error, [&] {
-            at_hand.read_parity(parity_number(code, cycle, source_place), block);
-          });
-        }
-        sends.push_back({target, block});
+  std::vector<const std::byte*> from;
+  // Of the places of a row those that one is computed from: data where it is there, then parity.
+  const auto compute = [&](std::int64_t cycle, int row, const std::vector<int>& there, int place) {
+    const auto number = number_of(code, cycle, place);
+    const auto lost = nth(member_of(code, row, place));
+    const int target = rank_of(set.members[lost], cycle);
+    sends.clear();
+    receives.clear();
+    from.clear();
+    for (std::size_t i = 0; i < there.size(); ++i) {
+      const int source_place = there[i];
+      const int source = member_of(code, row, source_place);
+      const bool is_data = source_place < code.data();
+      const auto source_number = number_of(code, cycle, source_place);
+      const bool is_zero = is_data && !pieces[nth(source)].has(source_number);
+      const int sender = rank_of(set.members[nth(source)], cycle);
+      const auto here = room.in(static_cast<int>(i));
+      if (target == group.rank()) {
+        from.push_back(here.data());
+        if (is_zero) zero(here);
+        if (!is_zero) receives.push_back({sender, here});
       }
-      if (!sends.empty() || !receives.empty()) group.exchange(sends, receives);
-      if (target != group.rank()) continue;
-      error.guard([&] {
-        std::byte* const to[]{room.made().data()};
-        recipe.transform.apply(set.block_bytes, from, to);
-        const auto at = pieces[nth(lost)].find(number);
-        stock[nth(lost)].write_part(at.part, at.offset, room.made().first(nth(at.bytes)));
-      });
+      if (is_zero || sender != group.rank()) continue;
+      const auto block = room.out(static_cast<int>(i));
+      const auto& at_hand = stock[nth(source)];
+      if (is_data) {
+        read_block(pieces[nth(source)], source_number, at_hand.read_part, block, error);
+      } else {
+        read_or_zero(block, error,
+                     [&] { at_hand.read_parity(parity_number(code, cycle, source_place), block); });
+      }
+      sends.push_back({target, block});
+    }
+    if (!sends.empty() || !receives.empty()) group.exchange(sends, receives);
+    if (target != group.rank()) return;
+    error.guard([&] {
+      const auto key = std::pair(there, place);
+      auto found = transforms.find(key);
+      if (found == transforms.end()) {
+        found = transforms.emplace(key, Transform::decode(code, there, {place})).first;
+      }
+      std::byte* const to[]{room.made().data()};
+      found->second.apply(set.block_bytes, from, to);
+      const auto at = pieces[lost].find(number);
+      stock[lost].write_part(at.part, at.offset, room.made().first(nth(at.bytes)));
+    });
+  };
+  for (std::int64_t cycle = 0; cycle < cycles; ++cycle) {
+    for (int row = 0; row < code.nodes; ++row) {
+      auto found = look_at_row(set, pieces, cycle, row);
+      if (found.wanted.empty()) continue;
+      found.there.resize(nth(code.data()));
+      for (const int place : found.wanted) compute(cycle, row, found.there, place);
     }
   }
   if (error) throw Error(*error.first());

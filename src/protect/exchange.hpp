@@ -23,6 +23,9 @@ struct Set {
     std::vector<std::int64_t> parts;
     bool is_lost = false;    ///< its piece is to be computed
     bool has_parity = true;  ///< its parity can be read
+    /// Of a piece and of parity that are there: blocks that cannot be read, ascending. Those of the
+    /// piece are to be computed.
+    std::vector<std::int64_t> lost_blocks, lost_parities;
   };
   Code code;
   std::int64_t block_bytes = 0;  ///< a multiple of 64
@@ -32,6 +35,13 @@ struct Set {
   std::int64_t most_blocks() const;
   std::int64_t cycles() const { return cycles_of(code, most_blocks()); }
 };
+
+/// How many more members may vanish, so that all that is lost, and what these have, can still be
+/// computed; at least 0 while no piece lacks anything. -1: something cannot be computed.
+int margin(const Set&);
+
+/// The first block of each part of a member.
+std::vector<std::int64_t> first_blocks(const Set&, int member);
 
 /// Blocks that are neither too small for a message, nor larger than the pieces are worth, nor than
 /// a Room holds.
@@ -85,8 +95,8 @@ struct Stock {
   WritePart write_part;  ///< of a lost one
 };
 /// By all ranks of all members, which may be the same for several. `stock`: of the members that
-/// this rank is named for. Writes the pieces of those that are lost. Throws data_loss, on all ranks
-/// alike and before anything is sent, if there is too little to compute them from; and what
+/// this rank is named for. Writes the pieces and the blocks that are lost. Throws data_loss, on all
+/// ranks alike and before anything is sent, if there is too little to compute them from; and what
 /// reading and writing here threw, at the end.
 void compute_lost(Group&, const Set&, const std::vector<Stock>& stock, const Room&);
 

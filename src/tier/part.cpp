@@ -7,6 +7,7 @@
 #include "base/checksum.hpp"
 #include "base/text.hpp"
 #include "cairn/error.hpp"
+#include "cairn/log.hpp"
 #include "model/runs.hpp"
 #include "plan/chunks.hpp"
 #include "protect/sets.hpp"
@@ -220,6 +221,23 @@ void Part::verify() const {
   for (std::int64_t at = 0; at < data_bytes_; at += stripe_bytes) {
     read(at, std::span(buffer).first(nth(std::min(stripe_bytes, data_bytes_ - at))));
   }
+}
+
+std::set<std::int64_t> Part::bad_blocks(std::int64_t block_bytes) const {
+  std::set<std::int64_t> bad;
+  std::vector<std::byte> buffer(nth(std::min(stripe_bytes, data_bytes_)));
+  for (std::int64_t at = 0; at < data_bytes_; at += stripe_bytes) {
+    const auto bytes = std::min(stripe_bytes, data_bytes_ - at);
+    try {
+      in_stripe_ = -1;
+      read(at, std::span(buffer).first(nth(bytes)));
+    } catch (const Error& error) {
+      log(LogLevel::warning, error.what());
+      const auto begin = data_begin_ + at, end = begin + bytes;
+      for (auto block = begin / block_bytes; block * block_bytes < end; ++block) bad.insert(block);
+    }
+  }
+  return bad;
 }
 
 namespace {

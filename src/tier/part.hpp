@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -41,6 +42,9 @@ class Part {
   bool is_damaged() const { return damaged_; }
   /// Reads and checks all of it.
   void verify() const;
+  /// Reads all of it: which blocks of so many bytes of the file cannot be read, or have a stripe
+  /// whose checksum is wrong.
+  std::set<std::int64_t> bad_blocks(std::int64_t block_bytes) const;
 
  private:
   void read_stripe(std::int64_t stripe, std::span<std::byte> to) const;

@@ -117,6 +117,13 @@ ParityPlace find_parity(const protect::Set& set, int member, std::int64_t number
           cycle / all * set.code.parity + number % set.code.parity};
 }
 
+std::int64_t parity_number(const protect::Set& set, int member, const ParityPlace& at) {
+  const auto& ranks = set.members[nth(member)].ranks;
+  const auto place = std::find(ranks.begin(), ranks.end(), at.rank) - ranks.begin();
+  const auto cycle = at.block / set.code.parity * std::ssize(ranks) + place;
+  return cycle * set.code.parity + at.block % set.code.parity;
+}
+
 std::int64_t parity_bytes(const protect::Set& set, int member, int rank) {
   const auto& ranks = set.members[nth(member)].ranks;
   const auto all = static_cast<std::int64_t>(ranks.size());
@@ -183,31 +190,84 @@ void LocalSave::choose_copies() {
 }
 
 int LocalSave::piece_at(const Sets& sets, int node) const {
-  const auto& ranks = sets.ranks_of(node);
-  const int first = part_at[nth(ranks.front())];
-  const bool together = std::all_of(ranks.begin(), ranks.end(),
-                                    [&](int rank) { return part_at[nth(rank)] == first; });
-  return together ? first : -1;
+  enum { nowhere = -1, in_several = -2 };
+  const auto place = [&](const std::vector<int>& places) {
+    int at = nowhere;
+    for (const int rank : sets.ranks_of(node)) {
+      const int one = places[nth(rank)];
+      if (one < 0 || one == at) continue;
+      if (at >= 0 && at != home && one != home) return int{in_several};
+      if (at < 0 || at == home) at = one;
+    }
+    return at;
+  };
+  const int at = place(part_at);
+  return std::max(-1, at == nowhere ? place(parity_at) : at);
 }
 
-bool LocalSave::has_parity(const Sets& sets, int node) const {
-  const int here = piece_at(sets, node);
-  const auto& set = sets.set(sets.set_of(node));
-  return here >= 0 &&
-         std::all_of(sets.ranks_of(node).begin(), sets.ranks_of(node).end(), [&](int rank) {
-           return parity_bytes(set, sets.member_of(node), rank) == 0 ||
-                  parity_at[nth(rank)] == here;
-         });
+protect::Set LocalSave::as_it_is(const Sets& sets, int number) const {
+  auto set = sets.set(number);
+  const auto& whole = sets.set(number);
+  for (std::size_t i = 0; i < set.members.size(); ++i) {
+    const auto member = static_cast<int>(i);
+    auto& one = set.members[i];
+    const int node = sets.nodes_of(number)[i], at = piece_at(sets, node);
+    one.is_lost = at < 0;
+    one.has_parity = at >= 0;
+    if (at < 0) continue;
+    const auto first = protect::first_blocks(whole, member);
+    const auto& ranks = sets.ranks_of(node);
+    for (std::size_t k = 0; k < ranks.size(); ++k) {
+      const int rank = ranks[k];
+      const auto bytes = map.part_bytes[nth(rank)];
+      const auto blocks = (bytes + set.block_bytes - 1) / set.block_bytes;
+      const auto bad = bad_blocks.find(rank);
+      for (std::int64_t block = 0; !has_part(rank) && block < blocks; ++block) {
+        one.lost_blocks.push_back(first[k] + block);
+      }
+      if (has_part(rank) && bad != bad_blocks.end()) {
+        for (const auto block : bad->second) one.lost_blocks.push_back(first[k] + block);
+      }
+      const int parity = parity_at[nth(rank)];
+      const bool has_parity = parity >= 0 && (parity == at || parity == home);
+      const auto bad_parity = bad_parities.find(rank);
+      const auto parities = set.code.parity > 0 ? parity_blocks(whole, member, rank) : 0;
+      for (std::int64_t block = 0; !has_parity && block < parities; ++block) {
+        one.lost_parities.push_back(parity_number(whole, member, {rank, block}));
+      }
+      if (has_parity && bad_parity != bad_parities.end()) {
+        for (const auto block : bad_parity->second) {
+          one.lost_parities.push_back(parity_number(whole, member, {rank, block}));
+        }
+      }
+    }
+    std::sort(one.lost_blocks.begin(), one.lost_blocks.end());
+    std::sort(one.lost_parities.begin(), one.lost_parities.end());
+  }
+  return set;
+}
+
+bool LocalSave::is_complete() const {
+  return bad_blocks.empty() &&
+         std::all_of(part_at.begin(), part_at.end(), [](int at) { return at >= 0; });
 }
 
 bool LocalSave::is_protected() const {
   const auto at_home = [&](int at) { return at >= 0 && at == home; };
   if (std::any_of(part_at.begin(), part_at.end(), at_home)) return false;
   if (map.parity == 0) return true;
+  if (!is_complete() || !bad_parities.empty()) return false;
   const Sets sets(map);
   std::set<int> seen;
   for (int node = 0; node < map.nodes(); ++node) {
-    if (!has_parity(sets, node) || !seen.insert(piece_at(sets, node)).second) return false;
+    const int at = piece_at(sets, node);
+    const int number = sets.set_of(node);
+    for (const int rank : sets.ranks_of(node)) {
+      const bool has_parity = parity_bytes(sets.set(number), sets.member_of(node), rank) == 0 ||
+                              parity_at[nth(rank)] == at;
+      if (!has_parity) return false;
+    }
+    if (at < 0 || !seen.insert(at).second) return false;
   }
   return true;
 }
@@ -216,26 +276,28 @@ int LocalSave::margin() const {
   const Sets sets(map);
   int least = protect::most_nodes;
   for (int number = 0; number < sets.count(); ++number) {
-    int lost = 0, without = 0;  // of the latter only the parity
-    for (const int node : sets.nodes_of(number)) {
-      const bool is_lost = piece_at(sets, node) < 0;
-      lost += is_lost;
-      without += !is_lost && !has_parity(sets, node);
-    }
-    const int left = sets.set(number).code.parity - lost - without;
-    least = std::min(least, lost == 0 ? std::max(0, left) : left);
+    least = std::min(least, protect::margin(as_it_is(sets, number)));
   }
-  return std::max(-1, least);
+  return least;
 }
 
-std::optional<std::vector<int>> LocalSave::lost_nodes() const {
-  if (margin() < 0) return std::nullopt;
-  const Sets sets(map);
-  std::vector<int> lost;
-  for (int node = 0; node < map.nodes(); ++node) {
-    if (piece_at(sets, node) < 0) lost.push_back(node);
-  }
-  return lost;
+bool LocalSave::learn(const UnusableByRank& parts, const UnusableByRank& parities) {
+  bool any = false;
+  const auto add = [&](const UnusableByRank& found, std::vector<int>& at, auto& bad) {
+    for (const auto& [rank, what] : found) {
+      if (at[nth(rank)] < 0) continue;
+      if (what.all) {
+        at[nth(rank)] = -1;
+        bad.erase(rank);
+        any = true;
+        continue;
+      }
+      for (const auto block : what.blocks) any = bad[rank].insert(block).second || any;
+    }
+  };
+  add(parts, part_at, bad_blocks);
+  add(parities, parity_at, bad_parities);
+  return any;
 }
 
 }  // namespace cairn::tier

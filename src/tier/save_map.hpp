@@ -1,7 +1,8 @@
 #pragma once
 /// What all nodes know of a checkpoint on the nodes, and where its parts are now.
 #include <cstdint>
-#include <optional>
+#include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -43,6 +44,7 @@ class Sets {
   const protect::Set& set(int number) const { return sets_[nth(number)]; }
   /// Nodes, by member.
   const std::vector<int>& nodes_of(int set) const { return nodes_[nth(set)]; }
+  std::int64_t block_bytes_of(int node) const { return set(set_of(node)).block_bytes; }
   int set_of(int node) const { return where_[nth(node)].first; }
   int member_of(int node) const { return where_[nth(node)].second; }
   /// Of a node, ascending: the parts of its piece, in their order.
@@ -60,12 +62,21 @@ struct ParityPlace {
   std::int64_t block;  ///< in its file
 };
 ParityPlace find_parity(const protect::Set&, int member, std::int64_t number);
+/// The other way: the number of such a block.
+std::int64_t parity_number(const protect::Set&, int member, const ParityPlace&);
 /// Such a rank's file: the blocks, then a CRC-32C of each. Its bytes, and blocks; 0: it has none.
 std::int64_t parity_bytes(const protect::Set&, int member, int rank);
 std::int64_t parity_blocks(const protect::Set&, int member, int rank);
 /// A block of a file of so many. Throws data_loss, and what reading throws.
 void read_parity(const io::File&, const protect::Set&, std::int64_t blocks, std::int64_t block,
                  std::span<std::byte> to);
+
+/// Of a part, or of parity, of some rank: what cannot be used.
+struct Unusable {
+  bool all = false;
+  std::set<std::int64_t> blocks;  ///< in the file
+};
+using UnusableByRank = std::map<int, Unusable>;
 
 /// A checkpoint on the nodes, as they are now.
 struct LocalSave {
@@ -81,19 +92,26 @@ struct LocalSave {
 
   std::vector<int> part_at;    ///< by rank then: the node that has its part now, or -1
   std::vector<int> parity_at;  ///< of its parity
-  int home = -1;               ///< the number that stands for home among the nodes
-  bool superseded = false;     ///< a run went on from an earlier checkpoint
+  /// By rank then, of files that are there: blocks that cannot be used.
+  std::map<int, std::set<std::int64_t>> bad_blocks, bad_parities;
+  int home = -1;            ///< the number that stands for home among the nodes
+  bool superseded = false;  ///< a run went on from an earlier checkpoint
 
-  /// How many more nodes of any set may be lost; -1: too many are lost already.
+  /// How many more nodes of any set may be lost; -1: too much is lost already.
   int margin() const;
-  /// Nodes that are lost, of each set as many as its parity can bear; nothing if one has more.
-  std::optional<std::vector<int>> lost_nodes() const;
+  bool can_be_had() const { return margin() >= 0; }
+  /// Whether all parts are there and, as far as is known, whole.
+  bool is_complete() const;
   /// Whether all nodes are there, each for itself, with all parity: none of it only as pieces that
   /// were brought home. Without parity the rest is true, as it never was more.
   bool is_protected() const;
-  /// Whether a node's piece is on one node now: which, or -1.
+  /// The node whose ranks can read what is there of a node's piece; home if all of it is there; -1.
   int piece_at(const Sets&, int node) const;
-  bool has_parity(const Sets&, int node) const;
+  bool has_part(int rank) const { return part_at[nth(rank)] >= 0; }
+  /// A set with what its members lack.
+  protect::Set as_it_is(const Sets&, int set) const;
+  /// Whether any of it was not known.
+  bool learn(const UnusableByRank& parts, const UnusableByRank& parities);
 };
 
 }  // namespace cairn::tier

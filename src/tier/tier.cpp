@@ -240,7 +240,7 @@ void Tier::prune(const std::string& uuid) {
   if (at != saves_.end()) std::rotate(saves_.begin(), at, at + 1);
   // What cannot be had takes the place of none that can.
   std::erase_if(saves_, [&](const auto& one) {
-    return one.map.uuid != uuid && one.map.uuid != held_ && (one.superseded || !one.lost_nodes());
+    return one.map.uuid != uuid && one.map.uuid != held_ && (one.superseded || !one.can_be_had());
   });
   if (saves_.size() > nth(home_.options.tier.keep)) {
     saves_.erase(std::remove_if(saves_.begin() + home_.options.tier.keep, saves_.end(),

@@ -85,12 +85,12 @@ class Tier {
   /// Local. Of the last save.
   const Numbers& numbers() const { return numbers_; }
 
-  /// What is there of the save, and what can be computed: lost parts are made on nodes that are
-  /// there. Throws data_loss if it cannot be had. Parts that turn out to be damaged count as lost
-  /// from then on.
+  /// What is there of the save, and what can be computed: what is lost or damaged is made anew on
+  /// nodes that are there. Throws data_loss if it cannot be had. What turns out to be damaged is
+  /// known from then on.
   std::unique_ptr<Gathered> gather(LocalSave&);
-  /// Reads and checks all of it: whether there are damaged parts, which might be computed, so that
-  /// gather() may be called again.
+  /// Reads and checks all of it: whether there is damage that was not known, which might be
+  /// computed, so that gather() may be called again.
   bool learn_damage(LocalSave&, const Gathered&);
 
   /// Local, on all ranks alike. This save stays while others go; "": none.
@@ -116,8 +116,10 @@ class Tier {
   void protect(const SaveMap&) const;
   void prune(const std::string& uuid);
   bool withdraw(const SaveMap&);
-  bool compute(LocalSave&, const std::vector<int>& lost);
+  bool compute(LocalSave&);
   bool look_for_damage(LocalSave&) const;
+  /// What this rank has found is known to all; whether any of it is new.
+  bool learn(LocalSave&, const UnusableByRank& parts, const UnusableByRank& parities = {}) const;
 
   bool is_leader() const { return home_.rank() == ranks_at(node_).front(); }
   const std::vector<int>& ranks_at(int node) const { return ranks_at_[nth(node)]; }
@@ -125,6 +127,7 @@ class Tier {
   int home_place() const { return static_cast<int>(ranks_at_.size()) - 1; }
   io::Path place_of(const SaveMap&) const;  // on this node
   io::Path pieces() const;                  // that were brought home
+  std::vector<int> my_parts(const LocalSave&, int node) const;
   protect::ReadPart reader_at(const Place&, std::vector<int> ranks) const;
 
   const Job& home_;

@@ -93,6 +93,20 @@ void lose(io::FileSystem& disk, const io::Path& path) {
   disk.remove_directory(path);
 }
 
+std::vector<io::Path> parts_on(io::FileSystem& disk, const io::Path& path) {
+  std::vector<io::Path> all;
+  for (const auto& name : disk.list(path)) {
+    const auto one = path / name;
+    if (disk.status(one)->is_directory) {
+      const auto below = parts_on(disk, one);
+      all.insert(all.end(), below.begin(), below.end());
+    } else if (name.rfind("part-", 0) == 0) {
+      all.push_back(one);
+    }
+  }
+  return all;
+}
+
 Disk copy_of(const Disk& disk) { return disk->crash(disk->operation_count(), {}); }
 
 /// Runs the ranks until the k-th operation on a node, or, with flushes, anywhere, where all of them
@@ -243,6 +257,44 @@ TEST_P(TierCrash, ARestartThatDiesLosesNothing) {
   for (const auto& node : gone) lose(*disk, node);
   EXPECT_EQ(restored(disk, cluster), 3);
   states += lose_each(disk, cluster, 3, 3, "restored");
+}
+
+// Damage is mended where it lies: afterwards any nodes may vanish again.
+TEST_P(TierCrash, ARestartThatMendsLosesNothing) {
+  const auto damaged = [&] {
+    auto disk = saved(3);
+    for (int node = 1; node <= cluster.lost; ++node) {
+      for (const auto& path : parts_on(*disk, cat("/nodes/n", node))) {
+        const auto file = disk->open_write(path);
+        std::byte byte[1];
+        file->read_at(file->size() - 1, byte);
+        byte[0] ^= std::byte{4};
+        file->write_at(file->size() - 1, byte);
+      }
+    }
+    return disk;
+  };
+  for (std::size_t k = 0;; k += every) {
+    const auto disk = damaged();
+    int acknowledged = 0;
+    const auto left = die_at(
+        disk, k, cluster,
+        [](Rank& rank, std::atomic<int>& said) {
+          EXPECT_EQ(rank.restore(), 3);
+          ++said;
+        },
+        acknowledged);
+    if (!left) break;
+    EXPECT_EQ(restored(copy_of(left), cluster), 3) << "died at operation " << k;
+    const auto once_more = copy_of(left);
+    for (int node = 1; node <= cluster.lost; ++node) lose(*once_more, cat("/nodes/n", node));
+    EXPECT_EQ(restored(once_more, cluster), 3) << "died at operation " << k;
+    states += 2;
+  }
+  const auto disk = damaged();
+  EXPECT_EQ(restored(disk, cluster), 3);
+  EXPECT_FALSE(disk->status("/run/checkpoint-3.index")) << "it needed no home";
+  states += lose_each(disk, cluster, 3, 3, "mended");
 }
 
 // A node is away with what it has, and another takes its place; the job dies; the next one has the

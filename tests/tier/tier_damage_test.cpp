@@ -46,6 +46,101 @@ TEST_F(TierTest, DamageOfTwoKindsIsBorneTogether) {
   }
 }
 
+TEST_F(TierTest, DamageOfEachNodeIsComputedBlockByBlock) {
+  // One block of each node, all in different rows of the set; a node is lost with any of them.
+  const auto state_of = [](int rank, std::vector<double>& mine) {
+    State state;
+    state.add("x", slice(mine.data(), {4 * 500000}, {500000 * rank}, {500000}));
+    return state;
+  };
+  const auto fill = [](int rank) {
+    std::vector<double> mine(500000);
+    for (std::size_t i = 0; i < mine.size(); ++i) mine[i] = rank + 1e-3 * static_cast<double>(i);
+    return mine;
+  };
+  const auto go = [&](const std::function<void(CheckpointManager&, int)>& body) {
+    run_threads(4, [&](std::shared_ptr<Group> group) {
+      CheckpointManager manager(group, "/run", options(group->rank(), 1));
+      body(manager, group->rank());
+    });
+  };
+  struct Damage {
+    const char* kind;
+    std::int64_t block;  // of 1 MiB
+  };
+  for (const auto& [damage, back] : std::vector<std::pair<std::vector<Damage>, std::int64_t>>{
+           // Block b of node n is in row (n - 1 - b) mod 4, parity of row r on node r.
+           {{{"part-", 1}, {"part-", 1}, {"part-", 1}, {"part-", 1}}, 2},
+           {{{"part-", 1}, {"part-", 2}, {"", 0}, {"", 0}}, 1},    // both in row 2
+           {{{"part-", 1}, {"", 0}, {"parity-", 0}, {"", 0}}, 1},  // and its parity
+           {{{"part-", 1}, {"parity-", 0}, {"part-", 1}, {"part-", 1}}, 1}}) {
+    files_ = std::make_shared<io::MemoryFileSystem>();
+    go([&](auto& manager, int rank) {
+      auto mine = fill(rank);
+      manager.save(1, state_of(rank, mine));
+      manager.save(2, state_of(rank, mine));
+    });
+    for (int node = 0; node < 4; ++node) {
+      const auto& one = damage[test::nth(node)];
+      if (!*one.kind) continue;
+      const auto files = find(cat("/nodes/n", node), one.kind);
+      ASSERT_THAT(files, SizeIs(1));
+      flip(files.front(), one.block * (1 << 20) + 500000);
+    }
+    const auto comes_back = back;
+    go([&](auto& manager, int rank) {
+      std::vector<double> mine(500000, -1);
+      auto state = state_of(rank, mine);
+      const auto report = manager.restore_latest(state);
+      ASSERT_TRUE(report);
+      EXPECT_EQ(report->step, comes_back);
+      EXPECT_EQ(mine, fill(rank));
+    });
+    if (comes_back == 1) continue;
+    // It was made whole where it lay, and is protected as before.
+    EXPECT_THAT(find("/nodes", "new-"), IsEmpty());
+    EXPECT_FALSE(files_->status("/run/checkpoint-2.index"));
+    lose_node(3);
+    go([&](auto& manager, int rank) {
+      std::vector<double> mine(500000, -1);
+      auto state = state_of(rank, mine);
+      EXPECT_EQ(manager.restore_latest(state)->step, 2);
+      EXPECT_EQ(mine, fill(rank));
+    });
+  }
+}
+
+TEST_F(TierTest, WhatWasMendedOutlivesThePower) {
+  const auto go = [&](const std::shared_ptr<io::MemoryFileSystem>& disk,
+                      const std::function<void(CheckpointManager&, State&)>& body) {
+    run_threads(4, [&](std::shared_ptr<Group> group) {
+      std::vector<double> values(3000, 1.0 + group->rank());
+      State state;
+      state.add("x", slice(values.data(), {4, 3000}, {group->rank(), 0}, {1, 3000}));
+      auto some = options(group->rank(), 1);
+      some.write.file_system = some.tier.file_system = disk;
+      some.tier.sync = true;
+      CheckpointManager manager(group, "/run", some);
+      body(manager, state);
+      EXPECT_EQ(values, std::vector<double>(3000, 1.0 + group->rank()));
+    });
+  };
+  go(files_, [](auto& manager, auto& state) {
+    manager.save(1, state);
+    manager.save(2, state);
+  });
+  const auto part = find("/nodes/n1", "part-").front();
+  flip(part, files_->status(part)->size - 1);
+  go(files_, [](auto& manager, auto& state) { EXPECT_EQ(manager.restore_latest(state)->step, 2); });
+  const auto mended = files_;
+  for (const bool keep : {true, false}) {
+    files_ = mended->crash(mended->operation_count(), {.keep = keep});
+    lose_node(2);
+    go(files_,
+       [](auto& manager, auto& state) { EXPECT_EQ(manager.restore_latest(state)->step, 2); });
+  }
+}
+
 TEST_F(TierTest, WhatCannotBeReadInOneSetHangsNobodyInAnother) {
   set_nodes_ = 2;  // sets of nodes 0 and 2, of 1 and 3
   const test::NToMCase one(4, 2, 1);
