@@ -66,8 +66,10 @@ class CheckpointManager {
   /// flight. What goes home from the nodes (TierOptions::flush_bytes_per_second) goes on, too, and
   /// is not counted.
   bool poll();
-  /// Returns when nothing is in flight, nor on its way from the nodes.
-  void wait();
+  /// Returns when nothing is in flight, nor on its way from the nodes. With Reach::home the newest
+  /// save of this manager is in its directory then, too, brought there from the nodes without a
+  /// limit; what fails in that is thrown.
+  void wait(Reach = Reach::any);
 
   /// Whether to save now. Also true when should_stop() says yes and nothing was saved since. False
   /// for the step that was saved last; a save that failed in flight does not count as saved. After
@@ -96,8 +98,8 @@ class CheckpointManager {
   std::vector<StepInfo> steps();
 
   /// A pinned checkpoint is not removed and not saved over until it is unpinned. Durable on return.
-  /// Another process may do the same at any time: `cairn pin`. Throws not_found without such a
-  /// step.
+  /// Another process may do the same at any time: `cairn pin`. One that is on the nodes alone is
+  /// brought to the directory first. Throws not_found without such a step.
   void pin(std::int64_t step);
   /// Throws not_found if there is neither such a step nor a pin.
   void unpin(std::int64_t step);

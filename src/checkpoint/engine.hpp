@@ -72,9 +72,14 @@ class Engine {
   std::optional<RestoreReport> restore_latest(State&, const RestoreOptions&);
   RestoreReport restore(std::int64_t step, State&, const RestoreOptions&);
 
-  /// Moves the flush on (flush.cpp), or brings it to its end, without a limit.
-  void advance_flush(bool wait);
+  /// Moves the flush on (flush.cpp), or brings it to its end, without a limit. What fails is thrown
+  /// if `throws`, and otherwise said.
+  void advance_flush(bool wait, bool throws = false);
   void cancel_flush();
+  /// The newest save of this run is at home, or an error says why not. Nothing is in flight.
+  void bring_newest_home();
+  /// So is one of this step, if the nodes have a newer one than the directory.
+  void bring_step_home(std::int64_t step);
 
   void add_steps_on_nodes(std::vector<StepInfo>&) const;  ///< local, the same on all ranks
 
@@ -140,7 +145,8 @@ class Engine {
   // Of them to the directory (flush.cpp). Collective:
   bool flush_is_due() const;
   void begin_flush();
-  std::unique_ptr<Flush> plan_flush();
+  std::unique_ptr<Flush> plan_flush(tier::LocalSave, int saves_before);
+  void flush_now(const tier::LocalSave&, int saves_before);
   // Local:
   void work_on_flush();
   void write_flush(Flush&) const;  // any thread

@@ -66,7 +66,7 @@ bool Engine::flush_is_due() const {
 void Engine::begin_flush() {
   std::unique_ptr<Flush> made;
   try {
-    made = plan_flush();
+    made = plan_flush(nodes.saves().front(), since_home_);
   } catch (const Error& error) {
     if (error.code() == Code::communication) throw;
     return flush_failed(nodes.saves().front().map.step, error);
@@ -75,15 +75,15 @@ void Engine::begin_flush() {
   work_on_flush();
 }
 
-std::unique_ptr<Flush> Engine::plan_flush() {
+// `saves_before`: which are at home in effect when this one is.
+std::unique_ptr<Flush> Engine::plan_flush(tier::LocalSave save, int saves_before) {
   Group& group = *job.group;
-  auto save = nodes.saves().front();
   auto made = together(group, [&] {
     return std::make_unique<Flush>(
         job, static_cast<double>(job.options.tier.flush_bytes_per_second) / group.size());
   });
   auto& flush = *made;
-  flush.saves_before = since_home_;
+  flush.saves_before = saves_before;
   flush.from = nodes.gather(save);
   const auto& origin = flush.from->meta();
   Plans plan_of(flush.job);
@@ -181,7 +181,7 @@ void Engine::work_on_flush() {
   }
 }
 
-void Engine::advance_flush(bool wait) {
+void Engine::advance_flush(bool wait, bool throws) {
   while (flush_) {
     auto& flight = *flush_->flight;
     if (wait) {
@@ -196,6 +196,7 @@ void Engine::advance_flush(bool wait) {
     } catch (const Error& error) {
       if (error.code() == Code::communication) throw;
       end_flush();
+      if (throws) throw;
       flush_failed(step, error);
       return;
     }
@@ -208,6 +209,35 @@ void Engine::advance_flush(bool wait) {
     since_home_ -= flush_->saves_before;
     flush_failed_ = false;
     end_flush();
+  }
+}
+
+void Engine::flush_now(const tier::LocalSave& save, int saves_before) {
+  flush_ = plan_flush(save, saves_before);
+  work_on_flush();
+  advance_flush(true, true);
+}
+
+void Engine::bring_newest_home() {
+  advance_flush(true, true);
+  if (since_home_ == 0) return;
+  for (const auto& save : nodes.saves()) {
+    if (save.map.sequence != line_) continue;
+    return flush_now(save, since_home_);
+  }
+  throw Error(Code::not_found, "the newest checkpoint is neither at home nor on the nodes", "",
+              "Save again, with SaveOptions::reach = Reach::home.");
+}
+
+void Engine::bring_step_home(std::int64_t step) {
+  if (!nodes.is_on()) return;
+  advance_flush(true, true);
+  const auto* there = job.root() ? directory.find(step) : nullptr;
+  const auto at_home = broadcast_value(
+      *job.group, there && there->damage.empty() ? there->save.sequence : std::int64_t{-1});
+  for (const auto& save : nodes.saves()) {
+    if (save.map.step != step || save.superseded || save.map.sequence <= at_home) continue;
+    return flush_now(save, save.map.sequence == line_ ? since_home_ : 0);
   }
 }
 

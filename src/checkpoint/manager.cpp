@@ -89,12 +89,18 @@ bool CheckpointManager::poll() {
   });
 }
 
-void CheckpointManager::wait() {
+void CheckpointManager::wait(Reach reach) {
   auto& self = *impl_;
-  guarded(*self.job.group, "CheckpointManager::wait", [&] {
+  Group& group = *self.job.group;
+  guarded(group, "CheckpointManager::wait", [&] {
     self.settle();
     self.advance_flush(true);
     self.throw_earlier_failure();
+    if (!self.nodes.is_on()) return;
+    require_same(group, "the reach", words(reach)[static_cast<std::size_t>(reach)]);
+    if (reach != Reach::home) return;
+    self.require_writable("bring a checkpoint home");
+    self.bring_newest_home();
   });
 }
 
@@ -219,6 +225,7 @@ void CheckpointManager::pin(std::int64_t step) {
     self.settle();
     self.require_writable("pin");
     require_same(group, "the step", cat(step));
+    self.bring_step_home(step);
     together(group, [&] {
       if (self.job.root()) self.directory.pin(step);
     });

@@ -172,6 +172,72 @@ TEST_F(TierFlushTest, NobodyWaitsForIt) {
   });
 }
 
+TEST_F(TierFlushTest, GoesHomeWhenAskedTo) {
+  // With and without a flush of its own accord, and while that one is under way.
+  for (const auto limit : {std::int64_t{0}, hardly, no_limit}) {
+    files_ = std::make_shared<io::MemoryFileSystem>();
+    go(limit, [&](Rank& rank) {
+      rank.save(1);
+      rank.save(2);
+      rank.manager.wait();
+      EXPECT_EQ(rank.steps(), "1h 2n!");
+      rank.manager.wait(Reach::home);
+      EXPECT_EQ(rank.steps(), "1h 2nh!");
+      rank.manager.wait(Reach::home);  // it is there
+      rank.save(3);
+      rank.save(4);
+      if (limit > 0) {
+        rank.save(5);  // begins to go home
+      } else {
+        rank.save(5, {.reach = Reach::home});
+      }
+      rank.save(6);
+      rank.manager.wait(Reach::home);
+    });
+    lose_nodes();
+    go(limit, [&](Rank& rank) {
+      EXPECT_EQ(rank.restore(), 6);
+      test::expect_error(Code::not_found, HasSubstr("step 4"), [&] { rank.manager.pin(4); });
+    });
+  }
+}
+
+TEST_F(TierFlushTest, WhatCannotGoHomeWhenAskedToIsAnError) {
+  go(hardly, [&](Rank& rank) {
+    rank.save(1);
+    rank.save(2);
+    rank.group->barrier();
+    if (rank.group->rank() == 0) files_->inject({Code::no_space, "write", "/run", 0, 1});
+    rank.group->barrier();
+    test::expect_error(Code::no_space, testing::_, [&] { rank.manager.wait(Reach::home); });
+    EXPECT_EQ(rank.steps(), "1h 2n!");
+    rank.manager.wait(Reach::home);
+    EXPECT_EQ(rank.steps(), "1h 2nh!");
+    test::expect_error(Code::disagreement, HasSubstr("the reach"), [&] {
+      rank.manager.wait(rank.group->rank() == 0 ? Reach::home : Reach::any);
+    });
+  });
+}
+
+TEST_F(TierFlushTest, APinBringsAStepHome) {
+  for (const auto limit : {std::int64_t{0}, hardly}) {
+    files_ = std::make_shared<io::MemoryFileSystem>();
+    go(limit, [&](Rank& rank) {
+      rank.save(1);
+      rank.save(2);
+      rank.save(3);
+      rank.manager.pin(2);  // not the newest
+      EXPECT_EQ(rank.steps(), "1h 2nh 3n!");
+      rank.manager.pin(3);
+      EXPECT_EQ(rank.steps(), "1h 2nh 3nh!");
+      for (const auto& one : rank.manager.steps()) EXPECT_EQ(one.pinned, one.step > 1);
+      rank.manager.unpin(3);
+    });
+    lose_nodes();
+    go(limit, [&](Rank& rank) { EXPECT_EQ(rank.restore(), 3); });
+  }
+}
+
 TEST_F(TierFlushTest, GivesWay) {
   go(hardly, [&](Rank& rank) {
     for (int step = 1; step <= 4; ++step) rank.save(step);
