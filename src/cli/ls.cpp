@@ -215,9 +215,9 @@ void print_nodes(const std::vector<NodeSave>& saves) {
     const auto& save = saves[i];
     if (save.name != name) std::cout << (name = save.name) << '\n';
     table.push_back({cat(save.step), bytes_text(static_cast<double>(save.bytes)), cat(save.ranks),
-                     seen_text(save)});
+                     local_time(save.time), seen_text(save)});
     if (i + 1 < saves.size() && saves[i + 1].name == name) continue;
-    table.insert(table.begin(), {"step", "size", "ranks", "state"});
+    table.insert(table.begin(), {"step", "size", "ranks", "saved", "state"});
     print_table(table, "  ", {0, 1, 2});
     table.clear();
   }
@@ -233,6 +233,7 @@ Json json_of(const std::vector<NodeSave>& saves) {
                     {"nodes", save.nodes},
                     {"nodes_seen", save.nodes_seen},
                     {"nodes_brought_home", save.nodes_brought},
+                    {"time_seconds", save.time},
                     {"bytes", save.bytes},
                     {"whole", save.margin >= 0},
                     {"margin", save.margin >= 0 ? Json(save.margin) : Json()},

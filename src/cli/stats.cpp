@@ -1,5 +1,6 @@
 // cairn stats: what the saves of a directory cost, as they noted it in their checkpoints.
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <iomanip>
 #include <iostream>
@@ -11,6 +12,7 @@
 #include "cli/print.hpp"
 #include "cli/target.hpp"
 #include "contents/contents_reader.hpp"
+#include "tools/node_saves.hpp"
 
 namespace cairn::cli {
 namespace {
@@ -79,6 +81,61 @@ void print(const std::vector<Row>& rows) {
   print_table(table, "", {1, 2, 3, 4, 5, 6, 7});
 }
 
+// What would be lost now: since the newest that can be had anywhere, and at home; -1: there is
+// none.
+struct Risk {
+  double since_save = -1, since_home = -1;
+};
+Risk risk_of(const std::vector<Row>& rows, const std::vector<NodeSave>& saves) {
+  double home = 0, any = 0;
+  for (const auto& row : rows) home = std::max(home, row.meta.wall_time_seconds);
+  any = home;
+  for (const auto& save : saves) {
+    if (save.margin >= 0 && !save.superseded) any = std::max(any, save.time);
+  }
+  const double now =
+      std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  const auto age = [&](double then) { return then > 0 ? std::max(0.0, now - then) : -1; };
+  return {age(any), age(home)};
+}
+
+void print(const std::vector<NodeSave>& saves, const Risk& risk) {
+  std::vector<std::vector<std::string>> table = {
+      {"on nodes", "size", "write", "protect", "saved", "nodes seen"}};
+  for (const auto& save : saves) {
+    table.push_back({cat(save.name, "-", save.step), bytes_text(static_cast<double>(save.bytes)),
+                     fixed(save.write_seconds, 3), fixed(save.protect_seconds, 3),
+                     local_time(save.time), cat(save.nodes_seen, " of ", save.nodes)});
+  }
+  if (saves.empty()) {
+    std::cout << "nothing on the nodes that can be seen from here\n";
+  } else {
+    print_table(table, "", {1, 2, 3});
+  }
+  const auto text = [](double seconds) {
+    return seconds < 0 ? std::string("all of it") : cat(fixed(seconds, 0), " s");
+  };
+  std::cout << "work at risk: " << text(risk.since_save) << " if processes die, "
+            << text(risk.since_home) << " if all nodes do\n";
+}
+
+Json json_of(const std::vector<NodeSave>& saves, const Risk& risk) {
+  Json list = Json::array();
+  for (const auto& save : saves) {
+    list.push_back({{"name", save.name},
+                    {"step", save.step},
+                    {"time_seconds", save.time},
+                    {"bytes", save.bytes},
+                    {"write_seconds", save.write_seconds},
+                    {"protect_seconds", save.protect_seconds},
+                    {"nodes", save.nodes},
+                    {"nodes_seen", save.nodes_seen}});
+  }
+  return {{"checkpoints", std::move(list)},
+          {"since_save_seconds", risk.since_save < 0 ? Json() : Json(risk.since_save)},
+          {"since_home_seconds", risk.since_home < 0 ? Json() : Json(risk.since_home)}};
+}
+
 Json json_of(const io::Path& directory, const std::vector<Row>& rows) {
   Json list = Json::array();
   for (const auto& [prefix, meta] : rows) {
@@ -118,12 +175,18 @@ Json json_of(const io::Path& directory, const std::vector<Row>& rows) {
 
 void add_stats(Tool& tool) {
   struct Options {
-    std::string directory;
+    std::string directory, tier;
+    std::vector<std::string> nodes;
     bool json = false;
   };
   auto options = std::make_shared<Options>();
   auto* command = tool.app.add_subcommand("stats", "Show what the saves of a directory cost");
   command->add_option("DIR", options->directory, "Directory of checkpoints")->required();
+  auto* tier = command->add_option(
+      "--tier", options->tier, "The nodes' directory, as the job was given it: also what is there");
+  command
+      ->add_option("--node", options->nodes, "Name of a node that can be seen from here, or more")
+      ->needs(tier);
   command->add_flag("--json", options->json, "Print JSON");
   command->footer(
       "In the order in which they were committed. Seconds are those until the index was sealed, "
@@ -132,19 +195,32 @@ void add_stats(Tool& tool) {
       "the application waited (of a blocking save, all), \"write\" the longest of any rank, and "
       "by\n"
       "how much that rank was longer than the first. \"not noted\": saved by an older version, or\n"
-      "completed by a recovery.\n\n"
+      "completed by a recovery.\n"
+      "With --tier also saves on nodes, as far as they can be seen from here: \"write\" the "
+      "longest\n"
+      "of any rank, \"protect\" the parity; and what would be lost now.\n\n"
       "Examples:\n"
       "  cairn stats run/ckpt\n"
       "  cairn stats run/ckpt --json | jq '.checkpoints[].statistics.total_seconds'");
   command->callback([&tool, options] {
     const auto directory = require_directory(*tool.files, options->directory);
     const auto rows = collect(*tool.files, directory);
-    if (options->json) return print_json(json_of(directory, rows));
+    std::vector<NodeSave> saves;
+    if (!options->tier.empty()) {
+      saves = node_saves(*tool.files, directory, options->tier, options->nodes);
+    }
+    const auto risk = risk_of(rows, saves);
+    if (options->json) {
+      auto json = json_of(directory, rows);
+      if (!options->tier.empty()) json["on_nodes"] = json_of(saves, risk);
+      return print_json(json);
+    }
     if (rows.empty()) {
       std::cout << "no checkpoints of Cairn in " << directory.string() << '\n';
     } else {
       print(rows);
     }
+    if (!options->tier.empty()) print(saves, risk);
   });
 }
 

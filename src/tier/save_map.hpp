@@ -25,6 +25,9 @@ struct SaveMap {
   std::vector<int> node_of;              ///< by rank
   std::vector<std::int64_t> part_bytes;  ///< by rank
   int since_home = 0;                    ///< saves on nodes behind the last one at home, with this
+  double time = 0;                       ///< when it was saved, since 1970
+  double write_seconds = 0;              ///< the longest of any rank
+  double protect_seconds = 0;            ///< as the node saw it that wrote the map
 
   int ranks() const { return static_cast<int>(node_of.size()); }
   int nodes() const;

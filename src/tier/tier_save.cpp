@@ -8,6 +8,7 @@
 //
 // If anything fails, all that was written goes.
 #include <algorithm>
+#include <chrono>
 #include <functional>
 
 #include "base/checksum.hpp"
@@ -49,12 +50,18 @@ std::int64_t estimate(const Outgoing& out) {
   return bytes + bytes / stripe_bytes * 4;
 }
 
-std::vector<std::int64_t> all_numbers(Group& group, std::int64_t mine) {
+// Of each rank so many, in the order of ranks.
+std::vector<std::int64_t> all_numbers(Group& group, const std::vector<std::int64_t>& mine) {
   std::vector<std::int64_t> all;
   for (const auto& text : all_gather(group, WireWriter().put(mine).take())) {
-    all.push_back(WireReader(text).get<std::int64_t>());
+    for (const auto one : WireReader(text).get_all<std::int64_t>()) all.push_back(one);
   }
   return all;
+}
+
+using Clock = std::chrono::steady_clock;
+std::int64_t microseconds_since(Clock::time_point then) {
+  return std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - then).count();
 }
 
 }  // namespace
@@ -115,7 +122,7 @@ std::optional<io::Path> Tier::save(const Request& request, const std::function<N
   map.parity = !protects_                                       ? 0
                : options.protection == Protection::reed_solomon ? options.lost_nodes
                                                                 : 1;
-  map.part_bytes = all_numbers(group, estimate(out));
+  map.part_bytes = all_numbers(group, {estimate(out)});
   const bool room = all_of(group, !is_leader() || has_room(map));
   if (!room) {
     why = "a node has no room for it";
@@ -138,12 +145,14 @@ std::optional<io::Path> Tier::save(const Request& request, const std::function<N
   map.step = request.step;
   map.sequence = numbers_.sequence;
   map.parent = numbers_.parent;
+  map.time = numbers_.time;
   map.since_home = request.since_home;
 
   const bool again = kept == plan;
   request.figures.plan_reused = again;
   try {
     laps.next(&StageSeconds::write);
+    const auto began = Clock::now();
     together(group, [&] {
       if (is_leader()) files_->create_directory(place_of(map));
     });
@@ -170,10 +179,16 @@ std::optional<io::Path> Tier::save(const Request& request, const std::function<N
       plans_.compare(state, plan->replicas, checksums, place_of(map).string());
     }
     plans_.end_turn();
-    map.part_bytes = all_numbers(group, bytes);
-    for (const auto one : map.part_bytes) request.figures.bytes += one;
+    const auto written = all_numbers(group, {bytes, microseconds_since(began)});
+    for (std::size_t i = 0; i < written.size(); i += 2) {
+      map.part_bytes[i / 2] = written[i];
+      map.write_seconds = std::max(map.write_seconds, 1e-6 * static_cast<double>(written[i + 1]));
+      request.figures.bytes += written[i];
+    }
     laps.next(&StageSeconds::protect);
+    const auto unprotected = Clock::now();
     protect(map);
+    map.protect_seconds = 1e-6 * static_cast<double>(microseconds_since(unprotected));
     laps.next(&StageSeconds::commit);
     together(group, [&] {
       if (!is_leader()) return;

@@ -83,6 +83,9 @@ std::vector<NodeSave> node_saves(io::FileSystem& files, const io::Path& home,
       }
       one.bytes = bytes_seen(save);
       one.margin = save.margin();
+      one.time = save.map.time;
+      one.write_seconds = save.map.write_seconds;
+      one.protect_seconds = save.map.protect_seconds;
       one.superseded = save.superseded;
       all.push_back(std::move(one));
     }

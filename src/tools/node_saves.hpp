@@ -16,6 +16,8 @@ struct NodeSave {
   int nodes_brought = 0;     ///< of these, in the run's directory
   std::int64_t bytes = 0;    ///< of parts that are seen
   int margin = -1;           ///< of any set; -1: it cannot be had from what is seen
+  double time = 0;           ///< since 1970; 0: not noted, as the next two
+  double write_seconds = 0, protect_seconds = 0;
   bool superseded = false;
   bool is_home = false;  ///< for the caller to say
 };

@@ -56,6 +56,54 @@ TEST(Stats, OfEachSaveInTheOrderOfCommits) {
   EXPECT_EQ(run_tool({"verify", directory}).status, 0);
 }
 
+TEST(Stats, OfTheNodesWithWhatWouldBeLost) {
+  ScratchDirectory scratch;
+  const auto directory = (scratch.path() / "run").string();
+  const auto tier = (scratch.path() / "nodes/%n").string();
+  std::vector<double> values(3'000, 1);
+  State state;
+  state.add("values", values);
+  ManagerOptions options;
+  options.tier.directory = tier;
+  options.tier.node = "here";
+  options.tier.protection = Protection::none;
+  {
+    CheckpointManager manager(serial_group(), directory, options);
+    manager.save(1, state);
+    manager.save(2, state);
+    manager.save(3, state);
+  }
+  auto ran = run_tool({"stats", "--json", directory, "--tier", tier, "--node", "here"});
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  auto json = ran.json();
+  EXPECT_EQ(json["checkpoints"].size(), 1u);
+  const auto& nodes = json["on_nodes"];
+  ASSERT_EQ(nodes["checkpoints"].size(), 2u);
+  EXPECT_EQ(nodes["checkpoints"][0]["step"], 3);
+  EXPECT_EQ(nodes["checkpoints"][0]["nodes_seen"], 1);
+  EXPECT_GT(nodes["checkpoints"][0]["bytes"].get<std::int64_t>(), 24'000);
+  EXPECT_GT(nodes["checkpoints"][0]["write_seconds"].get<double>(), 0);
+  EXPECT_GE(nodes["since_home_seconds"].get<double>(), nodes["since_save_seconds"].get<double>());
+  EXPECT_GE(nodes["since_save_seconds"].get<double>(), 0);
+
+  ran = run_tool({"stats", directory, "--tier", tier, "--node", "here"});
+  EXPECT_THAT(ran.out, HasSubstr("ckpt-3"));
+  EXPECT_THAT(ran.out, HasSubstr("1 of 1"));
+  EXPECT_THAT(ran.out, HasSubstr("work at risk: "));
+  ran = run_tool({"ls", directory, "--tier", tier, "--node", "here"});
+  EXPECT_THAT(ran.out, HasSubstr("saved"));
+
+  // Of another node nothing is seen from here, nor of a run without saves.
+  ran = run_tool({"stats", directory, "--tier", tier, "--node", "there"});
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("nothing on the nodes that can be seen from here"));
+  std::filesystem::create_directory(scratch.path() / "empty");
+  ran = run_tool({"stats", (scratch.path() / "empty").string(), "--tier", tier, "--json"});
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_TRUE(ran.json()["on_nodes"]["since_home_seconds"].is_null());
+  EXPECT_EQ(run_tool({"stats", directory, "--node", "there"}).status, 2);
+}
+
 TEST(SelfTest, TriesBothFormatsAndLeavesNothing) {
   ScratchDirectory scratch;
   const auto ran = run_tool({"selftest", scratch.path().string()});

@@ -322,6 +322,9 @@ TEST_F(TierTest, OneProcessSeesWhatNodesHave) {
   EXPECT_EQ(seen.nodes, 4);
   EXPECT_EQ(seen.nodes_seen, 1);
   EXPECT_EQ(seen.margin, -1);
+  EXPECT_GT(seen.time, 1.7e9);
+  EXPECT_GT(seen.write_seconds, 0);
+  EXPECT_GT(seen.protect_seconds, 0);
   EXPECT_EQ(see({"n0", "n1", "n2"}).margin, 0);
   EXPECT_EQ(see({"n0", "n1", "n2", "n3"}).margin, 1);
   flush_node(*files_, "/run", "/nodes/%n", "n3");
