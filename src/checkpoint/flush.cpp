@@ -25,6 +25,7 @@
 namespace cairn {
 namespace {
 
+// Io ranks have the parts of their nodes, which they can read themselves, and others have nothing.
 Job job_of_flush(Job job) {
   job.options.write.writer = Writer::posix;
   job.options.write.io_ranks = {.choice = IoRanks::Choice::everyone};
@@ -78,13 +79,14 @@ void Engine::begin_flush() {
 // `saves_before`: which are at home in effect when this one is.
 std::unique_ptr<Flush> Engine::plan_flush(tier::LocalSave save, int saves_before) {
   Group& group = *job.group;
+  constexpr auto readers = tier::Tier::Readers::io_ranks;
   auto made = together(group, [&] {
     return std::make_unique<Flush>(
-        job, static_cast<double>(job.options.tier.flush_bytes_per_second) / group.size());
+        job, static_cast<double>(job.options.tier.flush_bytes_per_second) / nodes.count(readers));
   });
   auto& flush = *made;
   flush.saves_before = saves_before;
-  flush.from = nodes.gather(save);
+  flush.from = nodes.gather(save, readers);
   const auto& origin = flush.from->meta();
   Plans plan_of(flush.job);
   plan_of.begin(0);

@@ -88,7 +88,11 @@ class Tier {
   /// What is there of the save, and what can be computed: what is lost or damaged is made anew on
   /// nodes that are there. Throws data_loss if it cannot be had. What turns out to be damaged is
   /// known from then on.
-  std::unique_ptr<Gathered> gather(LocalSave&);
+  /// `readers`: who reads the parts of a node.
+  enum class Readers { all, io_ranks };
+  std::unique_ptr<Gathered> gather(LocalSave&, Readers = Readers::all);
+  /// Local. How many ranks read the parts then.
+  int count(Readers) const;
   /// Reads and checks all of it: whether there is damage that was not known, which might be
   /// computed, so that gather() may be called again.
   bool learn_damage(LocalSave&, const Gathered&);
@@ -127,7 +131,8 @@ class Tier {
   int home_place() const { return static_cast<int>(ranks_at_.size()) - 1; }
   io::Path place_of(const SaveMap&) const;  // on this node
   io::Path pieces() const;                  // that were brought home
-  std::vector<int> my_parts(const LocalSave&, int node) const;
+  std::vector<int> my_parts(const LocalSave&, int node, Readers = Readers::all) const;
+  std::vector<int> readers_at(int node, Readers) const;
   protect::ReadPart reader_at(const Place&, std::vector<int> ranks) const;
 
   const Job& home_;

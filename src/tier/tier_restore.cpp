@@ -55,10 +55,30 @@ void add_part(const std::shared_ptr<Part>& part, std::map<std::string, LocalTens
 
 }  // namespace
 
-// The i-th of a node's parts is read by the i-th of its ranks, in turn: on the same nodes and ranks
-// as before by the rank that wrote it.
-std::vector<int> Tier::my_parts(const LocalSave& save, int node) const {
+// Of a node without an io rank its first rank.
+std::vector<int> Tier::readers_at(int node, Readers readers) const {
   const auto& ranks = ranks_at(node);
+  if (readers == Readers::all) return ranks;
+  std::vector<int> some;
+  for (const int rank : ranks) {
+    if (home_.io_rank_of(rank) == rank) some.push_back(rank);
+  }
+  if (some.empty()) some.push_back(ranks.front());
+  return some;
+}
+
+int Tier::count(Readers readers) const {
+  int all = 0;
+  for (int node = 0; node < home_place(); ++node) {
+    all += static_cast<int>(readers_at(node, readers).size());
+  }
+  return all;
+}
+
+// The i-th of a node's parts is read by the i-th of its readers, in turn: if all its ranks are, on
+// the same nodes and ranks as before by the rank that wrote it.
+std::vector<int> Tier::my_parts(const LocalSave& save, int node, Readers readers) const {
+  const auto ranks = readers_at(node, readers);
   std::vector<int> mine;
   std::size_t seen = 0;
   for (int part = 0; part < save.map.ranks(); ++part) {
@@ -75,7 +95,7 @@ bool Tier::learn(LocalSave& save, const UnusableByRank& parts,
   return save.learn(all_parts, on_all(group, parities));
 }
 
-std::unique_ptr<Gathered> Tier::gather(LocalSave& save) {
+std::unique_ptr<Gathered> Tier::gather(LocalSave& save, Readers readers) {
   Group& group = *home_.group;
   // Each try but the last has learnt of something that cannot be used.
   while (save.can_be_had()) {
@@ -87,8 +107,8 @@ std::unique_ptr<Gathered> Tier::gather(LocalSave& save) {
     UnusableByRank bad;
     std::map<std::string, LocalTensor> tensors;
     together(group, [&] {
-      auto mine = my_parts(save, node_);
-      const auto at_home = my_parts(save, home_place());
+      auto mine = my_parts(save, node_, readers);
+      const auto at_home = my_parts(save, home_place(), readers);
       mine.insert(mine.end(), at_home.begin(), at_home.end());
       for (const int rank : mine) {
         try {

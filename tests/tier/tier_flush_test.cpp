@@ -202,6 +202,33 @@ TEST_F(TierFlushTest, GoesHomeWhenAskedTo) {
   }
 }
 
+TEST_F(TierFlushTest, IoRanksBringTheirNodesParts) {
+  // Six ranks on two nodes; of the third layout one node has no io rank, and its first rank goes.
+  // The stamp has a file of its own.
+  for (const auto& [io_ranks, files] : std::vector<std::pair<IoRanks, int>>{
+           {IoRanks::everyone(), 7}, {IoRanks::one_a_node(), 3}, {IoRanks::count(1), 3}}) {
+    files_ = std::make_shared<io::MemoryFileSystem>();
+    const auto on_nodes = [&, io_ranks = io_ranks](const std::function<void(Rank&)>& body) {
+      run_threads(6, [&](std::shared_ptr<Group> group) {
+        auto some = options(group->rank(), 3);
+        some.tier.home_every = 3;
+        some.tier.flush_bytes_per_second = no_limit;
+        some.write.io_ranks = io_ranks;
+        Rank rank(group, some);
+        body(rank);
+      });
+    };
+    on_nodes([](Rank& rank) {
+      for (int step = 1; step <= 4; ++step) rank.save(step);
+      rank.manager.wait();
+      EXPECT_EQ(rank.steps(), "1h 3n 4nh!");
+    });
+    EXPECT_EQ(find("/run", "ckpt-4.data-").size(), nth(files));
+    lose_nodes();
+    on_nodes([](Rank& rank) { EXPECT_EQ(rank.restore(), 4); });
+  }
+}
+
 TEST_F(TierFlushTest, WhatCannotGoHomeWhenAskedToIsAnError) {
   go(hardly, [&](Rank& rank) {
     rank.save(1);
