@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "io/file_system.hpp"
 
@@ -14,6 +15,13 @@ struct Tool {
   std::shared_ptr<io::FileSystem> files = io::posix_file_system();
   int exit_code = 0;  ///< set by the command that ran
 };
+
+/// --tier and --node of commands that see what is on nodes.
+struct TierOption {
+  std::string tier;  ///< "": they are not asked for
+  std::vector<std::string> nodes;
+};
+void add_tier(CLI::App& command, TierOption&, const std::string& what);
 
 void add_ls(Tool&);
 void add_show(Tool&);

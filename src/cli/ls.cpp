@@ -256,19 +256,16 @@ void mark_home(std::vector<NodeSave>& saves, const std::vector<Row>& rows) {
 
 void add_ls(Tool& tool) {
   struct Options {
-    std::string directory, name, tier;
-    std::vector<std::string> nodes;
+    std::string directory, name;
+    TierOption tier;
     bool json = false;
   };
   auto options = std::make_shared<Options>();
   auto* command = tool.app.add_subcommand("ls", "List the checkpoints of a directory");
   command->add_option("DIR", options->directory, "Directory of checkpoints")->required();
   command->add_option("--name", options->name, "Only the checkpoints NAME-STEP and NAME");
-  auto* tier = command->add_option(
-      "--tier", options->tier, "The nodes' directory, as the job was given it: also what is there");
-  command
-      ->add_option("--node", options->nodes, "Name of a node that can be seen from here, or more")
-      ->needs(tier);
+  add_tier(*command, options->tier,
+           "The nodes' directory, as the job was given it: also what is there");
   command->add_flag("--json", options->json, "Print JSON");
   command->footer(
       "In the order in which they were committed, the newest last. \"whole\" here means that the\n"
@@ -286,8 +283,8 @@ void add_ls(Tool& tool) {
     const auto directory = require_directory(*tool.files, options->directory);
     const auto rows = collect(*tool.files, directory, options->name);
     std::vector<NodeSave> saves;
-    if (!options->tier.empty()) {
-      saves = node_saves(*tool.files, directory, options->tier, options->nodes);
+    if (!options->tier.tier.empty()) {
+      saves = node_saves(*tool.files, directory, options->tier.tier, options->tier.nodes);
       if (!options->name.empty()) {
         std::erase_if(saves, [&](const auto& one) { return one.name != options->name; });
       }
@@ -295,7 +292,7 @@ void add_ls(Tool& tool) {
     }
     if (options->json) {
       auto json = json_of(directory, rows);
-      if (!options->tier.empty()) json["on_nodes"] = json_of(saves);
+      if (!options->tier.tier.empty()) json["on_nodes"] = json_of(saves);
       return print_json(json);
     }
     if (rows.empty()) std::cout << "no checkpoints in " << directory.string() << '\n';

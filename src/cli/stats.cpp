@@ -175,18 +175,15 @@ Json json_of(const io::Path& directory, const std::vector<Row>& rows) {
 
 void add_stats(Tool& tool) {
   struct Options {
-    std::string directory, tier;
-    std::vector<std::string> nodes;
+    std::string directory;
+    TierOption tier;
     bool json = false;
   };
   auto options = std::make_shared<Options>();
   auto* command = tool.app.add_subcommand("stats", "Show what the saves of a directory cost");
   command->add_option("DIR", options->directory, "Directory of checkpoints")->required();
-  auto* tier = command->add_option(
-      "--tier", options->tier, "The nodes' directory, as the job was given it: also what is there");
-  command
-      ->add_option("--node", options->nodes, "Name of a node that can be seen from here, or more")
-      ->needs(tier);
+  add_tier(*command, options->tier,
+           "The nodes' directory, as the job was given it: also what is there");
   command->add_flag("--json", options->json, "Print JSON");
   command->footer(
       "In the order in which they were committed. Seconds are those until the index was sealed, "
@@ -206,13 +203,13 @@ void add_stats(Tool& tool) {
     const auto directory = require_directory(*tool.files, options->directory);
     const auto rows = collect(*tool.files, directory);
     std::vector<NodeSave> saves;
-    if (!options->tier.empty()) {
-      saves = node_saves(*tool.files, directory, options->tier, options->nodes);
+    if (!options->tier.tier.empty()) {
+      saves = node_saves(*tool.files, directory, options->tier.tier, options->tier.nodes);
     }
     const auto risk = risk_of(rows, saves);
     if (options->json) {
       auto json = json_of(directory, rows);
-      if (!options->tier.empty()) json["on_nodes"] = json_of(saves, risk);
+      if (!options->tier.tier.empty()) json["on_nodes"] = json_of(saves, risk);
       return print_json(json);
     }
     if (rows.empty()) {
@@ -220,7 +217,7 @@ void add_stats(Tool& tool) {
     } else {
       print(rows);
     }
-    if (!options->tier.empty()) print(saves, risk);
+    if (!options->tier.tier.empty()) print(saves, risk);
   });
 }
 

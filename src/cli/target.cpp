@@ -2,6 +2,7 @@
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
+#include "cli/command.hpp"
 #include "cli/print.hpp"
 #include "io/local_path.hpp"
 #include "restore/find_tensor.hpp"
@@ -48,6 +49,12 @@ io::Path require_directory(io::FileSystem& files, const std::string& given) {
     throw Error(Code::invalid_argument, cat(text, " is no directory")).at(text);
   }
   return text;
+}
+
+void add_tier(CLI::App& command, TierOption& option, const std::string& what) {
+  auto* tier = command.add_option("--tier", option.tier, what);
+  command.add_option("--node", option.nodes, "Name of a node that can be seen from here, or more")
+      ->needs(tier);
 }
 
 }  // namespace cairn::cli

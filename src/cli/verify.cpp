@@ -125,8 +125,8 @@ void verify_nodes(Tool& tool, const std::string& directory, const std::string& t
 
 void add_verify(Tool& tool) {
   struct Options {
-    std::string target, tier;
-    std::vector<std::string> nodes;
+    std::string target;
+    TierOption tier;
     bool json = false, repair = false;
   };
   auto options = std::make_shared<Options>();
@@ -137,11 +137,8 @@ void add_verify(Tool& tool) {
   command->add_flag("--json", options->json, "Print JSON: an array, one object a checkpoint");
   command->add_flag("--repair", options->repair,
                     "Put back what is damaged, where the same bytes are elsewhere");
-  auto* tier = command->add_option(
-      "--tier", options->tier, "Instead, of the run in the directory PREFIX: parts on this node");
-  command
-      ->add_option("--node", options->nodes, "Name of a node that can be seen from here, or more")
-      ->needs(tier);
+  add_tier(*command, options->tier,
+           "Instead, of the run in the directory PREFIX: parts on this node");
   command->footer(
       "Exit status: 0 whole, 1 damaged, 2 cannot tell (not there, not readable, or it holds\n"
       "variants, whose bytes are not decoded). Of a directory: 1 if any is damaged, else 2 if any\n"
@@ -159,8 +156,9 @@ void add_verify(Tool& tool) {
       "  cairn verify run/ckpt --repair\n"
       "  cairn verify run/ckpt --json | jq '.[].findings[]'");
   command->callback([&tool, options] {
-    if (!options->tier.empty()) {
-      return verify_nodes(tool, options->target, options->tier, options->nodes, options->json);
+    if (!options->tier.tier.empty()) {
+      return verify_nodes(tool, options->target, options->tier.tier, options->tier.nodes,
+                          options->json);
     }
     Json all = Json::array();
     for (const auto& prefix : resolve_checkpoints(*tool.files, options->target)) {

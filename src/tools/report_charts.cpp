@@ -7,7 +7,7 @@
 #include <set>
 
 #include "base/text.hpp"
-#include "tools/markup.hpp"
+#include "base/markup.hpp"
 
 namespace cairn {
 namespace {

@@ -3,7 +3,7 @@
 #include <ctime>
 
 #include "base/text.hpp"
-#include "tools/markup.hpp"
+#include "base/markup.hpp"
 #include "tools/report_charts.hpp"
 #include "tools/run_report.hpp"
 

@@ -8,7 +8,7 @@
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "contents/read_holders.hpp"
-#include "tools/markup.hpp"
+#include "base/markup.hpp"
 
 namespace cairn {
 namespace {

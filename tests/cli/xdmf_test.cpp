@@ -73,6 +73,20 @@ TEST_F(Xdmf, OneCheckpointShownFromElsewhere) {
   EXPECT_THAT(read_bytes(at("look/at.xdmf")), HasSubstr(">../run-3.data-00000-of-00001<"));
 }
 
+TEST_F(Xdmf, KeysThatMarkupCannotHoldDoNotBreakIt) {
+  BundleWriter writer(at("odd"));
+  const std::vector<double> field(4, 1.5);
+  writer.add("a<b&\"c\"", field.data(), {4});
+  writer.add("bell\x07", field.data(), {4});
+  writer.finish();
+  const auto ran = run_tool({"xdmf", at("odd")});
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  const auto text = read_bytes(at("odd.xdmf"));
+  EXPECT_THAT(text, HasSubstr("Name=\"a&lt;b&amp;&quot;c&quot;\""));
+  EXPECT_THAT(text, HasSubstr("Name=\"bell?\""));
+  EXPECT_THAT(text, Not(HasSubstr("\x07")));
+}
+
 TEST_F(Xdmf, WhatIsWrong) {
   bundle("run-3", 2.5);
   const auto error = [&](std::vector<std::string> arguments) {

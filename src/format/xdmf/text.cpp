@@ -1,5 +1,6 @@
 #include <charconv>
 
+#include "base/markup.hpp"
 #include "base/text.hpp"
 #include "format/xdmf/xdmf.hpp"
 
@@ -9,29 +10,6 @@ namespace {
 constexpr std::string_view head =
     "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
     "<!-- Made by Cairn, which replaces it as a whole. -->\n";
-
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
-}
 
 std::string number(double value) {
   char text[32];

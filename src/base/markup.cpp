@@ -1,4 +1,4 @@
-#include "tools/markup.hpp"
+#include "base/markup.hpp"
 
 #include "base/text.hpp"
 
