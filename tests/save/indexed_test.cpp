@@ -306,7 +306,7 @@ TEST_F(Indexed, RestoresThatDoNotFit) {
     if (rank == 1) list = {3, 4, 1};
     expect_error(invalid,
                  AllOf(HasSubstr("ids of 'x': 4 on rank 1 is not one of 0..3"),
-                       HasSubstr("the checkpoint has 4 rows")),
+                       HasSubstr("there are 4 rows")),
                  [&] { manager.restore(1, state); });
     EXPECT_EQ(x, before);
     State looked_up;
@@ -316,7 +316,7 @@ TEST_F(Indexed, RestoresThatDoNotFit) {
     for (const std::int64_t wrong : {9, 17, 99}) {
       gappy = {10, rank == 0 ? wrong : 25};
       expect_error(invalid,
-                   HasSubstr(cat("ids of 'z': ", wrong, " of rank 0 is not in the checkpoint")),
+                   HasSubstr(cat("ids of 'z': ", wrong, " of rank 0 is not there")),
                    [&] { manager.restore(1, looked_up); });
       EXPECT_TRUE(z.empty());
     }
