@@ -28,7 +28,8 @@ struct RedistributeOptions {
 
 /// What was moved. The same on all ranks.
 struct RedistributeReport {
-  std::int64_t bytes = 0;           ///< written to `to`, of all ranks; strings are not counted
+  /// Written to `to`, of all ranks. Strings are not counted, rows by global id once each.
+  std::int64_t bytes = 0;
   std::int64_t bytes_sent = 0;      ///< of these, what went from one rank to another
   std::int64_t buffer_bytes = 0;    ///< the most memory that a rank took for what was on its way
   std::set<std::string> kept_keys;  ///< not in `from`, as allowed: they keep what is in memory
@@ -41,18 +42,22 @@ struct RedistributeReport {
 /// the same box on several ranks; its keys are in `from`. Of replicas one is read, a rank's own if
 /// it has one, and they are not compared. Ragged rows are dealt anew, as at a restore, and `to`'s
 /// memory is resized; a rank-private item goes from a rank to itself. Strings are copied whole.
+/// Rows by global id go to the ranks that have their ids in `to`, as at a save and a restore of
+/// them; each rank takes memory for its share of these rows, twice, beside what is below.
 ///
 /// Memory of `from` and `to` may not overlap: addresses are compared before anything is written,
 /// those of rows before they are resized, and what is shared is an error. Two things are allowed:
 /// slices that interleave with fixed strides and share no byte, such as two fields of an array of
 /// structs; and a slice that is the same on both sides, key, box, address and strides, which stays
-/// as it is. Memory whose addresses are not known (SliceMemory::footprint) is the caller's care.
+/// as it is. Rows by id are copied before anything is written: those of `to` may lie where those of
+/// `from` do. Memory whose addresses are not known (SliceMemory::footprint) is the caller's care.
 ///
 /// Collective. Throws, on all ranks alike and before anything of `to` is touched: coverage and
 /// disagreement as a save does; not_found for keys that are not in `from`, and invalid_argument for
 /// dtypes and shapes that do not fit, as a restore does; invalid_argument for shared memory and for
 /// options out of range. Afterwards only what reading and writing the application's memory throws,
-/// such as a value that its new dtype cannot hold: then the contents of `to` are unspecified.
+/// such as a value that its new dtype cannot hold, and of rows whose ids are looked up under an
+/// ids_key that one is not there: then the contents of `to` are unspecified.
 RedistributeReport redistribute(const std::shared_ptr<Group>& group, const State& from, State& to,
                                 const RedistributeOptions& options = {});
 

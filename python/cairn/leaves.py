@@ -76,13 +76,21 @@ class Private:
         self.array, self.optional = array, optional
 
 
+def json_of(name, said):
+    """The text of an attribute; what is no JSON is named."""
+    try:
+        return json.dumps(said, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"attribute {name!r} is not JSON: {error}") from None
+
+
 class Described:
     """A value, and what is said of it: see cairn.described."""
 
     def __init__(self, value, units="", dimensions=(), coordinates=(), **attributes):
         self.value, self.units = value, units
         self.dimensions, self.coordinates = list(dimensions), list(coordinates)
-        self.attributes = {name: json.dumps(said) for name, said in attributes.items()}
+        self.attributes = {name: json_of(name, said) for name, said in attributes.items()}
 
 
 def slice(array, shape=None, start=None, *, storage="automatic"):

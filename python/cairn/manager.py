@@ -2,12 +2,11 @@
 
 import atexit
 import collections.abc
-import json
 import weakref
 
 from . import _cairn
 from .checkpoint import Checkpoint
-from .leaves import Binding
+from .leaves import Binding, json_of
 
 _managers = weakref.WeakSet()
 
@@ -52,7 +51,7 @@ def _named(options, prefix=""):
     for name, value in options.items():
         name = f"{prefix}{name}"
         if name == "attributes":
-            named += [(f"{name}.{key}", json.dumps(said)) for key, said in value.items()]
+            named += [(f"{name}.{key}", json_of(key, said)) for key, said in value.items()]
         elif isinstance(value, collections.abc.Mapping):
             named += _named(value, f"{name}.")
         elif _is_code(value):

@@ -48,7 +48,7 @@ void add_map(Tool& tool) {
       "three dimensions, one plane is drawn for each run of indices of the\n"
       "first over which the cuts are the same. A browser shows box, file and bytes of the slice "
       "that\n"
-      "the pointer is on.\n\n"
+      "the pointer is on. What no rank held of a sparse tensor is grey.\n\n"
       "Examples:\n"
       "  cairn map run/ckpt u --output u.svg\n"
       "  cairn map run/ckpt/ckpt-100 layers/0/kernel > kernel.svg");

@@ -5,13 +5,13 @@
 
 #include "base/text.hpp"
 #include "cli/command.hpp"
+#include "cli/elements.hpp"
 #include "cli/graph.hpp"
 #include "cli/print.hpp"
 #include "cli/target.hpp"
 #include "cli/values.hpp"
 #include "contents/contents_reader.hpp"
 #include "contents/read_holders.hpp"
-#include "model/convert.hpp"
 
 namespace cairn::cli {
 namespace {
@@ -67,12 +67,6 @@ void add_description(Json& item, const Description& said) {
   if (!said.attributes.empty()) item["attributes"] = json_of(said.attributes);
 }
 
-std::string fill_text(const StoredTensor& tensor) {
-  const auto& fill = tensor.gaps->fill;
-  if (!is_convertible(tensor.dtype)) return cat(fill.size(), " bytes");
-  return value_text(tensor.dtype, reinterpret_cast<const std::byte*>(fill.data()));
-}
-
 // Where the elements are, and how many there are not.
 std::string place_text(const StoredTensor& tensor) {
   if (!tensor.problem.empty()) return cat("damaged: ", tensor.problem);
@@ -80,7 +74,7 @@ std::string place_text(const StoredTensor& tensor) {
                             : cat("file ", tensor.slices.front().file);
   if (!tensor.gaps) return text;
   return cat(text, ", ", tensor.gaps->elements(), " of ", element_count(tensor.shape),
-             " elements held by no rank: ", fill_text(tensor));
+             " elements held by no rank: ", element_text(tensor.dtype, tensor.gaps->fill.data()));
 }
 
 Json json_of(const CheckpointContents& contents, const StoredTensor& tensor) {
@@ -112,7 +106,7 @@ Json json_of(const CheckpointContents& contents, const StoredTensor& tensor) {
     for (const auto& box : tensor.gaps->boxes) {
       boxes.push_back({{"start", box.start}, {"extent", box.extent}});
     }
-    item["gaps"] = {{"fill", fill_text(tensor)},
+    item["gaps"] = {{"fill", element_text(tensor.dtype, tensor.gaps->fill.data())},
                     {"elements", tensor.gaps->elements()},
                     {"boxes", std::move(boxes)}};
   }

@@ -72,6 +72,7 @@ Json json_of(const Measured& one) {
   out["nan"] = values.nans;
   out["infinite"] = values.infinities;
   out["zero"] = values.zeros;
+  if (one.tensor->gaps) out["held_by_no_rank"] = one.tensor->gaps->elements();
   out["min"] = json_of(*one.tensor, values.least);
   out["max"] = json_of(*one.tensor, values.largest);
   out["mean"] = values.finite > 0 ? Json(values.mean) : Json();
@@ -94,7 +95,9 @@ std::vector<std::string> row_of(const Measured& one) {
           cat(values.nans),
           cat(values.infinities),
           cat(values.zeros),
-          cat(values.elements)};
+          one.tensor->gaps
+              ? cat(values.elements, ", ", one.tensor->gaps->elements(), " held by no rank")
+              : cat(values.elements)};
 }
 
 std::string index_text(const Dims& index) {
@@ -125,6 +128,10 @@ void print_one(const Measured& one, const Histogram& found) {
   rows.push_back({"NaN", part(values.nans)});
   rows.push_back({"infinite", part(values.infinities)});
   rows.push_back({"zero", part(values.zeros)});
+  if (tensor.gaps) {
+    rows.push_back({"held by no rank", part(tensor.gaps->elements()),
+                    cat("read as ", element_text(tensor.dtype, tensor.gaps->fill.data()))});
+  }
   print_table(rows, "  ");
   if (found.counts.empty()) return;
   std::cout << '\n';

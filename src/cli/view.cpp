@@ -39,6 +39,11 @@ Words words_of(const CheckpointContents& contents, const StoredTensor& tensor,
   if (!shown.fixed.empty()) {
     words.notes.push_back(cat("fixed in the middle: ", fixed_text(selection, shown, tensor.shape)));
   }
+  if (tensor.gaps) {
+    words.notes.push_back(cat(
+        tensor.gaps->elements(), " of ", element_count(tensor.shape),
+        " elements were held by no rank: ", element_text(tensor.dtype, tensor.gaps->fill.data())));
+  }
   if (tensor.dtype == DType::complex64 || tensor.dtype == DType::complex128) {
     words.notes.push_back("absolute values of complex numbers");
   }

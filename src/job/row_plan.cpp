@@ -350,8 +350,7 @@ RowPlan plan_wanted_rows(Group& group, const ListedIds& list, std::int64_t first
                          std::int64_t rows) {
   auto mine = together(group, [&] {
     auto ids = sorted(list);
-    require_range(list.name, ids, first, rows, group.rank(),
-                  cat("the checkpoint has ", rows, " rows"));
+    require_range(list.name, ids, first, rows, group.rank(), cat("there are ", rows, " rows"));
     return ids;
   });
   auto plan = with_even_blocks(group, mine, first, rows);
@@ -401,9 +400,8 @@ RowPlan plan_found_rows(Group& group, const ListedIds& list, std::int64_t rows, 
       found = std::lower_bound(found, stored.end(), id);
       if (found == stored.end() || *found != id) {
         throw wrong(list.name, id,
-                    cat("of rank ", holder_of(plan, place - plan.places.data()),
-                        " is not in the checkpoint"),
-                    "its rows are those of other ids", "Ask for ids that are stored.");
+                    cat("of rank ", holder_of(plan, place - plan.places.data()), " is not there"),
+                    "the rows are those of other ids", "Ask for ids that there are.");
       }
       *place++ = static_cast<Place>(found - stored.begin());
     }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <set>
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
@@ -12,6 +13,7 @@
 #include "job/plan_together.hpp"
 #include "model/keys.hpp"
 #include "redistribute/apart.hpp"
+#include "restore/indexed_wants.hpp"
 #include "restore/sparse_wants.hpp"
 #include "save/resolve.hpp"
 
@@ -65,13 +67,16 @@ std::vector<std::string> asked_keys(const Group& group, const State& to,
                                     const RestoreOptions& options, const StoredKeys& stored) {
   std::vector<std::string> keys;
   for (const auto& [key, tensor] : to.tensors()) {
-    const auto renamed = options.rename.find(key);
-    const auto& name = renamed == options.rename.end() ? key : renamed->second;
-    const bool is_private =
-        tensor.unresolved && tensor.unresolved->kind == Unresolved::Kind::rank_private;
-    keys.push_back(is_private
-                       ? asked_private_key(group, name, tensor.unresolved->options, stored.ranks)
-                       : name);
+    const auto stored_name = [&](const std::string& asked) {
+      const auto renamed = options.rename.find(asked);
+      return renamed == options.rename.end() ? asked : renamed->second;
+    };
+    const auto name = stored_name(key);
+    const auto* what = tensor.unresolved.get();
+    const bool is_private = what && what->kind == Unresolved::Kind::rank_private;
+    const bool looks_up = what && what->ids && !what->ids->options.ids_key.empty();
+    if (looks_up) keys.push_back(stored_name(what->ids->options.ids_key));
+    keys.push_back(is_private ? asked_private_key(group, name, what->options, stored.ranks) : name);
     if (!stored.objects) continue;
     try {
       keys.push_back(object_key(keys.back()));
@@ -81,6 +86,22 @@ std::vector<std::string> asked_keys(const Group& group, const State& to,
   std::sort(keys.begin(), keys.end());
   keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
   return keys;
+}
+
+// Collective. Rows by id are found by all ranks together, also by those that want none: for them
+// all ranks have to know the same tensors, by the same numbers.
+void share_keys_for_rows(Group& group, const State& to, std::vector<std::string>& keys) {
+  const auto is_indexed = [](const auto& one) {
+    const auto& what = one.second.unresolved;
+    return what && what->kind == Unresolved::Kind::indexed;
+  };
+  const auto& tensors = to.tensors();
+  if (!any_of(group, std::any_of(tensors.begin(), tensors.end(), is_indexed))) return;
+  std::set<std::string> all;
+  for (const auto& said : all_gather(group, WireWriter().put(keys).take())) {
+    for (auto& key : WireReader(said).get_all<std::string>()) all.insert(std::move(key));
+  }
+  keys.assign(all.begin(), all.end());
 }
 
 // All slices in their order: numbers of sources less that of the rank's first one.
@@ -128,12 +149,13 @@ RedistributeReport Redistributor::run() {
 void Redistributor::look(BothStates& now) {
   require_options(*group_, options_);
   GapsByKey gaps;
-  now.resolved = resolve(*group_, now.from, nullptr, &gaps);
+  now.resolved = resolve(*group_, now.from, &held_rows_, &gaps);
   agree(*group_, now.to.error());
   auto structure = structure_of(now.plain());
   const auto stored = stored_keys(*group_, now.plain());
   auto keys = together(*group_,
                        [&] { return asked_keys(*group_, now.to.state, options_.restore, stored); });
+  share_keys_for_rows(*group_, now.to.state, keys);
   const bool is_new = any_of(*group_, !matching_ || structure != from_structure_ || keys != keys_);
   if (is_new) {
     held_ = HeldSlices(*group_, now.plain());
@@ -146,7 +168,7 @@ void Redistributor::look(BothStates& now) {
   }
   const auto& contents = matching_->contents();
   now.wanted =
-      resolve(*group_, contents, TensorFinder(contents), now.to, options_.restore, nullptr);
+      resolve(*group_, contents, TensorFinder(contents), now.to, options_.restore, &wanted_rows_);
   auto wanted = structure_of(contents, now.wanted);
   if (any_of(*group_, is_new || !planned_ || wanted != to_structure_)) {
     planned_ = false;
@@ -229,8 +251,13 @@ void Redistributor::require_apart(const BothStates& now) const {
           {&key, one.tensor.dtype, slice.box, slice.memory->footprint(), !one.converts});
     }
   }
-  // What rows have now, before they are resized.
+  // What rows have now, before they are resized. Rows by id that are read are copies already.
   for (const auto& [key, tensor] : now.to.state.tensors()) {
+    const bool by_id = tensor.unresolved && tensor.unresolved->kind == Unresolved::Kind::indexed;
+    for (std::size_t i = 0; by_id && i < tensor.slices.size(); ++i) {
+      const auto& slice = tensor.slices[i];
+      written.push_back({&key, tensor.dtype, slice.box, slice.memory->footprint(), false});
+    }
     const bool are_rows = tensor.unresolved && tensor.unresolved->rows;
     if (tensor.strings || (!are_rows && !tensor.resizes)) continue;
     const auto& rows = are_rows ? *tensor.unresolved->rows : *tensor.resizes;
@@ -271,6 +298,7 @@ void Redistributor::move(const BothStates& now) {
   agree(*group_, passer.read_error());
   agree(*group_, passer.write_error());
   together(*group_, [&] { write_fills(now.wanted); });
+  if (now.wanted.indexed) now.wanted.indexed->deliver(*group_);
 }
 
 }  // namespace cairn

@@ -9,6 +9,7 @@
 
 #include "cairn/redistribute.hpp"
 #include "group/call_group.hpp"
+#include "job/id_sets.hpp"
 #include "job/look.hpp"
 #include "job/pass_pieces.hpp"
 #include "redistribute/match.hpp"
@@ -62,6 +63,7 @@ class Redistributor {
   HeldSlices held_;
   std::optional<Matching> matching_;
   StringRoutes routes_;
+  RowPlans held_rows_{true}, wanted_rows_{true};  // of rows by id
   bool planned_ = false;
   plan::OwnPlan plan_;  // sources are slices by number, ids those of targets in their order
   PassingRoom room_;

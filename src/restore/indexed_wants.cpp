@@ -29,9 +29,9 @@ WantedTensor wanted_block(int number, const StoredTensor& stored, std::int64_t b
 const StoredTensor& stored_ids_of(const Matcher& matcher, const IdSet& set, std::int64_t rows) {
   const auto& name = matcher.stored_name(set.options.ids_key);
   const auto* stored = matcher.look_up(name);
-  const auto& prefix = matcher.contents().prefix;
+  const auto where = name_of(matcher.contents());
   if (!stored) {
-    throw Error(Code::not_found, cat("tensor '", name, "' is not in the checkpoint ", prefix),
+    throw Error(Code::not_found, cat("tensor '", name, "' is not in ", where),
                 cat("the ids of '", set.name(), "' are to be looked up in it"),
                 "Give ids with the IdOptions::ids_key of the save, or without one.")
         .of_tensor(name);
@@ -41,7 +41,7 @@ const StoredTensor& stored_ids_of(const Matcher& matcher, const IdSet& set, std:
   throw Error(
       Code::invalid_argument,
       cat("tensor '", name, "' is ", dtype_name(stored->dtype), " ", shape_text(stored->shape),
-          " in the checkpoint ", prefix),
+          " in ", where),
       cat("the ids of '", set.name(), "' are to be looked up in it, which has ", rows, " rows"))
       .of_tensor(name);
 }
@@ -56,7 +56,7 @@ void require_same_rows(const CheckpointContents& contents, const IdSet& set,
     if (one.shape[0] == first->shape[0]) continue;
     throw Error(Code::invalid_argument,
                 cat("tensors '", first->key, "' and '", one.key, "' have ", first->shape[0],
-                    " and ", one.shape[0], " rows in the checkpoint ", contents.prefix),
+                    " and ", one.shape[0], " rows in ", name_of(contents)),
                 cat("they share the ids of '", set.name(), "' in the state"))
         .of_tensor(one.key);
   }
@@ -103,8 +103,8 @@ void IndexedWants::add_set(Group& group, const Matcher& matcher, IdSet set,
     if (!ids_key.empty()) ids = &stored_ids_of(matcher, set, one.rows);
     if (ids_key.empty() && rows >= 0 && rows != one.rows) {
       throw Error(Code::invalid_argument,
-                  cat("tensor '", set.name(), "' has ", one.rows, " rows in the checkpoint ",
-                      contents.prefix, ", and IdOptions::rows is ", rows))
+                  cat("tensor '", set.name(), "' has ", one.rows, " rows in ", name_of(contents),
+                      ", and IdOptions::rows is ", rows))
           .of_tensor(set.name());
     }
   });

@@ -30,7 +30,8 @@ std::string colour(int file) {
 
 struct Rectangle {
   double row, column, rows, columns;  // in elements
-  const StoredSlice* slice;
+  const StoredSlice* slice;           // null: a gap
+  const Box* box;
 };
 
 // Runs of indices of the first of three dimensions, and what is seen there.
@@ -39,24 +40,44 @@ struct Plane {
   std::vector<Rectangle> rectangles;
 };
 
+// What is drawn, in this order: slices, then what no rank held, also where its fill value is
+// stored.
+struct MapPart {
+  const Box* box;
+  const StoredSlice* slice;
+};
+std::vector<MapPart> parts_of(const StoredTensor& tensor) {
+  std::vector<MapPart> parts;
+  for (const auto& slice : tensor.slices) parts.push_back({&slice.box, &slice});
+  if (tensor.gaps) {
+    for (const auto& box : tensor.gaps->boxes) parts.push_back({&box, nullptr});
+  }
+  return parts;
+}
+
 std::vector<Plane> planes_of(const StoredTensor& tensor) {
   const auto rank = tensor.shape.size();
+  const auto parts = parts_of(tensor);
+  const auto number = [](std::int64_t value) { return static_cast<double>(value); };
+  // Of one dimension the only row.
+  const auto rectangle = [&](const MapPart& part) {
+    const auto &start = part.box->start, &extent = part.box->extent;
+    return Rectangle{rank == 1 ? 0 : number(start[rank - 2]),
+                     number(start[rank - 1]),
+                     rank == 1 ? 1 : number(extent[rank - 2]),
+                     number(extent[rank - 1]),
+                     part.slice,
+                     part.box};
+  };
   if (rank < 3) {
     Plane plane{0, 0, {}};
-    for (const auto& slice : tensor.slices) {
-      const auto& box = slice.box;
-      const auto number = [](std::int64_t value) { return static_cast<double>(value); };
-      plane.rectangles.push_back(
-          rank == 1 ? Rectangle{0, number(box.start[0]), 1, number(box.extent[0]), &slice}
-                    : Rectangle{number(box.start[0]), number(box.start[1]), number(box.extent[0]),
-                                number(box.extent[1]), &slice});
-    }
+    for (const auto& part : parts) plane.rectangles.push_back(rectangle(part));
     return {plane};
   }
   std::set<std::int64_t> cuts = {0, tensor.shape[0]};
-  for (const auto& slice : tensor.slices) {
-    cuts.insert(slice.box.start[0]);
-    cuts.insert(slice.box.end(0));
+  for (const auto& part : parts) {
+    cuts.insert(part.box->start[0]);
+    cuts.insert(part.box->end(0));
   }
   if (cuts.size() - 1 > most_planes) {
     refuse(tensor, cat("its slices make ", cuts.size() - 1, " planes, at most ", most_planes,
@@ -65,16 +86,25 @@ std::vector<Plane> planes_of(const StoredTensor& tensor) {
   std::vector<Plane> planes;
   for (auto at = cuts.begin(); std::next(at) != cuts.end(); ++at) {
     Plane plane{*at, *std::next(at) - 1, {}};
-    for (const auto& slice : tensor.slices) {
-      const auto& box = slice.box;
-      if (box.start[0] > *at || box.end(0) <= *at) continue;
-      plane.rectangles.push_back(
-          {static_cast<double>(box.start[1]), static_cast<double>(box.start[2]),
-           static_cast<double>(box.extent[1]), static_cast<double>(box.extent[2]), &slice});
+    for (const auto& part : parts) {
+      if (part.box->start[0] > *at || part.box->end(0) <= *at) continue;
+      plane.rectangles.push_back(rectangle(part));
     }
     planes.push_back(std::move(plane));
   }
   return planes;
+}
+
+constexpr const char* gap_colour = "#ddd";
+
+// One rectangle, which says what it is when it is pointed at.
+std::string drawn_text(const Rectangle& one, double x, double y, double width, double height,
+                       const std::string& words) {
+  const auto fill = one.slice ? colour(one.slice->file) : gap_colour;
+  return cat("<rect x=\"", x, "\" y=\"", y, "\" width=\"", width, "\" height=\"", height,
+             "\" fill=\"", fill, "\" stroke=\"#333\" stroke-width=\"0.5\"",
+             one.slice ? "" : " stroke-dasharray=\"2 2\"", "><title>", box_text(*one.box), '\n',
+             words, "</title></rect>\n");
 }
 
 }  // namespace
@@ -107,8 +137,8 @@ std::string slice_map(const StoredTensor& tensor, const std::string& title,
       rank == 1 ? bar_height : plane_size * std::clamp(rows / columns, 1.0 / 6, 1.0);
   const auto across = static_cast<std::size_t>(std::ceil(std::sqrt(planes.size())));
   const auto down = (planes.size() + across - 1) / across;
-  const auto legend =
-      std::min(bytes_of_file.size(), most_legend) + (bytes_of_file.size() > most_legend ? 1 : 0);
+  const auto legend = std::min(bytes_of_file.size(), most_legend) +
+                      (bytes_of_file.size() > most_legend ? 1 : 0) + (tensor.gaps ? 1 : 0);
   const double top = margin + 40;
   const double drawing_right = margin + static_cast<double>(across) * (width + gap);
   const double total_width = drawing_right + (names.empty() ? 230 : 420);
@@ -135,29 +165,38 @@ std::string slice_map(const StoredTensor& tensor, const std::string& title,
     }
     // What no slice holds stays grey.
     out += cat("<rect x=\"", left, "\" y=\"", upper, "\" width=\"", width, "\" height=\"", height,
-               "\" fill=\"#ddd\" stroke=\"#333\"/>\n");
+               "\" fill=\"", gap_colour, "\" stroke=\"#333\"/>\n");
     for (const auto& one : planes[p].rectangles) {
-      out += cat("<rect x=\"", left + one.column / columns * width, "\" y=\"",
-                 upper + one.row / rows * height, "\" width=\"", one.columns / columns * width,
-                 "\" height=\"", one.rows / rows * height, "\" fill=\"", colour(one.slice->file),
-                 "\" stroke=\"#333\" stroke-width=\"0.5\"><title>", box_text(one.slice->box), '\n',
-                 name_of(one.slice->file),
-                 names.empty() ? cat(" at byte ", one.slice->offset) : std::string(), ", ",
-                 bytes_text(static_cast<double>(one.slice->size)), "</title></rect>\n");
+      const auto words =
+          !one.slice ? std::string("held by no rank")
+                     : cat(name_of(one.slice->file),
+                           names.empty() ? cat(" at byte ", one.slice->offset) : std::string(),
+                           ", ", bytes_text(static_cast<double>(one.slice->size)));
+      out += drawn_text(one, left + one.column / columns * width, upper + one.row / rows * height,
+                        one.columns / columns * width, one.rows / rows * height, words);
     }
   }
   std::size_t row = 0;
+  const auto explain = [&](const std::string& fill, const std::string& words) {
+    const double y = top + static_cast<double>(row++) * legend_row;
+    if (!fill.empty()) {
+      out += cat("<rect x=\"", drawing_right, "\" y=\"", y, "\" width=\"14\" height=\"14\" fill=\"",
+                 fill, "\" stroke=\"#333\" stroke-width=\"0.5\"/>");
+    }
+    out += cat("<text x=\"", drawing_right + (fill.empty() ? 0 : 22), "\" y=\"", y + 12, "\">",
+               words, "</text>\n");
+  };
+  if (tensor.gaps) {
+    explain(gap_colour, cat("held by no rank, ", tensor.gaps->elements(), " of ",
+                            element_count(tensor.shape), " elements"));
+  }
+  std::size_t told = 0;
   for (const auto& [file, bytes] : bytes_of_file) {
-    const double y = top + static_cast<double>(row) * legend_row;
-    if (row++ == most_legend) {
-      out += cat("<text x=\"", drawing_right, "\" y=\"", y + 12, "\">and ",
-                 bytes_of_file.size() - most_legend, " more</text>\n");
+    if (told++ == most_legend) {
+      explain("", cat("and ", bytes_of_file.size() - most_legend, " more"));
       break;
     }
-    out += cat("<rect x=\"", drawing_right, "\" y=\"", y, "\" width=\"14\" height=\"14\" fill=\"",
-               colour(file), "\" stroke=\"#333\" stroke-width=\"0.5\"/>", "<text x=\"",
-               drawing_right + 22, "\" y=\"", y + 12, "\">", name_of(file), ", ",
-               bytes_text(static_cast<double>(bytes)), "</text>\n");
+    explain(colour(file), cat(name_of(file), ", ", bytes_text(static_cast<double>(bytes))));
   }
   return out + "</svg>\n";
 }

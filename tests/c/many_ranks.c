@@ -217,6 +217,50 @@ static void restore(MPI_Comm ranks, int by_callbacks, const char* directory, int
   end(&p);
 }
 
+/* What is wrong on one rank is one error on all of them, and nothing is saved. */
+static void bad_input(MPI_Comm ranks, const char* directory) {
+  struct {
+    int64_t first_of_last; /* in place of the last rank's id */
+    const char* words;
+  } wrong[] = {{-1, "-1 on rank"},
+               {INT64_MIN, "-9223372036854775808 on rank"},
+               {0, "0 is on rank 0 and on rank"},
+               {INT64_MAX, "9223372036854775807 on rank"}};
+  int rank, size, i;
+  int64_t id, one = 1;
+  size_t count = 0;
+  double value = 1;
+  cairn_group* group;
+  cairn_ids* ids;
+  cairn_manager* manager;
+  cairn_state* state;
+  const cairn_step_info* const* steps;
+  MPI_Comm_rank(ranks, &rank);
+  MPI_Comm_size(ranks, &size);
+  if (size == 1) return;
+  OK(cairn_group_mpi(ranks, &group));
+  OK(cairn_manager_create(group, directory, NULL, &manager));
+  for (i = 0; i < 4; ++i) {
+    id = rank == size - 1 ? wrong[i].first_of_last : rank;
+    OK(cairn_state_create(&state));
+    OK(cairn_ids_create(CAIRN_INT64, &id, 1, 0, -1, NULL, &ids));
+    OK(cairn_state_add_indexed(state, "x", ids, CAIRN_FLOAT64, 1, &value, &one, NULL));
+    CHECK(cairn_manager_save(manager, 1, state, NULL, NULL) == CAIRN_INVALID_ARGUMENT);
+    CHECK(strstr(cairn_last_error()->text, wrong[i].words) != NULL);
+    cairn_ids_free(ids);
+    cairn_state_free(state);
+  }
+  OK(cairn_state_create(&state));
+  OK(cairn_state_add_slice(state, "x", CAIRN_FLOAT64, 0, &value, NULL, NULL, NULL, NULL));
+  cairn_state_attribute(state, "x", "range", rank == size - 1 ? "[0, 1" : "[0, 1]");
+  FAILS(cairn_manager_save(manager, 1, state, NULL, NULL), CAIRN_INVALID_ARGUMENT, "not JSON");
+  cairn_state_free(state);
+  OK(cairn_manager_steps(manager, &count, &steps));
+  CHECK(count == 0);
+  cairn_manager_free(manager);
+  cairn_group_free(group);
+}
+
 int main(int argc, char** argv) {
   int rank, ranks, story;
   cairn_group* group;
@@ -238,6 +282,11 @@ int main(int argc, char** argv) {
       if (!(story & 1)) MPI_Comm_free(&first);
     }
     MPI_Barrier(MPI_COMM_WORLD);
+  }
+  {
+    char directory[4096];
+    snprintf(directory, sizeof(directory), "%s/bad-of-%d", argv[1], ranks);
+    bad_input(MPI_COMM_WORLD, directory);
   }
   if (rank == 0) puts("the C face works on many ranks");
   MPI_Finalize();

@@ -147,6 +147,10 @@ Plan make_plan(std::uint64_t seed, const Without& without) {
   plan.shape.dense = random.one_in(2);
   plan.shape.ragged = random.one_in(3);
   plan.shape.text = random.one_in(2);
+  Random kinds(~seed);  // of its own: what else a seed chooses stays
+  plan.shape.by_id = kinds.one_in(3);
+  plan.shape.lengths = kinds.one_in(3);
+  plan.shape.sparse = kinds.one_in(3);
   for (int left = random.between(1, 3); left > 0; --left) {
     auto process = choose_process(random, plan, without);
     if (random.one_in(2)) stop_somewhere(random, process);
@@ -211,11 +215,12 @@ std::string text_of(const Process& process) {
 
 std::string text_of(const Plan& plan) {
   const auto& shape = plan.shape;
-  auto text = cat("seed ", plan.seed, ": ", shape.rows, " x ", shape.columns,
-                  shape.sliced ? ", sliced" : "", shape.dense ? ", dense" : "",
-                  shape.ragged ? ", ragged" : "", shape.text ? ", text" : "",
-                  plan.direct ? "; no renames" : "", plan.threads ? "; real threads" : "",
-                  plan.read_errors ? "; read errors" : "", "\n");
+  auto text = cat(
+      "seed ", plan.seed, ": ", shape.rows, " x ", shape.columns, shape.sliced ? ", sliced" : "",
+      shape.dense ? ", dense" : "", shape.ragged ? ", ragged" : "", shape.text ? ", text" : "",
+      shape.by_id ? ", by id" : "", shape.lengths ? ", lengths" : "",
+      shape.sparse ? ", sparse" : "", plan.direct ? "; no renames" : "",
+      plan.threads ? "; real threads" : "", plan.read_errors ? "; read errors" : "", "\n");
   for (const auto& process : plan.processes) text += cat("  ", text_of(process), "\n");
   if (plan.successor) text += cat("  taken over by ", text_of(*plan.successor), "\n");
   return text;

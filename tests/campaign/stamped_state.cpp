@@ -20,6 +20,15 @@ std::string text_of(std::int64_t stamp) {
   return cat("save ", stamp, std::string(static_cast<std::size_t>(stamp % 3), '.'));
 }
 
+// Ids have gaps: row i has this one.
+std::int64_t id_of(std::int64_t row) { return 10 * row + 7; }
+
+std::size_t length_of(std::int64_t stamp) { return static_cast<std::size_t>(stamp * 37 % 300); }
+
+std::vector<std::string> words_of(std::int64_t stamp) {
+  return std::vector<std::string>(static_cast<std::size_t>(stamp % 4), text_of(stamp));
+}
+
 template <class Values>
 void fill_all(Values& values, std::int64_t stamp, int tensor, std::int64_t first) {
   for (auto& value : values) value = static_cast<double>(value_of(stamp, tensor, first++));
@@ -53,6 +62,32 @@ StampedState::StampedState(std::shared_ptr<Group> group, const Shape& shape)
   if (shape.dense) add("dense", dense_, Storage::dense);
   if (shape.ragged) state_.add("particles", ragged(particles_));
   if (shape.text) state_.add("text", text_);
+  if (shape.by_id) {
+    state_.add("by_id", indexed(ids(&ids_, {.ids_key = "ids"}), by_id_, {shape.columns}));
+  }
+  if (shape.lengths) state_.add("history", resizable(history_)).add("words", resizable(words_));
+  if (!shape.sparse) return;
+  sparse_.resize(static_cast<std::size_t>(rows_.count * shape.columns));
+  state_.add("sparse", cairn::sparse(slice(sparse_.data(), {shape.rows + 1, shape.columns},
+                                           {rows_.first, 0}, {rows_.count, shape.columns}),
+                                     -2.0));
+}
+
+// Each save has the rows on other ranks, the last ones first.
+void StampedState::fill_by_id(std::int64_t stamp) {
+  ids_.clear(), by_id_.clear();
+  for (auto row = shape_.rows; row-- > 0;) {
+    if ((row + stamp) % group_->size() != group_->rank()) continue;
+    ids_.push_back(id_of(row));
+    for (std::int64_t i = 0; i < shape_.columns; ++i) {
+      by_id_.push_back(static_cast<double>(value_of(stamp, 5, row * shape_.columns + i)));
+    }
+  }
+}
+
+bool StampedState::lengths_are_of(std::int64_t stamp) const {
+  return history_.size() == length_of(stamp) && is_filled(history_, stamp, 6, 0) &&
+         words_ == words_of(stamp);
 }
 
 void StampedState::fill(std::int64_t stamp) {
@@ -63,6 +98,11 @@ void StampedState::fill(std::int64_t stamp) {
   fill_all(sliced_, stamp, 2, first);
   fill_all(dense_, stamp, 3, first);
   text_ = text_of(stamp);
+  if (shape_.by_id) fill_by_id(stamp);
+  history_.resize(length_of(stamp));
+  fill_all(history_, stamp, 6, 0);
+  words_ = words_of(stamp);
+  fill_all(sparse_, stamp, 7, first);
   particles_.clear();
   std::int64_t row = 0;
   for (int rank = 0; rank < group_->rank(); ++rank) row += particles_of(stamp, rank);
@@ -77,6 +117,11 @@ void StampedState::spoil() {
   std::fill(sliced_.begin(), sliced_.end(), -1);
   std::fill(dense_.begin(), dense_.end(), -1);
   text_ = "spoilt";
+  ids_.clear(), by_id_.assign(1, -1);
+  for (auto row = rows_.first; row < rows_.first + rows_.count; ++row) ids_.push_back(id_of(row));
+  history_.assign(3, -1);
+  words_.assign(1, "spoilt");
+  std::fill(sparse_.begin(), sparse_.end(), -1);
   particles_.assign(2, {-1, -1, -1});
 }
 
@@ -87,6 +132,11 @@ std::string StampedState::problem() const {
   if (!is_filled(sliced_, stamp_, 2, first)) wrong += " 'field'";
   if (!is_filled(dense_, stamp_, 3, first)) wrong += " 'dense'";
   if (shape_.text && text_ != text_of(stamp_)) wrong += " 'text'";
+  if (shape_.by_id && (by_id_.size() != sliced_.size() || !is_filled(by_id_, stamp_, 5, first))) {
+    wrong += " 'by_id'";
+  }
+  if (shape_.lengths && !lengths_are_of(stamp_)) wrong += " 'history' or 'words'";
+  if (!is_filled(sparse_, stamp_, 7, first)) wrong += " 'sparse'";
   if (shape_.ragged) {
     std::int64_t total = 0;
     for (std::int64_t rank = 0; rank < writers_; ++rank) total += particles_of(stamp_, rank);

@@ -17,6 +17,9 @@ struct Shape {
   bool dense = false;                  ///< one that all ranks write together
   bool ragged = false;
   bool text = false;
+  bool by_id = false;    ///< rows whose ids have gaps, on other ranks in each save
+  bool lengths = false;  ///< vectors whose length is another in each save
+  bool sparse = false;   ///< a tensor of which the last row is nobody's
 };
 
 /// One rank's part. Not movable: the state refers to it.
@@ -28,7 +31,7 @@ class StampedState {
 
   State& state() { return state_; }
   void fill(std::int64_t stamp);
-  /// Nothing of a save stays in memory.
+  /// Nothing of a save stays in memory, and rows are asked for that this rank is to get.
   void spoil();
   std::int64_t stamp() const { return stamp_; }
   /// What is not as fill(stamp()) left it, on whichever ranks; empty: nothing.
@@ -39,6 +42,8 @@ class StampedState {
     std::int64_t first = 0, count = 0;
   };
   Piece piece_of(std::int64_t total) const;
+  void fill_by_id(std::int64_t stamp);
+  bool lengths_are_of(std::int64_t stamp) const;
 
   std::shared_ptr<Group> group_;
   Shape shape_;
@@ -48,6 +53,9 @@ class StampedState {
   std::array<double, 5> table_{};
   std::vector<std::array<std::int64_t, 3>> particles_;
   std::string text_;
+  std::vector<std::int64_t> ids_;
+  std::vector<double> by_id_, history_, sparse_;
+  std::vector<std::string> words_;
   State state_;
 };
 

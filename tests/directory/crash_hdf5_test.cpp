@@ -1,5 +1,5 @@
 // The stories with checkpoints that are HDF5 files.
-#include "directory/crash_stories.hpp"
+#include "directory/crash_kinds.hpp"
 #include "support/dataset_group.hpp"
 
 namespace cairn {
@@ -107,6 +107,9 @@ INSTANTIATE_TEST_SUITE_P(Hdf5, Crash, testing::ValuesIn(hdf5_stories()),
                          [](const auto& info) { return info.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(Sparse, Crash, testing::ValuesIn(sparse_stories(Format::hdf5)),
+                         [](const auto& info) { return info.param.name; });
+
+INSTANTIATE_TEST_SUITE_P(Lengths, Crash, testing::ValuesIn(length_stories(Format::hdf5)),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace

@@ -24,13 +24,12 @@ inline std::shared_ptr<io::MemoryFileSystem> record(const Story& story, unsigned
                 if (story.before_format) {
                   auto options = options_of(story, disk);
                   options.store.format = *story.before_format;
-                  StoryJob earlier(group, options, story.ranks, story.storage, story.by_id,
-                                   story.sparse);
+                  StoryJob earlier(group, options, story.ranks, story.storage, story.given);
                   story.before(earlier);
                   group->barrier();
                 }
                 StoryJob job(group, options_of(story, disk), story.ranks, story.storage,
-                             story.by_id, story.sparse);
+                             story.given);
                 job.async = story.async_before;
                 if (!story.before_format) story.before(job);
                 job.manager.wait();
@@ -71,12 +70,11 @@ inline std::int64_t next_job(std::shared_ptr<io::MemoryFileSystem> disk, const S
   std::int64_t found = 0;
   const auto body = [&](std::shared_ptr<Group> alone) {
     const auto group = group_of(story, alone, disk);
-    StoryJob job(group, options_of(story, disk), story.ranks, story.storage, story.by_id,
-                 story.sparse);
-    const auto report = job.manager.restore_latest(job.state);
+    StoryJob job(group, options_of(story, disk), story.ranks, story.storage, story.given);
+    const auto report = job.restore_latest();
     const auto steps = job.manager.steps();
     std::string mine;
-    if (story.sparse && report && !job.manager.open(report->step).find("u")->gaps) {
+    if (story.given == Given::sparse && report && !job.manager.open(report->step).find("u")->gaps) {
       mine = "the gap is not known";
     }
     for (const auto value : job.row) {
@@ -84,6 +82,15 @@ inline std::int64_t next_job(std::shared_ptr<io::MemoryFileSystem> disk, const S
     }
     for (const auto value : job.base) {
       if (report && value != static_cast<double>(job.stamp / 10)) mine = "frozen: of another save";
+    }
+    if (report && story.given == Given::by_ids_with_gaps) {
+      for (const auto id : job.ids) {
+        if (id % 1000 != job.stamp) mine = "torn: ids of another save";
+      }
+    }
+    if (report && story.given == Given::with_lengths &&
+        (job.history != job.history_of(job.stamp) || job.words != job.words_of(job.stamp))) {
+      mine = "torn: lengths or elements of another save";
     }
     if (report && story.saver && saver_read != job.stamp)
       mine = "the saver's data is of another save";

@@ -132,7 +132,7 @@ inline std::vector<Story> stories() {
       // Rows that travel to other ranks first.
       {"ById", 2, first, second, {1, 2}, 2},
   };
-  all.back().by_id = true, all.back().interleavings = 1;
+  all.back().given = Given::by_id, all.back().interleavings = 1;
   return all;
 }
 
@@ -210,7 +210,7 @@ inline std::vector<Story> async_stories() {
     story.async = true;
     story.interleavings = 1;
     if (story.name == "Dense") story.storage = Storage::dense;
-    story.by_id = story.name == "ById";
+    if (story.name == "ById") story.given = Given::by_id;
     if (story.name == "Slots") story.async_before = true;
   }
   return all;
@@ -279,20 +279,6 @@ inline std::vector<Story> recycling_stories() {
   dense.faults = {{Code::io, "write", "part-", 2, 1}};
   all.push_back(dense);
   for (auto& story : all) story.interleavings = 2;
-  return all;
-}
-
-// A tensor with a gap, in files of its own ranks' and as one array; completed by recoveries.
-inline std::vector<Story> sparse_stories(Format format) {
-  std::vector<Story> all;
-  for (const auto& story : stories()) {
-    const bool as_array = story.name == "Dense" && format == Format::bundle;
-    if (story.name != "SecondSave" && !as_array) continue;
-    auto& one = all.emplace_back(story);
-    one.async = one.sparse = true;
-    one.format = format;
-    one.interleavings = 1;
-  }
   return all;
 }
 

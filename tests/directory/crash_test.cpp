@@ -1,5 +1,6 @@
 // The stories with bundles, with renames and without.
 #include "directory/crash_frozen.hpp"
+#include "directory/crash_kinds.hpp"
 #include "directory/crash_stories.hpp"
 
 namespace cairn {
@@ -202,6 +203,9 @@ INSTANTIATE_TEST_SUITE_P(Stories, Crash, testing::ValuesIn(stories()),
                          [](const auto& info) { return info.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(Sparse, Crash, testing::ValuesIn(sparse_stories(Format::bundle)),
+                         [](const auto& info) { return info.param.name; });
+
+INSTANTIATE_TEST_SUITE_P(Lengths, Crash, testing::ValuesIn(length_stories(Format::bundle)),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace

@@ -43,6 +43,37 @@ struct Field {
   auto slice() { return cairn::slice(values.data(), shape, start, extent); }
 };
 
+// Blocks of 3 x 4 elements of [9 8], dealt in turn.
+struct Mosaic {
+  struct Block {
+    Dims start;
+    std::vector<float> values;
+  };
+  std::vector<Block> blocks;
+
+  Mosaic(int rank, int ranks) {
+    for (std::int64_t i = rank; i < 6; i += ranks) {
+      blocks.push_back({{i / 2 * 3, i % 2 * 4}, std::vector<float>(12)});
+    }
+  }
+  void set(std::int64_t step) {
+    for (auto& block : blocks) {
+      for (std::size_t i = 0; i < block.values.size(); ++i) {
+        const auto at = static_cast<std::int64_t>(i);
+        const auto element = (block.start[0] + at / 4) * 8 + block.start[1] + at % 4;
+        block.values[i] = static_cast<float>(value(element, step));
+      }
+    }
+  }
+  auto tensor() {
+    std::vector<cairn::LocalTensor> all;
+    for (auto& block : blocks) {
+      all.push_back(cairn::slice(block.values.data(), {9, 8}, block.start, {3, 4}));
+    }
+    return cairn::patches(std::move(all));
+  }
+};
+
 void save(const std::shared_ptr<cairn::Group>& ranks, const std::string& directory, bool hdf5) {
   const int rank = ranks->rank(), size = ranks->size();
   const Dims space{7, 6, 5};
@@ -66,6 +97,14 @@ void save(const std::shared_ptr<cairn::Group>& ranks, const std::string& directo
   }
   std::vector<std::array<double, 2>> place(mine.size());
   std::vector<float> heat(mine.size());
+  Mosaic mosaic(rank, size);
+  Field<double> layer({9, 4}, rank, size);  // of rows that lie apart in [12 6]
+  std::vector<std::int64_t> far;            // ids with gaps
+  for (std::int64_t i = 0; i < 11; ++i) {
+    if (i % size == rank) far.insert(far.begin(), i * i * 1000 + 3);
+  }
+  std::vector<std::array<float, 3>> cloud(far.size());
+  std::vector<double> charge(far.size());
   std::vector<double> y(7), x(6), bent{0, 1, 2, 4, 8, 16};  // axes
   for (std::size_t i = 0; i < y.size(); ++i) y[i] = 3 + 0.5 * static_cast<double>(i);
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = -20 + 10 * static_cast<double>(i);
@@ -89,6 +128,13 @@ void save(const std::shared_ptr<cairn::Group>& ranks, const std::string& directo
   const auto ids = cairn::ids(&mine);
   state.add("mesh/position", cairn::indexed(ids, place));
   state.add("mesh/heat", cairn::indexed(ids, heat));
+  state.add("mosaic", mosaic.tensor());
+  const auto row = layer.start[0] + (layer.start[0] > 0 ? 2 : 0);  // two rows are nobody's
+  state.add("layer", cairn::sparse(
+                         cairn::slice(layer.values.data(), {12, 6}, {row, 1}, layer.extent), -0.5));
+  const auto gappy = cairn::ids(&far, {.ids_key = "cloud/id"});
+  state.add("cloud/position", cairn::indexed(gappy, cloud));
+  state.add("cloud/charge", cairn::indexed(gappy, charge));
   state.add("axes/y", y);
   state.add("axes/x", x);
   state.add("axes/bent", bent);
@@ -101,10 +147,11 @@ void save(const std::shared_ptr<cairn::Group>& ranks, const std::string& directo
   cairn::ManagerOptions options;
   options.keep.last = 2;
   options.store.format = hdf5 ? cairn::Format::hdf5 : cairn::Format::bundle;
-  options.store.xdmf = cairn::XdmfOptions{.spacing = {0.5, 0.25, 2},
-                                          .origin = {-1, 10, 0},
-                                          .points = {"ions/position", "at", "mesh/position"},
-                                          .time = "time"};
+  options.store.xdmf =
+      cairn::XdmfOptions{.spacing = {0.5, 0.25, 2},
+                         .origin = {-1, 10, 0},
+                         .points = {"ions/position", "at", "mesh/position", "cloud/position"},
+                         .time = "time"};
   cairn::CheckpointManager manager(ranks, directory, options);
   for (step = 1; step <= 3; ++step) {
     time = 0.125 * static_cast<double>(step);
@@ -118,6 +165,13 @@ void save(const std::shared_ptr<cairn::Group>& ranks, const std::string& directo
     line.set(step);
     on_axes.set(step);
     on_bent.set(step);
+    mosaic.set(step);
+    layer.set(step);
+    for (std::size_t i = 0; i < far.size(); ++i) {
+      const auto number = static_cast<float>(value(far[i], step));
+      cloud[i] = {number, -number, number + 1};
+      charge[i] = value(far[i] + 1, step);
+    }
     for (std::size_t i = 0; i < mine.size(); ++i) {
       place[i] = {value(mine[i], step), value(-mine[i], step)};
       heat[i] = static_cast<float>(value(mine[i] * 3, step));

@@ -95,6 +95,14 @@ class Judge:
         self.checkpoint = checkpoint
         self.covered = {}
 
+    def held_by_nobody(self, key, shape):
+        """True where no slice is: nobody shows that either."""
+        covered = np.zeros(shape, bool)
+        tensor = self.checkpoint.tensors[key]
+        for gap in tensor.get("gaps", {}).get("boxes", []) if tensor["sliced"] else []:
+            covered[tuple(slice(a, a + n) for a, n in zip(gap["start"], gap["extent"]))] = True
+        return covered
+
     def field(self, name, values, start):
         """A whole attribute of a piece that begins at this index of space, or None: find it."""
         key, component = name, None
@@ -103,7 +111,7 @@ class Judge:
         array = self.checkpoint.array(key)
         if component is not None:
             array = array[..., int(component)]
-        covered = self.covered.setdefault(name, np.zeros(array.shape, bool))
+        covered = self.covered.setdefault(name, self.held_by_nobody(key, array.shape))
         while values.ndim > array.ndim:
             assert values.shape[0] == 1, (name, values.shape)
             values = values[0]
@@ -130,15 +138,19 @@ class Judge:
 ORIGIN, SPACING = (-1, 10, 0), (0.5, 0.25, 2)
 
 
-def start_of(origin, rank, placed):
-    """The index of a piece's first cell."""
-    if not placed:
-        return [round(value) for value in origin[3 - rank:]]
-    return [round((origin[d] - ORIGIN[d]) / SPACING[d]) for d in range(3 - rank, 3)]
+def start_of(edges, rank, placed):
+    """The index of a piece's first cell, whose edges are bit by bit where origin and spacing say."""
+    start = []
+    for d in range(3 - rank, 3):
+        a, h = (ORIGIN[d], SPACING[d]) if placed else (0, 1)
+        first = round((edges[d][0] - a) / h)
+        assert edges[d] == [a + h * (first + i) for i in range(len(edges[d]))], (edges[d], a, h)
+        start.append(first)
+    return start
 
 
 def steps_by_python(path):
-    """(time, [(kind, origin, {name: values})])"""
+    """(time, [(kind, edges of cells, slowest dimension first, {name: values})])"""
     folder = os.path.dirname(path)
     for step in ElementTree.parse(path).getroot().find("Domain/Grid"):
         pieces = []
@@ -146,12 +158,15 @@ def steps_by_python(path):
             geometry = piece.find("Geometry")
             arrays = {one.get("Name"): read_item(folder, one[0]) for one in piece.findall("Attribute")}
             if geometry.get("GeometryType") == "ORIGIN_DXDYDZ":
-                pieces.append(("cells", numbers(geometry[0]), arrays))
+                nodes = [int(one) for one in piece.find("Topology").get("Dimensions").split()]
+                edges = [[a + h * i for i in range(n)] for a, h, n in
+                         zip(numbers(geometry[0]), numbers(geometry[1]), nodes)]
+                pieces.append(("cells", edges, arrays))
             elif geometry.get("GeometryType") == "VXVYVZ":
                 edges = [numbers(item) for item in geometry]
                 assert [len(one) for one in edges[::-1]] == [
                     int(one) for one in piece.find("Topology").get("Dimensions").split()]
-                pieces.append(("cells", [one[0] for one in edges[::-1]], arrays))
+                pieces.append(("cells", edges[::-1], arrays))
             else:
                 arrays[piece.get("Name").rsplit(" ", 1)[0]] = read_item(folder, geometry[0])
                 pieces.append(("points", None, arrays))
@@ -186,9 +201,14 @@ def steps_by_vtk(path):
                     nodes = data.GetDimensions()
                     array = array.reshape([n - 1 for n in nodes[::-1]] + list(array.shape[1:]))
                 arrays[values.GetArrayName(i)] = array
-            if is_grid:
-                origin = data.GetOrigin() if is_even else data.GetBounds()[::2]
-                pieces.append(("cells", origin[::-1], arrays))
+            if is_even:
+                edges = [[a + h * i for i in range(n)] for a, h, n in
+                         zip(data.GetOrigin(), data.GetSpacing(), data.GetDimensions())]
+                pieces.append(("cells", edges[::-1], arrays))
+            elif is_grid:
+                edges = [vtk_to_numpy(one).tolist() for one in (
+                    data.GetXCoordinates(), data.GetYCoordinates(), data.GetZCoordinates())]
+                pieces.append(("cells", edges[::-1], arrays))
             else:
                 name = re.sub(r"\[\d+\]$", "", name)  # VTK counts those of one name
                 arrays[name.rsplit(" ", 1)[0]] = vtk_to_numpy(data.GetPoints().GetData())
@@ -204,7 +224,7 @@ def check(cairn, directory, steps, times, placed, left_out=()):
         assert [time for time, _ in found] == times, ([time for time, _ in found], times)
         for step, (_, pieces) in zip(steps, found):
             judge = Judge(Checkpoint(cairn, os.path.join(directory, f"ckpt-{step}")))
-            for kind, origin, arrays in pieces:
+            for kind, edges, arrays in pieces:
                 row = None  # where the first of a set of points lies; the others are beside it
                 for name, values in sorted(arrays.items()):
                     start = None
@@ -212,7 +232,7 @@ def check(cairn, directory, steps, times, placed, left_out=()):
                         key = name if name in judge.checkpoint.tensors else name.rsplit(" ", 1)[0]
                         rank = len(judge.checkpoint.tensors[key]["shape"])
                         rank = {"fluid/velocity": 3, "wave": 2, "plane_flow": 2}.get(key, rank)
-                        start = start_of(origin, rank, placed)
+                        start = start_of(edges, rank, placed)
                     elif read is steps_by_vtk and values.ndim == 2:
                         width = judge.checkpoint.array(name).shape[1]
                         values = np.ascontiguousarray(values[:, :width])  # VTK adds a zero
@@ -229,19 +249,22 @@ def check_axes(cairn, directory):
     told = subprocess.run([cairn, "xdmf", os.path.join(directory, "ckpt-3"), "-o", path], check=True,
                           stdout=subprocess.PIPE, text=True).stdout
     assert "axes/bent: as an axis" not in told, told
-    rows = [7 * rank // 3 for rank in range(3)] if directory.endswith("bundle") else [0]
-    wanted = {"axes/on_axes": [[0, 3 - 0.25 + 0.5 * row, -25] for row in rows],
-              "axes/on_bent": [[0, 3 - 0.25 + 0.5 * row, -0.5] for row in rows]}
-    bent = next(item for grid in ElementTree.parse(path).iter("Geometry")
-                if grid.get("GeometryType") == "VXVYVZ" for item in grid)
-    assert numbers(bent) == [-0.5, 0.5, 1.5, 3, 6, 12, 20], numbers(bent)
+    # Axes are centres of cells, which meet half way.
+    along = {"y": [3 - 0.25 + 0.5 * i for i in range(8)], "x": [-25 + 10 * i for i in range(7)],
+             "bent": [-0.5, 0.5, 1.5, 3, 6, 12, 20]}
+    wanted = {"axes/on_axes": ("y", "x"), "axes/on_bent": ("y", "bent")}
     for read in [steps_by_python] + ([steps_by_vtk] if vtk else []):
-        found = collections.defaultdict(list)
+        judge = Judge(Checkpoint(cairn, os.path.join(directory, "ckpt-3")))
         for _, pieces in read(path):
-            for _, origin, arrays in pieces:
+            for _, edges, arrays in pieces:
                 for name in set(arrays) & set(wanted):
-                    found[name].append([float(value) for value in origin])
-        assert {name: sorted(origins) for name, origins in found.items()} == wanted, found
+                    start = []
+                    for axis, found in zip(wanted[name], edges[1:]):
+                        first = along[axis].index(found[0])
+                        assert found == along[axis][first:first + len(found)], (name, axis, found)
+                        start.append(first)
+                    judge.field(name, arrays[name], start)
+        judge.finish(wanted)
     for attribute in ElementTree.parse(path).iter("Attribute"):
         units = {"axes/on_axes": "m/s & more", "fluid/density": "kg/m3"}.get(attribute.get("Name"))
         said = attribute.find("Information")
@@ -323,7 +346,8 @@ def main():
         check(given.cairn, directory, [2, 3], [0.25, 0.375], True, left_out)
         kept = open(os.path.join(directory, "ckpt.xdmf"), encoding="utf-8").read()
         subprocess.run([given.cairn, "xdmf", directory, "--spacing", "0.5,0.25,2", "--origin", "-1,10,0",
-                        "--points", "ions/position", "--points", "at", "--points", "mesh/position", "--time", "time"], check=True,
+                        "--points", "ions/position", "--points", "at", "--points", "mesh/position", "--points",
+                        "cloud/position", "--time", "time"], check=True,
                        stdout=subprocess.DEVNULL)
         again = open(os.path.join(directory, "ckpt.xdmf"), encoding="utf-8").read()
         assert again == kept, "the tool and the manager write different files"

@@ -1,9 +1,9 @@
 // DualViews, DynRankViews, Views of structs, pools of random generators, ScatterViews.
-#include <Kokkos_ScatterView.hpp>
 #include <cairn/kokkos/dual_view.hpp>
 #include <cairn/kokkos/dyn_rank_view.hpp>
 #include <cairn/kokkos/opaque.hpp>
 #include <cairn/kokkos/random.hpp>
+#include <cairn/kokkos/scatter_view.hpp>
 #include <optional>
 
 #include "cairn/checkpoint_manager.hpp"
@@ -206,6 +206,11 @@ TYPED_TEST(Pools, GoOnBitForBit) {
   EXPECT_EQ(draw(larger, 6, 2), draw(untouched, 6, 2));
 }
 
+std::vector<double> values_of(const Kokkos::View<double*, Space>& view) {
+  const auto seen = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), view);
+  return {seen.data(), seen.data() + seen.size()};
+}
+
 template <class View>
 struct Scattered {
   View to;
@@ -213,35 +218,95 @@ struct Scattered {
   KOKKOS_FUNCTION void operator()(int i) const { to.access()(i % 4) += value; }
 };
 
-// What is scattered is contributed before a save looks at the state.
-TEST_F(MoreOfKokkos, AScatterViewIsContributedBeforeTheSave) {
-  Kokkos::View<double*, Space> sum("sum", 4);
-  auto scatter = Kokkos::Experimental::create_scatter_view(sum);
-  auto options = options_;
-  options.hooks.before_save.push_back([&](std::int64_t) {
-    Kokkos::Experimental::contribute(sum, scatter);
-    scatter.reset_except(sum);
-  });
-  manager_.reset();
-  manager_.emplace(serial_group(), "/run", options);
-  State state;
-  state.add("sum", whole(sum));
-  const auto add = [&](double value) {
+// With a copy for each thread, and with the target alone.
+template <class Kind>
+class Scatters : public MoreOfKokkos {
+ protected:
+  using Duplication = Kind;
+  using Contribution =
+      std::conditional_t<std::is_same_v<Kind, Kokkos::Experimental::ScatterDuplicated>,
+                         Kokkos::Experimental::ScatterNonAtomic,
+                         Kokkos::Experimental::ScatterAtomic>;
+  using Sum = Kokkos::View<double*, Space>;
+  static auto scatter_into(const Sum& sum) {
+    return Kokkos::Experimental::create_scatter_view(Kokkos::Experimental::ScatterSum(),
+                                                     Duplication(), Contribution(), sum);
+  }
+  // Twice the value, to each element.
+  template <class Scatter>
+  static void add(const Scatter& scatter, double value) {
     Kokkos::parallel_for("scatter", Kokkos::RangePolicy<Exec>(0, 8),
-                         Scattered<decltype(scatter)>{scatter, value});
+                         Scattered<Scatter>{scatter, value});
     Exec().fence();
-  };
-  add(1);
-  save(1, state);
-  add(10);
-  save(2, state);
-  std::vector<double> seen(4);
+  }
+  std::vector<double> saved(std::int64_t step) {
+    std::vector<double> seen(4);
+    State back;
+    back.add("sum", whole(seen.data(), {4}));
+    this->manager_->restore(step, back);
+    return seen;
+  }
+};
+using Duplications = ::testing::Types<Kokkos::Experimental::ScatterDuplicated,
+                                      Kokkos::Experimental::ScatterNonDuplicated>;
+TYPED_TEST_SUITE(Scatters, Duplications);
+
+TYPED_TEST(Scatters, ASaveHasWhatWasScattered) {
+  typename TestFixture::Sum sum("sum", 4);
+  auto scatter = TestFixture::scatter_into(sum);
+  State state;
+  state.add("sum", scattered(sum, scatter));
+  for (const std::int64_t step : {1, 2}) {  // in the background, and blocking
+    TestFixture::add(scatter, step == 1 ? 1 : 10);
+    this->save(step, state);
+  }
+  EXPECT_THAT(this->saved(1), ElementsAre(2, 2, 2, 2));
+  EXPECT_THAT(this->saved(2), ElementsAre(22, 22, 22, 22));
+  // The program's own contribution adds what is new, and only that.
+  TestFixture::add(scatter, 100);
+  Kokkos::Experimental::contribute(sum, scatter);
+  scatter.reset_except(sum);
+  EXPECT_THAT(values_of(sum), ElementsAre(222, 222, 222, 222));
+}
+
+TYPED_TEST(Scatters, ARestoreLeavesNothingToBeAdded) {
+  typename TestFixture::Sum sum("sum", 4);
+  auto scatter = TestFixture::scatter_into(sum);
+  State state;
+  state.add("sum", scattered(&sum, &scatter, {4}, {0}));
+  TestFixture::add(scatter, 1);
+  this->save(2, state);
+  TestFixture::add(scatter, 50);  // of a step that is taken back
+  this->manager_->restore(2, state);
+  Kokkos::Experimental::contribute(sum, scatter);
+  scatter.reset_except(sum);
+  EXPECT_THAT(values_of(sum), ElementsAre(2, 2, 2, 2));
+  // By their addresses they may be others.
+  sum = typename TestFixture::Sum("other", 4);
+  scatter = TestFixture::scatter_into(sum);
+  TestFixture::add(scatter, 3);
+  this->save(4, state);
+  EXPECT_THAT(this->saved(4), ElementsAre(6, 6, 6, 6));
+}
+
+// Of other operations, and of more dimensions in both layouts.
+TEST_F(MoreOfKokkos, AScatterViewOfMaxima) {
+  namespace scatters = Kokkos::Experimental;
+  Kokkos::View<int**, Kokkos::LayoutLeft, Space> most("most", 3, 2);
+  auto scatter = scatters::create_scatter_view(
+      scatters::ScatterMax(), scatters::ScatterDuplicated(), scatters::ScatterNonAtomic(), most);
+  State state;
+  state.add("most", scattered(most, scatter));
+  for (const int value : {5, 3}) {
+    auto access = scatter.access();
+    access(1, 1).update(value);
+    this->save(value, state);
+  }
+  std::vector<int> seen(6);
   State back;
-  back.add("sum", whole(seen.data(), {4}));
-  manager_->restore(1, back);
-  EXPECT_THAT(seen, ElementsAre(2, 2, 2, 2));
-  manager_->restore(2, back);
-  EXPECT_THAT(seen, ElementsAre(22, 22, 22, 22));
+  back.add("most", whole(seen.data(), {3, 2}));
+  manager_->restore(3, back);
+  EXPECT_THAT(seen, ElementsAre(0, 0, 0, 5, 0, 0));
 }
 
 }  // namespace

@@ -187,6 +187,17 @@ class RoundTrips(Case):
                          ("m/s", ["x"], {"order": 2}))
         self.assertEqual(cairn.open(self.directory).step, 3)
 
+    def test_attributes_that_are_not_json(self):
+        manager = self.manager()
+        circle = []
+        circle.append(circle)
+        for wrong in (float("nan"), [1, float("-inf")], b"x", {1, 2}, circle, 1j, np.zeros(2)):
+            with self.assertRaisesRegex((TypeError, ValueError), "attribute 'a' is not JSON: "):
+                cairn.described(np.zeros(3), a=wrong)
+            with self.assertRaisesRegex(cairn.Error, "attribute 'a' is not JSON: "):
+                manager.save(1, {"u": np.zeros(3)}, attributes={"a": wrong})
+        self.assertEqual(manager.steps(), [])
+
     def test_should_save_and_stop(self):
         manager = self.manager(stop={"time_limit": False}, when={"interval": {"steps": 10}})
         asked = [manager.should_save(step) for step in range(1, 21)]

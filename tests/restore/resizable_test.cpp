@@ -4,10 +4,12 @@
 #include <gmock/gmock.h>
 
 #include <array>
+#include <random>
 
 #include "base/text.hpp"
 #include "cairn/redistribute.hpp"
 #include "support/memory_run.hpp"
+#include "support/rounds.hpp"
 
 namespace cairn {
 namespace {
@@ -44,6 +46,69 @@ class Resizable : public ::testing::Test {
   }
   ManagerOptions options_ = test::on_disk();
 };
+
+// Of random lengths, among them none; some ranks leave them out, on either side.
+class ResizableNToM : public ::testing::TestWithParam<std::tuple<int, int>> {};
+
+TEST_P(ResizableNToM, RandomLengths) {
+  const int n = std::get<0>(GetParam()), m = std::get<1>(GetParam());
+  for (unsigned seed = 0; seed < test::rounds(3u); ++seed) {
+    std::mt19937 random(seed * 100 + static_cast<unsigned>(10 * n + m));
+    const auto length = [&] { return random() % 3 == 0 ? 0 : random() % (seed == 2 ? 5000 : 40); };
+    struct Values {
+      std::vector<double> flat;
+      std::vector<std::array<std::int16_t, 3>> rows;
+      std::vector<std::string> words;
+      bool operator==(const Values&) const = default;
+      void add_to(State& state) {
+        state.add("flat", resizable(flat, {2})).add("rows", resizable(rows));
+        state.add("words", resizable(words));
+      }
+    };
+    std::vector<Values> steps(3);
+    for (auto& one : steps) {
+      one.flat.resize(2 * length());
+      for (auto& value : one.flat) value = static_cast<double>(random());
+      one.rows.resize(length(), {static_cast<std::int16_t>(random()), 2, 3});
+      for (auto left = length() % 50; left > 0; --left) {
+        one.words.emplace_back(random() % 400, static_cast<char>(random()));
+      }
+    }
+    const auto leaves_out = static_cast<int>(random() % 8);  // mostly nobody
+    auto options = test::on_disk();
+    options.keep.last = 0;
+    run_threads(n, [&](std::shared_ptr<Group> group) {
+      CheckpointManager manager(group, "/run", options);
+      Values mine;
+      State state;
+      if (n == 1 || group->rank() != leaves_out) mine.add_to(state);
+      for (std::size_t step = 0; step < steps.size(); ++step) {
+        mine = steps[step];
+        manager.save_async(static_cast<std::int64_t>(step), state);
+        mine = {};
+        manager.wait();
+      }
+    });
+    run_threads(m, [&](std::shared_ptr<Group> group) {
+      CheckpointManager manager(group, "/run", options);
+      const bool wants = m == 1 || group->rank() != leaves_out;
+      Values mine;
+      State state;
+      if (wants) mine.add_to(state);
+      for (const std::size_t step : {1, 2, 0}) {
+        manager.restore(static_cast<std::int64_t>(step), state);
+        if (wants) EXPECT_EQ(mine, steps[step]) << "seed " << seed;
+      }
+    });
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(AllPairs, ResizableNToM,
+                         testing::Combine(testing::Values(1, 2, 3, 7), testing::Values(1, 2, 4, 7)),
+                         [](const auto& info) {
+                           return cat(std::get<0>(info.param), "_ranks_to_",
+                                      std::get<1>(info.param));
+                         });
 
 TEST_F(Resizable, KeepsItsPlanAndItsLengthsApart) {
   job(3, [](CheckpointManager& manager, Group&) {

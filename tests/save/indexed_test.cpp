@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include <limits>
+
 #include "group/collectives.hpp"
 #include "support/group_around.hpp"
 #include "support/indexed_case.hpp"
@@ -224,6 +226,48 @@ TEST_F(Indexed, WrongIdsAreNamed) {
   });
 }
 
+// Also under an ids_key, in the background, and of what a restore asks for: nothing is touched.
+TEST_F(Indexed, WrongIdsAreNamedWhereverTheyAreGiven) {
+  job(3, [](CheckpointManager& manager, Group& group) {
+    const std::int64_t rank = group.rank();
+    List list{rank}, far{10 * rank};
+    std::vector<std::uint64_t> large{std::uint64_t(rank)};
+    std::vector<double> x{7}, got{-1};
+    State state;
+    state.add("x", indexed(ids(&list), x)).add("y", indexed(ids(&far, {.ids_key = "n"}), x));
+    manager.save(1, state);
+    const auto refused = [&](const Ids& given, const std::string& text) {
+      State saves, reads, looks_up;
+      saves.add("x", indexed(given, x));
+      reads.add("x", indexed(given, got));
+      looks_up.add("y", indexed(given, got));
+      for (const int step : {1, 2}) {
+        const auto call = [&](auto&& one) {
+          expect_error(Code::invalid_argument, HasSubstr(text), one);
+        };
+        if (step == 1)
+          call([&] { manager.restore(1, given->options.ids_key.empty() ? reads : looks_up); });
+        if (step == 2) call([&] { manager.save_async(2, saves); });
+      }
+      EXPECT_THAT(got, ElementsAre(-1));
+      EXPECT_EQ(manager.steps().size(), 1u);
+    };
+    for (const auto& options : {IdOptions{}, IdOptions{.ids_key = "n"}}) {
+      for (const std::int64_t wrong :
+           {std::int64_t{-1}, std::numeric_limits<std::int64_t>::min()}) {
+        list[0] = rank == 1 ? wrong : 10 * rank * !options.ids_key.empty();
+        refused(ids(&list, options), cat(": ", wrong, " on rank 1 is negative"));
+      }
+      large[0] = rank == 2 ? std::uint64_t{1} << 63 : 0;
+      refused(ids(&large, options), ": 9223372036854775808 on rank 2 is 2^63 or more");
+    }
+    // What no rank asks for is no error.
+    list.clear(), far.clear();
+    manager.restore(1, state);
+    EXPECT_TRUE(x.empty());
+  });
+}
+
 TEST_F(Indexed, RanksThatDisagree) {
   job(3, [](CheckpointManager& manager, Group& group) {
     const auto rank = group.rank();
@@ -306,7 +350,7 @@ TEST_F(Indexed, RestoresThatDoNotFit) {
     if (rank == 1) list = {3, 4, 1};
     expect_error(invalid,
                  AllOf(HasSubstr("ids of 'x': 4 on rank 1 is not one of 0..3"),
-                       HasSubstr("the checkpoint has 4 rows")),
+                       HasSubstr("there are 4 rows")),
                  [&] { manager.restore(1, state); });
     EXPECT_EQ(x, before);
     State looked_up;
@@ -315,8 +359,7 @@ TEST_F(Indexed, RestoresThatDoNotFit) {
     looked_up.add("z", indexed(of_gaps, z));
     for (const std::int64_t wrong : {9, 17, 99}) {
       gappy = {10, rank == 0 ? wrong : 25};
-      expect_error(invalid,
-                   HasSubstr(cat("ids of 'z': ", wrong, " of rank 0 is not in the checkpoint")),
+      expect_error(invalid, HasSubstr(cat("ids of 'z': ", wrong, " of rank 0 is not there")),
                    [&] { manager.restore(1, looked_up); });
       EXPECT_TRUE(z.empty());
     }
@@ -346,6 +389,12 @@ TEST_F(Indexed, RestoresThatDoNotFit) {
     });
     manager.restore(1, narrow, {.rename = {{"y", "x"}}, .convert = Conversion::round});
     EXPECT_THAT(single, ElementsAre(1, 3));
+    // Rows of another shape, on one rank only.
+    std::vector<std::array<double, 2>> pairs;
+    State pair;
+    pair.add("x", rank == 1 ? indexed(shared, pairs) : indexed(shared, x));
+    expect_error(invalid, HasSubstr("of rows of float64 [2] in the state"),
+                 [&] { manager.restore(1, pair); });
     State missing;
     missing.add("w", indexed(shared, x));
     expect_error(Code::not_found, HasSubstr("tensor 'w' is not in the checkpoint"),

@@ -2,7 +2,9 @@
 /// What a crash story is: jobs that save, on a disk in memory, and what may be found afterwards.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
+#include <optional>
 #include <set>
 
 #include "base/text.hpp"
@@ -10,6 +12,7 @@
 #include "cairn/checkpoint_manager.hpp"
 #include "cairn/indexed.hpp"
 #include "cairn/log.hpp"
+#include "cairn/resizable.hpp"
 #include "cairn/sparse.hpp"
 #include "support/sharing_group.hpp"
 #include "testing/memory.hpp"
@@ -47,6 +50,15 @@ inline RegisteredSaver sample_saver(std::shared_ptr<io::MemoryFileSystem> disk) 
   return {"sample", save, restore};
 }
 
+// How the rows of a story's state are given.
+enum class Given {
+  by_place,
+  by_id,
+  by_ids_with_gaps,  // which are others at each save
+  sparse,            // no rank holds the last row
+  with_lengths       // and beside them vectors whose length is another at each save
+};
+
 // A state all of whose elements are the stamp of one save.
 struct StoryJob {
   std::shared_ptr<Group> group;
@@ -55,44 +67,80 @@ struct StoryJob {
   std::vector<double> row;
   std::vector<std::int64_t> ids;  // of this rank's rows, if they are given by id
   std::vector<double> base;       // with frozen tensors: the same for ten stamps
-  State state;
+  std::vector<double> history;    // of a length that the stamp decides
+  std::vector<std::string> words;
+  Given given;
+  std::int64_t first = 0;  // of this rank's rows
+  State state, who;        // who: the ids that there are, as ragged rows
   bool async = false;
 
   StoryJob(std::shared_ptr<Group> g, const ManagerOptions& options, std::int64_t rows,
-           Storage storage = Storage::automatic, bool by_id = false, bool is_sparse = false)
-      : group(g), manager(g, "/run", options) {
+           Storage storage = Storage::automatic, Given how = Given::by_place)
+      : group(g), manager(g, "/run", options), given(how) {
     saver_rank = g->rank();
     state.add("stamp", stamp).store(storage);
     const std::int64_t mine = rows / g->size() + (g->rank() < rows % g->size());
-    std::int64_t first = 0;
     for (int r = 0; r < g->rank(); ++r) first += rows / g->size() + (r < rows % g->size());
     row.resize(static_cast<std::size_t>(mine * columns));
     if (!options.frozen.keys.empty()) {
       base.resize(row.size());
       state.add("base", slice(base.data(), {rows, columns}, {first, 0}, {mine, columns}));
     }
-    if (by_id) {  // the last rows are on rank 0
+    if (given == Given::by_id) {  // the last rows are on rank 0
       for (std::int64_t id = 0; id < mine; ++id) ids.push_back(rows - 1 - first - id);
       state.add("u", indexed(cairn::ids(&ids), row, {columns}));
       return;
     }
-    if (is_sparse) {  // nobody has the last row
+    if (given == Given::by_ids_with_gaps) {
+      ids.resize(static_cast<std::size_t>(mine));
+      state.add("u", indexed(cairn::ids(&ids, {.ids_key = "ids"}), row, {columns}));
+      who.add("ids", ragged(ids));
+      return;
+    }
+    if (given == Given::sparse) {
       state.add("u",
                 sparse(slice(row.data(), {rows + 1, columns}, {first, 0}, {mine, columns}), -1.0));
       return;
     }
+    if (given == Given::with_lengths) {
+      state.add("history", resizable(history)).add("words", resizable(words));
+    }
     state.add("u", slice(row.data(), {rows, columns}, {first, 0}, {mine, columns}));
+  }
+  // As all have it that this stamp says.
+  std::vector<double> history_of(std::int64_t mark) const {
+    return std::vector<double>(static_cast<std::size_t>(mark * 300 % 1000),
+                               static_cast<double>(mark));
+  }
+  std::vector<std::string> words_of(std::int64_t mark) const {
+    return std::vector<std::string>(static_cast<std::size_t>(mark % 3), cat("stamp ", mark));
+  }
+  // The newest checkpoint; with gaps only it knows which ids there are.
+  std::optional<RestoreReport> restore_latest() {
+    if (given != Given::by_ids_with_gaps) return manager.restore_latest(state);
+    auto report = manager.restore_latest(who);
+    if (report) manager.restore(report->step, state);
+    return report;
   }
   void save(std::int64_t step, std::int64_t mark) {
     stamp = saver_writes = mark;
     std::fill(row.begin(), row.end(), static_cast<double>(mark));
     std::fill(base.begin(), base.end(), static_cast<double>(mark / 10));
+    if (given == Given::by_ids_with_gaps) {
+      for (std::size_t i = 0; i < ids.size(); ++i) {
+        ids[i] = 1000 * (first + static_cast<std::int64_t>(i)) + mark;
+      }
+      std::reverse(ids.begin(), ids.end());
+    }
+    history = history_of(mark), words = words_of(mark);
     if (!async) {
       manager.save(step, state);
       return;
     }
     manager.save_async(step, state);
     std::fill(row.begin(), row.end(), -1);  // what was captured stays
+    if (given == Given::by_ids_with_gaps) std::fill(ids.begin(), ids.end(), -1);
+    history.clear(), words.assign(5, "spoilt");
   }
 };
 
@@ -115,10 +163,9 @@ struct Story {
   bool async_before = false;   // `before` does, and waits
   bool records = true;         // blocking saves leave them, too
   bool xdmf = false;           // with an XDMF file that is kept up to date
-  bool by_id = false;          // rows are given by id
-  bool sparse = false;         // no rank holds the last row
-  bool shares = false;         // ranks share two data files, and the dense one
-  bool frozen = false;         // the state has a frozen tensor, too
+  Given given = Given::by_place;
+  bool shares = false;  // ranks share two data files, and the dense one
+  bool frozen = false;  // the state has a frozen tensor, too
   Format format = Format::bundle;
   std::optional<Format> before_format = {};  // `before` is another job, of this format
   // For a writer that needs a group of its own.

@@ -11,6 +11,7 @@
 
 #include "base/text.hpp"
 #include "cairn/cairn.hpp"
+#include "cairn/redistribute.hpp"
 
 namespace cairn::test {
 
@@ -89,6 +90,34 @@ class IndexedCase {
     if (has_gaps_) whole.add("numbers", numbers);
     manager.restore(1, whole);
     if (has_gaps_ && numbers != all_) return "the stored ids are others";
+    return plain.check_x("as an array");
+  }
+
+  /// Collective over n ranks, where m is n: from memory to memory, twice. "" or what is wrong.
+  std::string redistribute(std::shared_ptr<Group> group) const {
+    const auto rank = static_cast<std::size_t>(group->rank());
+    Data mine(*this, held_[rank]), theirs(*this, wanted_[rank]);
+    State from, to, whole;
+    mine.fill();
+    const auto given = mine;
+    if (!mine.list.empty() || left_out_ % 2 == 0) mine.add_to(from, *this);
+    theirs.clear();
+    if (!theirs.list.empty() || left_out_ % 3 == 0) theirs.add_to(to, *this);
+    Redistribution again(group, from, to, {.chunk_bytes = 4096});
+    for (const char* turn : {"first", "again"}) {
+      theirs.clear();
+      again.run();
+      if (const auto wrong = theirs.check(turn); !wrong.empty()) return wrong;
+    }
+    if (again.plans() != 1) return "it was planned anew";
+    if (mine.x != given.x || mine.points != given.points) return "what was given has changed";
+    // An ordinary array in the order of ids.
+    Data plain(*this, all_);
+    std::vector<std::int64_t> numbers(all_.size());
+    whole.add("x", plain.x = std::vector<double>(all_.size()));
+    if (has_gaps_) whole.add("numbers", numbers);
+    cairn::redistribute(group, from, whole);
+    if (has_gaps_ && numbers != all_) return "the ids are others";
     return plain.check_x("as an array");
   }
 
