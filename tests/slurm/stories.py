@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What happens to checkpointed jobs under Slurm, told by real jobs of the batch scripts in slurm/.
 
-usage: slurm/testbed run --nodes 18 tests/slurm/stories.py BIN PLACE [STORY...]
+usage: slurm/testbed run --nodes 20 tests/slurm/stories.py BIN PLACE [STORY...]
 BIN: the folder with gray_scott and cairn; PLACE: where the jobs run. A few stories go on at a time,
 each on nodes of its own. Exit status: 0 all went well; 1 not, and the last line names those.
 """
@@ -115,6 +115,28 @@ def node_loss_inside(story):
     story.expect("the program is started again" in job.text(), "no word of the second start")
     story.expect("requeueing" not in job.text(), "the job was requeued")
     return f"step {restored[0][0]} was computed from what the other node had (at home: step {home}), not requeued"
+
+
+def batch_node_loss(story):
+    """The node with the batch script goes down: that ends a job of --no-kill, and the next one goes on."""
+    tier = on_nodes(story)
+    job = story.submit("preemptible.sbatch", "--nodes=2", "--no-kill", arguments=["--home-every", "3"], tier=tier)
+    story.until_saved(job, 50)
+    there = [process for process, node in ranks_of(job, "SLURMD_NODENAME").values() if node == story.nodes[0]]
+    run("scontrol", "update", f"nodename={story.nodes[0]}", "state=down", "reason=test")
+    for process in there:
+        with contextlib.suppress(ProcessLookupError):  # Slurm or the others may have ended it already
+            os.kill(process, 9)
+    story.until("the job is over", lambda: job.state() == "FAILED")
+    home = story.newest()["step"]
+    story.expect("requeueing" not in job.text(), "the job was requeued")
+    run("scontrol", "update", f"nodename={story.nodes[0]}", "state=resume")
+    story.go_on_to(home + 200)
+    again = story.submit("preemptible.sbatch", "--nodes=2", "--no-kill", arguments=["--home-every", "3"], tier=tier)
+    story.expect_done(again, home + 200)
+    restored = [int(n) for n in re.findall(r"^restored step (\d+) from ", again.text(), re.M)]
+    story.expect(restored and restored[0] >= home, f"steps {restored} came back, {home} was at home")
+    return f"job {job.number} was ended by Slurm, {again.number} went on from step {restored[0]} (at home: {home}), done"
 
 
 def emptied_nodes(story):
@@ -254,7 +276,7 @@ def failing_loop(story):
 # The slow ones first. With the number of nodes.
 STORIES = {
     time_limit: 2, one_directory: 1, chain: 1, time_limit_without_signal: 1, failing_loop: 1, node_loss: 2,
-    node_loss_inside: 2, emptied_nodes: 2,
+    node_loss_inside: 2, batch_node_loss: 2, emptied_nodes: 2,
     array: 1, cancelled: 2, preemption: 2, killed_rank: 1,
 }
 
