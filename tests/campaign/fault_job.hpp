@@ -61,7 +61,7 @@ class FaultRank {
 
 /// Runs ranks as the case wants them.
 void run_fault_ranks(const FaultCase&, const std::function<void(std::shared_ptr<Group>)>&);
-Shape fault_shape();
+Shape fault_shape(const FaultCase&);
 
 /// A restart on one rank that knows of no fault and looks at all there is. What is wrong with it,
 /// by itself.

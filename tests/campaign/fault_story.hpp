@@ -33,6 +33,7 @@ struct Story {
   std::vector<Act> before, at_risk;
   int max_to_keep = 0;
   bool recycle = true;
+  bool frozen = false;  ///< a tensor of the state is (ManagerOptions::frozen)
 };
 const std::vector<Story>& stories();
 
@@ -76,7 +77,7 @@ class FaultStage {
   static Scene set_up(const FaultCase&);
 
   const std::string neglected_;
-  std::map<std::tuple<std::size_t, Scenery, int>, std::unique_ptr<Scene>> scenes_;
+  std::map<std::tuple<std::size_t, Scenery, int, bool>, std::unique_ptr<Scene>> scenes_;
 };
 
 }  // namespace cairn::campaign

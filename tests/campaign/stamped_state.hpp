@@ -17,6 +17,7 @@ struct Shape {
   bool dense = false;                  ///< one that all ranks write together
   bool ragged = false;
   bool text = false;
+  bool frozen = false;  ///< "model", which most saves find as it was
 };
 
 /// One rank's part. Not movable: the state refers to it.
@@ -44,7 +45,7 @@ class StampedState {
   Shape shape_;
   std::int64_t stamp_ = 0, writers_ = 0;
   Piece rows_;
-  std::vector<double> sliced_, dense_;
+  std::vector<double> sliced_, dense_, model_;
   std::array<double, 5> table_{};
   std::vector<std::array<std::int64_t, 3>> particles_;
   std::string text_;
