@@ -160,7 +160,7 @@ std::unique_ptr<Gathered> Tier::gather(LocalSave& save) {
           ? cat("parts of it are missing, which a read-only manager does not compute")
           : cat("of ", save.map.nodes(), " nodes too many are missing, or have lost their parts"),
       "Bring the nodes back, or restore an older checkpoint.")
-      .at(place_of(save.map).string());
+      .at(everywhere());
 }
 
 bool Tier::learn_damage(LocalSave& save, const Gathered& gathered) {
@@ -304,7 +304,7 @@ bool Tier::compute(LocalSave& save, const std::vector<int>& lost) {
     throw Error(Code::data_loss, cat("step ", map.step, " cannot be had from the nodes"),
                 "parity of it is damaged, from which lost parts were to be computed",
                 "Bring the nodes back, or restore an older checkpoint.")
-        .at(place_of(map).string());
+        .at(everywhere());
   }
   together(group, [&] {
     for (const auto& [node, target] : targets) {
