@@ -31,14 +31,20 @@ class Samples:
         self.files.setdefault(job, []).append(count)
 
     def lives(self, job):
-        """Of each rank that lived long enough: most in the first quarter of its settled life, most in the last."""
+        """Of each rank that lived long enough: the first quarter of its settled life, and the last. The most
+        memory; and the fewest descriptors and threads, as more of them are there for a moment in a save."""
         for samples in self.ranks.get(job, {}).values():
             if samples[-1][0] - samples[0][0] < LONG:
                 continue
             settled = [sample[1:] for sample in samples if sample[0] >= samples[0][0] + SETTLED]
             quarter = max(1, len(settled) // 4)
             yield (samples[-1][0] - samples[0][0],
-                   [max(values) for values in zip(*settled[:quarter])], [max(values) for values in zip(*settled[-quarter:])])
+                   self.steady(settled[:quarter]), self.steady(settled[-quarter:]))
+
+    @staticmethod
+    def steady(samples):
+        memory, descriptors, threads = zip(*samples)
+        return max(memory), min(descriptors), min(threads)
 
     def most_files(self, job):
         counts = self.files.get(job, [0, 0])

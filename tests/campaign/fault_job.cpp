@@ -5,6 +5,7 @@
 #include "base/checksum.hpp"
 #include "base/text.hpp"
 #include "campaign/left_over.hpp"
+#include "campaign/stale_files.hpp"
 #include "testing/threads.hpp"
 #ifdef CAIRN_CONFORMANCE_HDF5
 #include "support/dataset_group.hpp"
@@ -40,6 +41,11 @@ ManagerOptions plain_options(std::shared_ptr<io::FileSystem> files) {
   options.overwrite = true;
   options.keep.last = 0;
   return options;
+}
+
+std::shared_ptr<io::FileSystem> disk_of(const FaultJob& job) {
+  if (job.stale_looks == 0) return job.disk;
+  return std::make_shared<StaleFiles>(job.disk, job.stale_looks);
 }
 
 bool has_stuck(const FaultCase& which) {
@@ -85,7 +91,7 @@ void run_fault_ranks(const FaultCase& which,
 
 FaultRank::FaultRank(FaultJob& job, std::shared_ptr<Group> group)
     : job_(job),
-      raw_(std::make_shared<FaultyFiles>(job.disk, job.script)),
+      raw_(std::make_shared<FaultyFiles>(disk_of(job), job.script)),
       limited_(has_stuck(job.which) ? io::limited(raw_, 1e6) : nullptr),
       files_(limited_ ? std::shared_ptr<io::FileSystem>(limited_) : raw_),
       group_(with_files(job.which, std::move(group), files_)),

@@ -18,7 +18,8 @@ struct FaultJob {
   std::shared_ptr<FaultScript> script = std::make_shared<FaultScript>();
   Ledger* ledger = nullptr;
   FaultReport* report = nullptr;
-  int number = 2;  ///< tells jobs on a disk apart
+  int number = 2;       ///< tells jobs on a disk apart
+  int stale_looks = 0;  ///< of each rank (stale_files.hpp)
   std::mutex mutex = {};
   void wrong(const std::string& text) {
     const std::lock_guard guard(mutex);

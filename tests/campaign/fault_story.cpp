@@ -194,6 +194,7 @@ FaultReport FaultStage::play(const FaultCase& which) {
   auto ledger = beginning.ledger;
   FaultJob job{which, beginning.disk->crash(beginning.disk->operation_count(), {})};
   job.script = std::make_shared<FaultScript>(neglected_);
+  job.stale_looks = stale_looks_;
   job.ledger = &ledger;
   job.report = &report;
   struct Picture {

@@ -64,8 +64,10 @@ struct FaultReport {
 /// Plays cases one after the other, and keeps what several of them begin with.
 class FaultStage {
  public:
-  /// With a disk that neglects such operations, there must be findings.
-  explicit FaultStage(std::string neglected = {}) : neglected_(std::move(neglected)) {}
+  /// With a disk that neglects such operations, there must be findings. With stale looks, ranks see
+  /// what others have done only so many looks later.
+  explicit FaultStage(std::string neglected = {}, int stale_looks = 0)
+      : neglected_(std::move(neglected)), stale_looks_(stale_looks) {}
   FaultReport play(const FaultCase&);
 
  private:
@@ -77,6 +79,7 @@ class FaultStage {
   static Scene set_up(const FaultCase&);
 
   const std::string neglected_;
+  const int stale_looks_;
   std::map<std::tuple<std::size_t, Scenery, int, bool>, std::unique_ptr<Scene>> scenes_;
 };
 
