@@ -139,11 +139,11 @@ void Tier::open(const std::string& home_id) {
   together(group, make_own);
   if (!reads && is_shared()) {
     throw Error(Code::invalid_argument, "nodes share the directory of the tier",
-                cat(given.string(),
+                cat(everywhere(),
                     " is the same for several nodes, so that it would be lost with any of them"),
                 "Name one on each node's own disk or memory; %h or %n in the text stands for the "
                 "node.")
-        .at(given.string());
+        .at(everywhere());
   }
   // For who tidies the node later: a full one serves without.
   if (is_leader() && !reads) try {

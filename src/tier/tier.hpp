@@ -130,7 +130,9 @@ class Tier {
   /// The number behind those of the nodes: what was brought home, which all ranks can read.
   int home_place() const { return static_cast<int>(ranks_at_.size()) - 1; }
   io::Path place_of(const SaveMap&) const;  // on this node
-  io::Path pieces() const;                  // that were brought home
+  // Of all nodes, for errors that all ranks throw: paths differ from node to node.
+  std::string everywhere() const { return home_.options.tier.directory.string(); }
+  io::Path pieces() const;  // that were brought home
   std::vector<int> my_parts(const LocalSave&, int node, Readers = Readers::all) const;
   std::vector<int> readers_at(int node, Readers) const;
   protect::ReadPart reader_at(const Place&, std::vector<int> ranks) const;

@@ -234,7 +234,7 @@ bool Tier::compute(LocalSave& save) {
     throw Error(Code::data_loss, cat("step ", map.step, " cannot be had from the nodes"),
                 "parity of it is damaged, from which lost parts were to be computed",
                 "Bring the nodes back, or restore an older checkpoint.")
-        .at(place_of(map).string());
+        .at(everywhere());
   }
   together(group, [&] {
     for (const auto& [node, target] : targets) {

@@ -167,7 +167,7 @@ std::unique_ptr<Gathered> Tier::gather(LocalSave& save, Readers readers) {
           ? cat("parts of it are missing, which a read-only manager does not compute")
           : cat("of ", save.map.nodes(), " nodes too many are missing, or have lost their bytes"),
       "Bring the nodes back, or restore an older checkpoint.")
-      .at(place_of(save.map).string());
+      .at(everywhere());
 }
 
 bool Tier::learn_damage(LocalSave& save, const Gathered& gathered) {

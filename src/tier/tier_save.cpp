@@ -130,7 +130,7 @@ std::optional<io::Path> Tier::save(const Request& request, const std::function<N
     throw Error(Code::no_space, "the checkpoint does not fit on the nodes", why,
                 "Give the tier more room, keep fewer checkpoints there, or let such saves go home "
                 "(TierOptions::when_full).")
-        .at(directory_.string());
+        .at(everywhere());
   }
   const auto text = from_root(group, [&] {
     const auto made = numbers();
@@ -218,7 +218,7 @@ std::optional<io::Path> Tier::save(const Request& request, const std::function<N
                 cat(error.reason(), error.reason().empty() ? "" : "; ",
                     "what was written could not be removed from all nodes"),
                 "Save again: until another save succeeds, a restart may still take this one.")
-        .at(place_of(map).string());
+        .at(error.path());
   }
   LocalSave saved;
   saved.map = map;

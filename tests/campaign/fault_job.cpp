@@ -5,6 +5,7 @@
 #include "base/checksum.hpp"
 #include "base/text.hpp"
 #include "campaign/left_over.hpp"
+#include "campaign/stale_files.hpp"
 #include "testing/threads.hpp"
 #ifdef CAIRN_CONFORMANCE_HDF5
 #include "support/dataset_group.hpp"
@@ -42,6 +43,11 @@ ManagerOptions plain_options(std::shared_ptr<io::FileSystem> files) {
   return options;
 }
 
+std::shared_ptr<io::FileSystem> disk_of(const FaultJob& job) {
+  if (job.stale_looks == 0) return job.disk;
+  return std::make_shared<StaleFiles>(job.disk, job.stale_looks);
+}
+
 bool has_stuck(const FaultCase& which) {
   for (const auto& fault : which.faults) {
     if (fault.kind == FaultKind::stuck) return true;
@@ -71,7 +77,9 @@ const char* name_of(Act act) {
 
 }  // namespace
 
-Shape fault_shape() { return {24, 30, true, true, true, true}; }
+Shape fault_shape(const FaultCase& which) {
+  return {24, 30, true, true, true, true, stories()[which.story].frozen};
+}
 
 void run_fault_ranks(const FaultCase& which,
                      const std::function<void(std::shared_ptr<Group>)>& body) {
@@ -83,11 +91,11 @@ void run_fault_ranks(const FaultCase& which,
 
 FaultRank::FaultRank(FaultJob& job, std::shared_ptr<Group> group)
     : job_(job),
-      raw_(std::make_shared<FaultyFiles>(job.disk, job.script)),
+      raw_(std::make_shared<FaultyFiles>(disk_of(job), job.script)),
       limited_(has_stuck(job.which) ? io::limited(raw_, 1e6) : nullptr),
       files_(limited_ ? std::shared_ptr<io::FileSystem>(limited_) : raw_),
       group_(with_files(job.which, std::move(group), files_)),
-      mine_(group_, fault_shape()),
+      mine_(group_, fault_shape(job.which)),
       stamp_(job.number * 100) {
   if (limited_) raw_->wait_through(limited_);
 }
@@ -100,6 +108,10 @@ ManagerOptions FaultRank::options(bool read_only) const {
   options.async.queue = job_.which.schedule == 0 ? thread_queue() : inline_queue();
   options.keep.last = story.max_to_keep;
   options.write.recycle = story.recycle;
+  if (story.frozen) {
+    options.frozen.keys = {"model"};
+    options.frozen.read_every = 2;
+  }
   line_of(job_.which).choose(options);
   options.read_only = read_only;
   return options;
@@ -152,6 +164,8 @@ bool FaultRank::save(std::int64_t step, bool at_risk) {
   if (done) {
     job_.ledger->committed(stamp_, static_cast<std::size_t>(now()));
     step_ = step;
+    // One that failed and is a checkpoint all the same was of this step.
+    if (root()) job_.report->claimed = 0;
   } else {
     job_.ledger->failed(stamp_, &*error_, static_cast<std::size_t>(now()));
     const bool claimed = error_->problem().find("is committed and visible") != std::string::npos;
@@ -233,7 +247,7 @@ Found fault_restart(const FaultCase& which, const std::shared_ptr<io::MemoryFile
                     std::string& wrong) {
   Found found;
   const auto group = serial_group();
-  StampedState mine(group, fault_shape());
+  StampedState mine(group, fault_shape(which));
   auto options = plain_options(disk);
   if (line_of(which).name == "bundle_no_rename") options.write.atomic_rename = false;
   try {

@@ -18,7 +18,8 @@ struct FaultJob {
   std::shared_ptr<FaultScript> script = std::make_shared<FaultScript>();
   Ledger* ledger = nullptr;
   FaultReport* report = nullptr;
-  int number = 2;  ///< tells jobs on a disk apart
+  int number = 2;       ///< tells jobs on a disk apart
+  int stale_looks = 0;  ///< of each rank (stale_files.hpp)
   std::mutex mutex = {};
   void wrong(const std::string& text) {
     const std::lock_guard guard(mutex);
@@ -61,7 +62,7 @@ class FaultRank {
 
 /// Runs ranks as the case wants them.
 void run_fault_ranks(const FaultCase&, const std::function<void(std::shared_ptr<Group>)>&);
-Shape fault_shape();
+Shape fault_shape(const FaultCase&);
 
 /// A restart on one rank that knows of no fault and looks at all there is. What is wrong with it,
 /// by itself.

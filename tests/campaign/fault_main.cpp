@@ -9,6 +9,8 @@
 //   --stride N/FROM  of all cases each Nth, from number FROM on
 //   --part K/N       of these each Nth, from the Kth on (1 ... N)
 //   --seconds S      begin no case later than that
+//   --stale N        no faults: each case on schedules 1 to N, of ranks that see changes of others
+//                    only N looks later, where they do not open the file
 //   --neglect KIND   a disk on which "sync" or "sync_directory" does nothing, to see that this is
 //                    found
 //
@@ -40,6 +42,7 @@ namespace {
 struct Options {
   std::string lines, stories, ranks = "1,2,3", kinds, one, neglect;
   std::uint64_t stride = 1, from = 0, part = 1, parts = 1, first_pair = 0, last_pair = 0;
+  int stale = 0;
   double seconds = 0;
   bool verbose = false;
 };
@@ -58,6 +61,7 @@ Options parse(int count, char** arguments) {
   line.text("--ranks", options.ranks);
   line.text("--kinds", options.kinds);
   line.text("--neglect", options.neglect);
+  line.number("--stale", options.stale);
   line.text("--case", options.one);
   line.range("--stride", '/', options.stride, options.from);
   line.range("--part", '/', options.part, options.parts);
@@ -71,7 +75,8 @@ Options parse(int count, char** arguments) {
 
 class Campaign {
  public:
-  explicit Campaign(const Options& options) : options_(options), stage_(options.neglect) {}
+  explicit Campaign(const Options& options)
+      : options_(options), stage_(options.neglect, options.stale) {}
 
   int run() {
     watch();
@@ -79,7 +84,11 @@ class Campaign {
       play(parse_case(options_.one));
     } else {
       for_each_story([&](const FaultCase& one) {
-        if (options_.last_pair == 0) singles(one);
+        if (options_.stale > 0) {
+          schedules(one);
+        } else if (options_.last_pair == 0) {
+          singles(one);
+        }
       });
       for (auto seed = options_.first_pair; options_.last_pair > 0 && seed <= options_.last_pair;
            ++seed) {
@@ -126,6 +135,14 @@ class Campaign {
     }
   }
 
+  void schedules(FaultCase one) {
+    for (int schedule = 1; schedule <= options_.stale; ++schedule) {
+      if (count_++ % options_.parts != options_.part - 1 || is_late()) continue;
+      one.schedule = static_cast<unsigned>(schedule);
+      play(one);
+    }
+  }
+
   void pair(std::uint64_t seed) {
     if (is_late()) return;
     Random random(seed);
@@ -152,6 +169,10 @@ class Campaign {
       began_ = now();
     }
     auto report = stage_.play(one);
+    if (options_.stale > 0) {
+      for (const auto& heard : report.heard)
+        report.wrong.push_back(cat("without a fault, ", heard));
+    }
     ++cases_;
     faults_ += report.happened.size();
     refused_ += report.refused;

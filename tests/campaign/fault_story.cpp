@@ -72,6 +72,30 @@ const std::vector<Story>& stories() {
       {"recover_whole", Scenery::whole_save, {}, {open}},
       {"recover_tidy", Scenery::not_tidied, {}, {open}},
       {"ending", Scenery::two_steps, {open, restore_newest, save, save}, {end}, 1},
+      {"frozen_first", Scenery::two_steps, {open, restore_newest}, {save}, 0, true, true},
+      {"frozen", Scenery::two_steps, {open, restore_newest, save}, {save, save}, 0, true, true},
+      {"frozen_retention",
+       Scenery::two_steps,
+       {open, restore_newest, save},
+       {save, save},
+       1,
+       false,
+       true},
+      {"frozen_recycling",
+       Scenery::two_steps,
+       {open, restore_newest, save, save},
+       {save, save},
+       1,
+       true,
+       true},
+      {"frozen_overwrite",
+       Scenery::two_steps,
+       {open, restore_newest, save},
+       {save_same},
+       0,
+       true,
+       true},
+      {"frozen_whole", Scenery::whole_save, {}, {open}, 0, true, true},
   };
   return all;
 }
@@ -111,6 +135,8 @@ bool is_played(std::size_t line, const Story& story) {
 #ifndef CAIRN_CONFORMANCE_HDF5
   if (is_hdf5(line) || story.scenery == Scenery::other_format) return false;
 #endif
+  const auto& name = lines()[line].name;
+  if (story.frozen && name != "bundle" && name != "bundle_async") return false;
   return story.scenery != Scenery::other_format || !is_direct(line);
 }
 
@@ -129,8 +155,7 @@ FaultStage::Scene FaultStage::set_up(const FaultCase& which) {
     if (scenery == Scenery::other_format) {
       job.which.line = place_of(lines(), is_hdf5(which.line) ? "bundle" : "hdf5");
     }
-    static const auto plain = place_of(stories(), "save");
-    job.which.story = plain;
+    job.which.story = place_of(stories(), stories()[which.story].frozen ? "frozen" : "save");
     FaultRank rank(job, group);
     rank.act(Act::open, false);
     rank.act(Act::save, false);
@@ -156,7 +181,8 @@ FaultStage::Scene FaultStage::set_up(const FaultCase& which) {
 }
 
 const FaultStage::Scene& FaultStage::scene(const FaultCase& which) {
-  auto& place = scenes_[{which.line, stories()[which.story].scenery, which.ranks}];
+  const auto& story = stories()[which.story];
+  auto& place = scenes_[{which.line, story.scenery, which.ranks, story.frozen}];
   if (!place) place = std::make_unique<Scene>(set_up(which));
   return *place;
 }
@@ -168,6 +194,7 @@ FaultReport FaultStage::play(const FaultCase& which) {
   auto ledger = beginning.ledger;
   FaultJob job{which, beginning.disk->crash(beginning.disk->operation_count(), {})};
   job.script = std::make_shared<FaultScript>(neglected_);
+  job.stale_looks = stale_looks_;
   job.ledger = &ledger;
   job.report = &report;
   struct Picture {

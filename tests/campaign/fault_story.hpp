@@ -33,6 +33,7 @@ struct Story {
   std::vector<Act> before, at_risk;
   int max_to_keep = 0;
   bool recycle = true;
+  bool frozen = false;  ///< a tensor of the state is (ManagerOptions::frozen)
 };
 const std::vector<Story>& stories();
 
@@ -63,8 +64,10 @@ struct FaultReport {
 /// Plays cases one after the other, and keeps what several of them begin with.
 class FaultStage {
  public:
-  /// With a disk that neglects such operations, there must be findings.
-  explicit FaultStage(std::string neglected = {}) : neglected_(std::move(neglected)) {}
+  /// With a disk that neglects such operations, there must be findings. With stale looks, ranks see
+  /// what others have done only so many looks later.
+  explicit FaultStage(std::string neglected = {}, int stale_looks = 0)
+      : neglected_(std::move(neglected)), stale_looks_(stale_looks) {}
   FaultReport play(const FaultCase&);
 
  private:
@@ -76,7 +79,8 @@ class FaultStage {
   static Scene set_up(const FaultCase&);
 
   const std::string neglected_;
-  std::map<std::tuple<std::size_t, Scenery, int>, std::unique_ptr<Scene>> scenes_;
+  const int stale_looks_;
+  std::map<std::tuple<std::size_t, Scenery, int, bool>, std::unique_ptr<Scene>> scenes_;
 };
 
 }  // namespace cairn::campaign

@@ -1,14 +1,18 @@
-// A job for the fault campaign: restores the newest checkpoint, saves, and goes on whatever fails.
+// A job for the campaigns: restores the newest checkpoint, saves, and goes on whatever fails.
 //
 //   campaign_real DIRECTORY SAVES [--hdf5] [--mpi-io] [--collective] [--async] [--nodes DIRECTORY]
-//                 [--limit SECONDS] [--give-up]
+//                 [--limit SECONDS] [--give-up] [--salt N] [--pause MILLISECONDS] [--hasty]
+//                 [--read]
 //
 // With --give-up the first call that fails is the last, and the job must come to its end. --nodes
 // has each rank on a node of its own, with a directory (%n in it) for every other checkpoint;
-// --collective writes HDF5 by all ranks.
+// --collective writes HDF5 by all ranks. Values tell of the step and of the salt, below 1000. A
+// hasty owner is taken for dead after a few seconds. With --read it saves nothing: so many times it
+// restores the newest checkpoint and then each that is listed, and does not own the directory.
 //
-// Its lines: "restored STEP", "acknowledged STEP", "failed WHAT: TEXT", "wrong TEXT", "lost TEXT"
-// (a message between ranks failed, which ends the job), "done".
+// Its lines: "restored STEP SALT", "acknowledged STEP SALT", "failed WHAT: TEXT", "wrong TEXT",
+// "lost TEXT" (a message between ranks failed, which ends the job), "done"; of a reader "newest
+// STEP SALT", "read STEP SALT", "missed STEP: TEXT".
 #include <mpi.h>
 
 #include <chrono>
@@ -22,6 +26,7 @@
 #include "cairn/cairn.hpp"
 #include "cairn/mpi.hpp"
 #include "campaign/stamped_state.hpp"
+#include "commit/ownership.hpp"
 #include "mpi/mpi_datasets.hpp"
 
 namespace cairn::campaign {
@@ -32,9 +37,13 @@ class Job {
   Job(std::shared_ptr<Group> group, std::string directory)
       : group_(std::move(group)), directory_(std::move(directory)), mine_(group_, shape) {}
 
-  void run(int saves) {
+  void run(int times) {
     try {
-      restore_and_save(saves);
+      if (options.read_only) {
+        read(times);
+      } else {
+        restore_and_save(times);
+      }
     } catch (const GivenUp&) {
     }
     manager_.reset();
@@ -45,8 +54,11 @@ class Job {
   static constexpr Shape shape{64, 600, true, true, true, true};
   ManagerOptions options;
   bool async = false, gives_up = false;
+  std::int64_t salt = 0;
+  int pause = 0;
 
  private:
+  static constexpr std::int64_t salts = 1000;
   struct GivenUp {};
 
   void restore_and_save(int saves) {
@@ -57,13 +69,12 @@ class Job {
       report = manager_->restore_latest(mine_.state());
     });
     std::int64_t step = report ? report->step : 0;
-    const auto problem = report ? mine_.problem() : "";
-    if (!problem.empty() || (report && mine_.stamp() != step)) tell(cat("wrong ", problem));
-    tell(cat("restored ", step));
+    if (report) judge(step);
+    tell(cat("restored ", step, " ", report ? mine_.stamp() % salts : 0));
     for (int i = 0; i < saves; ++i) {
       ++step;
       again("saving", [&] {
-        mine_.fill(step);
+        mine_.fill(step * salts + salt);
         if (async) {
           manager_->save_async(step, mine_.state());
           mine_.spoil();
@@ -72,7 +83,49 @@ class Job {
           manager_->save(step, mine_.state());
         }
       });
-      tell(cat("acknowledged ", step));
+      tell(cat("acknowledged ", step, " ", salt));
+      std::this_thread::sleep_for(std::chrono::milliseconds(pause));
+    }
+  }
+
+  void read(int times) {
+    std::int64_t newest = 0;
+    again("opening", [&] { manager_.emplace(group_, directory_, options); });
+    for (int i = 0; i < times; ++i) {
+      std::optional<RestoreReport> report;
+      again("restoring", [&] {
+        mine_.spoil();
+        report = manager_->restore_latest(mine_.state());
+      });
+      if (report) judge(report->step);
+      if ((report ? report->step : 0) < newest) tell(cat("wrong the newest was ", newest));
+      newest = report ? report->step : 0;
+      tell(cat("newest ", newest, " ", report ? mine_.stamp() % salts : 0));
+      std::vector<StepInfo> steps;
+      again("listing", [&] { steps = manager_->steps(); });
+      for (const auto& one : steps) read_step(one.step);
+      std::this_thread::sleep_for(std::chrono::milliseconds(pause));
+    }
+  }
+
+  // One that is listed may be gone by now, or new bytes be in its files, which its checksums tell.
+  void read_step(std::int64_t step) {
+    try {
+      mine_.spoil();
+      manager_->restore(step, mine_.state());
+    } catch (const Error& error) {
+      if (error.code() != Code::not_found && error.code() != Code::data_loss) throw;
+      return tell(cat("missed ", step, ": [", code_name(error.code()), "] ", error.what()));
+    }
+    judge(step);
+    tell(cat("read ", step, " ", mine_.stamp() % salts));
+  }
+
+  // That the values are those of one save, and of this step.
+  void judge(std::int64_t step) const {
+    const auto problem = mine_.problem();
+    if (!problem.empty() || mine_.stamp() / salts != step) {
+      tell(cat("wrong values in step ", step, ", of stamp ", mine_.stamp(), problem));
     }
   }
 
@@ -133,6 +186,15 @@ void run(const std::vector<std::string>& arguments) {
     }
     if (arguments[i] == "--async") job.async = true;
     if (arguments[i] == "--give-up") job.gives_up = true;
+    if (arguments[i] == "--salt") job.salt = std::atoi(arguments.at(++i).c_str());
+    if (arguments[i] == "--pause") job.pause = std::atoi(arguments.at(++i).c_str());
+    if (arguments[i] == "--read") job.options.read_only = true;
+    if (arguments[i] == "--hasty") {
+      commit::default_ownership() = {.stale_seconds = 6,
+                                     .lock_stale_seconds = 4,
+                                     .heartbeat_seconds = 0.5,
+                                     .settle_seconds = 1};
+    }
     if (arguments[i] == "--limit")
       job.options.write.storage_limit_seconds = atof(arguments.at(++i).c_str());
   }

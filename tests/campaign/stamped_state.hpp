@@ -20,6 +20,7 @@ struct Shape {
   bool by_id = false;    ///< rows whose ids have gaps, on other ranks in each save
   bool lengths = false;  ///< vectors whose length is another in each save
   bool sparse = false;   ///< a tensor of which the last row is nobody's
+  bool frozen = false;  ///< "model", which most saves find as it was
 };
 
 /// One rank's part. Not movable: the state refers to it.
@@ -49,7 +50,7 @@ class StampedState {
   Shape shape_;
   std::int64_t stamp_ = 0, writers_ = 0;
   Piece rows_;
-  std::vector<double> sliced_, dense_;
+  std::vector<double> sliced_, dense_, model_;
   std::array<double, 5> table_{};
   std::vector<std::array<std::int64_t, 3>> particles_;
   std::string text_;

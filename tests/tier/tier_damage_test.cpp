@@ -2,6 +2,10 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <set>
 
 #include "cairn/checkpoint_manager.hpp"
 #include "cairn/ragged.hpp"
@@ -19,6 +23,7 @@ namespace {
 using test::nth;
 using test::SampleState;
 using test::TierTest;
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
@@ -322,6 +327,68 @@ TEST_F(TierTest, DamagedMapsAndParityAreDoneWithout) {
         EXPECT_EQ(restore(one, 4, 1), spare ? 2 : 1) << "node " << node << in_checksums;
       }
     }
+  }
+}
+
+// Paths differ from node to node, and so must not be in what all ranks throw.
+TEST_F(TierTest, AllRanksHearTheSameOfNodes) {
+  std::mutex mutex;
+  std::map<std::string, std::set<std::string>> heard;
+  const auto hear = [&](const std::string& what, const auto& call) {
+    const auto error = test::error_of(call);
+    const std::lock_guard guard(mutex);
+    heard[what].insert(error ? error->what() : "nothing");
+  };
+  std::atomic<bool> armed = false, broken = false;
+  files_->set_observer([&](const std::string& operation) {
+    if (armed && operation.find("/map.new") != std::string::npos) broken = true;
+    if (broken && operation.find("/nodes/") != std::string::npos) throw Error(Code::io, "it broke");
+  });
+  run_threads(4, [&](std::shared_ptr<Group> group) {
+    std::vector<double> values(100000, group->rank());
+    State state;
+    state.add("x", slice(values.data(), {4, 100000}, {group->rank(), 0}, {1, 100000}));
+    auto some = options(group->rank(), 1);
+    some.tier.when_full = WhenFull::fail;
+    some.tier.when_lost = WhenLost::fail;
+    {
+      CheckpointManager manager(group, "/run", some);
+      manager.save(1, state);
+      group->barrier();
+      if (group->rank() == 0) armed = true;
+      group->barrier();
+      hear("could not be removed", [&] { manager.save(2, state); });
+      group->barrier();
+      if (group->rank() == 0) armed = broken = false;
+      group->barrier();
+      manager.save(3, state);
+      group->barrier();
+    }
+    auto small = some;
+    auto disk = std::make_shared<io::MemoryFileSystem>();
+    disk->set_capacity(1 << 20);
+    small.tier.file_system = disk;
+    small.tier.directory = "/small/%n";
+    {
+      CheckpointManager manager(group, "/run", small);
+      hear("does not fit", [&] { manager.save(4, state); });
+      group->barrier();
+    }
+    if (group->rank() == 0) lose_node(1), lose_node(2);
+    group->barrier();
+    some.read_only = true;
+    {
+      CheckpointManager reader(group, "/run", some);
+      hear("does not compute", [&] { reader.restore_latest(state); });
+      group->barrier();
+    }
+    some.read_only = false;
+    CheckpointManager manager(group, "/run", some);
+    hear("too many are missing", [&] { manager.restore_latest(state); });
+  });
+  EXPECT_THAT(heard, SizeIs(4));
+  for (const auto& [what, texts] : heard) {
+    EXPECT_THAT(texts, ElementsAre(HasSubstr(what)));
   }
 }
 

@@ -1,0 +1,75 @@
+"""What the ranks of jobs hold while they run: memory, descriptors, threads; and how many files there are."""
+import os
+import time
+from pathlib import Path
+
+SETTLED = 20  # seconds until a rank has what it will have
+LONG = 60  # seconds that one must have lived to be judged
+MEMORY = 1024  # KiB that are not taken for growth
+FILES = 8  # of one checkpoint more, on more ranks, or of a save under way
+
+
+def held_by(process):
+    """(KiB of its own, descriptors, threads)."""
+    place = Path(f"/proc/{process}")
+    status = dict(line.split(":", 1) for line in (place / "status").read_text().splitlines())
+    return int(status["RssAnon"].split()[0]), len(os.listdir(place / "fd")), int(status["Threads"])
+
+
+class Samples:
+    def __init__(self):
+        self.ranks, self.files = {}, {}
+
+    def take(self, job, processes, directories):
+        now = time.monotonic()
+        for process in processes:
+            try:
+                self.ranks.setdefault(job, {}).setdefault(process, []).append((now, *held_by(process)))
+            except (OSError, KeyError):  # it has ended
+                pass
+        count = sum(len(files) for top in directories for _, _, files in os.walk(top))
+        self.files.setdefault(job, []).append(count)
+
+    def lives(self, job):
+        """Of each rank that lived long enough: the first quarter of its settled life, and the last. The most
+        memory; and the fewest descriptors and threads, as more of them are there for a moment in a save."""
+        for samples in self.ranks.get(job, {}).values():
+            if samples[-1][0] - samples[0][0] < LONG:
+                continue
+            settled = [sample[1:] for sample in samples if sample[0] >= samples[0][0] + SETTLED]
+            quarter = max(1, len(settled) // 4)
+            yield (samples[-1][0] - samples[0][0],
+                   self.steady(settled[:quarter]), self.steady(settled[-quarter:]))
+
+    @staticmethod
+    def steady(samples):
+        memory, descriptors, threads = zip(*samples)
+        return max(memory), min(descriptors), min(threads)
+
+    def most_files(self, job):
+        counts = self.files.get(job, [0, 0])
+        half = max(1, len(counts) // 2)
+        return max(counts[:half]), max(counts[half:], default=0)
+
+    def wrong(self, job):
+        found = []
+        for seconds, first, last in self.lives(job):
+            for what, before, after, more in zip(("KiB of memory", "descriptors", "threads"), first, last,
+                                                 (MEMORY, 0, 0)):
+                if after > before + more:
+                    found.append(f"a rank had {before} {what}, and {after} after {seconds:.0f} s")
+        before, after = self.most_files(job)
+        if after > before + FILES:
+            found.append(f"{before} files at most in the first half, {after} in the second")
+        return found
+
+    def text(self, job):
+        lives = list(self.lives(job))
+        if not lives:
+            return f"  no rank lived for {LONG} s; files at most {' then '.join(map(str, self.most_files(job)))}"
+        growth = [last[0] - first[0] for _, first, last in lives]
+        return (f"  {len(lives)} ranks of {len(self.ranks[job])} lived for {LONG} s, the longest for "
+                f"{max(life[0] for life in lives):.0f} s: memory {min(f[0] for _, f, _ in lives) / 1024:.1f} to "
+                f"{max(f[0] for _, f, _ in lives) / 1024:.1f} MiB, grown by {min(growth)} to {max(growth)} KiB; "
+                f"descriptors {sorted({l[1] for _, _, l in lives})}, threads {sorted({l[2] for _, _, l in lives})}; "
+                f"files at most {' then '.join(map(str, self.most_files(job)))}")
