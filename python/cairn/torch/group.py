@@ -43,6 +43,23 @@ def group(ranks=None):
     return _cairn.torch_group(own, _nodes(own, len(members)))
 
 
+_of_readers = {}
+
+
+def group_of_readers(ranks=None):
+    """The same, made once for all that read: to make one takes longer than to read a small model,
+    and readers end before another one begins."""
+    if ranks is None and dist.is_available() and dist.is_initialized():
+        ranks = dist.group.WORLD
+    if not isinstance(ranks, dist.ProcessGroup):
+        return group(ranks)
+    known = _of_readers.get(id(ranks))
+    if known is None or known[0] is not ranks:
+        world = ranks is dist.group.WORLD
+        known = _of_readers[id(ranks)] = ranks, group(None if world else ranks)
+    return known[1]
+
+
 def _nodes(own, size):
     """The node of each rank: the same number for those of one host."""
     try:
