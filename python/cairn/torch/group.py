@@ -25,6 +25,8 @@ def group(ranks=None):
     """
     if ranks is not None and not isinstance(ranks, dist.ProcessGroup):
         return ranks if isinstance(ranks, _cairn.Group) else _cairn.group_of(ranks)
+    if ranks is not None and not _is_alive(ranks):
+        raise _error("ranks", "the process group was destroyed", "Give one that is in use.")
     if not dist.is_available() or not dist.is_initialized():
         if int(os.environ.get("WORLD_SIZE", "1")) > 1:
             raise _error("ranks", "WORLD_SIZE says that there are several, and torch.distributed is "
@@ -41,6 +43,15 @@ def group(ranks=None):
         use_local_synchronization=ranks is not None,  # else every rank of the job would be needed
     )
     return _cairn.torch_group(own, _nodes(own, len(members)))
+
+
+def _is_alive(process_group):
+    if not dist.is_initialized():
+        return False
+    try:
+        return len(dist.get_process_group_ranks(process_group)) > 0
+    except (KeyError, ValueError):
+        return False
 
 
 _of_readers = {}
