@@ -57,7 +57,15 @@ void add_group(py::module_& module) {
               detail::agree_on(self.group, mine);
             });
           },
-          "Collective: what the function returns; what it raises on one rank, all raise.");
+          "Collective: what the function returns; what it raises on one rank, all raise.")
+      .def(
+          "sum",
+          [](const PythonGroup& self, std::vector<std::int64_t> values) {
+            const py::gil_scoped_release free;
+            self.group->all_reduce(values, Group::Op::sum);
+            return values;
+          },
+          "Collective: the sums over ranks of as many numbers on each.");
   module.def("group_of", [](const py::object& communicator) { return group_of(communicator); });
   module.def("torch_group", [](const py::object& process_group, std::vector<int> nodes) {
     return PythonGroup{torch_group(process_group, std::move(nodes)), process_group};

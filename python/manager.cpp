@@ -136,6 +136,17 @@ py::dict dict_of(const SaveStatistics& save) {
   told["files"] = save.files;
   told["blocked_seconds"] = save.blocked_seconds;
   told["total_seconds"] = save.total_seconds;
+  const auto& stages = save.seconds;
+  py::dict seconds;
+  seconds["wait"] = stages.wait;
+  seconds["plan"] = stages.plan;
+  seconds["capture"] = stages.capture;
+  seconds["write"] = stages.write;
+  seconds["protect"] = stages.protect;
+  seconds["merge"] = stages.merge;
+  seconds["commit"] = stages.commit;
+  seconds["tidy"] = stages.tidy;
+  told["seconds"] = seconds;
   return told;
 }
 

@@ -2,6 +2,7 @@
 #include "bindings.hpp"
 #include "cairn/version.hpp"
 #include "code.hpp"
+#include "tree.hpp"
 
 PYBIND11_MODULE(_cairn, module) {
   using namespace cairn::python;
@@ -9,6 +10,8 @@ PYBIND11_MODULE(_cairn, module) {
   add_group(module);
   add_state(module);
   add_code(module);
+  add_torch_tensors(module);
+  add_tree(module);
   add_manager(module);
   add_contents(module);
   module.attr("version") = cairn::version();

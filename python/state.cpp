@@ -157,6 +157,16 @@ void add_state(py::module_& module) {
              return keys;
            })
       .def("__len__", [](const PythonState& self) { return self.state.tensors().size(); })
+      .def("set_strings",
+           [](PythonState& self, std::size_t number, std::vector<std::string> values) {
+             auto& kept = *self.strings.at(number);
+             if (kept.size() != values.size()) {
+               kept = std::move(values);
+               return;
+             }
+             // A scalar is known by the address of its text.
+             std::move(values.begin(), values.end(), kept.begin());
+           })
       .def("strings",
            [](const PythonState& self, std::size_t number) {
              py::list list;

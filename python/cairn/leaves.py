@@ -279,6 +279,10 @@ class Binding:
 
         self._put_back.append(put_back)
 
+    def _note(self, value, renew):
+        """A value was copied into the state; `renew(another)` would put another one of its class in
+        its place, and returns False where that takes a new state."""
+
     def _require_changeable(self, key, container):
         if self._restoring and not isinstance(container, collections.abc.MutableMapping | list):
             raise _error(key, f"a {type(container).__name__} cannot be changed",
@@ -297,7 +301,18 @@ class Binding:
         def put_back():
             container[name] = held[()] if isinstance(value, np.generic) else held.item()
 
+        def renew(new):
+            if isinstance(new, int) and not isinstance(new, bool):
+                is_large = held.dtype == np.uint64
+                if not -(2**63) <= new < 2**64 or (new >= 2**63) != is_large:
+                    return False
+            elif isinstance(new, np.generic) and new.dtype != held.dtype:
+                return False
+            held[()] = new
+            return True
+
         self._put_back.append(put_back)
+        self._note(value, renew)
 
     def _add_texts(self, key, container, name, value, resizes=False):
         if resizes and not all(isinstance(one, (str, bytes)) for one in value):
@@ -320,4 +335,11 @@ class Binding:
             else:
                 value[:] = new
 
+        def renew(new):
+            if not scalar and not _is_texts(new):
+                return False
+            self.native.set_strings(number, [_as_bytes(one) for one in ([new] if scalar else new)])
+            return True
+
         self._put_back.append(put_back)
+        self._note(value, renew)

@@ -1,10 +1,12 @@
 // cairn convert: a checkpoint stored again, cut otherwise or in another format, and files of
 // others.
 #include <iostream>
+#include <optional>
 
 #include "cairn/error.hpp"
 #include "cli/command.hpp"
 #include "cli/progress_bar.hpp"
+#include "cli/ranks.hpp"
 #include "cli/target.hpp"
 #include "io/local_path.hpp"
 #include "tools/convert_checkpoint.hpp"
@@ -17,6 +19,7 @@ namespace {
 
 struct ConvertArguments {
   std::string source, destination, under;
+  bool alone = false;
   ConvertOptions convert;
 };
 
@@ -25,42 +28,64 @@ struct ConvertArguments {
               "Make a checkpoint of A first, and B of that.");
 }
 
-void run(Tool& tool, const ConvertArguments& options) {
-  const auto destination = require_parent(*tool.files, options.destination);
-  ProgressBar bar("convert");
-  const auto done = bar.callback();
+using Files = std::shared_ptr<io::FileSystem>;
+
+std::string by_all(const Files& files, const ConvertArguments& options, const Progress& done) {
+  const auto& group = options.convert.group();
+  const auto destination =
+      together(group, [&] { return require_parent(*files, options.destination); });
   const auto to_safetensors = is_safetensors(destination), to_zarr = is_zarr(destination);
-  if (is_safetensors(options.source)) {
-    if (to_safetensors || to_zarr) refuse_copy();
-    const auto source = io::local_path(options.source);
-    std::cout << import_safetensors(tool.files, source, destination, options.under, options.convert,
-                                    done)
-              << '\n';
-    return;
+  const auto source_path = io::local_path(options.source);
+  const bool from_safetensors = is_safetensors(options.source);
+  const bool from_dcp = together(group, [&] { return is_dcp(*files, source_path); });
+  if ((from_safetensors || from_dcp) && (to_safetensors || to_zarr)) refuse_copy();
+  if (from_safetensors) {
+    return import_safetensors(files, source_path, destination, options.under, options.convert,
+                              done);
   }
-  if (const auto source = io::local_path(options.source); is_dcp(*tool.files, source)) {
-    if (to_safetensors || to_zarr) refuse_copy();
-    std::cout << import_dcp(tool.files, source, destination, options.under, options.convert, done)
-              << '\n';
-    return;
+  if (from_dcp) {
+    return import_dcp(files, source_path, destination, options.under, options.convert, done);
   }
-  const auto source = read_contents(*tool.files, resolve_checkpoint(*tool.files, options.source));
-  if (to_safetensors) {
-    std::cout << export_safetensors(tool.files, source, destination, options.under, options.convert,
-                                    done)
-              << '\n';
-    return;
-  }
-  if (to_zarr) {
-    std::cout << export_zarr(tool.files, source, destination, options.under, options.convert, done)
-              << '\n';
-    return;
-  }
-  if (!options.under.empty()) {
+  if (!to_safetensors && !to_zarr && !options.under.empty()) {
     throw Error(Code::invalid_argument, "--under is for files of others",
                 "of checkpoints all tensors are converted", "Leave it out.");
   }
-  std::cout << convert_checkpoint(tool.files, source, destination, options.convert, done) << '\n';
+  const auto read = [&] {
+    return read_contents(*files, resolve_checkpoint(*files, options.source));
+  };
+  if (to_safetensors) {
+    const auto source = together(group, read);
+    return export_safetensors(files, source, destination, options.under, options.convert, done);
+  }
+  // What one process does: the others wait for how it ends.
+  return together(group, [&]() -> std::string {
+    if (group->rank() != 0) return "";
+    auto alone = options.convert;
+    alone.ranks = nullptr;
+    if (to_zarr) return export_zarr(files, read(), destination, options.under, alone, done);
+    return convert_checkpoint(files, read(), destination, alone, done);
+  });
+}
+
+void run(Tool& tool, const ConvertArguments& arguments) {
+  const Ranks ranks(arguments.alone);
+  auto options = arguments;
+  options.convert.ranks = ranks.group();
+  try {
+    std::optional<ProgressBar> bar;
+    if (ranks.root()) bar.emplace("convert");
+    const auto made = by_all(tool.files, options, bar ? bar->callback() : Progress{});
+    if (ranks.root()) std::cout << made << '\n';
+  } catch (const Error& error) {
+    if (ranks.group()->size() == 1) throw;
+    if (error.code() == Code::communication) ranks.group()->abort(error.what());
+    // Once for all, and before any rank ends: the launcher then ends the others.
+    if (ranks.root()) std::cerr << "cairn: " << error.what() << std::endl;
+    tool.exit_code = error.code() == Code::data_loss ? 1 : 2;
+  } catch (const std::exception& error) {  // of this rank alone: nobody else knows
+    if (ranks.group()->size() > 1) ranks.group()->abort(error.what());
+    throw;
+  }
 }
 
 }  // namespace
@@ -89,12 +114,16 @@ void add_convert(Tool& tool) {
   command->add_option("--under", options->under,
                       "To safetensors and Zarr: only keys PATH/KEY, as KEY; from files of others: "
                       "KEY becomes PATH/KEY");
+  command->add_flag("--alone", options->alone,
+                    "By this process, even where its environment is that of one of several ranks");
   command->footer(
       "All that is read is checked, and what is written has checksums again; the values are the\n"
       "same bit by bit (cairn diff A B). Step, time, metric and place among other steps go along:\n"
       "what was the newest stays it. Memory: the largest stored slice; to safetensors: the "
       "largest\n"
-      "tensor. Files of safetensors have no checksums: what is read from them cannot be proved, "
+      "tensor whose slices do not lie in a row. Started by mpirun, all ranks read and write what\n"
+      "comes from safetensors and DCP and what becomes safetensors; the rest is rank 0's work.\n"
+      "Files of safetensors have no checksums: what is read from them cannot be proved, "
       "only\n"
       "that their headers are sound. With --max-shard-size they are several, and an index. Of DCP\n"
       "no pickle is run: objects stay bytes, which dcp.load reads through cairn.torch. A "

@@ -107,6 +107,11 @@ LocalTensor with_gaps(LocalTensor tensor, const StoredGaps& gaps, bool sliced) {
 
 }  // namespace
 
+const std::shared_ptr<Group>& ConvertOptions::group() const {
+  static const auto alone = serial_group();
+  return ranks ? ranks : alone;
+}
+
 std::string convert_checkpoint(std::shared_ptr<io::FileSystem> files,
                                const CheckpointContents& source, const io::Path& destination,
                                const ConvertOptions& options, const Progress& progress) {

@@ -12,6 +12,9 @@ namespace cairn {
 struct ConvertOptions {
   std::int64_t max_shard_bytes = 0;  ///< of a data file; 0: one file holds all
   bool overwrite = false;            ///< replace what is at the destination
+  /// Those that do it together, where the function says that it can; null: this process alone.
+  std::shared_ptr<Group> ranks = nullptr;
+  const std::shared_ptr<Group>& group() const;
 };
 
 /// Stores what `source` holds at another prefix, the values bit by bit: it is read and checked

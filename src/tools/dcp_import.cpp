@@ -17,6 +17,7 @@
 #include "format/torch/metadata.hpp"
 #include "format/torch/pickle.hpp"
 #include "format/torch/saved_tensor.hpp"
+#include "group/collectives.hpp"
 #include "tools/store_state.hpp"
 
 namespace cairn {
@@ -29,7 +30,7 @@ constexpr const char* planner_key = "dcp/planner";
 constexpr const char* kind_attribute = "dcp";
 // Of larger objects nobody looks for a plain value.
 constexpr std::int64_t longest_value = 64 << 10;
-// A checkpoint has room for 4 MiB of descriptions, and values are the part that it can do without.
+// They are read with each look at the checkpoint, which can do without more of them.
 constexpr std::int64_t all_values = 1 << 20;
 constexpr std::int64_t longest_description = 1 << 20;  // data.pkl of one tensor
 
@@ -247,8 +248,9 @@ class ObjectMemory : public ReadOnly {
 
 class Import {
  public:
-  Import(io::FileSystem& files, const io::Path& source, const std::string& under, Done done)
-      : files_(files, source), under_(under), done_(std::move(done)) {
+  Import(io::FileSystem& files, const io::Path& source, const std::string& under,
+         const Group& group, Done done)
+      : files_(files, source), under_(under), group_(group), done_(std::move(done)) {
     const auto path = files_.path(".metadata");
     try {
       found_ = torch::parse_dcp_metadata(io::read_file(files, path, torch::longest_metadata));
@@ -256,9 +258,13 @@ class Import {
       if (error.path().empty()) error.at(path.string());
       throw;
     }
+    for (const auto& tensor : found_.tensors) {
+      for (const auto& piece : tensor.pieces) bytes_ += bytes_of(tensor, piece);
+    }
+    for (const auto& object : found_.objects) bytes_ += object.archive.size;
     for (const auto& tensor : found_.tensors) add(tensor);
     for (const auto& object : found_.objects) add(object);
-    if (!found_.paths.empty() && under.empty()) add_paths();
+    if (!found_.paths.empty() && under.empty() && group.rank() == 0) add_paths();
   }
 
   const State& state() const { return state_; }
@@ -268,21 +274,31 @@ class Import {
   std::string key(const std::string& name) const {
     return under_.empty() ? name : cat(under_, '/', name);
   }
+  static std::int64_t bytes_of(const torch::DcpTensor& tensor, const torch::DcpPiece& piece) {
+    return piece.box.count() * static_cast<std::int64_t>(dtype_size(tensor.dtype));
+  }
+  // Of all bytes in a row each rank has a part; what is read as one, the rank of its middle.
+  bool is_mine(std::int64_t size) {
+    const auto middle = static_cast<double>(before_) + 0.5 * static_cast<double>(size);
+    const auto share = bytes_ > 0 ? middle / static_cast<double>(bytes_) : 0.0;
+    before_ += size;
+    return std::min(group_.size() - 1, static_cast<int>(share * group_.size())) == group_.rank();
+  }
   void add(const torch::DcpTensor& tensor) {
     LocalTensor local{tensor.dtype, tensor.shape, {}, nullptr};
     for (const auto& piece : tensor.pieces) {
+      if (!is_mine(bytes_of(tensor, piece))) continue;
       local.slices.push_back(
           {piece.box, std::make_shared<PieceMemory>(files_, tensor, piece, done_)});
     }
-    bytes_ += element_count(tensor.shape) * static_cast<std::int64_t>(dtype_size(tensor.dtype));
     state_.add(key(tensor.key), std::move(local));
   }
   void add(const torch::DcpObject& object) {
+    if (!is_mine(object.archive.size)) return;
     const Dims shape{object.archive.size};
     LocalTensor local{DType::uint8, shape, {}, nullptr};
     local.slices.push_back(
         {Box::whole(shape), std::make_shared<ObjectMemory>(files_, object.archive, done_)});
-    bytes_ += object.archive.size;
     Description description;
     description.attributes.insert_or_assign(kind_attribute, "bytes");
     auto value = value_of(object);
@@ -317,10 +333,11 @@ class Import {
 
   Files files_;
   const std::string under_;
+  const Group& group_;
   const Done done_;
   torch::DcpMetadata found_;  // what the state's memory reads from: it stays where it is
   State state_;
-  std::int64_t bytes_ = 0, values_left_ = all_values;
+  std::int64_t bytes_ = 0, before_ = 0, values_left_ = all_values;
 };
 
 }  // namespace
@@ -335,13 +352,16 @@ std::string import_dcp(std::shared_ptr<io::FileSystem> files, const io::Path& so
                        const ConvertOptions& options, const Progress& progress) {
   std::int64_t total = 0, done = 0;
   std::mutex mutex;
-  const Import import(*files, source, under, [&](std::int64_t bytes) {
-    const std::lock_guard lock(mutex);
-    done = std::min(total, done + bytes);
-    if (progress) progress(done, total);
+  auto& group = *options.group();
+  const auto import = together(group, [&] {
+    return std::make_unique<const Import>(*files, source, under, group, [&](std::int64_t bytes) {
+      const std::lock_guard lock(mutex);
+      done = std::min(total, done + bytes * group.size());
+      if (progress) progress(done, total);
+    });
   });
-  total = import.bytes();
-  return store_state(std::move(files), import.state(), CheckpointMeta{}, destination, options);
+  total = import->bytes();
+  return store_state(std::move(files), import->state(), CheckpointMeta{}, destination, options);
 }
 
 }  // namespace cairn

@@ -1,5 +1,6 @@
 #pragma once
-/// Checkpoints of torch.distributed.checkpoint (DCP) as checkpoints of Cairn's. By one process.
+/// Checkpoints of torch.distributed.checkpoint (DCP) as checkpoints of Cairn's. Collective over the
+/// ranks of the options.
 #include <memory>
 #include <string>
 
@@ -16,10 +17,10 @@ bool is_dcp(io::FileSystem&, const io::Path&);
 /// pickles is run. It becomes what dcp.save makes through cairn.torch.StorageWriter: pieces are
 /// slices; what is no tensor stays bytes of torch.save, a tensor of uint8, and a plain value is its
 /// attribute "value" too. `under`: keys become UNDER/KEY, and dcp.load no longer knows them. The
-/// checksums that torch made are compared. Memory: 256 MiB or so, and a hundred bytes for each of
-/// .metadata. Returns the prefix.
-/// Throws data_loss, unsupported for pickles of anything else, coverage where pieces leave a part
-/// of their tensor out, and as convert_checkpoint.
+/// checksums that torch made are compared. Ranks share the pieces. Memory: 256 MiB or so, and a
+/// hundred bytes for each of .metadata. Returns the prefix. Throws data_loss, unsupported for
+/// pickles of anything else, coverage where pieces leave a part of their tensor out, and as
+/// convert_checkpoint.
 std::string import_dcp(std::shared_ptr<io::FileSystem>, const io::Path& source,
                        const io::Path& destination, const std::string& under = "",
                        const ConvertOptions& = {}, const Progress& = {});

@@ -1,10 +1,16 @@
 #include <algorithm>
 #include <cstdio>
+#include <map>
+#include <span>
 
+#include "base/checksum.hpp"
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "contents/contents_reader.hpp"
+#include "format/bundle/strings.hpp"
 #include "format/safetensors/header.hpp"
+#include "group/collectives.hpp"
+#include "model/runs.hpp"
 #include "tools/safetensors.hpp"
 #include "tools/whole_tensor.hpp"
 
@@ -27,13 +33,32 @@ std::vector<std::vector<WholeTensor>> cut(std::vector<WholeTensor> all, std::int
   return parts;
 }
 
+// What is read as one and lies in one file in a row: a stored slice, or, where slices do not lie so
+// in their tensor, all of it.
+struct OutPart {
+  std::size_t file;
+  const StoredTensor* tensor;
+  const StoredSlice* slice;  // null: the whole tensor
+  std::int64_t offset, bytes;
+};
+
+struct OutFile {
+  io::Path path;
+  std::string header;
+  io::Path unfinished() const { return path.string() + ".unfinished"; }
+};
+
 class Exporter {
  public:
-  Exporter(io::FileSystem& files, const CheckpointContents& source, bool overwrite,
+  Exporter(io::FileSystem& files, const CheckpointContents& source, const ConvertOptions& options,
            const Progress& progress)
-      : files_(files), source_(source), overwrite_(overwrite), progress_(progress) {}
+      : files_(files),
+        source_(source),
+        group_(*options.group()),
+        overwrite_(options.overwrite),
+        progress_(progress) {}
 
-  void write(const io::Path& path, std::vector<WholeTensor> tensors, std::int64_t total) {
+  void add(const io::Path& path, std::vector<WholeTensor> tensors) {
     // Large elements first, so that all lie at multiples of their size.
     std::stable_sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) {
       return dtype_size(a.tensor->dtype) > dtype_size(b.tensor->dtype);
@@ -46,22 +71,62 @@ class Exporter {
       header.tensors.push_back({one.key, one.tensor->dtype, one.tensor->shape, at, one.bytes()});
       at += one.bytes();
     }
-    put(path, [&](io::File& file) {
-      const auto text = safetensors::encode_header(header);
-      file.stream(DirectIo::automatic);
-      file.write_at(0, std::as_bytes(std::span(text)));
-      auto end = std::ssize(text);
-      for (const auto& one : tensors) {
-        const auto bytes = read_whole(files_, source_, *one.tensor);
-        file.write_at(end, std::as_bytes(std::span(bytes)));
-        end += std::ssize(bytes);
-        done_ += std::ssize(bytes);
-        if (progress_) progress_(done_, total);
-      }
-    });
+    out_.push_back({path, safetensors::encode_header(header)});
+    auto begin = std::ssize(out_.back().header);
+    for (const auto& one : tensors) {
+      add_parts(*one.tensor, begin);
+      begin += one.bytes();
+    }
+    total_ += at;
   }
-  void write_text(const io::Path& path, const std::string& text) {
-    put(path, [&](io::File& file) { file.write_at(0, std::as_bytes(std::span(text))); });
+
+  /// Collective. `index`: a text that names the files, under its own name; empty: there is none.
+  void write(const io::Path& index_path, const std::string& index) {
+    try {
+      root([&] {
+        for (const auto& one : out_) require_free(one.path);
+        if (!index.empty()) require_free(index_path);
+        // Before what it names is replaced: it would tell of files of two checkpoints.
+        if (!index.empty() && io::exists(files_, index_path)) {
+          files_.remove(index_path);
+          files_.sync_directory(folder_of(index_path));
+        }
+        for (const auto& one : out_) io::remove_if_there(files_, one.unfinished());
+      });
+      deal();
+      together(group_, [&] {
+        for (const auto i : made_) files_.create(out_[i].unfinished())->close();
+      });
+      together(group_, [&] { write_mine(); });
+      root([&] {
+        for (const auto& one : out_) finish(one.path, one.unfinished());
+        if (index.empty()) return;
+        const io::Path unfinished = index_path.string() + ".unfinished";
+        io::remove_if_there(files_, unfinished);
+        const auto file = files_.create(unfinished);
+        file->write_at(0, std::as_bytes(std::span(index)));
+        file->sync();
+        file->close();
+        finish(index_path, unfinished);
+      });
+    } catch (...) {
+      if (group_.rank() == 0) {
+        for (const auto& one : out_) io::remove_if_there(files_, one.unfinished());
+        io::remove_if_there(files_, index_path.string() + ".unfinished");
+      }
+      throw;
+    }
+  }
+
+ private:
+  static io::Path folder_of(const io::Path& path) {
+    return path.parent_path().empty() ? io::Path(".") : path.parent_path();
+  }
+  template <class F>
+  void root(F&& function) {
+    together(group_, [&] {
+      if (group_.rank() == 0) function();
+    });
   }
   void require_free(const io::Path& path) const {
     if (overwrite_ || !files_.status(path)) return;
@@ -69,45 +134,136 @@ class Exporter {
                 "Choose another destination, or say --overwrite to have it replaced.")
         .at(path.string());
   }
-  // Before what it names is replaced: it would tell of files of two checkpoints.
-  void remove(const io::Path& path) {
-    if (!io::exists(files_, path)) return;
-    files_.remove(path);
-    files_.sync_directory(folder_of(path));
-  }
-
- private:
-  static io::Path folder_of(const io::Path& path) {
-    return path.parent_path().empty() ? io::Path(".") : path.parent_path();
-  }
   // Under its name only when it is whole and durable.
-  template <class F>
-  void put(const io::Path& path, F&& fill) {
-    require_free(path);
-    const io::Path unfinished = path.string() + ".unfinished";
-    io::remove_if_there(files_, unfinished);
-    try {
-      const auto file = files_.create(unfinished);
-      fill(*file);
-      file->sync();
-      file->close();
-      if (overwrite_) {
-        files_.rename(unfinished, path);
-      } else {
-        files_.rename_new(unfinished, path);
-      }
-    } catch (...) {
-      io::remove_if_there(files_, unfinished);
-      throw;
+  void finish(const io::Path& path, const io::Path& unfinished) {
+    if (overwrite_) {
+      files_.rename(unfinished, path);
+    } else {
+      files_.rename_new(unfinished, path);
     }
     files_.sync_directory(folder_of(path));
   }
 
+  void add_parts(const StoredTensor& tensor, std::int64_t begin) {
+    const auto file = out_.size() - 1;
+    const auto item = static_cast<std::int64_t>(dtype_size(tensor.dtype));
+    std::vector<OutPart> parts;
+    for (const auto& slice : tensor.slices) {
+      const auto run = run_in_box(slice.box, Dims(tensor.shape.size(), 0), tensor.shape);
+      if (!run || slice.size != slice.box.count() * item || tensor.gaps) {
+        const auto bytes = element_count(tensor.shape) * item;
+        parts_.push_back({file, &tensor, nullptr, begin, bytes});
+        return;
+      }
+      if (slice.size > 0) parts.push_back({file, &tensor, &slice, begin + *run * item, slice.size});
+    }
+    std::sort(parts.begin(), parts.end(),
+              [](const auto& a, const auto& b) { return a.offset < b.offset; });
+    parts_.insert(parts_.end(), parts.begin(), parts.end());
+  }
+
+  // Each rank has a run of the parts, of about as many bytes. A file is made by the rank that has
+  // the first of it.
+  void deal() {
+    std::int64_t before = 0;
+    std::vector<bool> has_maker(out_.size());
+    for (const auto& one : parts_) {
+      const auto middle = static_cast<double>(before) + 0.5 * static_cast<double>(one.bytes);
+      const auto share = total_ > 0 ? middle / static_cast<double>(total_) : 0.0;
+      const auto rank = std::min(group_.size() - 1, static_cast<int>(share * group_.size()));
+      before += one.bytes;
+      const bool mine = rank == group_.rank();
+      if (mine) mine_.push_back(&one);
+      if (!has_maker[one.file] && mine) made_.push_back(one.file);
+      has_maker[one.file] = true;
+    }
+    for (std::size_t i = 0; i < out_.size(); ++i) {
+      if (!has_maker[i] && group_.rank() == 0) made_.push_back(i);  // one of empty tensors
+    }
+  }
+
+  // In the order of files, so that one is open.
+  void write_mine() {
+    begin_reading();
+    std::vector<std::size_t> files = made_;
+    for (const auto* part : mine_) files.push_back(part->file);
+    std::sort(files.begin(), files.end());
+    files.erase(std::unique(files.begin(), files.end()), files.end());
+    auto part = mine_.begin();
+    for (const auto i : files) {
+      const auto file = files_.open_write(out_[i].unfinished());
+      file->stream(DirectIo::automatic);
+      if (std::find(made_.begin(), made_.end(), i) != made_.end()) {
+        file->write_at(0, std::as_bytes(std::span(out_[i].header)));
+      }
+      for (; part != mine_.end() && (*part)->file == i; ++part) write_part(*file, **part);
+      file->sync();
+      file->close();
+    }
+    reader_.reset();
+  }
+
+  // The disk fetches the next pieces while these are written.
+  void begin_reading() {
+    std::map<int, int> numbers;
+    std::vector<io::Path> paths;
+    std::vector<io::Extent> extents;
+    buffer_.resize(static_cast<std::size_t>(piece_bytes));
+    auto* to = reinterpret_cast<std::byte*>(buffer_.data());
+    for (const auto* part : mine_) {
+      if (!part->slice) continue;
+      const auto [file, fresh] =
+          numbers.try_emplace(part->slice->file, static_cast<int>(paths.size()));
+      if (fresh) paths.push_back(data_path(source_, part->slice->file));
+      for (std::int64_t at = 0; at < part->bytes; at += piece_bytes) {
+        extents.push_back(
+            {file->second, part->slice->offset + at, std::min(piece_bytes, part->bytes - at), to});
+      }
+    }
+    reader_ = files_.read_ahead(std::move(paths), std::move(extents), DirectIo::automatic);
+  }
+
+  void write_part(io::File& file, const OutPart& part) {
+    if (!part.slice) {
+      const auto bytes = read_whole(files_, source_, *part.tensor);
+      file.write_at(part.offset, std::as_bytes(std::span(bytes)));
+      return tell(part.bytes);
+    }
+    std::uint32_t crc = 0;
+    for (std::int64_t at = 0; at < part.bytes; at += piece_bytes) {
+      const auto size = static_cast<std::size_t>(std::min(piece_bytes, part.bytes - at));
+      try {
+        crc = crc32c_combine(crc, reader_->next(), size);
+      } catch (Error& error) {
+        throw error.of_tensor(part.tensor->key);
+      }
+      const auto bytes = std::as_writable_bytes(std::span(buffer_)).first(size);
+      if (source_.big_endian) bundle::swap_bytes(bytes, dtype_swap_unit(part.tensor->dtype));
+      file.write_at(part.offset + at, bytes);
+      tell(static_cast<std::int64_t>(size));
+    }
+    if (crc != part.slice->crc32c) throw checksum_error(source_, *part.tensor, *part.slice, crc);
+  }
+  void tell(std::int64_t bytes) {
+    done_ += bytes;
+    if (progress_) progress_(std::min(total_, done_ * group_.size()), total_);
+  }
+
+  static constexpr std::int64_t piece_bytes = std::int64_t{4} << 20;
+
   io::FileSystem& files_;
   const CheckpointContents& source_;
+  Group& group_;
   const bool overwrite_;
   const Progress& progress_;
-  std::int64_t done_ = 0;
+  std::vector<OutFile> out_;
+  std::vector<OutPart> parts_;
+  std::int64_t total_ = 0, done_ = 0;
+  // This rank's.
+  std::vector<const OutPart*> mine_;
+  std::vector<std::size_t> made_;  // files
+  std::string buffer_;
+  std::unique_ptr<io::Reader> reader_;
 };
 
 std::string numbered(const std::string& stem, std::size_t number, std::size_t of) {
@@ -125,24 +281,23 @@ std::string export_safetensors(std::shared_ptr<io::FileSystem> files,
   auto all = whole_tensors(source, under, "safetensors", safetensors::has_dtype);
   std::int64_t total = 0;
   for (const auto& one : all) total += one.bytes();
-  Exporter exporter(*files, source, options.overwrite, progress);
+  Exporter exporter(*files, source, options, progress);
   auto parts = cut(std::move(all), options.max_shard_bytes);
   if (options.max_shard_bytes == 0) {
-    exporter.write(destination, std::move(parts.front()), total);
+    exporter.add(destination, std::move(parts.front()));
+    exporter.write({}, "");
     return destination.string();
   }
   const auto stem = destination.stem().string();
   const auto folder = destination.parent_path();
   const auto index = folder / (stem + ".safetensors.index.json");
   safetensors::WeightMap weights;
-  exporter.require_free(index);
-  exporter.remove(index);
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const auto name = numbered(stem, i, parts.size());
     for (const auto& one : parts[i]) weights.emplace(one.key, name);
-    exporter.write(folder / name, std::move(parts[i]), total);
+    exporter.add(folder / name, std::move(parts[i]));
   }
-  exporter.write_text(index, safetensors::encode_index(weights, total));
+  exporter.write(index, safetensors::encode_index(weights, total));
   return index.string();
 }
 

@@ -1,10 +1,13 @@
+#include <algorithm>
 #include <map>
+#include <utility>
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "cairn/slice_memory.hpp"
 #include "cairn/state.hpp"
 #include "format/safetensors/header.hpp"
+#include "group/collectives.hpp"
 #include "tools/safetensors.hpp"
 #include "tools/store_state.hpp"
 
@@ -42,18 +45,18 @@ Source open_file(io::FileSystem& files, const io::Path& path) {
   }
 }
 
-// A tensor in a file: what is asked for is read when it is asked for.
-class TensorInFile : public SliceMemory {
+// Rows of a tensor in a file, from `first` on: what is asked for is read when it is asked for.
+class RowsInFile : public SliceMemory {
  public:
-  TensorInFile(const Source& source, const safetensors::Tensor& tensor,
-               std::function<void(std::int64_t)> done)
-      : source_(source), tensor_(tensor), done_(std::move(done)) {}
+  RowsInFile(const Source& source, const safetensors::Tensor& tensor, std::int64_t first,
+             std::function<void(std::int64_t)> done)
+      : source_(source), tensor_(tensor), first_(first), done_(std::move(done)) {}
 
   void read(const Box& part, std::byte* out) const override {
     if (part.count() == 0) return;
     // From its first element to its last one.
     const auto strides = row_major_strides(tensor_.shape);
-    std::int64_t first = 0, elements = 1;
+    std::int64_t first = strides.empty() ? 0 : first_ * strides[0], elements = 1;
     for (std::size_t d = 0; d < strides.size(); ++d) {
       first += part.start[d] * strides[d];
       elements += (part.extent[d] - 1) * strides[d];
@@ -78,7 +81,36 @@ class TensorInFile : public SliceMemory {
  private:
   const Source& source_;
   const safetensors::Tensor& tensor_;
+  const std::int64_t first_;
   std::function<void(std::int64_t)> done_;
+};
+
+// Which rows of each tensor a rank brings, so that each brings about as many bytes: all bytes in a
+// row are cut evenly, at the next row. A scalar is one row.
+class Deal {
+ public:
+  Deal(std::int64_t total, const Group& group) : total_(total), group_(group) {}
+
+  /// Of the tensors one after the other: the first of its rows, and how many.
+  std::pair<std::int64_t, std::int64_t> next(const safetensors::Tensor& tensor) {
+    const auto rows = tensor.shape.empty() ? 1 : tensor.shape[0];
+    const auto row_bytes = rows > 0 ? tensor.size / rows : 0;
+    const auto first_of = [&](int rank) {
+      const auto cut = static_cast<std::int64_t>(static_cast<double>(total_) /
+                                                 static_cast<double>(group_.size()) * rank);
+      if (rank == group_.size()) return rows;
+      if (rank == 0 || cut <= at_ || row_bytes == 0) return std::int64_t{0};
+      return std::min(rows, (cut - at_ + row_bytes - 1) / row_bytes);
+    };
+    const auto first = first_of(group_.rank()), end = first_of(group_.rank() + 1);
+    at_ += tensor.size;
+    return {first, end - first};
+  }
+
+ private:
+  const std::int64_t total_;
+  const Group& group_;
+  std::int64_t at_ = 0;
 };
 
 bool is_index(const io::Path& path) { return path.extension() == ".json"; }
@@ -131,25 +163,34 @@ bool is_safetensors(const io::Path& path) {
 std::string import_safetensors(std::shared_ptr<io::FileSystem> files, const io::Path& source,
                                const io::Path& destination, const std::string& under,
                                const ConvertOptions& options, const Progress& progress) {
-  const auto sources = open_all(*files, source);
+  auto& group = *options.group();
+  const auto sources = together(group, [&] { return open_all(*files, source); });
   std::int64_t total = 0, done = 0;
   for (const auto& [name, one] : sources) total += one.header.data_size();
   const auto told = [&](std::int64_t bytes) {
-    done = std::min(total, done + bytes);
+    done = std::min(total, done + bytes * group.size());
     if (progress) progress(done, total);
   };
   State state;
-  Attributes attributes;
-  for (const auto& [name, one] : sources) {
-    for (const auto& tensor : one.header.tensors) {
-      LocalTensor local{tensor.dtype, tensor.shape, {}, nullptr};
-      local.slices.push_back(
-          {Box::whole(tensor.shape), std::make_shared<TensorInFile>(one, tensor, told)});
-      state.add(under.empty() ? tensor.key : cat(under, '/', tensor.key), std::move(local));
+  together(group, [&] {
+    Attributes attributes;
+    Deal deal(total, group);
+    for (const auto& [name, one] : sources) {
+      for (const auto& tensor : one.header.tensors) {
+        LocalTensor local{tensor.dtype, tensor.shape, {}, nullptr};
+        const auto [first, rows] = deal.next(tensor);
+        const bool is_empty = element_count(tensor.shape) == 0;  // then it is everybody's
+        if (rows > 0 || is_empty) {
+          auto box = Box::whole(tensor.shape);
+          if (!tensor.shape.empty() && !is_empty) box.start[0] = first, box.extent[0] = rows;
+          local.slices.push_back({box, std::make_shared<RowsInFile>(one, tensor, first, told)});
+        }
+        state.add(under.empty() ? tensor.key : cat(under, '/', tensor.key), std::move(local));
+      }
+      for (const auto& [word, text] : one.header.metadata) attributes.insert_or_assign(word, text);
     }
-    for (const auto& [word, text] : one.header.metadata) attributes.insert_or_assign(word, text);
-  }
-  state.describe(std::move(attributes));
+    state.describe(std::move(attributes));
+  });
   return store_state(std::move(files), state, CheckpointMeta{}, destination, options);
 }
 

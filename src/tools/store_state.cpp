@@ -5,14 +5,37 @@
 #include "checkpoint/engine.hpp"
 #include "commit/names.hpp"
 #include "contents/format.hpp"
+#include "group/collectives.hpp"
 #include "job/prefix.hpp"
 
 namespace cairn {
 
-std::string store_state(std::shared_ptr<io::FileSystem> files, const State& state,
-                        const CheckpointMeta& origin, const io::Path& destination,
-                        const ConvertOptions& options) {
-  const auto group = serial_group();
+namespace {
+
+// A conversion that failed leaves nothing in a directory that no owner had been in before it: what
+// its own has left goes, under the lock, unless somebody else is there by now.
+void remove_traces(io::FileSystem& files, const io::Path& own) {
+  const auto lock = files.try_lock(own / commit::lock_name);
+  if (!lock) return;
+  const auto is_sequences = [](const std::string& name) { return name.starts_with("sequences."); };
+  const auto names = files.list(own);
+  for (const auto& name : names) {
+    const bool known = name == commit::lock_name || name == commit::recycled_directory_name;
+    if (!known && !is_sequences(name)) return;
+  }
+  const auto recycled = own / commit::recycled_directory_name;
+  if (files.status(recycled)) files.remove_directory(recycled);  // an empty one
+  for (const auto& name : names) {
+    if (is_sequences(name)) files.remove(own / name);
+  }
+  files.remove(own / commit::lock_name);
+  files.remove_directory(own);
+}
+
+std::string store(const std::shared_ptr<io::FileSystem>& files, const State& state,
+                  const CheckpointMeta& origin, const io::Path& destination,
+                  const ConvertOptions& options) {
+  const auto& group = options.group();
   const auto named = commit::split_main_file(destination);
   const bool whole = named && commit::is_whole(named->kind);  // the name asks for one file
   if (whole && options.max_shard_bytes > 0) {
@@ -41,13 +64,34 @@ std::string store_state(std::shared_ptr<io::FileSystem> files, const State& stat
   engine.open();
   const auto step = numbered ? numbered->step : 0;
   // Also what a manager would replace: a step that was left behind, or is damaged.
-  if (!options.overwrite && engine.directory.find(step)) {
+  together(*group, [&] {
+    if (options.overwrite || !engine.directory.find(step)) return;  // rank 0's
     throw Error(Code::already_exists, cat("the checkpoint ", prefix.string(), " exists"),
                 "a prefix has one checkpoint, whichever its format",
                 "Choose another destination, or say --overwrite to have it replaced.")
         .at(prefix.string());
-  }
+  });
   return engine.save(step, state);
+}
+
+}  // namespace
+
+std::string store_state(std::shared_ptr<io::FileSystem> files, const State& state,
+                        const CheckpointMeta& origin, const io::Path& destination,
+                        const ConvertOptions& options) {
+  const auto own = (destination.parent_path().empty() ? io::Path(".") : destination.parent_path()) /
+                   commit::private_directory_name;
+  auto& group = *options.group();
+  const bool had_owner = together(group, [&] { return io::exists(*files, own); });
+  try {
+    return store(files, state, origin, destination, options);
+  } catch (...) {
+    if (group.rank() == 0 && !had_owner) try {
+        remove_traces(*files, own);
+      } catch (const Error&) {  // what went wrong before counts
+      }
+    throw;
+  }
 }
 
 }  // namespace cairn

@@ -10,8 +10,8 @@
 
 namespace cairn {
 
-/// Saves and commits the state at this prefix as one process, in the place among others that
-/// `origin` had. Returns the prefix. Throws as convert_checkpoint does.
+/// Saves and commits the state at this prefix, in the place among others that `origin` had. Returns
+/// the prefix. Throws as convert_checkpoint does. Collective over the ranks of the options.
 std::string store_state(std::shared_ptr<io::FileSystem>, const State&, const CheckpointMeta& origin,
                         const io::Path& destination, const ConvertOptions&);
 

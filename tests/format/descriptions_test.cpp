@@ -8,6 +8,7 @@
 #include <limits>
 #include <string>
 
+#include "base/text.hpp"
 #include "cairn/contents.hpp"
 #include "cairn/error.hpp"
 #include "format/bundle/json_depth.hpp"
@@ -69,6 +70,26 @@ TEST(DescriptionsAsJson, depth_is_seen_before_anything_is_parsed) {
     ADD_FAILURE();
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("nested too deep"));
+  }
+}
+
+// A checkpoint of DCP has an object for each number that is no tensor.
+TEST(DescriptionsAsJson, tens_of_thousands_of_objects) {
+  Descriptions said;
+  for (int i = 0; i < 60'000; ++i) {
+    said.by_key[cat("optimizer.state.layers.", i, ".attention.step")].attributes = {
+        {"dcp", "bytes"}, {"value", i}};
+  }
+  const auto text = encode_descriptions(said);
+  EXPECT_GT(text.size(), std::size_t{4} << 20);
+  EXPECT_EQ(decode_descriptions(text), said);
+  said.attributes.insert_or_assign("large", std::string(std::size_t{64} << 20, 'x'));
+  try {
+    encode_descriptions(said);
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::invalid_argument);
+    EXPECT_THAT(error.what(), HasSubstr("are the limit"));
   }
 }
 

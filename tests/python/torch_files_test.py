@@ -22,6 +22,7 @@ import cairn
 import cairn.torch
 
 TOOL = os.environ["CAIRN_TOOL"]
+LAUNCHER = os.environ.get("CAIRN_LAUNCHER", "").split()  # of MPI's ranks, before their number
 DTYPES = [torch.float32, torch.bfloat16, torch.float16, torch.float64, torch.int64, torch.int32,
           torch.int16, torch.int8, torch.uint8, torch.bool, torch.float8_e4m3fn, torch.float8_e5m2,
           torch.uint16, torch.uint32, torch.uint64]
@@ -29,8 +30,9 @@ DTYPES = [torch.float32, torch.bfloat16, torch.float16, torch.float64, torch.int
 BEYOND_NUMPY = [torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2]
 
 
-def convert(*words):
-    ran = subprocess.run([TOOL, "convert", *words], text=True, capture_output=True)
+def convert(*words, ranks=1):
+    launch = [*LAUNCHER, str(ranks)] if ranks > 1 else []
+    ran = subprocess.run([*launch, TOOL, "convert", *words], text=True, capture_output=True)
     if ran.returncode != 0:
         raise AssertionError(ran.stderr)
     return ran.stdout.strip()
@@ -107,8 +109,14 @@ class Files(unittest.TestCase):
             self.assertEqual(opened.metadata(), {"format": "pt", "step": "12"})
             for key, value in tensors().items():
                 self.assert_same(opened.get_tensor(key), value)
+        if LAUNCHER:
+            os.remove(whole)
+            whole = convert(prefix, f"{self.directory}/b.safetensors", "--under", "model", ranks=3)
+            with safe_open(whole, "pt") as opened:
+                for key, value in tensors().items():
+                    self.assert_same(opened.get_tensor(key), value)
         index = convert(prefix, f"{self.directory}/b.safetensors", "--under", "model",
-                        "--max-shard-size", "200")
+                        "--max-shard-size", "200", ranks=3 if LAUNCHER else 1)
         with open(index) as file:
             weights = json.load(file)["weight_map"]
         self.assertEqual(set(weights), set(tensors()))
@@ -159,6 +167,9 @@ class Files(unittest.TestCase):
             path = f"{self.directory}/dcp-{number}"
             job(4, write_dcp, path, crc)
             prefix = convert(path, f"{self.directory}/ckpt-{number}")
+            if LAUNCHER and crc:
+                several = convert(path, f"{self.directory}/several-1", ranks=3)
+                self.assertEqual(subprocess.run([TOOL, "diff", prefix, several]).returncode, 0)
             opened = cairn.open(prefix)
             for key, value in {"step": 7, "rate": 1e-3, "name": "a run", "list.1": 2.5,
                                "optimizer.param_groups.0.betas": [0.9, 0.999]}.items():

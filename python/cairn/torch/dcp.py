@@ -23,7 +23,7 @@ from torch.futures import Future
 from .. import _cairn
 from ..checkpoint import Checkpoint
 from ..leaves import _error
-from .group import group
+from .group import group_of_readers
 from .manager import Manager
 from .staging import Staging
 from .tensors import DTYPES, OF_NAME, in_memory, part
@@ -132,6 +132,15 @@ def _state_of(plan, planner):
     return state
 
 
+def _touched(key, tensor, item):
+    """The stored slices that share an element with an item, as (key, number, bytes)."""
+    want = list(zip(item.storage_offsets, item.lengths))
+    for number, (start, extent, _, _, size) in enumerate(tensor.slices):
+        if all(low < at + length and at < low + many
+               for (at, length), low, many in zip(want, start, extent)):
+            yield key, number, size
+
+
 class StorageReader(dcp.StorageReader):
     """Loads of torch.distributed.checkpoint from any checkpoint that Cairn reads.
 
@@ -142,14 +151,15 @@ class StorageReader(dcp.StorageReader):
     unpickle  DCP's own objects are read by torch.load, which can run any code. False: only what
               torch.load(weights_only=True) reads is taken, and everything else refused.
 
-    Collective: constructor and loads. A chunk of a file is read by one rank, which checks it and
-    gives it to those that want it.
+    Collective: constructor and loads. Where ranks want other parts than were saved, or the same
+    ones, a chunk of a file is read by one rank, which checks it and gives it to those that want it.
+    Where each wants what one had saved, each reads and checks it by itself.
     """
 
     def __init__(self, path=None, ranks=None, *, unpickle=False):
         super().__init__()
         self._path, self._unpickle = path, unpickle
-        self._ranks = _cairn.group_of(group(ranks))
+        self._ranks = _cairn.group_of(group_of_readers(ranks))
         self._checkpoint = None
 
     def reset(self, checkpoint_id=None):
@@ -189,8 +199,14 @@ class StorageReader(dcp.StorageReader):
         return plans
 
     def read_data(self, plan, planner):
-        state, put_back = self._ranks.agree(lambda: self._wanted(plan, planner))
-        _cairn.read_checkpoint(self._ranks, self._checkpoint.prefix, state, [])
+        state, put_back, alone, stored = self._ranks.agree(lambda: self._wanted(plan, planner))
+        # Alone ranks need no messages, but read the whole of each slice that they want a part of.
+        by_all = self._ranks.sum([alone, stored, len(plan.items) == 0])
+        each = self._ranks.size - by_all[2]
+        alone = by_all[0] * each <= by_all[1] * 1.25
+        ranks = _cairn.group_of(None) if alone else self._ranks
+        if plan.items or not alone:
+            _cairn.read_checkpoint(ranks, self._checkpoint.prefix, state, [])
         for one in put_back:
             one()
         done = Future()
@@ -198,10 +214,15 @@ class StorageReader(dcp.StorageReader):
         return done
 
     def _wanted(self, plan, planner):
-        parts, put_back = {}, []
+        """The state to fill, what to do then; the bytes of stored slices that this rank would read
+        alone, and all that are stored of its tensors."""
+        parts, put_back, slices, of_all = {}, [], set(), 0
         for item in plan.items:
             key = item.storage_index.fqn
             tensor = self._checkpoint[key]
+            if key not in parts:
+                of_all += sum(one[4] for one in tensor.slices)
+            slices.update(_touched(key, tensor, item))
             if item.type == LoadItemType.BYTE_IO:
                 held = torch.empty(tensor.shape, dtype=torch.uint8)
                 parts.setdefault(key, []).append(part("uint8", held, tensor.shape, (0,)))
@@ -221,7 +242,7 @@ class StorageReader(dcp.StorageReader):
         state = _cairn.State()
         for key, all_parts in parts.items():
             state.add_memory(key, all_parts)
-        return state, put_back
+        return state, put_back, sum(size for *_, size in slices), of_all
 
     def _loadable(self, key, held):
         raw = io.BytesIO(held.numpy().tobytes())

@@ -25,6 +25,8 @@ def group(ranks=None):
     """
     if ranks is not None and not isinstance(ranks, dist.ProcessGroup):
         return ranks if isinstance(ranks, _cairn.Group) else _cairn.group_of(ranks)
+    if ranks is not None and not _is_alive(ranks):
+        raise _error("ranks", "the process group was destroyed", "Give one that is in use.")
     if not dist.is_available() or not dist.is_initialized():
         if int(os.environ.get("WORLD_SIZE", "1")) > 1:
             raise _error("ranks", "WORLD_SIZE says that there are several, and torch.distributed is "
@@ -41,6 +43,32 @@ def group(ranks=None):
         use_local_synchronization=ranks is not None,  # else every rank of the job would be needed
     )
     return _cairn.torch_group(own, _nodes(own, len(members)))
+
+
+def _is_alive(process_group):
+    if not dist.is_initialized():
+        return False
+    try:
+        return len(dist.get_process_group_ranks(process_group)) > 0
+    except (KeyError, ValueError):
+        return False
+
+
+_of_readers = {}
+
+
+def group_of_readers(ranks=None):
+    """The same, made once for all that read: to make one takes longer than to read a small model,
+    and readers end before another one begins."""
+    if ranks is None and dist.is_available() and dist.is_initialized():
+        ranks = dist.group.WORLD
+    if not isinstance(ranks, dist.ProcessGroup):
+        return group(ranks)
+    known = _of_readers.get(id(ranks))
+    if known is None or known[0] is not ranks:
+        world = ranks is dist.group.WORLD
+        known = _of_readers[id(ranks)] = ranks, group(None if world else ranks)
+    return known[1]
 
 
 def _nodes(own, size):

@@ -24,10 +24,30 @@ class Manager(CheckpointManager):
 
     def __init__(self, directory, ranks=None, *, stop=None, **options):
         self.ranks = group(ranks)
+        self._last = None  # what the last save was made of
         super().__init__(directory, self.ranks, stop=stop, **options)
 
     def _binding(self, state, restoring):
-        return TorchBinding(state, restoring, self.ranks.rank, self.ranks.size)
+        if restoring:
+            return TorchBinding(state, True, self.ranks.rank, self.ranks.size)
+        last, self._last = self._last, None
+        if last is None or not last.fits(state):
+            last = TorchBinding(state, False, self.ranks.rank, self.ranks.size)
+        self._last = last
+        return last
+
+    def save(self, step, state, **options):
+        return self._and_release(super().save, step, state, options)
+
+    def save_async(self, step, state, **options):
+        return self._and_release(super().save_async, step, state, options)
+
+    def _and_release(self, save, step, state, options):
+        try:
+            return save(step, state, **options)
+        finally:
+            if self._last is not None:
+                self._last.release()
 
     def _arguments(self, state, options, restoring=False):
         binding, named, *code = super()._arguments(state, options, restoring)

@@ -3,16 +3,16 @@
 import functools
 import itertools
 
+from .. import _cairn
 from ..leaves import _error
 
 
 def boxes_of(key, tensor):
-    """[(start, extent, part)] of this rank: boxes of the whole tensor, and for each the views of
-    the local tensor that lie there, as slices. [] if the rank holds nothing."""
+    """What this rank holds of the whole: native TensorBoxes."""
     mesh = tensor.device_mesh
     coordinate = mesh.get_coordinate()
     if coordinate is None:  # the rank is outside of the mesh
-        return []
+        return _cairn.TensorBoxes(tuple(tensor.shape), tuple(tensor._local_tensor.shape), [])
     kinds = []
     for placement in tensor.placements:
         if placement.is_partial():
@@ -22,24 +22,16 @@ def boxes_of(key, tensor):
             kinds.append(None)
         else:
             kinds.append((placement.dim, getattr(placement, "split_factor", 1)))
-    found, local_shape = _boxes(tuple(tensor.shape), tuple(kinds), tuple(mesh.shape),
-                                tuple(coordinate))
-    if local_shape != tuple(tensor._local_tensor.shape):
-        raise _error(key, f"its part on this rank has the shape {tuple(tensor._local_tensor.shape)}, "
-                     f"where {tensor.placements} mean {local_shape}",
-                     "Distribute it with torch's distribute_tensor.")
-    return found
+    return _boxes(tuple(tensor.shape), tuple(kinds), tuple(mesh.shape), tuple(coordinate))
 
 
-@functools.lru_cache(maxsize=None)
+@functools.lru_cache(maxsize=4096)
 def _boxes(shape, kinds, mesh_shape, coordinate):
     runs = [_runs(d, shape[d], kinds, mesh_shape, coordinate) for d in range(len(shape))]
     local_shape = tuple(sum(size for _, size in one) for one in runs)
-    found = []
-    for picked in itertools.product(*(_with_places(one) for one in runs)):
-        start, extent = [one[0] for one in picked], [one[1] for one in picked]
-        found.append((start, extent, tuple(slice(one[2], one[2] + one[1]) for one in picked)))
-    return found, local_shape
+    parts = [tuple(zip(*picked)) or ((), (), ())
+             for picked in itertools.product(*(_with_places(one) for one in runs))]
+    return _cairn.TensorBoxes(shape, local_shape, parts)
 
 
 def _with_places(runs):

@@ -8,9 +8,10 @@ import numpy as np
 import torch
 from torch.distributed.tensor import DTensor
 
+from .. import _cairn
 from ..leaves import Binding, _error
 from .placement import boxes_of
-from .tensors import dtype_name, in_memory, part
+from .tensors import TENSORS, dtype_name, in_memory
 
 
 class PerRank:
@@ -67,24 +68,55 @@ def _are_numbers(values):
     return kind in (int, float) and all(type(one) is kind for one in values)
 
 
+def _state_dict_of(value, restoring):
+    """Without copies of its parameters' objects, where nothing of the module's own makes the dict."""
+    module = isinstance(value, torch.nn.Module) and not restoring
+    if module and type(value).state_dict is torch.nn.Module.state_dict and not any(
+            one._state_dict_hooks for one in value.modules()):
+        return value.state_dict(keep_vars=True)
+    return value.state_dict()
+
+
 class TorchBinding(Binding):
-    """Tensors are filled in place; None, tuples and lists of numbers are put back."""
+    """Tensors are filled in place; None, tuples and lists of numbers are put back.
+
+    A save may be made of a binding again where `fits` says so of its state: keys, kinds of values,
+    dtypes, shapes and placements are the same as before. Where the tensors lie then, and what
+    numbers and texts are then, it has found by itself.
+    """
 
     def __init__(self, values, restoring, rank, size):
         self._rank, self._size = rank, size
-        self._held = {}
+        self._tree = _cairn.Tree(TENSORS)
+        self._boxes = {}  # of meshes, placements and shapes
         self.per_rank_keys = set()  # of all ranks
         super().__init__(values, restoring)
+
+    def fits(self, values):
+        return self._tree.fits(values)
+
+    def release(self):
+        """Nothing of the application's is kept alive until the next save."""
+        self._tree.release()
+
+    def _add_all(self, path, container, items, given=None):
+        items = list(items)
+        self._tree.enter(container if given is None else given, [name for name, _ in items])
+        super()._add_all(path, container, items)
+        self._tree.leave()
 
     def _add(self, key, container, name, value):
         if isinstance(value, DTensor):
             self._add_distributed(key, value)
         elif isinstance(value, torch.Tensor):
-            self._add_tensor(key, value)
+            given = _cairn.GivenTensor(key, value, value, None, None, self._restoring)
+            if not self._tree.tensor(self.native, given):
+                self._add_copied(key, given, value, lambda value: value)
         elif type(value).__name__ == "ShardedTensor":
             raise _error(key, "it is a ShardedTensor", "Use DTensors: fully_shard (FSDP2).")
         elif value is None:
             self.native.add(key, [(np.zeros(0, np.uint8), None, None)], "automatic")
+            self._tree.same(value)
         elif isinstance(value, PerRank):
             self._add_per_rank(key, container, name, value)
         elif _is_stateful(value):
@@ -93,45 +125,60 @@ class TorchBinding(Binding):
             self._add_numbers(key, container, name, value)
         elif isinstance(value, tuple) and not all(isinstance(one, (str, bytes)) for one in value):
             self._add_tuple(key, container, name, value)
+        elif type(value) is np.ndarray:
+            self._tree.array(self.native, key, value)
         else:
+            if not isinstance(value, _KNOWN):
+                self._tree.never()
             super()._add(key, container, name, value)
 
-    def _add_tensor(self, key, value):
-        if self._is_tied(key, value, None):
-            return
-        tensor = in_memory(key, value, self._restoring, self._put_back)
-        shape = tuple(tensor.shape)
-        self.native.add_memory(key, [part(dtype_name(key, tensor), tensor, shape, (0,) * len(shape))])
+    def _note(self, value, renew):
+        self._tree.renewed(value, renew)
 
     def _add_distributed(self, key, value):
-        if self._is_tied(key, value._local_tensor, tuple(value.shape)):
-            return
-        name, shape = dtype_name(key, value), tuple(value.shape)
-        boxes = boxes_of(key, value)
-        local = value._local_tensor
-        if hasattr(local, "wait"):  # of a collective that is under way
-            local = local.wait()
+        where = value.device_mesh, value.placements, value.shape
+        boxes = self._boxes.get(where)
+        if boxes is None:
+            boxes = self._boxes.setdefault(where, boxes_of(key, value))
         if not boxes:
-            self.native.add_nothing_named(key, name, shape)
+            self._add_nothing(key, value)
             return
-        local = in_memory(key, local, self._restoring, self._put_back)
-        self.native.add_memory(key, [
-            part(name, local[where] if len(boxes) > 1 else local, shape, start)
-            for start, _, where in boxes
-        ])
+        local = value._local_tensor
+        given = _cairn.GivenTensor(key, value, local, value._spec, boxes, self._restoring)
+        if self._tree.tensor(self.native, given):
+            return
+        self._add_copied(key, given, local, lambda value: _waited_for(value._local_tensor))
 
-    def _is_tied(self, key, value, shape):
-        """Weights under two names are saved once, and filled once."""
-        if value.layout != torch.strided or value.device.type == "meta" or value.numel() == 0:
-            return False
-        same = (value.untyped_storage()._cdata, value.storage_offset(), tuple(value.shape),
-                value.stride(), value.dtype, shape)
-        return self._held.setdefault(same, key) != key
+    def _add_nothing(self, key, value):
+        spec, kind = value._spec, value.dtype
+        self.native.add_nothing_named(key, dtype_name(key, value), tuple(value.shape))
+        self._tree.renewed(value, lambda new: new._spec == spec and new.dtype == kind)
+
+    def _add_copied(self, key, given, local, local_of):
+        """Of devices, of a collective that is under way, a conjugate, of a class of its own."""
+        if local.device.type != "meta" and self._tree.is_tied(given):
+            return
+
+        def host_of(value, put_back):
+            host = in_memory(key, local_of(value), self._restoring, put_back)
+            dtype_name(key, host)
+            return host.as_subclass(torch.Tensor)
+
+        host = host_of(given.value, self._put_back)
+        if given.boxes is not None and tuple(host.shape) != given.boxes.local_shape():
+            raise _error(key, f"its part on this rank has the shape {tuple(host.shape)}, where "
+                         f"{given.value.placements} mean {given.boxes.local_shape()}",
+                         "Distribute it with torch's distribute_tensor.")
+        if not self._tree.prepared(self.native, given, host, lambda value: host_of(value, None)):
+            raise _error(key, f"it is a {type(given.value).__name__}, which is no plain memory",
+                         "Give tensor.contiguous(), or its parts under keys of their own.")
 
     def _add_per_rank(self, key, container, name, value):
         held = {f"rank-{self._rank}": value.value}
         before = len(self.native)
-        self._add_all(key, held, list(held.items()))
+        self._tree.enter_fetched(value, lambda value: {f"rank-{self._rank}": value.value})
+        self._add_all(key, held, held.items())
+        self._tree.leave()
         mine = f"{key}/rank-{self._rank}"
         for one in self.native.keys(before):
             self.per_rank_keys |= {
@@ -146,8 +193,10 @@ class TorchBinding(Binding):
     def _add_stateful(self, key, value):
         if self._restoring and isinstance(value, torch.optim.Optimizer) and not value.state:
             _make_states(value)
-        state = value.state_dict()
+        state = _state_dict_of(value, self._restoring)
+        self._tree.enter_fetched(value, lambda value: _state_dict_of(value, False))
         self._add_all(key, state, state.items())
+        self._tree.leave()
         self._put_back.append(lambda: value.load_state_dict(state))
 
     def _add_numbers(self, key, container, name, value):
@@ -162,19 +211,38 @@ class TorchBinding(Binding):
         def put_back():
             container[name] = kind(held.tolist())
 
+        def renew(new):
+            if not _are_numbers(new) or len(new) != len(held) or type(new[0]) is not type(value[0]):
+                return False
+            try:
+                held[:] = new
+            except OverflowError:
+                return False
+            return True
+
         self._put_back.append(put_back)
+        self._note(value, renew)
 
     def _add_tuple(self, key, container, name, value):
         self._require_changeable(key, container)
         if hasattr(value, "_fields"):
             raise _error(key, "it is a named tuple", "Give a dict: value._asdict().")
         items = list(value)
-        self._add_all(key, items, list(enumerate(items)))
+        self._add_all(key, items, enumerate(items), given=value)
 
         def put_back():
             container[name] = tuple(items)
 
         self._put_back.append(put_back)
+
+
+def _waited_for(local):
+    """Of a collective that is under way."""
+    return local.wait() if hasattr(local, "wait") else local
+
+
+# What the walk of a tree knows, beside what TorchBinding itself does.
+_KNOWN = (collections.abc.Mapping, str, bytes, list, tuple, bool, int, float, complex, np.generic)
 
 
 def _make_states(optimizer):
@@ -194,5 +262,3 @@ def _make_states(optimizer):
     for group, rate in zip((g for g in optimizer.param_groups if "lr" in g), rates):
         group["lr"] = rate
     optimizer.zero_grad(set_to_none=True)
-
-

@@ -2,6 +2,7 @@
 
 import torch
 
+from .. import _cairn
 from ..leaves import _error
 
 DTYPES = {
@@ -16,6 +17,10 @@ DTYPES = {
     }.items()
     if hasattr(torch, theirs)
 }
+TENSORS = _cairn.TorchTensors(
+    DTYPES, tuple(getattr(torch.nn, name) for name in ("Parameter", "Buffer")
+                  if isinstance(getattr(torch.nn, name, None), type)) + (torch.Tensor,),
+    torch.strided)
 OF_NAME = {ours: theirs for theirs, ours in DTYPES.items()}
 
 

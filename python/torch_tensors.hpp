@@ -1,0 +1,86 @@
+#pragma once
+/// Tensors of torch. They are asked by the names of their methods: this module is built without
+/// torch, and runs beside any version of it.
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "bindings.hpp"
+#include "cairn/slice_memory.hpp"
+
+namespace cairn::python {
+
+/// Host memory of a slice that may lie elsewhere at the next save.
+class MovingMemory : public SliceMemory {
+ public:
+  explicit MovingMemory(std::shared_ptr<SliceMemory> at) : at_(std::move(at)) {}
+  void move(std::shared_ptr<SliceMemory> to) { at_ = std::move(to); }
+
+  void read(const Box& part, std::byte* out) const override { at_->read(part, out); }
+  void write(const Box& part, const std::byte* in) override { at_->write(part, in); }
+  const std::byte* contiguous() const override { return std::as_const(*at_).contiguous(); }
+  std::byte* contiguous_writable() override { return at_->contiguous_writable(); }
+  bool writable() const override { return at_->writable(); }
+  Footprint footprint() const override { return at_->footprint(); }
+
+ private:
+  std::shared_ptr<SliceMemory> at_;
+};
+
+/// Where the elements of a tensor lie in host memory.
+struct TensorFacts {
+  std::byte* data = nullptr;
+  DType dtype{};
+  PyObject* dtype_object = nullptr;  ///< torch's; they live as long as torch
+  Dims shape, strides;
+  std::int64_t storage_offset = 0, storage_bytes = 0;
+  bool same_elements(const TensorFacts& other) const {
+    return data == other.data && dtype == other.dtype && shape == other.shape &&
+           strides == other.strides;
+  }
+};
+
+/// The slices of a tensor that one rank holds, and where in its local tensor each begins.
+struct TensorBoxes {
+  struct Part {
+    Box box;
+    Dims at;
+  };
+  Dims shape, local_shape;
+  std::vector<Part> parts;
+};
+
+/// What is known of torch here: its dtypes and the classes of plain tensors.
+class TorchTensors {
+ public:
+  TorchTensors(const py::dict& names, const py::tuple& classes, py::object strided);
+
+  bool is_plain(PyObject* tensor) const;
+  /// Nothing of what is no plain tensor in host memory (of any device, unless `on_host`) whose
+  /// storage has all its elements. Calls no code but torch's own.
+  std::optional<TensorFacts> look(PyObject* tensor, bool on_host) const;
+  /// Whether look() would find the same again; an answer in half a microsecond.
+  bool is_unchanged(PyObject* tensor, const TensorFacts& facts) const;
+
+ private:
+  std::map<PyObject*, DType> dtypes_;
+  std::vector<py::object> kept_;
+  std::vector<PyTypeObject*> classes_;
+  py::object strided_;
+};
+
+/// Attributes of torch's objects, by names that are made once, and methods, looked up once.
+struct TorchNames {
+  PyObject *shape, *dtype, *is_cpu, *layout, *is_nested, *local_tensor, *spec, *mesh, *placements,
+      *tensor_meta;
+  PyObject *data_ptr, *stride, *storage_offset, *untyped_storage, *nbytes, *is_conj, *is_neg;
+  static const TorchNames& get();
+};
+/// Null: there is none, and the error is cleared.
+py::object attribute_or_null(PyObject* of, PyObject* name);
+
+void add_torch_tensors(py::module_&);
+
+}  // namespace cairn::python

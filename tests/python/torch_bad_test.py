@@ -1,0 +1,176 @@
+"""What goes wrong in jobs of torch: backends that fail, groups and ranks that are gone, memory that
+two tensors share in part."""
+
+import datetime
+import os
+import tempfile
+import unittest
+
+from torch_jobs import job  # first: it sets what torch reads when it is imported
+
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import DTensor, Shard
+
+import cairn
+import cairn.torch
+
+
+class Broken(dist.ProcessGroup):
+    """As nccl is when a link or a GPU has failed: each call of it fails, later or at once."""
+
+    def getBackendName(self):
+        return "broken"
+
+    def _fail(self, *arguments):
+        raise RuntimeError("NCCL error: unhandled system error")
+
+    allreduce = allgather = broadcast = barrier = send = recv = _fail
+
+
+def with_a_broken_backend(directory, store):
+    rank = int(os.environ["TEST_RANK"])
+    dist.Backend.register_backend("broken", lambda *_: Broken(rank, 2), devices=["cpu"])
+    dist.init_process_group("broken", store=dist.FileStore(store, 2), rank=rank, world_size=2)
+    try:
+        dist.all_reduce(torch.ones(1))
+        raise AssertionError("the backend works")
+    except RuntimeError as failure:
+        assert "NCCL error" in str(failure), failure
+    # What the job has computed until then is saved all the same: over a group of gloo.
+    with cairn.torch.Manager(directory) as manager:
+        state = {"w": torch.arange(4.0), "mine": cairn.torch.per_rank(rank)}
+        manager.save(1, state)
+        manager.save_async(2, state)
+        manager.wait()
+        state["w"] = torch.zeros(4)
+        manager.restore_latest(state)
+        assert state["w"].tolist() == [0, 1, 2, 3] and state["mine"].value == rank
+
+
+def started(rank_function, *arguments):
+    """Two ranks that make their process group themselves."""
+    with tempfile.TemporaryDirectory() as place:
+        children = []
+        for rank in range(2):
+            child = os.fork()
+            if child == 0:
+                status = 1
+                try:
+                    os.environ["TEST_RANK"] = str(rank)
+                    rank_function(*arguments, os.path.join(place, "store"))
+                    status = 0
+                finally:
+                    os._exit(status)
+            children.append(child)
+        return [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+
+
+def with_groups_that_are_gone(directory):
+    pair = dist.new_group([0, 1], timeout=datetime.timedelta(seconds=30))
+    with cairn.torch.Manager(directory, pair) as manager:
+        dist.destroy_process_group(pair)
+        manager.save(1, {"w": torch.ones(2)})  # over a group of its own
+        manager.save_async(2, {"w": torch.ones(2)})
+    with cairn.torch.Manager(directory) as manager:
+        assert [one["step"] for one in manager.steps()] == [1, 2]
+    for _ in range(2):
+        for made in (lambda: cairn.torch.Manager(directory, pair),
+                     lambda: cairn.torch.StorageReader(directory, pair)):
+            try:
+                made()
+                raise AssertionError("made on a group that was destroyed")
+            except cairn.Error as error:
+                assert error.code == "invalid_argument" and "was destroyed" in str(error), error
+        if dist.is_initialized():
+            dist.destroy_process_group()
+
+
+def with_a_rank_that_is_gone(directory):
+    manager = cairn.torch.Manager(directory)
+    manager.save(1, {"w": torch.ones(2)})
+    if dist.get_rank() == 1:
+        os._exit(0)
+    manager.save(2, {"w": torch.ones(2)})  # nobody answers: this ends the process
+
+
+def uneven(directory):
+    """Of 5 rows four ranks have 2, 2, 1 and none."""
+    mesh = init_device_mesh("cpu", (4,))
+    full = torch.arange(10.0).reshape(5, 2)
+    own = full[2 * dist.get_rank() : 2 * dist.get_rank() + 2].clone()
+
+    def tensor(local):
+        return DTensor.from_local(local, mesh, [Shard(0)], run_check=False, shape=full.shape,
+                                  stride=full.stride())
+
+    with cairn.torch.Manager(directory) as manager:
+        for step in (1, 2):
+            manager.save(step, {"w": tensor(own)})
+        got = tensor(torch.zeros_like(own))
+        manager.restore_latest({"w": got})
+        assert torch.equal(got._local_tensor, own), got
+        # A part that is not what its placement says, on one rank.
+        wrong = own[:1] if dist.get_rank() == 0 else own
+        try:
+            manager.save(3, {"w": tensor(wrong)})
+            raise AssertionError("it was saved")
+        except cairn.Error as error:
+            assert error.code == "invalid_argument" and error.rank == 0 and "mean" in str(error), error
+    assert cairn.open(directory)["w"][...].tolist() == full.tolist()
+
+
+class Bad(unittest.TestCase):
+    def setUp(self):
+        made = tempfile.TemporaryDirectory()
+        self.addCleanup(made.cleanup)
+        self.directory = made.name
+
+    def test_a_backend_that_fails(self):
+        self.assertEqual(started(with_a_broken_backend, self.directory), [0, 0])
+
+    def test_groups_that_were_destroyed(self):
+        job(2, with_groups_that_are_gone, self.directory)
+
+    def test_a_rank_that_died(self):
+        with self.assertRaisesRegex(AssertionError, "rank 0 of 2 ended with -6"):
+            job(2, with_a_rank_that_is_gone, self.directory)
+        self.assertEqual(cairn.steps(self.directory), [1])
+
+    def test_uneven_shards(self):
+        job(4, uneven, self.directory)
+
+    def test_memory_that_is_shared_in_part(self):
+        base = torch.arange(12.0)
+        state = {"base": base, "tail": base[4:], "rows": base.view(3, 4), "again": base.view(3, 4),
+                 "twisted": base.view(3, 4).t(), "bits": base.view(torch.int32), "none": base[:0]}
+        with cairn.torch.Manager(self.directory) as manager:
+            for step in (1, 2):
+                manager.save(step, state)
+                opened = cairn.open(self.directory)
+                self.assertEqual(set(opened), set(state) - {"again"})  # which is tied to rows
+                for key in opened:
+                    self.assertEqual(opened[key][...].tolist(), state[key].tolist(), key)
+                base += 1
+            new = {key: torch.zeros_like(value) for key, value in state.items() if key != "again"}
+            manager.restore_latest(new)
+        base -= 1
+        for key, value in new.items():
+            self.assertTrue(torch.equal(value, state[key]), key)
+
+    def test_gradients(self):
+        weight = torch.nn.Parameter(torch.ones(3))
+        product = weight * 2  # no leaf: part of a graph
+        product.sum().backward()
+        with cairn.torch.Manager(self.directory) as manager:
+            manager.save(1, {"w": weight, "grad": weight.grad, "product": product})
+            new = {"w": torch.nn.Parameter(torch.zeros(3)), "grad": torch.zeros(3),
+                   "product": torch.zeros(3)}
+            manager.restore_latest(new)
+        self.assertEqual([one.tolist() for one in new.values()], [[1.0] * 3, [2.0] * 3, [2.0] * 3])
+        self.assertTrue(new["w"].requires_grad and new["w"].is_leaf)
+
+
+if __name__ == "__main__":
+    unittest.main()

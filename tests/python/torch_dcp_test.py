@@ -1,0 +1,106 @@
+"""torch.distributed.checkpoint through Cairn: who reads what, and what is wrong."""
+
+import glob
+import os
+import tempfile
+import unittest
+
+from torch_jobs import job  # first: it sets what torch reads when it is imported
+
+import torch
+import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+
+import cairn
+import cairn.torch
+from cairn import _cairn
+
+FULL = torch.arange(2.0 * 9 * 512).reshape(18, 512)
+
+
+def state_of(full, placements, same=None):
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    state = {"w": distribute_tensor(full, mesh, placements), "step": int(full.sum().item() > 0)}
+    if same is not None:
+        state["same"] = same
+    return state
+
+
+def save(directory):
+    writer = cairn.torch.StorageWriter(directory)
+    dcp.save(state_of(FULL, [Shard(0)]), checkpoint_id="1", storage_writer=writer)
+    dcp.save(state_of(FULL, [Replicate()], torch.ones(50_000)), checkpoint_id="2",
+             storage_writer=writer)
+    writer.manager.close()
+
+
+def load(prefix, placements, sizes, same=None):
+    """On groups of these sizes the checkpoint is read."""
+    read, used = _cairn.read_checkpoint, []
+    _cairn.read_checkpoint = lambda ranks, *rest: used.append(ranks.size) or read(ranks, *rest)
+    try:
+        for _ in range(2):
+            state = state_of(torch.zeros_like(FULL), placements, same)
+            dcp.load(state, storage_reader=cairn.torch.StorageReader(prefix))
+            assert torch.equal(state["w"].full_tensor(), FULL) and state["step"] == 1
+            assert same is None or torch.equal(state["same"], torch.ones(50_000))
+    finally:
+        _cairn.read_checkpoint = read
+    assert used == sizes * 2, (used, sizes)
+
+
+def loads(directory):
+    ranks = dist.get_world_size()
+    one = f"{directory}/ckpt-1"
+    load(one, [Shard(0)], [1] if ranks == 2 else [ranks])
+    load(one, [Shard(1)], [ranks])
+    load(one, [Replicate()], [ranks])
+    load(f"{directory}/ckpt-2", [Replicate()], [ranks], torch.zeros(50_000))
+
+
+def damaged(directory):
+    for placements in ([Shard(0)], [Shard(1)]):
+        state = state_of(torch.zeros_like(FULL), placements)
+        try:
+            dcp.load(state, storage_reader=cairn.torch.StorageReader(f"{directory}/ckpt-1"))
+            raise AssertionError("it was loaded")
+        except dcp.api.CheckpointException as failure:
+            causes = [error for error, _ in failure.failures.values()]
+            assert causes and all(isinstance(one, cairn.Error) and one.code == "data_loss"
+                                  and one.tensor == "w" for one in causes), failure
+
+
+def missing(directory):
+    """Of a key that is not there DCP itself tells; of a shape that is another one, too."""
+    for key, value in (("none", torch.ones(2)), ("w", torch.ones(3, 3))):
+        try:
+            dcp.load({key: value}, storage_reader=cairn.torch.StorageReader(f"{directory}/ckpt-1"))
+            raise AssertionError("it was loaded")
+        except dcp.api.CheckpointException as failure:
+            assert key in str(failure), failure
+
+
+class Loads(unittest.TestCase):
+    def test_ranks_that_have_their_own_slices_read_alone(self):
+        with tempfile.TemporaryDirectory() as directory:
+            job(2, save, directory)
+            for ranks in (2, 3):
+                job(ranks, loads, directory)
+            job(2, missing, directory)
+
+    def test_all_ranks_hear_of_damage(self):
+        with tempfile.TemporaryDirectory() as directory:
+            job(2, save, directory)
+            files = glob.glob(f"{directory}/ckpt-1.data-*")
+            with open(max(files, key=os.path.getsize), "r+b") as file:
+                file.seek(5000)
+                byte = file.read(1)
+                file.seek(5000)
+                file.write(bytes([byte[0] ^ 1]))
+            job(2, damaged, directory)
+
+
+if __name__ == "__main__":
+    unittest.main()
