@@ -183,7 +183,8 @@ contains
   function stored_row_shape(self) result(row_shape)
     class(cairn_rows), intent(in) :: self
     integer(c_int64_t), allocatable :: row_shape(:)
-    row_shape = self%row_shape(size(self%row_shape):1:-1)
+    row_shape = [integer(c_int64_t) ::]  ! of rows that were not begun
+    if (allocated(self%row_shape)) row_shape = self%row_shape(size(self%row_shape):1:-1)
   end function
 
   integer(c_int32_t) function dtype_of_rows(self)

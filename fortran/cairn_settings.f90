@@ -179,14 +179,22 @@ contains
     type(c_ptr), allocatable :: at(:, :)
     integer :: i, count
     count = 0
-    if (present(names) .and. present(values)) count = min(size(names), size(values))
+    if (present(names)) count = size(names)
+    if (present(values)) count = max(count, size(values))
     allocate (texts(count, 2), at(count, 2))
-    do i = 1, count
-      texts(i, 1)%text = to_c(names(i))
-      texts(i, 2)%text = to_c(values(i))
-      at(i, 1) = c_loc(texts(i, 1)%text)
-      at(i, 2) = c_loc(texts(i, 2)%text)
-    end do
+    at = c_null_ptr  ! a name without a value, or the reverse, is refused
+    if (present(names)) then
+      do i = 1, size(names)
+        texts(i, 1)%text = to_c(names(i))
+        at(i, 1) = c_loc(texts(i, 1)%text)
+      end do
+    end if
+    if (present(values)) then
+      do i = 1, size(values)
+        texts(i, 2)%text = to_c(values(i))
+        at(i, 2) = c_loc(texts(i, 2)%text)
+      end do
+    end if
     call c_stop_free(self%handle)
     self%handle = c_null_ptr
     call finish(c_stop_create(int(count, c_size_t), at(:, 1), at(:, 2), self%handle), stat, errmsg)

@@ -30,7 +30,8 @@ module cairn_states
     generic :: add_patch => add_patch_int, add_patch_long
     !> add_sparse(key, array, global_shape, start, fill): the part of a tensor of which nobody holds
     !> some elements; these read as fill, an integer, a real or a complex number. A restore gives
-    !> this value to memory for which nothing is stored, or leaves it as it is if keep.
+    !> this value to memory for which nothing is stored, or leaves it as it is if keep. Called again
+    !> with a key it adds one part more.
     procedure, private :: add_sparse_int, add_sparse_long
     generic :: add_sparse => add_sparse_int, add_sparse_long
     !> Rows that a restore deals anew, and their number with them: call add_rows(key, rows).

@@ -15,16 +15,22 @@ using fortran::tensor_of;
 
 namespace {
 
-template <class Make>
-int add(cairn_state* state, const char* key, const Make& make) {
+// Calls; an error is one of this tensor.
+template <class Call>
+int named(const char* key, const Call& call) {
   return c::call([&] {
     try {
-      state->state.add(key, make());
+      call();
     } catch (Error& error) {
       if (error.tensor().empty()) error.of_tensor(key);
       throw;
     }
   });
+}
+
+template <class Make>
+int add(cairn_state* state, const char* key, const Make& make) {
+  return named(key, [&] { state->state.add(key, make()); });
 }
 
 LocalTensor whole_of(const CFI_cdesc_t& array) {
@@ -38,14 +44,46 @@ struct Patches final : TensorSource {
   std::vector<LocalSlice> slices;
 };
 
+bool same_fill(const SparseFill* one, const SparseFill* other) {
+  if (!one || !other) return one == other;
+  return one->dtype == other->dtype && one->element == other->element && one->gaps == other->gaps;
+}
+
 // The tensor of earlier patches under this key; nullptr: there is none.
 Patches* patches_of(const State& state, const std::string& key, const LocalTensor& next) {
   const auto* found = state.find(key);
   auto* patches = found ? dynamic_cast<Patches*>(found->source.get()) : nullptr;
-  if (patches && (found->dtype != next.dtype || found->shape != next.shape)) {
-    throw Error(Code::invalid_argument, "a patch has another type or shape than those before it");
+  if (!patches) return nullptr;
+  if (found->dtype != next.dtype || found->shape != next.shape) {
+    throw Error(Code::invalid_argument, "a patch has another type or shape than those before it")
+        .of_tensor(key);
+  }
+  if (!same_fill(found->sparse.get(), next.sparse.get())) {
+    throw Error(Code::invalid_argument, "a patch has another fill value than those before it", "",
+                "Give the same one, and the same keep=, with each patch of a tensor.")
+        .of_tensor(key);
   }
   return patches;
+}
+
+// One more of the parts that this rank has of a tensor.
+void add_patch(State& state, const std::string& key, LocalTensor next) {
+  State alone;  // says what is wrong with it
+  alone.add(key, next);
+  if (auto* before = patches_of(state, key, next)) {
+    before->slices.push_back(std::move(next.slices.front()));
+    try {
+      state.look();  // patches must not overlap
+    } catch (...) {
+      before->slices.pop_back();
+      throw;
+    }
+    return;
+  }
+  const auto patches = std::make_shared<Patches>();
+  patches->slices = next.slices;
+  next.source = patches;
+  state.add(key, std::move(next));
 }
 
 }  // namespace
@@ -64,22 +102,7 @@ int cairn_fortran_add_patch(cairn_state* state, const char* key, const CFI_cdesc
     if (next.strings) {
       throw Error(Code::invalid_argument, "characters have no patches").of_tensor(key);
     }
-    State alone;  // says what is wrong with it
-    alone.add(key, next);
-    if (auto* before = patches_of(state->state, key, next)) {
-      before->slices.push_back(std::move(next.slices.front()));
-      try {
-        state->state.look();  // patches must not overlap
-      } catch (...) {
-        before->slices.pop_back();
-        throw;
-      }
-      return;
-    }
-    const auto patches = std::make_shared<Patches>();
-    patches->slices = next.slices;
-    next.source = patches;
-    state->state.add(key, std::move(next));
+    add_patch(state->state, key, std::move(next));
   });
 }
 
@@ -100,12 +123,12 @@ int cairn_fortran_add_slice(cairn_state* state, const char* key, const CFI_cdesc
   });
 }
 
-/// A part of a tensor with gaps; an array without elements is none of it.
+/// A part of a tensor with gaps, one of several or alone; an array without elements is none of it.
 int cairn_fortran_add_sparse(cairn_state* state, const char* key, const CFI_cdesc_t* array,
                              int dims, const std::int64_t* shape, int starts,
                              const std::int64_t* start, int fill_dtype, const void* fill,
                              int keep) {
-  return add(state, key, [&] {
+  return named(key, [&] {
     if (dims != starts) {
       throw Error(Code::invalid_argument, "global_shape and start differ in length");
     }
@@ -116,7 +139,8 @@ int cairn_fortran_add_sparse(cairn_state* state, const char* key, const CFI_cdes
     }
     auto part =
         tensor_of(*array, fortran::reversed(dims, shape, 0), fortran::reversed(dims, start, 1));
-    return sparse(std::move(part), *number, fill, keep != 0 ? Gaps::keep : Gaps::fill);
+    add_patch(state->state, key,
+              sparse(std::move(part), *number, fill, keep != 0 ? Gaps::keep : Gaps::fill));
   });
 }
 

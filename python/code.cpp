@@ -2,7 +2,9 @@
 
 #include <pybind11/stl.h>
 
+#include <optional>
 #include <sstream>
+#include <utility>
 #include <vector>
 
 #include "base/text.hpp"
@@ -51,7 +53,19 @@ std::shared_ptr<const ShardingCallback> policy_of(const py::object& value) {
 
 const auto ignore = [](const py::object&) {};
 
+thread_local std::optional<py::error_already_set> kept_interrupt;
+
 }  // namespace
+
+void keep_interrupt(const py::error_already_set& interrupt) {
+  if (!kept_interrupt) kept_interrupt.emplace(interrupt);
+}
+
+void raise_interrupt() {
+  if (!kept_interrupt) return;
+  const auto interrupt = *std::exchange(kept_interrupt, std::nullopt);
+  throw py::error_already_set(interrupt);
+}
 
 void set_code(ManagerOptions& options, const Functions& code) {
   for (const auto& [name, value] : code) {

@@ -3,12 +3,38 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "bindings.hpp"
 #include "cairn/options.hpp"
 
 namespace cairn::python {
+
+/// Keeps what ended the work of a function that the library called and is no Exception
+/// (KeyboardInterrupt, SystemExit), for the call that is on its way in this thread.
+void keep_interrupt(const py::error_already_set& interrupt);
+/// Raises what was kept; once.
+void raise_interrupt();
+
+/// Calls the library, which may call functions of Python's. An interrupt that came in one of them
+/// is raised here, in place of the error that all ranks get for it.
+template <class F>
+auto interruptible(F&& function) {
+  try {
+    if constexpr (std::is_void_v<std::invoke_result_t<F>>) {
+      function();
+      raise_interrupt();
+    } else {
+      auto result = function();
+      raise_interrupt();
+      return result;
+    }
+  } catch (const Error&) {
+    raise_interrupt();
+    throw;
+  }
+}
 
 /// A function of Python's that the library may keep, call and let go of in any thread.
 class Callable {
@@ -27,6 +53,7 @@ class Callable {
     try {
       return use((*function_)(args...));
     } catch (py::error_already_set& failure) {
+      if (!failure.matches(PyExc_Exception)) keep_interrupt(failure);
       throw error_of(failure);
     } catch (const py::builtin_exception& failure) {
       throw Error(Code::application, "a function returned something else than it should",

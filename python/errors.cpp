@@ -30,6 +30,16 @@ py::object make(const Error& error) {
   return made;
 }
 
+// "KIND: TEXT", also where the text itself cannot be had.
+std::string said(const py::error_already_set& failure) {
+  const std::string kind = py::str(failure.type().attr("__name__"));
+  try {
+    return kind + ": " + std::string(py::str(failure.value()));
+  } catch (const py::error_already_set&) {
+    return kind;
+  }
+}
+
 }  // namespace
 
 py::object error_object(const Error& error) { return make(error); }
@@ -38,9 +48,9 @@ Error error_of(const py::error_already_set& failure) {
   const auto text = [&](const char* name) {
     return std::string(py::str(failure.value().attr(name)));
   };
-  if (!failure.matches(*error_class)) {
-    const std::string kind = py::str(failure.type().attr("__name__"));
-    return Error(Code::application, kind + ": " + std::string(py::str(failure.value())));
+  // Also an Error that the application made of a text alone.
+  if (!failure.matches(*error_class) || !py::hasattr(failure.value(), "way_out")) {
+    return Error(Code::application, said(failure));
   }
   auto code = Code::internal;
   for (int one = 1; one <= static_cast<int>(Code::application); ++one) {

@@ -67,11 +67,13 @@ class Manager {
                   "Let one thread at a time call it.");
     }
     const Release release{in_use_};
-    if (!manager_) {
+    if (!manager_ || ends_) {
       throw Error(Code::invalid_argument, "the manager is closed", "", "Make another one.");
     }
-    const py::gil_scoped_release free;
-    return function(*manager_);
+    return interruptible([&] {
+      const py::gil_scoped_release free;
+      return function(*manager_);
+    });
   }
 
   py::object agree(const py::function& make) {
@@ -84,6 +86,16 @@ class Manager {
     if (!manager_ || getpid() != process_) return;
     with([&](CheckpointManager&) { manager_.reset(); });
   }
+  /// The same at the interpreter's end: a thread that is in a call comes back from it first, for
+  /// the interpreter must not end under it; later calls are refused.
+  void end() {
+    if (getpid() != process_) return;
+    const py::gil_scoped_release free;
+    ends_ = true;
+    while (in_use_.exchange(true)) in_use_.wait(true);
+    const Release release{in_use_};
+    manager_.reset();
+  }
   StopRequest& stop() {
     if (stop_) return *stop_;
     throw Error(Code::invalid_argument, "the manager was given no stop", "",
@@ -93,13 +105,16 @@ class Manager {
  private:
   struct Release {
     std::atomic<bool>& in_use;
-    ~Release() { in_use = false; }
+    ~Release() {
+      in_use = false;
+      in_use.notify_all();
+    }
   };
   PythonGroup group_;
   pid_t process_;
   std::shared_ptr<StopRequest> stop_;
   std::optional<CheckpointManager> manager_;
-  std::atomic<bool> in_use_ = false;
+  std::atomic<bool> in_use_ = false, ends_ = false;
 };
 
 py::dict dict_of(const RestoreReport& report) {
@@ -192,10 +207,12 @@ void add_handle(py::module_& module) {
 void read_checkpoint(const py::object& communicator, const std::string& prefix, PythonState& state,
                      const Named& options) {
   const auto group = group_of(communicator);
-  const py::gil_scoped_release free;
-  auto read = together(group.group, [&] { return options_of<RestoreOptions>(options); });
-  Checkpoint checkpoint(group.group, state.state);
-  checkpoint.read(prefix, read).assert_existing_objects_matched().expect_partial();
+  interruptible([&] {
+    const py::gil_scoped_release free;
+    auto read = together(group.group, [&] { return options_of<RestoreOptions>(options); });
+    Checkpoint checkpoint(group.group, state.state);
+    checkpoint.read(prefix, read).assert_existing_objects_matched().expect_partial();
+  });
 }
 
 }  // namespace
@@ -274,7 +291,8 @@ void add_manager(py::module_& module) {
              told["last"] = last;
              return told;
            })
-      .def("close", &Manager::close);
+      .def("close", &Manager::close)
+      .def("end", &Manager::end);
   module.def("read_checkpoint", &read_checkpoint);
   module.def("check_save_options", [](const Named& named, const Functions& code) {
     auto options = options_of<SaveOptions>(named);
@@ -291,10 +309,10 @@ void add_manager(py::module_& module) {
                });
                auto& state = py::cast<PythonState&>(made.attr("native"));
                const auto options = options_of<RestoreOptions>(py::cast<Named>(made.attr("named")));
-               auto report = [&] {
+               auto report = interruptible([&] {
                  const py::gil_scoped_release free;
                  return restore_hdf5(group.group, file, state.state, options);
-               }();
+               });
                made.attr("put_back")();
                return dict_of(report);
              });

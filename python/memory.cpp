@@ -119,8 +119,11 @@ Memory memory_of_dlpack(const py::object& value, const std::string& key) {
                   "Give a copy in host memory, such as tensor.cpu().");
   }
   const py::object capsule = value.attr("__dlpack__")();
+  if (PyCapsule_IsValid(capsule.ptr(), "dltensor") == 0) {
+    throw refused(key, "its __dlpack__ gives no DLPack capsule, or one that was used already",
+                  "Give an object whose __dlpack__ makes a capsule each time.");
+  }
   auto* managed = static_cast<ManagedOfDlpack*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
-  if (!managed) throw py::error_already_set();
   if (PyCapsule_SetName(capsule.ptr(), "used_dltensor") != 0) throw py::error_already_set();
   const py::capsule owner(managed, [](void* tensor) {
     auto* gone = static_cast<ManagedOfDlpack*>(tensor);
@@ -148,7 +151,16 @@ py::ssize_t item_size(const py::dtype& dtype) {
   return py::cast<py::ssize_t>(dtype.attr("itemsize"));
 }
 
+void refuse_masked(const py::array& array, const std::string& key) {
+  const auto numpy = py::module_::import("numpy");
+  if (py::type::of(array).is(numpy.attr("ndarray"))) return;
+  if (!py::isinstance(array, numpy.attr("ma").attr("MaskedArray"))) return;
+  throw refused(key, "it is a masked array, and a checkpoint has no masks",
+                "Give array.data and array.mask under keys of their own, or array.filled().");
+}
+
 Memory memory_of_array(const py::array& array, const std::string& key) {
+  refuse_masked(array, key);
   Memory memory;
   memory.dtype = stored_dtype(array.dtype(), key);
   memory.writable = array.writeable();

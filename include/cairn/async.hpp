@@ -31,7 +31,8 @@ class SaveHandle {
   SaveStage stage() const;
   bool committed() const { return stage() == SaveStage::committed; }
   /// Returns when this rank's part is written, has failed or was given up. The commit happens in a
-  /// collective call of the manager.
+  /// collective call of the manager. In a forked process, which would wait for ever:
+  /// invalid_argument.
   void wait_written() const;
   std::optional<Error> error() const;  ///< why the save failed; nothing: it has not
   std::string prefix() const;  ///< of the checkpoint; "" before this rank has begun to write

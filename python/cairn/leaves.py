@@ -10,12 +10,16 @@ from ._cairn import Error, State
 _REFUSED = "invalid_argument"
 
 
-def _error(key, reason, way_out):
-    error = Error(f"'{key}' cannot be saved or restored ({reason}) {way_out}")
-    error.code, error.problem = _REFUSED, f"'{key}' cannot be saved or restored"
+def _refused(problem, reason, way_out, key=""):
+    error = Error(f"{problem} ({reason}) {way_out}")
+    error.code, error.problem = _REFUSED, problem
     error.reason, error.way_out = reason, way_out
     error.rank, error.tensor, error.path = None, key, ""
     return error
+
+
+def _error(key, reason, way_out):
+    return _refused(f"'{key}' cannot be saved or restored", reason, way_out, key)
 
 
 class Slice:

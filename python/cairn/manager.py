@@ -2,20 +2,31 @@
 
 import atexit
 import collections.abc
+import operator
+import os
 import weakref
 
 from . import _cairn
 from .checkpoint import Checkpoint
-from .leaves import Binding, json_of
+from .leaves import Binding, _refused, json_of
 
 _managers = weakref.WeakSet()
+_NEWEST = object()
 
 
 @atexit.register
-def _close_all():
+def _end_all():
     # Before MPI is finalised, and while Python still can: what is in flight becomes durable.
     for manager in list(_managers):
-        manager.close()
+        manager._native.end()
+
+
+def _path(value):
+    try:
+        return os.fsdecode(value)
+    except TypeError:
+        raise _refused("the directory cannot be used", f"it is a {type(value).__name__}",
+                       "Give a path.") from None
 
 
 def _text(value):
@@ -26,6 +37,19 @@ def _text(value):
     if isinstance(value, (list, tuple)):
         return ",".join(_text(one) for one in value)
     return str(value)
+
+
+def _number(step):
+    """A step as the library takes it."""
+    try:
+        number = operator.index(step)
+    except TypeError:
+        raise _refused("the step cannot be used", f"it is a {type(step).__name__}",
+                       "Give an int.") from None
+    if not -(2**63) <= number < 2**63:
+        raise _refused("the step cannot be used", "it needs more than 64 bits",
+                       "Give a smaller one.")
+    return number
 
 
 def _is_code(value):
@@ -92,17 +116,20 @@ class CheckpointManager:
     """
 
     def __init__(self, directory, comm=None, *, stop=None, **options):
-        if stop is True:
-            stop = {}
         self._native = None
-        self._native = _cairn.Manager(
-            comm,
-            str(directory),
-            _named(options),
-            {**_code(options), **_code(stop or {}, "stop.")},
-            None if stop is None else _named(stop),
-        )
-        self.directory = str(directory)
+        group = _cairn.group_of(comm)
+
+        def make():
+            stops = {} if stop is True else stop
+            if not isinstance(stops, collections.abc.Mapping | None):
+                raise _refused("the option stop cannot be used", f"it is a {type(stop).__name__}",
+                               "Give True, or a dict.")
+            code = {**_code(options), **_code(stops or {}, "stop.")}
+            return (_path(directory), _named(options), code,
+                    None if stops is None else _named(stops))
+
+        self.directory, *given = group.agree(make)  # what is wrong with one rank's, all raise
+        self._native = _cairn.Manager(group, self.directory, *given)
         _managers.add(self)
 
     def save(self, step, state, **options):
@@ -123,12 +150,12 @@ class CheckpointManager:
         >>> [cairn.open(prefix)[key].slices[0][2] for key in "uv"]  # their files
         [0, 1]
         """
-        binding, *options = self._arguments(state, options)
+        step, binding, *options = self._arguments(step, state, options)
         return self._native.save(step, binding.native, *options)
 
     def save_async(self, step, state, **options):
         """Copies the state and returns: arrays may be changed at once. See wait() and poll()."""
-        binding, *options = self._arguments(state, options)
+        step, binding, *options = self._arguments(step, state, options)
         return self._native.save_async(step, binding.native, *options)
 
     def restore(self, step, state, **options):
@@ -137,39 +164,50 @@ class CheckpointManager:
         options: may_be_missing={"key"}, rename={"new": "old"}, convert="exact", ...
         Returns what was done, as a dict.
         """
-        return self._restore(state, options, lambda *given: self._native.restore(step, *given))
+        return self._restore(step, state, options)
 
     def restore_latest(self, state, **options):
         """The same from the newest whole checkpoint. Returns None if there is none."""
-        return self._restore(state, options, self._native.restore_latest)
+        return self._restore(_NEWEST, state, options)
 
-    def _arguments(self, state, options, restoring=False):
+    def _arguments(self, step, state, options, restoring=False):
         """What is wrong with one rank's, all ranks raise: else the others would wait for it."""
 
         def make():
+            number = step if step is _NEWEST else _number(step)
             named, code = _named(options), _code(options)
             if restoring:
                 named += [(name, str(value)) for name, value in code.items()]  # which is refused
                 _cairn.check_restore_options(named)
-                return self._binding(state, restoring), named
+                return number, self._binding(state, restoring), named
             _cairn.check_save_options(named, code)
-            return self._binding(state, restoring), named, code
+            return number, self._binding(state, restoring), named, code
 
         return self._native.agree(make)
+
+    def _step(self, step):
+        """For calls that have nothing else to agree on, and begin with no message if all is well."""
+        try:
+            return _number(step)
+        except _cairn.Error:
+            return self._native.agree(lambda: _number(step))
 
     def _binding(self, state, restoring):
         return Binding(state, restoring)
 
-    def _restore(self, state, options, restore):
-        binding, named = self._arguments(state, options, restoring=True)
-        report = restore(binding.native, named)
+    def _restore(self, step, state, options):
+        step, binding, named = self._arguments(step, state, options, restoring=True)
+        if step is _NEWEST:
+            report = self._native.restore_latest(binding.native, named)
+        else:
+            report = self._native.restore(step, binding.native, named)
         if report is not None:
             binding.put_back()
         return report
 
     def should_save(self, step):
         """Whether to save now, by the option "when"; the same on all ranks."""
-        return self._native.should_save(step)
+        return self._native.should_save(self._step(step))
 
     def should_stop(self):
         """None: go on. Else why to stop, as (text, exit code)."""
@@ -193,14 +231,14 @@ class CheckpointManager:
 
     def open(self, step):
         """Looks into a checkpoint: see cairn.open."""
-        return Checkpoint(self._native.open_step(step))
+        return Checkpoint(self._native.open_step(self._step(step)))
 
     def pin(self, step):
         """Keeps a checkpoint until it is unpinned."""
-        self._native.pin(step)
+        self._native.pin(self._step(step))
 
     def unpin(self, step):
-        self._native.unpin(step)
+        self._native.unpin(self._step(step))
 
     def statistics(self):
         """What this rank knows of this manager's saves, as a dict. Not collective."""

@@ -1,5 +1,7 @@
 #include "cairn/c/rows.h"
 
+#include <new>
+
 #include "c/callbacks.hpp"
 #include "c/handles.hpp"
 
@@ -47,8 +49,16 @@ int64_t cairn_vector_count(const cairn_vector* vector) { return vector ? vector-
 int cairn_vector_resize(cairn_vector* vector, int64_t rows) {
   return call([&] {
     auto& all = given(vector, "the vector");
-    if (rows < 0) throw Error(Code::invalid_argument, cat("a vector of ", rows, " rows"));
-    all.bytes.resize(static_cast<std::size_t>(rows) * all.row_bytes);
+    const auto count = static_cast<std::size_t>(rows);
+    if (rows < 0 || (all.row_bytes > 0 && count > all.bytes.max_size() / all.row_bytes)) {
+      throw Error(Code::invalid_argument, cat("there is no vector of ", rows, " rows"));
+    }
+    try {
+      all.bytes.resize(count * all.row_bytes);
+    } catch (const std::bad_alloc&) {
+      throw Error(Code::invalid_argument, cat("there is no memory for ", rows, " rows"),
+                  cat("each has ", all.row_bytes, " bytes"));
+    }
     all.rows = rows;
   });
 }
@@ -61,6 +71,7 @@ cairn_rows cairn_vector_rows(cairn_vector* vector) {
 int cairn_ids_create(cairn_dtype dtype, const void* list, int64_t count, int64_t first,
                      int64_t rows, const char* ids_key, cairn_ids** result) {
   return call([&] {
+    if (count < 0) throw Error(Code::invalid_argument, cat("there cannot be ", count, " ids"));
     if (count > 0) given(static_cast<const std::byte*>(list), "the list of ids");
     c::make(result, ids(slice(c::dtype_of_number(dtype), list, {count}, {0}, {count}),
                         id_options(first, rows, ids_key)));

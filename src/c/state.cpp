@@ -133,11 +133,17 @@ int cairn_state_add_sparse(cairn_state* state, const char* key, cairn_dtype dtyp
 int cairn_state_add_text(cairn_state* state, const char* key, char* text, size_t capacity,
                          int64_t count, char padding) {
   return add(state, key, [&] {
+    if (count < -1) throw Error(Code::invalid_argument, cat("there cannot be ", count, " texts"));
     const Dims shape = count < 0 ? Dims{} : Dims{count};
+    const auto texts = static_cast<size_t>(count < 0 ? 1 : count);
+    if (texts > 0 && capacity > static_cast<size_t>(PTRDIFF_MAX) / texts) {
+      throw Error(Code::invalid_argument,
+                  cat(texts, " texts of ", capacity, " bytes are in no memory"));
+    }
     if (count != 0) given(text, "the text");
     auto tensor = nothing(DType::string, shape);
-    tensor.strings = c::fixed_text(text, static_cast<size_t>(count < 0 ? 1 : count), capacity,
-                                   static_cast<std::ptrdiff_t>(capacity), padding);
+    tensor.strings =
+        c::fixed_text(text, texts, capacity, static_cast<std::ptrdiff_t>(capacity), padding);
     return tensor;
   });
 }
@@ -279,6 +285,7 @@ int cairn_state_units(cairn_state* state, const char* key, const char* units) {
 int cairn_state_dimensions(cairn_state* state, const char* key, int dims,
                            const char* const* names) {
   return describe(state, key, [&](Description& one) {
+    if (dims < 0) throw Error(Code::invalid_argument, cat("there are ", dims, " dimensions"));
     one.dimensions.clear();
     for (int i = 0; i < dims; ++i) {
       one.dimensions.emplace_back(

@@ -1,5 +1,8 @@
 #pragma once
 /// Saves that are on their way, their memory and their thread.
+#include <sys/types.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <exception>
 #include <memory>
@@ -32,6 +35,7 @@ struct SaveHandle::Shared {
   mutable std::mutex mutex;                ///< of what follows
   std::optional<Error> error = std::nullopt;
   std::string prefix = "", blocked_because = "";
+  const pid_t process = ::getpid();  ///< whose thread writes; a forked child has none
 
   explicit Shared(std::int64_t step) : step(step) {}
   void end_of_writing() {

@@ -73,6 +73,11 @@ void check_tensor(const std::string& key, const LocalTensor& tensor) {
     } catch (const Error& error) {
       throw named(error, key);
     }
+  const auto size = static_cast<std::int64_t>(dtype_size(tensor.dtype));
+  if (size > 0 && element_count(tensor.shape) > INT64_MAX / size) {
+    refuse(cat("of shape ", shape_text(tensor.shape), " has 2^63 bytes or more"),
+           "sizes are signed 64-bit");
+  }
   element_count(tensor.shape);
   const auto here = [&] { return cat(shape_text(tensor.shape), ": "); };
   for (const auto& slice : tensor.slices) {

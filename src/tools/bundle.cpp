@@ -228,7 +228,14 @@ std::string BundleReader::read(const std::string& key, const Box& box) const {
   return read_numbers(*files_, contents_, tensor(key), box);
 }
 std::vector<std::string> BundleReader::read_strings(const std::string& key) const {
-  return cairn::read_strings(*files_, contents_, tensor(key));
+  const auto& found = tensor(key);
+  if (found.dtype != DType::string && found.dtype != DType::variant) {
+    throw Error(Code::invalid_argument,
+                cat("'", key, "' holds no strings, but ", dtype_name(found.dtype)), "",
+                "Read its elements.")
+        .of_tensor(key);
+  }
+  return cairn::read_strings(*files_, contents_, found);
 }
 
 }  // namespace cairn

@@ -1,6 +1,7 @@
-! A tensor of columns on some ranks becomes one of rows on others, in each way to save of
-! tests/support/combinations.txt; an error of one rank is one of all. By `use mpi`.
-! usage: fortran_many_ranks DIRECTORY COMBINATIONS with|without (libhdf5)
+! In each way to save of tests/support/combinations.txt: a tensor of columns on some ranks becomes one of
+! rows on others, and so do the tensors of tests/support/tensors.txt, those too that a program in C has
+! left; an error of one rank is one of all. By `use mpi`.
+! usage: fortran_many_ranks DIRECTORY TABLES with|without (libhdf5) [LEFT]
 module ways_to_save
   use, intrinsic :: iso_fortran_env
   implicit none
@@ -31,24 +32,32 @@ program many_ranks
   use cairn
   use cairn_mpi
   use ways_to_save
+  use tensor_table
   implicit none
   integer, parameter :: nx = 7, ny = 11
   type(way) :: one
-  integer :: rank, ranks, code, unit, count
-  character(len=512) :: directory, table, hdf5
+  integer :: rank, ranks, code, unit, count, half
+  character(len=512) :: directory, tables, hdf5, left
 
   call MPI_Init(code)
   call MPI_Comm_rank(MPI_COMM_WORLD, rank, code)
   call MPI_Comm_size(MPI_COMM_WORLD, ranks, code)
   call get_command_argument(1, directory)
-  call get_command_argument(2, table)
+  call get_command_argument(2, tables)
   call get_command_argument(3, hdf5)
-  open (newunit=unit, file=table, action="read")
+  call get_command_argument(4, left)
+  call MPI_Comm_split(MPI_COMM_WORLD, merge(1, MPI_UNDEFINED, rank < (ranks + 1)/2), rank, half, code)
+  open (newunit=unit, file=trim(tables)//"/combinations.txt", action="read")
   count = 0
   do while (next_way(unit, one))
     if (index(one%needs, "libhdf5") > 0 .and. hdf5 /= "with") cycle
-    call save_columns(trim(directory)//"-"//one%name)
-    call restore_rows(trim(directory)//"-"//one%name)
+    call save_columns(trim(directory)//"/columns-"//one%name)
+    call restore_rows(trim(directory)//"/columns-"//one%name)
+    call save_tensors(trim(directory)//"/"//one%name)
+    call MPI_Barrier(MPI_COMM_WORLD, code)
+    if (half /= MPI_COMM_NULL) call restore_tensors(half, trim(directory)//"/"//one%name)
+    call restore_tensors(MPI_COMM_WORLD, trim(directory)//"/"//one%name)
+    if (half /= MPI_COMM_NULL .and. left /= "") call restore_tensors(half, trim(left)//"/"//one%name)
     call MPI_Barrier(MPI_COMM_WORLD, code)
     count = count + 1
   end do
@@ -58,6 +67,66 @@ program many_ranks
 
 contains
 
+  subroutine set_options(options)
+    type(cairn_options), intent(inout) :: options
+    integer :: i, equals
+    call options%set("write.chunk_bytes", 4096)
+    do i = 1, size(one%options)
+      equals = index(one%options(i), "=")
+      if (equals > 0) call options%set(one%options(i)(:equals - 1), trim(one%options(i)(equals + 1:)))
+    end do
+  end subroutine
+
+  subroutine save_tensors(to)
+    character(len=*), intent(in) :: to
+    type(cairn_group) :: group
+    type(cairn_options) :: options
+    type(cairn_manager) :: manager
+    type(table), allocatable, target :: tensors
+    allocate (tensors)
+    call cairn_group_mpi(group, MPI_COMM_WORLD)
+    call set_options(options)
+    call manager%open(group, to, options)
+    call make_saved(tensors, trim(tables)//"/tensors.txt", rank, ranks, 4)
+    if (one%how == "async") then
+      call manager%save_async(4, tensors%state)
+      deallocate (tensors)  ! the copy is made
+      call manager%wait()
+    else
+      call manager%save(4, tensors%state)
+    end if
+    call manager%close()
+  end subroutine
+
+  subroutine restore_tensors(communicator, from)
+    integer, intent(in) :: communicator
+    character(len=*), intent(in) :: from
+    type(cairn_group) :: group
+    type(cairn_options) :: options
+    type(cairn_manager) :: manager
+    type(table), allocatable, target :: tensors
+    integer(int64) :: found
+    integer, allocatable :: before(:)
+    integer :: rows, number, which, below
+    allocate (tensors)
+    call cairn_group_mpi(group, communicator)
+    call options%set("read_only", .true.)
+    call manager%open(group, from, options)
+    call make_wanted(tensors, trim(tables)//"/tensors.txt", group%rank(), group%size())
+    call manager%restore_latest(tensors%state, found)
+    if (found /= 4) error stop "another step"
+    before = [integer ::]
+    do which = 1, 100
+      rows = rows_here(tensors, which, number)
+      if (number == 0) exit
+      below = 0
+      call MPI_Exscan(rows, below, 1, MPI_INTEGER, MPI_SUM, communicator, code)
+      before = [before, merge(0, below, group%rank() == 0)]
+    end do
+    call check_restored(tensors, 4, before)
+    call manager%close()
+  end subroutine
+
   subroutine save_columns(to)
     character(len=*), intent(in) :: to
     type(cairn_group) :: group
@@ -66,7 +135,7 @@ contains
     type(cairn_state) :: state
     integer, allocatable, target :: columns(:, :)
     integer(int64), target :: step
-    integer :: first, mine, i, j, equals, stat, least
+    integer :: first, mine, i, j, stat, least
     character(len=300) :: text
     call cairn_group_mpi(group, MPI_COMM_WORLD)
     if (group%rank() /= rank .or. group%size() /= ranks) error stop "another group"
@@ -79,11 +148,7 @@ contains
       end do
     end do
     step = 4
-    call options%set("write.chunk_bytes", 4096)
-    do i = 1, size(one%options)
-      equals = index(one%options(i), "=")
-      if (equals > 0) call options%set(one%options(i)(:equals - 1), trim(one%options(i)(equals + 1:)))
-    end do
+    call set_options(options)
     call manager%open(group, to, options)
     if (ranks > 1) then  ! one rank says that the tensor has another shape
       call state%add("a", columns(1:nx, 1:mine), [nx, merge(ny + 1, ny, rank == 1)], [1, first + 1])

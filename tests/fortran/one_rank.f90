@@ -53,7 +53,8 @@ program one_rank
   integer(int32), target :: i4(nx, ny)
   integer(int64), target :: i8(nx, ny), step
   real(real32), target :: r4(nx, ny)
-  real(real64), target :: r8(nx, ny), scalar, halo(0:nx + 1, 0:ny + 1), back(nx, ny), all7(1, 2, 1, 2, 1, 2, 3)
+  real(real64), target :: r8(nx, ny), scalar, halo(0:nx + 1, 0:ny + 1), back(nx, ny), wide(nx, ny + 2), &
+    all7(1, 2, 1, 2, 1, 2, 3)
   complex(real32), target :: c4(nx, ny)
   complex(real64), target :: c8(nx, ny)
   logical(int8), target :: l1(nx, ny)
@@ -210,6 +211,7 @@ program one_rank
   end if
 
   call gaps_and_lengths()
+  call what_was_never_begun()
 
   back = 0
   call cairn_read(trim(directory)//"/ckpt-3", "r8", back)
@@ -242,6 +244,14 @@ contains
     call failed(cairn_invalid_argument, "fill value 0.5")
     call other%add_sparse("v", r8, [nx, ny], [1, 1], "0", stat=stat, errmsg=text)
     call failed(cairn_invalid_argument, "no number")
+    call other%add_sparse("parts", r8(:, 1:1), [nx, ny + 2], [1, 1], -0.5_real64)
+    call other%add_sparse("parts", r8(:, 2:2), [nx, ny + 2], [1, 3], -0.5_real64)
+    call other%add_sparse("parts", r8(:, 2:2), [nx, ny + 2], [1, 3], -0.5_real64, stat=stat, errmsg=text)
+    call failed(cairn_invalid_argument, "overlap")
+    call other%add_sparse("parts", r8(:, 2:2), [nx, ny + 2], [1, 4], 0.5_real64, stat=stat, errmsg=text)
+    call failed(cairn_invalid_argument, "another fill value")
+    call other%add_patch("parts", r8(:, 2:2), [nx, ny + 2], [1, 4], stat, text)
+    call failed(cairn_invalid_argument, "another fill value")
     call other%add_resizable("numbers", numbers)
     call manager%save(1, other)
     call other%clear()
@@ -253,12 +263,75 @@ contains
     call check(all(back(:, 1) == -0.5) .and. all(back(:, 2) == r8(:, 2)), "gaps are filled")
     call numbers%get(number)
     call check(numbers%count() == 4 .and. all(number == [4, 3, 2, 1]), "as many as are stored")
+    call other%clear()
+    call other%add_sparse("parts", wide, [nx, ny + 2], [1, 1], -0.5_real64)
+    call manager%restore(1, other)
+    call check(all(wide(:, 1) == r8(:, 1)) .and. all(wide(:, 3) == r8(:, 2)) .and. &
+               all(wide(:, 2:4:2) == -0.5), "two parts of a tensor with gaps")
     back = 7
     call other%clear()
     call other%add_sparse("u", back, [nx, ny], [1, 1], -0.5_real64, keep=.true.)
     call manager%restore(1, other)
     call check(all(back(:, 1) == 7) .and. all(back(:, 2) == r8(:, 2)), "gaps are kept")
     call manager%close()
+  end subroutine
+
+  !> Each procedure of a handle that nothing was made with.
+  subroutine what_was_never_begun()
+    type(cairn_group) :: no_group
+    type(cairn_manager) :: no_manager
+    type(cairn_rows) :: no_rows
+    type(cairn_stop) :: no_stop
+    type(cairn_options) :: new_options
+    logical :: yes
+    call check(no_group%rank() == -1 .and. no_group%size() == 0, "no group")
+    call no_manager%open(no_group, trim(directory)//"-never", stat=stat, errmsg=text)
+    call failed(cairn_invalid_argument, "the group is NULL")
+    call no_manager%save(1, state, stat, text)
+    call failed(cairn_invalid_argument, "the manager is NULL")
+    call no_manager%save_async(1, state, stat, text)
+    call failed(cairn_invalid_argument, "the manager is NULL")
+    call no_manager%restore(1, state, stat=stat, errmsg=text)
+    call failed(cairn_invalid_argument, "the manager is NULL")
+    call no_manager%restore_latest(state, step, stat=stat, errmsg=text)
+    call failed(cairn_invalid_argument, "the manager is NULL")
+    call no_manager%wait(stat, text)
+    call failed(cairn_invalid_argument, "the manager is NULL")
+    call no_manager%steps(list, stat, text)
+    call failed(cairn_invalid_argument, "the manager is NULL")
+    call no_manager%pin(1, stat, text)
+    call failed(cairn_invalid_argument, "the manager is NULL")
+    yes = no_manager%should_save(1, stat, text)
+    call failed(cairn_invalid_argument, "the manager is NULL")
+    call check(.not. yes, "should_save of no manager")
+    yes = no_manager%should_stop(stat=stat, errmsg=text)
+    call failed(cairn_invalid_argument, "the manager is NULL")
+    call check(.not. yes, "should_stop of no manager")
+    call no_manager%close()
+    call no_manager%close()
+    call other%clear()
+    call other%add_rows("rows", no_rows, stat, text)
+    call failed(cairn_invalid_argument, "is no dtype")
+    call other%add_resizable("rows", no_rows, stat, text)
+    call failed(cairn_invalid_argument, "is no dtype")
+    call no_rows%resize(1_int64, stat, text)
+    call failed(cairn_invalid_argument, "the vector is NULL")
+    call check(no_rows%count() == -1, "count of no rows")
+    call new_options%use_stop(no_stop, stat, text)
+    call failed(cairn_invalid_argument, "the stop request is NULL")
+    call no_stop%request()
+    call no_stop%init([character(len=10) :: "signals", "time_limit"], [character(len=5) :: ""], stat, text)
+    call failed(cairn_invalid_argument, "the value of an option is NULL")
+    call no_stop%init(["time_limiT"], ["false"], stat, text)
+    call failed(cairn_invalid_argument, "Did you mean 'time_limit'?")
+    call restoring%set("renam.u", "v", stat, text)
+    call failed(cairn_invalid_argument, "rename")
+    call other%store("thin", stat, text)
+    call failed(cairn_invalid_argument, "dense")
+    call other%add("", r8, stat, text)
+    call failed(cairn_invalid_argument, "empty")
+    call cairn_read("nowhere/ckpt-1", "r8", back, stat, text)
+    call failed(cairn_not_found, "nowhere")
   end subroutine
 
   subroutine fill()

@@ -17,7 +17,8 @@ import cairn.leaves
 import cairn.manager
 import numpy as np
 from case import BUILT, Case, bits, values
-from kinds_test import Code, Kinds  # noqa: F401  run here, too
+from intruders_test import Arguments, Intruders  # noqa: F401  run here, too
+from kinds_test import Code, Kinds  # noqa: F401
 
 GOLDEN = os.environ.get("CAIRN_GOLDEN_DIR")
 DTYPES = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",

@@ -1,7 +1,8 @@
 """Each way to save of tests/support/combinations.txt, by the Python face on ranks of MPI: what some
-ranks save, fewer and more of them restore, cut otherwise, bit for bit.
+ranks save, fewer and more of them restore, cut otherwise, bit for bit. So are the tensors of
+tests/support/tensors.txt, those too that a program in another language has left.
 
-mpiexec -n 4 python ranks.py DIRECTORY COMBINATIONS FORMATS
+mpiexec -n 4 python ranks.py DIRECTORY TABLES FORMATS [LEFT]
 """
 
 import os
@@ -10,6 +11,9 @@ import sys
 import cairn
 import numpy as np
 from mpi4py import MPI
+from tensors import Table
+from wrong_ranks import (an_interrupt_on_one_rank, communicators, others_run_while_ranks_wait, refuses,
+                         what_one_rank_gives_wrongly)
 
 world = MPI.COMM_WORLD
 SHAPE = (23, 7)
@@ -148,41 +152,6 @@ def damage(directory, step):
         file.write(bytes([byte ^ 4]))
 
 
-def refuses(code, tensor, call, *given, **named):
-    try:
-        call(*given, **named)
-    except cairn.Error as error:
-        assert error.code == code and error.tensor == tensor, error
-        return error
-    raise SystemExit(f"no error {code}")
-
-
-def what_one_rank_gives_wrongly(comm, directory):
-    """All are told, the same."""
-    full = {"weights": np.arange(5.0), "words": ["one", ""]}
-    second = comm.rank == 1
-    objects = np.array([None]) if second else ["", ""]
-    with cairn.CheckpointManager(directory, comm) as manager:
-        refuses("disagreement", "weights", manager.save, 1, dict(full, weights=np.arange(5.0) + second))
-        assert refuses("invalid_argument", "words", manager.save, 2, dict(full, words=objects)).rank == 1
-        named = {"metrik": 1} if second else {}
-        assert "metric" in str(refuses("invalid_argument", "", manager.save, 3, full, **named))
-        manager.save(4, full)
-        wrong = dict(full, weights=np.zeros(5, "f4" if second else "f8"))
-        assert "float32" in str(refuses("invalid_argument", "weights", manager.restore, 4, wrong))
-    assert refuses("invalid_argument", "words", cairn.restore_hdf5, directory + ".h5",
-                   {"words": objects}, comm).rank == 1
-    freed = comm.Dup()
-    freed.Free()
-    refuses("invalid_argument", "", cairn.CheckpointManager, directory, freed)
-    # A communicator that is freed while a manager has it: the manager has its own.
-    mine = comm.Dup()
-    with cairn.CheckpointManager(directory, mine) as manager:
-        mine.Free()
-        manager.save(5, full)
-        assert manager.restore_latest(dict(full))["step"] == 5
-
-
 def rows(comm, fill):
     """Rank r has r + 2 ragged rows, the ids that it is dealt in turn, a part of a tensor with gaps,
     and something of its own."""
@@ -232,27 +201,54 @@ def manager_raises(comm, directory):
         manager.restore_latest({"ragged": cairn.ragged(np.zeros((0, 2), int), deal=deal)})
 
 
-directory, table, formats = sys.argv[1:4]
+def save_tensors(comm, directory, asynchronous, options):
+    with cairn.CheckpointManager(directory, comm, **options) as manager:
+        state = tensors.state(comm, 4)
+        if asynchronous:
+            manager.save_async(4, state)
+            del state
+            manager.wait()
+        else:
+            manager.save(4, state)
+
+
+def restore_tensors(comm, directory):
+    with cairn.CheckpointManager(directory, comm, read_only=True) as manager:
+        state = tensors.wanted(comm)
+        assert manager.restore_latest(state)["unused_keys"] == []
+    tensors.check(state, comm, 4)
+
+
+directory, tables, formats, *left = sys.argv[1:5]
 groups = [some(3), some(2), some(4)]
-known = ways(table, formats.split(","))
+known = ways(os.path.join(tables, "combinations.txt"), formats.split(","))
+tensors = Table(os.path.join(tables, "tensors.txt"))
 for name, asynchronous, options in known:
     here = os.path.join(directory, name)
     options["write.chunk_bytes"] = 4096
     if groups[0]:
         save(groups[0], here, asynchronous, options)
+        save_tensors(groups[0], here + ".tensors", asynchronous, options)
     world.Barrier()
     if world.rank == 0:
         look(here, [11, 12])
     for comm in groups[1:]:
         if comm:
             restore(comm, here, 12)
+            for one in [here + ".tensors", *(f"{folder}/{name}" for folder in left)]:
+                restore_tensors(comm, one)
         world.Barrier()
     if world.rank == 0:
         damage(here, 12)
+        tensors.look(cairn.open(here + ".tensors"), 4)
     world.Barrier()
     restore(groups[2], here, 11)
 if groups[0]:
     what_one_rank_gives_wrongly(groups[0], os.path.join(directory, "wrong"))
+    communicators(groups[0], os.path.join(directory, "communicators"))
+    an_interrupt_on_one_rank(groups[0], os.path.join(directory, "interrupt"))
+    if MPI.Query_thread() == MPI.THREAD_MULTIPLE:
+        others_run_while_ranks_wait(groups[0], os.path.join(directory, "lock"))
 rows_of_all_kinds(groups[0], groups[1:], os.path.join(directory, "rows"))
 if groups[0]:  # the interpreter ends with a save in flight: the next job completes it (stories.py)
     left = cairn.CheckpointManager(os.path.join(directory, "left"), groups[0])

@@ -1,6 +1,6 @@
 """Jobs in Python that are started, killed and started again.
 
-stories.py ranks DIRECTORY COMBINATIONS FORMATS LAUNCHER...  saved on some ranks, restored on others
+stories.py ranks DIRECTORY TABLES FORMATS LEFT LAUNCHER...  saved on some ranks, restored on others
 stories.py heat DIRECTORY heat.py LAUNCHER...  killed while it saves, continued on other ranks
 """
 
@@ -25,11 +25,12 @@ def run(command):
     return ran.stdout
 
 
-def ranks_story(directory, table, formats, *launcher):
+def ranks_story(directory, tables, formats, left, *launcher):
     shutil.rmtree(directory, ignore_errors=True)
     program = os.path.join(HERE, "ranks.py")
     # By mpi4py's own runner: what one rank raises ends the job, where others would wait for ever.
-    told = run(job(launcher, 4, "-m", "mpi4py", program, directory, table, formats))
+    left = [left] if os.path.isdir(left) else []  # what a program in another language has left
+    told = run(job(launcher, 4, "-m", "mpi4py", program, directory, tables, formats, *left))
     found = re.search(r"works on many ranks in (\d+) ways\n$", told)
     assert found and int(found[1]) >= 6, told
     import cairn

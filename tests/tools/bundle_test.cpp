@@ -69,6 +69,9 @@ TEST_F(Merge, WhatIsWrittenIsRead) {
   EXPECT_EQ(values_of<float>(reader.read("v")), x);
   EXPECT_EQ(reader.read_strings("names"), names);
   EXPECT_EQ(reader.contents().find("v")->shape, (Dims{2, 3}));
+  EXPECT_CAIRN_ERROR(reader.read_strings("v"), Code::invalid_argument,
+                     "'v' holds no strings, but float32");
+  EXPECT_CAIRN_ERROR(reader.read("names"), Code::invalid_argument, "names");
   EXPECT_CAIRN_ERROR(reader.read("w"), Code::not_found, "'w' is not in the checkpoint /in/b");
   EXPECT_CAIRN_ERROR(BundleWriter("/in/b", files), Code::already_exists, "/in/b");
   EXPECT_CAIRN_ERROR(writer.add("late", x.data(), {6}), Code::invalid_argument, "is finished");

@@ -49,9 +49,9 @@ class Manager(CheckpointManager):
             if self._last is not None:
                 self._last.release()
 
-    def _arguments(self, state, options, restoring=False):
-        binding, named, *code = super()._arguments(state, options, restoring)
+    def _arguments(self, step, state, options, restoring=False):
+        step, binding, named, *code = super()._arguments(step, state, options, restoring)
         if restoring:
             # Of ranks that the job had not when it saved.
             named += [(f"may_be_missing.{key}", "true") for key in sorted(binding.per_rank_keys)]
-        return binding, named, *code
+        return step, binding, named, *code

@@ -1,0 +1,104 @@
+"""What one rank gives or does wrongly: all are told, the same, and nobody waits for ever."""
+
+import sys
+import threading
+
+import cairn
+import numpy as np
+from mpi4py import MPI
+
+
+def refuses(code, tensor, call, *given, **named):
+    try:
+        call(*given, **named)
+    except cairn.Error as error:
+        assert error.code == code and error.tensor == tensor, error
+        return error
+    raise SystemExit(f"no error {code}")
+
+
+def what_one_rank_gives_wrongly(comm, directory):
+    full = {"weights": np.arange(5.0), "words": ["one", ""]}
+    second = comm.rank == 1
+    objects = np.array([None]) if second else ["", ""]
+    masked = np.ma.masked_array(np.zeros(5), True) if second else np.zeros(5)
+    with cairn.CheckpointManager(directory, comm) as manager:
+        refuses("disagreement", "weights", manager.save, 1, dict(full, weights=np.arange(5.0) + second))
+        assert refuses("invalid_argument", "words", manager.save, 2, dict(full, words=objects)).rank == 1
+        assert refuses("invalid_argument", "weights", manager.save, 2, dict(full, weights=masked)).rank == 1
+        named = {"metrik": 1} if second else {}
+        assert "metric" in str(refuses("invalid_argument", "", manager.save, 3, full, **named))
+        manager.save(4, full)
+        wrong = dict(full, weights=np.zeros(5, "f4" if second else "f8"))
+        assert "float32" in str(refuses("invalid_argument", "weights", manager.restore, 4, wrong))
+        for call in [manager.save, manager.save_async, manager.restore]:
+            assert "str" in str(refuses("invalid_argument", "", call, "7" if second else 7, full))
+        for call in [manager.pin, manager.unpin, manager.open]:
+            # A rank that has no step at all is in no such call: the others are told that.
+            try:
+                call(None if second else 4)
+            except cairn.Error as error:
+                assert error.code in ("invalid_argument", "disagreement"), error
+            else:
+                raise SystemExit("no error")
+        assert manager.steps()[-1]["step"] == 4
+    assert refuses("invalid_argument", "words", cairn.restore_hdf5, directory + ".h5",
+                   {"words": objects}, comm).rank == 1
+    for given in [(None if second else directory,), (directory, comm)]:
+        stop = {} if len(given) == 1 else {"stop": 7 if second else None}
+        error = refuses("invalid_argument", "", cairn.CheckpointManager, given[0], comm, **stop)
+        assert error.rank == 1, error
+
+
+def communicators(comm, directory):
+    full = {"weights": np.arange(5.0)}
+    freed = comm.Dup()
+    freed.Free()
+    halves = comm.Split(comm.rank % 2)
+    between = halves.Create_intercomm(0, comm, 1 - comm.rank % 2)
+    for wrong in [freed, MPI.COMM_NULL, between]:
+        refuses("invalid_argument", "", cairn.CheckpointManager, directory, wrong)
+    # A communicator that is freed while a manager has it: the manager has its own.
+    mine = comm.Dup()
+    with cairn.CheckpointManager(directory, mine) as manager:
+        mine.Free()
+        manager.save(5, full)
+        assert manager.restore_latest(dict(full))["step"] == 5
+
+
+def an_interrupt_on_one_rank(comm, directory):
+    def before(step):
+        if step == 1 and comm.rank == 1:
+            raise KeyboardInterrupt
+
+    with cairn.CheckpointManager(directory, comm, hooks={"before_save": before}) as manager:
+        try:
+            manager.save(1, {"x": 1})
+        except KeyboardInterrupt:
+            assert comm.rank == 1
+        except cairn.Error as error:
+            assert comm.rank != 1 and error.code == "application" and error.rank == 1, error
+        else:
+            raise SystemExit("no error")
+        assert manager.steps() == []
+        manager.save(2, {"x": 1})
+
+
+def others_run_while_ranks_wait(comm, directory):
+    """Rank 1 comes when a thread of rank 0 has called it, which runs only when rank 0 waits for rank 1
+    in the call: threads change where they give the lock away only."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1000)
+    with cairn.CheckpointManager(directory, comm) as manager:
+        for call in [lambda: manager.save(1, {"x": 1}), lambda: manager.restore(1, {"x": 0}), manager.wait]:
+            inside = threading.Event()
+            other = threading.Thread(target=lambda: (inside.wait(), comm.send("come", 1)))
+            if comm.rank == 0:
+                other.start()
+                inside.set()
+            elif comm.rank == 1:
+                assert comm.recv() == "come"
+            call()
+            if comm.rank == 0:
+                other.join()
+    sys.setswitchinterval(before)
