@@ -10,6 +10,9 @@ module cairn_managers
   type :: cairn_step
     integer(int64) :: step = 0
     logical :: newest = .false., superseded = .false., damaged = .false., pinned = .false.
+    !> Of a manager with a tier, where it can be had, and on the nodes how many more of a set may be lost.
+    logical :: on_nodes = .false., at_home = .true.
+    integer :: margin = 0
   end type
 
   type, bind(c) :: c_step_info
@@ -17,6 +20,7 @@ module cairn_managers
     integer(c_int) :: newest, superseded, pinned, has_metric
     real(c_double) :: metric
     type(c_ptr) :: damage
+    integer(c_int) :: on_nodes, at_home, margin
   end type
 
   type, bind(c) :: c_stop_reason
@@ -38,6 +42,8 @@ module cairn_managers
     generic :: save_async => save_async_int, save_async_long
     procedure :: poll
     procedure :: wait => wait_all
+    !> ... and the newest save is in the directory, not on the nodes alone.
+    procedure :: wait_home
     procedure, private :: should_save_int, should_save_long
     generic :: should_save => should_save_int, should_save_long
     procedure :: should_stop
@@ -110,6 +116,11 @@ module cairn_managers
       integer(c_int) :: code
     end function
     function c_wait(manager) bind(c, name="cairn_manager_wait") result(code)
+      import c_ptr, c_int
+      type(c_ptr), value :: manager
+      integer(c_int) :: code
+    end function
+    function c_wait_home(manager) bind(c, name="cairn_manager_wait_home") result(code)
       import c_ptr, c_int
       type(c_ptr), value :: manager
       integer(c_int) :: code
@@ -264,6 +275,13 @@ contains
     call finish(c_wait(self%handle), stat, errmsg)
   end subroutine
 
+  subroutine wait_home(self, stat, errmsg)
+    class(cairn_manager), intent(inout) :: self
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    call finish(c_wait_home(self%handle), stat, errmsg)
+  end subroutine
+
   logical function should_save_long(self, step, stat, errmsg) result(yes)
     class(cairn_manager), intent(inout) :: self
     integer(int64), intent(in) :: step
@@ -344,7 +362,8 @@ contains
     do i = 1, size(all)
       call c_f_pointer(all(i), one)
       list(i) = cairn_step(one%step, one%newest /= 0, one%superseded /= 0, &
-                           len(from_c(one%damage)) > 0, one%pinned /= 0)
+                           len(from_c(one%damage)) > 0, one%pinned /= 0, &
+                           one%on_nodes /= 0, one%at_home /= 0, int(one%margin))
     end do
   end subroutine
 

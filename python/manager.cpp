@@ -137,6 +137,9 @@ py::dict dict_of(const StepInfo& info) {
   told["superseded"] = info.superseded;
   told["damage"] = info.damage;
   told["pinned"] = info.pinned;
+  told["on_nodes"] = info.on_nodes;
+  told["at_home"] = info.at_home;
+  told["margin"] = info.margin;
   told["metric"] = info.metric;
   return told;
 }
@@ -251,7 +254,11 @@ void add_manager(py::module_& module) {
              return report ? py::object(dict_of(*report)) : py::none();
            })
       .def("poll", [](Manager& self) { return self.with([](auto& m) { return m.poll(); }); })
-      .def("wait", [](Manager& self) { self.with([](auto& m) { m.wait(); }); })
+      .def("wait",
+           [](Manager& self, bool home) {
+             self.with([&](auto& m) { m.wait(home ? Reach::home : Reach::any); });
+           },
+           py::arg("home") = false)
       .def("should_save",
            [](Manager& self, std::int64_t step) {
              return self.with([&](auto& m) { return m.should_save(step); });

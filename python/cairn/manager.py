@@ -221,9 +221,10 @@ class CheckpointManager:
         """Takes saves in flight as far as they go without waiting. True: none is in flight."""
         return self._native.poll()
 
-    def wait(self):
-        """Returns when no save is in flight."""
-        self._native.wait()
+    def wait(self, home=False):
+        """Returns when no save is in flight; with ``home`` the newest is in the directory then, too,
+        and not on the nodes alone."""
+        self._native.wait(home)
 
     def steps(self):
         """What is known of each checkpoint, as dicts, in the order of commits."""

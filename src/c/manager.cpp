@@ -99,6 +99,9 @@ int cairn_manager_poll(cairn_manager* manager, int* idle) {
 int cairn_manager_wait(cairn_manager* manager) {
   return call([&] { of(manager).wait(); });
 }
+int cairn_manager_wait_home(cairn_manager* manager) {
+  return call([&] { of(manager).wait(cairn::Reach::home); });
+}
 
 int cairn_save_stage(const cairn_save* save) {
   return save ? static_cast<int>(save->handle.stage()) : CAIRN_FAILED;

@@ -19,7 +19,8 @@ KeptReport::KeptReport(RestoreReport told)
 KeptSteps::KeptSteps(std::vector<StepInfo> told) : steps(std::move(told)) {
   for (const auto& one : steps) {
     infos.push_back({one.step, one.sequence, one.newest, one.superseded, one.pinned,
-                     one.metric.has_value(), one.metric.value_or(0), one.damage.c_str()});
+                     one.metric.has_value(), one.metric.value_or(0), one.damage.c_str(),
+                     one.on_nodes, one.at_home, one.margin});
   }
   for (const auto& info : infos) shown.push_back(&info);
 }

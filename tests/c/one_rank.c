@@ -244,6 +244,7 @@ static void save_and_restore(const char* directory) {
   cairn_save_wait_written(save);
   OK(cairn_manager_poll(manager, &idle));
   OK(cairn_manager_wait(manager));
+  OK(cairn_manager_wait_home(manager));
   CHECK(cairn_save_stage(save) == CAIRN_COMMITTED && cairn_save_step(save) == 9);
   OK(cairn_save_error(save));
   cairn_save_free(save);

@@ -206,6 +206,7 @@ static void managers(const char* directory) {
   IS_NULL(cairn_manager_poll(NULL, &yes));
   OK(cairn_manager_poll(m, NULL));
   IS_NULL(cairn_manager_wait(NULL));
+  IS_NULL(cairn_manager_wait_home(NULL));
   IS_NULL(cairn_manager_should_save(NULL, 1, &yes));
   IS_NULL(cairn_manager_should_save(m, 1, NULL));
   IS_NULL(cairn_manager_should_stop(NULL, &reason));

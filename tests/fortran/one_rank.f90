@@ -155,6 +155,7 @@ program one_rank
   call manager%save_async(5_int64, state)
   call manager%poll(idle)
   call manager%wait()
+  call manager%wait_home()
   call manager%poll(idle)
   call check(idle, "nothing in flight")
   call check(.not. manager%should_save(6), "no save is due")

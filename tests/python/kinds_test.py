@@ -200,6 +200,17 @@ class Code(Case):
             self.refuses(code, words, manager.save, 3, state, policy=policy)
         manager.save(3, state)
 
+    def test_home_from_the_nodes(self):
+        manager = self.manager(tier={"directory": self.directory + "-nodes", "protection": "none"})
+        manager.save(1, {"u": np.zeros(3)})
+        manager.save(2, {"u": np.ones(3)})
+        manager.wait()
+        self.assertEqual([(one["on_nodes"], one["at_home"]) for one in manager.steps()],
+                         [(False, True), (True, False)])
+        manager.wait(home=True)
+        self.assertEqual(cairn.open(self.directory)["u"][...].tolist(), [1, 1, 1])
+        self.assertTrue(manager.steps()[1]["at_home"])
+
     def test_an_interrupt_while_a_save_is_on_its_way(self):
         manager = self.manager()
         array = values("float64", (500_000,))

@@ -37,6 +37,8 @@ int cairn_manager_save_async(cairn_manager* manager, int64_t step, const cairn_s
 int cairn_manager_poll(cairn_manager* manager, int* idle);
 /** Returns when nothing is in flight. */
 int cairn_manager_wait(cairn_manager* manager);
+/** ... and the newest save is in the directory, not on the nodes alone. */
+int cairn_manager_wait_home(cairn_manager* manager);
 
 /** Each includes what those before it say, up to CAIRN_COMMITTED. */
 enum cairn_stage {
@@ -99,6 +101,9 @@ typedef struct cairn_step_info {
   int has_metric;
   double metric;
   const char* damage; /**< why it was found damaged; empty: not known to be */
+  int on_nodes;       /**< of a manager with a tier: where it can be had */
+  int at_home;
+  int margin; /**< on the nodes: how many more of any set may be lost */
 } cairn_step_info;
 /** In the order of their commits: the last is the newest. They stay until the next call of this
  * function with this manager. */
