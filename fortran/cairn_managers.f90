@@ -67,12 +67,14 @@ module cairn_managers
   end interface
 
   interface
+    ! What C gives is inout here: it writes nothing when it fails, and what an out argument had before
+    ! the call the compiler may leave away.
     function c_create(group, directory, options, manager) bind(c, name="cairn_manager_create") &
       result(code)
       import c_ptr, c_int, c_char
       type(c_ptr), value :: group, options
       character(kind=c_char), intent(in) :: directory(*)
-      type(c_ptr), intent(out) :: manager
+      type(c_ptr), intent(inout) :: manager
       integer(c_int) :: code
     end function
     subroutine c_free(manager) bind(c, name="cairn_manager_free")
@@ -95,7 +97,7 @@ module cairn_managers
     end function
     function c_save_options_create(options) bind(c, name="cairn_save_options_create") result(code)
       import c_ptr, c_int
-      type(c_ptr), intent(out) :: options
+      type(c_ptr), intent(inout) :: options
       integer(c_int) :: code
     end function
     function c_save_options_set(options, name, value) bind(c, name="cairn_save_options_set") &
@@ -112,7 +114,7 @@ module cairn_managers
     function c_poll(manager, idle) bind(c, name="cairn_manager_poll") result(code)
       import c_ptr, c_int
       type(c_ptr), value :: manager
-      integer(c_int), intent(out) :: idle
+      integer(c_int), intent(inout) :: idle
       integer(c_int) :: code
     end function
     function c_wait(manager) bind(c, name="cairn_manager_wait") result(code)
@@ -129,20 +131,20 @@ module cairn_managers
       import c_ptr, c_int, c_int64_t
       type(c_ptr), value :: manager
       integer(c_int64_t), value :: step
-      integer(c_int), intent(out) :: yes
+      integer(c_int), intent(inout) :: yes
       integer(c_int) :: code
     end function
     function c_should_stop(manager, reason) bind(c, name="cairn_manager_should_stop") result(code)
       import c_ptr, c_int
       type(c_ptr), value :: manager
-      type(c_ptr), intent(out) :: reason
+      type(c_ptr), intent(inout) :: reason
       integer(c_int) :: code
     end function
     function c_restore_latest(manager, state, options, step, report) &
       bind(c, name="cairn_manager_restore_latest") result(code)
       import c_ptr, c_int, c_int64_t
       type(c_ptr), value :: manager, state, options, report
-      integer(c_int64_t), intent(out) :: step
+      integer(c_int64_t), intent(inout) :: step
       integer(c_int) :: code
     end function
     function c_restore(manager, step, state, options, report) bind(c, name="cairn_manager_restore") &
@@ -155,8 +157,8 @@ module cairn_managers
     function c_steps(manager, count, infos) bind(c, name="cairn_manager_steps") result(code)
       import c_ptr, c_int, c_size_t
       type(c_ptr), value :: manager
-      integer(c_size_t), intent(out) :: count
-      type(c_ptr), intent(out) :: infos
+      integer(c_size_t), intent(inout) :: count
+      type(c_ptr), intent(inout) :: infos
       integer(c_int) :: code
     end function
     function c_pin(manager, step) bind(c, name="cairn_manager_pin") result(code)
@@ -355,6 +357,7 @@ contains
     type(c_step_info), pointer :: one
     integer :: i
     count = 0
+    infos = c_null_ptr
     call finish(c_steps(self%handle, count, infos), stat, errmsg)
     allocate (list(count))
     if (count == 0) return

@@ -21,7 +21,7 @@ module cairn_mpi
     function c_group_mpi(communicator, group) bind(c, name="cairn_group_mpi_f") result(code)
       import c_ptr, c_int
       integer, value :: communicator
-      type(c_ptr), intent(out) :: group
+      type(c_ptr), intent(inout) :: group
       integer(c_int) :: code
     end function
   end interface

@@ -53,7 +53,7 @@ module cairn_row_vectors
       integer(c_int32_t), value :: dtype
       integer(c_int), value :: dims
       integer(c_int64_t), intent(in) :: row_shape(*)
-      type(c_ptr), intent(out) :: vector
+      type(c_ptr), intent(inout) :: vector
       integer(c_int) :: code
     end function
     subroutine c_vector_free(vector) bind(c, name="cairn_vector_free")

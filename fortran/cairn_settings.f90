@@ -62,7 +62,7 @@ module cairn_settings
   interface
     function c_group_serial(group) bind(c, name="cairn_group_serial") result(code)
       import c_ptr, c_int
-      type(c_ptr), intent(out) :: group
+      type(c_ptr), intent(inout) :: group
       integer(c_int) :: code
     end function
     subroutine c_group_free(group) bind(c, name="cairn_group_free")
@@ -83,7 +83,7 @@ module cairn_settings
       import c_ptr, c_int, c_size_t
       integer(c_size_t), value :: count
       type(c_ptr), intent(in) :: names(*), values(*)
-      type(c_ptr), intent(out) :: stop
+      type(c_ptr), intent(inout) :: stop
       integer(c_int) :: code
     end function
     subroutine c_stop_free(stop) bind(c, name="cairn_stop_free")
@@ -101,7 +101,7 @@ module cairn_settings
     end function
     function c_options_create(options) bind(c, name="cairn_options_create") result(code)
       import c_ptr, c_int
-      type(c_ptr), intent(out) :: options
+      type(c_ptr), intent(inout) :: options
       integer(c_int) :: code
     end function
     subroutine c_options_free(options) bind(c, name="cairn_options_free")
@@ -118,12 +118,12 @@ module cairn_settings
       import c_ptr, c_int, c_char
       type(c_ptr), value :: options
       character(kind=c_char), intent(in) :: name(*)
-      type(c_ptr), intent(out) :: value
+      type(c_ptr), intent(inout) :: value
       integer(c_int) :: code
     end function
     function c_restore_create(options) bind(c, name="cairn_restore_options_create") result(code)
       import c_ptr, c_int
-      type(c_ptr), intent(out) :: options
+      type(c_ptr), intent(inout) :: options
       integer(c_int) :: code
     end function
     subroutine c_restore_free(options) bind(c, name="cairn_restore_options_free")

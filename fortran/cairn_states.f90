@@ -57,7 +57,7 @@ module cairn_states
   interface
     function c_create(state) bind(c, name="cairn_state_create") result(code)
       import c_ptr, c_int
-      type(c_ptr), intent(out) :: state
+      type(c_ptr), intent(inout) :: state
       integer(c_int) :: code
     end function
     subroutine c_free(state) bind(c, name="cairn_state_free")

@@ -28,14 +28,18 @@ std::int64_t bytes_in(io::FileSystem& files, const io::Path& path) {
   return bytes;
 }
 
+// Directories first: the note of a run's home, a file, stays as long as anything else does. Without
+// it nobody could tell any more that the rest may go.
 void remove_all(io::FileSystem& files, const io::Path& path) {
+  std::vector<io::Path> plain;
   for (const auto& name : files.list(path)) {
     if (is_directory(files, path / name)) {
       remove_all(files, path / name);
     } else {
-      files.remove(path / name);
+      plain.push_back(path / name);
     }
   }
+  for (const auto& one : plain) files.remove(one);
   files.remove_directory(path);
 }
 

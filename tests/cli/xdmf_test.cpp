@@ -83,7 +83,7 @@ TEST_F(Xdmf, KeysThatMarkupCannotHoldDoNotBreakIt) {
   EXPECT_EQ(ran.status, 0) << ran.err;
   const auto text = read_bytes(at("odd.xdmf"));
   EXPECT_THAT(text, HasSubstr("Name=\"a&lt;b&amp;&quot;c&quot;\""));
-  EXPECT_THAT(text, HasSubstr("Name=\"bell?\""));
+  EXPECT_THAT(text, HasSubstr("not shown: bell?: its key has no place in an XDMF file"));
   EXPECT_THAT(text, Not(HasSubstr("\x07")));
 }
 

@@ -184,8 +184,9 @@ std::string points_text(const Piece& piece) {
   return text;
 }
 
-// Two hyphens end a comment.
-std::string comment(std::string text) {
+// Two hyphens end a comment, and a control character the file.
+std::string comment(const std::string& said) {
+  auto text = escaped(said);
   for (std::size_t i = 1; i < text.size(); ++i) {
     if (text[i] == '-' && text[i - 1] == '-') text[i] = '_';
   }
