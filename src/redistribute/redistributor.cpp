@@ -272,11 +272,13 @@ void Redistributor::each_laid(const BothStates& now, const Visit& visit) const {
 void Redistributor::require_apart(const BothStates& now) {
   bool same = !laid_.empty();
   std::size_t next = 0;
-  each_laid(now, [&](bool, const auto&, DType, const Box& box, const Footprint& where, bool) {
+  each_laid(now, [&](bool, const auto&, DType dtype, const Box& box, const Footprint& where,
+                     bool may_stay) {
     if (!same) return;
     const auto* was = next < laid_.size() ? &laid_[next++] : nullptr;
     same = was && was->where.first == where.first && was->where.strides == where.strides &&
-           was->where.element_bytes == where.element_bytes && was->extent == box.extent;
+           was->where.element_bytes == where.element_bytes && was->extent == box.extent &&
+           was->dtype == dtype && was->may_stay == may_stay;
   });
   if (same && next == laid_.size()) return;
   laid_.clear();
@@ -284,7 +286,7 @@ void Redistributor::require_apart(const BothStates& now) {
   std::vector<LaidSlice> read, written;
   each_laid(now, [&](bool is_written, const std::string& key, DType dtype, const Box& box,
                      const Footprint& where, bool may_stay) {
-    laid.push_back({where, box.extent});
+    laid.push_back({where, box.extent, dtype, may_stay});
     (is_written ? written : read).push_back({&key, dtype, box, where, may_stay});
   });
   cairn::require_apart(read, written);

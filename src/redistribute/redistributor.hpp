@@ -69,6 +69,8 @@ class Redistributor {
   struct Laid {
     Footprint where;
     Dims extent;
+    DType dtype;
+    bool may_stay;
   };
   std::vector<Laid> laid_;
   RowPlans held_rows_{true}, wanted_rows_{true};  // of rows by id
