@@ -1,15 +1,16 @@
 #include "plan/spread.hpp"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <map>
-#include <tuple>
 #include <unordered_map>
 
 #include "base/checksum.hpp"
 #include "base/text.hpp"
 #include "base/wire.hpp"
 #include "cairn/error.hpp"
+#include "plan/sort_by.hpp"
 
 namespace cairn::plan {
 namespace {
@@ -122,8 +123,8 @@ int Spread::planner_of(int source, int chunk) const {
 }
 
 void Spread::sort_asked() {
-  std::sort(asked_.begin(), asked_.end(), [](const Asked& a, const Asked& b) {
-    return std::tie(a.source, a.chunk, a.id) < std::tie(b.source, b.chunk, b.id);
+  sort_by(asked_, [](const Asked& one) {
+    return std::array{joined_key(one.source, one.chunk), joined_key(one.id, 0)};
   });
 }
 
@@ -156,6 +157,11 @@ Mail Spread::ask(int planners) {
 }
 
 std::vector<std::int64_t> Spread::weigh(const Mail& asked) {
+  // Of one dimension; with more there is room to spare for what nobody wants.
+  constexpr std::size_t asked_bytes = 3 * sizeof(int) + 4 * sizeof(std::int64_t);
+  std::size_t bytes = 0;
+  for (const auto& [rank, letter] : asked) bytes += letter.size();
+  heard_.reserve(bytes / asked_bytes);
   for (const auto& [rank, letter] : asked) {
     Sources sources(setting_.get_source);
     for (WireReader in(letter); !in.empty();) {
@@ -167,18 +173,9 @@ std::vector<std::int64_t> Spread::weigh(const Mail& asked) {
       if (one.id >= 0) one.box = get_corners(in);
     }
   }
-  std::vector<std::size_t> order(heard_.size());
-  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-  const auto place = [&](std::size_t i) {
-    const auto& one = heard_[i];
-    return std::tie(one.source, one.chunk, one.rank, one.id);
-  };
-  std::sort(order.begin(), order.end(),
-            [&](std::size_t a, std::size_t b) { return place(a) < place(b); });
-  std::vector<Heard> sorted;
-  sorted.reserve(heard_.size());
-  for (const auto i : order) sorted.push_back(std::move(heard_[i]));
-  heard_ = std::move(sorted);
+  sort_by(heard_, [](const Heard& one) {
+    return std::array{joined_key(one.source, one.chunk), joined_key(one.rank, one.id)};
+  });
 
   dealer_ = std::make_unique<Dealer>(setting_.ranks, setting_.served_by);
   std::vector<Wish> wishes;
@@ -288,13 +285,17 @@ void Spread::in_order(std::vector<Mine>& mine) const {
 
 Mail Spread::accept(const Mail& decided) {
   std::vector<Mine> mine;
+  std::size_t pieces = 0;
   for (const auto& [planner, letter] : decided) {
     Sources sources(setting_.get_source);
     for (WireReader in(letter); !in.empty();) {
       auto& one = mine.emplace_back();
       one.source = sources.take(in);
       one.chunk = in.get<int>();
-      for (auto left = in.get<std::uint64_t>(); left > 0; --left) {
+      auto left = in.get<std::uint64_t>();
+      one.pieces.reserve(in.room_for(left));
+      pieces += one.pieces.capacity();
+      for (; left > 0; --left) {
         auto& piece = one.pieces.emplace_back();
         piece.peer = in.get<int>();
         piece.source = one.source;
@@ -311,6 +312,8 @@ Mail Spread::accept(const Mail& decided) {
     plan_.chunks.back().rank = setting_.rank;
   }
   deal_rounds();
+  // As far as is known: to grow it costs more memory than it has in the end.
+  travels_.reserve(pieces + asked_.size());
   Letters letters;
   for (std::size_t c = 0; c < mine.size(); ++c) {
     int told = setting_.rank;  // the pieces of one rank are neighbours
@@ -368,9 +371,10 @@ OwnPlan Spread::finish(const Mail& accepted) {
     }
   }
   if (kept_ != asked_.size()) lost(cat(asked_.size() - kept_, " pieces").c_str(), -1);
-  std::sort(travels_.begin(), travels_.end(), [](const Travel& a, const Travel& b) {
-    return std::tie(a.round, a.distance, a.piece.source, a.chunk, a.piece.id) <
-           std::tie(b.round, b.distance, b.piece.source, b.chunk, b.piece.id);
+  sort_by(travels_, [](const Travel& one) {
+    return std::array{joined_key(one.round.group, one.round.number),
+                      joined_key(one.distance, one.piece.source),
+                      joined_key(one.chunk, one.piece.id)};
   });
   std::size_t chunk = 0;
   for (std::size_t t = 0; t < travels_.size() || chunk < plan_.chunks.size();) {

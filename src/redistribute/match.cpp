@@ -242,12 +242,24 @@ Matched Matching::match(Group& group, const WantedState& wanted) const {
   return matched;
 }
 
+// All in one run: each call of a redistribution compares them, however many they are.
+static void put_boxes(WireWriter& out, const std::vector<LocalSlice>& slices) {
+  const auto rank = slices.empty() ? 0 : slices.front().box.rank();
+  std::vector<std::int64_t> corners(2 * rank * slices.size());
+  auto* at = corners.data();
+  for (const auto& slice : slices) {
+    const auto& [start, extent] = slice.box;
+    for (std::size_t d = 0; d < rank; ++d) *at++ = start[d];
+    for (std::size_t d = 0; d < rank; ++d) *at++ = extent[d];
+  }
+  out.put(std::uint64_t{slices.size()}).put_row(corners.data(), corners.size());
+}
+
 std::string structure_of(const State& plain) {
   WireWriter out;
   for (const auto& [key, tensor] : plain.tensors()) {
     put(out.put(key).put(tensor.dtype), tensor.shape);
-    out.put(tensor.strings != nullptr).put(std::uint64_t{tensor.slices.size()});
-    for (const auto& slice : tensor.slices) put(out, slice.box);
+    put_boxes(out.put(tensor.strings != nullptr), tensor.slices);
   }
   return out.take();
 }
@@ -256,8 +268,7 @@ std::string structure_of(const CheckpointContents& contents, const WantedState& 
   WireWriter out;
   for (const auto& one : wanted.tensors) {
     out.put(contents.tensors[nth(one.stored)].key);
-    out.put(one.tensor.strings != nullptr).put(std::uint64_t{one.tensor.slices.size()});
-    for (const auto& slice : one.tensor.slices) put(out, slice.box);
+    put_boxes(out.put(one.tensor.strings != nullptr), one.tensor.slices);
   }
   return out.take();
 }

@@ -172,6 +172,7 @@ void Redistributor::look(BothStates& now) {
   auto wanted = structure_of(contents, now.wanted);
   if (any_of(*group_, is_new || !planned_ || wanted != to_structure_)) {
     planned_ = false;
+    laid_.clear();
     plan_for(now);
     to_structure_ = std::move(wanted);
     planned_ = true;
@@ -236,19 +237,19 @@ void Redistributor::count(const BothStates& now) {
   }
 }
 
-void Redistributor::require_apart(const BothStates& now) const {
-  std::vector<LaidSlice> read, written;
+// Calls with all memory that is read, then with all that is written, and where it lies.
+template <class Visit>
+void Redistributor::each_laid(const BothStates& now, const Visit& visit) const {
   for (const auto& [key, tensor] : now.plain().tensors()) {
     for (const auto& slice : tensor.slices) {
-      read.push_back({&key, tensor.dtype, slice.box, slice.memory->footprint()});
+      visit(false, key, tensor.dtype, slice.box, slice.memory->footprint(), true);
     }
   }
   for (const auto& one : now.wanted.tensors) {
     const auto& key = matching_->contents().tensors[place_of(one.stored)].key;
     for (const auto& slice : one.tensor.slices) {
       if (!slice.memory) continue;
-      written.push_back(
-          {&key, one.tensor.dtype, slice.box, slice.memory->footprint(), !one.converts});
+      visit(true, key, one.tensor.dtype, slice.box, slice.memory->footprint(), !one.converts);
     }
   }
   // What rows have now, before they are resized. Rows by id that are read are copies already.
@@ -256,16 +257,40 @@ void Redistributor::require_apart(const BothStates& now) const {
     const bool by_id = tensor.unresolved && tensor.unresolved->kind == Unresolved::Kind::indexed;
     for (std::size_t i = 0; by_id && i < tensor.slices.size(); ++i) {
       const auto& slice = tensor.slices[i];
-      written.push_back({&key, tensor.dtype, slice.box, slice.memory->footprint(), false});
+      visit(true, key, tensor.dtype, slice.box, slice.memory->footprint(), false);
     }
     const bool are_rows = tensor.unresolved && tensor.unresolved->rows;
     if (tensor.strings || (!are_rows && !tensor.resizes)) continue;
     const auto& rows = are_rows ? *tensor.unresolved->rows : *tensor.resizes;
     auto shape = tensor.shape;
     shape[0] = rows.count();
-    written.push_back({&key, tensor.dtype, Box::whole(shape), rows.memory()->footprint(), false});
+    visit(true, key, tensor.dtype, Box::whole(shape), rows.memory()->footprint(), false);
   }
+}
+
+// The proof is sorting; that all lies where it was proved is one look at each slice.
+void Redistributor::require_apart(const BothStates& now) {
+  bool same = !laid_.empty();
+  std::size_t next = 0;
+  each_laid(now, [&](bool, const auto&, DType dtype, const Box& box, const Footprint& where,
+                     bool may_stay) {
+    if (!same) return;
+    const auto* was = next < laid_.size() ? &laid_[next++] : nullptr;
+    same = was && was->where.first == where.first && was->where.strides == where.strides &&
+           was->where.element_bytes == where.element_bytes && was->extent == box.extent &&
+           was->dtype == dtype && was->may_stay == may_stay;
+  });
+  if (same && next == laid_.size()) return;
+  laid_.clear();
+  std::vector<Laid> laid;
+  std::vector<LaidSlice> read, written;
+  each_laid(now, [&](bool is_written, const std::string& key, DType dtype, const Box& box,
+                     const Footprint& where, bool may_stay) {
+    laid.push_back({where, box.extent, dtype, may_stay});
+    (is_written ? written : read).push_back({&key, dtype, box, where, may_stay});
+  });
   cairn::require_apart(read, written);
+  laid_ = std::move(laid);
 }
 
 void Redistributor::make_room(BothStates& now,

@@ -48,7 +48,9 @@ class Redistributor {
   void look(BothStates&);
   void plan_for(const BothStates&);
   void count(const BothStates&);
-  void require_apart(const BothStates&) const;
+  template <class Visit>
+  void each_laid(const BothStates&, const Visit& visit) const;
+  void require_apart(const BothStates&);
   void make_room(BothStates&, const std::map<std::string, std::vector<std::string>>& strings);
   void move(const BothStates&);
 
@@ -63,6 +65,14 @@ class Redistributor {
   HeldSlices held_;
   std::optional<Matching> matching_;
   StringRoutes routes_;
+  // Memory of these slices was proved to be apart for the plan. Rows may be others by number.
+  struct Laid {
+    Footprint where;
+    Dims extent;
+    DType dtype;
+    bool may_stay;
+  };
+  std::vector<Laid> laid_;
   RowPlans held_rows_{true}, wanted_rows_{true};  // of rows by id
   bool planned_ = false;
   plan::OwnPlan plan_;  // sources are slices by number, ids those of targets in their order
