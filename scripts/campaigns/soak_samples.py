@@ -24,9 +24,10 @@ class Samples:
         now = time.monotonic()
         for process in processes:
             try:
-                self.ranks.setdefault(job, {}).setdefault(process, []).append((now, *held_by(process)))
+                sample = (now, *held_by(process))
             except (OSError, KeyError):  # it has ended
-                pass
+                continue
+            self.ranks.setdefault(job, {}).setdefault(process, []).append(sample)
         count = sum(len(files) for top in directories for _, _, files in os.walk(top))
         self.files.setdefault(job, []).append(count)
 

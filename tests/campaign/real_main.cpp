@@ -2,7 +2,7 @@
 //
 //   campaign_real DIRECTORY SAVES [--hdf5] [--mpi-io] [--collective] [--async] [--nodes DIRECTORY]
 //                 [--limit SECONDS] [--give-up] [--salt N] [--pause MILLISECONDS] [--hasty]
-//                 [--read]
+//                 [--read] [--name NAME]
 //
 // With --give-up the first call that fails is the last, and the job must come to its end. --nodes
 // has each rank on a node of its own, with a directory (%n in it) for every other checkpoint;
@@ -188,6 +188,7 @@ void run(const std::vector<std::string>& arguments) {
     if (arguments[i] == "--give-up") job.gives_up = true;
     if (arguments[i] == "--salt") job.salt = std::atoi(arguments.at(++i).c_str());
     if (arguments[i] == "--pause") job.pause = std::atoi(arguments.at(++i).c_str());
+    if (arguments[i] == "--name") job.options.name = arguments.at(++i);
     if (arguments[i] == "--read") job.options.read_only = true;
     if (arguments[i] == "--hasty") {
       commit::default_ownership() = {.stale_seconds = 6,
