@@ -1,6 +1,7 @@
 // What rank 0 does to the directory in a save. The numbers of steps are those of the protocol
 // (commit/protocol.hpp).
 #include <algorithm>
+#include <iterator>
 
 #include "base/text.hpp"
 #include "cairn/log.hpp"
@@ -287,7 +288,7 @@ std::optional<io::FileId> Directory::publish(const Prepared& prepared, int data_
 }
 
 void Directory::committed(const Prepared& prepared, bool volatile_commit,
-                          const std::optional<io::FileId>& index) {
+                          const std::optional<io::FileId>& index, bool is_new) {
   const auto& save = prepared.save;
   const auto& meta = prepared.meta;
   std::erase_if(catalog_, [&](const auto& entry) { return entry.step == save.step; });
@@ -305,12 +306,20 @@ void Directory::committed(const Prepared& prepared, bool volatile_commit,
   entry.data_bytes = meta.statistics ? meta.statistics->bytes : 0;
   entry.ours = true;
   entry.volatile_commit = volatile_commit;
-  catalog_.push_back(std::move(entry));
+  // Behind what it came after; what could not be read is where it was found.
+  auto behind = catalog_.end();
+  while (behind != catalog_.begin() && std::prev(behind)->save.sequence > meta.sequence) --behind;
+  catalog_.insert(behind, std::move(entry));
   mark_superseded(catalog_);
   if (is_in_staging(save)) staging_->was_synced();  // before the index was renamed
-  restored_step_.reset();
+  if (meta.sequence > last_before_) restored_step_.reset();
   // A later one, which gave way, may still be completed.
   if (unwithdrawn_ && unwithdrawn_->sequence < meta.sequence) unwithdrawn_.reset();
+  // What was elsewhere is an ancestor of the state already, or was left behind.
+  if (!is_new) {
+    if (meta.sequence <= head_) head_here_ = std::max(head_here_, meta.sequence);
+    return;
+  }
   // An asynchronous save may commit after a later one that went elsewhere.
   head_ = std::max(meta.sequence, elsewhere_);
   head_here_ = meta.sequence;
