@@ -1,7 +1,6 @@
 // What rank 0 does to the directory in a save. The numbers of steps are those of the protocol
 // (commit/protocol.hpp).
 #include <algorithm>
-#include <iterator>
 
 #include "base/text.hpp"
 #include "cairn/log.hpp"
@@ -291,7 +290,6 @@ void Directory::committed(const Prepared& prepared, bool volatile_commit,
                           const std::optional<io::FileId>& index, bool is_new) {
   const auto& save = prepared.save;
   const auto& meta = prepared.meta;
-  std::erase_if(catalog_, [&](const auto& entry) { return entry.step == save.step; });
   CatalogEntry entry;
   entry.step = save.step;
   entry.format = job_.options.store.format;
@@ -306,11 +304,7 @@ void Directory::committed(const Prepared& prepared, bool volatile_commit,
   entry.data_bytes = meta.statistics ? meta.statistics->bytes : 0;
   entry.ours = true;
   entry.volatile_commit = volatile_commit;
-  // Behind what it came after; what could not be read is where it was found.
-  auto behind = catalog_.end();
-  while (behind != catalog_.begin() && std::prev(behind)->save.sequence > meta.sequence) --behind;
-  catalog_.insert(behind, std::move(entry));
-  mark_superseded(catalog_);
+  enter(catalog_, std::move(entry));
   if (is_in_staging(save)) staging_->was_synced();  // before the index was renamed
   if (meta.sequence > last_before_) restored_step_.reset();
   // A later one, which gave way, may still be completed.
