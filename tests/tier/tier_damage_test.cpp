@@ -60,6 +60,20 @@ TEST_F(TierTest, NothingIsComputedFromBytesThatNoTensorHas) {
   EXPECT_EQ(restore(one, 4, 1), 2);
 }
 
+TEST_F(TierTest, WhatHasNoRoomToBeComputedIsPassedOver) {
+  const test::NToMCase one(4, 4, 2);
+  save(one, 4, 1);
+  const auto part = find("/nodes/n2", "part-").front();
+  flip(part, files_->status(part)->size - 1);
+  for (const auto* kind : {"create", "resize", "write", "rename"}) {
+    files_->inject({Code::no_space, kind, "/new-", 0, 1000});
+    EXPECT_EQ(restore(one, 4, 1), 1) << kind;
+    EXPECT_THAT(find("/nodes", "new-"), IsEmpty()) << kind;
+    files_->clear_faults();
+  }
+  EXPECT_EQ(restore(one, 4, 1), 2);
+}
+
 TEST_F(TierTest, DamageOfEachNodeIsComputedBlockByBlock) {
   // One block of each node, all in different rows of the set; a node is lost with any of them.
   const auto state_of = [](int rank, std::vector<double>& mine) {
