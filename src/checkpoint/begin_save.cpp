@@ -220,17 +220,20 @@ std::int64_t Engine::parent_at_home() const {
 }
 
 Prepared Engine::prepare(std::int64_t step, const FileLayout& layout, bool records, int slot,
-                         std::int64_t number) {
+                         const CheckpointMeta* origin) {
   commit::Transaction mine;  // rank 0
   const auto message = from_root(*job.group, [&] {
     flights.drain();  // a tidying may still be filling what is looked at here
-    auto [save, sequence] = directory.begin_save(step, layout.data_files, layout.total_bytes,
-                                                 records, flights.empty(), number);
+    auto [save, sequence] =
+        directory.begin_save(step, layout.data_files, layout.total_bytes, records, flights.empty(),
+                             origin ? origin->sequence : -1);
+    const auto parent =
+        origin ? directory.parent_here(origin->sequence, origin->parent) : parent_at_home();
     auto text = WireWriter()
                     .put(save.uuid)
                     .put(save.num_files)
                     .put(sequence)
-                    .put(parent_at_home())
+                    .put(parent)
                     .put(now_seconds())
                     .put(save.files.takes ? save.files.takes->step : -1)
                     .put(save.files.takes ? save.files.takes->num_files : 0)

@@ -60,7 +60,8 @@ void Engine::make_ready(Flight& flight) const {
   figures.total_seconds = seconds_since(flight.asked.at);
   auto& meta = flight.prepared->meta;
   if (flight.asked.background) {
-    meta.parent = directory.parent_here();  // the one before may have failed
+    // The one before may have failed.
+    if (!flight.asked.is_flush) meta.parent = directory.parent_here();
   } else {
     figures.blocked_seconds = figures.total_seconds;
   }
@@ -84,7 +85,8 @@ void Engine::finish(Flight& flight) {
   const bool counts = job.root() && (!mine || volatile_commit);
   if (counts) try {
       directory.apply_tidied();
-      directory.committed(prepared, volatile_commit, flight.result.index);
+      directory.committed(prepared, volatile_commit, flight.result.index, !flight.asked.is_flush);
+      if (flight.asked.pins) pin_flushed(prepared.save.step);
       if (flight.asked.background) {
         tidy_in_background(flight, !volatile_commit);
       } else {
@@ -246,14 +248,30 @@ void Engine::give_up(const Error& error, const commit::Transaction* save, bool c
       .on_rank(error.rank());
 }
 
+// Before retention, which may have no use for it. That it cannot be is thrown by who asks for it.
+void Engine::pin_flushed(std::int64_t step) {
+  try {
+    directory.pin(step);
+  } catch (const Error& error) {
+    log(LogLevel::warning, error.what());
+  }
+}
+
 void Engine::enter(Flight& flight) {
   const auto& meta = flight.prepared->meta;
+  auto at = flight.asked.at;
   has_home_ = true;
-  if (!flight.asked.is_flush) since_home_ = 0;
-  nodes.committed(std::max(meta.parent, line_), meta.sequence);
-  line_ = std::max(line_, meta.sequence);
+  if (flight.asked.is_flush) {  // no step of the run, and as old as it is
+    const auto age = now_seconds() - seconds_since(at) - meta.wall_time_seconds;
+    at -= std::chrono::duration_cast<SaveTime::duration>(
+        std::chrono::duration<double>(std::max(0.0, age)));
+  } else {
+    since_home_ = 0;
+    nodes.committed(std::max(meta.parent, line_), meta.sequence);
+    line_ = std::max(line_, meta.sequence);
+  }
   if (freezes(job)) frozen.committed(meta.sequence, std::move(flight.result.frozen));
-  ledger.committed(meta, flight.figures, flight.asked.at);
+  ledger.committed(meta, flight.figures, at);
   if (job.root()) log(LogLevel::info, line_of(flight.figures));
 }
 

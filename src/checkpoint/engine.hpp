@@ -78,7 +78,7 @@ class Engine {
   void cancel_flush();
   /// The newest save of this run is at home, or an error says why not. Nothing is in flight.
   void bring_newest_home();
-  /// So is one of this step, if the nodes have a newer one than the directory.
+  /// So is one of this step, if the nodes have a newer one than the directory; pinned.
   void bring_step_home(std::int64_t step);
 
   void add_steps_on_nodes(std::vector<StepInfo>&) const;  ///< local, the same on all ranks
@@ -112,8 +112,9 @@ class Engine {
   Planned plan(const Request&, const Look&);
   void require_step(std::int64_t step, const SaveOptions&) const;
   bool leaves_records(bool background, const SaveCall&) const;
+  /// `origin`: of a save that was on the nodes, whose number and place in the history it keeps.
   Prepared prepare(std::int64_t step, const FileLayout&, bool records, int slot,
-                   std::int64_t number = -1);
+                   const CheckpointMeta* origin = nullptr);
   void write(Flight&, const State&, bool compares);
   void write_frozen(Flight&, const State&);  // local
   void copy(Flight&, const State&, bool compares, Laps&);
@@ -146,7 +147,7 @@ class Engine {
   bool flush_is_due() const;
   void begin_flush();
   std::unique_ptr<Flush> plan_flush(tier::LocalSave, int saves_before);
-  void flush_now(const tier::LocalSave&, int saves_before);
+  void flush_now(const tier::LocalSave&, int saves_before, bool pins);
   // Local:
   void work_on_flush();
   void write_flush(Flush&) const;  // any thread
@@ -172,6 +173,7 @@ class Engine {
   void make_ready(Flight&) const;                        // rank 0
   void tidy_in_background(const Flight&, bool durable);  // rank 0
   void enter(Flight&);
+  void pin_flushed(std::int64_t step);  // rank 0
   void change(Flight&, SaveStage) const;
   void tell(const SaveHandle&) const;
 

@@ -116,7 +116,7 @@ std::unique_ptr<Flight> Flights::make(std::int64_t step, bool background, const 
   flight->slot = !empty() && first().slot == 0;
   flight->asked.step = step;
   flight->asked.background = background;
-  flight->asked.is_flush = false;
+  flight->asked.is_flush = flight->asked.pins = false;
   flight->asked.metric.reset();
   flight->asked.descriptions.reset();
   flight->asked.at = call.at;

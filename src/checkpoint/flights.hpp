@@ -64,6 +64,7 @@ struct Flight {
     std::int64_t step = 0;
     bool background = false;  ///< the application goes on meanwhile
     bool is_flush = false;    ///< of a save on the nodes, whose place in the history it has
+    bool pins = false;        ///< it is to stay
     std::optional<double> metric = std::nullopt;
     std::shared_ptr<const Descriptions> descriptions = nullptr;
     SaveTime at = {};

@@ -105,7 +105,7 @@ std::unique_ptr<Flush> Engine::plan_flush(tier::LocalSave save, int saves_before
   flight.sequence = origin.sequence;
   const auto& plan = *flight.plan;
   const MayOverwrite may(job);
-  flight.prepared.emplace(prepare(origin.step, flight.layout, true, flight.slot, origin.sequence));
+  flight.prepared.emplace(prepare(origin.step, flight.layout, true, flight.slot, &origin));
   auto& [transaction, meta] = *flight.prepared;
   meta.wall_time_seconds = origin.wall_time_seconds;
   try {
@@ -214,8 +214,9 @@ void Engine::advance_flush(bool wait, bool throws) {
   }
 }
 
-void Engine::flush_now(const tier::LocalSave& save, int saves_before) {
+void Engine::flush_now(const tier::LocalSave& save, int saves_before, bool pins) {
   flush_ = plan_flush(save, saves_before);
+  flush_->flight->asked.pins = pins;
   work_on_flush();
   advance_flush(true, true);
 }
@@ -225,7 +226,7 @@ void Engine::bring_newest_home() {
   if (since_home_ == 0) return;
   for (const auto& save : nodes.saves()) {
     if (save.map.sequence != line_) continue;
-    return flush_now(save, since_home_);
+    return flush_now(save, since_home_, false);
   }
   throw Error(Code::not_found, "the newest checkpoint is neither at home nor on the nodes", "",
               "Save again, with SaveOptions::reach = Reach::home.");
@@ -239,7 +240,7 @@ void Engine::bring_step_home(std::int64_t step) {
       *job.group, there && there->damage.empty() ? there->save.sequence : std::int64_t{-1});
   for (const auto& save : nodes.saves()) {
     if (save.map.step != step || save.superseded || save.map.sequence <= at_home) continue;
-    return flush_now(save, save.map.sequence == line_ ? since_home_ : 0);
+    return flush_now(save, save.map.sequence == line_ ? since_home_ : 0, true);
   }
 }
 

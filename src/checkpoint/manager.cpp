@@ -226,6 +226,7 @@ void CheckpointManager::pin(std::int64_t step) {
     self.require_writable("pin");
     require_same(group, "the step", cat(step));
     self.bring_step_home(step);
+    self.settle();  // whoever removes what is older holds the lock of the pins
     together(group, [&] {
       if (self.job.root()) self.directory.pin(step);
     });

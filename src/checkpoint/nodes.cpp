@@ -194,7 +194,9 @@ std::optional<RestoreReport> Engine::restore_from_nodes(State& state, const Rest
         }
         return report;
       } catch (const Error& error) {
-        if (restored || !is_damage(error)) throw;
+        // What is lost has nowhere to be computed to, either.
+        const bool can_be_had = !is_damage(error) && error.code() != Code::no_space;
+        if (restored || can_be_had) throw;
         if (gathered && nodes.learn_damage(save, *gathered) && tries + 1 < most_tries) continue;
         if (is_touched) {
           for (const auto& [key, tensor] : state.tensors()) failed.keys.insert(key);

@@ -1,6 +1,7 @@
 #include "directory/catalog.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 
@@ -187,6 +188,17 @@ void mark_superseded(std::vector<CatalogEntry>& entries) {
       if (entry.save.parent >= 0 || entries[i].step >= entry.step) entries[i].superseded = true;
     }
   }
+}
+
+void enter(std::vector<CatalogEntry>& entries, CatalogEntry entry) {
+  std::erase_if(entries, [&](const auto& one) { return one.step == entry.step; });
+  // What could not be read, and has no number, stays where it was found.
+  auto behind = entries.end();
+  while (behind != entries.begin() && std::prev(behind)->save.sequence > entry.save.sequence) {
+    --behind;
+  }
+  entries.insert(behind, std::move(entry));
+  mark_superseded(entries);
 }
 
 std::vector<const CatalogEntry*> restorable(const std::vector<CatalogEntry>& entries) {

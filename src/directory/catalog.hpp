@@ -56,6 +56,8 @@ std::vector<CatalogEntry> scan_catalog(io::FileSystem&, const io::Path& director
 /// checkpoint and the one that its run went on from. Where that is unknown: whatever has the same
 /// or a higher step than a later commit.
 void mark_superseded(std::vector<CatalogEntry>&);
+/// A checkpoint takes the place of what there was of its step, in the order of numbers.
+void enter(std::vector<CatalogEntry>&, CatalogEntry);
 
 /// The entries that a restore tries, newest first: live and not known to be damaged.
 std::vector<const CatalogEntry*> restorable(const std::vector<CatalogEntry>&);

@@ -181,6 +181,7 @@ void Directory::remember_damage(std::int64_t step, const Error& error) {
 // was opened.
 void Directory::went_back_to(std::int64_t step, std::optional<std::int64_t> sequence) {
   restored_step_ = step;
+  last_before_ = sequences_.last();
   elsewhere_ = -1;
   if (sequence) {
     head_ = *sequence;
@@ -191,11 +192,24 @@ void Directory::went_back_to(std::int64_t step, std::optional<std::int64_t> sequ
 
 void Directory::went_back_elsewhere(std::int64_t step, std::int64_t sequence) {
   restored_step_ = step;
+  last_before_ = sequences_.last();
   head_ = elsewhere_ = sequence;
-  head_here_ = -1;
+  head_here_ = last_here(sequence);
+}
+
+std::int64_t Directory::last_here(std::int64_t sequence) const {
+  std::int64_t last = -1;
   for (const auto* entry : restorable(catalog_)) {
-    if (entry->save.sequence <= sequence) head_here_ = std::max(head_here_, entry->save.sequence);
+    if (entry->save.sequence <= sequence) last = std::max(last, entry->save.sequence);
   }
+  return last;
+}
+
+// Between the state and its last ancestor here there is none; else it is only known which were
+// before.
+std::int64_t Directory::parent_here(std::int64_t sequence, std::int64_t parent) const {
+  const bool is_next = sequence <= head_ && sequence > parent_here();
+  return is_next ? parent_here() : last_here(parent);
 }
 
 void Directory::write_state_file(const std::vector<CatalogEntry>& entries,

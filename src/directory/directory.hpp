@@ -99,6 +99,9 @@ class Directory {
     sequences_.require(step);
     return sequences_.next();
   }
+  /// The parent in the directory of a save that was elsewhere, with this parent there, and comes
+  /// into it.
+  std::int64_t parent_here(std::int64_t sequence, std::int64_t parent) const;
   /// The state descends from a save elsewhere, of this number.
   void went_on_from(std::int64_t sequence) {
     if (elsewhere_ < 0) head_here_ = head_;
@@ -141,8 +144,10 @@ class Directory {
   /// thread.
   std::optional<io::FileId> publish(const Prepared&, int data_files, JoinedEntries,
                                     const std::optional<CatalogEntry>& there) const;
-  /// The checkpoint counts; it may not be durable yet if `volatile_commit`.
-  void committed(const Prepared&, bool volatile_commit, const std::optional<io::FileId>& index);
+  /// The checkpoint counts; it may not be durable yet if `volatile_commit`. `is_new`: the state is
+  /// that of the checkpoint, or descends from it; else it was elsewhere, and comes from there.
+  void committed(const Prepared&, bool volatile_commit, const std::optional<io::FileId>& index,
+                 bool is_new = true);
   /// Step 7: tells the state file, as retention is going to leave the directory; nobody pins or
   /// unpins until it has. The caller's thread; an Error is logged.
   void tell_state_file(const commit::Transaction& save) { expiry_ = tell(save, catalog_); }
@@ -214,6 +219,7 @@ class Directory {
   void abandon(const commit::Transaction&);
   bool is_lost() const;
   bool any_volatile() const;
+  std::int64_t last_here(std::int64_t sequence) const;  // that can be restored, up to this one
   void require_not_pinned(const CatalogEntry* there) const;
   std::vector<commit::LeftData> left() const;
   bool can_take(const commit::LeftData&, int data_files) const;
@@ -234,7 +240,8 @@ class Directory {
   std::optional<std::vector<std::string>> listing_;  // as it began
   std::vector<CatalogEntry> catalog_;
   Sequences sequences_;
-  std::optional<std::int64_t> restored_step_;  // no save has followed
+  std::optional<std::int64_t> restored_step_;  // no save that followed is here
+  std::int64_t last_before_ = -1;              // the last number that there was then
   std::int64_t head_ = -1;
   std::int64_t elsewhere_ = -1;  // of the state's ancestors the last that is not in the directory
   std::int64_t head_here_ = -1;  // with one elsewhere: the last that is

@@ -287,10 +287,9 @@ std::optional<io::FileId> Directory::publish(const Prepared& prepared, int data_
 }
 
 void Directory::committed(const Prepared& prepared, bool volatile_commit,
-                          const std::optional<io::FileId>& index) {
+                          const std::optional<io::FileId>& index, bool is_new) {
   const auto& save = prepared.save;
   const auto& meta = prepared.meta;
-  std::erase_if(catalog_, [&](const auto& entry) { return entry.step == save.step; });
   CatalogEntry entry;
   entry.step = save.step;
   entry.format = job_.options.store.format;
@@ -305,12 +304,16 @@ void Directory::committed(const Prepared& prepared, bool volatile_commit,
   entry.data_bytes = meta.statistics ? meta.statistics->bytes : 0;
   entry.ours = true;
   entry.volatile_commit = volatile_commit;
-  catalog_.push_back(std::move(entry));
-  mark_superseded(catalog_);
+  enter(catalog_, std::move(entry));
   if (is_in_staging(save)) staging_->was_synced();  // before the index was renamed
-  restored_step_.reset();
+  if (meta.sequence > last_before_) restored_step_.reset();
   // A later one, which gave way, may still be completed.
   if (unwithdrawn_ && unwithdrawn_->sequence < meta.sequence) unwithdrawn_.reset();
+  // What was elsewhere is an ancestor of the state already, or was left behind.
+  if (!is_new) {
+    if (meta.sequence <= head_) head_here_ = std::max(head_here_, meta.sequence);
+    return;
+  }
   // An asynchronous save may commit after a later one that went elsewhere.
   head_ = std::max(meta.sequence, elsewhere_);
   head_here_ = meta.sequence;

@@ -165,6 +165,7 @@ Part::Part(io::FileSystem& files, const io::Path& path, const std::string& uuid)
   file_->read_at(static_cast<std::int64_t>(sizeof head) + head.record_bytes,
                  std::as_writable_bytes(std::span(stripes_)));
   if (checksum(head, text, stripes_) != head.crc32c) damaged("checksum mismatch of its record");
+  record_end_ = static_cast<std::int64_t>(sizeof head) + head.record_bytes + 4 * head.stripes;
   data_begin_ = head.data_begin;
   data_bytes_ = head.data_bytes;
   record_ = bundle::decode_part_record(text);
@@ -216,7 +217,16 @@ void Part::read(std::int64_t offset, std::span<std::byte> to) const {
   }
 }
 
+void Part::verify_gap() const {
+  std::vector<std::byte> gap(nth(data_begin_ - record_end_));
+  file_->read_at(record_end_, gap);
+  const bool zeros =
+      std::all_of(gap.begin(), gap.end(), [](std::byte one) { return one == std::byte{0}; });
+  if (!zeros) damaged("between its record and its data there is something");
+}
+
 void Part::verify() const {
+  verify_gap();
   std::vector<std::byte> buffer(nth(std::min(stripe_bytes, data_bytes_)));
   for (std::int64_t at = 0; at < data_bytes_; at += stripe_bytes) {
     read(at, std::span(buffer).first(nth(std::min(stripe_bytes, data_bytes_ - at))));
@@ -225,17 +235,22 @@ void Part::verify() const {
 
 std::set<std::int64_t> Part::bad_blocks(std::int64_t block_bytes) const {
   std::set<std::int64_t> bad;
+  const auto look = [&](std::int64_t begin, std::int64_t end, const auto& read) {
+    try {
+      read();
+    } catch (const Error& error) {
+      log(LogLevel::warning, error.what());
+      for (auto block = begin / block_bytes; block * block_bytes < end; ++block) bad.insert(block);
+    }
+  };
+  look(record_end_, data_begin_, [&] { verify_gap(); });
   std::vector<std::byte> buffer(nth(std::min(stripe_bytes, data_bytes_)));
   for (std::int64_t at = 0; at < data_bytes_; at += stripe_bytes) {
     const auto bytes = std::min(stripe_bytes, data_bytes_ - at);
-    try {
+    look(data_begin_ + at, data_begin_ + at + bytes, [&] {
       in_stripe_ = -1;
       read(at, std::span(buffer).first(nth(bytes)));
-    } catch (const Error& error) {
-      log(LogLevel::warning, error.what());
-      const auto begin = data_begin_ + at, end = begin + bytes;
-      for (auto block = begin / block_bytes; block * block_bytes < end; ++block) bad.insert(block);
-    }
+    });
   }
   return bad;
 }

@@ -43,10 +43,12 @@ class Part {
   /// Reads and checks all of it.
   void verify() const;
   /// Reads all of it: which blocks of so many bytes of the file cannot be read, or have a stripe
-  /// whose checksum is wrong.
+  /// whose checksum is wrong, or hold other bytes than zeros between record and data: others'
+  /// blocks are computed from these, too.
   std::set<std::int64_t> bad_blocks(std::int64_t block_bytes) const;
 
  private:
+  void verify_gap() const;
   void read_stripe(std::int64_t stripe, std::span<std::byte> to) const;
   [[noreturn]] void damaged(const std::string& why) const;
 
@@ -54,7 +56,7 @@ class Part {
   std::unique_ptr<io::File> file_;
   bundle::PartRecord record_;
   std::vector<std::uint32_t> stripes_;
-  std::int64_t data_begin_ = 0, data_bytes_ = 0;
+  std::int64_t record_end_ = 0, data_begin_ = 0, data_bytes_ = 0;
   mutable std::vector<std::byte> stripe_;  // the last one that was read in part
   mutable std::int64_t in_stripe_ = -1;
   mutable bool damaged_ = false;

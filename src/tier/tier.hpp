@@ -121,6 +121,7 @@ class Tier {
   void prune(const std::string& uuid);
   bool withdraw(const SaveMap&);
   bool compute(LocalSave&);
+  bool compute_parts(LocalSave&);
   bool look_for_damage(LocalSave&) const;
   /// What this rank has found is known to all; whether any of it is new.
   bool learn(LocalSave&, const UnusableByRank& parts, const UnusableByRank& parities = {}) const;

@@ -104,7 +104,7 @@ bool Tier::look_for_damage(LocalSave& save) const {
 // What is lost and damaged, where the rest of a piece is, and of lost nodes on those that have the
 // least. False: something that it would be computed from cannot be used either, which is known from
 // now on.
-bool Tier::compute(LocalSave& save) {
+bool Tier::compute_parts(LocalSave& save) {
   Group& group = *home_.group;
   const auto& map = save.map;
   const Sets sets(map);
@@ -263,6 +263,23 @@ bool Tier::compute(LocalSave& save) {
     }
   }
   return true;
+}
+
+bool Tier::compute(LocalSave& save) {
+  try {
+    return compute_parts(save);
+  } catch (const Error&) {
+    // Half-made parts would take room that saves need.
+    const auto folder = place_of(save.map);
+    if (is_leader()) try {
+        for (const auto& name : files_->list(folder)) {
+          if (number_behind(name, "new-") >= 0) io::try_remove(*files_, folder / name);
+        }
+      } catch (const Error& error) {  // or there is no folder
+        log(LogLevel::info, error.what());
+      }
+    throw;
+  }
 }
 
 }  // namespace cairn::tier

@@ -13,6 +13,7 @@
 #include "support/n_to_m.hpp"
 #include "testing/memory.hpp"
 #include "testing/threads.hpp"
+#include "tier/part.hpp"
 #include "tier/place.hpp"
 #include "tier/tier_kit.hpp"
 #include "tools/flush_node.hpp"
@@ -49,6 +50,33 @@ TEST_F(TierTest, DamageOfTwoKindsIsBorneTogether) {
       EXPECT_EQ(restore(one, 4, 1), 2) << "node " << other << " unread " << unread;
     }
   }
+}
+
+TEST_F(TierTest, NothingIsComputedFromBytesThatNoTensorHas) {
+  // Those behind a record are known to be zeros, and what is computed from others is wrong.
+  protection_ = Protection::reed_solomon;
+  const test::NToMCase one(4, 4, 2);
+  save(one, 4, 1);
+  lose_node(1);
+  const auto path = find("/nodes/n0", "part-").front();
+  flip(path, 4095);
+  const auto map = io::read_file(*files_, path.parent_path() / tier::map_name, 10000);
+  const tier::Part part(*files_, path, tier::decode_map(map).uuid);  // whose record is whole
+  EXPECT_EQ(restore(one, 4, 1), 2);
+}
+
+TEST_F(TierTest, WhatHasNoRoomToBeComputedIsPassedOver) {
+  const test::NToMCase one(4, 4, 2);
+  save(one, 4, 1);
+  const auto part = find("/nodes/n2", "part-").front();
+  flip(part, files_->status(part)->size - 1);
+  for (const auto* kind : {"create", "resize", "write", "rename"}) {
+    files_->inject({Code::no_space, kind, "/new-", 0, 1000});
+    EXPECT_EQ(restore(one, 4, 1), 1) << kind;
+    EXPECT_THAT(find("/nodes", "new-"), IsEmpty()) << kind;
+    files_->clear_faults();
+  }
+  EXPECT_EQ(restore(one, 4, 1), 2);
 }
 
 TEST_F(TierTest, DamageOfEachNodeIsComputedBlockByBlock) {

@@ -265,6 +265,67 @@ TEST_F(TierFlushTest, APinBringsAStepHome) {
   }
 }
 
+// A step that is brought home because it is to stay is no step of the run.
+TEST_F(TierFlushTest, APinLeavesTheRunWhereItIs) {
+  const auto fresh = [&](auto body) {
+    files_ = std::make_shared<io::MemoryFileSystem>();
+    go(0, body);
+  };
+  // Of an older one than the newest at home, which does not know that this one was before it.
+  fresh([](Rank& rank) {
+    rank.save(1);
+    rank.save(2);
+    rank.save(3);
+    rank.save(4, {.reach = Reach::home});
+    rank.manager.pin(3);
+    EXPECT_EQ(rank.steps(), "1h 2n 3nh- 4h!");
+    rank.save(5);
+    rank.save(6, {.reach = Reach::home});
+    EXPECT_EQ(rank.steps(), "1h 3nh- 4h 5n 6h!");
+    EXPECT_EQ(rank.restore(), 6);
+  });
+  // Of one that a restore has left behind.
+  fresh([](Rank& rank) {
+    rank.save(1);
+    rank.save(2);
+    rank.save(3);
+    EXPECT_EQ(rank.manager.restore(2, rank.state).step, 2);
+    rank.manager.wait(Reach::home);  // 2, which it is now
+    rank.manager.pin(3);
+    EXPECT_EQ(rank.steps(), "1h 2nh 3nh!");
+    rank.save(4);
+    EXPECT_EQ(rank.steps(), "1h 2nh 3h 4n!");
+  });
+  fresh([](Rank& rank) {
+    rank.save(1);
+    rank.save(2);
+    rank.save(3);
+    EXPECT_EQ(rank.manager.restore(1, rank.state).step, 1);
+    rank.manager.pin(3);
+    rank.save(2, {.overwrite = false});
+    EXPECT_EQ(rank.steps(), "1h 3h 2n!");
+  });
+}
+
+// Nor does retention take it in between.
+TEST_F(TierFlushTest, APinIsBeforeRetention) {
+  run_threads(2, [&](std::shared_ptr<Group> group) {
+    auto some = options(group->rank(), 1);
+    some.tier.home_every = 3;
+    some.keep.last = 1;
+    Rank rank(group, some);
+    rank.save(1);
+    rank.save(2);
+    rank.save(3);
+    rank.save(4, {.reach = Reach::home});
+    rank.manager.pin(3);
+    EXPECT_EQ(rank.steps(), "2n 3nh- 4h!");
+    rank.manager.wait();
+    rank.save(5, {.reach = Reach::home});
+    EXPECT_EQ(rank.steps(), "2n 3nh- 5h!");
+  });
+}
+
 TEST_F(TierFlushTest, GivesWay) {
   go(hardly, [&](Rank& rank) {
     for (int step = 1; step <= 4; ++step) rank.save(step);
