@@ -4,8 +4,9 @@
 
 PYTHONPATH=BUILD/python. A run on a mesh of 2 x 2 is left alone. Another one is killed with all its
 ranks, twice, in the middle between two saves, and started again on the same mesh. From the
-checkpoint that the first kill left two more runs go on, on 1 x 3 and on 4 x 1, each twice. Compares
-all that must be the same bit by bit, and draws; exit status 1 if something is not.
+checkpoint that the first kill left two more runs go on, on 1 x 3 and on 4 x 1, each twice. Then the
+same without dropout, from 2 x 2 to 1 x 3, where nothing but the order of sums is another one.
+Compares all that must be the same bit by bit, and draws; exit status 1 if something is not.
 """
 
 import argparse
@@ -26,12 +27,12 @@ def ranks_of(mesh):
     return eval(mesh.replace("x", "*"))
 
 
-def run(directory, mesh, steps, every, kill_after=None):
+def run(directory, mesh, steps, every, kill_after=None, dropout=0.1):
     """Losses by step, as texts of hexadecimal digits; and the step that it went on from."""
     job = subprocess.Popen(
         [sys.executable, "-B", "-m", "torch.distributed.run", "--standalone", "--nproc-per-node",
          str(ranks_of(mesh)), PROGRAM, directory, "--mesh", mesh, "--steps", str(steps), "--every",
-         str(every)], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+         str(every), "--dropout", str(dropout)], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     losses, begin, told = {}, 0, ""
     for line in job.stdout:
         told += line
@@ -51,7 +52,7 @@ def run(directory, mesh, steps, every, kill_after=None):
     return losses, begin
 
 
-def draw(path, steps, whole, killed, kills, others):
+def draw(path, steps, whole, killed, kills, others, without):
     """Two panels: losses; and by how much they differ from those of the undisturbed run."""
     import math
 
@@ -91,6 +92,9 @@ def draw(path, steps, whole, killed, kills, others):
     for colour, losses in curves:
         out.append(line([(x(s), upper(number(l))) for s, l in losses.items()], colour))
         out.append(line([(x(s), lower(abs(number(l) - number(whole[s])))) for s, l in losses.items()], colour))
+    legend.append(("#d60", "1 x 3 from 2 x 2, both without dropout (below only)"))
+    out.append(line([(x(s), lower(abs(number(without[1][s]) - number(without[0][s]))))
+                     for s in without[1]], "#d60"))
     for row, (colour, words) in enumerate(legend):
         y = top + 16 + 17 * row
         out.append(f'<path d="M{width - 330} {y - 4}h24" stroke="{colour}" stroke-width="3"/>')
@@ -120,6 +124,13 @@ def main():
                 for mesh in ("1x3", "4x1"):
                     for copy in "ab":
                         shutil.copytree(f"{place}/killed", f"{place}/{mesh}-{copy}")
+        run(f"{place}/plain", "2x2", 2 * every, every, dropout=0)
+        shutil.copytree(f"{place}/plain", f"{place}/plain-other")
+        without = [run(f"{place}/plain", "2x2", steps, every, dropout=0)[0],
+                   run(f"{place}/plain-other", "1x3", steps, every, dropout=0)[0]]
+        by = [abs(float.fromhex(without[1][step]) - float.fromhex(without[0][step])) for step in without[1]]
+        print(f"1x3 from 2x2 without dropout: {by[0]:.1e} in its first step, {by[9]:.1e} in its tenth, "
+              f"{by[-1]:.1e} in its last", flush=True)
         others, right = {}, True
         for mesh in ("1x3", "4x1"):
             (others[mesh], begin), (again, _) = (run(f"{place}/{mesh}-{copy}", mesh, steps, every) for copy in "ab")
@@ -132,7 +143,7 @@ def main():
     same = killed == whole
     print(f"2x2, killed twice: all {len(whole)} losses have the bits of the undisturbed run: {same}")
     if options.picture:
-        draw(options.picture, steps, whole, killed, kills, others)
+        draw(options.picture, steps, whole, killed, kills, others, without)
     sys.exit(0 if right and same else 1)
 
 

@@ -12,13 +12,13 @@ WIDTH, HEADS, BLOCKS, VOCABULARY = 48, 6, 2, 96
 
 
 class Block(nn.Module):
-    def __init__(self):
+    def __init__(self, dropout):
         super().__init__()
         self.before, self.between = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
         self.query, self.key, self.value = (nn.Linear(WIDTH, WIDTH) for _ in range(3))
         self.out = nn.Linear(WIDTH, WIDTH)
         self.up, self.down = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
-        self.drop = nn.Dropout(0.1)
+        self.drop = nn.Dropout(dropout)
 
     def forward(self, x):
         y = self.before(x)
@@ -38,11 +38,11 @@ SHARED = {
 
 
 class Model(nn.Module):
-    def __init__(self):
+    def __init__(self, dropout=0.1):
         super().__init__()
         self.characters = nn.Embedding(VOCABULARY, WIDTH)
         self.places = nn.Embedding(CONTEXT, WIDTH)
-        self.blocks = nn.ModuleList(Block() for _ in range(BLOCKS))
+        self.blocks = nn.ModuleList(Block(dropout) for _ in range(BLOCKS))
         self.last = nn.LayerNorm(WIDTH)
         self.head = nn.Linear(WIDTH, VOCABULARY, bias=False)
 

@@ -40,6 +40,7 @@ def main():
     parser.add_argument("--mesh", default="", help="data ranks x tensor ranks (default: all x 1)")
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--every", type=int, default=50, help="steps from save to save")
+    parser.add_argument("--dropout", type=float, default=0.1)
     parser.add_argument("--text", default="/usr/share/common-licenses")
     arguments = parser.parse_args()
 
@@ -50,7 +51,7 @@ def main():
     data_rank = mesh["data"].get_local_rank()
 
     torch.manual_seed(1)  # weights: the same on all ranks
-    model = Model()
+    model = Model(arguments.dropout)
     for block in model.blocks:
         parallelize_module(block, mesh["tensor"], SHARED)
         fully_shard(block, mesh=mesh["data"])
