@@ -29,6 +29,8 @@ void add_group(py::module_&);
 void add_state(py::module_&);
 void add_manager(py::module_&);
 void add_contents(py::module_&);
+void add_bundle(py::module_&);
+void add_process(py::module_&);
 
 /// The NumPy dtype of a stored one; of types that NumPy has not, those of ml_dtypes. Throws
 /// unsupported where that is not installed, or has no such type.

@@ -46,9 +46,52 @@ std::shared_ptr<const ShardingCallback> policy_of(const py::object& value) {
                          });
 }
 
+// What device_of is told of a tensor.
+py::object seen(const LocalTensor& tensor) {
+  py::list parts;
+  for (const auto& one : tensor.slices) {
+    parts.append(py::make_tuple(tuple_of(one.box.start), tuple_of(one.box.extent)));
+  }
+  return py::module_::import("types").attr("SimpleNamespace")(
+      py::arg("dtype") = std::string(dtype_name(tensor.dtype)),
+      py::arg("shape") = tuple_of(tensor.shape), py::arg("parts") = parts,
+      py::arg("device_type") = tensor.device_type, py::arg("device_index") = tensor.device_index);
+}
+DeviceTask device_in(const py::object& result) {
+  return parse_device_task(py::cast<std::string>(py::str(result)));
+}
+
+std::vector<std::string> prefixes_in(const py::object& result) {
+  std::vector<std::string> all;
+  if (result.is_none()) return all;
+  if (py::isinstance<py::str>(result) || !py::isinstance<py::iterable>(result)) {
+    const std::string kind = py::str(py::type::of(result).attr("__name__"));
+    throw Error(Code::application, "a saver returns a list of prefixes, or None",
+                cat("there is a ", kind));
+  }
+  const auto fsdecode = py::module_::import("os").attr("fsdecode");
+  for (const auto& one : result) all.push_back(py::cast<std::string>(fsdecode(one)));
+  return all;
+}
+RegisteredSaver saver_of(const py::handle& one) {
+  if (!py::hasattr(one, "name") || !py::hasattr(one, "save") || !py::hasattr(one, "restore")) {
+    throw Error(Code::invalid_argument, "hooks.savers has something that is no cairn.Saver");
+  }
+  RegisteredSaver saver;
+  saver.name = py::cast<std::string>(py::str(one.attr("name")));
+  saver.save = [function = Callable(one.attr("save"))](const std::string& prefix) {
+    return function.call(prefixes_in, prefix);
+  };
+  saver.restore = [function = Callable(one.attr("restore"))](const std::string& prefix) {
+    function.call([](const py::object&) {}, prefix);
+  };
+  return saver;
+}
+
 [[noreturn]] void refuse(const std::string& name) {
   throw Error(Code::invalid_argument, cat("'", name, "' is no option that is a function"), "",
-              "Functions may be: hooks.before_save, store.policy, async.on_change.");
+              "Functions may be: hooks.before_save, hooks.savers, store.policy, store.device_of, "
+              "when.clock, async.on_change.");
 }
 
 const auto ignore = [](const py::object&) {};
@@ -84,6 +127,17 @@ void set_code(ManagerOptions& options, const Functions& code) {
       }
     } else if (name == "store.policy") {
       options.store.policy = policy_of(value);
+    } else if (name == "hooks.savers") {
+      for (const auto& one : py::list(value)) options.hooks.savers.push_back(saver_of(one));
+    } else if (name == "store.device_of") {
+      options.store.device_of = [function = Callable(value)](int rank, const LocalTensor& tensor) {
+        const py::gil_scoped_acquire lock;  // what it is told is Python's, too
+        return function.call(device_in, rank, seen(tensor));
+      };
+    } else if (name == "when.clock") {
+      options.when.clock = [function = Callable(value)] {
+        return function.call([](const py::object& now) { return py::cast<double>(now); });
+      };
     } else if (name == "async.on_change") {
       options.async.on_change = [function = Callable(value)](const SaveHandle& handle) {
         function.call(ignore, handle);
@@ -115,6 +169,8 @@ void add_code(py::module_& module) {
       .def_property_readonly(
           "extent", [](const ShardableTensor& self) { return tuple_of(self.slice.extent); })
       .def_readonly("bytes", &ShardableTensor::bytes)
+      .def_property_readonly("device",
+                             [](const ShardableTensor& self) { return to_string(self.task); })
       .def(
           "piece",
           [](const ShardableTensor& self, const py::object& start, const py::object& extent) {
@@ -130,6 +186,14 @@ void add_code(py::module_& module) {
   py::class_<MaxShardSizePolicy, ShardingCallback, std::shared_ptr<MaxShardSizePolicy>>(
       module, "MaxShardSizePolicy", "Shards of at most so many bytes, each a data file.")
       .def(py::init<std::int64_t>(), py::arg("max_bytes"));
+  py::class_<PerDevicePolicy, ShardingCallback, std::shared_ptr<PerDevicePolicy>>(
+      module, "PerDevicePolicy",
+      "Another policy (none: one data file), called for each device of a rank by itself.")
+      .def(py::init([](const py::object& policy) {
+             return std::make_shared<PerDevicePolicy>(policy.is_none() ? nullptr
+                                                                       : policy_of(policy));
+           }),
+           py::arg("policy") = py::none());
 }
 
 }  // namespace cairn::python

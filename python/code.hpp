@@ -67,7 +67,8 @@ class Callable {
 
 /// Options by name whose values are functions, policies, or lists of functions.
 using Functions = std::map<std::string, py::object>;
-/// hooks.before_save, store.policy, async.on_change. Throws invalid_argument for other names.
+/// hooks.before_save, hooks.savers, store.policy, store.device_of, when.clock, async.on_change.
+/// Throws invalid_argument for other names.
 void set_code(ManagerOptions& options, const Functions& code);
 /// policy.
 void set_code(SaveOptions& options, const Functions& code);

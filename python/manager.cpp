@@ -63,13 +63,12 @@ class Manager {
                   "this is a forked child of it", "Use the manager in the parent only.");
     }
     if (in_use_.exchange(true)) {
+      if (ends_) throw closed();
       throw Error(Code::busy, "another thread is in a call of this manager", "",
                   "Let one thread at a time call it.");
     }
     const Release release{in_use_};
-    if (!manager_ || ends_) {
-      throw Error(Code::invalid_argument, "the manager is closed", "", "Make another one.");
-    }
+    if (!manager_ || ends_) throw closed();
     return interruptible([&] {
       const py::gil_scoped_release free;
       return function(*manager_);
@@ -103,6 +102,9 @@ class Manager {
   }
 
  private:
+  static Error closed() {
+    return Error(Code::invalid_argument, "the manager is closed", "", "Make another one.");
+  }
   struct Release {
     std::atomic<bool>& in_use;
     ~Release() {

@@ -14,6 +14,8 @@ PYBIND11_MODULE(_cairn, module) {
   add_tree(module);
   add_manager(module);
   add_contents(module);
+  add_bundle(module);
+  add_process(module);
   module.attr("version") = cairn::version();
   module.def("build_options", [] {
     py::dict all;

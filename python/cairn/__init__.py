@@ -8,21 +8,26 @@
 ['epoch', 'model/w']
 """
 
-from ._cairn import Error, MaxShardSizePolicy, SaveHandle, ShardableTensor
+from ._cairn import Error, MaxShardSizePolicy, PerDevicePolicy, SaveHandle, ShardableTensor
 from ._cairn import build_options, has_mpi, option_names
 from ._cairn import restore_option_names, stop_option_names
 from ._cairn import version as __version__
+from .bundle import BundleWriter, merge
 from .checkpoint import Checkpoint, Tensor, checkpoints, open, steps
 from .leaves import described, indexed, nothing, patches, private
 from .leaves import ragged, resizable, slice, sparse
-from .manager import CheckpointManager, restore_hdf5
+from .manager import CheckpointManager, Saver, restore_hdf5
+from .manager import set_log, set_wait_limits
 
 __all__ = [
+    "BundleWriter",
     "Checkpoint",
     "CheckpointManager",
     "Error",
     "MaxShardSizePolicy",
+    "PerDevicePolicy",
     "SaveHandle",
+    "Saver",
     "ShardableTensor",
     "Tensor",
     "build_options",
@@ -30,6 +35,7 @@ __all__ = [
     "described",
     "has_mpi",
     "indexed",
+    "merge",
     "nothing",
     "open",
     "option_names",
@@ -39,6 +45,8 @@ __all__ = [
     "resizable",
     "restore_hdf5",
     "restore_option_names",
+    "set_log",
+    "set_wait_limits",
     "slice",
     "sparse",
     "steps",

@@ -2,6 +2,7 @@
 
 import collections.abc
 import json
+import os
 
 import numpy as np
 
@@ -185,7 +186,7 @@ def described(value, *, units="", dimensions=(), coordinates=(), **attributes):
     return Described(value, units, dimensions, coordinates, **attributes)
 
 
-def _is_texts(value):
+def is_texts(value):
     return (
         isinstance(value, (list, tuple))
         and len(value) > 0
@@ -193,8 +194,26 @@ def _is_texts(value):
     )
 
 
-def _as_bytes(text):
+def as_bytes(text):
     return text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
+
+
+def as_array(key, value):
+    """Of a number; others stay what they are."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        if not -(2**63) <= value < 2**64:
+            raise _error(key, "it needs more than 64 bits", "Save it as a text.")
+        return np.array(value, np.int64 if value < 2**63 else np.uint64)
+    return np.array(value) if isinstance(value, (bool, float, complex, np.generic)) else value
+
+
+def path_of(value, what):
+    """A path as a text, also of os.PathLike."""
+    try:
+        return os.fsdecode(value)
+    except TypeError:
+        raise _refused(f"{what} cannot be used", f"it is a {type(value).__name__}",
+                       "Give a path.") from None
 
 
 def _like(text, old):
@@ -232,7 +251,7 @@ class Binding:
             )
         elif isinstance(value, collections.abc.Mapping):
             self._add_all(key, value, value.items())
-        elif isinstance(value, (str, bytes)) or _is_texts(value):
+        elif isinstance(value, (str, bytes)) or is_texts(value):
             self._add_texts(key, container, name, value)
         elif isinstance(value, (list, tuple)):
             self._add_all(key, value, enumerate(value))
@@ -294,12 +313,7 @@ class Binding:
 
     def _add_number(self, key, container, name, value):
         self._require_changeable(key, container)
-        if isinstance(value, int) and not isinstance(value, bool):
-            if not -(2**63) <= value < 2**64:
-                raise _error(key, "it needs more than 64 bits", "Save it as a text.")
-            held = np.array(value, np.int64 if value < 2**63 else np.uint64)
-        else:
-            held = np.array(value)
+        held = as_array(key, value)
         self.native.add(key, [(held, None, None)], "automatic")
 
         def put_back():
@@ -325,7 +339,7 @@ class Binding:
         if scalar or isinstance(value, tuple):
             self._require_changeable(key, container)
         texts = [value] if scalar else value
-        self.native.add_strings(key, [_as_bytes(one) for one in texts], scalar, resizes)
+        self.native.add_strings(key, [as_bytes(one) for one in texts], scalar, resizes)
         number, self._texts = self._texts, self._texts + 1
 
         def put_back():

@@ -3,12 +3,11 @@
 import atexit
 import collections.abc
 import operator
-import os
 import weakref
 
 from . import _cairn
 from .checkpoint import Checkpoint
-from .leaves import Binding, _refused, json_of
+from .leaves import Binding, _refused, json_of, path_of
 
 _managers = weakref.WeakSet()
 _NEWEST = object()
@@ -19,14 +18,7 @@ def _end_all():
     # Before MPI is finalised, and while Python still can: what is in flight becomes durable.
     for manager in list(_managers):
         manager._native.end()
-
-
-def _path(value):
-    try:
-        return os.fsdecode(value)
-    except TypeError:
-        raise _refused("the directory cannot be used", f"it is a {type(value).__name__}",
-                       "Give a path.") from None
+    _cairn.end_log()
 
 
 def _text(value):
@@ -54,7 +46,7 @@ def _number(step):
 
 def _is_code(value):
     if isinstance(value, (list, tuple)):
-        return len(value) > 0 and all(callable(one) for one in value)
+        return len(value) > 0 and all(callable(one) or isinstance(one, Saver) for one in value)
     return callable(value) or isinstance(value, _cairn.ShardingPolicy)
 
 
@@ -87,6 +79,37 @@ def _named(options, prefix=""):
     return named
 
 
+class Saver:
+    """Data that the application writes by itself, as part of each checkpoint of a manager, which is
+    given it as hooks={"savers": [saver]}. On all ranks:
+
+    name     is kept in the checkpoint
+    save     is called with a prefix before the state is written. It may write bundles
+             (cairn.BundleWriter) whose prefixes begin with this one, and returns those that this rank
+             has written, or None
+    restore  is called with the checkpoint's prefix (for cairn.open) after the state was restored
+
+    >>> import cairn, numpy, tempfile
+    >>> table = {"rows": 3}
+    >>> def save(prefix):
+    ...     with cairn.BundleWriter(prefix + "-table") as writer:
+    ...         writer.add("table/rows", table["rows"])
+    ...     return [prefix + "-table"]
+    >>> def restore(prefix):
+    ...     table["rows"] = int(cairn.open(prefix)["table/rows"][()])
+    >>> hooks = {"savers": [cairn.Saver("table", save, restore)]}
+    >>> with cairn.CheckpointManager(tempfile.mkdtemp(), hooks=hooks) as manager:
+    ...     prefix = manager.save(1, {"u": numpy.zeros(2)})
+    ...     table["rows"] = 0
+    ...     report = manager.restore_latest({"u": numpy.zeros(2)})
+    >>> table
+    {'rows': 3}
+    """
+
+    def __init__(self, name, save, restore):
+        self.name, self.save, self.restore = name, save, restore
+
+
 class CheckpointManager:
     """Numbered checkpoints of one job in one directory.
 
@@ -97,8 +120,11 @@ class CheckpointManager:
     options    by their C++ names (docs/python.md); a group of options is a dict:
                max_to_keep=3, write={"part_records": True}, store={"format": "hdf5"}.
                Functions: hooks={"before_save": [f]}, called with the step before a save looks at
-               the state; store={"policy": f}, a sharding policy (cairn.MaxShardSizePolicy, or a
-               function: see save); **{"async": {"on_change": f}}, called with a SaveHandle
+               the state, and "savers": [cairn.Saver(…)]; store={"policy": f}, a sharding policy
+               (cairn.MaxShardSizePolicy, or a function: see save), and "device_of": f, which is given
+               the rank and a tensor and returns a device, such as
+               "/job:worker/replica:0/task:0/device:CUDA:1"; when={"clock": f}, seconds since 1970;
+               **{"async": {"on_change": f}}, called with a SaveHandle
 
     With a communicator all methods but statistics() are collective: every rank calls them with the
     same arguments. Errors are raised on all ranks or on none.
@@ -125,7 +151,7 @@ class CheckpointManager:
                 raise _refused("the option stop cannot be used", f"it is a {type(stop).__name__}",
                                "Give True, or a dict.")
             code = {**_code(options), **_code(stops or {}, "stop.")}
-            return (_path(directory), _named(options), code,
+            return (path_of(directory, "the directory"), _named(options), code,
                     None if stops is None else _named(stops))
 
         self.directory, *given = group.agree(make)  # what is wrong with one rank's, all raise
@@ -258,6 +284,22 @@ class CheckpointManager:
         if kind is None:
             self.wait()
         self.close()
+
+
+def set_log(function):
+    """Lets the library tell its few messages to function(level, message), where level is "info",
+    "warning" or "error", in place of standard error. It may be called on any thread; what it raises is
+    ignored. None silences the library."""
+    if function is not None and not callable(function):
+        raise _refused("the log cannot be used", f"it is a {type(function).__name__}",
+                       "Give a function, or None.")
+    _cairn.set_log(function)
+
+
+def set_wait_limits(*, log_seconds=60.0, end_seconds=0.0):
+    """How long a rank may wait for others inside a call before the log says so, and before the job is
+    ended; 0: for ever."""
+    _cairn.set_wait_limits(log_seconds, end_seconds)
 
 
 def restore_hdf5(file, state, comm=None, **options):

@@ -165,7 +165,7 @@ class Code(Case):
         self.assertEqual(manager.steps(), [])
         manager.save(3, state)
         self.refuses("invalid_argument", "hooks.before_save", cairn.CheckpointManager,
-                     self.directory + "2", hooks={"savers": [before]})
+                     self.directory + "2", hooks={"after_save": [before]})
         self.refuses("invalid_argument", "stop.signals", cairn.CheckpointManager,
                      self.directory + "2", stop={"signals": before})
         self.refuses("invalid_argument", "convert", manager.restore, 3, state, convert=before)

@@ -17,7 +17,8 @@ import cairn.leaves
 import cairn.manager
 import numpy as np
 from case import BUILT, Case, bits, values
-from intruders_test import Arguments, Intruders  # noqa: F401  run here, too
+from code_test import Bundles, Savers, Settings  # noqa: F401  run here, too
+from intruders_test import Arguments, Intruders  # noqa: F401
 from kinds_test import Code, Kinds  # noqa: F401
 
 GOLDEN = os.environ.get("CAIRN_GOLDEN_DIR")
@@ -406,7 +407,7 @@ class BadInput(Case):
 
 class Package(Case):
     def test_examples_of_the_docstrings(self):
-        for module in [cairn, cairn.checkpoint, cairn.leaves, cairn.manager]:
+        for module in [cairn, cairn.bundle, cairn.checkpoint, cairn.leaves, cairn.manager]:
             failed, tried = doctest.testmod(module)
             self.assertGreater(tried, 0, module)
             self.assertEqual(failed, 0, module)

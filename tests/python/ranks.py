@@ -13,7 +13,7 @@ import numpy as np
 from mpi4py import MPI
 from tensors import Table
 from wrong_ranks import (an_interrupt_on_one_rank, communicators, others_run_while_ranks_wait, refuses,
-                         what_one_rank_gives_wrongly)
+                         savers, what_one_rank_gives_wrongly)
 
 world = MPI.COMM_WORLD
 SHAPE = (23, 7)
@@ -246,6 +246,7 @@ for name, asynchronous, options in known:
 if groups[0]:
     what_one_rank_gives_wrongly(groups[0], os.path.join(directory, "wrong"))
     communicators(groups[0], os.path.join(directory, "communicators"))
+    savers(groups[0], os.path.join(directory, "savers"))
     an_interrupt_on_one_rank(groups[0], os.path.join(directory, "interrupt"))
     if MPI.Query_thread() == MPI.THREAD_MULTIPLE:
         others_run_while_ranks_wait(groups[0], os.path.join(directory, "lock"))

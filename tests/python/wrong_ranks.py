@@ -102,3 +102,26 @@ def others_run_while_ranks_wait(comm, directory):
             if comm.rank == 0:
                 other.join()
     sys.setswitchinterval(before)
+
+
+def savers(comm, directory):
+    """Each rank brings a bundle with its part of a tensor; then one of them fails."""
+    fails = []
+
+    def save(prefix):
+        if fails and comm.rank == 1:
+            raise ValueError("rank 1 has no room")
+        mine = f"{prefix}-{comm.rank}"
+        with cairn.BundleWriter(mine) as writer:
+            writer.add("rows", cairn.slice(np.full((1, 2), comm.rank), (comm.size, 2), (comm.rank, 0)))
+        return [mine]
+
+    seen = []
+    saver = cairn.Saver("rows", save, lambda prefix: seen.append(cairn.open(prefix)["rows"][comm.rank, 0]))
+    with cairn.CheckpointManager(directory, comm, hooks={"savers": [saver]}) as manager:
+        manager.save(1, {"x": 1})
+        manager.restore_latest({"x": 0})
+        assert seen == [comm.rank], seen
+        fails.append(True)
+        assert refuses("application", "", manager.save, 2, {"x": 1}).rank == 1
+        assert [one["step"] for one in manager.steps()] == [1]

@@ -50,6 +50,7 @@ class Cairn(CMakePackage):
             self.define_from_variant("CAIRN_FORTRAN", "fortran"),
             self.define_from_variant("CAIRN_PYTHON", "python"),
             self.define_from_variant("BUILD_SHARED_LIBS", "shared"),
+            self.define("CMAKE_DISABLE_FIND_PACKAGE_PNG", self.spec.satisfies("~png")),
             self.define("CAIRN_EXAMPLES", False),
             self.define("CAIRN_TESTS", False),
         ]

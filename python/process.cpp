@@ -1,0 +1,39 @@
+// Settings of the process: where messages go, how long ranks may wait for each other.
+#include <utility>
+
+#include "bindings.hpp"
+#include "cairn/log.hpp"
+#include "code.hpp"
+
+namespace cairn::python {
+namespace {
+
+bool log_is_python = false;  // under the interpreter's lock
+
+}  // namespace
+
+void add_process(py::module_& module) {
+  module.def("set_log", [](const py::object& function) {
+    log_is_python = !function.is_none();
+    if (!log_is_python) return set_log_sink({});
+    set_log_sink([function = Callable(function)](LogLevel level, std::string_view message) {
+      if (Py_IsInitialized() == 0) return;
+      static constexpr const char* names[] = {"info", "warning", "error"};
+      // What it raises is nobody's: a message is told in the middle of other work.
+      try {
+        function.call([](const py::object&) {}, names[static_cast<int>(level)], message);
+      } catch (const Error&) {
+        return;
+      }
+    });
+  });
+  // A function of Python's is called no more, for the interpreter ends.
+  module.def("end_log", [] {
+    if (std::exchange(log_is_python, false)) set_log_sink({});
+  });
+  module.def("set_wait_limits", [](double log_seconds, double end_seconds) {
+    set_wait_limits({.log_seconds = log_seconds, .end_seconds = end_seconds});
+  });
+}
+
+}  // namespace cairn::python
