@@ -1,5 +1,7 @@
 #include "save/resolve_indexed.hpp"
 
+#include <algorithm>
+
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "group/collectives.hpp"
@@ -112,6 +114,16 @@ void add_indexed(Group& group, const State& state, RowPlans* plans, State& plain
     LocalTensor list;
     if (const auto& key = set.options.ids_key; !key.empty()) {
       together(group, [&] {
+        const bool is_own = std::any_of(fields.begin(), fields.end(),
+                                        [&](const auto& field) { return field.key == key; });
+        if (is_own || plain.find(key)) {
+          throw Error(Code::invalid_argument,
+                      cat("IdOptions::ids_key '", key, "' of '", set.name(),
+                          "' is the key of a tensor, or of other ids"),
+                      "ids are stored under it",
+                      "Choose another key. Tensors with the same ids share one cairn::ids().")
+              .of_tensor(key);
+        }
         // The ids are one more field, of rows of one number.
         const auto held = static_cast<std::int64_t>(set.ids.size());
         list = indexed(std::make_shared<const RowIds>(), whole(set.ids.data(), {held}));

@@ -305,6 +305,28 @@ TEST_F(Indexed, RanksThatDisagree) {
   });
 }
 
+// Also where one rank alone has the other tensor, and where two lists are to lie in one place.
+TEST_F(Indexed, AnIdsKeyIsOfOneList) {
+  job(2, [](CheckpointManager& manager, Group& group) {
+    List list{7 * group.rank()}, other{7 * group.rank() + 1};
+    std::vector<double> x(1), y(1);
+    double n = 3;
+    const auto refused = [&](const State& state, const char* text) {
+      expect_error(Code::invalid_argument, HasSubstr(text), [&] { manager.save(1, state); });
+    };
+    State one, two, itself;
+    one.add("x", indexed(ids(&list, {.ids_key = "n"}), x));
+    if (group.rank() == 1) one.add("n", n);
+    refused(one, "IdOptions::ids_key 'n' of 'x' is the key of a tensor");
+    two.add("x", indexed(ids(&list, {.ids_key = "k"}), x));
+    two.add("y", indexed(ids(&other, {.ids_key = "k"}), y));
+    refused(two, "IdOptions::ids_key 'k' of 'y' is the key of a tensor, or of other ids");
+    itself.add("x", indexed(ids(&list, {.ids_key = "x"}), x));
+    refused(itself, "IdOptions::ids_key 'x' of 'x' is the key of a tensor");
+    EXPECT_TRUE(manager.steps().empty());
+  });
+}
+
 TEST_F(Indexed, WhatCannotBeIndexed) {
   List list{0, 1, 2};
   std::vector<double> x(3), seven(7);
