@@ -212,6 +212,7 @@ class Candidate {
     const auto& shares = save_.files.shares;
     if (!shares) return false;
     const int file = known_ ? known_->entries.front().slices.front().file : number();
+    if (file >= shares->num_files) return false;  // of fewer ranks, or a smaller state
     path_ = save_.directory / commit::data_name(commit::prefix_name(save_.name, shares->step), file,
                                                 shares->num_files);
     try {

@@ -164,6 +164,20 @@ TEST_P(FrozenSaves, OtherRanksRestoreAndTheNextJobGoesOnSharing) {
   });
 }
 
+TEST_P(FrozenSaves, MoreFilesThanBeforeAreWritten) {
+  for (const int ranks : {1, 2, 3}) {
+    run_threads(ranks, [&](std::shared_ptr<Group> group) {
+      Rows rows(*group);
+      CheckpointManager manager(group, "/run", frozen_options(disk_));
+      rows.save(manager, 2 * ranks, GetParam());
+      rows.save(manager, 2 * ranks + 1, GetParam());
+      rows.expect(manager, 2 * ranks, rows.base);
+      // A row that an earlier job had in a file of the same number is still there.
+      EXPECT_EQ(names(data(2 * ranks + 1, group->rank(), ranks)), 2 * (ranks - group->rank()));
+    });
+  }
+}
+
 TEST_P(FrozenSaves, RetentionAndRecyclingLeaveSharedFilesAlone) {
   auto options = frozen_options(disk_);
   options.keep.last = 2;
