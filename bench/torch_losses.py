@@ -92,7 +92,7 @@ def draw(path, steps, whole, killed, kills, others, without):
     for colour, losses in curves:
         out.append(line([(x(s), upper(number(l))) for s, l in losses.items()], colour))
         out.append(line([(x(s), lower(abs(number(l) - number(whole[s])))) for s, l in losses.items()], colour))
-    legend.append(("#d60", "1 x 3 from 2 x 2, both without dropout (below only)"))
+    legend.append(("#d60", "1 x 3 from 2 x 2 without dropout (below)"))
     out.append(line([(x(s), lower(abs(number(without[1][s]) - number(without[0][s]))))
                      for s in without[1]], "#d60"))
     for row, (colour, words) in enumerate(legend):

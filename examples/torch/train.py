@@ -54,8 +54,11 @@ def main():
     model = Model(arguments.dropout)
     for block in model.blocks:
         parallelize_module(block, mesh["tensor"], SHARED)
-        fully_shard(block, mesh=mesh["data"])
-    fully_shard(model, mesh=mesh["data"])
+    for part in (*model.blocks, model):
+        fully_shard(part, mesh=mesh["data"])
+        # Asked for the average of gradients, gloo gives their sum, so that they and the optimizer's
+        # moments would be larger on more data ranks: this divides it.
+        part.set_force_sum_reduction_for_comms(True)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 1000)
     loader = Loader(arguments.text, data_rank, mesh["data"].size())

@@ -50,6 +50,22 @@ TEST(Module, WithoutItOnlyWhatNeedsLibhdf5Fails) {
   EXPECT_EQ(run_program({at("bin/cairn"), "diff", golden, at("back")}).status, 0);
 }
 
+// Several processes that knew nothing of each other would write the same files.
+TEST(Module, WithoutItSeveralProcessesAreRefused) {
+  const ScratchDirectory scratch;
+  const auto at = [&](const char* name) { return (scratch.path() / name).string(); };
+  fs::create_directory(at("bin"));
+  fs::copy_file(CAIRN_TOOL, at("bin/cairn"));
+  setenv("OMPI_COMM_WORLD_SIZE", "2", 1);
+  const auto ran = run_program({at("bin/cairn"), "convert", golden, at("x")});
+  const auto alone = run_program({at("bin/cairn"), "convert", "--alone", golden, at("y")});
+  unsetenv("OMPI_COMM_WORLD_SIZE");
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_THAT(ran.err, AllOf(HasSubstr("MPI"), HasSubstr("one process only")));
+  EXPECT_FALSE(fs::exists(at("x.index")));
+  EXPECT_EQ(alone.status, 0) << alone.err;
+}
+
 TEST(Module, ThatIsNoneIsNamed) {
   const ScratchDirectory scratch;
   const auto program = scratch.path() / "bin" / "cairn";

@@ -2,6 +2,7 @@
 and notices whatever has changed."""
 
 import tempfile
+import threading
 import unittest
 import weakref
 
@@ -28,10 +29,10 @@ class Again(unittest.TestCase):
 
     def save(self, state):
         """What is stored, by key, and whether the binding before served."""
-        before, self.step = self.manager._last, self.step + 1
+        before, self.step = self.manager._last[:], self.step + 1
         opened = cairn.open(self.manager.save(self.step, state))
         stored = {key: opened[key][...] for key in opened}
-        return stored, before is not None and self.manager._last is before
+        return stored, before != [] and self.manager._last == before
 
     def check(self, state, again):
         """Saved, with the binding before or not, each of its plain tensors is as it is."""
@@ -175,6 +176,31 @@ class Again(unittest.TestCase):
             self.assertEqual(stored["schedule/last_epoch"], step + 1)
             self.assertEqual(stored["random/torch/rank-0"].tolist(), random_numbers.tolist())
 
+    def test_another_thread_that_saves_meanwhile(self):
+        """It hears that the manager is busy, and moves nothing under the save that runs."""
+        state = {"w": torch.arange(5.0)}
+        other = {"w": torch.full((5,), -1.0)}
+        told = []
+
+        def meanwhile(step):
+            def save():
+                try:
+                    self.manager.save(1000, other)
+                except cairn.Error as error:
+                    told.append(error.code)
+
+            thread = threading.Thread(target=save)
+            thread.start()
+            thread.join()
+
+        self.manager.close()
+        self.manager = cairn.torch.Manager(self.manager.directory, hooks={"before_save": meanwhile})
+        self.addCleanup(self.manager.close)
+        for _ in range(3):
+            stored, _ = self.save(state)
+            self.assertEqual(stored["w"].tolist(), state["w"].tolist())
+        self.assertEqual(told, ["busy"] * 3)
+
     def test_nothing_is_kept_alive(self):
         state = {"w": torch.ones(3), "sub": {"v": torch.ones(2)}}
         gone = [weakref.ref(state["w"]), weakref.ref(state["sub"]["v"])]
@@ -204,13 +230,13 @@ def dtensors(directory):
     state["model"] = model
     with cairn.torch.Manager(directory) as manager:
         def check(expected, again):
-            before = manager._last
+            before = manager._last[:]
             state["step"] += 1
             stored = cairn.open(manager.save(state["step"], state))
             dist.barrier()
             assert stored["t"][...].tolist() == expected.tolist(), (stored["t"][...], expected)
             assert stored["model/weight"][...].tolist() == model.weight.full_tensor().tolist()
-            assert (before is manager._last) == again, again
+            assert (before == manager._last) == again, again
 
         check(whole, again=False)
         state["t"]._local_tensor.add_(1)

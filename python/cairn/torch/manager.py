@@ -24,30 +24,38 @@ class Manager(CheckpointManager):
 
     def __init__(self, directory, ranks=None, *, stop=None, **options):
         self.ranks = group(ranks)
-        self._last = None  # what the last save was made of
+        self._last = []  # what the last save was made of, unless one uses it
         super().__init__(directory, self.ranks, stop=stop, **options)
 
     def _binding(self, state, restoring):
         if restoring:
             return TorchBinding(state, True, self.ranks.rank, self.ranks.size)
-        last, self._last = self._last, None
+        # Taken out while a save uses it: another thread, which will be told that the manager is
+        # busy, makes its own.
+        try:
+            last = self._last.pop()
+        except IndexError:
+            last = None
         if last is None or not last.fits(state):
             last = TorchBinding(state, False, self.ranks.rank, self.ranks.size)
-        self._last = last
         return last
 
     def save(self, step, state, **options):
-        return self._and_release(super().save, step, state, options)
+        return self._and_release(self._native.save, step, state, options)
 
     def save_async(self, step, state, **options):
-        return self._and_release(super().save_async, step, state, options)
+        return self._and_release(self._native.save_async, step, state, options)
+
+    save.__doc__ = CheckpointManager.save.__doc__.partition("\n\n        A policy")[0]
+    save_async.__doc__ = CheckpointManager.save_async.__doc__
 
     def _and_release(self, save, step, state, options):
+        binding, *options = self._arguments(state, options)
         try:
-            return save(step, state, **options)
+            return save(step, binding.native, *options)
         finally:
-            if self._last is not None:
-                self._last.release()
+            binding.release()
+            self._last[:] = [binding]
 
     def _arguments(self, step, state, options, restoring=False):
         step, binding, named, *code = super()._arguments(step, state, options, restoring)
