@@ -87,8 +87,8 @@ struct MergeOptions {
 /// nothing is written. An input that is pinned later than that stays, with a warning. Bytes are not
 /// read. Data files that nothing refers to stay behind.
 /// Throws, naming key and prefixes: invalid_argument for a key that comes twice, slices of one
-/// tensor that overlap or disagree on dtype or shape, inputs of different byte order, and tensors
-/// that remain incomplete; data_loss for a damaged input; not_found, already_exists.
+/// tensor that overlap or disagree on dtype or shape, inputs of different byte order; data_loss for
+/// a damaged input; not_found, also for a tensor that remains incomplete; already_exists.
 void merge_checkpoints(const std::vector<std::filesystem::path>& prefixes,
                        const std::filesystem::path& destination, const MergeOptions& options = {});
 

@@ -1,8 +1,10 @@
-"""Opens what programs in C and Python saved, in both formats: each element, by TensorFlow and h5py.
+"""Opens what programs in C, Fortran and Python saved, in both formats: each element, by TensorFlow and
+h5py. So the tensors of tests/support/tensors.txt, saved on ranks.
 
-usage: faces.py WORK_DIRECTORY C_PROGRAM PACKAGE
+usage: faces.py WORK_DIRECTORY C_PROGRAM PACKAGE TABLES [RANKS_PROGRAM...] -- LAUNCHER...
 C_PROGRAM (tests/c/lengths.c) is run with WORK_DIRECTORY/c, made afresh. PACKAGE: where Python finds
-cairn; "none": there is no package.
+cairn; "none": there is no package. TABLES: the directory of tensors.txt. Each RANKS_PROGRAM
+(LANGUAGE=PROGRAM, of tests/c/ways.c, tests/fortran/many_ranks.f90) is started by LAUNCHER.
 """
 import os
 import shutil
@@ -12,6 +14,9 @@ import sys
 import h5py
 import numpy as np
 import tensorflow as tf
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
+from tensor_values import Values  # noqa: E402
 
 DTYPES = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
           "float16", "float32", "float64", "complex64", "complex128"]
@@ -76,7 +81,59 @@ def check(language, bundle, hdf5, expected, words):
     return 2
 
 
-def main(work, program, package):
+SAVE_TENSORS = """
+import sys, types, cairn
+sys.path.insert(0, sys.argv[2])
+from tensors import Table
+state = Table(sys.argv[3]).state(types.SimpleNamespace(rank=0, size=1), 4)
+for format in sys.argv[4:]:
+    with cairn.CheckpointManager(f"{sys.argv[1]}/{format}", store={"format": format}) as manager:
+        manager.save(4, state)
+"""
+
+
+def check_tensors(language, directory, table):
+    """The ways named "bundle" and "hdf5", if they are there."""
+    reader = tf.train.load_checkpoint(f"{directory}/bundle/ckpt-4")
+    path = f"{directory}/hdf5/ckpt-4.h5"
+    file = h5py.File(path) if os.path.exists(path) else None
+    for number, (key, kind, dtype, shape) in enumerate(table.lines):
+        right = table.values(number, 4)
+        if dtype == "string":
+            right = [one.encode() for one in ([right] if not shape else right)]
+            compare_words(f"{language}, by TensorFlow", np.ravel(reader.get_tensor(key)).tolist(), right)
+            if file:
+                found = np.ravel(file[key][()]).tolist()
+                compare_words(f"{language}, by h5py", found, right)
+            continue
+        if kind != "sparse":  # a bundle has no bytes for gaps, which TensorFlow does not know
+            compare(f"{language}, by TensorFlow", key, reader.get_tensor(key), np.asarray(right))
+        if file:
+            compare(f"{language}, by h5py", key, file[key][()], np.asarray(right))
+
+
+def tensors_on_ranks(work, package, tables, programs, launcher, formats):
+    table = Values(f"{tables}/tensors.txt")
+    for program in programs:
+        language, path = program.split("=")
+        left = [""] if language == "Fortran" else []
+        os.makedirs(f"{work}/{language}")
+        ran = subprocess.run([*launcher, "3", path, f"{work}/{language}", tables,
+                              "with" if "hdf5" in formats else "without", *left, ",".join(formats)],
+                             text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        if ran.returncode != 0:
+            sys.exit(f"FAILED: {path}\n{ran.stdout}")
+        check_tensors(language, f"{work}/{language}", table)
+    if package != "none":
+        subprocess.run([sys.executable, "-B", "-c", SAVE_TENSORS, f"{work}/tensors", sys.path[0],
+                        f"{tables}/tensors.txt", *formats], check=True,
+                       env=dict(os.environ, PYTHONPATH=package))
+        check_tensors("Python", f"{work}/tensors", table)
+    return len(table.lines)
+
+
+def main(work, program, package, tables, *rest):
+    programs, launcher = rest[:rest.index("--")], rest[rest.index("--") + 1:]
     shutil.rmtree(work, ignore_errors=True)
     os.makedirs(work)
     of_c, of_python = os.path.join(work, "c"), os.path.join(work, "python")
@@ -91,7 +148,9 @@ def main(work, program, package):
         check("Python", f"{of_python}/bundle/ckpt-3", f"{of_python}/hdf5/ckpt-3.h5", BY_PYTHON,
               WORDS_OF_PYTHON)
         languages.append("Python")
-    print(f"{len(BY_C) + len(BY_PYTHON) + 2} arrays of {' and '.join(languages)}, in {times} formats")
+    count = tensors_on_ranks(work, package, tables, programs, launcher, ["bundle", "hdf5"][:times])
+    print(f"{len(BY_C) + len(BY_PYTHON) + 2} arrays of {' and '.join(languages)}, in {times} formats, "
+          f"and {count} tensors of every face")
 
 
 if __name__ == "__main__":
