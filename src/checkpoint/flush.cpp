@@ -222,7 +222,7 @@ void Engine::flush_now(const tier::LocalSave& save, int saves_before, bool pins)
 }
 
 void Engine::bring_newest_home() {
-  advance_flush(true, true);
+  advance_flush(true);
   if (since_home_ == 0) return;
   for (const auto& save : nodes.saves()) {
     if (save.map.sequence != line_) continue;
@@ -234,7 +234,7 @@ void Engine::bring_newest_home() {
 
 void Engine::bring_step_home(std::int64_t step) {
   if (!nodes.is_on()) return;
-  advance_flush(true, true);
+  advance_flush(true);
   const auto* there = job.root() ? directory.find(step) : nullptr;
   const auto at_home = broadcast_value(
       *job.group, there && there->damage.empty() ? there->save.sequence : std::int64_t{-1});

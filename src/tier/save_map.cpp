@@ -287,7 +287,20 @@ int LocalSave::margin() const {
   const Sets sets(map);
   int least = protect::most_nodes;
   for (int number = 0; number < sets.count(); ++number) {
-    least = std::min(least, protect::margin(as_it_is(sets, number)));
+    const int margin = protect::margin(as_it_is(sets, number));
+    // A node that has what another one had, too, takes both with it.
+    std::map<int, int> pieces;  // by place
+    for (const int node : sets.nodes_of(number)) {
+      const int at = piece_at(sets, node);
+      if (at >= 0 && at != home) ++pieces[at];
+    }
+    std::vector<int> most;
+    for (const auto& [at, count] : pieces) most.push_back(count);
+    std::sort(most.rbegin(), most.rend());
+    int left = margin, vanish = std::min(margin, 0);
+    std::size_t gone = 0;
+    for (; gone < most.size() && left >= most[gone]; ++gone, ++vanish) left -= most[gone];
+    least = std::min(least, gone == most.size() ? margin : vanish);
   }
   return least;
 }

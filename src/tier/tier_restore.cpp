@@ -159,6 +159,10 @@ std::unique_ptr<Gathered> Tier::gather(LocalSave& save, Readers readers) {
         gathered->state_.add(key, std::move(tensor));
       }
     });
+    // Where its parts are now is so for later looks, too; what could not be read may be, then.
+    for (auto& known : saves_) {
+      if (known.map.uuid == save.map.uuid && &known != &save) known = save;
+    }
     return gathered;
   }
   throw Error(

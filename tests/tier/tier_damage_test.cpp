@@ -127,10 +127,11 @@ TEST_F(TierTest, DamageOfEachNodeIsComputedBlockByBlock) {
       const auto report = manager.restore_latest(state);
       ASSERT_TRUE(report);
       EXPECT_EQ(report->step, comes_back);
+      if (comes_back == 2) EXPECT_EQ(manager.steps().back().margin, 1);
       EXPECT_EQ(mine, fill(rank));
     });
     if (comes_back == 1) continue;
-    // It was made whole where it lay, and is protected as before.
+    // It was made whole where it lay, and is protected as before, as the manager knows.
     EXPECT_THAT(find("/nodes", "new-"), IsEmpty());
     EXPECT_FALSE(files_->status("/run/checkpoint-2.index"));
     lose_node(3);
@@ -138,9 +139,30 @@ TEST_F(TierTest, DamageOfEachNodeIsComputedBlockByBlock) {
       std::vector<double> mine(500000, -1);
       auto state = state_of(rank, mine);
       EXPECT_EQ(manager.restore_latest(state)->step, 2);
+      // All parts are there again; parity of the lost node is not.
+      EXPECT_EQ(manager.steps().back().margin, 0);
       EXPECT_EQ(mine, fill(rank));
     });
   }
+}
+
+TEST_F(TierTest, ANodeThatHasTwoNodesPartsCountsTwice) {
+  protection_ = Protection::reed_solomon;
+  const test::NToMCase one(4, 4, 1);
+  save(one, 4, 1);
+  lose_node(1);
+  run_threads(4, [&](std::shared_ptr<Group> group) {
+    SampleState mine(one.seed);
+    for (std::size_t i = 0; i < one.samples.size(); ++i) {
+      mine.add(one.samples[i], one.wanted[i][test::nth(group->rank())], 0);
+    }
+    mine.poison();
+    CheckpointManager manager(group, "/run", options(group->rank(), 1));
+    EXPECT_EQ(manager.steps().back().margin, 1);
+    EXPECT_EQ(manager.restore_latest(mine.state())->step, 2);
+    // Of two that may be lost one is there again, but for its parity, on another node.
+    EXPECT_EQ(manager.steps().back().margin, 0);
+  });
 }
 
 TEST_F(TierTest, WhatWasMendedOutlivesThePower) {
