@@ -354,9 +354,9 @@ class Binding:
                 value[:] = new
 
         def renew(new):
-            if not scalar and not _is_texts(new):
+            if not scalar and not is_texts(new):
                 return False
-            self.native.set_strings(number, [_as_bytes(one) for one in ([new] if scalar else new)])
+            self.native.set_strings(number, [as_bytes(one) for one in ([new] if scalar else new)])
             return True
 
         self._put_back.append(put_back)

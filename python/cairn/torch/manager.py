@@ -50,7 +50,7 @@ class Manager(CheckpointManager):
     save_async.__doc__ = CheckpointManager.save_async.__doc__
 
     def _and_release(self, save, step, state, options):
-        binding, *options = self._arguments(state, options)
+        step, binding, *options = self._arguments(step, state, options)
         try:
             return save(step, binding.native, *options)
         finally:
