@@ -28,14 +28,15 @@ std::int64_t bytes_in(io::FileSystem& files, const io::Path& path) {
   return bytes;
 }
 
+// Files last: among them is the note of whose the rest is, which the next one needs if this one
+// ends early.
 void remove_all(io::FileSystem& files, const io::Path& path) {
-  for (const auto& name : files.list(path)) {
-    if (is_directory(files, path / name)) {
-      remove_all(files, path / name);
-    } else {
-      files.remove(path / name);
-    }
-  }
+  auto names = files.list(path);
+  const auto first_file = std::partition(names.begin(), names.end(), [&](const auto& name) {
+    return is_directory(files, path / name);
+  });
+  for (auto name = names.begin(); name != first_file; ++name) remove_all(files, path / *name);
+  for (auto name = first_file; name != names.end(); ++name) files.remove(path / *name);
   files.remove_directory(path);
 }
 

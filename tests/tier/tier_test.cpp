@@ -302,6 +302,10 @@ TEST_F(TierTest, ANodeIsTidiedOfWhatNobodyCanAskFor) {
   files_->create_directory("/run");
   EXPECT_THAT(tidy(true).gone.at(0).why, HasSubstr("another directory"));
   EXPECT_THAT(find("/nodes/n1", "part-"), Not(IsEmpty()));
+  // One that ends early leaves the note of whose the rest is.
+  files_->inject({Code::io, "remove_directory", "/nodes/n1", 0, 1});
+  EXPECT_TRUE(test::error_of([&] { tidy(false); }));
+  files_->clear_faults();
   EXPECT_THAT(tidy(false).gone, SizeIs(1));
   EXPECT_THAT(files_->list("/nodes/n1"), IsEmpty());
   EXPECT_THAT(find("/nodes/n2", "part-"), Not(IsEmpty()));  // another node's affair
