@@ -208,8 +208,9 @@ std::optional<io::Path> Tier::save(const Request& request, const std::function<N
   } catch (const Error& error) {
     if (error.code() == Code::communication) throw;  // others cannot take part in what follows
     const bool gone = withdraw(map);
-    // Others may have taken the room meanwhile, or memory has a limit that the directory hides.
-    if (error.code() == Code::no_space && options.when_full == WhenFull::home) {
+    // Others may have taken the room meanwhile, or memory has a limit that the directory hides. Not
+    // if parts of this one stay: should home fail as well, nobody would be told of them.
+    if (gone && error.code() == Code::no_space && options.when_full == WhenFull::home) {
       why = error.what();
       return std::nullopt;
     }

@@ -28,18 +28,15 @@ std::int64_t bytes_in(io::FileSystem& files, const io::Path& path) {
   return bytes;
 }
 
-// Directories first: the note of a run's home, a file, stays as long as anything else does. Without
-// it nobody could tell any more that the rest may go.
+// Files last: among them is the note of whose the rest is, which the next one needs if this one
+// ends early.
 void remove_all(io::FileSystem& files, const io::Path& path) {
-  std::vector<io::Path> plain;
-  for (const auto& name : files.list(path)) {
-    if (is_directory(files, path / name)) {
-      remove_all(files, path / name);
-    } else {
-      plain.push_back(path / name);
-    }
-  }
-  for (const auto& one : plain) files.remove(one);
+  auto names = files.list(path);
+  const auto first_file = std::partition(names.begin(), names.end(), [&](const auto& name) {
+    return is_directory(files, path / name);
+  });
+  for (auto name = names.begin(); name != first_file; ++name) remove_all(files, path / *name);
+  for (auto name = first_file; name != names.end(); ++name) files.remove(path / *name);
   files.remove_directory(path);
 }
 
@@ -56,12 +53,13 @@ std::string worthless(io::FileSystem& files, const std::string& id, const io::Pa
 void find_unfinished(io::FileSystem& files, const io::Path& folder, TidiedNode& found) {
   for (const auto& checkpoints : files.list(folder)) {
     if (!is_directory(files, folder / checkpoints)) continue;
-    const auto maps = tier::list_maps(files, folder / checkpoints);
     for (const auto& save : files.list(folder / checkpoints)) {
       const auto path = folder / checkpoints / save;
-      const bool whole = std::any_of(maps.begin(), maps.end(),
-                                     [&](const auto& map) { return tier::save_name(map) == save; });
-      if (whole || !is_directory(files, path)) continue;
+      if (!is_directory(files, path)) continue;
+      // A map that cannot be read now may be read by the next job: that it is there is enough.
+      const auto names = files.list(path);
+      const bool whole = std::find(names.begin(), names.end(), tier::map_name) != names.end();
+      if (whole) continue;
       found.gone.push_back({path, bytes_in(files, path), "a save that did not finish"});
     }
   }

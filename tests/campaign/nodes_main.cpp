@@ -344,7 +344,9 @@ class Stage {
       if (step != 3) report.wrong.push_back(cat("step ", step, " was brought home"));
       return;
     }
-    const auto runs = disk->list("/nodes/n1");
+    auto runs = disk->list("/nodes/n1");  // an empty directory is harmless
+    std::erase_if(runs,
+                  [&](const auto& run) { return disk->list(io::Path("/nodes/n1") / run).empty(); });
     if (runs.size() != 1) report.wrong.push_back(cat("the node has ", runs.size(), " runs"));
     for (const auto& run : runs) {
       if (disk->status(io::Path("/nodes/n1") / run / "ckpt" / "7-unfinished"))

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import threading
 import time
@@ -18,8 +19,11 @@ class Failure(Exception):
 
 
 def run(*command, check=True, env=None):
-    done = subprocess.run([str(word) for word in command], stdin=subprocess.DEVNULL, text=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env, check=False)
+    while True:
+        done = subprocess.run([str(word) for word in command], stdin=subprocess.DEVNULL, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env, check=False)
+        if done.returncode != -signal.SIGPIPE:  # a controller that is too busy hangs up on its clients
+            break
     if check and done.returncode != 0:
         raise Failure(f"{' '.join(map(str, command))}: status {done.returncode}\n{done.stdout}")
     return done.stdout.strip()

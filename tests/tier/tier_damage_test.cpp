@@ -380,6 +380,32 @@ TEST_F(TierTest, DamagedMapsAndParityAreDoneWithout) {
   }
 }
 
+// A save for which there is no room, and which cannot be taken back, is not made at home instead:
+// were that to fail, nobody would hear that a restart may find the first one.
+TEST_F(TierTest, WhatStaysOnFullNodesIsToldOf) {
+  std::atomic<bool> armed = false, full = false;
+  files_->set_observer([&](const std::string& operation) {
+    if (armed && operation.find("/map.new") != std::string::npos) full = true;
+    if (full) throw Error(Code::no_space, "it is full");
+  });
+  run_threads(2, [&](std::shared_ptr<Group> group) {
+    double value = group->rank();
+    State state;
+    state.add("x", slice(&value, {2}, {group->rank()}, {1}));
+    CheckpointManager manager(group, "/run", options(group->rank(), 1));
+    manager.save(1, state);
+    group->barrier();
+    if (group->rank() == 0) armed = true;
+    group->barrier();
+    test::expect_error(Code::no_space, HasSubstr("a restart may still take this one"),
+                       [&] { manager.save(2, state); });
+    group->barrier();
+    if (group->rank() == 0) armed = full = false;
+    group->barrier();
+    manager.save(3, state);
+  });
+}
+
 // Paths differ from node to node, and so must not be in what all ranks throw.
 TEST_F(TierTest, AllRanksHearTheSameOfNodes) {
   std::mutex mutex;

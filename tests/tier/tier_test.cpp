@@ -294,6 +294,13 @@ TEST_F(TierTest, ANodeIsTidiedOfWhatNobodyCanAskFor) {
   EXPECT_TRUE(files_->status(saves / "7-unfinished"));
   EXPECT_THAT(tidy(false).gone.at(0).why, HasSubstr("did not finish"));
   EXPECT_FALSE(files_->status(saves / "7-unfinished"));
+  // One with a map finished, also if that cannot be read now.
+  const auto map = find("/nodes/n1", tier::map_name).at(0);
+  const auto text = io::read_file(*files_, map, 1 << 20);
+  flip(map, 0);
+  EXPECT_THAT(tidy(false).gone, IsEmpty());
+  flip(map, 0);
+  EXPECT_EQ(io::read_file(*files_, map, 1 << 20), text);
   EXPECT_EQ(restore(one, 4, 1), 2);
 
   // The run's directory is made anew: what nodes have is not its.
@@ -302,6 +309,10 @@ TEST_F(TierTest, ANodeIsTidiedOfWhatNobodyCanAskFor) {
   files_->create_directory("/run");
   EXPECT_THAT(tidy(true).gone.at(0).why, HasSubstr("another directory"));
   EXPECT_THAT(find("/nodes/n1", "part-"), Not(IsEmpty()));
+  // One that ends early leaves the note of whose the rest is.
+  files_->inject({Code::io, "remove_directory", "/nodes/n1", 0, 1});
+  EXPECT_TRUE(test::error_of([&] { tidy(false); }));
+  files_->clear_faults();
   EXPECT_THAT(tidy(false).gone, SizeIs(1));
   EXPECT_THAT(files_->list("/nodes/n1"), IsEmpty());
   EXPECT_THAT(find("/nodes/n2", "part-"), Not(IsEmpty()));  // another node's affair
