@@ -90,9 +90,8 @@ void add_patch(State& state, const std::string& key, LocalTensor next) {
 
 extern "C" {
 
-int cairn_fortran_add_patch(cairn_state* state, const char* key, const CFI_cdesc_t* array,
-                            int dims, const std::int64_t* shape, int starts,
-                            const std::int64_t* start) {
+int cairn_fortran_add_patch(cairn_state* state, const char* key, const CFI_cdesc_t* array, int dims,
+                            const std::int64_t* shape, int starts, const std::int64_t* start) {
   return c::call([&] {
     if (dims != starts) {
       throw Error(Code::invalid_argument, "global_shape and start differ in length").of_tensor(key);
@@ -110,14 +109,12 @@ int cairn_fortran_add_whole(cairn_state* state, const char* key, const CFI_cdesc
   return add(state, key, [&] { return whole_of(*array); });
 }
 
-int cairn_fortran_add_slice(cairn_state* state, const char* key, const CFI_cdesc_t* array,
-                            int dims, const std::int64_t* shape, int starts,
-                            const std::int64_t* start) {
+int cairn_fortran_add_slice(cairn_state* state, const char* key, const CFI_cdesc_t* array, int dims,
+                            const std::int64_t* shape, int starts, const std::int64_t* start) {
   return add(state, key, [&] {
     if (dims != starts) {
-      throw Error(Code::invalid_argument,
-                  "global_shape has " + std::to_string(dims) + " numbers, and start " +
-                      std::to_string(starts));
+      throw Error(Code::invalid_argument, "global_shape has " + std::to_string(dims) +
+                                              " numbers, and start " + std::to_string(starts));
     }
     return tensor_of(*array, fortran::reversed(dims, shape, 0), fortran::reversed(dims, start, 1));
   });
@@ -134,7 +131,8 @@ int cairn_fortran_add_sparse(cairn_state* state, const char* key, const CFI_cdes
     }
     const auto number = dtype_from_number(fill_dtype);
     if (!number) {
-      throw Error(Code::invalid_argument, "the fill value is no number of a kind that is known here", "",
+      throw Error(Code::invalid_argument,
+                  "the fill value is no number of a kind that is known here", "",
                   "Give an integer, a real or a complex of 4 or 8 bytes.");
     }
     auto part =
@@ -181,8 +179,7 @@ int cairn_fortran_read(const char* prefix, const char* key, const CFI_cdesc_t* a
   return c::call([&] {
     const BundleReader reader(prefix);
     const auto extent = extent_of(*array);
-    const Dims at =
-        starts > 0 ? fortran::reversed(starts, start, 1) : Dims(extent.size(), 0);
+    const Dims at = starts > 0 ? fortran::reversed(starts, start, 1) : Dims(extent.size(), 0);
     const auto* stored = reader.contents().find(key);
     if (!stored) {
       (void)reader.read(key);  // which says what is there instead

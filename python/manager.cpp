@@ -256,11 +256,12 @@ void add_manager(py::module_& module) {
              return report ? py::object(dict_of(*report)) : py::none();
            })
       .def("poll", [](Manager& self) { return self.with([](auto& m) { return m.poll(); }); })
-      .def("wait",
-           [](Manager& self, bool home) {
-             self.with([&](auto& m) { m.wait(home ? Reach::home : Reach::any); });
-           },
-           py::arg("home") = false)
+      .def(
+          "wait",
+          [](Manager& self, bool home) {
+            self.with([&](auto& m) { m.wait(home ? Reach::home : Reach::any); });
+          },
+          py::arg("home") = false)
       .def("should_save",
            [](Manager& self, std::int64_t step) {
              return self.with([&](auto& m) { return m.should_save(step); });

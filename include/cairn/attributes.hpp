@@ -75,8 +75,9 @@ struct Description {
 };
 
 /// All that is said of the tensors of a state or of a checkpoint. Ranks that speak of the same key
-/// must say the same; what only some ranks say counts. Together at most 64 MiB of JSON, nested to at
-/// most 32 levels: it is read with each look at a checkpoint. Names are UTF-8, not empty and without a zero byte; names of dimensions have no
+/// must say the same; what only some ranks say counts. Together at most 64 MiB of JSON, nested to
+/// at most 32 levels: it is read with each look at a checkpoint. Names are UTF-8, not empty and
+/// without a zero byte; names of dimensions have no
 /// '/', and coordinates no blank. What HDF5 or netCDF keep for themselves (CLASS, NAME, dtype, …)
 /// is refused, in either format. A save that is given anything else throws invalid_argument, or
 /// disagreement, with the key, on all ranks.

@@ -18,6 +18,10 @@ void run(Tool& tool, const FlushArguments& options) {
   const auto home = require_directory(*tool.files, options.directory);
   const auto done = flush_node(*tool.files, home, options.tier, options.node);
   for (const auto step : done.steps) std::cout << "step " << step << "\n";
+  for (const auto& folder : done.without_map) {
+    std::cout << folder.string()
+              << ": its map cannot be read here; brought for other nodes' maps\n";
+  }
   std::cout << done.files << " files, " << done.bytes << " bytes brought to " << home.string()
             << "\n";
 }

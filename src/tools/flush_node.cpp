@@ -52,6 +52,24 @@ void bring_all(io::FileSystem& files, const io::Path& folder, const io::Path& pi
     files.sync_directory(to);
     done.steps.push_back(map.step);
   }
+  // A map that is damaged, or cannot be read now, says nothing against the rest: the other nodes
+  // have the same.
+  for (const auto& save : files.list(folder)) {
+    const bool known = std::any_of(maps.begin(), maps.end(),
+                                   [&](const auto& map) { return tier::save_name(map) == save; });
+    const auto status = files.status(folder / save);
+    if (known || !status || !status->is_directory) continue;
+    const auto names = files.list(folder / save);
+    if (std::find(names.begin(), names.end(), tier::map_name) == names.end()) continue;
+    io::create_directories(files, pieces / save);
+    for (const auto& name : names) {
+      const bool is_piece =
+          tier::number_behind(name, "part-") >= 0 || tier::number_behind(name, "parity-") >= 0;
+      if (is_piece) bring(files, folder / save / name, pieces / save / name, done);
+    }
+    files.sync_directory(pieces / save);
+    done.without_map.push_back(folder / save);
+  }
 }
 
 }  // namespace
@@ -73,7 +91,7 @@ FlushedNode flush_node(io::FileSystem& files, const io::Path& home, const std::s
       bring_all(files, folder / checkpoints, tier::pieces_at(home) / checkpoints, done);
     }
   }
-  if (done.steps.empty()) {
+  if (done.steps.empty() && done.without_map.empty()) {
     throw Error(Code::not_found, "this node has nothing",
                 cat("no checkpoint is in ", folder.string()),
                 "Give the tier's directory as the job did.")

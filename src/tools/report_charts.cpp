@@ -6,8 +6,8 @@
 #include <map>
 #include <set>
 
-#include "base/text.hpp"
 #include "base/markup.hpp"
+#include "base/text.hpp"
 
 namespace cairn {
 namespace {
@@ -85,7 +85,10 @@ std::string seconds_text(double seconds) {
   if (size > 0 && size < 1e-3) {
     std::snprintf(text, sizeof text, "%.0f µs", seconds * 1e6);
   } else if (size < 1 && size > 0) {
-    std::snprintf(text, sizeof text, "%.*f ms", size < 0.01 ? 2 : size < 0.1 ? 1 : 0,
+    std::snprintf(text, sizeof text, "%.*f ms",
+                  size < 0.01  ? 2
+                  : size < 0.1 ? 1
+                               : 0,
                   seconds * 1e3);
   } else if (size < 120) {
     std::snprintf(text, sizeof text, "%.*f s", size < 10 ? 2 : 1, seconds);
@@ -105,8 +108,8 @@ std::string chart_of_saves(const std::vector<ReportedSave>& saves) {
     most_bytes = std::max(most_bytes, static_cast<double>(save.bytes));
   }
   most_seconds = round_up(most_seconds);
-  const double width = left + right + bar * static_cast<double>(std::max<std::size_t>(
-                                                saves.size(), 12));
+  const double width =
+      left + right + bar * static_cast<double>(std::max<std::size_t>(saves.size(), 12));
   const double second = top + high + between;
   std::string out = open_svg(width, second + low + 20, "seconds and bytes of each save");
   out += axis(high, most_seconds, seconds_text(most_seconds));
@@ -121,8 +124,7 @@ std::string chart_of_saves(const std::vector<ReportedSave>& saves) {
     const std::string gone = saves[i].entry ? "" : " gone";
     out += rectangle(x, top + high - total, w, total - held, "rest" + gone, says);
     out += rectangle(x, top + high - held, w, held, "held" + gone, says);
-    const double size =
-        most_bytes > 0 ? static_cast<double>(save.bytes) / most_bytes * low : 0;
+    const double size = most_bytes > 0 ? static_cast<double>(save.bytes) / most_bytes * low : 0;
     bytes += rectangle(x, top + low - size, w, size, "bytes" + gone, says);
     if (i % stride_of_marks(bar) == 0) {
       out += words(x + w / 2, top + high + 16, "middle", cat(save.step));
@@ -159,9 +161,8 @@ std::string chart_of_ranks(const std::vector<ReportedSave>& saves, OfRanks what)
                              what == OfRanks::bytes ? "bytes of ranks" : "write times of ranks");
   for (std::size_t r = 0; r < rows.size(); ++r) {
     const auto& shares = rows[r]->statistics->shares;
-    const int each = std::max<int>(
-        1, (rows[r]->save.ranks + static_cast<int>(shares.size()) - 1) /
-               static_cast<int>(shares.size()));
+    const int each = std::max<int>(1, (rows[r]->save.ranks + static_cast<int>(shares.size()) - 1) /
+                                          static_cast<int>(shares.size()));
     const double y = top + height * static_cast<double>(r);
     out += words(left - 6, y + 12, "end", cat(rows[r]->save.step));
     for (std::size_t i = 0; i < shares.size(); ++i) {
@@ -172,8 +173,7 @@ std::string chart_of_ranks(const std::vector<ReportedSave>& saves, OfRanks what)
                  "\" width=\"", number(cell - (cell > 6 ? 1 : 0)), "\" height=\"",
                  number(height - 1), "\" class=\"heat\" fill-opacity=\"",
                  number(most > 0 ? 0.06 + 0.94 * of / most : 0.06), "\"><title>",
-                 escaped(cat(step_text(*rows[r]), ", ", who, ": ", text(of))),
-                 "</title></rect>\n");
+                 escaped(cat(step_text(*rows[r]), ", ", who, ": ", text(of))), "</title></rect>\n");
     }
   }
   const double y = top + height * static_cast<double>(rows.size()) + 18;
@@ -223,8 +223,8 @@ std::string chart_of_lines(const RunReport& report) {
   }
   if (places.empty()) return "";
   const double bottom = top + lane * static_cast<double>(lanes.count) + 18;
-  std::string out =
-      open_svg(left + apart * static_cast<double>(drawn) + right, bottom, "which save followed which");
+  std::string out = open_svg(left + apart * static_cast<double>(drawn) + right, bottom,
+                             "which save followed which");
   std::string nodes;
   std::size_t number_of = 0;
   for (const auto& one : report.saves) {
@@ -243,9 +243,8 @@ std::string chart_of_lines(const RunReport& report) {
     if (!one.entry) kind += " gone";
     if (one.entry && !one.entry->damage.empty()) kind += " bad";
     nodes += cat("<circle cx=\"", number(x), "\" cy=\"", number(y), "\" r=\"",
-                 one.save.sequence == report.newest ? "7" : "5", "\" class=\"", kind,
-                 "\"><title>", escaped(cat(step_text(one), ", save ", one.save.sequence)),
-                 "</title></circle>\n");
+                 one.save.sequence == report.newest ? "7" : "5", "\" class=\"", kind, "\"><title>",
+                 escaped(cat(step_text(one), ", save ", one.save.sequence)), "</title></circle>\n");
     if (number_of++ % stride_of_marks(apart) == 0) {
       nodes += words(x, bottom - 4, "middle", cat(one.save.step));
     }

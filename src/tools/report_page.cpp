@@ -2,8 +2,8 @@
 #include <cmath>
 #include <ctime>
 
-#include "base/text.hpp"
 #include "base/markup.hpp"
+#include "base/text.hpp"
 #include "tools/report_charts.hpp"
 #include "tools/run_report.hpp"
 
@@ -113,12 +113,11 @@ std::string key_to_colour(const char* colour, const char* text) {
 std::string of_saves(const RunReport& report) {
   std::string out = "<section id=\"saves\"><h2>Saves</h2>\n<figure><div class=\"wide\">\n";
   out += chart_of_saves(report.saves);
-  out += cat("</div><figcaption>",
-             key_to_colour("held", "seconds in which the application was held,"),
-             key_to_colour("rest", "until the commit was known;"),
-             key_to_colour("bytes", "bytes."),
-             "Pale: the checkpoint is gone, and a later one tells of it. In the order of the "
-             "commits.</figcaption></figure>\n");
+  out +=
+      cat("</div><figcaption>", key_to_colour("held", "seconds in which the application was held,"),
+          key_to_colour("rest", "until the commit was known;"), key_to_colour("bytes", "bytes."),
+          "Pale: the checkpoint is gone, and a later one tells of it. In the order of the "
+          "commits.</figcaption></figure>\n");
   out += "<details><summary>As a table</summary><div class=\"wide\"><table>\n<tr>";
   for (const char* head : {"step", "ranks", "size", "held", "written", "committed", "GB/s"}) {
     out += cat("<th class=\"n\">", head, "</th>");
@@ -135,7 +134,7 @@ std::string of_saves(const RunReport& report) {
                cell(figure(save.total_seconds), "n"),
                cell(measured ? cat(std::round(rate * 100) / 100) : "-", "n"),
                cell(local_text(save.wall_time_seconds)),
-               cell(!measured             ? "not noted: completed by a recovery, or an older version"
+               cell(!measured           ? "not noted: completed by a recovery, or an older version"
                     : save.asynchronous ? "asynchronous"
                                         : "blocking"),
                "</tr>\n");
@@ -179,14 +178,15 @@ std::string of_retention(const RunReport& report) {
   std::string out = "<section id=\"retention\"><h2>What stays</h2>\n";
   out += paragraph(report.keep ? "By the rules that the newest checkpoint notes."
                                : "The newest checkpoint does not note the rules of retention.");
-  out += "<div class=\"wide\"><table>\n<tr><th class=\"n\">step</th><th class=\"n\">on the "
-         "disk</th><th>state</th><th>stays</th></tr>\n";
+  out +=
+      "<div class=\"wide\"><table>\n<tr><th class=\"n\">step</th><th class=\"n\">on the "
+      "disk</th><th>state</th><th>stays</th></tr>\n";
   for (const auto& one : report.saves) {
     if (!one.entry) continue;
     const bool bad = !one.entry->damage.empty();
-    const auto stays = !one.decision ? std::string("-")
-                                     : cat(one.decision->stays ? "stays: " : "goes: ",
-                                           one.decision->why);
+    const auto stays = !one.decision
+                           ? std::string("-")
+                           : cat(one.decision->stays ? "stays: " : "goes: ", one.decision->why);
     out += cat("<tr>", cell(cat(one.save.step), "n"),
                cell(bytes_text(static_cast<double>(one.disk_bytes)), "n"),
                cell(state_of(*one.entry), bad ? "bad" : ""), cell(stays), "</tr>\n");
@@ -207,23 +207,29 @@ std::string of_damage(const RunReport& report) {
   std::string list;
   for (const auto& one : report.saves) {
     if (one.entry && !one.entry->damage.empty()) {
-      list += cat("<li class=\"bad\">", escaped(cat("step ", one.save.step, ": ",
-                                                    one.entry->damage)), "</li>\n");
+      list += cat("<li class=\"bad\">",
+                  escaped(cat("step ", one.save.step, ": ", one.entry->damage)), "</li>\n");
     } else if (one.entry && one.entry->ours && !one.statistics) {
-      list += cat("<li>", escaped(cat("step ", one.save.step, " was completed by a restart, or "
-                                      "saved by an older version")), "</li>\n");
+      list += cat("<li>",
+                  escaped(cat("step ", one.save.step,
+                              " was completed by a restart, or "
+                              "saved by an older version")),
+                  "</li>\n");
     }
   }
   for (const auto& one : report.unfinished) {
-    list += cat("<li>", escaped(cat(one, ": a save that is on its way, or whose job died")),
-                "</li>\n");
+    list +=
+        cat("<li>", escaped(cat(one, ": a save that is on its way, or whose job died")), "</li>\n");
   }
   std::string out = "<section id=\"damage\"><h2>Damage and recoveries</h2>\n";
   out += list.empty() ? paragraph("Nothing is known to be damaged or lost.", "says")
                       : cat("<ul>\n", list, "</ul>\n");
   if (!report.owner.empty()) out += paragraph("Saved here last: " + report.owner + ".");
-  return out + paragraph("This page says what indexes and marks tell. \"cairn verify\" reads every "
-                         "byte.") + "</section>\n";
+  return out +
+         paragraph(
+             "This page says what indexes and marks tell. \"cairn verify\" reads every "
+             "byte.") +
+         "</section>\n";
 }
 
 }  // namespace

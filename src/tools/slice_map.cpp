@@ -5,10 +5,10 @@
 #include <map>
 #include <set>
 
+#include "base/markup.hpp"
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "contents/read_holders.hpp"
-#include "base/markup.hpp"
 
 namespace cairn {
 namespace {

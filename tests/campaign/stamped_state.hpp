@@ -20,7 +20,7 @@ struct Shape {
   bool by_id = false;    ///< rows whose ids have gaps, on other ranks in each save
   bool lengths = false;  ///< vectors whose length is another in each save
   bool sparse = false;   ///< a tensor of which the last row is nobody's
-  bool frozen = false;  ///< "model", which most saves find as it was
+  bool frozen = false;   ///< "model", which most saves find as it was
 };
 
 /// One rank's part. Not movable: the state refers to it.

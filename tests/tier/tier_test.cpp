@@ -265,6 +265,20 @@ TEST_F(TierTest, WhatWasBroughtHomeServesWhenAllNodesAreGone) {
       EXPECT_EQ(restore(one, 3, 3), 2);
     }
   }
+  // A node's map is damaged, another's cannot be read: that of a third says enough.
+  files_ = std::make_shared<io::MemoryFileSystem>();
+  const test::NToMCase some(4, 4, 1);
+  save(some, 4, 1);
+  flip(find("/nodes/n0", "map").front(), 30);
+  files_->inject({Code::io, "read", find("/nodes/n1", "map").front().string(), 0, 1});
+  for (int node = 0; node < 4; ++node) {
+    const auto done = flush_node(*files_, "/run", "/nodes/%n", cat("n", node));
+    EXPECT_EQ(done.steps.size(), node < 2 ? 0u : 1u);
+    EXPECT_EQ(done.without_map.size(), node < 2 ? 1u : 0u);
+  }
+  for (int node = 0; node < 4; ++node) lose_node(node);
+  EXPECT_EQ(restore(some, 4, 1, 20), 2);
+
   test::expect_error(Code::not_found, HasSubstr("this node has nothing"),
                      [&] { flush_node(*files_, "/run", "/nodes/%n", "n77"); });
   test::expect_error(Code::not_found, HasSubstr("belongs to"),

@@ -8,8 +8,8 @@
 
 namespace cairn::bundle {
 
-/// All descriptions of a checkpoint together, as JSON; nothing may be nested deeper. Enough for half
-/// a million objects of DCP, each of which says that it is bytes.
+/// All descriptions of a checkpoint together, as JSON; nothing may be nested deeper. Enough for
+/// half a million objects of DCP, each of which says that it is bytes.
 inline constexpr std::size_t most_description_bytes = std::size_t{64} << 20;
 inline constexpr int deepest_json = 32;
 
