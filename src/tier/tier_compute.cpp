@@ -132,10 +132,13 @@ bool Tier::compute_parts(LocalSave& save) {
     targets[node] = static_cast<int>(least - load.begin());
   }
   if (home_.root()) {
+    const auto damaged = static_cast<int>(std::ssize(targets)) - lost;
+    const auto of_lost = cat("the parts of ", lost, " of ", map.nodes(), " nodes");
+    const auto of_damaged = cat("what is damaged on ", damaged, " of ", map.nodes(), " nodes");
     log(LogLevel::warning,
-        cat("step ", map.step, ": the parts of ", lost, " of ", map.nodes(), " nodes, and of ",
-            std::ssize(targets) - lost,
-            " nodes that are there what is lost or damaged, are computed from the others'"));
+        cat("step ", map.step, ": ", lost > 0 ? of_lost : "",
+            lost > 0 && damaged > 0 ? " and " : "", damaged > 0 ? of_damaged : "",
+            lost > 0 ? " are" : " is", " computed from the others'"));
   }
   const auto new_path = [&](int rank) { return place_of(map) / cat("new-", rank); };
   const auto part_place = [&](int rank) { return place_at(save.part_at[nth(rank)], map); };

@@ -6,7 +6,8 @@
 //
 // bytes: a tensor of so many bytes, in one block a rank; uneven: all of it on the last rank; keys:
 // so many tensors of two numbers, dealt out to the ranks. WAY: --hdf5, --collective, --mpi-io,
-// --async, --one-writer, --keep-all.
+// --async, --one-writer, --keep-all, --nodes (each rank is a node, with DIRECTORY-nodes/RANK and
+// parity; a small save goes home first).
 //
 // Its lines: "acknowledged STEP", "restored STEP", "opened", "wrong TEXT"; "memory MIB" is the most
 // that a rank had, and "took SECONDS" the call.
@@ -116,6 +117,10 @@ class Job {
       if (way == "--async") async_ = true;
       if (way == "--one-writer") options_.write.io_ranks = IoRanks::count(1);
       if (way == "--keep-all") options_.keep.last = 0;
+      if (way == "--nodes") {
+        options_.tier.directory = words_.at(1) + "-nodes/%n";
+        options_.tier.node = cat(group_->rank());
+      }
     }
     // What a copy of the largest state takes.
     options_.async.pool_bytes = std::int64_t{6} << 30;
@@ -151,6 +156,12 @@ class Job {
     const auto step = std::stoll(words_.at(2));
     parts.fill();
     manager_.emplace(group_, words_.at(1), options_);
+    if (!options_.tier.directory.empty()) {
+      double small = 1;
+      State first;
+      first.add("small", small);
+      manager_->save(step - 1, first);
+    }
     timed([&] {
       if (async_) {
         manager_->save_async(step, parts.state);
