@@ -212,6 +212,9 @@ void Engine::advance_flush(bool wait, bool throws) {
     flush_failed_ = false;
     end_flush();
   }
+  if (!wait) return;
+  flights.drain();  // the state file, too, names what has come
+  directory.apply_tidied();
 }
 
 void Engine::flush_now(const tier::LocalSave& save, int saves_before, bool pins) {

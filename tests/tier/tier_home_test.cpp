@@ -28,6 +28,10 @@ TEST_F(TierFlushTest, GoesHomeWhenAskedTo) {
       rank.manager.wait();
       EXPECT_EQ(rank.steps(), "1h 2n!");
       rank.manager.wait(Reach::home);
+      if (rank.group->rank() == 0) {
+        EXPECT_THAT(io::read_file(*files_, "/run/checkpoint", 10000),
+                    HasSubstr("model_checkpoint_path: \"ckpt-2\""));
+      }
       EXPECT_EQ(rank.steps(), "1h 2nh!");
       rank.manager.wait(Reach::home);  // it is there
       rank.save(3);
