@@ -43,7 +43,9 @@ T& given(T* pointer, const char* name) {
 /// Makes a handle and puts it where the caller said.
 template <class Handle, class... Args>
 void make(Handle** result, Args&&... args) {
-  given(result, "the address for the result") = new Handle{std::forward<Args>(args)...};
+  // First, as what stands behind = would come before it, and be nobody's.
+  auto& place = given(result, "the address for the result");
+  place = new Handle{std::forward<Args>(args)...};
 }
 
 /// Numbers of a C array; with 0 of them the array may be NULL.

@@ -174,7 +174,7 @@ int cairn_manager_unpin(cairn_manager* manager, int64_t step) {
 int cairn_manager_open(cairn_manager* manager, int64_t step, cairn_contents** contents) {
   return call([&] {
     auto found = of(manager).open(step);
-    given(contents, "the address for the contents") = new cairn_contents(std::move(found));
+    c::make(contents, std::move(found));
   });
 }
 
