@@ -15,6 +15,7 @@
 #include "cairn/error.hpp"
 #include "cairn/log.hpp"
 #include "cairn/tier.hpp"
+#include "support/rounds.hpp"
 #include "testing/crash.hpp"
 #include "testing/memory.hpp"
 #include "testing/threads.hpp"
@@ -180,7 +181,7 @@ int lose_each(const Disk& disk, const Cluster& cluster, std::int64_t least, std:
 // CAIRN_TIER_STRIDE=1: every operation (a minute or two). The default looks at some.
 std::size_t stride() {
   const char* given = std::getenv("CAIRN_TIER_STRIDE");
-  return given ? std::strtoul(given, nullptr, 10) : 5;
+  return given ? std::strtoul(given, nullptr, 10) : test::sanitized ? 19 : 5;
 }
 
 // Of one node, and of two.
@@ -226,7 +227,7 @@ TEST_P(TierCrash, ASaveThatDiesLosesNothing) {
     const auto least = 1 + acknowledged;
     states += lose_each(left, cluster, least, least + 1, cat("died at operation ", k));
   }
-  EXPECT_GT(states, 50);
+  EXPECT_GT(states, test::sanitized ? 10 : 50);
 }
 
 TEST_P(TierCrash, ARestartThatDiesLosesNothing) {
@@ -337,7 +338,7 @@ TEST_P(TierCrash, RunsThatSeeOtherNodesLoseNothing) {
     }
     if (!any) break;
   }
-  EXPECT_GT(states, 10);
+  EXPECT_GT(states, test::sanitized ? 2 : 10);
 }
 
 // The disks of the nodes fill in the middle of a save, from any write on: it is withdrawn and goes
@@ -399,7 +400,7 @@ TEST_P(TierCrash, AFlushThatDiesLosesNothing) {
     EXPECT_LE(step, 5);
     EXPECT_EQ(step % 2, 1) << "died at operation " << k;
   }
-  EXPECT_GT(states, 50);
+  EXPECT_GT(states, test::sanitized ? 10 : 50);
 }
 
 }  // namespace

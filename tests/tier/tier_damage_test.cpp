@@ -83,11 +83,11 @@ TEST_F(TierTest, DamageOfEachNodeIsComputedBlockByBlock) {
   // One block of each node, all in different rows of the set; a node is lost with any of them.
   const auto state_of = [](int rank, std::vector<double>& mine) {
     State state;
-    state.add("x", slice(mine.data(), {4 * 500000}, {500000 * rank}, {500000}));
+    state.add("x", slice(mine.data(), {4 * 300000}, {300000 * rank}, {300000}));
     return state;
   };
   const auto fill = [](int rank) {
-    std::vector<double> mine(500000);
+    std::vector<double> mine(300000);
     for (std::size_t i = 0; i < mine.size(); ++i) mine[i] = rank + 1e-3 * static_cast<double>(i);
     return mine;
   };
@@ -99,7 +99,7 @@ TEST_F(TierTest, DamageOfEachNodeIsComputedBlockByBlock) {
   };
   struct Damage {
     const char* kind;
-    std::int64_t block;  // of 1 MiB
+    std::int64_t block;  // of 802816 bytes, a third of a part in pages
   };
   for (const auto& [damage, back] : std::vector<std::pair<std::vector<Damage>, std::int64_t>>{
            // Block b of node n is in row (n - 1 - b) mod 4, parity of row r on node r.
@@ -118,11 +118,11 @@ TEST_F(TierTest, DamageOfEachNodeIsComputedBlockByBlock) {
       if (!*one.kind) continue;
       const auto files = find(cat("/nodes/n", node), one.kind);
       ASSERT_THAT(files, SizeIs(1));
-      flip(files.front(), one.block * (1 << 20) + 500000);
+      flip(files.front(), one.block * 802816 + 400000);
     }
     const auto comes_back = back;
     go([&](auto& manager, int rank) {
-      std::vector<double> mine(500000, -1);
+      std::vector<double> mine(300000, -1);
       auto state = state_of(rank, mine);
       const auto report = manager.restore_latest(state);
       ASSERT_TRUE(report);
@@ -136,7 +136,7 @@ TEST_F(TierTest, DamageOfEachNodeIsComputedBlockByBlock) {
     EXPECT_FALSE(files_->status("/run/checkpoint-2.index"));
     lose_node(3);
     go([&](auto& manager, int rank) {
-      std::vector<double> mine(500000, -1);
+      std::vector<double> mine(300000, -1);
       auto state = state_of(rank, mine);
       EXPECT_EQ(manager.restore_latest(state)->step, 2);
       // All parts are there again; parity of the lost node is not.
