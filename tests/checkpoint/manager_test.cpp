@@ -467,5 +467,28 @@ TEST_P(Manager, AReaderThatChoosesAgainKeepsToItsOptions) {
   }
 }
 
+// The owner saves on while a reader restores, so that each step has gone when the reader gets to
+// it.
+TEST_P(Manager, AReaderKeepsUpWithAnOwnerThatSavesOn) {
+  if (GetParam() > 1) return;  // both take turns on one thread
+  options_.keep.last = 1;
+  options_.hooks.savers = {{"s", [](const std::string&) { return std::vector<std::string>{}; },
+                            [](const std::string&) {}}};
+  Rank owner(serial_group(), options_);
+  owner.save(1);
+  owner.manager.pin(1);  // whole, and too old
+  std::int64_t step = 2;
+  owner.save(step);
+  auto options = options_;
+  options.read_only = true;
+  options.hooks.savers[0].restore = [&](const std::string& prefix) {
+    if (step == 12 || prefix.ends_with("-1")) return;
+    owner.save(++step);
+    throw Error(Code::data_loss, "it is gone");
+  };
+  Rank reader(serial_group(), options);
+  EXPECT_EQ(reader.latest(), 12);
+}
+
 }  // namespace
 }  // namespace cairn
