@@ -109,8 +109,9 @@ std::optional<RestoreReport> Engine::restore_latest(State& state, const RestoreO
   if (choices.steps.empty() && choices.passed.empty() && passed_nodes.empty()) return std::nullopt;
   // Asked each time: a reader may choose again.
   const auto may_try = [&] { return choices.passed.empty() || job.options.fall_back; };
-  // Of a reader, at a directory that its owner changes. Each one more means that newer checkpoints
-  // have come while it read; too few, and it would take a pinned one that is much older.
+  // Of a reader, at a directory that its owner changes: each follows a checkpoint that was replaced
+  // or removed while it was read, for newer ones. After too few it would take a pinned one that is
+  // much older.
   int looks = 64;
   for (std::size_t i = 0; may_try() && i < choices.steps.size(); ++i) {
     const auto step = choices.steps[i];
