@@ -33,6 +33,7 @@ struct Cluster {
   std::vector<int> node = {0, 1, 2, 3};  // of each rank
   int lost = 1;
   bool flushes = false;
+  bool dies_at_home = false;  // as well as on its nodes
 };
 
 ManagerOptions options(const Disk& disk, int rank, const Cluster& cluster) {
@@ -49,8 +50,9 @@ ManagerOptions options(const Disk& disk, int rank, const Cluster& cluster) {
   if (cluster.flushes) {
     all.tier.home_every = 2;
     all.tier.flush_bytes_per_second = std::int64_t{1} << 50;
-    all.async.queue = inline_queue();  // so that operations come in the same order each time
   }
+  // So that operations come in the same order each time, on threads of ranks.
+  if (cluster.flushes || cluster.dies_at_home) all.async.queue = inline_queue();
   return all;
 }
 
@@ -110,8 +112,8 @@ std::vector<io::Path> parts_on(io::FileSystem& disk, const io::Path& path) {
 
 Disk copy_of(const Disk& disk) { return disk->crash(disk->operation_count(), {}); }
 
-/// Runs the ranks until the k-th operation on a node, or, with flushes, anywhere, where all of them
-/// die; the disk as it was then. Null: it never came to that.
+/// Runs the ranks until the k-th operation on a node, or, with flushes or where it dies at home
+/// too, anywhere, where all of them die; the disk as it was then. Null: it never came to that.
 Disk die_at(const Disk& disk, std::size_t k, const Cluster& cluster,
             const std::function<void(Rank&, std::atomic<int>& acknowledged)>& body,
             int& acknowledged) {
@@ -119,7 +121,10 @@ Disk die_at(const Disk& disk, std::size_t k, const Cluster& cluster,
   std::atomic<int> said = 0;
   Disk left;
   disk->set_observer([&](const std::string& operation) {
-    if ((!cluster.flushes && operation.find("/nodes/") == std::string::npos) || left) return;
+    if ((!cluster.flushes && !cluster.dies_at_home &&
+         operation.find("/nodes/") == std::string::npos) ||
+        left)
+      return;
     if (count++ < k) return;
     left = copy_of(disk);
     acknowledged = said / ranks;  // by all ranks
@@ -181,7 +186,8 @@ int lose_each(const Disk& disk, const Cluster& cluster, std::int64_t least, std:
 // CAIRN_TIER_STRIDE=1: every operation (a minute or two). The default looks at some.
 std::size_t stride() {
   const char* given = std::getenv("CAIRN_TIER_STRIDE");
-  return given ? std::strtoul(given, nullptr, 10) : test::sanitized ? 19 : 5;
+  const auto wanted = given ? std::strtoul(given, nullptr, 10) : 0;
+  return wanted > 0 ? wanted : test::sanitized ? 19 : 5;
 }
 
 // Of one node, and of two.
@@ -394,6 +400,49 @@ TEST_P(TierCrash, AFlushThatDiesLosesNothing) {
     EXPECT_GE(step, least % 2 == 0 ? least - 1 : least) << "died at operation " << k;
     EXPECT_LE(step, 5);
     EXPECT_EQ(step % 2, 1) << "died at operation " << k;
+  }
+  EXPECT_GT(states, test::sanitized ? 10 : 50);
+}
+
+// Steps that are brought home because they are pinned or because somebody waits for that.
+TEST_P(TierCrash, AWayHomeThatIsAskedForLosesNothing) {
+  auto asks = cluster;
+  asks.dies_at_home = true;
+  // After so many calls: the newest step, the newest at home, and whether 2 is pinned.
+  constexpr struct {
+    std::int64_t step, home;
+    bool pinned;
+  } after[] = {{1, 1, false}, {2, 1, false}, {3, 1, false}, {3, 2, true},
+               {4, 2, true},  {4, 4, true},  {5, 4, true},  {6, 4, true}};
+  for (std::size_t k = 0;; k += 3 * every) {
+    const auto disk = saved(1);
+    int acknowledged = 0;
+    const auto left = die_at(
+        disk, k, asks,
+        [](Rank& rank, std::atomic<int>& said) {
+          const auto save = [&](std::int64_t step) { rank.save(step), ++said; };
+          save(2), save(3);
+          rank.manager.pin(2), ++said;
+          save(4);
+          rank.manager.wait(Reach::home), ++said;
+          save(5), save(6);
+        },
+        acknowledged);
+    if (!left) break;
+    const auto& least = after[acknowledged];
+    const auto what = cat("died at operation ", k, " after ", acknowledged, " calls");
+    states += 1 + lose_each(left, cluster, least.step, least.step + 1, what);
+    lose(*left, "/nodes");
+    const auto step = restored(copy_of(left), cluster);
+    EXPECT_GE(step, least.home) << what;
+    EXPECT_LE(step, least.step + 1) << what;
+    if (!least.pinned) continue;
+    run_threads(ranks, [&](std::shared_ptr<Group> group) {
+      Rank rank(group, left, cluster);
+      EXPECT_EQ(rank.manager.restore(2, rank.state).step, 2) << what;
+      EXPECT_EQ(rank.stamp, 2) << what;
+      for (const auto& one : rank.manager.steps()) EXPECT_EQ(one.pinned, one.step == 2) << what;
+    });
   }
   EXPECT_GT(states, test::sanitized ? 10 : 50);
 }
