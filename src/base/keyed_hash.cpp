@@ -1,8 +1,12 @@
 #include "base/keyed_hash.hpp"
 
+#include <sys/random.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
-#include <random>
+
+#include "cairn/error.hpp"
 
 namespace cairn {
 namespace {
@@ -29,11 +33,22 @@ static_assert(product((Wide{1} << 100) + 3, (Wide{1} << 90) + 5) % prime ==
 }  // namespace
 
 KeyedHash::Key KeyedHash::Key::random() {
-  std::random_device source;
-  const auto word = [&] { return std::uint64_t{source()} << 32 | source(); };
+  // Not std::random_device: it takes word after word from the processor, which is microseconds for
+  // each on a virtual machine, and some processors run out of them.
   Key key;
-  for (auto& one : key.words) one = word();
-  key.point = {word(), word() >> 2};
+  const auto fill = [](std::span<std::byte> bytes) {
+    while (!bytes.empty()) {
+      const auto got = ::getrandom(bytes.data(), bytes.size(), 0);
+      if (got >= 0) {
+        bytes = bytes.subspan(static_cast<std::size_t>(got));
+      } else if (errno != EINTR) {
+        throw Error(Code::io, "the system gives no random bytes", std::strerror(errno));
+      }
+    }
+  };
+  fill(std::as_writable_bytes(std::span(key.words)));
+  fill(std::as_writable_bytes(std::span(key.point)));
+  key.point[1] >>= 2;
   return key;
 }
 
