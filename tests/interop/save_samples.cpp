@@ -180,11 +180,12 @@ std::string bytes_of(const Sample& sample, const Box& box, std::uint64_t version
   const auto item = cairn::dtype_size(sample.dtype);
   const auto global = cairn::row_major_strides(sample.shape);
   std::string bytes(static_cast<std::size_t>(box.count()) * item, '\0');
+  const cairn::test::Elements elements(sample, version);
   cairn::Dims at = box.start;
   for (std::size_t i = 0; i < bytes.size(); i += item) {
     std::int64_t index = 0;
     for (std::size_t d = 0; d < at.size(); ++d) index += at[d] * global[d];
-    cairn::test::element_bytes(sample, index, version, reinterpret_cast<std::byte*>(&bytes[i]));
+    elements.bytes(index, reinterpret_cast<std::byte*>(&bytes[i]));
     for (auto d = at.size(); d-- > 0;) {
       if (++at[d] < box.end(d)) break;
       at[d] = box.start[d];

@@ -265,7 +265,7 @@ TEST_F(Sparse, UnderAnObjectGraph) {
 
 // So many slices that ranks share the proof of one tensor.
 TEST_F(Sparse, ManySlices) {
-  constexpr std::int64_t side = 200;
+  constexpr std::int64_t side = test::sanitized ? 60 : 200;
   job(4, [](CheckpointManager& manager, Group& group) {
     std::vector<std::int32_t> values(side * side);
     std::vector<LocalTensor> patches_of;

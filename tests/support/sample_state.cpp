@@ -35,16 +35,22 @@ std::byte valid_bits(DType dtype) {
 
 }  // namespace
 
+Elements::Elements(const Sample& sample, std::uint64_t version)
+    : seed_(version), size_(dtype_size(sample.dtype)), valid_(valid_bits(sample.dtype)) {
+  for (const char c : sample.key) seed_ = mix(seed_ ^ static_cast<unsigned char>(c));
+}
+
+void Elements::bytes(std::int64_t index, std::byte* out) const {
+  for (std::size_t i = 0; i < size_; i += 8) {
+    const auto word = mix(seed_ ^ mix(static_cast<std::uint64_t>(index) * 2 + i / 8));
+    std::memcpy(out + i, &word, std::min<std::size_t>(8, size_ - i));
+  }
+  out[0] &= valid_;
+}
+
 void element_bytes(const Sample& sample, std::int64_t index, std::uint64_t version,
                    std::byte* out) {
-  std::uint64_t seed = version;
-  for (const char c : sample.key) seed = mix(seed ^ static_cast<unsigned char>(c));
-  const auto size = dtype_size(sample.dtype);
-  for (std::size_t i = 0; i < size; i += 8) {
-    const auto word = mix(seed ^ mix(static_cast<std::uint64_t>(index) * 2 + i / 8));
-    std::memcpy(out + i, &word, std::min<std::size_t>(8, size - i));
-  }
-  out[0] &= valid_bits(sample.dtype);
+  Elements(sample, version).bytes(index, out);
 }
 
 std::vector<Box> guillotine(const Dims& shape, int n, std::mt19937& random) {
@@ -137,8 +143,9 @@ void SampleState::add_string(const std::string& key, std::vector<std::string> va
 void SampleState::fill() {
   for (auto& part : parts_) {
     const auto item = static_cast<std::int64_t>(dtype_size(part.sample.dtype));
+    const Elements elements(part.sample, version_);
     each_element(part, [&](std::int64_t index, std::int64_t at) {
-      element_bytes(part.sample, index, version_, part.memory.data() + at * item);
+      elements.bytes(index, part.memory.data() + at * item);
     });
   }
 }
@@ -155,9 +162,10 @@ std::string SampleState::check(std::uint64_t version) const {
     const auto item = static_cast<std::size_t>(dtype_size(part.sample.dtype));
     std::string wrong;
     std::vector<bool> inside(part.memory.size() / item);
+    const Elements elements(part.sample, version);
     each_element(part, [&](std::int64_t index, std::int64_t at) {
       std::byte right[16];
-      element_bytes(part.sample, index, version, right);
+      elements.bytes(index, right);
       inside[static_cast<std::size_t>(at)] = true;
       if (wrong.empty() &&
           std::memcmp(right, part.memory.data() + static_cast<std::size_t>(at) * item, item) != 0) {

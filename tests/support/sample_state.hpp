@@ -19,7 +19,19 @@ struct Sample {
   Dims shape;
 };
 
-/// The bytes of one element; `version` makes states differ from each other.
+/// The right contents of a sample; `version` makes states differ from each other.
+class Elements {
+ public:
+  Elements(const Sample&, std::uint64_t version);
+  void bytes(std::int64_t linear_index, std::byte* out) const;  ///< of one element
+
+ private:
+  std::uint64_t seed_;
+  std::size_t size_;
+  std::byte valid_;
+};
+
+/// The bytes of one element, where there are few.
 void element_bytes(const Sample&, std::int64_t linear_index, std::uint64_t version, std::byte* out);
 
 /// n or fewer disjoint boxes that cover the shape and, from three dimensions or pieces on, form no
