@@ -261,6 +261,30 @@ static void bad_input(MPI_Comm ranks, const char* directory) {
   cairn_group_free(group);
 }
 
+/* MPI_Finalize comes while a manager is there: its calls fail, and it can be freed. */
+static void after_the_end(const char* directory) {
+  cairn_group* group;
+  cairn_manager* manager;
+  cairn_state* state;
+  double value = 1;
+  MPI_Comm freed;
+  MPI_Comm_dup(MPI_COMM_WORLD, &freed);
+  MPI_Comm_free(&freed);
+  FAILS(cairn_group_mpi(freed, &group), CAIRN_INVALID_ARGUMENT, "MPI_COMM_NULL");
+  OK(cairn_group_mpi(MPI_COMM_WORLD, &group));
+  OK(cairn_manager_create(group, directory, NULL, &manager));
+  cairn_group_free(group);
+  OK(cairn_state_create(&state));
+  OK(cairn_state_add_slice(state, "x", CAIRN_FLOAT64, 0, &value, NULL, NULL, NULL, NULL));
+  OK(cairn_manager_save(manager, 1, state, NULL, NULL));
+  MPI_Finalize();
+  FAILS(cairn_manager_save(manager, 2, state, NULL, NULL), CAIRN_INVALID_ARGUMENT, "finalised");
+  FAILS(cairn_manager_restore(manager, 1, state, NULL), CAIRN_INVALID_ARGUMENT, "finalised");
+  FAILS(cairn_group_mpi(MPI_COMM_WORLD, &group), CAIRN_INVALID_ARGUMENT, "finalised");
+  cairn_state_free(state);
+  cairn_manager_free(manager);
+}
+
 int main(int argc, char** argv) {
   int rank, ranks, story;
   cairn_group* group;
@@ -287,8 +311,9 @@ int main(int argc, char** argv) {
     char directory[4096];
     snprintf(directory, sizeof(directory), "%s/bad-of-%d", argv[1], ranks);
     bad_input(MPI_COMM_WORLD, directory);
+    snprintf(directory, sizeof(directory), "%s/late-of-%d", argv[1], ranks);
+    after_the_end(directory);
   }
   if (rank == 0) puts("the C face works on many ranks");
-  MPI_Finalize();
   return 0;
 }

@@ -38,6 +38,8 @@ def ranks_story(directory, tables, formats, left, *launcher):
     with cairn.CheckpointManager(directory + "/left") as manager:
         assert manager.restore_latest(state)["step"] == 5
     assert state == {"step": 5, "name": "version 5"}, state
+    wrong = os.path.join(HERE, "wrong_ranks.py")
+    assert run(job(launcher, 1, wrong, directory + "/late")) == "refused\n"
 
 
 def kill_all(started):

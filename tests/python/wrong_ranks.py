@@ -125,3 +125,20 @@ def savers(comm, directory):
         fails.append(True)
         assert refuses("application", "", manager.save, 2, {"x": 1}).rank == 1
         assert [one["step"] for one in manager.steps()] == [1]
+
+
+def after_the_end(directory):
+    """MPI.Finalize comes while a manager is there: an error, not an end of the process."""
+    manager = cairn.CheckpointManager(directory, MPI.COMM_WORLD)
+    state = {"x": np.arange(3.0)}
+    manager.save(1, state)
+    MPI.Finalize()
+    for call in [lambda: manager.save(2, state), lambda: manager.restore(1, state),
+                 lambda: cairn.CheckpointManager(directory, MPI.COMM_WORLD)]:
+        assert "finalised" in str(refuses("invalid_argument", "", call))
+    del manager
+    print("refused")
+
+
+if __name__ == "__main__":
+    after_the_end(sys.argv[1])
