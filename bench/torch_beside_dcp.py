@@ -67,12 +67,13 @@ def write_plainly(path, tensors):
 
 def forget(*patterns):
     """Files that are durable leave the page cache."""
-    dist.barrier()
+    together = dist.barrier if dist.is_initialized() else lambda: None
+    together()
     for path in (one for pattern in patterns for one in glob.glob(pattern)):
         file = os.open(path, os.O_RDONLY)
         os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
         os.close(file)
-    dist.barrier()
+    together()
 
 
 def read_plainly(path, tensors):
@@ -175,6 +176,21 @@ def plans(place):
                       f"the plan {plan * 1e3:.1f}", flush=True)
 
 
+def cached(*patterns):
+    """Files come into the page cache."""
+    for path in (one for pattern in patterns for one in glob.glob(pattern)):
+        with open(path, "rb", buffering=0) as file:
+            while file.read(1 << 20):
+                pass
+
+
+def copy_plainly(source, destination):
+    with open(source, "rb", buffering=0) as source, open(destination, "wb", buffering=0) as copy:
+        while piece := source.read(1 << 20):
+            copy.write(piece)
+        os.fsync(copy.fileno())
+
+
 def one_process(place, mib, rounds):
     rows = mib * (1 << 20) // 4 // TENSORS // 1024
     state = {f"w{number}": torch.rand(rows, 1024) for number in range(TENSORS)}
@@ -182,26 +198,39 @@ def one_process(place, mib, rounds):
     took = []
     for number in range(rounds):
         one = {}
+        here = f"{place}/{number}"
+        prefix, file = f"{here}/ckpt-1", f"{here}/m.safetensors"
+
+        def timed(name, call):
+            one[name] = seconds_of(call)[0]
 
         def tool_seconds(name, *words):
-            one[name] = seconds_of(lambda: subprocess.run(
-                [tool, "convert", *words], check=True, stdout=subprocess.DEVNULL))[0]
+            timed(name, lambda: subprocess.run([tool, "convert", *words], check=True,
+                                               stdout=subprocess.DEVNULL))
 
-        os.mkdir(f"{place}/{number}")
-        prefix, file = f"{place}/{number}/ckpt-1", f"{place}/{number}/m.safetensors"
-        with cairn.torch.Manager(f"{place}/{number}") as manager:
-            one["save by one"] = seconds_of(lambda: manager.save(1, state))[0]
-            tool_seconds("safetensors out", prefix, file)
-            one["restore by one"] = seconds_of(lambda: manager.restore(1, state))[0]
-        tool_seconds("safetensors in", file, f"{place}/{number}/in-1")
-        with cairn.torch.Manager(f"{place}/{number}/again") as manager:
-            one["save by one, again"] = seconds_of(lambda: manager.save(1, state))[0]
-        tool_seconds("Zarr out", prefix, f"{place}/{number}/m.zarr")
-        shutil.rmtree(f"{place}/{number}")
+        os.mkdir(here)
+        with cairn.torch.Manager(here) as manager:
+            timed("save", lambda: manager.save(1, state))
+            forget(f"{prefix}*")
+            timed("restore", lambda: manager.restore(1, state))
+        for where, prepare in (("disk", forget), ("cache", cached)):
+            prepare(f"{prefix}*")
+            tool_seconds(f"safetensors out, from {where}", prefix, f"{here}/{where}.safetensors")
+            prepare(f"{prefix}*")
+            tool_seconds(f"Zarr out, from {where}", prefix, f"{here}/{where}.zarr")
+            os.rename(f"{here}/{where}.safetensors", file)
+            prepare(file)
+            timed(f"plain copy, from {where}", lambda: copy_plainly(file, f"{here}/copy"))
+            prepare(file)
+            os.mkdir(f"{here}/{where}")
+            tool_seconds(f"safetensors in, from {where}", file, f"{here}/{where}/in-1")
+        shutil.rmtree(here)
         took.append(one)
     show(took[1:], sum(one.nbytes for one in state.values()), [
-        ("safetensors out", "save by one"), ("safetensors in", "restore by one"),
-        ("safetensors in", "save by one, again"), ("Zarr out", "save by one")])
+        (f"{what}, from {where}", than) for where in ("disk", "cache") for what, than in (
+            ("safetensors out", "save"), ("safetensors out", f"plain copy, from {where}"),
+            ("safetensors in", "restore"), ("safetensors in", "save"),
+            ("safetensors in", f"plain copy, from {where}"), ("Zarr out", "save"))])
 
 
 def show(took, size, ratios):
