@@ -13,6 +13,7 @@ least, median and largest of each, and the median of the ratios within the round
 
 import argparse
 import glob
+import mmap
 import os
 import shutil
 import statistics
@@ -65,14 +66,41 @@ def write_plainly(path, tensors):
         os.fsync(file.fileno())
 
 
+class Direct:
+    """Raw I/O past the page cache, of as many bytes, from and into memory that suits it."""
+
+    PIECE = 8 << 20
+
+    def __init__(self, size):
+        self._size, self._memory = size, mmap.mmap(-1, self.PIECE)
+        self._memory.write(os.urandom(self.PIECE))
+
+    def _pieces(self, path, flags, call):
+        file = os.open(path, flags | os.O_DIRECT, 0o666)
+        for at in range(0, self._size, self.PIECE):
+            size = min(self.PIECE, self._size - at)
+            if call(file, [memoryview(self._memory)[:size]], at) != size:
+                raise OSError(f"{path}: less than {size} bytes")
+        return file
+
+    def write(self, path):
+        file = self._pieces(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, os.pwritev)
+        os.fsync(file)
+        os.close(file)
+
+    def read(self, path):
+        os.close(self._pieces(path, os.O_RDONLY, os.preadv))
+
+
 def forget(*patterns):
     """Files that are durable leave the page cache."""
-    dist.barrier()
+    together = dist.barrier if dist.is_initialized() else lambda: None
+    together()
     for path in (one for pattern in patterns for one in glob.glob(pattern)):
         file = os.open(path, os.O_RDONLY)
         os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
         os.close(file)
-    dist.barrier()
+    together()
 
 
 def read_plainly(path, tensors):
@@ -88,6 +116,7 @@ def one_round(place, number, state, writer, apart):
     target = {key: DTensor.from_local(torch.zeros_like(one.to_local()), one.device_mesh, [Shard(0)],
                                       run_check=False) for key, one in state.items()}
     plain, theirs = f"{place}/plain-{number}-{dist.get_rank()}", f"{place}/dcp-{number}"
+    direct, raw = Direct(sum(one.nbytes for one in mine)), plain + "-direct"
     step = 2 * number + 1
     ours = f"{place}/cairn/ckpt-{step}"
     took = {}
@@ -97,6 +126,7 @@ def one_round(place, number, state, writer, apart):
         return result
 
     timed("copy in memory", lambda: [torch.clone(one) for one in mine])
+    timed("save: raw, O_DIRECT", lambda: direct.write(raw))
     timed("save: plain new files", lambda: write_plainly(plain, mine))
     timed("save: DCP's writer", lambda: dcp.save(
         state, storage_writer=dcp.FileSystemWriter(theirs, sync_files=True)))
@@ -111,6 +141,7 @@ def one_round(place, number, state, writer, apart):
     for name, load in loads:
         forget(plain, f"{theirs}/*", f"{ours}*")
         timed(f"from disk: {name}", load)
+    timed("from disk: raw, O_DIRECT", lambda: direct.read(raw))
     assert all(torch.equal(a.to_local(), b.to_local()) for a, b in zip(state.values(), target.values()))
     future = timed("blocked: DCP's writer", lambda: dcp.async_save(
         state, process_group=apart,
@@ -126,6 +157,7 @@ def one_round(place, number, state, writer, apart):
         shutil.rmtree(theirs)
         shutil.rmtree(theirs + "-async")
     os.remove(plain)
+    os.remove(raw)
     return took
 
 
@@ -140,10 +172,12 @@ def beside(place, mib, rounds):
     if dist.get_rank() == 0:
         bytes_of_all = RANKS * sum(one.to_local().nbytes for one in state.values())
         show(took, bytes_of_all, [
+            ("save: dcp.save, Cairn", "save: raw, O_DIRECT"),
             ("save: dcp.save, Cairn", "save: plain new files"),
             ("save: dcp.save, Cairn", "save: DCP's writer"),
             ("load: dcp.load, Cairn", "load: plain files"),
             ("load: dcp.load, Cairn", "load: DCP's reader"),
+            ("from disk: dcp.load, Cairn", "from disk: raw, O_DIRECT"),
             ("from disk: dcp.load, Cairn", "from disk: plain files"),
             ("from disk: dcp.load, Cairn", "from disk: DCP's reader"),
             ("blocked: dcp.async_save, Cairn", "blocked: DCP's writer")])
@@ -166,13 +200,33 @@ def plans(place):
 
         manager._binding = measured
         for step in range(6):
+            cpu = time.process_time()
             saved = seconds_of(lambda: manager.save(step, state))[0]
+            cpu = time.process_time() - cpu
             plan = manager.statistics()["last"][-1]["seconds"]["plan"]
+            of_all = [None] * dist.get_world_size()
+            dist.all_gather_object(of_all, (bound["cpu"], cpu))
             if dist.get_rank() == 0:
                 print(f"{MANY} DTensors on {dist.get_world_size()} ranks, save {step + 1}: "
                       f"{saved * 1e3:.0f} ms, of which planning {(bound['wall'] + plan) * 1e3:.1f}: "
-                      f"the state {bound['wall'] * 1e3:.1f} (CPU {bound['cpu'] * 1e3:.1f}), "
-                      f"the plan {plan * 1e3:.1f}", flush=True)
+                      f"the state {bound['wall'] * 1e3:.1f}, the plan {plan * 1e3:.1f}; CPU of the "
+                      f"state and of all, by rank: "
+                      + ", ".join(f"{a * 1e3:.1f}/{b * 1e3:.0f}" for a, b in of_all), flush=True)
+
+
+def cached(*patterns):
+    """Files come into the page cache."""
+    for path in (one for pattern in patterns for one in glob.glob(pattern)):
+        with open(path, "rb", buffering=0) as file:
+            while file.read(1 << 20):
+                pass
+
+
+def copy_plainly(source, destination):
+    with open(source, "rb", buffering=0) as source, open(destination, "wb", buffering=0) as copy:
+        while piece := source.read(1 << 20):
+            copy.write(piece)
+        os.fsync(copy.fileno())
 
 
 def one_process(place, mib, rounds):
@@ -182,26 +236,39 @@ def one_process(place, mib, rounds):
     took = []
     for number in range(rounds):
         one = {}
+        here = f"{place}/{number}"
+        prefix, file = f"{here}/ckpt-1", f"{here}/m.safetensors"
+
+        def timed(name, call):
+            one[name] = seconds_of(call)[0]
 
         def tool_seconds(name, *words):
-            one[name] = seconds_of(lambda: subprocess.run(
-                [tool, "convert", *words], check=True, stdout=subprocess.DEVNULL))[0]
+            timed(name, lambda: subprocess.run([tool, "convert", *words], check=True,
+                                               stdout=subprocess.DEVNULL))
 
-        os.mkdir(f"{place}/{number}")
-        prefix, file = f"{place}/{number}/ckpt-1", f"{place}/{number}/m.safetensors"
-        with cairn.torch.Manager(f"{place}/{number}") as manager:
-            one["save by one"] = seconds_of(lambda: manager.save(1, state))[0]
-            tool_seconds("safetensors out", prefix, file)
-            one["restore by one"] = seconds_of(lambda: manager.restore(1, state))[0]
-        tool_seconds("safetensors in", file, f"{place}/{number}/in-1")
-        with cairn.torch.Manager(f"{place}/{number}/again") as manager:
-            one["save by one, again"] = seconds_of(lambda: manager.save(1, state))[0]
-        tool_seconds("Zarr out", prefix, f"{place}/{number}/m.zarr")
-        shutil.rmtree(f"{place}/{number}")
+        os.mkdir(here)
+        with cairn.torch.Manager(here) as manager:
+            timed("save", lambda: manager.save(1, state))
+            forget(f"{prefix}*")
+            timed("restore", lambda: manager.restore(1, state))
+        for where, prepare in (("disk", forget), ("cache", cached)):
+            prepare(f"{prefix}*")
+            tool_seconds(f"safetensors out, from {where}", prefix, f"{here}/{where}.safetensors")
+            prepare(f"{prefix}*")
+            tool_seconds(f"Zarr out, from {where}", prefix, f"{here}/{where}.zarr")
+            os.rename(f"{here}/{where}.safetensors", file)
+            prepare(file)
+            timed(f"plain copy, from {where}", lambda: copy_plainly(file, f"{here}/copy"))
+            prepare(file)
+            os.mkdir(f"{here}/{where}")
+            tool_seconds(f"safetensors in, from {where}", file, f"{here}/{where}/in-1")
+        shutil.rmtree(here)
         took.append(one)
     show(took[1:], sum(one.nbytes for one in state.values()), [
-        ("safetensors out", "save by one"), ("safetensors in", "restore by one"),
-        ("safetensors in", "save by one, again"), ("Zarr out", "save by one")])
+        (f"{what}, from {where}", than) for where in ("disk", "cache") for what, than in (
+            ("safetensors out", "save"), ("safetensors out", f"plain copy, from {where}"),
+            ("safetensors in", "restore"), ("safetensors in", "save"),
+            ("safetensors in", f"plain copy, from {where}"), ("Zarr out", "save"))])
 
 
 def show(took, size, ratios):

@@ -8,6 +8,7 @@
 #include "cairn/state.hpp"
 #include "format/safetensors/header.hpp"
 #include "group/collectives.hpp"
+#include "tools/ordered_reads.hpp"
 #include "tools/safetensors.hpp"
 #include "tools/store_state.hpp"
 
@@ -17,7 +18,7 @@ namespace {
 using safetensors::length_bytes;
 
 struct Source {
-  std::unique_ptr<io::File> file;
+  int number = 0;  // of the file, among those that are read
   safetensors::Header header;
   std::int64_t data = 0;  // where they begin
 };
@@ -28,16 +29,17 @@ std::string read_text(io::File& file, std::int64_t offset, std::int64_t size) {
   return text;
 }
 
-Source open_file(io::FileSystem& files, const io::Path& path) {
+Source open_file(io::FileSystem& files, const io::Path& path, OrderedReads& reads) {
   try {
     Source source;
-    source.file = files.open_read(path);
-    const auto size = source.file->size();
-    const auto first = read_text(*source.file, 0, std::min(size, length_bytes));
+    auto file = files.open_read(path);
+    const auto size = file->size();
+    const auto first = read_text(*file, 0, std::min(size, length_bytes));
     const auto length = safetensors::header_length(first, size);
     source.data = length_bytes + length;
-    source.header = safetensors::parse_header(read_text(*source.file, length_bytes, length),
-                                              size - source.data);
+    source.header =
+        safetensors::parse_header(read_text(*file, length_bytes, length), size - source.data);
+    source.number = reads.add(path, std::move(file));
     return source;
   } catch (Error& error) {
     if (error.path().empty()) error.at(path.string());
@@ -48,9 +50,9 @@ Source open_file(io::FileSystem& files, const io::Path& path) {
 // Rows of a tensor in a file, from `first` on: what is asked for is read when it is asked for.
 class RowsInFile : public SliceMemory {
  public:
-  RowsInFile(const Source& source, const safetensors::Tensor& tensor, std::int64_t first,
-             std::function<void(std::int64_t)> done)
-      : source_(source), tensor_(tensor), first_(first), done_(std::move(done)) {}
+  RowsInFile(OrderedReads& reads, const Source& source, const safetensors::Tensor& tensor,
+             std::int64_t first, std::function<void(std::int64_t)> done)
+      : reads_(reads), source_(source), tensor_(tensor), first_(first), done_(std::move(done)) {}
 
   void read(const Box& part, std::byte* out) const override {
     if (part.count() == 0) return;
@@ -65,9 +67,10 @@ class RowsInFile : public SliceMemory {
     const auto at = source_.data + tensor_.offset + first * size;
     if (elements == part.count()) {
       const auto bytes = static_cast<std::size_t>(elements * size);
-      source_.file->read_at(at, {out, bytes});
+      reads_.read(source_.number, at, {out, bytes});
     } else {
-      const auto bytes = read_text(*source_.file, at, elements * size);
+      std::string bytes(static_cast<std::size_t>(elements * size), '\0');
+      reads_.read(source_.number, at, std::as_writable_bytes(std::span(bytes)));
       host_memory(tensor_.dtype, bytes.data(), nullptr, part.extent, strides)
           ->read(Box::whole(part.extent), out);
     }
@@ -79,21 +82,27 @@ class RowsInFile : public SliceMemory {
   bool writable() const override { return false; }
 
  private:
+  OrderedReads& reads_;
   const Source& source_;
   const safetensors::Tensor& tensor_;
   const std::int64_t first_;
   std::function<void(std::int64_t)> done_;
 };
 
+// A scalar is one.
+std::int64_t row_count(const safetensors::Tensor& tensor) {
+  return tensor.shape.empty() ? 1 : tensor.shape[0];
+}
+
 // Which rows of each tensor a rank brings, so that each brings about as many bytes: all bytes in a
-// row are cut evenly, at the next row. A scalar is one row.
+// row are cut evenly, at the next row.
 class Deal {
  public:
   Deal(std::int64_t total, const Group& group) : total_(total), group_(group) {}
 
   /// Of the tensors one after the other: the first of its rows, and how many.
   std::pair<std::int64_t, std::int64_t> next(const safetensors::Tensor& tensor) {
-    const auto rows = tensor.shape.empty() ? 1 : tensor.shape[0];
+    const auto rows = row_count(tensor);
     const auto row_bytes = rows > 0 ? tensor.size / rows : 0;
     const auto first_of = [&](int rank) {
       const auto cut = static_cast<std::int64_t>(static_cast<double>(total_) /
@@ -116,10 +125,11 @@ class Deal {
 bool is_index(const io::Path& path) { return path.extension() == ".json"; }
 
 // By the names of the files.
-std::map<std::string, Source> open_all(io::FileSystem& files, const io::Path& path) {
+std::map<std::string, Source> open_all(io::FileSystem& files, const io::Path& path,
+                                       OrderedReads& reads) {
   std::map<std::string, Source> sources;
   if (!is_index(path)) {
-    sources.emplace(path.filename().string(), open_file(files, path));
+    sources.emplace(path.filename().string(), open_file(files, path, reads));
     return sources;
   }
   safetensors::WeightMap weights;
@@ -130,7 +140,8 @@ std::map<std::string, Source> open_all(io::FileSystem& files, const io::Path& pa
     throw;
   }
   for (const auto& [key, name] : weights) {
-    if (!sources.contains(name)) sources.emplace(name, open_file(files, path.parent_path() / name));
+    if (sources.contains(name)) continue;
+    sources.emplace(name, open_file(files, path.parent_path() / name, reads));
   }
   std::size_t found = 0;
   for (const auto& [name, source] : sources) {
@@ -164,7 +175,8 @@ std::string import_safetensors(std::shared_ptr<io::FileSystem> files, const io::
                                const io::Path& destination, const std::string& under,
                                const ConvertOptions& options, const Progress& progress) {
   auto& group = *options.group();
-  const auto sources = together(group, [&] { return open_all(*files, source); });
+  OrderedReads reads(*files);
+  const auto sources = together(group, [&] { return open_all(*files, source, reads); });
   std::int64_t total = 0, done = 0;
   for (const auto& [name, one] : sources) total += one.header.data_size();
   const auto told = [&](std::int64_t bytes) {
@@ -183,7 +195,11 @@ std::string import_safetensors(std::shared_ptr<io::FileSystem> files, const io::
         if (rows > 0 || is_empty) {
           auto box = Box::whole(tensor.shape);
           if (!tensor.shape.empty() && !is_empty) box.start[0] = first, box.extent[0] = rows;
-          local.slices.push_back({box, std::make_shared<RowsInFile>(one, tensor, first, told)});
+          local.slices.push_back(
+              {box, std::make_shared<RowsInFile>(reads, one, tensor, first, told)});
+          const auto row_bytes = is_empty ? 0 : tensor.size / row_count(tensor);
+          reads.expect(tensor.key, one.number, one.data + tensor.offset + first * row_bytes,
+                       rows * row_bytes);
         }
         state.add(under.empty() ? tensor.key : cat(under, '/', tensor.key), std::move(local));
       }

@@ -1,6 +1,8 @@
 #include "tools/zarr_export.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <memory>
 #include <set>
 #include <span>
 #include <utility>
@@ -11,11 +13,16 @@
 #include "contents/contents_reader.hpp"
 #include "format/zarr/metadata.hpp"
 #include "tools/whole_tensor.hpp"
+#include "tools/write_pool.hpp"
 
 namespace cairn {
 namespace {
 
 constexpr std::int64_t usual_chunk_bytes = std::int64_t{16} << 20;
+// What is smaller is written sooner through the page cache than past it.
+constexpr std::int64_t streamed_bytes = std::int64_t{8} << 20;
+// Of tensors that were read and are not yet written; one that is larger is alone.
+constexpr std::int64_t read_bytes = std::int64_t{64} << 20;
 
 // "a", "a/b" of "a/b/c".
 std::vector<std::string> groups_above(const std::string& key) {
@@ -52,6 +59,7 @@ class NewDirectory {
   NewDirectory(const NewDirectory&) = delete;
   NewDirectory& operator=(const NewDirectory&) = delete;
   ~NewDirectory() {
+    pool_.reset();  // nobody writes any more
     if (whole_) return;
     for (auto made = made_.rbegin(); made != made_.rend(); ++made) {
       try {
@@ -67,19 +75,31 @@ class NewDirectory {
     files_.create_directory(path(name));
     made_.emplace_back(name, true);
   }
-  /// In a directory that may have to be made.
-  void write(const std::string& name, std::string_view bytes) {
+  /// In a directory that may have to be made. What the bytes are is asked by another thread.
+  void write(const std::string& name, std::function<std::string()> bytes) {
     for (const auto& above : groups_above(name)) make(above);
     made_.emplace_back(name, false);
-    const auto file = files_.create(path(name));
-    file->stream(DirectIo::automatic);
-    file->write_at(0, std::as_bytes(std::span(bytes)));
-    file->sync();
-    file->close();
+    pool_->add([&files = files_, path = path(name), bytes = std::move(bytes)] {
+      const auto text = bytes();
+      const auto file = files.create(path);
+      if (std::ssize(text) >= streamed_bytes) file->stream(DirectIo::automatic);
+      file->write_at(0, std::as_bytes(std::span(text)));
+      file->sync();
+      file->close();
+    });
   }
+  void write(const std::string& name, std::string bytes) {
+    write(name, [bytes = std::move(bytes)] { return bytes; });
+  }
+  /// Until all of that is written.
+  void settle() { pool_->finish(); }
   /// Durable, then under its name.
   void name(const io::Path& destination) {
-    for (const auto& one : directories_) files_.sync_directory(path(one));
+    settle();
+    for (const auto& one : directories_) {
+      pool_->add([&files = files_, path = path(one)] { files.sync_directory(path); });
+    }
+    settle();
     files_.rename_new(root_, destination);
     whole_ = true;
     const auto above = destination.parent_path();
@@ -94,6 +114,7 @@ class NewDirectory {
   std::set<std::string> directories_;
   std::vector<std::pair<std::string, bool>> made_;  // whether it is a directory
   bool whole_ = false;
+  std::unique_ptr<WritePool> pool_ = std::make_unique<WritePool>();
 };
 
 // The next index in row-major order.
@@ -106,7 +127,8 @@ void advance(Dims& index, const Dims& grid) {
 
 // Chunks are runs of the elements, one after the other.
 void write_chunks(NewDirectory& out, const std::string& key, const StoredTensor& tensor,
-                  const Dims& chunk, std::string_view bytes) {
+                  const Dims& chunk, std::string read) {
+  const auto bytes = std::make_shared<const std::string>(std::move(read));
   const auto grid = zarr::chunk_grid(tensor.shape, chunk);
   const auto size = static_cast<std::int64_t>(dtype_size(tensor.dtype));
   Dims index(grid.size());
@@ -118,10 +140,11 @@ void write_chunks(NewDirectory& out, const std::string& key, const StoredTensor&
       first += start * strides[d];
       count *= std::min(chunk[d], tensor.shape[d] - start);
     }
-    const auto part = bytes.substr(static_cast<std::size_t>(first * size),
-                                   static_cast<std::size_t>(count * size));
-    out.write(cat(key, '/', zarr::chunk_name(index)),
-              zarr::encode_chunk(part, tensor.dtype, chunk));
+    const auto part = std::string_view(*bytes).substr(static_cast<std::size_t>(first * size),
+                                                      static_cast<std::size_t>(count * size));
+    out.write(cat(key, '/', zarr::chunk_name(index)), [bytes, part, dtype = tensor.dtype, chunk] {
+      return zarr::encode_chunk(part, dtype, chunk);
+    });
   }
 }
 
@@ -171,8 +194,14 @@ std::string export_zarr(std::shared_ptr<io::FileSystem> files, const CheckpointC
     out.write(file(group), zarr::encode_group(said(group).attributes));
   }
   const auto most = options.max_shard_bytes > 0 ? options.max_shard_bytes : usual_chunk_bytes;
+  std::int64_t held = 0;
   for (const auto& one : tensors) {
     const auto& tensor = *one.tensor;
+    held += one.bytes();
+    if (held > read_bytes) {
+      out.settle();
+      held = one.bytes();
+    }
     const auto chunk = zarr::chunk_shape(tensor.shape, tensor.dtype, most);
     out.write(file(one.key), zarr::encode_array(tensor.dtype, tensor.shape, chunk, said(one.key)));
     write_chunks(out, one.key, tensor, chunk, read_whole(*files, source, tensor));

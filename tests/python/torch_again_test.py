@@ -269,7 +269,41 @@ def dtensors(directory):
         assert cairn.open(f"{directory}/ckpt-51")["t"][...].tolist() == whole.tolist()
 
 
+def adapters_of_a_frozen_model(directory):
+    """As under LoRA: what does not change is written once, by each rank its part."""
+    mesh = init_device_mesh("cpu", (2,))
+    torch.manual_seed(1)
+    base, adapter = torch.nn.Linear(64, 512, bias=False), torch.nn.Linear(4, 3, bias=False)
+    for one in (base, adapter):
+        fully_shard(one, mesh=mesh)
+    base.requires_grad_(False)
+    state = {"base": base, "adapter": adapter}
+    with cairn.torch.Manager(directory, frozen={"keys": ["base/*"]}) as manager:
+        expected = []
+        for step in (1, 2, 3, 4):
+            with torch.no_grad():
+                adapter.weight.add_(1)
+                if step == 4:
+                    base.weight.mul_(2)
+            manager.save(step, state)
+            expected.append([one.weight.full_tensor() for one in (base, adapter)])
+        written = [save["bytes"] for save in manager.statistics()["last"]]
+        mine = base.weight.to_local().nbytes
+        assert written[0] >= mine and written[3] >= mine and max(written[1:3]) < mine / 100, written
+        for step, (weight, other) in enumerate(expected, 1):  # each by itself
+            with torch.no_grad():
+                base.weight.zero_()
+                adapter.weight.zero_()
+            manager.restore(step, state)
+            assert torch.equal(base.weight.full_tensor(), weight), step
+            assert torch.equal(adapter.weight.full_tensor(), other), step
+
+
 class AgainOnRanks(unittest.TestCase):
+    def test_frozen_weights(self):
+        with tempfile.TemporaryDirectory() as directory:
+            job(2, adapters_of_a_frozen_model, directory)
+
     def test_dtensors(self):
         with tempfile.TemporaryDirectory() as directory:
             job(2, dtensors, directory)

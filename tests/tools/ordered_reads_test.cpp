@@ -1,0 +1,95 @@
+// Reads of other people's files: the same bytes in any order, and fetched ahead in the order that
+// was told.
+#include "tools/ordered_reads.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "base/checksum.hpp"
+#include "io/temporary_directory.hpp"
+
+namespace cairn {
+namespace {
+
+// How often, and of how much, somebody announced what is read.
+class Watched : public io::FileSystemWrapper {
+ public:
+  Watched() : FileSystemWrapper(io::posix_file_system()) {}
+  std::unique_ptr<io::Reader> read_ahead(std::vector<io::Path> files, std::vector<io::Extent> all,
+                                         DirectIo mode) override {
+    for (const auto& one : all) announced += one.bytes;
+    return target().read_ahead(std::move(files), std::move(all), mode);
+  }
+  std::int64_t announced = 0;
+};
+
+class Ordered : public testing::Test {
+ protected:
+  Ordered() {
+    for (int file = 0; file < 2; ++file) {
+      auto& all = bytes_[file];
+      all.resize(static_cast<std::size_t>(3 * cached_bytes + 1000));
+      for (std::size_t i = 0; i < all.size(); ++i) {
+        all[i] = static_cast<std::byte>((i * 2654435761U >> 13) + static_cast<unsigned>(file));
+      }
+      const auto path = directory_.path() / std::to_string(file);
+      io::write_file(files_, path,
+                     {reinterpret_cast<const char*>(all.data()), bytes_[file].size()});
+      EXPECT_EQ(reads_.add(path, files_.open_read(path)), file);
+    }
+    // The second file's, from its byte 100 on, come first.
+    reads_.expect("b", 0, 0, length(0));
+    reads_.expect("a", 1, 100, length(1) - 100);
+    reads_.expect("none", 1, 0, 0);
+  }
+  std::int64_t length(int file) const { return std::ssize(bytes_[file]); }
+  void compare(int file, std::int64_t offset, std::int64_t size) {
+    std::vector<std::byte> read(static_cast<std::size_t>(size));
+    reads_.read(file, offset, read);
+    EXPECT_EQ(std::memcmp(read.data(), bytes_[file].data() + offset, read.size()), 0)
+        << file << " at " << offset;
+  }
+
+  test::TemporaryDirectory directory_;
+  Watched files_;
+  std::vector<std::byte> bytes_[2];
+  OrderedReads reads_{files_};
+};
+
+TEST_F(Ordered, AsWasTold) {
+  // Less than a piece, more than one, across two of them, and all that is left.
+  std::int64_t at = 100;
+  for (const auto size : {std::int64_t{7}, cached_bytes, 2 * cached_bytes - 7}) {
+    compare(1, at, size);
+    at += size;
+  }
+  compare(1, at, length(1) - at);
+  compare(0, 0, length(0));
+  EXPECT_EQ(files_.announced, length(0) + length(1) - 100);
+}
+
+TEST_F(Ordered, InAnyOtherOrder) {
+  compare(1, 100, cached_bytes + 5);
+  compare(1, 0, 200);
+  compare(0, 1000, 2 * cached_bytes);
+  compare(1, cached_bytes + 105, 1000);
+  compare(0, 0, length(0));
+  compare(1, 100, length(1) - 100);
+}
+
+TEST_F(Ordered, PastWhatWasTold) {
+  compare(1, 100, length(1) - 100);
+  compare(0, 0, length(0));
+  compare(0, 0, length(0));
+}
+
+TEST_F(Ordered, AFileThatEndsBefore) {
+  compare(1, 100, 50);
+  files_.open_write(directory_.path() / "1")->resize(2 * cached_bytes);
+  std::vector<std::byte> read(static_cast<std::size_t>(length(1) - 150));
+  EXPECT_THROW(reads_.read(1, 150, read), Error);
+}
+
+}  // namespace
+}  // namespace cairn
