@@ -8,6 +8,7 @@
 #include <sys/mount.h>
 #include <unistd.h>
 
+#include <mutex>
 #include <numeric>
 
 #include "base/text.hpp"
@@ -189,8 +190,17 @@ TEST_P(FullDisk, BeforeAnyOperationOfASave) {
   if (!disk.why_not.empty()) GTEST_SKIP() << disk.why_not;
   // Rank 0 counts the operations, and the reads of its own memory. From 0: before that one the disk
   // is filled; -1: it is not.
+  // The state file is written by another thread, while the next save begins: nothing fills the disk
+  // any more once fill_before is taken back.
+  std::mutex counting;
   int operations = 0, fill_before = -1;
+  const auto count = [&](int from, int fill_at) {
+    const std::lock_guard lock(counting);
+    operations = from;
+    fill_before = fill_at;
+  };
   const auto tell = [&] {
+    const std::lock_guard lock(counting);
     if (group_->rank() == 0 && operations++ == fill_before) disk.fill();
   };
   ManagerOptions options;
@@ -208,10 +218,14 @@ TEST_P(FullDisk, BeforeAnyOperationOfASave) {
   auto& manager = *owner;
   fill_row(1);
   manager.save(1, state_);
-  operations = 0;
+  count(0, -1);
   fill_row(2);
   manager.save(2, state_);
-  const auto all = static_cast<int>(broadcast_value(*group_, operations));
+  const auto so_far = [&] {
+    const std::lock_guard lock(counting);
+    return operations;
+  };
+  const auto all = static_cast<int>(broadcast_value(*group_, so_far()));
   ASSERT_GT(all, 10);
 
   std::int64_t newest = 2;
@@ -220,10 +234,9 @@ TEST_P(FullDisk, BeforeAnyOperationOfASave) {
     SCOPED_TRACE(cat("full before operation ", before, " of ", all));
     const auto step = newest + 1;
     fill_row(step);
-    operations = 0;
-    fill_before = before;
+    count(0, before);
     const auto error = test::error_of([&] { manager.save(step, state_); });
-    fill_before = -1;
+    count(0, -1);
     const auto texts =
         all_gather(*group_, error ? cat(code_name(error->code()), ": ", error->what()) : "");
     EXPECT_THAT(texts, ::testing::Each(texts.front()));
