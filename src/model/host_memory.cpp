@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
 #include "base/text.hpp"
@@ -7,8 +9,104 @@
 namespace cairn {
 namespace {
 
-// Copies a box between strided and row-major memory; whole innermost runs at once where they are
-// contiguous, element by element otherwise.
+// What a part is in memory and in row-major bytes: loops, the fastest one in these bytes first,
+// each with its count and how many bytes a step of it is on both sides.
+struct Loops {
+  Dims counts, in_memory, in_bytes;
+
+  void add(std::int64_t count, std::int64_t memory, std::int64_t bytes) {
+    if (!counts.empty() && memory == counts.back() * in_memory.back() &&
+        bytes == counts.back() * in_bytes.back()) {
+      counts.back() *= count;  // goes on where the one before it ends
+      return;
+    }
+    counts.push_back(count), in_memory.push_back(memory), in_bytes.push_back(bytes);
+  }
+  void erase(std::size_t loop) {
+    for (auto* dims : {&counts, &in_memory, &in_bytes}) {
+      dims->erase(dims->begin() + static_cast<std::ptrdiff_t>(loop));
+    }
+  }
+};
+
+// Calls with the offsets on both sides, once for each turn of all loops.
+template <class Take>
+void each_turn(const Loops& loops, const Take& take) {
+  std::int64_t memory = 0, bytes = 0;
+  for (Dims at(loops.counts.size());;) {
+    take(memory, bytes);
+    std::size_t d = 0;
+    for (; d < at.size(); ++d) {
+      memory += loops.in_memory[d], bytes += loops.in_bytes[d];
+      if (++at[d] < loops.counts[d]) break;
+      memory -= at[d] * loops.in_memory[d], bytes -= at[d] * loops.in_bytes[d];
+      at[d] = 0;
+    }
+    if (d == at.size()) return;
+  }
+}
+
+// Elements whose size the compiler knows; 0: it does not.
+template <std::size_t Item>
+class Elements {
+ public:
+  explicit Elements(std::size_t item) : item_(item) {}
+
+  // Two loops, of which each is the quick one on one side: a few lines of a cache at a time, so
+  // that neither side fetches a line once for each of its elements.
+  template <class Copy>
+  void tile(const Loops& loops, std::size_t other, std::int64_t memory, std::int64_t bytes,
+            const Copy& copy) const {
+    constexpr std::int64_t side = 8;
+    const auto count = loops.counts[0], others = loops.counts[other];
+    for (std::int64_t o = 0; o < others; o += side) {
+      const auto o_end = std::min(o + side, others);
+      for (std::int64_t i = 0; i < count; i += side) {
+        const auto i_end = std::min(i + side, count);
+        for (auto x = i; x < i_end; ++x) {
+          for (auto y = o; y < o_end; ++y) {
+            copy(memory + x * loops.in_memory[0] + y * loops.in_memory[other],
+                 bytes + x * loops.in_bytes[0] + y * loops.in_bytes[other], size());
+          }
+        }
+      }
+    }
+  }
+  template <class Copy>
+  void line(const Loops& loops, std::int64_t memory, std::int64_t bytes, const Copy& copy) const {
+    for (std::int64_t i = 0; i < loops.counts[0]; ++i) {
+      copy(memory + i * loops.in_memory[0], bytes + i * loops.in_bytes[0], size());
+    }
+  }
+
+ private:
+  std::size_t size() const {
+    if constexpr (Item > 0) return Item;
+    return item_;
+  }
+  const std::size_t item_;
+};
+
+template <class Take>
+void with_elements(std::size_t item, const Take& take) {
+  switch (item) {
+    case 1:
+      return take(Elements<1>(item));
+    case 2:
+      return take(Elements<2>(item));
+    case 4:
+      return take(Elements<4>(item));
+    case 8:
+      return take(Elements<8>(item));
+    case 16:
+      return take(Elements<16>(item));
+    default:
+      return take(Elements<0>(item));
+  }
+}
+
+// Copies a part between strided and row-major memory: whole runs at once where they lie together on
+// both sides, element by element otherwise.
 class HostMemory : public SliceMemory {
  public:
   HostMemory(DType dtype, const void* data, void* writable, Dims extent, Dims strides)
@@ -23,17 +121,10 @@ class HostMemory : public SliceMemory {
 
   void read(const Box& part, std::byte* out) const override {
     if (part.empty()) return;
-    walk(part, 0, offset_of(part),
-         [&](std::int64_t at, std::int64_t elements, std::int64_t stride) {
-           if (stride == 1) {
-             std::memcpy(out, data_ + at * item_, static_cast<std::size_t>(elements * item_));
-             out += elements * item_;
-           } else {
-             for (std::int64_t i = 0; i < elements; ++i, out += item_) {
-               std::memcpy(out, data_ + (at + i * stride) * item_, static_cast<std::size_t>(item_));
-             }
-           }
-         });
+    const auto* memory = data_ + offset_of(part);
+    copy_all(part, [&](std::int64_t at, std::int64_t byte, std::size_t size) {
+      std::memcpy(out + byte, memory + at, size);
+    });
   }
 
   void write(const Box& part, const std::byte* in) override {
@@ -42,18 +133,10 @@ class HostMemory : public SliceMemory {
                   "it was given for saving only", "Restore into memory that may be written.");
     }
     if (part.empty()) return;
-    walk(part, 0, offset_of(part),
-         [&](std::int64_t at, std::int64_t elements, std::int64_t stride) {
-           if (stride == 1) {
-             std::memcpy(writable_ + at * item_, in, static_cast<std::size_t>(elements * item_));
-             in += elements * item_;
-           } else {
-             for (std::int64_t i = 0; i < elements; ++i, in += item_) {
-               std::memcpy(writable_ + (at + i * stride) * item_, in,
-                           static_cast<std::size_t>(item_));
-             }
-           }
-         });
+    auto* const memory = writable_ + offset_of(part);
+    copy_all(part, [&](std::int64_t at, std::int64_t byte, std::size_t size) {
+      std::memcpy(memory + at, in + byte, size);
+    });
   }
 
   const std::byte* contiguous() const override { return contiguous_ ? data_ : nullptr; }
@@ -79,16 +162,37 @@ class HostMemory : public SliceMemory {
   std::int64_t offset_of(const Box& part) const {
     std::int64_t offset = 0;
     for (std::size_t d = 0; d < part.rank(); ++d) offset += part.start[d] * strides_[d];
-    return offset;
+    return offset * item_;
   }
 
-  template <class Run>
-  void walk(const Box& part, std::size_t dim, std::int64_t at, const Run& run) const {
-    if (part.rank() == 0) return run(at, 1, 1);
-    if (dim + 1 == part.rank()) return run(at, part.extent[dim], strides_[dim]);
-    for (std::int64_t i = 0; i < part.extent[dim]; ++i) {
-      walk(part, dim + 1, at + i * strides_[dim], run);
+  // Calls copy(offset in memory, offset in row-major bytes, bytes).
+  template <class Copy>
+  void copy_all(const Box& part, const Copy& copy) const {
+    Loops loops;
+    auto bytes = item_;
+    for (auto d = part.rank(); d-- > 0;) {
+      if (part.extent[d] > 1) loops.add(part.extent[d], strides_[d] * item_, bytes);
+      bytes *= part.extent[d];
     }
+    if (loops.counts.empty()) return copy(0, 0, static_cast<std::size_t>(item_));
+    if (loops.in_memory[0] == item_ && loops.in_bytes[0] == item_) {
+      const auto run = static_cast<std::size_t>(loops.counts[0] * item_);
+      loops.erase(0);
+      return each_turn(loops, [&](auto at, auto byte) { copy(at, byte, run); });
+    }
+    std::size_t other = 0;
+    for (std::size_t d = 1; d < loops.counts.size(); ++d) {
+      if (std::abs(loops.in_memory[d]) < std::abs(loops.in_memory[other])) other = d;
+    }
+    auto outer = loops;
+    if (other > 0) outer.erase(other);
+    outer.erase(0);
+    with_elements(static_cast<std::size_t>(item_), [&](const auto& elements) {
+      each_turn(outer, [&](auto at, auto byte) {
+        if (other > 0) return elements.tile(loops, other, at, byte, copy);
+        elements.line(loops, at, byte, copy);
+      });
+    });
   }
 
   std::int64_t item_;
