@@ -8,6 +8,7 @@
 ['epoch', 'model/w']
 """
 
+from . import libraries  # first: it loads _cairn
 from ._cairn import Error, MaxShardSizePolicy, PerDevicePolicy, SaveHandle, ShardableTensor
 from ._cairn import build_options, has_mpi, option_names
 from ._cairn import restore_option_names, stop_option_names

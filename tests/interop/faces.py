@@ -132,6 +132,22 @@ def tensors_on_ranks(work, package, tables, programs, launcher, formats):
     return len(table.lines)
 
 
+def in_one_process(package, of_python, formats):
+    """cairn beside TensorFlow, which was imported before and has libraries of its own."""
+    sys.path.append(package)
+    import cairn
+
+    for format in formats:
+        opened = cairn.open(f"{of_python}/{format}")
+        for key, right in BY_PYTHON.items():
+            compare(f"Python, by cairn beside TensorFlow, {format}", key, opened[key][...], right)
+    with cairn.CheckpointManager(f"{of_python}/beside") as manager:
+        prefix = manager.save(1, BY_PYTHON)
+    reader = tf.train.load_checkpoint(prefix)
+    for key, right in BY_PYTHON.items():
+        compare("Python, saved beside TensorFlow", key, reader.get_tensor(key), right)
+
+
 def main(work, program, package, tables, *rest):
     programs, launcher = rest[:rest.index("--")], rest[rest.index("--") + 1:]
     shutil.rmtree(work, ignore_errors=True)
@@ -142,11 +158,11 @@ def main(work, program, package, tables, *rest):
     languages = ["C"]
     if package != "none":
         formats = ["bundle", "hdf5"][:times]
-        # In a process of its own: TensorFlow brings libraries that it shares with nobody.
         subprocess.run([sys.executable, "-B", "-c", SAVE, of_python, os.path.dirname(os.path.abspath(__file__)),
                         *formats], check=True, env=dict(os.environ, PYTHONPATH=package))
         check("Python", f"{of_python}/bundle/ckpt-3", f"{of_python}/hdf5/ckpt-3.h5", BY_PYTHON,
               WORDS_OF_PYTHON)
+        in_one_process(package, of_python, formats)
         languages.append("Python")
     count = tensors_on_ranks(work, package, tables, programs, launcher, ["bundle", "hdf5"][:times])
     print(f"{len(BY_C) + len(BY_PYTHON) + 2} arrays of {' and '.join(languages)}, in {times} formats, "
