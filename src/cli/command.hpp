@@ -16,6 +16,9 @@ struct Tool {
   int exit_code = 0;  ///< set by the command that ran
 };
 
+/// What the words of the command line ask for, done; the exit status. Throws nothing.
+int run_tool(int argc, char** argv, std::shared_ptr<io::FileSystem>);
+
 /// --tier and --node of commands that see what is on nodes.
 struct TierOption {
   std::string tier;  ///< "": they are not asked for

@@ -82,7 +82,67 @@ void part() {
   put("index", "record", bundle::encode_part_record(record, out.entries));
 }
 
+// The examples of the tool's help, one word a line.
+void arguments() {
+  int number = 0;
+  for (std::string line : {"ls RUN",
+                           "ls RUN --json",
+                           "show RUN/ckpt-1",
+                           "show RUN --values u",
+                           "show --graph RUN/ckpt-2",
+                           "cat RUN u --slice 0:2,1,:",
+                           "cat RUN/ckpt-1 u --format npy -o u.npy",
+                           "cat RUN words",
+                           "cat RUN/ckpt-2 u --slice 3_4_5_0,2:-:- --format raw -o u.bin",
+                           "verify RUN",
+                           "verify RUN --repair --json",
+                           "verify RUN/ckpt-3 --node a",
+                           "gc RUN --dry-run",
+                           "gc RUN",
+                           "gc RUN --max-to-keep 1 --keep-every-steps 2 --keep-every-hours 0.5",
+                           "gc --local DISK/tier",
+                           "gc RUN --max-to-keep 2 --keep-best 1 --larger-is-better --name ckpt",
+                           "pin RUN 3",
+                           "pin RUN 2 --remove",
+                           "merge DISK/all RUN/ckpt-1 RUN/ckpt-2",
+                           "convert RUN DISK/model",
+                           "merge --remove-parts DISK/all RUN/ckpt-1 RUN/ckpt-2",
+                           "convert --max-shard-size 1KiB RUN/ckpt-1 DISK/ckpt-1",
+                           "convert RUN DISK/m.safetensors",
+                           "convert RUN DISK/m.safetensors --under layers",
+                           "convert DISK/dcp RUN/ckpt-9",
+                           "convert RUN DISK/fields.zarr",
+                           "convert RUN DISK/a.h5",
+                           "diff RUN/ckpt-1 RUN/ckpt-2",
+                           "diff --tolerance 1e-6 RUN/ckpt-1 RUN/ckpt-3 u --picture where.png",
+                           "map RUN u --output u.svg",
+                           "view RUN u",
+                           "view RUN/ckpt-1 u -o u.png --log --range 1e-3:1",
+                           "view RUN u --slice 1,:,: -o plane.png",
+                           "view RUN u --slice ...,1,2",
+                           "xdmf RUN --time step",
+                           "xdmf RUN --spacing 0.01 --origin -0.5,-0.5",
+                           "xdmf RUN/ckpt-1 --points u -o at.xdmf",
+                           "stats RUN --json",
+                           "report RUN -o report.html --key u",
+                           "flush DISK/tier RUN --node a",
+                           "--version",
+                           "ls --help",
+                           "shwo RUN"}) {
+    for (const auto& [from, to] : {std::pair<std::string, std::string>{"RUN", "DISK/run"},
+                                   {"DISK", "/cairn-fuzz-disk"},
+                                   {" ", "\n"},
+                                   {"_", " "}}) {
+      for (auto at = line.find(from); at != line.npos; at = line.find(from, at + to.size())) {
+        line.replace(at, from.size(), to);
+      }
+    }
+    put("arguments", std::to_string(number++), line);
+  }
+}
+
 void write_all() {
+  arguments();
   put("metadata", "meta", bundle::encode_meta(meta()));
   put("metadata", "descriptions", bundle::encode_descriptions(meta().descriptions));
   put("metadata", "gaps", R"({"u": {"fill": "0000803f", "boxes": [[0, 0, 2, 6]]}})");

@@ -1,0 +1,91 @@
+// What the tool does with its command line, over any file system.
+#include <cstdio>
+#include <exception>
+#include <iostream>
+
+#include "base/nearest.hpp"
+#include "cairn/error.hpp"
+#include "cairn/version.hpp"
+#include "cli/command.hpp"
+
+namespace cairn::cli {
+namespace {
+
+int complain(const char* text, int exit_code) {
+  std::cout.flush();
+  std::fprintf(stderr, "cairn: %s\n", text);
+  return exit_code;
+}
+
+// What is wrong with the first word, where it is no command or none is there; CLI11 would only say
+// that it wants one.
+std::string unknown_command(const CLI::App& app, int argc, char** argv) {
+  const std::string word = argc > 1 ? argv[1] : "";
+  if (word.starts_with('-')) return "";
+  Nearest nearest(word);
+  std::string all;
+  for (const auto* command : app.get_subcommands(nullptr)) {
+    if (command->get_name() == word) return "";
+    nearest.offer(command->get_name());
+    all += (all.empty() ? "" : ", ") + command->get_name();
+  }
+  if (argc < 2) return "a command is missing. The commands are " + all + ".";
+  const auto meant = did_you_mean(nearest);
+  return "there is no command '" + word + "'. " + (meant.empty() ? "" : meant + " ") +
+         "The commands are " + all + ".";
+}
+
+// Newer versions of CLI11 would make one paragraph of the examples.
+template <class Formatter>
+void keep_footers(Formatter& formatter) {
+  if constexpr (requires { formatter.enable_footer_formatting(false); }) {
+    formatter.enable_footer_formatting(false);
+  }
+}
+
+}  // namespace
+
+int run_tool(int argc, char** argv, std::shared_ptr<io::FileSystem> files) {
+  try {
+    Tool tool;
+    tool.files = std::move(files);
+    tool.app.name("cairn");
+    tool.app.set_version_flag("--version", std::string("cairn ") + version());
+    tool.app.require_subcommand(1);
+    keep_footers(*tool.app.get_formatter());
+    tool.app.footer("Each command has examples: cairn COMMAND --help");
+    add_ls(tool);
+    add_show(tool);
+    add_cat(tool);
+    add_verify(tool);
+    add_gc(tool);
+    add_flush(tool);
+    add_pin(tool);
+    add_merge(tool);
+    add_convert(tool);
+    add_diff(tool);
+    add_map(tool);
+    add_view(tool);
+    add_xdmf(tool);
+    add_stats(tool);
+    add_report(tool);
+    add_selftest(tool);
+    if (const auto unknown = unknown_command(tool.app, argc, argv); !unknown.empty()) {
+      return complain(unknown.c_str(), 2);
+    }
+    try {
+      tool.app.parse(argc, argv);
+    } catch (const CLI::ParseError& error) {
+      return tool.app.exit(error) == 0 ? 0 : 2;
+    }
+    std::cout.flush();
+    if (!std::cout) return complain("cannot write to standard output", 2);
+    return tool.exit_code;
+  } catch (const Error& error) {
+    return complain(error.what(), error.code() == Code::data_loss ? 1 : 2);
+  } catch (const std::exception& error) {  // out of memory, say
+    return complain(error.what(), 2);
+  }
+}
+
+}  // namespace cairn::cli
