@@ -143,14 +143,23 @@ class Crash : public testing::TestWithParam<Story> {
 
 // Sanitizers look at the code, not at the states: one interleaving shows them all of it.
 constexpr unsigned seeds = test::sanitized ? 1 : 3;
-constexpr std::size_t recovery_stride = test::sanitized ? 80 : 2;
+
+inline std::size_t recovery_stride() { return test::all_states() ? 2 : test::sanitized ? 80 : 7; }
+
+// Where a story is stopped: after each operation; if not all states are tried, after some, others
+// in each interleaving, together about as many as there are operations. The end is one of them.
+inline std::size_t stop_stride(unsigned interleavings) {
+  return test::all_states() ? 1 : std::max(test::stride(6), std::size_t{interleavings});
+}
 
 TEST_P(Crash, AtEveryFileOperation) {
-  for (unsigned seed = 1; seed <= std::min(seeds, GetParam().interleavings); ++seed) {
+  const auto interleavings = std::min(seeds, GetParam().interleavings);
+  for (unsigned seed = 1; seed <= interleavings; ++seed) {
     const auto recorded = record(GetParam(), seed);
     const auto end = recorded->operation_count();
-    const auto stride = test::stride(6);
-    for (std::size_t stop = end % stride; stop <= end; stop += stride) {  // the end is one of them
+    const auto stride = stop_stride(interleavings);
+    for (std::size_t stop = 0; stop <= end; ++stop) {
+      if ((end - stop) % stride != seed % stride && stop != end) continue;
       const auto choices = recorded->crash_choices(stop);
       for (std::size_t c = 0; c < choices.size(); c += test::stride(19)) {
         // The first two are all kept and all lost; they also recover on several ranks.
@@ -167,7 +176,7 @@ TEST_P(Crash, AtEveryFileOperation) {
 TEST_P(Crash, DuringRecovery) {
   const auto recorded = record(GetParam(), 1);
   const auto end = recorded->operation_count();
-  for (std::size_t stop = 1; stop <= end; stop += recovery_stride) {
+  for (std::size_t stop = 1; stop <= end; stop += recovery_stride()) {
     const auto first = recorded->crash_choices(stop);
     for (std::size_t f = 0; f < first.size(); f += 5) {
       auto disk = recorded->crash(stop, first[f]);

@@ -1,7 +1,9 @@
 #pragma once
 /// How often a test tries again. Sanitizers look at the code, not at all cases: where each case
-/// runs the same code, some of them show it. Without sanitizers all are tried.
+/// runs the same code, some of them show it. Without sanitizers all are tried, but for crash
+/// states, of which there are hundreds of thousands.
 #include <cstddef>
+#include <cstdlib>
 #include <vector>
 
 namespace cairn::test {
@@ -21,6 +23,13 @@ constexpr Count rounds(Count all) {
 
 /// Steps through cases that are listed: 1, or `some` with sanitizers.
 constexpr std::size_t stride(std::size_t some) { return sanitized ? some : 1; }
+
+/// Whether CAIRN_ALL_STATES is set, as scripts/campaign states does: every crash state, which takes
+/// some times as long as those that are tried else.
+inline bool all_states() {
+  static const bool all = std::getenv("CAIRN_ALL_STATES") != nullptr;
+  return all;
+}
 
 /// Rank counts, where each from 1 to 7 is tried.
 inline std::vector<int> rank_counts() {

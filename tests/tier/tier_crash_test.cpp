@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
 #include <iostream>
 
 #include "base/text.hpp"
@@ -183,12 +182,8 @@ int lose_each(const Disk& disk, const Cluster& cluster, std::int64_t least, std:
   return states;
 }
 
-// CAIRN_TIER_STRIDE=1: every operation (a minute or two). The default looks at some.
-std::size_t stride() {
-  const char* given = std::getenv("CAIRN_TIER_STRIDE");
-  const auto wanted = given ? std::strtoul(given, nullptr, 10) : 0;
-  return wanted > 0 ? wanted : test::sanitized ? 19 : 5;
-}
+// With all states every operation; some of them else.
+std::size_t stride() { return test::all_states() ? 1 : test::sanitized ? 19 : 5; }
 
 // Of one node, and of two.
 class TierCrash : public ::testing::TestWithParam<int> {
