@@ -6,8 +6,9 @@
 #include <cstdint>
 #include <initializer_list>
 #include <iterator>
-#include <memory>
+#include <limits>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,7 +19,8 @@ namespace cairn {
 /// Extents, starts or strides: one number a dimension, slowest-varying first, in elements. Used as
 /// a std::vector<std::int64_t>, made of one, and becomes one; but up to four numbers take no memory
 /// of their own, as a checkpoint of many tensors has several of these for each slice. So a move may
-/// move the numbers: iterators and data() are then no longer valid.
+/// move the numbers: iterators and data() are then no longer valid. It is small, and copied as it
+/// lies, because tables of millions of boxes are as fast as memory is.
 class Dims {
  public:
   using value_type = std::int64_t;
@@ -39,23 +41,25 @@ class Dims {
   Dims(Iterator first, Iterator last) {
     assign(first, last);
   }
-  Dims(const Dims& other) { assign(other.begin(), other.end()); }
+  Dims(const Dims& other) { copy(other); }
   Dims(Dims&& other) noexcept { take(other); }
   Dims& operator=(const Dims& other) {
-    if (this != &other) assign(other.begin(), other.end());
+    if (this != &other) copy(other);
     return *this;
   }
   Dims& operator=(Dims&& other) noexcept {
-    if (this != &other) take(other);
+    if (this == &other) return *this;
+    drop();
+    take(other);
     return *this;
   }
-  ~Dims() = default;
+  ~Dims() { drop(); }
   operator std::vector<value_type>() const { return {begin(), end()}; }
 
   size_type size() const { return size_; }
   bool empty() const { return size_ == 0; }
-  value_type* data() { return many_ ? many_.get() : few_; }
-  const value_type* data() const { return many_ ? many_.get() : few_; }
+  value_type* data() { return capacity_ > few ? numbers_.many : numbers_.few; }
+  const value_type* data() const { return capacity_ > few ? numbers_.many : numbers_.few; }
   iterator begin() { return data(); }
   iterator end() { return data() + size_; }
   const_iterator begin() const { return data(); }
@@ -76,18 +80,20 @@ class Dims {
   void clear() { size_ = 0; }
   void reserve(size_type count) {
     if (count <= capacity_) return;
-    auto more = std::make_unique_for_overwrite<value_type[]>(count);
-    std::copy(begin(), end(), more.get());
-    many_ = std::move(more);
-    capacity_ = count;
+    if (count > std::numeric_limits<Count>::max()) throw std::length_error("too many dimensions");
+    auto* const more = new value_type[count];
+    std::copy(begin(), end(), more);
+    drop();
+    numbers_.many = more;
+    capacity_ = static_cast<Count>(count);
   }
   void resize(size_type count, value_type value = 0) {
     reserve(count);
     if (count > size_) std::fill(end(), data() + count, value);
-    size_ = count;
+    size_ = static_cast<Count>(count);
   }
   void push_back(value_type value) {
-    if (size_ == capacity_) reserve(2 * capacity_);
+    if (size_ == capacity_) reserve(2 * size_type{capacity_});
     data()[size_++] = value;
   }
   void pop_back() { --size_; }
@@ -98,7 +104,7 @@ class Dims {
     size_ = 0;
     reserve(count);
     std::copy(first, last, data());
-    size_ = count;
+    size_ = static_cast<Count>(count);
   }
   iterator insert(const_iterator before, value_type value) {
     const auto at = before - begin();
@@ -110,32 +116,49 @@ class Dims {
   iterator erase(const_iterator first, const_iterator last) {
     const auto at = first - begin();
     std::copy(last, cend(), begin() + at);
-    size_ -= static_cast<size_type>(last - first);
+    size_ -= static_cast<Count>(last - first);
     return begin() + at;
   }
 
   friend bool operator==(const Dims& a, const Dims& b) {
-    return std::equal(a.begin(), a.end(), b.begin(), b.end());
+    if (a.size_ != b.size_) return false;
+    const auto *of_a = a.data(), *of_b = b.data();
+    for (size_type i = 0; i < a.size_; ++i) {
+      if (of_a[i] != of_b[i]) return false;
+    }
+    return true;
   }
   friend std::strong_ordering operator<=>(const Dims& a, const Dims& b) {
     return std::lexicographical_compare_three_way(a.begin(), a.end(), b.begin(), b.end());
   }
 
  private:
-  static constexpr size_type few = 4;
+  using Count = std::uint32_t;
+  static constexpr Count few = 4;
+  union Numbers {
+    value_type few[Dims::few];
+    value_type* many;  // where there have been more than a few
+  };
 
+  void drop() noexcept {
+    if (capacity_ > few) delete[] numbers_.many;
+  }
+  void copy(const Dims& other) {
+    if (capacity_ > few || other.capacity_ > few) return assign(other.begin(), other.end());
+    size_ = other.size_;
+    numbers_ = other.numbers_;
+  }
+  // Of a Dims without memory of its own.
   void take(Dims& other) noexcept {
     size_ = other.size_;
     capacity_ = other.capacity_;
-    many_ = std::move(other.many_);
-    if (!many_) std::copy(other.few_, other.few_ + size_, few_);
+    numbers_ = other.numbers_;
     other.size_ = 0;
     other.capacity_ = few;
   }
 
-  size_type size_ = 0, capacity_ = few;
-  std::unique_ptr<value_type[]> many_;  // all numbers, when there have been more than a few
-  value_type few_[few];                 // uninitialised beyond size_
+  Count size_ = 0, capacity_ = few;
+  Numbers numbers_{};
 };
 
 /// Number of elements of a shape. Throws invalid_argument on a negative extent, on more than 254

@@ -1,5 +1,6 @@
 #include "base/copy.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #if defined(__x86_64__) && !defined(CAIRN_SANITIZED)
@@ -24,8 +25,13 @@ void copy_past_caches(std::byte* to, const std::byte* from, std::size_t bytes) {
     if (bytes > 0) std::memcpy(to, from, bytes);
     return;
   }
-  const auto head = (line - reinterpret_cast<std::uintptr_t>(to) % line) % line;
-  std::memcpy(to, from, head);
+  copy_past_caches_unordered(to, from, bytes);
+  order_copies_past_caches();
+}
+
+void copy_past_caches_unordered(std::byte* to, const std::byte* from, std::size_t bytes) {
+  const auto head = std::min((line - reinterpret_cast<std::uintptr_t>(to) % line) % line, bytes);
+  if (head > 0) std::memcpy(to, from, head);
   const auto end = head + (bytes - head) / line * line;
   for (std::size_t at = head; at < end; at += line) {
     const auto* in = reinterpret_cast<const __m128i*>(from + at);
@@ -37,16 +43,23 @@ void copy_past_caches(std::byte* to, const std::byte* from, std::size_t bytes) {
     _mm_stream_si128(out + 2, c);
     _mm_stream_si128(out + 3, d);
   }
-  // Such stores are not ordered with others: whoever is told next must find them.
-  _mm_sfence();
-  std::memcpy(to + end, from + end, bytes - end);
+  if (bytes > end) std::memcpy(to + end, from + end, bytes - end);
 }
+
+// Such stores are not ordered with others: whoever is told next must find them.
+void order_copies_past_caches() { _mm_sfence(); }
 
 #else
 
 void copy_past_caches(std::byte* to, const std::byte* from, std::size_t bytes) {
   if (bytes > 0) std::memcpy(to, from, bytes);
 }
+
+void copy_past_caches_unordered(std::byte* to, const std::byte* from, std::size_t bytes) {
+  copy_past_caches(to, from, bytes);
+}
+
+void order_copies_past_caches() {}
 
 #endif
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/copy.hpp"
+#include "model/copy_part.hpp"
 #include "model/runs.hpp"
 
 namespace cairn {
@@ -15,16 +17,17 @@ auto run_of(const End& end, const Box& part) -> decltype(end.base) {
   return run ? end.base + *run * static_cast<std::int64_t>(dtype_size(end.dtype)) : nullptr;
 }
 
+// A rank that gets so much has no room for it in its processor's caches.
+constexpr std::int64_t far_bytes = std::int64_t{16} << 20;
+
 void read(const PieceSource& from, const Box& part, std::byte* out) {
-  const auto box = part.relative_to(from.box->start);
-  if (from.memory) return from.memory->read(box, out);
-  host_memory(from.dtype, from.base, nullptr, from.box->extent, {})->read(box, out);
+  if (!from.base) return from.memory->read(part.relative_to(from.box->start), out);
+  copy_part(part, dtype_size(from.dtype), out, part, from.base, *from.box);
 }
 
-void write(const PieceTarget& to, const Box& part, const std::byte* in) {
-  const auto box = part.relative_to(to.box->start);
-  if (to.memory) return to.memory->write(box, in);
-  host_memory(to.dtype, to.base, to.base, to.box->extent, {})->write(box, in);
+void write(const PieceTarget& to, const Box& part, const std::byte* in, bool far) {
+  if (!to.base) return to.memory->write(part.relative_to(to.box->start), in);
+  copy_part(part, dtype_size(to.dtype), to.base, *to.box, in, part, far);
 }
 
 std::int64_t sum_of(std::span<const plan::Passed> pieces) {
@@ -92,6 +95,10 @@ void PiecePasser::keep(const plan::Passed& piece) {
   const auto* bytes = run_of(from, piece.box);
   auto* place = run_of(to, piece.box);
   if (place && place == bytes) return;
+  if (from.base && to.base && !(place && bytes)) {
+    if (from.base == to.base && *from.box == *to.box) return;
+    return copy_part(piece.box, dtype_size(to.dtype), to.base, *to.box, from.base, *from.box, far_);
+  }
   if (place && !bytes) return read_.guard([&] { read(from, piece.box, place); });
   if (!bytes) {
     auto* packed = room_.kept > 0 ? where_ + room_.out + room_.in : where_;
@@ -99,9 +106,9 @@ void PiecePasser::keep(const plan::Passed& piece) {
     bytes = packed;
   }
   if (place) {
-    std::memcpy(place, bytes, size);
+    copy_run(place, bytes, size, far_);
   } else {
-    write_.guard([&] { write(to, piece.box, bytes); });
+    write_.guard([&] { write(to, piece.box, bytes, far_); });
   }
 }
 
@@ -156,9 +163,9 @@ void PiecePasser::add(Load& load, const std::vector<plan::Passed>& sends,
 void PiecePasser::place(Load& load) {
   for (const auto& [box, to, bytes] : load.to_place) {
     if (auto* there = run_of(to, *box)) {
-      std::memcpy(there, bytes, static_cast<std::size_t>(box->count()) * dtype_size(to.dtype));
+      copy_run(there, bytes, static_cast<std::size_t>(box->count()) * dtype_size(to.dtype), far_);
     } else {
-      write_.guard([&, box = box, &to = to, bytes = bytes] { write(to, *box, bytes); });
+      write_.guard([&, box = box, &to = to, bytes = bytes] { write(to, *box, bytes, far_); });
     }
   }
 }
@@ -196,6 +203,12 @@ void PiecePasser::end(Load& load) {
 }
 
 void PiecePasser::pass_all(const plan::OwnPlan& plan) {
+  std::int64_t gets = 0;
+  for (const auto& round : plan.rounds) {
+    gets += sum_of(round.local);
+    for (const auto& step : round.steps) gets += sum_of(step.receives);
+  }
+  far_ = gets >= far_bytes;
   const PassingRoom half{room_.out / 2, room_.in / 2};
   Load loads[2];
   for (int i = 0; i < 2; ++i) {
@@ -228,6 +241,7 @@ void PiecePasser::pass_all(const plan::OwnPlan& plan) {
   }
   begin();
   begin();
+  order_copies_past_caches();
 }
 
 }  // namespace cairn

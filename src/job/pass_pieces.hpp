@@ -104,6 +104,7 @@ class PiecePasser {
   std::unique_ptr<std::byte[]> own_;
   PassingRoom room_;
   std::byte* where_ = nullptr;
+  bool far_ = false;  // what arrives goes past the processor's caches
   KeptError read_, write_;
 };
 

@@ -417,29 +417,49 @@ void Spread::join_small(std::span<Travel> travels) const {
 
 void Spread::fill_steps(OwnRound& round, std::span<Travel> travels) const {
   join_small(travels);
+  struct Counts {
+    std::size_t sends = 0, receives = 0;
+  };
+  std::vector<Counts> counts;                         // of the steps
+  std::vector<std::uint32_t> places(travels.size());  // the step of each piece
   std::int64_t sent = 0, received = 0;
-  std::size_t step_of[2]{};  // of the last message out, and in
-  for (auto& travel : travels) {
-    auto& piece = travel.piece;
-    if (piece.peer == setting_.rank) {
-      round.local.push_back(std::move(piece));
+  std::uint32_t place_of[2]{};  // of the last message out, and in
+  std::size_t local = 0;
+  for (std::size_t i = 0; i < travels.size(); ++i) {
+    const auto& travel = travels[i];
+    if (travel.piece.peer == setting_.rank) {
+      ++local;
       continue;
     }
     auto& bytes = travel.arrives ? received : sent;
-    const bool begins = !piece.joins;
-    if (begins && (round.steps.empty() ||
-                   (bytes > 0 && bytes > setting_.chunk_bytes - travel.message_bytes))) {
-      round.steps.emplace_back();
+    const bool begins = !travel.piece.joins;
+    if (begins &&
+        (counts.empty() || (bytes > 0 && bytes > setting_.chunk_bytes - travel.message_bytes))) {
+      counts.emplace_back();
       sent = received = 0;
     }
     // A message is whole in one step, also where the other direction has begun a new one meanwhile.
-    auto& place = step_of[travel.arrives];
+    auto& place = place_of[travel.arrives];
     if (begins) {
       bytes += travel.message_bytes;
-      place = round.steps.size() - 1;
+      place = static_cast<std::uint32_t>(counts.size() - 1);
     }
-    auto& step = round.steps[place];
-    (travel.arrives ? step.receives : step.sends).push_back(std::move(piece));
+    places[i] = place;
+    ++(travel.arrives ? counts[place].receives : counts[place].sends);
+  }
+  // Known beforehand, lists are as long as they are to be: growing takes twice the memory.
+  round.local.reserve(local);
+  round.steps.resize(counts.size());
+  for (std::size_t s = 0; s < counts.size(); ++s) {
+    round.steps[s].sends.reserve(counts[s].sends);
+    round.steps[s].receives.reserve(counts[s].receives);
+  }
+  for (std::size_t i = 0; i < travels.size(); ++i) {
+    auto& [round_of, distance, chunk, arrives, piece, bytes] = travels[i];
+    auto& step_or_local = piece.peer == setting_.rank ? round.local
+                          : arrives                   ? round.steps[places[i]].receives
+                                                      : round.steps[places[i]].sends;
+    step_or_local.push_back(std::move(piece));
   }
 }
 

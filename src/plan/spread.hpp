@@ -101,6 +101,8 @@ class Spread {
   /// This rank wants the part of a source that lies in this box. A source is acquired whole where
   /// any rank wants a part of it.
   void want(int source, int id, const Box& box);
+  /// About so many boxes will be wanted: their table need not grow, which takes twice its memory.
+  void expect(std::size_t boxes) { asked_.reserve(boxes); }
   std::int64_t pieces() const { return static_cast<std::int64_t>(asked_.size()); }
 
   /// How many planners there are, from the pieces of all ranks. One deals as plan_exchange does.

@@ -205,6 +205,7 @@ void Redistributor::plan_for(const BothStates& now) {
                        .only_wanted = true,
                        .holder = [&](int source) { return held_.holder_of(source); }});
   together(*group_, [&] {
+    spread.expect(matched.parts.size());
     for (const auto& [source, id] : matched.parts) {
       spread.want(source, id, *targets[place_of(id)].box);
     }

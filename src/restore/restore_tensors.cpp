@@ -100,6 +100,8 @@ class Restore {
       for (const auto& [tensor, one] : wants.found) {
         stored_.learn(stored_.number(tensor, static_cast<int>(one.number)), one.slice);
       }
+      spread.expect(wants.parts.size());
+      touched_.reserve(wants.parts.size());
       for (const auto& [tensor, slice, id] : wants.parts) {
         const auto source = stored_.number(tensor, slice);
         spread.want(source, id, wants.boxes[at(id)]);

@@ -101,6 +101,10 @@ DensePlan plan_dense(Group& group, std::vector<DenseTensor> tensors, std::int64_
                        .before = [](int a, int b) { return a < b; },
                        .only_wanted = true});
   together(group, [&] {
+    std::size_t parts = 0;
+    for (const auto& tensor : plan.tensors) parts += tensor.parts.size();
+    spread.expect(parts);
+    plan.slices.reserve(parts);
     for (std::size_t t = 0; t < plan.tensors.size(); ++t) {
       for (const auto& part : plan.tensors[t].parts) {
         spread.want(static_cast<int>(t), static_cast<int>(plan.slices.size()), part.box);

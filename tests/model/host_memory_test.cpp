@@ -23,9 +23,9 @@ struct Layout {
   std::int64_t first = 0, elements = 1;  // the place of index 0, 0, ...; of the memory
 };
 
-class Draw {
+class DrawnLayouts {
  public:
-  explicit Draw(unsigned seed) : random_(seed) {}
+  explicit DrawnLayouts(unsigned seed) : random_(seed) {}
   std::int64_t upto(std::int64_t most) {
     return static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(most + 1));
   }
@@ -68,7 +68,7 @@ class Draw {
 
 TEST(HostMemory, ReadsAndWritesEachElementWhereItIs) {
   for (unsigned seed = 0; seed < 500; ++seed) {
-    Draw draw(seed);
+    DrawnLayouts draw(seed);
     const auto layout = draw.layout();
     const auto part = draw.part_of(layout.extent);
     constexpr DType dtypes[]{DType::uint8, DType::int16, DType::float32, DType::float64,
