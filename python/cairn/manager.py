@@ -158,6 +158,12 @@ class CheckpointManager:
         self._native = _cairn.Manager(group, self.directory, *given)
         _managers.add(self)
 
+    def __reduce__(self):
+        raise _refused("a manager cannot be copied or pickled",
+                       "it owns its directory, for this process and its ranks",
+                       "Make one where it is used. Of torch, dcp.async_save saves in a thread: "
+                       "AsyncCheckpointerType.THREAD.")
+
     def save(self, step, state, **options):
         """Writes the state and commits it: on return it is durable. Returns its prefix.
 

@@ -1,7 +1,9 @@
 """torch.distributed.checkpoint through Cairn: who reads what, and what is wrong."""
 
+import copy
 import glob
 import os
+import pickle
 import tempfile
 import unittest
 
@@ -82,13 +84,59 @@ def missing(directory):
             assert key in str(failure), failure
 
 
+def plans_that_are_kept(directory):
+    """DCP's planner sends nothing for a plan that it has made before."""
+    mesh = init_device_mesh("cpu", (2,))
+
+    def state_of_step(step):
+        state = {"w": distribute_tensor(FULL * step, mesh, [Shard(0)]), "b": torch.full((3,), 1.0 * step),
+                 "step": step, "nested": [1, {"x": step}]}
+        if step >= 3:  # another structure
+            state["more"] = torch.ones(2) * step
+        return state
+
+    writer = cairn.torch.StorageWriter(directory)
+    for step in range(1, 5):
+        dcp.save(state_of_step(step), checkpoint_id=step, storage_writer=writer,
+                 planner=dcp.DefaultSavePlanner(enable_plan_caching=True))
+    writer.manager.close()
+    for step in range(1, 5):
+        state, right = state_of_step(step), state_of_step(step)
+        for one in (state["w"].to_local(), state["b"], state.get("more", torch.empty(0))):
+            one.zero_()
+        state["step"], state["nested"][1]["x"] = 0, 0
+        dcp.load(state, storage_reader=cairn.torch.StorageReader(f"{directory}/ckpt-{step}"))
+        for key in ("b", "more")[: 1 + (step >= 3)]:
+            assert torch.equal(state[key], right[key]), (step, key)
+        assert torch.equal(state["w"].to_local(), right["w"].to_local()), step
+        assert (state["step"], state["nested"]) == (step, [1, {"x": step}]), (step, state)
+
+
 class Loads(unittest.TestCase):
+    def test_plans_that_are_kept(self):
+        with tempfile.TemporaryDirectory() as directory:
+            job(2, plans_that_are_kept, directory)
+
     def test_ranks_that_have_their_own_slices_read_alone(self):
         with tempfile.TemporaryDirectory() as directory:
             job(2, save, directory)
             for ranks in (2, 3):
                 job(ranks, loads, directory)
             job(2, missing, directory)
+
+    def test_a_writer_stays_in_its_process(self):
+        """AsyncCheckpointerType.PROCESS would give it to another one."""
+        with tempfile.TemporaryDirectory() as directory:
+            writer = cairn.torch.StorageWriter(directory)
+            dcp.save({"w": torch.ones(2)}, checkpoint_id="1", storage_writer=writer, no_dist=True)
+            for copied in (pickle.dumps, copy.deepcopy):
+                with self.assertRaises(cairn.Error) as caught:
+                    copied(writer)
+                self.assertEqual(caught.exception.code, "invalid_argument")
+                self.assertIn("THREAD", str(caught.exception))
+            dcp.save({"w": torch.ones(2)}, checkpoint_id="2", storage_writer=writer, no_dist=True)
+            writer.manager.close()
+            self.assertEqual(cairn.steps(directory), [1, 2])
 
     def test_all_ranks_hear_of_damage(self):
         with tempfile.TemporaryDirectory() as directory:

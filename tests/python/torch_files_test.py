@@ -1,14 +1,17 @@
 """Other people's files, read and written by their own libraries, and by the tool in CAIRN_TOOL."""
 
+import hashlib
 import json
 import os
 import subprocess
+import sys
 import tempfile
 import unittest
 
 from torch_jobs import job  # first: it sets what torch reads when it is imported
 
 import torch
+import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
@@ -23,6 +26,7 @@ import cairn.torch
 
 TOOL = os.environ["CAIRN_TOOL"]
 LAUNCHER = os.environ.get("CAIRN_LAUNCHER", "").split()  # of MPI's ranks, before their number
+TENSORFLOW = os.environ.get("CAIRN_TENSORFLOW", "")  # a Python that has TensorFlow and h5py
 DTYPES = [torch.float32, torch.bfloat16, torch.float16, torch.float64, torch.int64, torch.int32,
           torch.int16, torch.int8, torch.uint8, torch.bool, torch.float8_e4m3fn, torch.float8_e5m2,
           torch.uint16, torch.uint32, torch.uint64]
@@ -45,6 +49,39 @@ def tensors():
         for number, dtype in enumerate(DTYPES)
     }
     return {**state, "scalar": torch.tensor(1.5), "empty": torch.zeros(0, 3)}
+
+
+# The SHA-256 of each array's bytes, by what read it.
+READ_BY_OTHERS = """
+import hashlib, json, sys
+import h5py, numpy, tensorflow
+digest = lambda value: hashlib.sha256(numpy.ascontiguousarray(value).tobytes()).hexdigest()
+reader = tensorflow.train.load_checkpoint(sys.argv[1])
+found = {"TensorFlow": {key: digest(reader.get_tensor(key))
+                        for key in reader.get_variable_to_shape_map() if key.startswith("model/")}}
+for path in sys.argv[2:]:
+    with h5py.File(path) as file:
+        found["h5py"] = {f"model/{key}": digest(file["model"][key][()]) for key in file["model"]}
+print(json.dumps(found))
+"""
+
+
+def digests(tensors_by_key):
+    return {key: hashlib.sha256(value.detach().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
+            .hexdigest() for key, value in tensors_by_key.items()}
+
+
+def save_sharded(directory):
+    """By two ranks of FSDP2; and what torch itself has of it, on one."""
+    torch.manual_seed(23)
+    model = torch.nn.Sequential(torch.nn.Linear(7, 5), torch.nn.BatchNorm1d(5), torch.nn.Linear(5, 3))
+    fully_shard(model, mesh=init_device_mesh("cpu", (2,)))
+    full = {f"model/{key}": value.full_tensor() if hasattr(value, "full_tensor") else value
+            for key, value in model.state_dict().items()}
+    with cairn.torch.Manager(directory) as manager:
+        manager.save(5, {"model": model, "step": 5})
+    if dist.get_rank() == 0:
+        torch.save(full, f"{directory}/full.pt")
 
 
 class Unknown:
@@ -124,6 +161,28 @@ class Files(unittest.TestCase):
         for key, name in weights.items():
             with safe_open(f"{self.directory}/{name}", "pt") as opened:
                 self.assert_same(opened.get_tensor(key), tensors()[key])
+
+    def test_all_agree_about_a_sharded_model(self):
+        job(2, save_sharded, self.directory)
+        prefix = f"{self.directory}/ckpt-5"
+        expected = digests(torch.load(f"{self.directory}/full.pt", weights_only=True))
+        self.assertEqual(len(expected), 9)
+        whole = convert(prefix, f"{self.directory}/all.safetensors", "--under", "model")
+        with safe_open(whole, "pt") as opened:
+            found = {f"model/{key}": opened.get_tensor(key) for key in opened.keys()}
+        self.assertEqual(digests(found), expected)
+        files = [prefix]
+        if "hdf5" in os.environ.get("CAIRN_PYTHON_FORMATS", "hdf5"):
+            files.append(convert(prefix, f"{self.directory}/all-5.h5") + ".h5")
+            self.assertEqual(subprocess.run([TOOL, "diff", *files], stdout=subprocess.DEVNULL).returncode, 0)
+        if not os.path.exists(TENSORFLOW):
+            print("SKIPPED: TensorFlow and h5py were not asked (scripts/test installs them)", file=sys.stderr)
+            return
+        ran = subprocess.run([TENSORFLOW, "-c", READ_BY_OTHERS, *files], text=True,
+                             stdout=subprocess.PIPE, check=True,
+                             env=dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3", PYTHONPATH=""))
+        for name, found in json.loads(ran.stdout.splitlines()[-1]).items():
+            self.assertEqual(found, expected, name)
 
     def test_what_zarr_and_tensorstore_read(self):
         named = cairn.described(torch.arange(6.0).view(2, 3), units="m/s", dimensions=["y", "x"])
