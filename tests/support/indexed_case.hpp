@@ -125,6 +125,7 @@ class IndexedCase {
   struct Mixed {
     double mass;
     std::int32_t kind;
+    std::int32_t unused = 0;  // no padding, whose bits would be saved as they happen to be
     bool operator==(const Mixed&) const = default;
   };
   static double f(std::int64_t id, int k) { return static_cast<double>(id % 100003) + k / 8.0; }
