@@ -279,7 +279,7 @@ static void after_the_end(const char* directory) {
   OK(cairn_manager_save(manager, 1, state, NULL, NULL));
   MPI_Finalize();
   FAILS(cairn_manager_save(manager, 2, state, NULL, NULL), CAIRN_INVALID_ARGUMENT, "finalised");
-  FAILS(cairn_manager_restore(manager, 1, state, NULL), CAIRN_INVALID_ARGUMENT, "finalised");
+  FAILS(cairn_manager_restore(manager, 1, state, NULL, NULL), CAIRN_INVALID_ARGUMENT, "finalised");
   FAILS(cairn_group_mpi(MPI_COMM_WORLD, &group), CAIRN_INVALID_ARGUMENT, "finalised");
   cairn_state_free(state);
   cairn_manager_free(manager);
