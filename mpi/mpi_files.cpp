@@ -182,6 +182,42 @@ bool loses_bytes_among_aggregators(std::string_view version) {
   return !is_before(4, 1, 0) && (is_before(4, 1, 7) || (major == 5 && is_before(5, 0, 6)));
 }
 
+std::size_t longest_path(std::string_view version, const char* io, const char* sharedfp) {
+  // "a,b": these only; "^a,b": all but these.
+  const auto is_used = [](const char* chosen, std::string_view component) {
+    std::string_view list = chosen ? chosen : "";
+    if (list.empty()) return true;
+    const bool without = list.front() == '^';
+    if (without) list.remove_prefix(1);
+    bool named = false;
+    while (!list.empty()) {
+      const auto one = list.substr(0, list.find(','));
+      named = named || one == component;
+      list.remove_prefix(std::min(list.size(), one.size() + 1));
+    }
+    return named != without;
+  };
+  if (!version.starts_with("Open MPI")) return 0;
+  if (!is_used(io, "ompio") || !is_used(sharedfp, "lockedfile")) return 0;
+  constexpr std::size_t buffer = 256, ending = 10, digits_of_a_rank = 10, zero = 1;
+  return buffer - ending - digits_of_a_rank - zero;
+}
+
+void require_short(const std::filesystem::path& path) {
+  const auto version = library_version();
+  const auto most =
+      longest_path(version, std::getenv("OMPI_MCA_io"), std::getenv("OMPI_MCA_sharedfp"));
+  const auto size = path.native().size();
+  if (most == 0 || size <= most) return;
+  throw Error(Code::invalid_argument,
+              cat("MPI-IO of Open MPI takes paths of at most ", most, " bytes, and ", path.string(),
+                  " has ", size),
+              "it would write past a buffer",
+              "Choose a shorter directory or name, set OMPI_MCA_sharedfp=^lockedfile for the job, "
+              "or use Writer::posix.")
+      .at(path.string());
+}
+
 std::string MpiFiles::library() const {
   const auto text = library_version();
   return text.substr(0, std::min(text.find_first_of(",\n"), text.size()));
@@ -222,6 +258,7 @@ std::unique_ptr<SharedFile> MpiFiles::open(const std::filesystem::path& path, in
                                            const Hints& hints) {
   auto part = std::make_unique<Part>(communicator_, number, rank_);
   if (part->get() == MPI_COMM_NULL) return nullptr;
+  require_short(path);
   MPI_File file = MPI_FILE_NULL;
   const Info info(hints, rank_);
   int code = MPI_File_open(part->get(), path.c_str(), MPI_MODE_WRONLY, info.get(), &file);

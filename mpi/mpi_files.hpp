@@ -3,6 +3,7 @@
 /// are what every MPI library gets right.
 #include <mpi.h>
 
+#include <filesystem>
 #include <limits>
 #include <string>
 #include <string_view>
@@ -36,6 +37,14 @@ class MpiFiles final : public SharedFiles {
 /// aggregators write one small piece of a file: 4.1.0 to 4.1.6 and 5.0.0 to 5.0.5 (their locks do
 /// not cover what data sieving reads and writes back).
 bool loses_bytes_among_aggregators(std::string_view version);
+
+/// How long the path of a file may be, in bytes, that is opened with MPI-IO; 0: as long as it
+/// likes. Open MPI's OMPIO asks whether files can be locked, and has 256 bytes for the path,
+/// ".locktest.", a rank and a zero: it would write past them. `io` and `sharedfp` are what people
+/// choose its components with (OMPI_MCA_io, OMPI_MCA_sharedfp); null: nothing.
+std::size_t longest_path(std::string_view version, const char* io, const char* sharedfp);
+/// Throws invalid_argument for one that is longer, alike on all ranks.
+void require_short(const std::filesystem::path&);
 
 /// OMPIO's parameters of the names io_ompio_NAME; what they are where nobody sets them.
 struct OmpioParameters {

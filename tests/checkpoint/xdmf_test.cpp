@@ -33,7 +33,9 @@ TEST_P(ManagerXdmf, AFileThatCannotBeWrittenFailsNoSave) {
     return all;
   };
   job([&](Rank& rank) { rank.save(1); });
-  if (GetParam() > 1) EXPECT_THAT(of_xdmf(), HasSubstr("step 1 is not shown in ckpt.xdmf"));
+  if (GetParam() > 1) {
+    EXPECT_THAT(of_xdmf(), HasSubstr("step 1 is not shown in ckpt.xdmf"));
+  }
   options_.store.xdmf = XdmfOptions{};
   files_->inject({Code::io, "rename", ".xdmf", 0, 100});
   job([&](Rank& rank) {

@@ -75,7 +75,9 @@ TEST_F(StagingOf, StaysInADirectoryThatIsLost) {
     EXPECT_EQ(read(file), "all of it");
     disk_->remove("/d/.cairn/owner");
     io::write_file(*disk_, "/d/.cairn/owner", record);
-    if (!dies) EXPECT_NE(staging_->make(), uuid) << "nothing is saved over it";
+    if (!dies) {
+      EXPECT_NE(staging_->make(), uuid) << "nothing is saved over it";
+    }
   }
 }
 

@@ -239,7 +239,9 @@ TEST_F(Lost, ASaveOverALostStepMayDie) {
         SCOPED_TRACE(after->describe(second, lost));
         auto last = after->crash(second, lost);
         EXPECT_EQ(job(last).latest(), found);
-        if (found == 1) EXPECT_EQ(repair(last, "/run/ckpt-2").after.verdict(), Verdict::whole);
+        if (found == 1) {
+          EXPECT_EQ(repair(last, "/run/ckpt-2").after.verdict(), Verdict::whole);
+        }
         EXPECT_EQ(job(last).latest(), found == 1 ? 2 : 3);
       }
     }
@@ -264,7 +266,9 @@ TEST_F(Lost, ASaveOverALostStepMayDie) {
         auto one = job(disk);
         disk->mark();
         if (fails) disk->inject({Code::io, renames ? "rename" : "create", ".index", 0, 1});
-        if (fails) EXPECT_THROW(one.save(2, 3), Error);
+        if (fails) {
+          EXPECT_THROW(one.save(2, 3), Error);
+        }
         if (!fails) one.save(2, 3);
       }
       disk->clear_faults();

@@ -133,7 +133,9 @@ void recover(std::shared_ptr<Group> group, const std::shared_ptr<io::FileSystem>
       manager.restore(info.step, state);
       expect(info.step == one.step ? values_of : info.step);
     }
-    if (group->rank() == 0) EXPECT_EQ(debris(*disk), std::vector<std::string>{});
+    if (group->rank() == 0) {
+      EXPECT_EQ(debris(*disk), std::vector<std::string>{});
+    }
     group->barrier();
     for (int row = begin; row < end; ++row) {
       u[static_cast<std::size_t>(row - begin)] = value(50, row);
@@ -144,7 +146,9 @@ void recover(std::shared_ptr<Group> group, const std::shared_ptr<io::FileSystem>
   ASSERT_EQ(manager.restore_latest(state).value().step, 50);
   expect(50);
   EXPECT_EQ(manager.steps().size(), 2u);
-  if (group->rank() == 0) EXPECT_EQ(debris(*disk), std::vector<std::string>{});
+  if (group->rank() == 0) {
+    EXPECT_EQ(debris(*disk), std::vector<std::string>{});
+  }
 }
 
 TEST_P(Older, IsRecoveredAsByTheVersionThatMadeIt) {

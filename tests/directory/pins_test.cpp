@@ -254,7 +254,9 @@ TEST(PinLockOnDisk, IsGivenBackAndFollowsItsPath) {
     ASSERT_TRUE(others);
     EXPECT_FALSE(try_take(&kept)) << "while another holds it";
     if (turn == 1) files->remove(home.path() / ".cairn/pinned.lock");
-    if (turn == 1) EXPECT_TRUE(try_take(&kept)) << "of the file that is there now";
+    if (turn == 1) {
+      EXPECT_TRUE(try_take(&kept)) << "of the file that is there now";
+    }
   }
 }
 

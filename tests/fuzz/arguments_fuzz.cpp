@@ -1,7 +1,7 @@
-// Any words as the command line of the tool, one a line, in front of a disk in memory with
-// checkpoints in both formats' places: bundles with pins and debris, a safetensors file, a
-// checkpoint of torch. Each ends with one of the three exit statuses; nothing is thrown, and a
-// page, a picture or an array that is to be written lands in a directory of its own.
+// Any words as the command line of the tool, one a line, in front of a disk in memory with bundles,
+// a pin, debris, and a checkpoint of torch. Each ends with one of the three exit statuses and
+// throws nothing. Pages, pictures and arrays, which are not written to that disk, land in a
+// directory of the target's own.
 #include <unistd.h>
 
 #include <filesystem>

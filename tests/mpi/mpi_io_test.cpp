@@ -9,6 +9,7 @@
 
 #include "base/text.hpp"
 #include "cairn/cairn.hpp"
+#include "format/hdf5/lay_out.hpp"
 #include "io/file_system.hpp"
 #include "mpi/mpi_files.hpp"
 #include "mpi/mpi_kit.hpp"
@@ -259,6 +260,60 @@ TEST(MpiIo, VersionsThatLoseBytes) {
 }
 
 // What was seen of Open MPI 4.1.4, by who calls pwrite.
+TEST(MpiIo, PathsThatOpenMpiHasNoRoomFor) {
+  for (const auto* version :
+       {"Open MPI v4.1.4, package", "Open MPI v5.0.7", "Open MPI v6.0.0rc2"}) {
+    EXPECT_EQ(longest_path(version, nullptr, nullptr), 235u);
+    EXPECT_EQ(longest_path(version, "ompio", "sm,lockedfile"), 235u);
+    EXPECT_EQ(longest_path(version, "^romio321", "^sm"), 235u);
+    EXPECT_EQ(longest_path(version, "^ompio", nullptr), 0u);
+    EXPECT_EQ(longest_path(version, "romio321", nullptr), 0u);
+    EXPECT_EQ(longest_path(version, nullptr, "^sm,lockedfile"), 0u);
+    EXPECT_EQ(longest_path(version, nullptr, "individual"), 0u);
+  }
+  EXPECT_EQ(longest_path("MPICH Version:\t4.0.2", nullptr, nullptr), 0u);
+}
+
+// It would end the process: "buffer overflow detected".
+TEST(MpiIo, ALongPathIsRefusedOrWritten) {
+  auto group = mpi(MPI_COMM_WORLD);
+  const Directory place(*group);
+  const auto deep = place.path() / std::string(130, 'd') / std::string(130, 'e');
+  if (group->rank() == 0) fs::create_directories(deep);
+  group->barrier();
+  std::vector<double> row(100, group->rank());
+  State state;
+  state.add("u", slice(row.data(), {group->size(), 100}, {group->rank(), 0}, {1, 100}));
+  std::int64_t step = 0;
+  for (const auto writer : {Writer::mpi_io, Writer::hdf5_collective}) {
+    ManagerOptions options;
+    options.write.writer = writer;
+    if (writer == Writer::hdf5_collective) options.store.format = Format::hdf5;
+    if (options.store.format == Format::hdf5 && !hdf5::available()) continue;
+    CheckpointManager manager(group, deep, options);
+    const auto error = test::error_of([&] { manager.save(++step, state); });
+    const auto texts = all_gather(*group, error ? error->what() : "");
+    EXPECT_THAT(texts, ::testing::Each(texts.front()));
+    char version[MPI_MAX_LIBRARY_VERSION_STRING] = {};
+    int length = 0;
+    ASSERT_EQ(MPI_Get_library_version(version, &length), MPI_SUCCESS);
+    if (longest_path(version, std::getenv("OMPI_MCA_io"), std::getenv("OMPI_MCA_sharedfp")) == 0) {
+      EXPECT_FALSE(error) << error->what();
+      continue;
+    }
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->code(), Code::invalid_argument);
+    EXPECT_THAT(error->what(), HasSubstr("MPI-IO of Open MPI takes paths of at most 235 bytes"));
+    EXPECT_TRUE(manager.steps().empty());
+  }
+  // The other writer needs no such paths.
+  CheckpointManager manager(group, deep, ManagerOptions());
+  EXPECT_NO_THROW(manager.save(++step, state));
+  std::fill(row.begin(), row.end(), -1);
+  ASSERT_TRUE(manager.restore_latest(state));
+  EXPECT_EQ(row, std::vector<double>(100, group->rank()));
+}
+
 TEST(MpiIo, OmpioTakesSeveralAggregatorsByItself) {
   for (const auto& [ranks, most] :
        {std::pair(1, 1), std::pair(15, 1), std::pair(16, 2), std::pair(24, 3), std::pair(32, 4)}) {

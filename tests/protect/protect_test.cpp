@@ -44,7 +44,9 @@ TEST(Sets, AreBalanced) {
       for (int least = 1; least <= most; ++least) {
         for (const auto& set : deal_sets(nodes, most, least)) {
           EXPECT_LE(set.size(), nth(most_nodes));
-          if (least <= 64) EXPECT_GE(set.size(), nth(std::min(nodes, least)));
+          if (least <= 64) {
+            EXPECT_GE(set.size(), nth(std::min(nodes, least)));
+          }
         }
       }
     }

@@ -97,7 +97,9 @@ TEST_P(ResizableNToM, RandomLengths) {
       if (wants) mine.add_to(state);
       for (const std::size_t step : {1, 2, 0}) {
         manager.restore(static_cast<std::int64_t>(step), state);
-        if (wants) EXPECT_EQ(mine, steps[step]) << "seed " << seed;
+        if (wants) {
+          EXPECT_EQ(mine, steps[step]) << "seed " << seed;
+        }
       }
     });
   }

@@ -94,8 +94,12 @@ class DenseFiles : public testing::TestWithParam<int> {
     for (const auto& [file, tensors] : held) {
       std::int64_t bytes = 0;
       for (const auto& [key, size] : tensors) bytes += size;
-      if (tensors.size() > 1) EXPECT_LE(bytes, limit) << "file " << file;
-      if (bytes > limit) EXPECT_EQ(tensors.front().first, "t2");
+      if (tensors.size() > 1) {
+        EXPECT_LE(bytes, limit) << "file " << file;
+      }
+      if (bytes > limit) {
+        EXPECT_EQ(tensors.front().first, "t2");
+      }
       const auto size = files_->status(commit::data_name(prefix, file, contents_.num_files))->size;
       EXPECT_LT(size - bytes, 4096 * static_cast<std::int64_t>(tensors.size()));
       total += bytes > limit ? 0 : bytes;

@@ -136,7 +136,9 @@ void check(const Problem& problem, const std::vector<DensePlan>& plans, bool one
     const auto& source = sources[static_cast<std::size_t>(chunk.source)];
     const auto mine = writers.find({source.tensor, chunk.box.start});
     ASSERT_NE(mine, writers.end());
-    if (one_planner) EXPECT_EQ(mine->second, chunk.rank);
+    if (one_planner) {
+      EXPECT_EQ(mine->second, chunk.rank);
+    }
     if (!problem.served_by.empty()) {
       EXPECT_EQ(problem.served_by[static_cast<std::size_t>(mine->second)], mine->second);
     }

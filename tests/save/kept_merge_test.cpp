@@ -154,7 +154,9 @@ TEST(KeptMerge, AnIndexOfTheLastSaveStays) {
         before = std::move(joined);
       }
     }
-    if (group->rank() == 0) EXPECT_EQ(index_of(before), expected);
+    if (group->rank() == 0) {
+      EXPECT_EQ(index_of(before), expected);
+    }
   });
 }
 

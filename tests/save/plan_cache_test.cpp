@@ -35,7 +35,9 @@ TEST_P(PlanCache, ServesBlockingSavesToo) {
     rank.save(10);
     const auto second = calls(20);  // what it merges is kept
     const auto third = calls(30);
-    if (GetParam() > 1) EXPECT_LT(third, second) << "only checksums travel";
+    if (GetParam() > 1) {
+      EXPECT_LT(third, second) << "only checksums travel";
+    }
     EXPECT_EQ(calls(40), third);
     EXPECT_EQ(rank.latest(), 40);
   });

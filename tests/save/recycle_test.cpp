@@ -31,7 +31,6 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 using testing::StartsWith;
-using testing::StartsWith;
 
 constexpr std::int64_t columns = 3000;
 
@@ -97,7 +96,9 @@ TEST_F(Recycle, TheDirectoryIsDurableBeforeAnythingWaitsThere) {
     state.add("row", slice(row.data(), {1, columns}, {0, 0}, {1, columns}));
     const auto report = CheckpointManager(serial_group(), "/run", after).restore_latest(state);
     ASSERT_EQ(report ? report->step : 0, saved) << skip;
-    if (report) EXPECT_EQ(row, std::vector(columns, static_cast<double>(saved))) << skip;
+    if (report) {
+      EXPECT_EQ(row, std::vector(columns, static_cast<double>(saved))) << skip;
+    }
   }
 }
 

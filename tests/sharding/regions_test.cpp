@@ -137,7 +137,9 @@ TEST(SliceRuns, FollowTheKeysOfAnIndex) {
     for (std::size_t i = 0; i < cut.slices.size(); i += 2) samples.push_back(cut.slices[i]);
     const SliceRuns runs(samples, 4);
     EXPECT_EQ(SliceRuns(runs.firsts()).count(), runs.count());
-    if (cut.slices.size() > 30) EXPECT_GT(runs.count(), 2);
+    if (cut.slices.size() > 30) {
+      EXPECT_GT(runs.count(), 2);
+    }
     std::vector<std::pair<std::string, int>> keys;
     for (const auto& slice : cut.slices) {
       std::vector<bool> dash;

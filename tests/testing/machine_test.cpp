@@ -52,7 +52,9 @@ TEST(Machine, MessageTakesLatencyAndBytes) {
     const std::string five(5, 'x');
     if (group->rank() == 0) group->send(1, five);
     if (group->rank() == 0) group->send(2, five);
-    if (group->rank() == 1 || group->rank() == 2) EXPECT_EQ(group->receive(0), five);
+    if (group->rank() == 1 || group->rank() == 2) {
+      EXPECT_EQ(group->receive(0), five);
+    }
   });
   EXPECT_NEAR(simulated(machine, 1), 1 + 5.0 / 100, 0.1);
   EXPECT_NEAR(simulated(machine, 2), 10 + 5, 0.2);

@@ -127,7 +127,9 @@ TEST_F(TierTest, DamageOfEachNodeIsComputedBlockByBlock) {
       const auto report = manager.restore_latest(state);
       ASSERT_TRUE(report);
       EXPECT_EQ(report->step, comes_back);
-      if (comes_back == 2) EXPECT_EQ(manager.steps().back().margin, 1);
+      if (comes_back == 2) {
+        EXPECT_EQ(manager.steps().back().margin, 1);
+      }
       EXPECT_EQ(mine, fill(rank));
     });
     if (comes_back == 1) continue;

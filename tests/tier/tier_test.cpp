@@ -367,7 +367,9 @@ TEST_F(TierTest, WhatFailsLeavesNothing) {
         if (group->rank() == 0) {
           files_->clear_faults();
           failed = error.has_value();
-          if (failed) EXPECT_THAT(find("/nodes", ""), IsEmpty()) << kind << skip;
+          if (failed) {
+            EXPECT_THAT(find("/nodes", ""), IsEmpty()) << kind << skip;
+          }
         }
         group->barrier();
         manager.save(3, state);
