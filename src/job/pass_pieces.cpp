@@ -97,7 +97,9 @@ void PiecePasser::keep(const plan::Passed& piece) {
   if (place && place == bytes) return;
   if (from.base && to.base && !(place && bytes)) {
     if (from.base == to.base && *from.box == *to.box) return;
-    return copy_part(piece.box, dtype_size(to.dtype), to.base, *to.box, from.base, *from.box, far_);
+    return write_.guard([&] {  // boxes of many dimensions take memory
+      copy_part(piece.box, dtype_size(to.dtype), to.base, *to.box, from.base, *from.box, far_);
+    });
   }
   if (place && !bytes) return read_.guard([&] { read(from, piece.box, place); });
   if (!bytes) {

@@ -7,10 +7,11 @@
 
 namespace cairn {
 
-int OrderedReads::add(const io::Path& path, std::unique_ptr<io::File> file) {
-  paths_.push_back(path);
-  open_.push_back(std::move(file));
-  return static_cast<int>(open_.size()) - 1;
+int OrderedReads::add(const io::Path& path) {
+  // Looked at before it is opened: if it is replaced in between, that is noticed later.
+  const auto status = files_.status(path);
+  opened_.push_back({path, status ? status->id : io::FileId{}, files_.open_read(path)});
+  return static_cast<int>(opened_.size()) - 1;
 }
 
 void OrderedReads::expect(const std::string& key, int file, std::int64_t offset,
@@ -28,7 +29,9 @@ void OrderedReads::begin() {
     }
   }
   expected_.clear();
-  reader_ = files_.read_ahead(paths_, pieces_, DirectIo::automatic);
+  std::vector<io::Path> paths;
+  for (const auto& one : opened_) paths.push_back(one.path);
+  reader_ = files_.read_ahead(std::move(paths), pieces_, DirectIo::automatic);
 }
 
 // Whether these bytes follow those that were given last.
@@ -41,10 +44,32 @@ bool OrderedReads::next_is(int file, std::int64_t offset) const {
          offset == pieces_[fetched_].offset;
 }
 
-void OrderedReads::fetch() {
-  reader_->next();  // of other people's bytes no checksum is known
+// The reader opened it by its name, which may have come to another file since: one that somebody
+// downloads again while this takes hours, say.
+bool OrderedReads::is_same(int file) {
+  if (file == same_) return true;
+  const auto& opened = opened_[static_cast<std::size_t>(file)];
+  const auto status = files_.status(opened.path);
+  if (!status || status->id != opened.id) return false;
+  same_ = file;
+  return true;
+}
+
+// False: there is no reader any more. What is wrong is told by a plain read, if that fails too.
+bool OrderedReads::fetch() {
+  bool fetched = false;
+  try {
+    reader_->next();  // of other people's bytes no checksum is known
+    fetched = is_same(pieces_[fetched_].file);
+  } catch (const std::exception&) {
+  }
+  if (!fetched) {
+    reader_.reset();
+    return false;
+  }
   ++fetched_;
   taken_ = 0;
+  return true;
 }
 
 void OrderedReads::read(int file, std::int64_t offset, std::span<std::byte> to) {
@@ -54,7 +79,7 @@ void OrderedReads::read(int file, std::int64_t offset, std::span<std::byte> to) 
       reader_.reset();
       break;
     }
-    if (fetched_ == 0 || taken_ == pieces_[fetched_ - 1].bytes) fetch();
+    if ((fetched_ == 0 || taken_ == pieces_[fetched_ - 1].bytes) && !fetch()) break;
     const auto left = static_cast<std::size_t>(pieces_[fetched_ - 1].bytes - taken_);
     const auto size = std::min(left, to.size());
     std::memcpy(to.data(), piece_.data() + taken_, size);
@@ -62,7 +87,7 @@ void OrderedReads::read(int file, std::int64_t offset, std::span<std::byte> to) 
     offset += static_cast<std::int64_t>(size);
     to = to.subspan(size);
   }
-  if (!to.empty()) open_[static_cast<std::size_t>(file)]->read_at(offset, to);
+  if (!to.empty()) this->file(file).read_at(offset, to);
 }
 
 }  // namespace cairn

@@ -23,23 +23,23 @@ struct Source {
   std::int64_t data = 0;  // where they begin
 };
 
-std::string read_text(io::File& file, std::int64_t offset, std::int64_t size) {
+std::string read_text(const io::File& file, std::int64_t offset, std::int64_t size) {
   std::string text(static_cast<std::size_t>(size), '\0');
   if (size > 0) file.read_at(offset, std::as_writable_bytes(std::span(text)));
   return text;
 }
 
-Source open_file(io::FileSystem& files, const io::Path& path, OrderedReads& reads) {
+Source open_file(const io::Path& path, OrderedReads& reads) {
   try {
     Source source;
-    auto file = files.open_read(path);
-    const auto size = file->size();
-    const auto first = read_text(*file, 0, std::min(size, length_bytes));
+    source.number = reads.add(path);
+    const auto& file = reads.file(source.number);
+    const auto size = file.size();
+    const auto first = read_text(file, 0, std::min(size, length_bytes));
     const auto length = safetensors::header_length(first, size);
     source.data = length_bytes + length;
     source.header =
-        safetensors::parse_header(read_text(*file, length_bytes, length), size - source.data);
-    source.number = reads.add(path, std::move(file));
+        safetensors::parse_header(read_text(file, length_bytes, length), size - source.data);
     return source;
   } catch (Error& error) {
     if (error.path().empty()) error.at(path.string());
@@ -129,7 +129,7 @@ std::map<std::string, Source> open_all(io::FileSystem& files, const io::Path& pa
                                        OrderedReads& reads) {
   std::map<std::string, Source> sources;
   if (!is_index(path)) {
-    sources.emplace(path.filename().string(), open_file(files, path, reads));
+    sources.emplace(path.filename().string(), open_file(path, reads));
     return sources;
   }
   safetensors::WeightMap weights;
@@ -141,7 +141,7 @@ std::map<std::string, Source> open_all(io::FileSystem& files, const io::Path& pa
   }
   for (const auto& [key, name] : weights) {
     if (sources.contains(name)) continue;
-    sources.emplace(name, open_file(files, path.parent_path() / name, reads));
+    sources.emplace(name, open_file(path.parent_path() / name, reads));
   }
   std::size_t found = 0;
   for (const auto& [name, source] : sources) {

@@ -24,10 +24,10 @@ class DrawnParts {
   }
   Box part() {
     Box box;
-    const auto rank = upto(4);
+    const auto rank = upto(6);
     for (std::int64_t d = 0; d < rank; ++d) {
       box.start.push_back(upto(9) - 3);
-      box.extent.push_back(d + 1 == rank && upto(1) ? upto(900) : upto(5));
+      box.extent.push_back(rank > 4 ? upto(3) : d + 1 == rank && upto(1) ? upto(900) : upto(5));
     }
     return box;
   }

@@ -17,7 +17,8 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-// Dimensions lie in memory in any order, some of them with room behind, some backwards.
+// Dimensions lie in memory in any order, some of them with room behind, some backwards; if it is
+// for reading, one element may stand for all of a dimension.
 struct Layout {
   Dims extent, strides;
   std::int64_t first = 0, elements = 1;  // the place of index 0, 0, ...; of the memory
@@ -29,16 +30,19 @@ class DrawnLayouts {
   std::int64_t upto(std::int64_t most) {
     return static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(most + 1));
   }
-  Layout layout() {
+  Layout layout(bool repeats) {
     Layout one;
-    const auto rank = static_cast<std::size_t>(upto(4));
-    for (std::size_t d = 0; d < rank; ++d) one.extent.push_back(1 + upto(upto(3) ? 5 : 20));
+    const auto rank = static_cast<std::size_t>(upto(6));
+    for (std::size_t d = 0; d < rank; ++d) {
+      one.extent.push_back(1 + upto(rank > 4 ? 2 : upto(3) ? 5 : 20));
+    }
     one.strides = Dims(rank);
     std::vector<std::size_t> order(rank);
     std::iota(order.begin(), order.end(), std::size_t{0});
     if (upto(3)) std::shuffle(order.begin(), order.end(), random_);
     for (auto d = rank; d-- > 0;) {
       const auto dim = order[d];
+      if (repeats && upto(2) == 0) continue;
       const auto step = one.elements * (upto(3) ? 1 : 2);
       one.elements = step * (one.extent[dim] + (upto(3) ? 0 : 1));
       const bool backwards = upto(7) == 0;
@@ -66,38 +70,45 @@ class DrawnLayouts {
   std::mt19937 random_;
 };
 
-TEST(HostMemory, ReadsAndWritesEachElementWhereItIs) {
-  for (unsigned seed = 0; seed < 500; ++seed) {
-    DrawnLayouts draw(seed);
-    const auto layout = draw.layout();
-    const auto part = draw.part_of(layout.extent);
-    constexpr DType dtypes[]{DType::uint8, DType::int16, DType::float32, DType::float64,
-                             DType::complex128};
-    const auto dtype = dtypes[draw.upto(4)];
-    const auto item = static_cast<std::int64_t>(dtype_size(dtype));
-    auto memory = draw.bytes(layout.elements * item);
-    const auto in = draw.bytes(part.count() * item);
-    Bytes out(in.size()), expected_out = out;
-    auto expected = memory;
-    for (std::int64_t i = 0; i < part.count(); ++i) {
-      const auto at = index_at(i, part.extent);
-      auto place = layout.first;
-      for (std::size_t d = 0; d < at.size(); ++d) {
-        place += (part.start[d] + at[d]) * layout.strides[d];
-      }
-      const auto size = static_cast<std::size_t>(item);
-      std::memcpy(expected_out.data() + i * item, memory.data() + place * item, size);
-      std::memcpy(expected.data() + place * item, in.data() + i * item, size);
+void check(unsigned seed, bool repeats) {
+  DrawnLayouts draw(seed);
+  const auto layout = draw.layout(repeats);
+  const auto part = draw.part_of(layout.extent);
+  constexpr DType dtypes[]{DType::uint8, DType::int16, DType::float32, DType::float64,
+                           DType::complex128};
+  const auto dtype = dtypes[draw.upto(4)];
+  const auto item = static_cast<std::int64_t>(dtype_size(dtype));
+  auto memory = draw.bytes(layout.elements * item);
+  const auto in = draw.bytes(part.count() * item);
+  Bytes out(in.size()), expected_out = out;
+  auto expected = memory;
+  for (std::int64_t i = 0; i < part.count(); ++i) {
+    const auto at = index_at(i, part.extent);
+    auto place = layout.first;
+    for (std::size_t d = 0; d < at.size(); ++d) {
+      place += (part.start[d] + at[d]) * layout.strides[d];
     }
-    auto* const first = memory.data() + layout.first * item;
-    const auto served = host_memory(dtype, first, first, layout.extent, layout.strides);
-    const auto what = cat("seed ", seed, ", ", box_text(part), " of ", shape_text(layout.extent),
-                          " with strides ", shape_text(layout.strides));
-    served->read(part, out.data());
-    ASSERT_EQ(out, expected_out) << what;
-    served->write(part, in.data());
-    ASSERT_EQ(memory, expected) << what;
+    const auto size = static_cast<std::size_t>(item);
+    std::memcpy(expected_out.data() + i * item, memory.data() + place * item, size);
+    std::memcpy(expected.data() + place * item, in.data() + i * item, size);
   }
+  auto* const first = memory.data() + layout.first * item;
+  const auto served = host_memory(dtype, first, first, layout.extent, layout.strides);
+  const auto what = cat("seed ", seed, ", ", box_text(part), " of ", shape_text(layout.extent),
+                        " with strides ", shape_text(layout.strides));
+  served->read(part, out.data());
+  ASSERT_EQ(out, expected_out) << what;
+  if (repeats) return;  // which of the elements would stay is not said
+  served->write(part, in.data());
+  ASSERT_EQ(memory, expected) << what;
+}
+
+TEST(HostMemory, ReadsAndWritesEachElementWhereItIs) {
+  for (unsigned seed = 0; seed < 500; ++seed) ASSERT_NO_FATAL_FAILURE(check(seed, false));
+}
+
+TEST(HostMemory, ReadsElementsThatStandForMany) {
+  for (unsigned seed = 0; seed < 300; ++seed) ASSERT_NO_FATAL_FAILURE(check(seed, true));
 }
 
 }  // namespace

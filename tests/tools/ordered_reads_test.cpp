@@ -7,10 +7,27 @@
 #include <cstring>
 
 #include "base/checksum.hpp"
+#include "cairn/error.hpp"
 #include "io/temporary_directory.hpp"
 
 namespace cairn {
 namespace {
+
+// The disk fails once, before this turn.
+class FailsOnce : public io::Reader {
+ public:
+  FailsOnce(std::unique_ptr<io::Reader> reader, int turn)
+      : reader_(std::move(reader)), turn_(turn) {}
+  std::uint32_t next() override {
+    const auto sum = reader_->next();
+    if (turn_-- == 0) throw Error(Code::io, "the disk has failed");
+    return sum;
+  }
+
+ private:
+  std::unique_ptr<io::Reader> reader_;
+  int turn_;
+};
 
 // How often, and of how much, somebody announced what is read.
 class Watched : public io::FileSystemWrapper {
@@ -19,9 +36,11 @@ class Watched : public io::FileSystemWrapper {
   std::unique_ptr<io::Reader> read_ahead(std::vector<io::Path> files, std::vector<io::Extent> all,
                                          DirectIo mode) override {
     for (const auto& one : all) announced += one.bytes;
-    return target().read_ahead(std::move(files), std::move(all), mode);
+    auto reader = target().read_ahead(std::move(files), std::move(all), mode);
+    return std::make_unique<FailsOnce>(std::move(reader), fails_at);
   }
   std::int64_t announced = 0;
+  int fails_at = -1;  // a turn of the reader
 };
 
 class Ordered : public testing::Test {
@@ -36,7 +55,7 @@ class Ordered : public testing::Test {
       const auto path = directory_.path() / std::to_string(file);
       io::write_file(files_, path,
                      {reinterpret_cast<const char*>(all.data()), bytes_[file].size()});
-      EXPECT_EQ(reads_.add(path, files_.open_read(path)), file);
+      EXPECT_EQ(reads_.add(path), file);
     }
     // The second file's, from its byte 100 on, come first.
     reads_.expect("b", 0, 0, length(0));
@@ -89,6 +108,28 @@ TEST_F(Ordered, AFileThatEndsBefore) {
   files_.open_write(directory_.path() / "1")->resize(2 * cached_bytes);
   std::vector<std::byte> read(static_cast<std::size_t>(length(1) - 150));
   EXPECT_THROW(reads_.read(1, 150, read), Error);
+}
+
+TEST_F(Ordered, AFileThatIsReplaced) {
+  const auto path = directory_.path() / "1", other = directory_.path() / "other";
+  io::write_file(files_, other, std::string(static_cast<std::size_t>(length(1)), 'x'));
+  files_.rename(other, path);
+  compare(1, 100, cached_bytes + 5);
+  compare(1, cached_bytes + 105, length(1) - cached_bytes - 105);
+  compare(0, 0, length(0));
+}
+
+TEST_F(Ordered, AFileThatIsRemoved) {
+  for (const auto* name : {"0", "1"}) files_.remove(directory_.path() / name);
+  compare(1, 100, length(1) - 100);
+  compare(0, 0, length(0));
+}
+
+TEST_F(Ordered, APieceThatIsAskedForAgain) {
+  files_.fails_at = 1;
+  compare(1, 100, cached_bytes);
+  for (int i = 0; i < 2; ++i) compare(1, 100 + cached_bytes, cached_bytes);
+  compare(1, 100 + 2 * cached_bytes, 1000);
 }
 
 }  // namespace
