@@ -244,6 +244,7 @@ void PiecePasser::pass_all(const plan::OwnPlan& plan) {
   begin();
   begin();
   order_copies_past_caches();
+  far_ = false;  // what is passed by other calls has no such end
 }
 
 }  // namespace cairn
