@@ -30,9 +30,9 @@ struct CrashChoice {
     std::size_t bytes;      ///< only so many of its first bytes arrived ...
     bool last = false;      ///< ... or of its last ones: a disk writes blocks in any order
   };
-  bool keep = true;                 ///< whether they arrived ...
-  std::vector<std::size_t> except;  ///< ... but for these
-  std::optional<Tear> tear;
+  bool keep = true;                      ///< whether they arrived ...
+  std::vector<std::size_t> except = {};  ///< ... but for these
+  std::optional<Tear> tear = {};
 };
 
 /// An error that an operation is to fail with.
