@@ -120,7 +120,7 @@ void PiecePasser::keep(const plan::Passed& piece) {
     bytes = packed;
   }
   if (place) {
-    copy_run(place, bytes, size, far_);
+    std::memcpy(place, bytes, size);
   } else {
     write_.guard([&] { write(to, piece.box, bytes, far_); });
   }
@@ -173,7 +173,7 @@ void PiecePasser::add(Load& load, const std::vector<plan::Passed>& sends,
 void PiecePasser::place(Load& load) {
   for (const auto& [box, to, bytes] : load.to_place) {
     if (auto* there = run_of(to, *box)) {
-      copy_run(there, bytes, static_cast<std::size_t>(box->count()) * dtype_size(to.dtype), far_);
+      std::memcpy(there, bytes, static_cast<std::size_t>(box->count()) * dtype_size(to.dtype));
     } else {
       write_.guard([&, box = box, &to = to, bytes = bytes] { write(to, *box, bytes, far_); });
     }
