@@ -427,17 +427,29 @@ std::int64_t gap_elements(const StoredGaps& gaps, const Box& wanted) {
 }  // namespace
 
 std::vector<StoredPart> stored_parts(const StoredTensor& tensor, const std::vector<Box>& wanted) {
+  // A dense tensor is one slice: to look through a few takes less than an index.
+  constexpr std::size_t few_slices = 8;
   std::vector<StoredPart> found;
   std::vector<std::int64_t> covered(wanted.size());
-  // An index of what is wanted: there are many more slices, of which most are not.
-  const BoxIndex index(wanted);
   std::size_t number = 0;
   const std::function<bool(std::size_t)> note = [&](std::size_t i) {
     found.push_back({number, i});
     covered[i] += intersect(tensor.slices[number].box, wanted[i])->count();
     return true;
   };
-  for (; number < tensor.slices.size(); ++number) index.query(tensor.slices[number].box, note);
+  if (tensor.slices.size() <= few_slices) {
+    found.reserve(wanted.size());
+    for (; number < tensor.slices.size(); ++number) {
+      const auto& box = tensor.slices[number].box;
+      for (std::size_t i = 0; i < wanted.size(); ++i) {
+        if (wanted[i].rank() == box.rank() && overlaps(box, wanted[i])) note(i);
+      }
+    }
+  } else {
+    // Of what is wanted: there are many more slices, of which most are not.
+    const BoxIndex index(wanted);
+    for (; number < tensor.slices.size(); ++number) index.query(tensor.slices[number].box, note);
+  }
   if (!tensor.sliced) return found;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     if (covered[i] == wanted[i].count()) continue;  // the index reader has refused overlaps

@@ -17,6 +17,20 @@ auto run_of(const End& end, const Box& part) -> decltype(end.base) {
   return run ? end.base + *run * static_cast<std::int64_t>(dtype_size(end.dtype)) : nullptr;
 }
 
+// Where a message begins, if its pieces lie one behind the other, as rows do that are slices of
+// their own; else null.
+template <class EndOf>
+auto run_of_all(std::span<const plan::Passed> message, const EndOf& end_of) {
+  const auto run = [&](const plan::Passed& piece) { return run_of(end_of(piece), piece.box); };
+  const auto begin = run(message.front());
+  auto next = begin;
+  for (std::size_t i = 1; next && i < message.size(); ++i) {
+    next += message[i - 1].bytes;
+    if (run(message[i]) != next) return decltype(begin){};
+  }
+  return begin;
+}
+
 // A rank that gets so much has no room for it in its processor's caches.
 constexpr std::int64_t far_bytes = std::int64_t{16} << 20;
 
@@ -108,7 +122,7 @@ void PiecePasser::keep(const plan::Passed& piece) {
     bytes = packed;
   }
   if (place) {
-    copy_run(place, bytes, size, far_);
+    std::memcpy(place, bytes, size);
   } else {
     write_.guard([&] { write(to, piece.box, bytes, far_); });
   }
@@ -116,15 +130,13 @@ void PiecePasser::keep(const plan::Passed& piece) {
 
 void PiecePasser::pack(Load& load, std::span<const plan::Passed> message) {
   const auto bytes = static_cast<std::size_t>(sum_of(message));
-  const auto& first = message.front();
-  if (message.size() == 1) {
-    if (const auto* there = run_of(from_(first), first.box)) {
-      load.sends.push_back({first.peer, {there, bytes}});
-      return;
-    }
+  const auto peer = message.front().peer;
+  if (const auto* there = run_of_all(message, from_)) {
+    load.sends.push_back({peer, {there, bytes}});
+    return;
   }
   auto* at = load.packed + load.out;
-  load.sends.push_back({first.peer, {at, bytes}});
+  load.sends.push_back({peer, {at, bytes}});
   for (const auto& piece : message) {
     const auto from = from_(piece);
     const auto size = static_cast<std::size_t>(piece.bytes);
@@ -140,15 +152,13 @@ void PiecePasser::pack(Load& load, std::span<const plan::Passed> message) {
 
 void PiecePasser::expect(Load& load, std::span<const plan::Passed> message) {
   const auto bytes = static_cast<std::size_t>(sum_of(message));
-  const auto& first = message.front();
-  if (message.size() == 1) {
-    if (auto* there = run_of(to_(first), first.box)) {
-      load.receives.push_back({first.peer, {there, bytes}});
-      return;
-    }
+  const auto peer = message.front().peer;
+  if (auto* there = run_of_all(message, to_)) {
+    load.receives.push_back({peer, {there, bytes}});
+    return;
   }
   auto* at = load.arrived + load.in;
-  load.receives.push_back({first.peer, {at, bytes}});
+  load.receives.push_back({peer, {at, bytes}});
   for (const auto& piece : message) {
     load.to_place.push_back({&piece.box, to_(piece), at});
     at += piece.bytes;
@@ -165,7 +175,7 @@ void PiecePasser::add(Load& load, const std::vector<plan::Passed>& sends,
 void PiecePasser::place(Load& load) {
   for (const auto& [box, to, bytes] : load.to_place) {
     if (auto* there = run_of(to, *box)) {
-      copy_run(there, bytes, static_cast<std::size_t>(box->count()) * dtype_size(to.dtype), far_);
+      std::memcpy(there, bytes, static_cast<std::size_t>(box->count()) * dtype_size(to.dtype));
     } else {
       write_.guard([&, box = box, &to = to, bytes = bytes] { write(to, *box, bytes, far_); });
     }
@@ -185,14 +195,10 @@ void PiecePasser::pass(const std::vector<plan::Passed>& sends,
 PassingRoom PiecePasser::need(const plan::OwnStep& step) const {
   PassingRoom room;
   each_message(step.sends, [&](std::span<const plan::Passed> message) {
-    const auto& first = message.front();
-    const bool stays = message.size() == 1 && run_of(from_(first), first.box);
-    room.out += stays ? 0 : sum_of(message);
+    room.out += run_of_all(message, from_) ? 0 : sum_of(message);
   });
   each_message(step.receives, [&](std::span<const plan::Passed> message) {
-    const auto& first = message.front();
-    const bool stays = message.size() == 1 && run_of(to_(first), first.box);
-    room.in += stays ? 0 : sum_of(message);
+    room.in += run_of_all(message, to_) ? 0 : sum_of(message);
   });
   return room;
 }

@@ -25,17 +25,28 @@ bool has_fill(const HeldSlice& slice) {
 /// Puts the holders of each distinct box together. `twice`: one that a rank gave twice.
 std::vector<HeldSlice> join_holders(std::vector<GivenSlice> given,
                                     std::optional<GivenSlice>& twice) {
-  std::vector<std::size_t> order(given.size());
-  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  // Where a box begins decides nearly always, and is sorted by itself: the boxes would be looked
+  // for in memory log n times.
+  struct Begin {
+    std::int64_t first = 0, second = 0;
+    std::size_t from = 0;
+  };
+  std::vector<Begin> order(given.size());
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const auto& start = given[i].box.start;
+    order[i] = {start.empty() ? 0 : start[0], start.size() < 2 ? 0 : start[1], i};
+  }
   // given is ascending by rank and number, so these break ties.
-  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    const auto by_box = given[a].box <=> given[b].box;
-    return by_box != 0 ? by_box < 0 : a < b;
+  std::sort(order.begin(), order.end(), [&](const Begin& a, const Begin& b) {
+    if (a.first != b.first) return a.first < b.first;
+    if (a.second != b.second) return a.second < b.second;
+    const auto by_box = given[a.from].box <=> given[b.from].box;
+    return by_box != 0 ? by_box < 0 : a.from < b.from;
   });
   std::vector<HeldSlice> slices;
   slices.reserve(given.size());
-  for (const auto i : order) {
-    auto& [box, holder] = given[i];
+  for (const auto& begin : order) {
+    auto& [box, holder] = given[begin.from];
     if (slices.empty() || slices.back().box != box) {
       slices.push_back({std::move(box), {holder}});
       continue;
