@@ -1,11 +1,15 @@
 """What the tests of the Python package have in common."""
 
 import os
+import signal
 import tempfile
 import unittest
 
 import cairn
 import numpy as np
+
+# What a shell starts in the background ignores interrupts, and so does all that it starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 BUILT = os.environ.get("CAIRN_PYTHON_FORMATS", "bundle,hdf5").split(",")
 
