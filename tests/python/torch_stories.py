@@ -1,6 +1,6 @@
 """examples/torch under torchrun and mpirun: killed, started again, on other meshes.
 
-torch_stories.py DIRECTORY train.py TOOL [LAUNCHER...]
+torch_stories.py DIRECTORY train.py TOOL READ [LAUNCHER...]
 """
 
 import os
@@ -10,8 +10,10 @@ import subprocess
 import sys
 
 import cairn
+import torch
+from torch.nn import functional
 
-DIRECTORY, PROGRAM, TOOL, *LAUNCHER = sys.argv[1:]
+DIRECTORY, PROGRAM, TOOL, READ, *LAUNCHER = sys.argv[1:]
 STEPS, EVERY = 12, 4
 os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
 
@@ -106,4 +108,18 @@ opened = cairn.open(f"{DIRECTORY}/whole")
 weight = opened["model/blocks.0.up.weight"]
 assert weight.shape == (192, 48) and len(weight.slices) == 4, weight.slices
 assert opened["optimizer/state/0/exp_avg"].shape == (96, 48) and opened["step"][()] == STEPS
+
+# A C++ program, without PyTorch, has the same model.
+sys.path.insert(0, os.path.dirname(PROGRAM))
+from model import Model  # noqa: E402
+
+model = Model(dropout=0)
+model.load_state_dict({name: torch.from_numpy(opened[f"model/{name}"][()]) for name in model.state_dict()})
+text = "Permission is granted to copy and distribute this"
+numbers = torch.tensor([[ord(one) - 32 for one in text]])
+with torch.no_grad():
+    wanted = functional.cross_entropy(model(numbers[:, :-1])[0], numbers[0, 1:]).item()
+step, found = run([READ, f"{DIRECTORY}/whole", text]).split()[1::2]
+assert int(step) == STEPS and abs(float(found) - wanted) < 1e-5, (step, found, wanted)
+print("a C++ program foretells a text as well")
 print("right")
