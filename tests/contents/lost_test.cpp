@@ -11,6 +11,7 @@
 #include "directory/retention.hpp"
 #include "format/hdf5/lay_out.hpp"
 #include "support/manager_kit.hpp"
+#include "support/rounds.hpp"
 #include "tools/repair.hpp"
 
 namespace cairn {
@@ -274,14 +275,14 @@ TEST_F(Lost, ASaveOverALostStepMayDie) {
       disk->clear_faults();
       for (std::size_t stop = 0; stop <= disk->operation_count(); ++stop) {
         const auto choices = disk->crash_choices(stop);
-        for (std::size_t c = 0; c < choices.size(); ++c) {
-          survives(disk, stop, choices[c], fails && c < 1 && stop % 5 == 0);
+        for (std::size_t c = 0; c < choices.size(); c += test::stride(11)) {
+          survives(disk, stop, choices[c], fails && c < 1 && stop % (5 * test::stride(5)) == 0);
         }
       }
     }
   }
-  EXPECT_GT(repaired, 100u);
-  EXPECT_GT(states, repaired + 50);
+  EXPECT_GT(repaired, test::rounds(100u));
+  EXPECT_GT(states, repaired + test::rounds(50u));
 }
 
 // A repair that dies leaves what was there, or what it made.
