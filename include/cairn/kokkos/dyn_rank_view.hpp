@@ -31,7 +31,9 @@ LocalTensor with_rank(const View& view, const Use& use) {
   std::size_t stride[9] = {};
   view.stride(stride);
   Dims strides(Rank);
-  for (std::size_t d = 0; d < Rank; ++d) strides[d] = static_cast<std::int64_t>(stride[d]);
+  for (std::size_t d = 0; d < strides.size(); ++d) {
+    strides[d] = static_cast<std::int64_t>(stride[d]);
+  }
   return use(ViewAt<typename View::value_type, Rank, typename View::device_type>(
       view.data(), layout_of<Rank>(extents_now(view), strides)));
 }

@@ -55,7 +55,7 @@ using ViewAt = Kokkos::View<typename PointersTo<T, Rank>::type, Kokkos::LayoutSt
 template <std::size_t Rank>
 Kokkos::LayoutStride layout_of(const Dims& extent, const Dims& strides) {
   Kokkos::LayoutStride layout;
-  for (std::size_t d = 0; d < Rank; ++d) {
+  for (std::size_t d = 0; d < extent.size(); ++d) {  // Rank of them
     layout.dimension[d] = static_cast<std::size_t>(extent[d]);
     layout.stride[d] = static_cast<std::size_t>(strides[d]);
   }
