@@ -19,7 +19,8 @@ void WritePool::add(std::function<void()> task) {
   std::unique_lock guard(mutex_);
   rethrow();
   const bool wants_thread = threads_.size() < threads && tasks_.size() + busy_ >= threads_.size();
-  if (wants_thread) try {
+  if (wants_thread) {
+    try {
       threads_.emplace_back([this] { work(); });
     } catch (const std::system_error&) {  // those that are there must do
       if (threads_.empty()) {
@@ -27,6 +28,7 @@ void WritePool::add(std::function<void()> task) {
         return task();
       }
     }
+  }
   tasks_.push_back(std::move(task));
   begun_.notify_one();
 }
