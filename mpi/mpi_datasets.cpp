@@ -212,7 +212,7 @@ void MpiDatasets::check(const Hints& hints) const { files_.check(hints); }
 
 std::unique_ptr<DatasetFile> MpiDatasets::open(const std::filesystem::path& path,
                                                const Hints& hints) {
-  require_short(path);
+  require_short(communicator_, rank_, path);
   const Session session;
   const Info info(hints, rank_);
   const auto list = access_list(communicator_, info.get());

@@ -203,12 +203,17 @@ std::size_t longest_path(std::string_view version, const char* io, const char* s
   return buffer - ending - digits_of_a_rank - zero;
 }
 
-void require_short(const std::filesystem::path& path) {
+void require_short(MPI_Comm communicator, int rank, const std::filesystem::path& path) {
   const auto version = library_version();
-  const auto most =
-      longest_path(version, std::getenv("OMPI_MCA_io"), std::getenv("OMPI_MCA_sharedfp"));
   const auto size = path.native().size();
+  const auto most = longest_path(version, nullptr, nullptr);
   if (most == 0 || size <= most) return;
+  // Nothing keeps ranks from having other components than each other.
+  int is_too_long =
+      longest_path(version, std::getenv("OMPI_MCA_io"), std::getenv("OMPI_MCA_sharedfp")) != 0;
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &is_too_long, 1, MPI_INT, MPI_MAX, communicator),
+            "MPI_Allreduce", rank);
+  if (!is_too_long) return;
   throw Error(Code::invalid_argument,
               cat("MPI-IO of Open MPI takes paths of at most ", most, " bytes, and ", path.string(),
                   " has ", size),
@@ -258,7 +263,7 @@ std::unique_ptr<SharedFile> MpiFiles::open(const std::filesystem::path& path, in
                                            const Hints& hints) {
   auto part = std::make_unique<Part>(communicator_, number, rank_);
   if (part->get() == MPI_COMM_NULL) return nullptr;
-  require_short(path);
+  require_short(part->get(), rank_, path);
   MPI_File file = MPI_FILE_NULL;
   const Info info(hints, rank_);
   int code = MPI_File_open(part->get(), path.c_str(), MPI_MODE_WRONLY, info.get(), &file);

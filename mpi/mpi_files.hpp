@@ -43,8 +43,9 @@ bool loses_bytes_among_aggregators(std::string_view version);
 /// ".locktest.", a rank and a zero: it would write past them. `io` and `sharedfp` are what people
 /// choose its components with (OMPI_MCA_io, OMPI_MCA_sharedfp); null: nothing.
 std::size_t longest_path(std::string_view version, const char* io, const char* sharedfp);
-/// Throws invalid_argument for one that is longer, alike on all ranks.
-void require_short(const std::filesystem::path&);
+/// Collective among those who open the path. Throws invalid_argument on all of them where it is
+/// longer than one of them can take.
+void require_short(MPI_Comm, int rank, const std::filesystem::path&);
 
 /// OMPIO's parameters of the names io_ompio_NAME; what they are where nobody sets them.
 struct OmpioParameters {

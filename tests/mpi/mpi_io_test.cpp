@@ -274,13 +274,26 @@ TEST(MpiIo, PathsThatOpenMpiHasNoRoomFor) {
   EXPECT_EQ(longest_path("MPICH Version:\t4.0.2", nullptr, nullptr), 0u);
 }
 
+std::size_t longest_path_here() {
+  char version[MPI_MAX_LIBRARY_VERSION_STRING] = {};
+  int length = 0;
+  EXPECT_EQ(MPI_Get_library_version(version, &length), MPI_SUCCESS);
+  return longest_path(version, std::getenv("OMPI_MCA_io"), std::getenv("OMPI_MCA_sharedfp"));
+}
+
+// A directory whose files have more than 235 bytes in their paths, by name.
+fs::path make_deep(Group& group, const Directory& place) {
+  const auto deep = place.path() / std::string(130, 'd') / std::string(130, 'e');
+  if (group.rank() == 0) fs::create_directories(deep);
+  group.barrier();
+  return deep;
+}
+
 // It would end the process: "buffer overflow detected".
 TEST(MpiIo, ALongPathIsRefusedOrWritten) {
   auto group = mpi(MPI_COMM_WORLD);
   const Directory place(*group);
-  const auto deep = place.path() / std::string(130, 'd') / std::string(130, 'e');
-  if (group->rank() == 0) fs::create_directories(deep);
-  group->barrier();
+  const auto deep = make_deep(*group, place);
   std::vector<double> row(100, group->rank());
   State state;
   state.add("u", slice(row.data(), {group->size(), 100}, {group->rank(), 0}, {1, 100}));
@@ -294,10 +307,7 @@ TEST(MpiIo, ALongPathIsRefusedOrWritten) {
     const auto error = test::error_of([&] { manager.save(++step, state); });
     const auto texts = all_gather(*group, error ? error->what() : "");
     EXPECT_THAT(texts, ::testing::Each(texts.front()));
-    char version[MPI_MAX_LIBRARY_VERSION_STRING] = {};
-    int length = 0;
-    ASSERT_EQ(MPI_Get_library_version(version, &length), MPI_SUCCESS);
-    if (longest_path(version, std::getenv("OMPI_MCA_io"), std::getenv("OMPI_MCA_sharedfp")) == 0) {
+    if (longest_path_here() == 0) {
       EXPECT_FALSE(error) << error->what();
       continue;
     }
@@ -312,6 +322,22 @@ TEST(MpiIo, ALongPathIsRefusedOrWritten) {
   std::fill(row.begin(), row.end(), -1);
   ASSERT_TRUE(manager.restore_latest(state));
   EXPECT_EQ(row, std::vector<double>(100, group->rank()));
+}
+
+// One would open the file, which is collective, while the others have an error.
+TEST(MpiIo, ALongPathIsRefusedOnAllRanksWhereOneHasNoRoomForIt) {
+  auto group = mpi(MPI_COMM_WORLD);
+  if (group->size() == 1) GTEST_SKIP() << "there is one rank";
+  if (longest_path_here() == 0) GTEST_SKIP() << "paths may be as long as they like";
+  const Directory place(*group);
+  const auto path = make_deep(*group, place) / "file";
+  // MPI has read it before. No other thread of this process looks at the environment now.
+  if (group->rank() == 0) setenv("OMPI_MCA_sharedfp", "^lockedfile", 1);
+  MpiFiles files(MPI_COMM_WORLD, group->rank());
+  const auto error = test::error_of([&] { files.open(path, 0, {}); });
+  if (group->rank() == 0) unsetenv("OMPI_MCA_sharedfp");
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->code(), Code::invalid_argument);
 }
 
 TEST(MpiIo, OmpioTakesSeveralAggregatorsByItself) {
