@@ -51,7 +51,7 @@ Error& Error::compose() {
   // Most problems name their file already.
   if (!path_.empty() && text_.find(path_) == std::string::npos) text_ += ": " + path_;
   if (!reason_.empty()) text_ += " (" + reason_ + ")";
-  if (!way_out_.empty()) text_ += (reason_.empty() ? ". " : " ") + way_out_;
+  if (!way_out_.empty()) text_ += ". " + way_out_;
   return *this;
 }
 

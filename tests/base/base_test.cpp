@@ -134,7 +134,7 @@ TEST(Error, ReadsProblemReasonWayOut) {
                          .at("/x/y")
                          .of_tensor("u")
                          .on_rank(3);
-  EXPECT_STREQ(error.what(), "cannot write: /x/y (disk on fire) Leave the building.");
+  EXPECT_STREQ(error.what(), "cannot write: /x/y (disk on fire). Leave the building.");
   EXPECT_EQ(error.rank(), 3);
   EXPECT_EQ(error.tensor(), "u");
   EXPECT_EQ(std::string(code_name(error.code())), "io");

@@ -351,7 +351,7 @@ TEST(Names, CheckpointNames) {
   const auto refused = [](const std::string& name, const std::string& reason) {
     EXPECT_CAIRN_ERROR(check_checkpoint_name(name), Code::invalid_argument, reason);
   };
-  refused("", "checkpoints cannot be called '' (the name is empty) Use letters");
+  refused("", "checkpoints cannot be called '' (the name is empty). Use letters");
   refused(".hidden", "begin with '.'");
   refused("a/b", "it contains '/'");
   for (const char* name : {"a*", "a?", "[a", "a]", "a\\b"}) {

@@ -111,7 +111,7 @@ TEST_P(OwnershipOn, CheckTellsWhoTookOver) {
       owner.check(), Code::busy,
       cat("the checkpoint directory is no longer owned by this job: ", directory.string(),
           " (its owner is process 4242 on host elsewhere, job 77, since 2025-11-05 "
-          "10:00:00 UTC) This job commits and removes nothing here any more;"));
+          "10:00:00 UTC). This job commits and removes nothing here any more;"));
   files->remove(directory / ".cairn/owner");
   EXPECT_CAIRN_ERROR(owner.check(), Code::busy, "(the owner record is gone)");
 }

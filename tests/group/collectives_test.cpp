@@ -42,7 +42,7 @@ TEST_P(Collectives, AgreeThrowsTheLowestRanksErrorWholeOnAll) {
     EXPECT_EQ(error->path(), cat("dir/file-", lowest));
     EXPECT_EQ(error->tensor(), cat("tensor\0/", lowest));
     EXPECT_EQ(std::string(error->what()), cat("rank ", lowest, " has no room: dir/file-", lowest,
-                                              " (reason ", lowest, ") Way out ", lowest, "."));
+                                              " (reason ", lowest, "). Way out ", lowest, "."));
     EXPECT_NO_THROW(agree(*group, std::nullopt));
   });
 }
@@ -155,7 +155,7 @@ TEST_P(Collectives, WhatTheApplicationThrowsOnOneRankAllThrow) {
     });
     ASSERT_TRUE(other);
     EXPECT_EQ(other->code(), Code::not_found);
-    EXPECT_STREQ(other->what(), "no mesh: /x (why) Way out.");
+    EXPECT_STREQ(other->what(), "no mesh: /x (why). Way out.");
     EXPECT_EQ(other->tensor(), "t");
     expect_error(
         [&] {

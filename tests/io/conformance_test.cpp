@@ -147,7 +147,7 @@ TEST_P(Conformance, NegativeOffsetsAreRefused) {
 TEST_P(Conformance, CreateIsExclusive) {
   write_file(files(), at("a"), "first");
   EXPECT_CAIRN_ERROR(files().create(at("a")), Code::already_exists,
-                     cat("cannot create file: ", at("a").string(), " (File exists) Remove it"));
+                     cat("cannot create file: ", at("a").string(), " (File exists). Remove it"));
   EXPECT_CAIRN_ERROR(write_file(files(), at("a"), "second"), Code::already_exists, "File exists");
   EXPECT_EQ(read("a"), "first");
   files().create_directory(at("sub"));
@@ -160,7 +160,7 @@ TEST_P(Conformance, CreateIsExclusive) {
 TEST_P(Conformance, MissingThingsAreNotFound) {
   EXPECT_CAIRN_ERROR(
       files().open_read(at("no")), Code::not_found,
-      cat("cannot open file: ", at("no").string(), " (No such file or directory) Check the path"));
+      cat("cannot open file: ", at("no").string(), " (No such file or directory). Check the path"));
   EXPECT_CAIRN_ERROR(files().create(at("no/a")), Code::not_found, "cannot create file");
   EXPECT_CAIRN_ERROR(files().create_directory(at("no/a")), Code::not_found, "create directory");
   EXPECT_CAIRN_ERROR(files().remove(at("no")), Code::not_found, "cannot remove file");

@@ -44,7 +44,7 @@ TEST(Posix, ErrorsByNumber) {
   EXPECT_EQ(system_error(EIO, "sync", "/x").code(), Code::io);
   const auto error = system_error(EROFS, "create file", "/d/x");
   EXPECT_STREQ(error.what(),
-               "cannot create file: /d/x (Read-only file system) The file system is mounted "
+               "cannot create file: /d/x (Read-only file system). The file system is mounted "
                "read-only: use another directory.");
   EXPECT_EQ(error.path(), "/d/x");
 }

@@ -41,7 +41,7 @@ class OwnDirectory {
 TEST(Lifetime, FromBeforeInitToAfterFinalize) {
   const auto make = [] { mpi(MPI_COMM_WORLD); };
   expect_error(make, Code::invalid_argument,
-               "MPI cannot be used now (it is not initialised yet, or finalised already) Make the "
+               "MPI cannot be used now (it is not initialised yet, or finalised already). Make the "
                "group between MPI_Init and MPI_Finalize.");
 
   ASSERT_EQ(MPI_Init(nullptr, nullptr), MPI_SUCCESS);

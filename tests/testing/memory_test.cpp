@@ -390,7 +390,7 @@ TEST_F(Memory, FullDiskTakesWhatFits) {
   EXPECT_EQ(files.free_bytes("/"), 4);
   auto file = files.create("/b");
   EXPECT_CAIRN_ERROR(file->write_at(0, text_bytes("abcdefg")), Code::no_space,
-                     "cannot write 7 bytes at offset 0: /b (No space left on device) Free space");
+                     "cannot write 7 bytes at offset 0: /b (No space left on device). Free space");
   EXPECT_EQ(read_file(files, "/b", 9), "abcd");
   EXPECT_EQ(files.free_bytes("/"), 0);
   file->write_at(0, text_bytes("ABCD"));
