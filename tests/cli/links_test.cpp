@@ -140,5 +140,25 @@ TEST_F(Links, AreNotWrittenThrough) {
   expect_untouched();
 }
 
+TEST_F(Links, ExportsGoUnderNamesThatNobodyKnew) {
+  {
+    double value = 1;
+    State state;
+    state.add("x", value);
+    CheckpointManager(serial_group(), at("run")).save(1, state);
+  }
+  // A file of the user's own, and the link of another.
+  write_bytes(at("x.safetensors.unfinished"), "mine");
+  lead("y.safetensors.unfinished", "mine/thesis");
+  for (const char* name : {"x.safetensors", "y.safetensors"}) {
+    const auto ran = run_tool({"convert", at("run/ckpt-1").string(), at(name).string()});
+    EXPECT_EQ(ran.status, 0) << ran.err;
+    EXPECT_TRUE(fs::is_regular_file(fs::symlink_status(at(name))));
+  }
+  EXPECT_EQ(read_bytes(at("x.safetensors.unfinished")), "mine");
+  EXPECT_TRUE(fs::is_symlink(fs::symlink_status(at("y.safetensors.unfinished"))));
+  expect_untouched();
+}
+
 }  // namespace
 }  // namespace cairn::test
