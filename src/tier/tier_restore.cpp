@@ -185,14 +185,16 @@ std::unique_ptr<Gathered> Tier::gather(LocalSave& save, Readers readers) {
 bool Tier::learn_damage(LocalSave& save, const Gathered& gathered) {
   const Sets sets(save.map);
   UnusableByRank bad;
-  for (const auto& part : gathered.parts_) {
-    const bool was_damaged = part->is_damaged();
-    // All damage at once: what is lost must not be computed from what is damaged, too.
-    auto blocks = part->bad_blocks(sets.block_bytes_of(save.map.node_of[nth(part->rank())]));
-    if (!was_damaged && blocks.empty()) continue;
-    // A disk that is right the second time is not relied on.
-    bad[part->rank()] = {blocks.empty(), std::move(blocks)};
-  }
+  together(*home_.group, [&] {
+    for (const auto& part : gathered.parts_) {
+      const bool was_damaged = part->is_damaged();
+      // All damage at once: what is lost must not be computed from what is damaged, too.
+      auto blocks = part->bad_blocks(sets.block_bytes_of(save.map.node_of[nth(part->rank())]));
+      if (!was_damaged && blocks.empty()) continue;
+      // A disk that is right the second time is not relied on.
+      bad[part->rank()] = {blocks.empty(), std::move(blocks)};
+    }
+  });
   return learn(save, bad);
 }
 
