@@ -126,7 +126,8 @@ class FileSystem {
   /// disk are read past the page cache.
   virtual std::unique_ptr<Reader> read_ahead(std::vector<Path> files, std::vector<Extent>,
                                              DirectIo);
-  /// An existing file, read and write: several processes may write disjoint parts of one.
+  /// An existing file, read and write: several processes may write disjoint parts of one. A link is
+  /// an error: what it leads to may be anybody's.
   virtual std::unique_ptr<File> open_write(const Path&) = 0;
   /// The same, if it is a regular file whose bytes no other name leads to; null where it is not, or
   /// where that cannot be told.
@@ -140,7 +141,10 @@ class FileSystem {
   /// Whether it is a regular file whose bytes no other name leads to. False where that cannot be
   /// told.
   virtual bool has_one_name(const Path&) { return false; }
-  virtual void remove(const Path&) = 0;                    ///< a file
+  /// Whether what has this name is a symbolic link, whatever it leads to. False where there are
+  /// none, or where that cannot be told.
+  virtual bool is_link(const Path&) { return false; }
+  virtual void remove(const Path&) = 0;                    ///< a file, or a link
   virtual void create_directory(const Path&) = 0;          ///< one level, exclusive
   virtual void remove_directory(const Path&) = 0;          ///< must be empty
   virtual std::vector<std::string> list(const Path&) = 0;  ///< names, ascending, no dots
@@ -175,6 +179,7 @@ class FileSystemWrapper : public FileSystem {
   void rename_new(const Path& from, const Path& to) override { target_->rename_new(from, to); }
   bool try_link(const Path& from, const Path& to) override { return target_->try_link(from, to); }
   bool has_one_name(const Path& path) override { return target_->has_one_name(path); }
+  bool is_link(const Path& path) override { return target_->is_link(path); }
   void remove(const Path& path) override { target_->remove(path); }
   void create_directory(const Path& path) override { target_->create_directory(path); }
   void remove_directory(const Path& path) override { target_->remove_directory(path); }

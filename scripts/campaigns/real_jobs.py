@@ -8,20 +8,28 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-# Ways to write; HOME is the place of the job's directory.
+# Ways to write, and what else a job may do; HOME is the place of the job's directory.
 LINES = {
     "bundle": [],
     "bundle_async": ["--async"],
     "bundle_mpi_io": ["--mpi-io"],
     "hdf5": ["--hdf5"],
     "hdf5_collective": ["--collective"],
+    "frozen": ["--frozen"],
+    "redistribute": ["--redistribute"],
     "nodes": ["--nodes", "HOME/node-%n"],
+    "nodes_saved": ["--nodes", "HOME/node-%n", "--home-every", "100"],
+    "nodes_flushed": ["--nodes", "HOME/node-%n", "--home-every", "1", "--flush"],
+    "nodes_lost": ["--nodes", "HOME/node-%n", "--home-every", "100"],
 }
+# What ranks say to each other there, and nothing else is new.
+OF_MPI = ("frozen", "redistribute", "nodes_saved", "nodes_flushed", "nodes_lost")
 LEFT_OVER = re.compile(r"_temp_|\.part_|\.aside_|\.tmp")
 
 
 def add_arguments(parser, name):
-    parser.add_argument("--lines", default=",".join(LINES), help=f"of {', '.join(LINES)}")
+    lines = [line for line in LINES if name == "mpi" or line not in OF_MPI]
+    parser.add_argument("--lines", default=",".join(lines), help=f"of {', '.join(LINES)}")
     parser.add_argument("--limit", type=float, default=120, help="seconds until a job hangs")
     parser.add_argument("--library", type=Path, help="libcampaign_faulty_mpi.so, with --bin")
     add_places(parser, name)
@@ -95,8 +103,10 @@ def steps(text, word):
 
 
 def wrong_after(arguments, home, line, least):
-    """A job on two ranks restores step `least` or a later one, and saves; then all is well."""
-    status, text = Job(arguments, home, "restart", line, 2, 1).end()
+    """A job on two ranks restores step `least` or a later one, and saves; then all is well. Where a
+    node was lost, on three: the next one may not be lost, too."""
+    ranks = 3 if line == "nodes_lost" else 2
+    status, text = Job(arguments, home, "restart", line, ranks, 1).end()
     wrong = re.findall(r"^(?:wrong|failed) .*", text, re.MULTILINE)
     restored = steps(text, "restored")
     if not restored or restored[0] < least:

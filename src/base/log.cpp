@@ -42,7 +42,7 @@ void log(LogLevel level, std::string_view message) {
   }();
   try {
     if (current) current(level, message);
-  } catch (const std::exception&) {
+  } catch (...) {
   }
 }
 

@@ -400,6 +400,7 @@ bool discard_empty(io::FileSystem& fs, const io::Path& temp) {
 }
 
 void remove_temp(io::FileSystem& fs, const io::Path& temp) {
+  if (fs.is_link(temp)) return fs.remove(temp);  // none of ours: what is behind it stays
   // Records first: what is left after a crash in here must not look complete.
   auto files = fs.list(temp);
   std::stable_partition(files.begin(), files.end(), [](const auto& f) { return is_record(f); });

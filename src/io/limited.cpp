@@ -285,6 +285,9 @@ class OneOnThreads : public LimitedFileSystem {
   bool has_one_name(const Path& path) override {
     return call(*pool_, "examine", path, [f = files_, path] { return f->has_one_name(path); });
   }
+  bool is_link(const Path& path) override {
+    return call(*pool_, "examine", path, [f = files_, path] { return f->is_link(path); });
+  }
   void remove(const Path& path) override {
     call(*pool_, "remove file", path, [f = files_, path] { f->remove(path); });
   }

@@ -313,7 +313,7 @@ class PosixFileSystem : public FileSystem {
   }
 
   std::unique_ptr<File> open_write(const Path& path) override {
-    return std::make_unique<PosixFile>(open_or_throw(path, O_RDWR, "open file"), path);
+    return std::make_unique<PosixFile>(open_or_throw(path, O_RDWR | O_NOFOLLOW, "open file"), path);
   }
 
   std::unique_ptr<File> open_sole(const Path& path) override {
@@ -385,6 +385,11 @@ class PosixFileSystem : public FileSystem {
   bool has_one_name(const Path& path) override {
     struct stat status;
     return ::lstat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) && status.st_nlink == 1;
+  }
+
+  bool is_link(const Path& path) override {
+    struct stat status;
+    return ::lstat(path.c_str(), &status) == 0 && S_ISLNK(status.st_mode);
   }
 
   void remove(const Path& path) override {
@@ -464,7 +469,7 @@ class PosixFileSystem : public FileSystem {
 
   std::unique_ptr<Lock> try_lock(const Path& path) override {
     for (;;) {
-      auto descriptor = open_or_throw(path, O_RDWR | O_CREAT, "open lock file");
+      auto descriptor = open_or_throw(path, O_RDWR | O_CREAT | O_NOFOLLOW, "open lock file");
       const auto found = PosixLock::try_set(descriptor, path);
       if (found == Lock::Again::busy) return nullptr;
       if (found == Lock::Again::held) {

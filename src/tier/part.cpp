@@ -152,9 +152,9 @@ Part::Part(io::FileSystem& files, const io::Path& path, const std::string& uuid)
   file_->read_at(0, std::as_writable_bytes(std::span(&head, 1)));
   const auto room = size - static_cast<std::int64_t>(sizeof head);
   if (head.magic != magic || head.data_bytes < 0 || head.record_bytes < 0 ||
-      head.record_bytes > room || head.stripes != stripes_of(head.data_bytes) ||
-      head.stripes > room / 4 || head.data_begin > size || head.data_begin < 0 ||
-      head.data_bytes != size - head.data_begin ||
+      head.record_bytes > room || head.data_begin > size || head.data_begin < 0 ||
+      head.data_bytes != size - head.data_begin || head.stripes != stripes_of(head.data_bytes) ||
+      head.stripes > room / 4 ||
       head.data_begin != next_page(static_cast<std::int64_t>(sizeof head) + head.record_bytes +
                                    4 * head.stripes)) {
     damaged("its head is none");

@@ -46,11 +46,11 @@ io::Path node_directory(const std::string& text, const std::string& node) {
   return path;
 }
 
-void require_own(const io::Path& path) {
+void require_own(const io::Path& path, bool only_looks) {
   struct stat found = {};
   if (::lstat(path.c_str(), &found) != 0) return;  // whoever needs it says so
   if (S_ISDIR(found.st_mode) && found.st_uid == ::geteuid()) {
-    if ((found.st_mode & 077) == 0 || ::chmod(path.c_str(), 0700) == 0) return;
+    if (only_looks || (found.st_mode & 077) == 0 || ::chmod(path.c_str(), 0700) == 0) return;
   }
   throw Error(Code::invalid_argument, cat(path.string(), " is not this user's own directory"), "",
               "Name another directory for the tier.")
@@ -58,17 +58,30 @@ void require_own(const io::Path& path) {
 }
 
 void require_way(const io::Path& path) {
-  for (auto parent = path.parent_path(); !parent.empty(); parent = parent.parent_path()) {
-    struct stat found = {};
-    if (::stat(parent.c_str(), &found) == 0 && found.st_uid != 0 && found.st_uid != ::geteuid()) {
-      throw Error(Code::invalid_argument, cat(path.string(), " is not safe from another user"),
-                  cat(parent.string(), " belongs to user ", found.st_uid,
-                      ", who could put something else in its place"),
-                  "Name another directory for the tier.")
-          .at(path.string());
+  std::error_code error;
+  const auto named = std::filesystem::absolute(path, error);
+  const auto real = std::filesystem::weakly_canonical(path, error);
+  // Links and what they lead to: links in the path as it is named, and directories of the real one.
+  for (const auto& way : {error ? path : named, error ? path : real}) {
+    for (auto parent = way.parent_path(); !parent.empty(); parent = parent.parent_path()) {
+      struct stat found = {};
+      if (::lstat(parent.c_str(), &found) == 0 && found.st_uid != 0 &&
+          found.st_uid != ::geteuid()) {
+        throw Error(Code::invalid_argument, cat(path.string(), " is not safe from another user"),
+                    cat(parent.string(), " belongs to user ", found.st_uid,
+                        ", who could put something else in its place"),
+                    "Name another directory for the tier.")
+            .at(path.string());
+      }
+      if (parent == parent.parent_path()) break;
     }
-    if (parent == parent.parent_path()) break;
   }
+}
+
+void require_own_node(const io::FileSystem& files, const io::Path& path) {
+  if (files.identity() != io::posix_file_system()->identity()) return;
+  require_way(path);
+  require_own(path, true);
 }
 
 bool are_on_one_disk(const io::Path& a, const io::Path& b) {
@@ -184,6 +197,10 @@ void settle_saves(std::vector<LocalSave>& saves) {
 
 bool remove_save(io::FileSystem& files, const io::Path& folder, bool sync) {
   try {
+    if (files.is_link(folder)) {  // none of ours: what is behind it stays
+      files.remove(folder);
+      return true;
+    }
     io::try_remove(files, folder / map_name);
     if (sync) files.sync_directory(folder);
     for (const auto& file : files.list(folder)) files.remove(folder / file);

@@ -22,11 +22,14 @@ inline constexpr const char* map_name = "map";
 io::Path node_directory(const std::string& text, const std::string& node);
 
 /// Throws invalid_argument for what is not this user's own directory (of POSIX files); others'
-/// directories in /dev/shm may have been put there to be found. Takes others' rights away.
-void require_own(const io::Path&);
-/// Throws invalid_argument where a directory that leads to it belongs to another user than this one
-/// and root, who could put something else in its place.
+/// directories in /dev/shm may have been put there to be found. Takes others' rights away, unless
+/// it only looks.
+void require_own(const io::Path&, bool only_looks = false);
+/// Throws invalid_argument where a directory or a link that leads to it belongs to another user
+/// than this one and root, who could put something else in its place.
 void require_way(const io::Path&);
+/// Both, for who tidies a node or copies what it has; of POSIX files.
+void require_own_node(const io::FileSystem&, const io::Path&);
 /// Whether both are on one disk, as far as POSIX tells.
 bool are_on_one_disk(const io::Path&, const io::Path&);
 

@@ -283,8 +283,30 @@ bool LocalSave::is_protected() const {
   return true;
 }
 
+// What is lost takes as many bytes of parity at least. Blocks are listed only after this: then
+// there are files about as large as what they are of, whatever a map says.
+bool LocalSave::may_be_computed(const Sets& sets) const {
+  for (int number = 0; number < sets.count(); ++number) {
+    std::int64_t lost = 0;
+    for (const int node : sets.nodes_of(number)) {
+      for (const int rank : sets.ranks_of(node))
+        lost += has_part(rank) ? 0 : map.part_bytes[nth(rank)];
+    }
+    for (const int node : sets.nodes_of(number)) {
+      for (const int rank : sets.ranks_of(node)) {
+        const bool has_parity = sets.set(number).code.parity > 0 && parity_at[nth(rank)] >= 0;
+        if (lost <= 0 || !has_parity) continue;
+        lost -= parity_bytes(sets.set(number), sets.member_of(node), rank);
+      }
+    }
+    if (lost > 0) return false;
+  }
+  return true;
+}
+
 int LocalSave::margin() const {
   const Sets sets(map);
+  if (!may_be_computed(sets)) return -1;
   int least = protect::most_nodes;
   for (int number = 0; number < sets.count(); ++number) {
     const int margin = protect::margin(as_it_is(sets, number));

@@ -115,6 +115,9 @@ struct LocalSave {
   protect::Set as_it_is(const Sets&, int set) const;
   /// Whether any of it was not known.
   bool learn(const UnusableByRank& parts, const UnusableByRank& parities);
+
+ private:
+  bool may_be_computed(const Sets&) const;
 };
 
 }  // namespace cairn::tier

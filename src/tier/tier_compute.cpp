@@ -90,14 +90,16 @@ class NotedFiles {
 bool Tier::look_for_damage(LocalSave& save) const {
   const Sets sets(save.map);
   UnusableByRank bad;
-  for (const int at : {node_, home_place()}) {
-    for (const int rank : my_parts(save, at)) {
-      const auto place = place_at(at, save.map);
-      auto found = look_at_part(place.files, place.path / cat("part-", rank), save.map.uuid, rank,
-                                sets.block_bytes_of(save.map.node_of[nth(rank)]));
-      if (found.all || !found.blocks.empty()) bad[rank] = std::move(found);
+  together(*home_.group, [&] {
+    for (const int at : {node_, home_place()}) {
+      for (const int rank : my_parts(save, at)) {
+        const auto place = place_at(at, save.map);
+        auto found = look_at_part(place.files, place.path / cat("part-", rank), save.map.uuid, rank,
+                                  sets.block_bytes_of(save.map.node_of[nth(rank)]));
+        if (found.all || !found.blocks.empty()) bad[rank] = std::move(found);
+      }
     }
-  }
+  });
   return learn(save, bad);
 }
 
@@ -223,15 +225,17 @@ bool Tier::compute_parts(LocalSave& save) {
   agree(group, error.first());
   // Nothing that is there is replaced before what was computed has been proved.
   bool whole = true;
-  for (const auto& [node, target] : targets) {
-    if (target != node_) continue;
-    std::size_t seen = 0;
-    for (const int rank : computed[node]) {
-      const auto& ranks = ranks_at(node_);
-      if (ranks[seen++ % ranks.size()] != home_.rank()) continue;
-      whole = is_whole(*files_, new_path(rank), map.uuid, rank) && whole;
+  together(group, [&] {
+    for (const auto& [node, target] : targets) {
+      if (target != node_) continue;
+      std::size_t seen = 0;
+      for (const int rank : computed[node]) {
+        const auto& ranks = ranks_at(node_);
+        if (ranks[seen++ % ranks.size()] != home_.rank()) continue;
+        whole = is_whole(*files_, new_path(rank), map.uuid, rank) && whole;
+      }
     }
-  }
+  });
   if (!all_of(group, whole)) {
     if (look_for_damage(save)) return false;
     throw Error(Code::data_loss, cat("step ", map.step, " cannot be had from the nodes"),

@@ -47,6 +47,10 @@ void add_part(const std::shared_ptr<Part>& part, std::map<std::string, LocalTens
       continue;
     }
     const auto at = tensors.try_emplace(entry.key, nothing(entry.dtype, entry.shape)).first;
+    if (at->second.dtype != entry.dtype || at->second.shape != entry.shape) {
+      throw Error(Code::data_loss, "parts of a checkpoint on the nodes disagree",
+                  cat("about dtype or shape of '", entry.key, "'"));
+    }
     const auto item = static_cast<std::int64_t>(dtype_size(entry.dtype));
     at->second.slices.push_back(
         {slice.box, part_memory(part, slice.offset, slice.box.extent, item)});
@@ -145,6 +149,10 @@ std::unique_ptr<Gathered> Tier::gather(LocalSave& save, Readers readers) {
       for (auto& [key, tensor] : tensors) {
         const auto gaps = gathered->meta_.gaps.find(key);
         if (gaps != gathered->meta_.gaps.end()) {
+          if (gaps->second->fill.size() != dtype_size(tensor.dtype)) {
+            throw Error(Code::data_loss, "a part of a checkpoint on the nodes is damaged",
+                        cat("the fill value of '", key, "' is of another dtype"));
+          }
           tensor = sparse(tensor, tensor.dtype, gaps->second->fill.data(), Gaps::keep);
         }
         gathered->state_.add(key, std::move(tensor));
@@ -177,14 +185,16 @@ std::unique_ptr<Gathered> Tier::gather(LocalSave& save, Readers readers) {
 bool Tier::learn_damage(LocalSave& save, const Gathered& gathered) {
   const Sets sets(save.map);
   UnusableByRank bad;
-  for (const auto& part : gathered.parts_) {
-    const bool was_damaged = part->is_damaged();
-    // All damage at once: what is lost must not be computed from what is damaged, too.
-    auto blocks = part->bad_blocks(sets.block_bytes_of(save.map.node_of[nth(part->rank())]));
-    if (!was_damaged && blocks.empty()) continue;
-    // A disk that is right the second time is not relied on.
-    bad[part->rank()] = {blocks.empty(), std::move(blocks)};
-  }
+  together(*home_.group, [&] {
+    for (const auto& part : gathered.parts_) {
+      const bool was_damaged = part->is_damaged();
+      // All damage at once: what is lost must not be computed from what is damaged, too.
+      auto blocks = part->bad_blocks(sets.block_bytes_of(save.map.node_of[nth(part->rank())]));
+      if (!was_damaged && blocks.empty()) continue;
+      // A disk that is right the second time is not relied on.
+      bad[part->rank()] = {blocks.empty(), std::move(blocks)};
+    }
+  });
   return learn(save, bad);
 }
 

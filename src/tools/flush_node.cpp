@@ -83,7 +83,9 @@ FlushedNode flush_node(io::FileSystem& files, const io::Path& home, const std::s
                 "Name the directory of a CheckpointManager that has TierOptions::directory.")
         .at(home.string());
   }
-  const auto folder = node_folder(tier, node) / id;
+  const auto place = node_folder(tier, node);
+  tier::require_own_node(files, place);
+  const auto folder = place / id;
   FlushedNode done;
   if (io::exists(files, folder)) {
     for (const auto& checkpoints : files.list(folder)) {

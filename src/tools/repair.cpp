@@ -328,11 +328,12 @@ void Repairer::refresh() {
 }
 
 Repair Repairer::run() {
+  const auto folder = staged(name_).parent_path();
+  if (files_.is_link(folder)) files_.remove(folder);  // none of ours: what is behind it stays
   if (may_begin() && repair_index()) {
     contents_ = parse_contents(loaded_, prefix_);
     if (format_of(contents_.format).has_data_files() && !contents_.own.empty()) repair_files();
   }
-  const auto folder = staged(name_).parent_path();
   if (io::exists(files_, folder)) {
     for (const auto& entry : files_.list(folder)) files_.remove(folder / entry);
     files_.remove_directory(folder);

@@ -6,6 +6,8 @@
 #include "base/checksum.hpp"
 #include "base/text.hpp"
 #include "cairn/error.hpp"
+#include "cairn/log.hpp"
+#include "commit/names.hpp"
 #include "contents/contents_reader.hpp"
 #include "format/bundle/strings.hpp"
 #include "format/safetensors/header.hpp"
@@ -45,7 +47,10 @@ struct OutPart {
 struct OutFile {
   io::Path path;
   std::string header;
-  io::Path unfinished() const { return path.string() + ".unfinished"; }
+  // Of this export alone: two that go on at a time, and what others left, are nothing to it.
+  io::Path unfinished(const std::string& token) const {
+    return path.string() + ".unfinished-" + token;
+  }
 };
 
 class Exporter {
@@ -83,6 +88,7 @@ class Exporter {
   /// Collective. `index`: a text that names the files, under its own name; empty: there is none.
   void write(const io::Path& index_path, const std::string& index) {
     try {
+      token_ = from_root(group_, [] { return commit::new_uuid(); });
       root([&] {
         for (const auto& one : out_) require_free(one.path);
         if (!index.empty()) require_free(index_path);
@@ -91,34 +97,37 @@ class Exporter {
           files_.remove(index_path);
           files_.sync_directory(folder_of(index_path));
         }
-        for (const auto& one : out_) io::remove_if_there(files_, one.unfinished());
       });
       deal();
       together(group_, [&] {
-        for (const auto i : made_) files_.create(out_[i].unfinished())->close();
+        for (const auto i : made_) files_.create(out_[i].unfinished(token_))->close();
       });
       together(group_, [&] { write_mine(); });
       root([&] {
-        for (const auto& one : out_) finish(one.path, one.unfinished());
+        for (const auto& one : out_) finish(one.path, one.unfinished(token_));
         if (index.empty()) return;
-        const io::Path unfinished = index_path.string() + ".unfinished";
-        io::remove_if_there(files_, unfinished);
-        const auto file = files_.create(unfinished);
-        file->write_at(0, std::as_bytes(std::span(index)));
-        file->sync();
-        file->close();
+        const auto unfinished = OutFile{index_path, ""}.unfinished(token_);
+        io::write_file(files_, unfinished, index);
         finish(index_path, unfinished);
       });
     } catch (...) {
-      if (group_.rank() == 0) {
-        for (const auto& one : out_) io::remove_if_there(files_, one.unfinished());
-        io::remove_if_there(files_, index_path.string() + ".unfinished");
+      if (group_.rank() == 0 && !token_.empty()) {
+        for (const auto& one : out_) try_remove(one.unfinished(token_));
+        if (!index.empty()) try_remove(OutFile{index_path, ""}.unfinished(token_));
       }
       throw;
     }
   }
 
  private:
+  // What was wrong first is thrown.
+  void try_remove(const io::Path& path) const {
+    try {
+      io::try_remove(files_, path);
+    } catch (const Error& error) {
+      log(LogLevel::warning, cat("of an export that failed stays: ", error.what()));
+    }
+  }
   static io::Path folder_of(const io::Path& path) {
     return path.parent_path().empty() ? io::Path(".") : path.parent_path();
   }
@@ -191,7 +200,7 @@ class Exporter {
     files.erase(std::unique(files.begin(), files.end()), files.end());
     auto part = mine_.begin();
     for (const auto i : files) {
-      const auto file = files_.open_write(out_[i].unfinished());
+      const auto file = files_.open_write(out_[i].unfinished(token_));
       file->stream(DirectIo::automatic);
       if (std::find(made_.begin(), made_.end(), i) != made_.end()) {
         file->write_at(0, std::as_bytes(std::span(out_[i].header)));
@@ -256,6 +265,7 @@ class Exporter {
   Group& group_;
   const bool overwrite_;
   const Progress& progress_;
+  std::string token_;
   std::vector<OutFile> out_;
   std::vector<OutPart> parts_;
   std::int64_t total_ = 0, done_ = 0;

@@ -14,12 +14,15 @@
 namespace cairn {
 namespace {
 
+// No link to one: what is behind it may be anybody's.
 bool is_directory(io::FileSystem& files, const io::Path& path) {
+  if (files.is_link(path)) return false;
   const auto status = files.status(path);
   return status && status->is_directory;
 }
 
 std::int64_t bytes_in(io::FileSystem& files, const io::Path& path) {
+  if (files.is_link(path)) return 0;
   const auto status = files.status(path);
   if (!status) return 0;
   if (!status->is_directory) return status->size;
@@ -71,6 +74,7 @@ TidiedNode tidy_node(const std::shared_ptr<io::FileSystem>& fs, const std::strin
                      const std::string& node, bool dry_run) {
   auto& files = *fs;
   const auto place = node_folder(tier, node);
+  tier::require_own_node(files, place);
   if (!is_directory(files, place)) {
     throw Error(Code::not_found, cat("there is no directory ", place.string()),
                 "nothing was saved on this node", "Give the tier's directory as the job did.")

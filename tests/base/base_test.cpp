@@ -4,6 +4,7 @@
 #endif
 
 #include <cstdint>
+#include <stdexcept>
 #include <string>
 
 #include "base/checksum.hpp"
@@ -12,6 +13,7 @@
 #include "base/text.hpp"
 #include "base/wire.hpp"
 #include "cairn/error.hpp"
+#include "cairn/log.hpp"
 
 namespace cairn {
 namespace {
@@ -67,7 +69,8 @@ TEST(Checksum, ContinuesAndCombinesAtEveryCut) {
 }
 
 #if defined(__x86_64__)
-// XGETBV with 1: which parts of the vector registers hold something (Intel's manual, volume 1, 13.3).
+// XGETBV with 1: which parts of the vector registers hold something (Intel's manual, volume
+// 1, 13.3).
 __attribute__((target("xsavec,xsave"))) bool upper_halves_hold_something() {
   constexpr std::uint64_t upper_of_ymm = 1 << 2, upper_of_zmm = 1 << 6;
   return (__builtin_ia32_xgetbv(1) & (upper_of_ymm | upper_of_zmm)) != 0;
@@ -127,6 +130,20 @@ TEST(Wire, RowsAndTheirCounts) {
   const auto wrong = WireWriter().put(std::uint64_t{1} << 61).put(std::int64_t{0}).take();
   reader = WireReader(wrong);
   EXPECT_THROW(reader.get_row(got), Error);
+}
+
+TEST(Log, WhatASinkThrowsIsLost) {
+  int calls = 0;
+  for (const bool is_known : {true, false}) {
+    set_log_sink([&](LogLevel, std::string_view) {
+      ++calls;
+      if (is_known) throw std::runtime_error("no");
+      throw calls;
+    });
+    EXPECT_NO_THROW(log(LogLevel::warning, "a message"));
+  }
+  set_log_sink({});
+  EXPECT_EQ(calls, 2);
 }
 
 TEST(Error, ReadsProblemReasonWayOut) {

@@ -1,11 +1,14 @@
 // A job for the campaigns: restores the newest checkpoint, saves, and goes on whatever fails.
 //
 //   campaign_real DIRECTORY SAVES [--hdf5] [--mpi-io] [--collective] [--async] [--nodes DIRECTORY]
-//                 [--limit SECONDS] [--give-up] [--salt N] [--pause MILLISECONDS] [--hasty]
-//                 [--read] [--name NAME]
+//                 [--home-every N] [--flush] [--frozen] [--redistribute] [--limit SECONDS]
+//                 [--give-up] [--salt N] [--pause MILLISECONDS] [--hasty] [--read] [--name NAME]
 //
 // With --give-up the first call that fails is the last, and the job must come to its end. --nodes
-// has each rank on a node of its own, with a directory (%n in it) for every other checkpoint;
+// has each rank on a node of its own, with a directory (%n in it) for all checkpoints but each
+// --home-every'th (2; of the second one on); with --flush those go home from there, which a save is
+// followed by. With --frozen a tensor is written once, and with --redistribute what was restored
+// goes to other ranks, before anything is saved;
 // --collective writes HDF5 by all ranks. Values tell of the step and of the salt, below 1000. A
 // hasty owner is taken for dead after a few seconds. With --read it saves nothing: so many times it
 // restores the newest checkpoint and then each that is listed, and does not own the directory.
@@ -15,6 +18,7 @@
 // STEP SALT", "read STEP SALT", "missed STEP: TEXT".
 #include <mpi.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <iostream>
@@ -34,8 +38,11 @@ namespace {
 
 class Job {
  public:
-  Job(std::shared_ptr<Group> group, std::string directory)
-      : group_(std::move(group)), directory_(std::move(directory)), mine_(group_, shape) {}
+  Job(std::shared_ptr<Group> group, std::string directory, const Shape& shape)
+      : group_(std::move(group)),
+        directory_(std::move(directory)),
+        shape_(shape),
+        mine_(group_, shape) {}
 
   void run(int times) {
     try {
@@ -51,9 +58,8 @@ class Job {
     tell("done");
   }
 
-  static constexpr Shape shape{64, 600, true, true, true, true};
   ManagerOptions options;
-  bool async = false, gives_up = false;
+  bool async = false, gives_up = false, flushes = false, redistributes = false;
   std::int64_t salt = 0;
   int pause = 0;
 
@@ -71,6 +77,7 @@ class Job {
     std::int64_t step = report ? report->step : 0;
     if (report) judge(step);
     tell(cat("restored ", step, " ", report ? mine_.stamp() % salts : 0));
+    if (report && redistributes) give_to_others();
     for (int i = 0; i < saves; ++i) {
       ++step;
       again("saving", [&] {
@@ -82,9 +89,24 @@ class Job {
         } else {
           manager_->save(step, mine_.state());
         }
+        if (flushes) manager_->wait(Reach::home);
       });
       tell(cat("acknowledged ", step, " ", salt));
       std::this_thread::sleep_for(std::chrono::milliseconds(pause));
+    }
+  }
+
+  void give_to_others() {
+    Shape backward = shape_;
+    backward.backward = true;
+    StampedState theirs(group_, backward);
+    again("redistributing", [&] {
+      theirs.spoil();
+      redistribute(group_, mine_.state(), theirs.state());
+    });
+    const auto problem = theirs.problem();
+    if (!problem.empty() || theirs.stamp() != mine_.stamp()) {
+      tell(cat("wrong values on other ranks, of stamp ", theirs.stamp(), problem));
     }
   }
 
@@ -160,13 +182,19 @@ class Job {
 
   std::shared_ptr<Group> group_;
   std::string directory_;
+  const Shape shape_;
   StampedState mine_;
   std::optional<CheckpointManager> manager_;
 };
 
 void run(const std::vector<std::string>& arguments) {
   const auto group = mpi(MPI_COMM_WORLD);
-  Job job(group, arguments[0]);
+  const auto has = [&](const char* word) {
+    return std::find(arguments.begin(), arguments.end(), word) != arguments.end();
+  };
+  Shape shape{64, 600, true, true, true, true};
+  shape.frozen = has("--frozen");
+  Job job(group, arguments[0], shape);
   job.options.keep.last = 2;
   for (std::size_t i = 2; i < arguments.size(); ++i) {
     if (arguments[i] == "--hdf5") job.options.store.format = Format::hdf5;
@@ -184,6 +212,15 @@ void run(const std::vector<std::string>& arguments) {
       job.options.tier.home_every = 2;
       job.options.tier.node = cat(group->rank());
     }
+    if (arguments[i] == "--home-every") {
+      job.options.tier.home_every = std::atoi(arguments.at(++i).c_str());
+    }
+    if (arguments[i] == "--flush") {
+      job.flushes = true;
+      job.options.tier.flush_bytes_per_second = std::int64_t{1} << 30;
+    }
+    if (arguments[i] == "--frozen") job.options.frozen.keys = {"model"};
+    if (arguments[i] == "--redistribute") job.redistributes = true;
     if (arguments[i] == "--async") job.async = true;
     if (arguments[i] == "--give-up") job.gives_up = true;
     if (arguments[i] == "--salt") job.salt = std::atoi(arguments.at(++i).c_str());

@@ -49,15 +49,16 @@ bool is_filled(const Values& values, std::int64_t stamp, int tensor, std::int64_
 
 }  // namespace
 
-StampedState::Piece StampedState::piece_of(std::int64_t total) const {
-  const auto rank = group_->rank(), ranks = group_->size();
+StampedState::Piece StampedState::piece_of(std::int64_t total, std::int64_t rank) const {
+  const auto ranks = group_->size();
   const auto small = total / ranks, more = total % ranks;
   return {rank * small + std::min<std::int64_t>(rank, more), small + (rank < more)};
 }
 
 StampedState::StampedState(std::shared_ptr<Group> group, const Shape& shape)
     : group_(std::move(group)), shape_(shape) {
-  rows_ = piece_of(shape.rows);
+  const auto rank = group_->rank();
+  rows_ = piece_of(shape.rows, shape.backward ? group_->size() - 1 - rank : rank);
   const auto add = [&](const char* key, std::vector<double>& values, Storage storage) {
     values.resize(static_cast<std::size_t>(rows_.count * shape.columns));
     state_.add(key, stored(storage, slice(values.data(), {shape.rows, shape.columns},
@@ -150,7 +151,7 @@ std::string StampedState::problem() const {
   if (shape_.ragged) {
     std::int64_t total = 0;
     for (std::int64_t rank = 0; rank < writers_; ++rank) total += particles_of(stamp_, rank);
-    const auto mine = piece_of(total);
+    const auto mine = piece_of(total, group_->rank());
     bool right = mine.count == static_cast<std::int64_t>(particles_.size());
     auto row = mine.first;
     for (const auto& one : particles_) {

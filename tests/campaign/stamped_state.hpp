@@ -17,10 +17,11 @@ struct Shape {
   bool dense = false;                  ///< one that all ranks write together
   bool ragged = false;
   bool text = false;
-  bool by_id = false;    ///< rows whose ids have gaps, on other ranks in each save
-  bool lengths = false;  ///< vectors whose length is another in each save
-  bool sparse = false;   ///< a tensor of which the last row is nobody's
-  bool frozen = false;   ///< "model", which most saves find as it was
+  bool by_id = false;     ///< rows whose ids have gaps, on other ranks in each save
+  bool lengths = false;   ///< vectors whose length is another in each save
+  bool sparse = false;    ///< a tensor of which the last row is nobody's
+  bool frozen = false;    ///< "model", which most saves find as it was
+  bool backward = false;  ///< the last rank has the first rows
 };
 
 /// One rank's part. Not movable: the state refers to it.
@@ -42,7 +43,7 @@ class StampedState {
   struct Piece {
     std::int64_t first = 0, count = 0;
   };
-  Piece piece_of(std::int64_t total) const;
+  Piece piece_of(std::int64_t total, std::int64_t rank) const;
   void fill_by_id(std::int64_t stamp);
   bool lengths_are_of(std::int64_t stamp) const;
 

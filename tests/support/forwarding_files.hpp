@@ -69,6 +69,7 @@ class ForwardingFiles : public io::FileSystem {
   bool has_one_name(const io::Path& path) override {
     return pass("has_one_name", path, false, [&] { return files_->has_one_name(path); });
   }
+  bool is_link(const io::Path& path) override { return files_->is_link(path); }
   void remove(const io::Path& path) override {
     pass("remove", path, true, [&] { files_->remove(path); });
   }

@@ -453,6 +453,19 @@ TEST_F(TierTest, OnlyAnOwnDirectoryIsTaken) {
   ASSERT_EQ(::chown((place / "others" / "tier").c_str(), 12345, 12345), 0);
   refused(place / "others" / "tier", "not this user's own");
   refused(place / "others" / "tier" / "deeper", "belongs to user 12345");
+  // A link of another, to what is this user's own today.
+  std::filesystem::create_directories(place / "own" / "deep");
+  std::filesystem::create_directory_symlink(place / "own", place / "way");
+  open(place / "way" / "deep");
+  ASSERT_EQ(::lchown((place / "way").c_str(), 12345, 12345), 0);
+  refused(place / "way" / "deep", "belongs to user 12345");
+  // A link of this user's, to a place below another's.
+  std::filesystem::create_directory_symlink(place / "others" / "tier" / "deeper", place / "by");
+  ASSERT_EQ(::chown((place / "others" / "tier").c_str(), 0, 0), 0);
+  std::filesystem::create_directory(place / "others" / "tier" / "deeper");
+  open(place / "by" / "deep");
+  ASSERT_EQ(::chown((place / "others" / "tier").c_str(), 12345, 12345), 0);
+  refused(place / "by" / "deep", "belongs to user 12345");
 }
 
 }  // namespace

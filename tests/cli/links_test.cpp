@@ -1,0 +1,164 @@
+// Links that somebody put where Cairn looks for its own files, in a directory that a group shares:
+// what they lead to stays as it is.
+#include <gmock/gmock.h>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "cairn/bundle.hpp"
+#include "cairn/checkpoint_manager.hpp"
+#include "cairn/log.hpp"
+#include "cli/tool.hpp"
+#include "commit/names.hpp"
+#include "commit/protocol.hpp"
+#include "io/expect_error.hpp"
+#include "tier/place.hpp"
+
+namespace cairn::test {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+class Links : public testing::Test {
+ protected:
+  Links() {
+    set_log_sink([](LogLevel, std::string_view) {});
+    fs::create_directories(at("mine/below"));
+    for (const char* name : {"mine/thesis", "mine/below/part-0", "mine/map", "mine/index"}) {
+      write_bytes(at(name), "years of work");
+    }
+    before_ = listing("mine");
+  }
+  ~Links() override { set_log_sink({}); }
+
+  fs::path at(const std::string& name) const { return scratch_.path() / name; }
+  std::vector<std::string> listing(const std::string& below) const {
+    std::vector<std::string> some;
+    for (const auto& entry : fs::recursive_directory_iterator(at(below))) {
+      some.push_back(entry.path().string());
+    }
+    std::sort(some.begin(), some.end());
+    return some;
+  }
+  void lead(const std::string& link, const std::string& to) const {
+    fs::create_directories(at(link).parent_path());
+    fs::create_symlink(at(to), at(link));
+  }
+  void expect_untouched() const {
+    EXPECT_EQ(listing("mine"), before_);
+    EXPECT_EQ(read_bytes(at("mine/thesis")), "years of work");
+  }
+  // Two checkpoints, the second one on this node.
+  void save_on_node() const {
+    double value = 1;
+    State state;
+    state.add("x", value);
+    ManagerOptions options;
+    options.tier.directory = at("tier");
+    CheckpointManager manager(serial_group(), at("run"), options);
+    manager.save(1, state);
+    manager.save(2, state);
+  }
+  // Of the run's checkpoints on this node.
+  fs::path on_node() const {
+    for (const auto& home : fs::directory_iterator(at("tier"))) return home.path() / "ckpt";
+    return {};
+  }
+
+  ScratchDirectory scratch_;
+  std::vector<std::string> before_;
+};
+
+TEST_F(Links, OfANodeAreRemovedAndNotFollowed) {
+  save_on_node();
+  fs::create_directory(on_node() / "7-unfinished");
+  fs::create_symlink(at("mine"), on_node() / "7-unfinished" / "more");
+  fs::create_symlink(at("mine"), on_node() / "8-unfinished");
+  fs::create_symlink(on_node(), on_node() / "7-unfinished" / "round");
+  auto ran = run_tool({"gc", "--local", at("tier").string()});
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("7-unfinished, 0 B"));
+  EXPECT_FALSE(fs::exists(fs::symlink_status(on_node() / "7-unfinished")));
+  expect_untouched();
+  // All that a run has there, which is gone.
+  fs::create_symlink(at("mine"), on_node() / "more");
+  fs::create_symlink(at("mine/thesis"), on_node() / "one");
+  fs::remove_all(at("run"));
+  ran = run_tool({"gc", "--local", at("tier").string()});
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_TRUE(fs::is_empty(at("tier"))) << ran.out;
+  expect_untouched();
+}
+
+TEST_F(Links, ANodeOfAnotherUserIsNotTidiedNorBroughtHome) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give a directory to another user";
+  save_on_node();
+  ASSERT_EQ(::chown(at("tier").c_str(), 12345, 12345), 0);
+  for (const auto& words : {std::vector<std::string>{"gc", "--local", at("tier").string()},
+                            {"flush", at("run").string(), "--tier", at("tier").string()}}) {
+    const auto ran = run_tool(words);
+    EXPECT_EQ(ran.status, 2) << ran.out;
+    EXPECT_THAT(ran.err, HasSubstr("is not this user's own directory"));
+  }
+  EXPECT_TRUE(fs::exists(on_node()));
+}
+
+TEST_F(Links, InThePlaceOfPiecesAndOfTempDirectories) {
+  lead("pieces/1-0123", "mine");
+  auto& files = *io::posix_file_system();
+  EXPECT_TRUE(tier::remove_save(files, at("pieces/1-0123")));
+  EXPECT_FALSE(fs::exists(fs::symlink_status(at("pieces/1-0123"))));
+  expect_untouched();
+  lead("run/ckpt-1_temp_0123", "mine");
+  commit::remove_temp(files, at("run/ckpt-1_temp_0123"));
+  EXPECT_FALSE(fs::exists(fs::symlink_status(at("run/ckpt-1_temp_0123"))));
+  expect_untouched();
+}
+
+TEST_F(Links, InThePlaceOfWhatARepairPutsTogether) {
+  const double value = 1;
+  {
+    State state;
+    double mine = value;
+    state.add("x", mine);
+    CheckpointManager(serial_group(), at("run")).save(1, state);
+  }
+  lead(std::string("run/.cairn/") + commit::repair_directory_name, "mine/below");
+  run_tool({"verify", at("run/ckpt-1").string(), "--repair"});
+  expect_untouched();
+}
+
+TEST_F(Links, AreNotWrittenThrough) {
+  auto& files = *io::posix_file_system();
+  lead("run/record", "mine/thesis");
+  EXPECT_CAIRN_ERROR(files.open_write(at("run/record")), Code::io, "cannot open file");
+  lead("run/lock", "mine/new");
+  EXPECT_CAIRN_ERROR(files.try_lock(at("run/lock")), Code::io, "cannot open lock file");
+  expect_untouched();
+}
+
+TEST_F(Links, ExportsGoUnderNamesThatNobodyKnew) {
+  {
+    double value = 1;
+    State state;
+    state.add("x", value);
+    CheckpointManager(serial_group(), at("run")).save(1, state);
+  }
+  // A file of the user's own, and the link of another.
+  write_bytes(at("x.safetensors.unfinished"), "mine");
+  lead("y.safetensors.unfinished", "mine/thesis");
+  for (const char* name : {"x.safetensors", "y.safetensors"}) {
+    const auto ran = run_tool({"convert", at("run/ckpt-1").string(), at(name).string()});
+    EXPECT_EQ(ran.status, 0) << ran.err;
+    EXPECT_TRUE(fs::is_regular_file(fs::symlink_status(at(name))));
+  }
+  EXPECT_EQ(read_bytes(at("x.safetensors.unfinished")), "mine");
+  EXPECT_TRUE(fs::is_symlink(fs::symlink_status(at("y.safetensors.unfinished"))));
+  expect_untouched();
+}
+
+}  // namespace
+}  // namespace cairn::test
