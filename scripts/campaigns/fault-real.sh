@@ -17,7 +17,7 @@ pick() {
 run_job() {
   local log=$1 ranks=$2
   shift 2
-  timeout -k 5 120 mpirun -np "$ranks" ${preload:+-x "LD_PRELOAD=$preload"} "$bin/campaign_real" \
+  timeout -k 5 120 mpirun -np "$ranks" ${preload:+env "LD_PRELOAD=$preload"} "$bin/campaign_real" \
     "$@" </dev/null >"$log" 2>"$log.err"
 }
 

@@ -62,6 +62,12 @@ def settle(arguments, name, targets=("campaign_real", "campaign_faulty_mpi", "ca
     arguments.place.mkdir(parents=True)
 
 
+def preloading(library):
+    """The ranks' command has it then, and not the launcher: each takes variables in another way."""
+    others = os.environ.get("LD_PRELOAD")
+    return ["env", f"LD_PRELOAD={library}{':' + others if others else ''}"]
+
+
 class Job:
     """campaign_real in HOME/run."""
 
@@ -73,7 +79,7 @@ class Job:
         words += [word.replace("HOME", str(home)) for word in LINES[line]] + list(options)
         command = [*launcher, "mpirun", "-np", str(ranks)]
         if preload:
-            command += ["-x", f"LD_PRELOAD={preload}"]
+            command += preloading(preload)
         with self.log.open("w") as out:
             self.process = subprocess.Popen(
                 command + words, stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,

@@ -30,7 +30,7 @@ fetch_headers() {
     rm -rf unpacked && dpkg-deb -x libkokkos-dev_*.deb unpacked &&
     rm -rf "$work/headers" && mv unpacked/usr/include/kokkos "$work/headers")
 }
-headers=$system/usr/include/kokkos
+headers=$keep/sid/usr/include/kokkos
 if [ ! -e "$headers/Kokkos_Core.hpp" ]; then
   fetch_headers || skip "sid's libkokkos-dev could not be fetched (see $work/apt.log)"
   headers=$work/headers

@@ -1,6 +1,6 @@
 # Sourced by lane: what includes Kokkos, compiled for HIP in the chroot.
-. "$root/scripts/lanes/sid.sh"
-enter_sid "${sid_packages[@]}" hipcc libamdhip64-dev
+. "$root/scripts/lanes/system.sh"
+enter_system sid "${sid_packages[@]}" hipcc libamdhip64-dev
 title "Debian sid: $(inside "$system" hipcc --version | head -n 1)"
 inside "$system" nice bash /opt/cairn/scripts/lanes/hip-inside.sh ${fresh:+--fresh}
 status=$?

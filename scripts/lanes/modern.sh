@@ -1,6 +1,6 @@
 # Sourced by lane: all of Cairn with the compiler and the libraries of tomorrow.
-. "$root/scripts/lanes/sid.sh"
-enter_sid "${sid_packages[@]}"
+. "$root/scripts/lanes/system.sh"
+enter_system sid "${sid_packages[@]}"
 
 if [ -n "$shell" ]; then set -- bash; fi
 if [ $# -eq 0 ]; then

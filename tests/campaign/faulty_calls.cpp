@@ -7,7 +7,7 @@
 //                        carried out and fails; short: half of the bytes; interrupted: EINTR, which
 //                        its caller must try again; hang: it comes back late; gone: never
 //   CAIRN_FAULT_SECONDS  how late
-//   CAIRN_FAULT_RANK     of which rank of Open MPI; none: of each
+//   CAIRN_FAULT_RANK     of which rank; none: of each
 //   CAIRN_FAULT_LOG      a file that gets a line when it has happened
 #include <dirent.h>
 #include <dlfcn.h>
@@ -32,12 +32,17 @@ const char* setting(const char* name) {
   return value ? value : "";
 }
 
+// This process' rank, as Open MPI and MPICH tell it.
+const char* rank() {
+  const char* open_mpi = setting("OMPI_COMM_WORLD_RANK");
+  return *open_mpi ? open_mpi : setting("PMI_RANK");
+}
+
 struct Plan {
   const char* below = setting("CAIRN_FAULT_BELOW");
   const char* kind = setting("CAIRN_FAULT_KIND");
   long at = atol(setting("CAIRN_FAULT_AT"));
-  bool mine = !*setting("CAIRN_FAULT_RANK") ||
-              strcmp(setting("CAIRN_FAULT_RANK"), setting("OMPI_COMM_WORLD_RANK")) == 0;
+  bool mine = !*setting("CAIRN_FAULT_RANK") || strcmp(setting("CAIRN_FAULT_RANK"), rank()) == 0;
   bool is(const char* name) const { return strcmp(kind, name) == 0; }
 };
 const Plan& plan() {

@@ -3,7 +3,7 @@
 //
 //   CAIRN_FAULT_CALL   the function, such as MPI_Isend; without it none fails
 //   CAIRN_FAULT_AT     which call of it, from 0 on
-//   CAIRN_FAULT_RANK   of which rank of Open MPI
+//   CAIRN_FAULT_RANK   of which rank
 //   CAIRN_FAULT_LOG    a file that gets a line when it has happened
 //   CAIRN_FAULT_COUNT  a file that gets a line "FUNCTION CALLS" each when the process ends, of that
 //                      rank
@@ -26,10 +26,15 @@ const char* setting(const char* name) {
   return value ? value : "";
 }
 
-// Whether this process is the rank.
+// This process' rank, as Open MPI and MPICH tell it.
+const char* rank() {
+  const char* open_mpi = setting("OMPI_COMM_WORLD_RANK");
+  return *open_mpi ? open_mpi : setting("PMI_RANK");
+}
+
+// Whether this process is the one.
 bool is_mine() {
-  static const bool mine =
-      strcmp(setting("CAIRN_FAULT_RANK"), setting("OMPI_COMM_WORLD_RANK")) == 0;
+  static const bool mine = strcmp(setting("CAIRN_FAULT_RANK"), rank()) == 0;
   return mine;
 }
 

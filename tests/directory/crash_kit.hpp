@@ -116,10 +116,11 @@ class Crash : public testing::TestWithParam<Story> {
  protected:
   Crash() { set_log_sink({}); }
 
-  // Checks one crash state; false after a failure, which is described.
+  // Checks one crash state, if its turn has come; false after a failure, which is described.
   bool survives(const io::MemoryFileSystem& recorded, std::size_t stop,
                 const io::CrashChoice& choice, bool complete, int ranks,
                 const std::string& context) {
+    if (!complete && seen_++ % test::state_stride() != 0) return true;
     ++states_;
     auto disk = recorded.crash(stop, choice);
     std::string wrong;
@@ -137,7 +138,7 @@ class Crash : public testing::TestWithParam<Story> {
     return ++failures_ < 5;
   }
 
-  std::size_t states_ = 0;
+  std::size_t seen_ = 0, states_ = 0;
   int failures_ = 0;
 };
 

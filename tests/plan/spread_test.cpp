@@ -423,7 +423,12 @@ TEST(Spread, NothingGivesEmptyPlans) {
 
 TEST(Spread, PlannersAreAsManyAsThePiecesAreWorth) {
   const std::vector<int> all_acquire;
-  const Spread spread({.rank = 0, .ranks = 100, .served_by = all_acquire, .pieces_a_planner = 10});
+  const Spread spread({.rank = 0,
+                       .ranks = 100,
+                       .served_by = all_acquire,
+                       .source = nullptr,
+                       .before = nullptr,
+                       .pieces_a_planner = 10});
   EXPECT_EQ(spread.planners(0), 1);
   EXPECT_EQ(spread.planners(95), 9);
   EXPECT_EQ(spread.planners(100'000), 100);

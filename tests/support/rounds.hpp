@@ -2,6 +2,7 @@
 /// How often a test tries again. Sanitizers look at the code, not at all cases: where each case
 /// runs the same code, some of them show it. Without sanitizers all are tried, but for crash
 /// states, of which there are hundreds of thousands.
+#include <algorithm>
 #include <cstddef>
 #include <cstdlib>
 #include <vector>
@@ -29,6 +30,16 @@ constexpr std::size_t stride(std::size_t some) { return sanitized ? some : 1; }
 inline bool all_states() {
   static const bool all = std::getenv("CAIRN_ALL_STATES") != nullptr;
   return all;
+}
+
+/// CAIRN_STATE_STRIDE=N: only every Nth of the crash states that would be tried else. scripts/lane
+/// aarch64, whose processor is emulated, has no time for more.
+inline std::size_t state_stride() {
+  static const std::size_t stride = [] {
+    const char* text = std::getenv("CAIRN_STATE_STRIDE");
+    return text ? std::max(std::strtoull(text, nullptr, 10), 1ull) : 1;
+  }();
+  return stride;
 }
 
 /// Rank counts, where each from 1 to 7 is tried.

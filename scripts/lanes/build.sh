@@ -1,0 +1,36 @@
+# Sourced, after lib.sh, by what lanes run: a build for tests, quick to compile as that of scripts/test.
+export CCACHE_SLOPPINESS=pch_defines,time_macros
+
+# configure_for_tests BUILD [CMAKE OPTION...]
+configure_for_tests() {
+  local build=$1 clang=()
+  shift
+  if has_program clang++; then clang=(-DCAIRN_TEST_COMPILER=clang++); fi
+  if has_program ld.lld; then clang+=(-DCMAKE_EXE_LINKER_FLAGS=-fuse-ld=lld); fi
+  mkdir -p "$build"
+  quietly "$build/configure.log" cmake -S "$root" --preset dev -B "$build" ${clang[@]+"${clang[@]}"} \
+    -DCAIRN_BENCH=OFF -DCMAKE_UNITY_BUILD=ON -DCAIRN_PRECOMPILE=ON -DCAIRN_TOOL_FLAGS=-O0 \
+    -DCAIRN_TEST_FLAGS=-O0 -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g0" "$@" || return 1
+  sed -n '/-- Cairn /,/-- Configuring/{/Configuring/!p}' "$build/configure.log"
+}
+
+# build_and_test BUILD CTEST ARGUMENT...: all that is installed and the programs of these tests, and then
+# the tests.
+build_and_test() {
+  local build=$1 targets
+  shift
+  targets=$(ctest --test-dir "$build" "$@" --show-only=json-v1 | python3 -c '
+import json, sys
+from pathlib import Path
+build = Path(sys.argv[1])
+words = {word for test in json.load(sys.stdin)["tests"] for text in test.get("command", [])
+         for word in text.replace(";", " ").split()}
+text = (build / "build.ninja").read_text()
+for name in ["src/all", "mpi/all", "python/all", "fortran/all", "examples/all",
+             *(word.removeprefix(f"{build}/") for word in sorted(words))]:
+    if f"\nbuild {name}:" in text:
+        print(name)' "$build") || return 1
+  # shellcheck disable=SC2086
+  building "$build/build.log" cmake --build "$build" --parallel "$(cores)" --target $targets || return 1
+  ctest --test-dir "$build" "$@" --parallel 2 --output-on-failure --no-tests=error
+}
