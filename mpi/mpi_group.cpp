@@ -34,24 +34,45 @@ int rank_in(MPI_Comm communicator) {
   return rank;
 }
 
-}  // namespace
+int size_of(MPI_Comm communicator, int rank) {
+  int size = 0;
+  check_mpi(MPI_Comm_size(communicator, &size), "MPI_Comm_size", rank);
+  return size;
+}
 
-OwnCommunicator::OwnCommunicator(MPI_Comm original) {
+void require_usable(MPI_Comm communicator) {
   if (!mpi_is_usable()) {
     throw Error(Code::invalid_argument, "MPI cannot be used now",
                 "it is not initialised yet, or finalised already",
                 "Make the group between MPI_Init and MPI_Finalize.");
   }
-  if (original == MPI_COMM_NULL) {
+  if (communicator == MPI_COMM_NULL) {
     throw Error(Code::invalid_argument, "the communicator is MPI_COMM_NULL",
                 "this rank is in no group", "Call cairn::mpi only on ranks that are in it.");
   }
   int is_inter = 0;
-  check_mpi(MPI_Comm_test_inter(original, &is_inter), "MPI_Comm_test_inter");
+  check_mpi(MPI_Comm_test_inter(communicator, &is_inter), "MPI_Comm_test_inter");
   if (is_inter) {
     throw Error(Code::invalid_argument, "the communicator is an intercommunicator",
                 "a checkpoint belongs to one group of ranks", "Merge it with MPI_Intercomm_merge.");
   }
+}
+
+// All ranks wait for each other here, for the first time.
+std::shared_ptr<OwnCommunicator> meet(MPI_Comm original, std::optional<int> pretended_node) {
+  require_usable(original);
+  const int rank = rank_in(original);
+  WatchedRank watched(rank, size_of(original, rank), [] { return std::vector<int>(); });
+  watched.call("cairn::mpi");
+  const Waiting waiting(watched, nullptr);
+  auto made = std::make_shared<OwnCommunicator>(original);
+  made->by_nodes.emplace(made->get(), rank, pretended_node);
+  return made;
+}
+
+}  // namespace
+
+OwnCommunicator::OwnCommunicator(MPI_Comm original) {
   check_mpi(MPI_Comm_dup(original, communicator_.put()), "MPI_Comm_dup");
   check_mpi(MPI_Comm_set_errhandler(get(), MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
 }
@@ -114,14 +135,13 @@ void MpiGroup::Requests::wait(const MpiGroup& group) {
 }
 
 MpiGroup::MpiGroup(MPI_Comm original, std::size_t piece, std::optional<int> pretended_node)
-    : communicator_(std::make_shared<OwnCommunicator>(original)),
+    : communicator_(meet(original, pretended_node)),
       piece_(std::max<std::size_t>(piece, 1)),
       rank_(rank_in(communicator_->get())),
+      size_(size_of(communicator_->get(), rank_)),
       files_(communicator_->get(), rank_),
-      datasets_(communicator_->get(), rank_, files_) {
-  check(MPI_Comm_size(communicator_->get(), &size_), "MPI_Comm_size");
-  communicator_->by_nodes.emplace(communicator_->get(), rank_, pretended_node);
-}
+      datasets_(communicator_->get(), rank_, files_),
+      watched_(rank_, size_, [made = communicator_.get()] { return made->roll_call.awaited(); }) {}
 
 void MpiGroup::check(int code, const char* function) const { check_mpi(code, function, rank_); }
 
@@ -161,17 +181,21 @@ std::unique_ptr<MpiGroup::Requests> MpiGroup::begin_requests(std::span<const Sen
 }
 
 void MpiGroup::exchange(std::span<const Send> sends, std::span<const Receive> receives) {
+  const Waiting waiting(watched_, "in an exchange");
   begin_requests(sends, receives)->wait(*this);
 }
 
 class MpiGroup::UnderWay final : public Exchange {
  public:
-  UnderWay(const MpiGroup& group, std::unique_ptr<Requests> requests)
+  UnderWay(MpiGroup& group, std::unique_ptr<Requests> requests)
       : group_(group), requests_(std::move(requests)) {}
-  void end() override { requests_->wait(group_); }
+  void end() override {
+    const Waiting waiting(group_.watched_, "in an exchange");
+    requests_->wait(group_);
+  }
 
  private:
-  const MpiGroup& group_;
+  MpiGroup& group_;
   std::unique_ptr<Requests> requests_;
 };
 
@@ -189,6 +213,7 @@ void MpiGroup::send(int to, std::string_view bytes) {
     to_itself_.emplace_back(bytes);
     return;
   }
+  const Waiting waiting(watched_, "sending a message", to);
   for (std::size_t offset = 0;; offset += piece_) {
     const std::size_t length = std::min(piece_, bytes.size() - offset);
     check(MPI_Send(bytes.data() + offset, static_cast<int>(length), MPI_BYTE, to, message_tag,
@@ -212,6 +237,7 @@ std::string MpiGroup::receive(int from) {
     to_itself_.pop_front();
     return bytes;
   }
+  const Waiting waiting(watched_, "at a message", from);
   for (;;) {
     MPI_Message message = MPI_MESSAGE_NULL;
     MPI_Status status;
@@ -227,12 +253,14 @@ std::string MpiGroup::receive(int from) {
 
 void MpiGroup::barrier() {
   begin();
+  const Waiting waiting(watched_, "in a barrier");
   communicator_->by_nodes->barrier();
 }
 
 void MpiGroup::broadcast(std::string& bytes, int root) {
   begin();
   check_rank(root);
+  const Waiting waiting(watched_, "in a broadcast", root == rank_ ? -1 : root);
   std::uint64_t size = bytes.size();
   const auto& by_nodes = *communicator_->by_nodes;
   by_nodes.broadcast(&size, 1, MPI_UINT64_T, root);
@@ -246,6 +274,7 @@ void MpiGroup::broadcast(std::string& bytes, int root) {
 void MpiGroup::all_reduce(std::span<std::int64_t> values, Op op) {
   begin();
   if (values.empty()) return;
+  const Waiting waiting(watched_, "in a reduction");
   const MPI_Op operation = op == Op::min ? MPI_MIN : op == Op::max ? MPI_MAX : MPI_SUM;
   for_each_piece(values.size(), piece_, [&](std::size_t offset, int count) {
     // Not MPI_Allreduce: most waits of a save are verdicts, where it is to be known for whom.

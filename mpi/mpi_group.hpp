@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/watch.hpp"
 #include "cairn/group.hpp"
 #include "mpi/mpi_check.hpp"
 #include "mpi/mpi_datasets.hpp"
@@ -23,7 +24,7 @@ class OwnCommunicator {
   HeldCommunicator communicator_;  // outlives what is made of it
 
  public:
-  explicit OwnCommunicator(MPI_Comm original);
+  explicit OwnCommunicator(MPI_Comm original);  // collective
   ~OwnCommunicator();
   OwnCommunicator(const OwnCommunicator&) = delete;
   OwnCommunicator& operator=(const OwnCommunicator&) = delete;
@@ -69,10 +70,11 @@ class MpiGroup final : public Group {
 
   std::shared_ptr<OwnCommunicator> communicator_;
   std::size_t piece_;
-  int rank_, size_ = 0;
+  int rank_, size_;
   MpiFiles files_;
   MpiDatasets datasets_;
   std::deque<std::string> to_itself_;
+  WatchedRank watched_;
 };
 
 }  // namespace cairn

@@ -189,6 +189,22 @@ void WatchedRank::end() {
                              " after ", std::llround(seconds * 10) / 10.0, " s"));
 }
 
+namespace {
+thread_local bool thread_waits = false;
+}  // namespace
+
+Waiting::Waiting(WatchedRank& rank, const char* stage, int peer) noexcept {
+  if (std::exchange(thread_waits, true)) return;
+  rank_ = &rank;
+  rank_->begin(stage, peer);
+}
+
+Waiting::~Waiting() {
+  if (!rank_) return;
+  thread_waits = false;
+  rank_->end();
+}
+
 // A wait that ends while this looks may be told of with the next one's stage: no more than a
 // message.
 std::optional<WaitTold> WatchedRank::look(Clock::time_point now, Patience::Verdict& verdict,

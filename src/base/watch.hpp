@@ -76,18 +76,17 @@ class WatchedRank {
   Patience patience_;                    // the watch's
 };
 
-/// While it lives, the rank waits.
+/// While it lives, the rank waits. Where this thread waits already, the outer one tells more, and
+/// this does nothing.
 class Waiting {
  public:
-  Waiting(WatchedRank& rank, const char* stage, int peer = -1) : rank_(rank) {
-    rank_.begin(stage, peer);
-  }
-  ~Waiting() { rank_.end(); }
+  Waiting(WatchedRank&, const char* stage, int peer = -1) noexcept;
+  ~Waiting();
   Waiting(const Waiting&) = delete;
   Waiting& operator=(const Waiting&) = delete;
 
  private:
-  WatchedRank& rank_;
+  WatchedRank* rank_ = nullptr;  // null: see above
 };
 
 }  // namespace cairn
