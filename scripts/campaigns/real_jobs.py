@@ -93,14 +93,14 @@ class Job:
         return self.log.read_text(errors="replace")
 
     def end(self):
-        """Its status, 'hangs' where it had to be ended; and what it said."""
+        """Its status, 'hangs' where it had to be ended; and what it had said by then."""
         try:
-            status = self.process.wait(timeout=self.limit)
+            return self.process.wait(timeout=self.limit), self.text()
         except subprocess.TimeoutExpired:
+            text = self.text()  # mpirun lets ranks go on that were stopped
             self.process.terminate()
             self.process.wait()
-            status = "hangs"
-        return status, self.text()
+            return "hangs", text
 
 
 def steps(text, word):

@@ -4,6 +4,7 @@
 //   CAIRN_FAULT_CALL   the function, such as MPI_Isend; without it none fails
 //   CAIRN_FAULT_AT     which call of it, from 0 on
 //   CAIRN_FAULT_RANK   of which rank
+//   CAIRN_FAULT_SIGNAL a number: instead of an error the process gets this signal
 //   CAIRN_FAULT_LOG    a file that gets a line when it has happened
 //   CAIRN_FAULT_COUNT  a file that gets a line "FUNCTION CALLS" each when the process ends, of that
 //                      rank
@@ -12,6 +13,7 @@
 // often the others are made depends on time.
 #include <fcntl.h>
 #include <mpi.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,7 +57,9 @@ class Calls {
     char line[100];
     snprintf(line, sizeof line, "%s %ld\n", function_, number);
     put("CAIRN_FAULT_LOG", line);
-    return true;
+    const int signal = atoi(setting("CAIRN_FAULT_SIGNAL"));
+    if (signal != 0) raise(signal);
+    return signal == 0;
   }
 
  private:

@@ -3,6 +3,7 @@
 //   campaign_real DIRECTORY SAVES [--hdf5] [--mpi-io] [--collective] [--async] [--nodes DIRECTORY]
 //                 [--home-every N] [--flush] [--frozen] [--redistribute] [--limit SECONDS]
 //                 [--give-up] [--salt N] [--pause MILLISECONDS] [--hasty] [--read] [--name NAME]
+//                 [--patience SECONDS]
 //
 // With --give-up the first call that fails is the last, and the job must come to its end. --nodes
 // has each rank on a node of its own, with a directory (%n in it) for all checkpoints but each
@@ -15,7 +16,8 @@
 //
 // Its lines: "restored STEP SALT", "acknowledged STEP SALT", "failed WHAT: TEXT", "wrong TEXT",
 // "lost TEXT" (a message between ranks failed, which ends the job), "done"; of a reader "newest
-// STEP SALT", "read STEP SALT", "missed STEP: TEXT".
+// STEP SALT", "read STEP SALT", "missed STEP: TEXT"; of each rank that has no more to say than
+// MPI_Finalize, "over RANK".
 #include <mpi.h>
 
 #include <algorithm>
@@ -56,6 +58,7 @@ class Job {
     manager_.reset();
     group_->barrier();
     tell("done");
+    std::cout << cat("over ", group_->rank(), "\n") << std::flush;
   }
 
   ManagerOptions options;
@@ -188,6 +191,11 @@ class Job {
 };
 
 void run(const std::vector<std::string>& arguments) {
+  // The job ends when a rank has waited for others for so long.
+  const auto patience = std::find(arguments.begin(), arguments.end(), "--patience");
+  if (patience != arguments.end()) {
+    set_wait_limits({.log_seconds = 1, .end_seconds = std::atof(patience[1].c_str())});
+  }
   const auto group = mpi(MPI_COMM_WORLD);
   const auto has = [&](const char* word) {
     return std::find(arguments.begin(), arguments.end(), word) != arguments.end();
@@ -205,7 +213,6 @@ void run(const std::vector<std::string>& arguments) {
       // Where a call of MPI fails on one rank within libhdf5, its ranks may wait for each other for
       // ever, there or outside of it: then the job is ended, here without waiting for long.
       dynamic_cast<MpiDatasets&>(*group->dataset_files()).patience_seconds = 1;
-      set_wait_limits({.log_seconds = 5, .end_seconds = 20});
     }
     if (arguments[i] == "--nodes") {
       job.options.tier.directory = arguments.at(++i);
