@@ -10,6 +10,7 @@
 #include "testing/threads.hpp"
 #include "tier/flush_kit.hpp"
 #include "tier/home_id.hpp"
+#include "tools/tidy_node.hpp"
 
 namespace cairn {
 namespace {
@@ -205,6 +206,29 @@ TEST_F(TierFlushTest, AHomeIsTheSameOnKernelsThatTellLessOfIt) {
   text.back() = text.back() == '1' ? '2' : '1';
   io::replace_file(*files_, path, text);
   EXPECT_EQ(tier::home_id(more, "/told", false), "");
+}
+
+TEST_F(TierFlushTest, AFileSystemThatIsAwayTakesNothingWithIt) {
+  files_->create_directory("/mount");
+  run_threads(2, [&](std::shared_ptr<Group> group) {
+    double value = group->rank();
+    State state;
+    state.add("x", slice(&value, {2}, {group->rank()}, {1}));
+    CheckpointManager manager(group, "/mount/run", options(group->rank(), 1));
+    manager.save(1, state);
+    manager.save(2, state);
+  });
+  const auto tidy = [&] { return tidy_node(files_, "/nodes/%n", "n1", false); };
+  EXPECT_THAT(tidy().gone, testing::IsEmpty());
+  files_->rename("/mount", "/elsewhere");
+  EXPECT_THAT(tidy().left, testing::ElementsAre(HasSubstr("may be away")));
+  files_->create_directory("/mount");  // on which it is mounted
+  EXPECT_THAT(tidy().left, testing::ElementsAre(HasSubstr("may be away")));
+  files_->remove_directory("/mount");
+  files_->rename("/elsewhere", "/mount");
+  files_->rename("/mount/run", "/mount/other");
+  EXPECT_THAT(tidy().gone.at(0).why, HasSubstr("/mount/run is gone"));
+  EXPECT_THAT(find("/nodes/n1", "part-"), testing::IsEmpty());
 }
 
 }  // namespace
