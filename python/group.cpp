@@ -1,13 +1,35 @@
 // The ranks of a job, as Python has them.
 #include <pybind11/stl.h>
 
+#include <cstdlib>
+
 #include "bindings.hpp"
 #include "cairn/error.hpp"
+#include "cairn/log.hpp"
 #ifdef CAIRN_PYTHON_MPI
 #include "cairn/mpi.hpp"
 #endif
 
 namespace cairn::python {
+
+#ifdef CAIRN_PYTHON_MPI
+namespace {
+
+// Where a message fails this rank alone knows of it, as in the library's own calls: the others
+// would wait for it, and so would this one, since the interpreter finalises MPI when it ends.
+std::shared_ptr<Group> mpi_or_end(MPI_Comm communicator) {
+  try {
+    return mpi(communicator);
+  } catch (const Error& error) {
+    if (error.code() != Code::communication) throw;
+    tell_fatal(error.what());
+    MPI_Abort(communicator, EXIT_FAILURE);
+    std::abort();
+  }
+}
+
+}  // namespace
+#endif
 
 PythonGroup group_of(const py::object& communicator) {
   if (communicator.is_none()) return {serial_group(), communicator};
@@ -19,7 +41,7 @@ PythonGroup group_of(const py::object& communicator) {
                 "Give mpi4py.MPI.COMM_WORLD or the like, or None for one rank.");
   }
   const auto address = py::cast<std::uintptr_t>(mpi4py.attr("_addressof")(communicator));
-  return {mpi(*reinterpret_cast<MPI_Comm*>(address)), communicator};
+  return {mpi_or_end(*reinterpret_cast<MPI_Comm*>(address)), communicator};
 #else
   throw Error(Code::unsupported, "this build of Cairn has no MPI", "",
               "Build the package where MPI is installed.");
@@ -62,7 +84,12 @@ void add_group(py::module_& module) {
           "sum",
           [](const PythonGroup& self, std::vector<std::int64_t> values) {
             const py::gil_scoped_release free;
-            self.group->all_reduce(values, Group::Op::sum);
+            try {
+              self.group->all_reduce(values, Group::Op::sum);
+            } catch (const Error& error) {
+              if (error.code() == Code::communication) self.group->abort(error.what());
+              throw;
+            }
             return values;
           },
           "Collective: the sums over ranks of as many numbers on each.");

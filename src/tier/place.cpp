@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
@@ -99,18 +100,28 @@ io::Path note_of(const io::Path& node_directory, const std::string& home_id) {
 }  // namespace
 
 void note_home(io::FileSystem& files, const io::Path& node_directory, const std::string& home_id,
-               const io::Path& home) {
-  const auto noted = noted_home(files, node_directory, home_id);
-  const auto is = home.is_absolute() ? home : std::filesystem::absolute(home);
-  if (noted != is) io::replace_file(files, note_of(node_directory, home_id), is.string());
+               const io::Path& home, io::FileSystem& home_files) {
+  const auto path = home.is_absolute() ? home : std::filesystem::absolute(home);
+  const auto parent = home_files.status(path.parent_path());
+  const NotedHome is{path, parent ? parent->id.inode : 0};
+  if (noted_home(files, node_directory, home_id) == is) return;
+  io::replace_file(files, note_of(node_directory, home_id), cat(path.string(), "\n", is.parent));
 }
 
-std::optional<io::Path> noted_home(io::FileSystem& files, const io::Path& node_directory,
-                                   const std::string& home_id) {
+std::optional<NotedHome> noted_home(io::FileSystem& files, const io::Path& node_directory,
+                                    const std::string& home_id) {
   const auto path = note_of(node_directory, home_id);
   if (!io::exists(files, path)) return std::nullopt;
-  io::Path home = io::read_file(files, path, longest_note);
-  return home.is_absolute() ? std::optional(std::move(home)) : std::nullopt;
+  const auto text = io::read_file(files, path, longest_note);
+  // A name of a directory may have a line's end in it; earlier notes are of the name alone.
+  const auto end = std::min(text.rfind('\n'), text.size());
+  NotedHome home{text.substr(0, end)};
+  if (end < text.size()) {
+    const auto* last = text.data() + text.size();
+    const auto [read, error] = std::from_chars(text.data() + end + 1, last, home.parent);
+    if (error != std::errc() || read != last) home = {text};
+  }
+  return home.path.is_absolute() ? std::optional(std::move(home)) : std::nullopt;
 }
 
 std::string save_name(const SaveMap& map) { return cat(map.sequence, "-", map.uuid); }

@@ -33,12 +33,18 @@ void require_own_node(const io::FileSystem&, const io::Path&);
 /// Whether both are on one disk, as far as POSIX tells.
 bool are_on_one_disk(const io::Path&, const io::Path&);
 
-/// With what a node has of a home: which directory that is, for who tidies the node without a
-/// job.
+/// Which directory a home is, and in which one it lies: where that is another one, a file system
+/// may be away that is mounted there.
+struct NotedHome {
+  io::Path path;
+  std::uint64_t parent = 0;  ///< its inode; 0: not noted
+  bool operator==(const NotedHome&) const = default;
+};
+/// With what a node has of a home, for who tidies the node without a job.
 void note_home(io::FileSystem&, const io::Path& node_directory, const std::string& home_id,
-               const io::Path& home);
-std::optional<io::Path> noted_home(io::FileSystem&, const io::Path& node_directory,
-                                   const std::string& home_id);
+               const io::Path& home, io::FileSystem& home_files);
+std::optional<NotedHome> noted_home(io::FileSystem&, const io::Path& node_directory,
+                                    const std::string& home_id);
 
 std::string save_name(const SaveMap&);
 io::Path pieces_at(const io::Path& home);

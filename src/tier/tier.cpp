@@ -147,7 +147,7 @@ void Tier::open(const std::string& home_id) {
   }
   // For who tidies the node later: a full one serves without.
   if (is_leader() && !reads) try {
-      note_home(*files_, given, home_id, home_.directory);
+      note_home(*files_, given, home_id, home_.directory, *home_.files);
     } catch (const Error& error) {
       log(LogLevel::warning, cat("this node does not note its home: ", error.what()));
     }

@@ -43,6 +43,13 @@ void remove_all(io::FileSystem& files, const io::Path& path) {
   files.remove_directory(path);
 }
 
+// Whether what the home lies in is not there, or another directory: one that is mounted over, say.
+bool is_away(io::FileSystem& files, const tier::NotedHome& home) {
+  const auto parent = files.status(home.path.parent_path());
+  if (!parent || !parent->is_directory) return true;
+  return !files.status(home.path) && home.parent != 0 && parent->id.inode != home.parent;
+}
+
 // Why nobody can ever ask for what lies under this id; "": somebody may.
 std::string worthless(io::FileSystem& files, const std::string& id, const io::Path& home) {
   if (!files.status(home)) return cat("its directory ", home.string(), " is gone");
@@ -87,30 +94,31 @@ TidiedNode tidy_node(const std::shared_ptr<io::FileSystem>& fs, const std::strin
   for (const auto& id : files.list(place)) {
     const auto folder = place / id;
     if (!commit::is_uuid(id) || !is_directory(files, folder)) continue;
-    const auto home = tier::noted_home(files, place, id);
-    if (!home) {
+    const auto noted = tier::noted_home(files, place, id);
+    if (!noted) {
       done.left.push_back(cat(folder.string(), ": which run it belongs to is not noted"));
       continue;
     }
-    if (!is_directory(files, home->parent_path())) {
-      done.left.push_back(cat(folder.string(), ": ", home->parent_path().string(),
+    const auto& home = noted->path;
+    if (is_away(files, *noted)) {
+      done.left.push_back(cat(folder.string(), ": ", home.parent_path().string(),
                               " cannot be seen; its file system may be away"));
       continue;
     }
     const auto before = done.gone.size();
-    if (const auto why = worthless(files, id, *home); !why.empty()) {
+    if (const auto why = worthless(files, id, home); !why.empty()) {
       done.gone.push_back({folder, bytes_in(files, folder), why});
       remove(before);
       continue;
     }
     try {
       // While a job runs, what is unfinished may be its.
-      const auto owner = commit::Ownership::take(fs, *home, 0);
+      const auto owner = commit::Ownership::take(fs, home, 0);
       find_unfinished(files, folder, done);
       remove(before);
     } catch (const Error& error) {
       if (error.code() != Code::busy) throw;
-      done.left.push_back(cat(folder.string(), ": a job is running in ", home->string()));
+      done.left.push_back(cat(folder.string(), ": a job is running in ", home.string()));
     }
   }
   return done;

@@ -7,6 +7,7 @@
 #include "fuzz/hostile.hpp"
 #include "testing/memory.hpp"
 #include "tier/part.hpp"
+#include "tier/place.hpp"
 #include "tier/save_map.hpp"
 
 using namespace cairn;
@@ -23,6 +24,18 @@ void read_map(std::string_view text) {
     if (sets.set_of(node) < 0 || sets.set_of(node) >= sets.count()) fuzz::wrong("no such set");
     if (sets.ranks_of(node).empty()) fuzz::wrong("a node without ranks");
   }
+  // A node has those parts that are no larger than this text.
+  std::vector<tier::LocalSave> saves;
+  tier::Stocked stocked;
+  for (int rank = 0; rank < map.ranks(); ++rank) {
+    const auto bytes = map.part_bytes[static_cast<std::size_t>(rank)];
+    if (bytes <= static_cast<std::int64_t>(text.size())) stocked.parts.push_back(rank);
+  }
+  const bool all = static_cast<int>(stocked.parts.size()) == map.ranks();
+  tier::add_copies(saves, map, 0, std::move(stocked), 1);
+  tier::settle_saves(saves);
+  const auto margin = saves.front().margin();
+  if (all ? margin < 0 : map.parity == 0 && margin >= 0) fuzz::wrong("a margin");
   if (tier::encode(tier::decode_map(tier::encode(map))) != tier::encode(map)) {
     fuzz::wrong("a map is not what it was");
   }

@@ -373,6 +373,17 @@ class CairnJob(unittest.TestCase):
         self.assertIn("ERROR: failed with status 9, and ", self.output)
         self.assertIsNone(self.record())
 
+    def test_nothing_is_written_through_a_link(self):
+        mine = self.place / "mine"
+        for name in ("restarts-without-progress.part", "restarts-without-progress"):
+            self.saved(5)
+            mine.write_text("years of work")
+            (self.checkpoints / name).symlink_to(mine)
+            self.assertEqual(self.run_job("exit 9"), 0, name)
+            self.assertEqual(mine.read_text(), "years of work")
+            self.assertEqual(self.record(), ["1", "5"])
+            shutil.rmtree(self.checkpoints)
+
     def test_empty_record_counts_by_slurm(self):
         for text in ("", "\n", "x y\n"):
             self.saved(5)

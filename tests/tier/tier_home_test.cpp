@@ -4,10 +4,13 @@
 #include <vector>
 
 #include "cairn/checkpoint_manager.hpp"
+#include "support/forwarding_files.hpp"
 #include "support/group_kit.hpp"
 #include "testing/memory.hpp"
 #include "testing/threads.hpp"
 #include "tier/flush_kit.hpp"
+#include "tier/home_id.hpp"
+#include "tools/tidy_node.hpp"
 
 namespace cairn {
 namespace {
@@ -174,6 +177,58 @@ TEST_F(TierFlushTest, APinIsBeforeRetention) {
     rank.save(5, {.reach = Reach::home});
     EXPECT_EQ(rank.steps(), "2n 3nh- 5h!");
   });
+}
+
+// A kernel that tells when a directory was made, as the memory's does not.
+class Telling : public test::ForwardingFiles {
+ public:
+  using ForwardingFiles::ForwardingFiles;
+  std::optional<io::Status> status(const io::Path& path) override {
+    auto found = ForwardingFiles::status(path);
+    if (found) found->id.made_nanoseconds = 5000 + static_cast<std::int64_t>(found->id.inode);
+    return found;
+  }
+};
+
+TEST_F(TierFlushTest, AHomeIsTheSameOnKernelsThatTellLessOfIt) {
+  Telling more(files_);
+  for (const bool first_tells : {true, false}) {
+    const io::Path home = first_tells ? "/told" : "/untold";
+    io::create_directories(*files_, home / ".cairn");
+    io::FileSystem& first = first_tells ? static_cast<io::FileSystem&>(more) : *files_;
+    const auto id = tier::home_id(first, home, true);
+    EXPECT_EQ(tier::home_id(*files_, home, false), id);
+    EXPECT_EQ(tier::home_id(more, home, true), id);
+  }
+  // Where both tell it, another directory of the same number is another home.
+  const auto path = io::Path("/told") / ".cairn" / "home-id";
+  auto text = io::read_file(*files_, path, 4096);
+  text.back() = text.back() == '1' ? '2' : '1';
+  io::replace_file(*files_, path, text);
+  EXPECT_EQ(tier::home_id(more, "/told", false), "");
+}
+
+TEST_F(TierFlushTest, AFileSystemThatIsAwayTakesNothingWithIt) {
+  files_->create_directory("/mount");
+  run_threads(2, [&](std::shared_ptr<Group> group) {
+    double value = group->rank();
+    State state;
+    state.add("x", slice(&value, {2}, {group->rank()}, {1}));
+    CheckpointManager manager(group, "/mount/run", options(group->rank(), 1));
+    manager.save(1, state);
+    manager.save(2, state);
+  });
+  const auto tidy = [&] { return tidy_node(files_, "/nodes/%n", "n1", false); };
+  EXPECT_THAT(tidy().gone, testing::IsEmpty());
+  files_->rename("/mount", "/elsewhere");
+  EXPECT_THAT(tidy().left, testing::ElementsAre(HasSubstr("may be away")));
+  files_->create_directory("/mount");  // on which it is mounted
+  EXPECT_THAT(tidy().left, testing::ElementsAre(HasSubstr("may be away")));
+  files_->remove_directory("/mount");
+  files_->rename("/elsewhere", "/mount");
+  files_->rename("/mount/run", "/mount/other");
+  EXPECT_THAT(tidy().gone.at(0).why, HasSubstr("/mount/run is gone"));
+  EXPECT_THAT(find("/nodes/n1", "part-"), testing::IsEmpty());
 }
 
 }  // namespace
