@@ -54,6 +54,7 @@ OwnCommunicator::OwnCommunicator(MPI_Comm original) {
   }
   check_mpi(MPI_Comm_dup(original, communicator_.put()), "MPI_Comm_dup");
   check_mpi(MPI_Comm_set_errhandler(get(), MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  roll_call.open(get());
 }
 
 OwnCommunicator::~OwnCommunicator() {
