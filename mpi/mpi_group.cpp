@@ -75,6 +75,7 @@ std::shared_ptr<OwnCommunicator> meet(MPI_Comm original, std::optional<int> pret
 OwnCommunicator::OwnCommunicator(MPI_Comm original) {
   check_mpi(MPI_Comm_dup(original, communicator_.put()), "MPI_Comm_dup");
   check_mpi(MPI_Comm_set_errhandler(get(), MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  roll_call.open(get());
 }
 
 OwnCommunicator::~OwnCommunicator() {

@@ -1,15 +1,19 @@
 #include "mpi/roll_call.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <utility>
 
 #include "base/watch.hpp"
+#include "mpi/mpi_check.hpp"
 
 namespace cairn {
 namespace {
 
 constexpr int tag = 3;  // of no other message
+
+std::atomic<std::int64_t> last_number = 0;  // of all communicators of this process
 
 // How long a rank waits before it says that it is there, so that all have by the time when someone
 // speaks of them.
@@ -23,8 +27,16 @@ double seconds_before_a_sign(const WaitLimits& limits) {
 
 }  // namespace
 
+void RollCall::open(MPI_Comm communicator) {
+  const std::int64_t mine = last_number;
+  check_mpi(MPI_Allreduce(&mine, &begun_, 1, MPI_INT64_T, MPI_MAX, communicator), "MPI_Allreduce");
+}
+
 std::int64_t RollCall::begin(MPI_Comm communicator) {
   if (++begun_ % 16 == 0) receive(communicator);
+  for (auto last = last_number.load(); last < begun_;) {
+    if (last_number.compare_exchange_weak(last, begun_)) break;
+  }
   return begun_;
 }
 
@@ -105,6 +117,7 @@ bool RollCall::receive(MPI_Comm communicator) {
         MPI_SUCCESS) {
       return any;
     }
+    if (from >= static_cast<int>(come_.size())) continue;  // of another communicator
     auto& last = come_[static_cast<std::size_t>(from)];
     last = std::max(last, number);
   }

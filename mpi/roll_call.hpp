@@ -14,8 +14,13 @@ namespace cairn {
 /// waited for one for a while sends its number, once, to the ranks that speak of their waits; these
 /// count who has not. So a wait that is short costs nothing, and the thread that says who is
 /// missing calls no MPI. What is received by nobody is taken off at a later reduction.
+///
+/// A sign that comes late may be received for another communicator: MPI gives the context of one
+/// that was freed to the next. So no number is used twice in a process.
 class RollCall {
  public:
+  /// Agrees with all ranks of the communicator on where its numbers begin.
+  void open(MPI_Comm communicator);
   /// The number of the reduction that begins now.
   std::int64_t begin(MPI_Comm communicator);
   /// Asks again and again whether the reduction is done, with a roll call when it takes long. What

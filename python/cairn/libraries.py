@@ -27,16 +27,50 @@ def _is_global(name):
         return False
 
 
+class _Loaded(ctypes.Structure):
+    """The beginning of what dl_iterate_phdr tells of a library."""
+
+    _fields_ = [("base", ctypes.c_void_p), ("name", ctypes.c_char_p)]
+
+
+def _loaded_libraries(process):
+    """Their paths, in the order in which names are looked up; the program has none."""
+    paths = []
+
+    @ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(_Loaded), ctypes.c_size_t, ctypes.c_void_p)
+    def found(library, size, given):
+        paths.append((library.contents.name or b"").decode(errors="surrogateescape"))
+        return 0
+
+    process.dl_iterate_phdr(found, None)
+    return [path for path in paths if path]
+
+
+def _library_of(process, function):
+    """The path of the library, or of the program, that an address of a function leads to."""
+    place = _Place()
+    process.dladdr(ctypes.cast(function, ctypes.c_void_p), ctypes.byref(place))
+    return (place.library or b"").decode(errors="surrogateescape")
+
+
+def _has_free(process, path):
+    """Whether it is the library's own, and not one that it calls."""
+    free = getattr(ctypes.CDLL(path, mode=os.RTLD_NOLOAD), "free", None) if os.path.exists(path) else None
+    return free is not None and _library_of(process, free) == path
+
+
 def _other_allocator():
     """The library, not the system's, that the process has its memory from, or None."""
-    place = _Place()
     try:
         process = ctypes.CDLL(None)
-        process.dladdr(ctypes.cast(process.free, ctypes.c_void_p), ctypes.byref(place))
+        library = _library_of(process, process.free)
+        # A program at a fixed place, as Debian's Python is, stands for the functions that it calls.
+        if ".so" not in os.path.basename(library):
+            library = next((path for path in _loaded_libraries(process) if _has_free(process, path)), "")
     except (AttributeError, OSError):
         return None
-    library = os.path.basename((place.library or b"").decode(errors="replace"))
-    # Of a program, its own path is told, also where it only calls the system's.
+    library = os.path.basename(library)
+    # A program may have an allocator built in, which is told nowhere.
     return library if ".so" in library and not re.match(r"libc[.-]", library) else None
 
 

@@ -26,7 +26,8 @@ build = Path(sys.argv[1])
 words = {word for test in json.load(sys.stdin)["tests"] for text in test.get("command", [])
          for word in text.replace(";", " ").split()}
 text = (build / "build.ninja").read_text()
-for name in ["src/all", "mpi/all", "python/all", "fortran/all", "examples/all",
+campaigns = ["bin/campaign_real"] if any("/campaigns/" in word for word in words) else []
+for name in [*campaigns, "src/all", "mpi/all", "python/all", "fortran/all", "examples/all",
              *(word.removeprefix(f"{build}/") for word in sorted(words))]:
     if f"\nbuild {name}:" in text:
         print(name)' "$build") || return 1

@@ -158,6 +158,7 @@ TEST(Failures, MakingAGroupChecksEachCallAndLeaksNothing) {
   expect_failure("MPI_Comm_test_inter", make, -1);
   expect_failure("MPI_Comm_dup", make, -1);
   expect_failure("MPI_Comm_set_errhandler", make, -1);
+  expect_failure("MPI_Allreduce", make, -1);
   expect_failure("MPI_Comm_rank", make, -1);
   expect_failure("MPI_Comm_size", make, rank);
   expect_failure("MPI_Comm_split_type", make, rank);

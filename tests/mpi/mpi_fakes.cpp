@@ -74,6 +74,9 @@ CAIRN_FAKE(Allgather,
            (const void* in, int count, MPI_Datatype type, void* out, int out_count,
             MPI_Datatype out_type, MPI_Comm comm),
            (in, count, type, out, out_count, out_type, comm))
+CAIRN_FAKE(Allreduce,
+           (const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm),
+           (in, out, count, type, op, comm))
 CAIRN_COLLECTIVE(Bcast, (void* buffer, int count, MPI_Datatype type, int root, MPI_Comm comm),
                  (buffer, count, type, root, comm))
 CAIRN_COLLECTIVE(Ibcast,

@@ -263,5 +263,52 @@ TEST_P(NodeFirstTest, WhoIsMissingIsKnownByItsRankOfAll) {
   set_wait_limits({});
 }
 
+// MPI gives the context of a communicator that was freed to the next one. Here one stands for both.
+TEST(RollCallTest, ASignOfAnEarlierGroupIsNoneOfALaterOne) {
+  int size = 0, me = 0;
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  MPI_Comm_rank(MPI_COMM_WORLD, &me);
+  if (size == 1) return;
+  MPI_Comm both = MPI_COMM_NULL;
+  MPI_Comm_dup(MPI_COMM_WORLD, &both);
+  set_wait_limits({.log_seconds = 0.02, .end_seconds = 0});
+  {
+    // The last rank waits until its sign has come to rank 0, where nobody waits and receives it.
+    RollCall earlier;
+    earlier.open(both);
+    const auto number = earlier.begin(both);
+    if (me == 0) MPI_Probe(size - 1, MPI_ANY_TAG, both, MPI_STATUS_IGNORE);
+    MPI_Request request = MPI_REQUEST_NULL;
+    MPI_Ibarrier(MPI_COMM_WORLD, &request);
+    const auto all_are_there = [&] {
+      int done = 0;
+      MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+      return done != 0;
+    };
+    if (me == size - 1) earlier.wait(both, number, all_are_there);
+    if (me != size - 1) MPI_Wait(&request, MPI_STATUS_IGNORE);
+    if (me != 0) earlier.close(both);
+  }
+  RollCall later;
+  later.open(both);
+  const auto number = later.begin(both);
+  std::vector<int> awaited;
+  if (me == 0) {
+    later.wait(both, number, [&] {
+      int there = 0;
+      MPI_Iprobe(size - 1, MPI_ANY_TAG, both, &there, MPI_STATUS_IGNORE);
+      awaited = later.awaited();
+      return !there;
+    });
+    std::vector<int> others(static_cast<std::size_t>(size) - 1);
+    std::iota(others.begin(), others.end(), 1);
+    EXPECT_EQ(awaited, others);
+  }
+  set_wait_limits({});
+  MPI_Barrier(both);
+  later.close(both);
+  MPI_Comm_free(&both);
+}
+
 }  // namespace
 }  // namespace cairn

@@ -6,6 +6,7 @@ stories.py heat DIRECTORY heat.py LAUNCHER...  killed while it saves, continued 
 
 import os
 import re
+import select
 import shutil
 import signal
 import subprocess
@@ -42,12 +43,26 @@ def ranks_story(directory, tables, formats, left, *launcher):
     assert run(job(launcher, 1, wrong, directory + "/late")) == "refused\n"
 
 
+def processes_below(pid):
+    """All of them: some launchers have helpers between them and the ranks."""
+    with open(f"/proc/{pid}/task/{pid}/children") as file:
+        children = [int(word) for word in file.read().split()]
+    return [below for child in children for below in (*processes_below(child), child)]
+
+
 def kill_all(started):
-    """The ranks, which have process groups of their own, and then their launcher."""
-    with open(f"/proc/{started.pid}/task/{started.pid}/children") as file:
-        ranks = [int(pid) for pid in file.read().split()]
-    for pid in [*ranks, started.pid]:
-        os.kill(pid, signal.SIGKILL)
+    """The ranks, which have process groups of their own, and their launcher; all are gone then."""
+    ends = []
+    for pid in [*processes_below(started.pid), started.pid]:
+        try:
+            end = os.pidfd_open(pid)
+            signal.pidfd_send_signal(end, signal.SIGKILL)
+        except ProcessLookupError:
+            continue  # gone already
+        ends.append(end)
+    for end in ends:
+        select.select([end], [], [])
+        os.close(end)
     started.wait()
 
 
