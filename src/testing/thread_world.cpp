@@ -28,14 +28,16 @@ void ThreadWorld::run_fibres(const std::function<void(int)>& rank,
 void ThreadWorld::start() {
   Lock lock(mutex_);
   started_ = true;
-  if (generator_) choose_next();
-  wake_all();
+  if (!generator_) return wake_all();
+  if (alive_ == 0) return;
+  choose_next();
+  begin_turn(lock);
 }
 
 void ThreadWorld::enter(int rank) {
+  if (generator_) ranks_[rank].turn.await();
   Lock lock(mutex_);
-  if (fibres_) return throw_if_stopped();
-  ranks_[rank].changed.wait(lock, [&] { return started_ && (!generator_ || turn_ == rank); });
+  if (!generator_ && !fibres_) ranks_[rank].changed.wait(lock, [&] { return started_; });
   throw_if_stopped();
 }
 
@@ -49,10 +51,11 @@ void ThreadWorld::leave(int rank, bool crashed) {
   }
   if (crashed && !crashed_) stopped_ = crashed_ = true;
   if (generator_) {
+    if (!started_ || alive_ == 0) return;
     choose_next();
-  } else if (!fibres_ && waiting_ == alive_ && nobody_can_go_on()) {
-    report_deadlock();
+    return begin_turn(lock);
   }
+  if (!fibres_ && waiting_ == alive_ && nobody_can_go_on()) report_deadlock();
   wake_all();
 }
 
@@ -130,11 +133,33 @@ std::vector<int> ThreadWorld::awaited(int rank) const {
 
 void ThreadWorld::pass_turn(Lock& lock, int rank) {
   choose_next();
-  ranks_[rank].changed.wait(lock, [&] { return turn_ == rank; });
+  if (turn_ == rank) return;
+  begin_turn(lock);
+  ranks_[rank].turn.await();
+  lock.lock();
+}
+
+void ThreadWorld::begin_turn(Lock& lock) {
+  Turn& next = ranks_[turn_].turn;
+  lock.unlock();
+  next.give();
+}
+
+void ThreadWorld::Turn::give() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_given_ = true;
+  }
+  given_.notify_one();
+}
+
+void ThreadWorld::Turn::await() {
+  std::unique_lock lock(mutex_);
+  given_.wait(lock, [&] { return is_given_; });
+  is_given_ = false;
 }
 
 void ThreadWorld::choose_next() {
-  if (alive_ == 0) return;
   std::vector<int> candidates;
   const auto collect = [&] {
     for (int rank = 0; rank < size(); ++rank) {
@@ -147,7 +172,6 @@ void ThreadWorld::choose_next() {
     collect();
   }
   turn_ = candidates[(*generator_)() % candidates.size()];
-  ranks_[turn_].changed.notify_one();
 }
 
 bool ThreadWorld::can_go_on(const Rank& rank) const {
@@ -195,7 +219,7 @@ void ThreadWorld::wake(int rank) {
 }
 
 void ThreadWorld::wake_all() {
-  if (generator_) return;  // choose_next wakes whose turn it is
+  if (generator_) return;  // begin_turn wakes whose turn it is
   for (int rank = 0; rank < size(); ++rank) wake(rank);
 }
 

@@ -82,8 +82,21 @@ class ThreadWorld {
     int peer;  ///< -1: everybody
     const std::function<bool()>* ready;
   };
+  /// Of a rank, where a seed says who runs. Its mutex is its own: who is woken by somebody that
+  /// holds the world's would at once wait again, for that one.
+  class Turn {
+   public:
+    void give();
+    void await();
+
+   private:
+    std::mutex mutex_;
+    std::condition_variable given_;
+    bool is_given_ = false;
+  };
   struct Rank {
-    std::condition_variable changed;
+    std::condition_variable changed;  ///< without a seed
+    Turn turn;
     const Wait* wait = nullptr;  ///< what it waits for; null while it can go on
     std::uint64_t round = 0;     ///< that it waits for, where it waits for everybody
     bool ended = false;
@@ -106,6 +119,7 @@ class ThreadWorld {
             const std::function<bool()>& ready);
   void pass_turn(Lock& lock, int rank);
   void choose_next();
+  void begin_turn(Lock& lock);
   bool can_go_on(const Rank& rank) const;
   bool nobody_can_go_on() const;
   void report_deadlock();
