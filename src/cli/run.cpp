@@ -1,4 +1,6 @@
 // What the tool does with its command line, over any file system.
+#include <unistd.h>
+
 #include <cstdio>
 #include <exception>
 #include <iostream>
@@ -7,13 +9,14 @@
 #include "cairn/error.hpp"
 #include "cairn/version.hpp"
 #include "cli/command.hpp"
+#include "cli/plain_output.hpp"
 
 namespace cairn::cli {
 namespace {
 
 int complain(const char* text, int exit_code) {
   std::cout.flush();
-  std::fprintf(stderr, "cairn: %s\n", text);
+  std::fprintf(stderr, "cairn: %s\n", ::isatty(2) == 1 ? plain(text).c_str() : text);
   return exit_code;
 }
 
@@ -46,6 +49,7 @@ void keep_footers(Formatter& formatter) {
 }  // namespace
 
 int run_tool(int argc, char** argv, std::shared_ptr<io::FileSystem> files) {
+  const PlainOutput plain_output;
   try {
     Tool tool;
     tool.files = std::move(files);
