@@ -37,9 +37,14 @@ if(CAIRN_IS_STATIC)
     if(library MATCHES "^nlohmann_json")
       continue()  # headers only
     elseif(library STREQUAL "hdf5::hdf5")
-      # FindHDF5 names files, and its target has no place of its own where they are several.
-      list(JOIN HDF5_C_LIBRARIES " " files)
-      string(APPEND libraries " ${files}")
+      # FindHDF5 names files, and its target has no place of its own where they are several. Of HDF5 2,
+      # which has a package of its own, it names that one's target.
+      foreach(file IN LISTS HDF5_C_LIBRARIES)
+        if(TARGET ${file})
+          set(file $<TARGET_FILE:${file}>)
+        endif()
+        string(APPEND libraries " ${file}")
+      endforeach()
     else()
       string(APPEND libraries " $<TARGET_FILE:${library}>")
     endif()
