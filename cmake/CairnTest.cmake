@@ -40,9 +40,9 @@ function(cairn_add_test_program name)
   target_link_libraries(${name} PRIVATE cairn_testing cairn ${arg_LIBRARIES})
   cairn_target_flags(${name})
   # What Kokkos has in its headers stays with the compiler that Kokkos was made for, and its flags
-  # (-fopenmp) fit no precompiled header.
+  # (-fopenmp) fit no precompiled header. A serial Kokkos is plain C++, and has neither.
   set(with_kokkos FALSE)
-  if(arg_LIBRARIES MATCHES "kokkos")
+  if(arg_LIBRARIES MATCHES "kokkos" AND NOT "${CairnKokkos_BACKENDS}" STREQUAL "SERIAL")
     set(with_kokkos TRUE)
   else()
     cairn_use_test_compiler(${name})
