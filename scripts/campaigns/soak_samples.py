@@ -3,7 +3,7 @@ import os
 import time
 from pathlib import Path
 
-SETTLED = 20  # seconds until a rank has what it will have
+SETTLED = 20  # seconds until a rank has what it will have; a quarter of its life on a busy machine
 LONG = 60  # seconds that one must have lived to be judged
 MEMORY = 1024  # KiB that are not taken for growth
 FILES = 8  # of one checkpoint more, on more ranks, or of a save under way
@@ -35,12 +35,13 @@ class Samples:
         """Of each rank that lived long enough: the first quarter of its settled life, and the last. The most
         memory; and the fewest descriptors and threads, as more of them are there for a moment in a save."""
         for samples in self.ranks.get(job, {}).values():
-            if samples[-1][0] - samples[0][0] < LONG:
+            life = samples[-1][0] - samples[0][0]
+            if life < LONG:
                 continue
-            settled = [sample[1:] for sample in samples if sample[0] >= samples[0][0] + SETTLED]
+            begin = samples[0][0] + max(SETTLED, life / 4)
+            settled = [sample[1:] for sample in samples if sample[0] >= begin]
             quarter = max(1, len(settled) // 4)
-            yield (samples[-1][0] - samples[0][0],
-                   self.steady(settled[:quarter]), self.steady(settled[-quarter:]))
+            yield (life, self.steady(settled[:quarter]), self.steady(settled[-quarter:]))
 
     @staticmethod
     def steady(samples):
