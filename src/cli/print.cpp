@@ -73,16 +73,22 @@ std::string spec_of(const StoredTensor& tensor, const StoredSlice& slice) {
   return to_string(SliceSpec{tensor.shape, slice.box, slice.dash, false});
 }
 
+// Whether it is called like a file of some checkpoint.
+static bool is_of_a_checkpoint(const std::string& entry) {
+  if (commit::split_main_file(entry) || entry == commit::state_file_name) return true;
+  for (auto dot = entry.find('.'); dot != entry.npos; dot = entry.find('.', dot + 1)) {
+    const commit::Naming name(entry.substr(0, dot), false);
+    if (commit::parse_name(entry, name).kind == commit::ParsedName::Kind::data) return true;
+  }
+  return false;
+}
+
 // A slip in the name of an output must not cost a checkpoint, not even through a link.
 static void require_none_of_a_checkpoint(const std::string& name) {
   std::error_code none;
   const auto path = std::filesystem::weakly_canonical(name, none);
   if (none || !std::filesystem::is_regular_file(path, none)) return;
-  const auto entry = path.filename().string();
-  const commit::Naming before_data(entry.substr(0, entry.rfind(".data-")), false);
-  const bool is_data =
-      commit::parse_name(entry, before_data).kind == commit::ParsedName::Kind::data;
-  if (!is_data && !commit::split_main_file(path) && entry != commit::state_file_name) return;
+  if (!is_of_a_checkpoint(path.filename().string())) return;
   throw Error(Code::already_exists, cat(name, " is not replaced"),
               "by its name it is a file of a checkpoint", "Give the output another name.")
       .at(name);
