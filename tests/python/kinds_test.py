@@ -18,6 +18,14 @@ class Kinds(Case):
                 self.directory += form
                 yield self.manager(store={"format": form})
 
+    def test_shapes_are_whole_numbers(self):
+        manager = self.manager()
+        for shape, start in [((3.9,), (0,)), ((3,), (0.5,)), ("3", "0"), ((2**70,), (0,))]:
+            part = cairn.slice(np.zeros(3), shape, start)
+            self.refuses("application", "Error: ", manager.save, 1, {"u": part})
+        manager.save(1, {"u": cairn.slice(np.zeros(3), 3, np.int8([0])),
+                         "v": cairn.slice(np.zeros((2, 3)), np.array([2, 3]), [np.int8(0), 0])})
+
     def test_gaps_read_as_their_fill_value(self):
         for manager in self.both():
             parts = [cairn.slice(np.full(2, 1.5), (8,), (at,)) for at in (1, 5)]
