@@ -1,6 +1,4 @@
 // Where the elements of Python's arrays lie.
-#include <pybind11/numpy.h>
-
 #include <cstdint>
 
 #include "base/text.hpp"

@@ -316,8 +316,8 @@ def restore_hdf5(file, state, comm=None, **options):
 
     def make():
         binding = Binding(state, restoring=True)
-        binding.named = _named(options)
+        binding.file, binding.named = path_of(file, "the file"), _named(options)
         _cairn.check_restore_options(binding.named)
         return binding
 
-    return _cairn.restore_hdf5(comm, str(file), make)
+    return _cairn.restore_hdf5(comm, make)
