@@ -323,7 +323,7 @@ void add_manager(py::module_& module) {
       const py::gil_scoped_release free;
       return restore_hdf5(group.group, file, state.state, options);
     });
-    made.attr("put_back")();
+    python::agree(made.attr("put_back"), verdict);
     return dict_of(report);
   });
   module.def("option_names", [] { return option_names(ManagerOptions{}); });

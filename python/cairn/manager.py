@@ -234,7 +234,7 @@ class CheckpointManager:
         else:
             report = self._native.restore(step, binding.native, named)
         if report is not None:
-            binding.put_back()
+            self._native.agree(binding.put_back)  # which calls load_state_dict and the like
         return report
 
     def should_save(self, step):
