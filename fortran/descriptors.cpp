@@ -36,6 +36,15 @@ void each_element(const CFI_cdesc_t& array, const Box& part, const Visit& visit)
   }
 }
 
+void require_elements(const CFI_cdesc_t& array, const Dims& extent) {
+  if (!array.base_addr && std::find(extent.begin(), extent.end(), 0) == extent.end()) {
+    refuse("an array is not allocated, or a pointer not associated", "Allocate it before.");
+  }
+  if (std::any_of(extent.begin(), extent.end(), [](auto n) { return n < 0; })) {
+    refuse("an array of assumed size has no shape", "Give its bounds: a(1:n).");
+  }
+}
+
 // A logical array: elements are of several bytes here and of one in the checkpoint.
 class LogicalMemory final : public SliceMemory {
  public:
@@ -143,13 +152,8 @@ Dims extent_of(const CFI_cdesc_t& array) {
 
 std::shared_ptr<SliceMemory> memory_of(const CFI_cdesc_t& array) {
   const auto extent = extent_of(array);
-  if (std::any_of(extent.begin(), extent.end(), [](auto n) { return n < 0; })) {
-    refuse("an array of assumed size has no shape", "Give its bounds: a(1:n).");
-  }
   const auto dtype = dtype_of_array(array);
-  if (!array.base_addr && element_count(extent) > 0) {
-    refuse("an array is not allocated, or a pointer not associated", "Allocate it before.");
-  }
+  require_elements(array, extent);
   if (class_of(array) == Class::logical && array.elem_len != 1) {
     return std::make_shared<LogicalMemory>(array);
   }
@@ -180,6 +184,7 @@ LocalTensor tensor_of(const CFI_cdesc_t& array, const Dims& global_shape, const 
       refuse("characters are given as a part of an array",
              "Texts are whole on each rank: leave out global_shape and start.");
     }
+    require_elements(array, extent);
     tensor.strings = std::make_shared<TextMemory>(array);
     return tensor;
   }

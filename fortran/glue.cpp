@@ -86,6 +86,28 @@ void add_patch(State& state, const std::string& key, LocalTensor next) {
   state.add(key, std::move(next));
 }
 
+// The texts of a box of a stored tensor, in row-major order.
+std::vector<std::string> part_of(const std::vector<std::string>& all, const StoredTensor& stored,
+                                 const Box& box) {
+  for (std::size_t d = 0; d < box.rank(); ++d) {
+    const auto room = d < stored.shape.size() ? stored.shape[d] - box.extent[d] : -1;
+    if (box.rank() == stored.shape.size() && box.start[d] >= 0 && box.start[d] <= room) continue;
+    throw Error(Code::invalid_argument, "the array reaches out of '" + stored.key + "'", "",
+                "Give start from 1 on for each dimension, or a smaller array.")
+        .of_tensor(stored.key);
+  }
+  std::vector<std::string> part;
+  const auto strides = row_major_strides(stored.shape);
+  Dims index(box.rank(), 0);
+  for (auto left = box.count(); left > 0; --left) {
+    std::int64_t at = 0;
+    for (std::size_t d = 0; d < index.size(); ++d) at += (box.start[d] + index[d]) * strides[d];
+    part.push_back(all.at(static_cast<std::size_t>(at)));
+    for (auto d = index.size(); d-- > 0 && ++index[d] == box.extent[d];) index[d] = 0;
+  }
+  return part;
+}
+
 }  // namespace
 
 extern "C" {
@@ -198,7 +220,8 @@ int cairn_fortran_read(const char* prefix, const char* key, const CFI_cdesc_t* a
           .of_tensor(key);
     }
     if (stored->dtype == DType::string) {
-      tensor_of(*array, extent, at).strings->set(reader.read_strings(key));
+      const auto texts = tensor_of(*array, extent, Dims(extent.size(), 0)).strings;
+      texts->set(part_of(reader.read_strings(key), *stored, Box{at, extent}));
       return;
     }
     const auto bytes = reader.read(key, Box{at, extent});

@@ -1,7 +1,10 @@
 #pragma once
 /// The Python face: what the parts of the extension module offer each other.
+#include "text_caster.hpp"
+// After it.
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
 
 #include <exception>
 #include <functional>

@@ -1,7 +1,6 @@
 // Single bundles, by one process: what a registered saver writes, and the merge of several.
 #include "cairn/bundle.hpp"
 
-#include <pybind11/stl.h>
 #include <unistd.h>
 
 #include <mutex>

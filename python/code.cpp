@@ -1,7 +1,5 @@
 #include "code.hpp"
 
-#include <pybind11/stl.h>
-
 #include <optional>
 #include <sstream>
 #include <utility>

@@ -1,7 +1,4 @@
 // Reading a checkpoint of any origin.
-#include <pybind11/numpy.h>
-#include <pybind11/stl.h>
-
 #include <mutex>
 
 #include "bindings.hpp"
@@ -100,11 +97,7 @@ void add_contents(py::module_& module) {
       .def("keys",
            [](const Reader& self) {
              py::list keys;
-             for (const auto& one : self.reader.contents().tensors) {
-               // Keys of other programs may be any bytes.
-               keys.append(py::reinterpret_steal<py::object>(PyUnicode_DecodeUTF8(
-                   one.key.data(), static_cast<py::ssize_t>(one.key.size()), "surrogateescape")));
-             }
+             for (const auto& one : self.reader.contents().tensors) keys.append(one.key);
              return keys;
            })
       .def("prefix", [](const Reader& self) { return self.reader.contents().prefix; })

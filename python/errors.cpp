@@ -32,12 +32,27 @@ py::object make(const Error& error) {
 
 // "KIND: TEXT", also where the text itself cannot be had.
 std::string said(const py::error_already_set& failure) {
-  const std::string kind = py::str(failure.type().attr("__name__"));
+  std::string kind = "an exception";
   try {
-    return kind + ": " + std::string(py::str(failure.value()));
+    kind = py::cast<std::string>(py::str(failure.type().attr("__name__")));
+    return kind + ": " + py::cast<std::string>(py::str(failure.value()));
   } catch (const py::error_already_set&) {
     return kind;
+  } catch (const py::builtin_exception&) {
+    return kind;
   }
+}
+
+Error with_its_fields(const py::object& raised) {
+  const auto text = [&](const char* name) {
+    return py::cast<std::string>(py::str(raised.attr(name)));
+  };
+  auto code = Code::internal;
+  for (int one = 1; one <= static_cast<int>(Code::application); ++one) {
+    if (text("code") == code_name(static_cast<Code>(one))) code = static_cast<Code>(one);
+  }
+  Error error(code, text("problem"), text("reason"), text("way_out"));
+  return error.of_tensor(text("tensor")).at(text("path"));
 }
 
 }  // namespace
@@ -45,19 +60,14 @@ std::string said(const py::error_already_set& failure) {
 py::object error_object(const Error& error) { return make(error); }
 
 Error error_of(const py::error_already_set& failure) {
-  const auto text = [&](const char* name) {
-    return std::string(py::str(failure.value().attr(name)));
-  };
-  // Also an Error that the application made of a text alone.
-  if (!failure.matches(*error_class) || !py::hasattr(failure.value(), "way_out")) {
-    return Error(Code::application, said(failure));
+  // Also one that the application made by itself, of a text alone or with some of the fields:
+  // nothing may be thrown here, or this rank would be alone with it.
+  try {
+    if (failure.matches(*error_class)) return with_its_fields(failure.value());
+  } catch (const py::error_already_set&) {
+  } catch (const py::builtin_exception&) {
   }
-  auto code = Code::internal;
-  for (int one = 1; one <= static_cast<int>(Code::application); ++one) {
-    if (text("code") == code_name(static_cast<Code>(one))) code = static_cast<Code>(one);
-  }
-  Error error(code, text("problem"), text("reason"), text("way_out"));
-  return error.of_tensor(text("tensor")).at(text("path"));
+  return Error(Code::application, said(failure));
 }
 
 void add_errors(py::module_& module) {

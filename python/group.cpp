@@ -1,6 +1,4 @@
 // The ranks of a job, as Python has them.
-#include <pybind11/stl.h>
-
 #include <cstdlib>
 
 #include "bindings.hpp"

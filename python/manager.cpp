@@ -1,7 +1,6 @@
 // cairn._cairn.Manager: the CheckpointManager, callable from any thread, one at a time.
 #include "cairn/checkpoint_manager.hpp"
 
-#include <pybind11/stl.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -310,22 +309,23 @@ void add_manager(py::module_& module) {
   });
   module.def("check_restore_options",
              [](const Named& named) { options_of<RestoreOptions>(named); });
-  module.def("restore_hdf5",
-             [](const py::object& communicator, const std::string& file, const py::function& make) {
-               const auto group = group_of(communicator);
-               const auto made = python::agree(make, [&](const std::exception_ptr& mine) {
-                 const py::gil_scoped_release free;
-                 detail::agree_on(group.group, mine);
-               });
-               auto& state = py::cast<PythonState&>(made.attr("native"));
-               const auto options = options_of<RestoreOptions>(py::cast<Named>(made.attr("named")));
-               auto report = interruptible([&] {
-                 const py::gil_scoped_release free;
-                 return restore_hdf5(group.group, file, state.state, options);
-               });
-               made.attr("put_back")();
-               return dict_of(report);
-             });
+  module.def("restore_hdf5", [](const py::object& communicator, const py::function& make) {
+    const auto group = group_of(communicator);
+    const auto verdict = [&](const std::exception_ptr& mine) {
+      const py::gil_scoped_release free;
+      detail::agree_on(group.group, mine);
+    };
+    const auto made = python::agree(make, verdict);
+    const auto file = py::cast<std::string>(made.attr("file"));
+    auto& state = py::cast<PythonState&>(made.attr("native"));
+    const auto options = options_of<RestoreOptions>(py::cast<Named>(made.attr("named")));
+    auto report = interruptible([&] {
+      const py::gil_scoped_release free;
+      return restore_hdf5(group.group, file, state.state, options);
+    });
+    python::agree(made.attr("put_back"), verdict);
+    return dict_of(report);
+  });
   module.def("option_names", [] { return option_names(ManagerOptions{}); });
   module.def("stop_option_names", [] { return option_names(StopOptions{}); });
   module.def("restore_option_names", [] { return option_names(RestoreOptions{}); });

@@ -1,6 +1,4 @@
 // Where the elements of Python's arrays lie.
-#include <pybind11/numpy.h>
-
 #include <cstdint>
 
 #include "base/text.hpp"
@@ -239,14 +237,24 @@ Memory memory_of(const py::object& value, const std::string& key) {
                 "these.");
 }
 
+// As NumPy has it: no fractions, no texts.
+static std::int64_t index_of(const py::handle& number) {
+  const auto whole = py::reinterpret_steal<py::object>(PyNumber_Index(number.ptr()));
+  if (!whole) throw py::error_already_set();
+  return py::cast<std::int64_t>(whole);
+}
+
 Dims dims_of(const py::handle& sequence) {
-  Dims dims;
+  // A number alone stands for one of it; arrays of numbers say that they may be numbers, too.
   if (PyIndex_Check(sequence.ptr())) {
-    dims.push_back(py::cast<std::int64_t>(py::int_(py::reinterpret_borrow<py::object>(sequence))));
-    return dims;
+    if (const auto one = PyNumber_Index(sequence.ptr())) {
+      return {py::cast<std::int64_t>(py::reinterpret_steal<py::object>(one))};
+    }
+    PyErr_Clear();
   }
+  Dims dims;
   for (const auto& one : py::reinterpret_borrow<py::iterable>(sequence)) {
-    dims.push_back(py::cast<std::int64_t>(py::int_(py::reinterpret_borrow<py::object>(one))));
+    dims.push_back(index_of(one));
   }
   return dims;
 }

@@ -21,7 +21,8 @@ void add_process(py::module_& module) {
       static constexpr const char* names[] = {"info", "warning", "error"};
       // What it raises is nobody's: a message is told in the middle of other work.
       try {
-        function.call([](const py::object&) {}, names[static_cast<int>(level)], message);
+        function.call([](const py::object&) {}, names[static_cast<int>(level)],
+                      std::string(message));
       } catch (const Error&) {
         return;
       }

@@ -1,7 +1,4 @@
 // A state of Python's arrays.
-#include <pybind11/numpy.h>
-#include <pybind11/stl.h>
-
 #include "base/text.hpp"
 #include "bindings.hpp"
 #include "cairn/error.hpp"

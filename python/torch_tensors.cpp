@@ -1,7 +1,5 @@
 #include "torch_tensors.hpp"
 
-#include <pybind11/stl.h>
-
 #include <algorithm>
 
 #include "base/text.hpp"

@@ -1,8 +1,5 @@
 #include "tree.hpp"
 
-#include <pybind11/numpy.h>
-#include <pybind11/stl.h>
-
 #include <algorithm>
 #include <utility>
 

@@ -7,6 +7,7 @@ import operator
 import numpy as np
 
 from . import _cairn
+from .leaves import path_of
 
 
 class Tensor:
@@ -126,7 +127,7 @@ class Checkpoint(collections.abc.Mapping):
     """A checkpoint, by key. Reading it needs no MPI, and changes nothing."""
 
     def __init__(self, path):
-        self._reader = _cairn.Reader(str(path))
+        self._reader = _cairn.Reader(path_of(path, "the path"))
         self.prefix, self.format = self._reader.prefix(), self._reader.format()
         self._keys = dict.fromkeys(self._reader.keys())
         #: What Cairn says of its own checkpoints, as a dict; None for those of others.
@@ -179,9 +180,10 @@ def open(path):
 
 def steps(directory):
     """Steps of the checkpoints in a directory, ascending. Nothing is owned, and nothing changed."""
-    return sorted({step for step, _ in _cairn.list_checkpoints(str(directory)) if step is not None})
+    found = _cairn.list_checkpoints(path_of(directory, "the directory"))
+    return sorted({step for step, _ in found if step is not None})
 
 
 def checkpoints(directory):
     """Prefixes of all checkpoints in a directory, for cairn.open."""
-    return [prefix for _, prefix in _cairn.list_checkpoints(str(directory))]
+    return [prefix for _, prefix in _cairn.list_checkpoints(path_of(directory, "the directory"))]

@@ -210,10 +210,13 @@ def as_array(key, value):
 def path_of(value, what):
     """A path as a text, also of os.PathLike."""
     try:
-        return os.fsdecode(value)
+        path = os.fsdecode(value)
     except TypeError:
         raise _refused(f"{what} cannot be used", f"it is a {type(value).__name__}",
                        "Give a path.") from None
+    if "\0" in path:
+        raise _refused(f"{what} cannot be used", "it has a NUL, where a path ends", "Give a path.")
+    return path
 
 
 def _like(text, old):

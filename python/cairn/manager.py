@@ -234,7 +234,7 @@ class CheckpointManager:
         else:
             report = self._native.restore(step, binding.native, named)
         if report is not None:
-            binding.put_back()
+            self._native.agree(binding.put_back)  # which calls load_state_dict and the like
         return report
 
     def should_save(self, step):
@@ -316,8 +316,8 @@ def restore_hdf5(file, state, comm=None, **options):
 
     def make():
         binding = Binding(state, restoring=True)
-        binding.named = _named(options)
+        binding.file, binding.named = path_of(file, "the file"), _named(options)
         _cairn.check_restore_options(binding.named)
         return binding
 
-    return _cairn.restore_hdf5(comm, str(file), make)
+    return _cairn.restore_hdf5(comm, make)

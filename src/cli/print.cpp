@@ -6,11 +6,13 @@
 #include <algorithm>
 #include <cmath>
 #include <ctime>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
+#include "commit/names.hpp"
 #include "format/bundle/key_text.hpp"
 
 namespace cairn::cli {
@@ -71,8 +73,30 @@ std::string spec_of(const StoredTensor& tensor, const StoredSlice& slice) {
   return to_string(SliceSpec{tensor.shape, slice.box, slice.dash, false});
 }
 
+// Whether it is called like a file of some checkpoint.
+static bool is_of_a_checkpoint(const std::string& entry) {
+  if (commit::split_main_file(entry) || entry == commit::state_file_name) return true;
+  for (auto dot = entry.find('.'); dot != entry.npos; dot = entry.find('.', dot + 1)) {
+    const commit::Naming name(entry.substr(0, dot), false);
+    if (commit::parse_name(entry, name).kind == commit::ParsedName::Kind::data) return true;
+  }
+  return false;
+}
+
+// A slip in the name of an output must not cost a checkpoint, not even through a link.
+static void require_none_of_a_checkpoint(const std::string& name) {
+  std::error_code none;
+  const auto path = std::filesystem::weakly_canonical(name, none);
+  if (none || !std::filesystem::is_regular_file(path, none)) return;
+  if (!is_of_a_checkpoint(path.filename().string())) return;
+  throw Error(Code::already_exists, cat(name, " is not replaced"),
+              "by its name it is a file of a checkpoint", "Give the output another name.")
+      .at(name);
+}
+
 void to_output(const std::string& name, const std::function<void(std::ostream&)>& write) {
   if (name.empty()) return write(std::cout);
+  require_none_of_a_checkpoint(name);
   std::ofstream file(name, std::ios::binary | std::ios::trunc);
   if (file) write(file);
   file.close();

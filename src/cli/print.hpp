@@ -24,7 +24,8 @@ std::string shown_key(const std::string& key);
 /// The slice in TensorFlow's form, as it is stored.
 std::string spec_of(const StoredTensor&, const StoredSlice&);
 
-/// What `write` prints, in this file (replaced) or, if the name is empty, on standard output.
+/// What `write` prints, in this file (replaced, unless it is one of a checkpoint) or, if the name
+/// is empty, on standard output.
 void to_output(const std::string& file, const std::function<void(std::ostream&)>& write);
 
 /// "2026-11-21 13:51:07" in local time; "-" for 0.

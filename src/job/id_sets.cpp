@@ -260,6 +260,15 @@ std::vector<IdSet> gather_id_sets(Group& group, const State& state, bool sizes, 
       auto& set = by_name[said.set];
       set.options = said.options;
       const auto* given = state.find(key);
+      if (given && !is_indexed(*given)) {
+        throw Error(
+            Code::disagreement,
+            cat("tensor '", key, "' has rows by id on rank ", said.rank, ", and not on rank ",
+                rank),
+            "a tensor is of one kind on all ranks",
+            "Give it with cairn::indexed() on each rank, with no rows where there are none.")
+            .of_tensor(key);
+      }
       set.fields.push_back({key, said.dtype, said.row_shape, said.storage, given});
     }
     std::vector<IdSet> all;

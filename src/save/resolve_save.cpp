@@ -26,7 +26,10 @@ struct CountedRows {
 
 std::int64_t rows_of(const std::string& key, const Rows& rows) {
   try {
-    return rows.count();
+    const auto count = rows.count();
+    if (count >= 0) return count;
+    throw Error(Code::invalid_argument, cat("'", key, "' has ", count, " rows"),
+                "Rows::count() says so", "There may be none.");
   } catch (const Error& error) {
     throw named(error, key);
   }
@@ -61,7 +64,10 @@ std::vector<std::string> count_rows(const std::string& key,
           .of_tensor(key);
     }
     starts.push_back(whole[0]);
-    whole[0] += rows;
+    if (!__builtin_add_overflow(whole[0], rows, &whole[0])) continue;
+    throw Error(Code::invalid_argument,
+                cat("ragged tensor '", key, "' has 2^63 rows or more on all ranks together"))
+        .of_tensor(key);
   }
   std::vector<std::string> answers;
   for (const auto start : starts) {

@@ -290,7 +290,13 @@ std::string export_safetensors(std::shared_ptr<io::FileSystem> files,
                                const Progress& progress) {
   auto all = whole_tensors(source, under, "safetensors", safetensors::has_dtype);
   std::int64_t total = 0;
-  for (const auto& one : all) total += one.bytes();
+  for (const auto& one : all) {
+    total += one.bytes();
+    if (!safetensors::is_metadata(one.key)) continue;
+    throw Error(Code::unsupported, cat("tensor '", one.key, "' has no place in safetensors"),
+                "there this key is that of the file's metadata", "Choose others with --under PATH.")
+        .of_tensor(one.tensor->key);
+  }
   Exporter exporter(*files, source, options, progress);
   auto parts = cut(std::move(all), options.max_shard_bytes);
   if (options.max_shard_bytes == 0) {

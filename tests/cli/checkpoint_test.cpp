@@ -187,6 +187,25 @@ TEST_F(Checkpoint, CatPrintsNothingOfADamagedSlice) {
   EXPECT_EQ(run_tool({"cat", prefix, "field", "--slice", "0,2:-"}).status, 0);
 }
 
+TEST_F(Checkpoint, NoOutputReplacesAFileOfACheckpoint) {
+  const auto prefix = save(7);
+  fs::create_symlink(prefix + ".index", directory() + "/link");
+  std::vector<std::string> outputs = {directory() + "/link", directory() + "/checkpoint"};
+  for (const auto& name : scratch_.listing()) {
+    if (name.starts_with("ckpt-7")) outputs.push_back((scratch_.path() / name).string());
+  }
+  ASSERT_GE(outputs.size(), 4u);
+  for (const auto& output : outputs) {
+    const auto before = read_bytes(output);
+    for (const char* command : {"cat", "map"}) {
+      const auto ran = run_tool({command, prefix, "field", "-o", output});
+      EXPECT_EQ(ran.status, 2) << output;
+      EXPECT_THAT(ran.err, HasSubstr("is a file of a checkpoint"));
+      EXPECT_EQ(read_bytes(output), before) << output;
+    }
+  }
+}
+
 TEST_F(Checkpoint, CatSaysWhatIsWrongWithTheQuestion) {
   const auto prefix = save(7);
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {

@@ -81,6 +81,12 @@ TEST_F(Safetensors, WhatDoesNotFit) {
   refuse("--under is for files of others", {at("run"), at("m"), "--under", "model"});
   ASSERT_EQ(convert({at("run"), at("m.safetensors"), "--under", "model"}).status, 0);
   refuse("exists", {at("run"), at("m.safetensors"), "--under", "model"});
+  {
+    BundleWriter writer(at("reserved"));
+    writer.add("__metadata__", DType::int16, {3}, few_.data());
+    writer.finish();
+  }
+  refuse("that of the file's metadata", {at("reserved"), at("r.safetensors")});
   refuse("both are files", {at("m.safetensors"), at("n.safetensors")});
   refuse("cannot open", {at("none.safetensors"), at("m")});
 

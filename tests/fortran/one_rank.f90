@@ -69,6 +69,7 @@ program one_rank
   type(point), target :: points(3)
   type(field), target :: one
   real(real64), pointer :: none(:) => null()
+  character(len=6), pointer :: none_of_text(:, :) => null()
   real(real64), allocatable, target :: unallocated(:)
   character(len=:), allocatable :: value, problem, tensor
   character(len=512) :: directory
@@ -223,6 +224,13 @@ program one_rank
   call check(all(back(:, 1) == r8(:, 2)) .and. all(back(:, 2) == r8(:, 1)), "patches")
   call cairn_read(trim(directory)//"/ckpt-3", "words", longer)
   call check(all(longer == words), "read words")
+  longer = "before"
+  call cairn_read(trim(directory)//"/ckpt-3", "words", longer(1:2, 1:1), [2, 2])
+  call check(all(longer(1:2, 1) == words(2:3, 2)) .and. all(longer(:, 2) == "before"), "read some words")
+  call cairn_read(trim(directory)//"/ckpt-3", "words", longer, [2, 1], stat, text)
+  call failed(cairn_invalid_argument, "reaches out of 'words'")
+  call cairn_read(trim(directory)//"/ckpt-3", "words", none_of_text, [1, 1], stat, text)
+  call failed(cairn_invalid_argument, "not allocated")
   call cairn_read(trim(directory)//"/ckpt-3", "r4", back, stat, text)
   call failed(cairn_invalid_argument, "float32")
   call cairn_read(trim(directory)//"/ckpt-3", "r88", back, stat, text)

@@ -18,6 +18,32 @@ class Kinds(Case):
                 self.directory += form
                 yield self.manager(store={"format": form})
 
+    def test_names_of_any_bytes(self):
+        """Of files, and of keys of other programs: as os.fsdecode has them."""
+        self.directory = os.fsencode(self.directory) + b"-\xff"
+        manager = self.manager(hooks={"savers": [cairn.Saver("s", lambda prefix: None, lambda prefix: None)]})
+        prefix = manager.save(1, {"u": np.arange(3)})
+        self.assertEqual(os.fsencode(prefix), self.directory + b"/ckpt-1")
+        self.assertEqual(manager.restore(1, {"u": np.zeros(3, int)})["prefix"], prefix)
+        for path in [prefix, os.fsencode(prefix), self.directory]:
+            self.assertEqual(cairn.open(path).prefix, prefix)
+        self.assertEqual(cairn.steps(self.directory), [1])
+        self.assertEqual(cairn.checkpoints(self.directory), [prefix])
+        error = self.refuses("not_found", "\udcff", cairn.open, prefix + "1")
+        self.assertIn("\udcff", error.reason + error.problem)
+        odd = os.path.join(os.environ["CAIRN_GOLDEN_DIR"], "bad/slices_key_dash_proto_explicit/ckpt")
+        self.assertIn("does not list it", cairn.open(odd)["\0x\0\x01\x01\x01\udc80\x7f"].problem)
+        self.refuses("invalid_argument", "NUL", cairn.open, "a\0b")
+        self.refuses("invalid_argument", "int", cairn.open, 3)
+
+    def test_shapes_are_whole_numbers(self):
+        manager = self.manager()
+        for shape, start in [((3.9,), (0,)), ((3,), (0.5,)), ("3", "0"), ((2**70,), (0,))]:
+            part = cairn.slice(np.zeros(3), shape, start)
+            self.refuses("application", "Error: ", manager.save, 1, {"u": part})
+        manager.save(1, {"u": cairn.slice(np.zeros(3), 3, np.int8([0])),
+                         "v": cairn.slice(np.zeros((2, 3)), np.array([2, 3]), [np.int8(0), 0])})
+
     def test_gaps_read_as_their_fill_value(self):
         for manager in self.both():
             parts = [cairn.slice(np.full(2, 1.5), (8,), (at,)) for at in (1, 5)]

@@ -13,7 +13,7 @@ import numpy as np
 from mpi4py import MPI
 from tensors import Table
 from wrong_ranks import (an_interrupt_on_one_rank, communicators, others_run_while_ranks_wait, refuses,
-                         savers, what_one_rank_gives_wrongly)
+                         savers, what_one_rank_gives_wrongly, what_one_rank_raises_by_hand)
 
 world = MPI.COMM_WORLD
 SHAPE = (23, 7)
@@ -245,6 +245,7 @@ for name, asynchronous, options in known:
     restore(groups[2], here, 11)
 if groups[0]:
     what_one_rank_gives_wrongly(groups[0], os.path.join(directory, "wrong"))
+    what_one_rank_raises_by_hand(groups[0], os.path.join(directory, "by_hand"))
     communicators(groups[0], os.path.join(directory, "communicators"))
     savers(groups[0], os.path.join(directory, "savers"))
     an_interrupt_on_one_rank(groups[0], os.path.join(directory, "interrupt"))

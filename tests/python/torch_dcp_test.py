@@ -35,6 +35,7 @@ def save(directory):
     dcp.save(state_of(FULL, [Shard(0)]), checkpoint_id="1", storage_writer=writer)
     dcp.save(state_of(FULL, [Replicate()], torch.ones(50_000)), checkpoint_id="2",
              storage_writer=writer)
+    dcp.save(state_of(FULL, [Shard(0)]), checkpoint_id="3", storage_writer=writer)
     writer.manager.close()
 
 
@@ -84,6 +85,20 @@ def missing(directory):
             assert key in str(failure), failure
 
 
+def different_ones(directory):
+    """As where a job saves while ranks look for its newest checkpoint, one after the other."""
+    for placements in ([Shard(0)], [Shard(1)]):
+        state = state_of(torch.zeros_like(FULL), placements)
+        mine = f"{directory}/ckpt-{1 + 2 * dist.get_rank()}"
+        try:
+            dcp.load(state, storage_reader=cairn.torch.StorageReader(mine))
+            raise AssertionError("it was loaded")
+        except dcp.api.CheckpointException as failure:
+            assert len(failure.failures) == dist.get_world_size(), failure
+            assert "opened different checkpoints" in str(failure), failure
+        assert not state["w"].to_local().any()
+
+
 def plans_that_are_kept(directory):
     """DCP's planner sends nothing for a plan that it has made before."""
     mesh = init_device_mesh("cpu", (2,))
@@ -123,6 +138,7 @@ class Loads(unittest.TestCase):
             for ranks in (2, 3):
                 job(ranks, loads, directory)
             job(2, missing, directory)
+            job(2, different_ones, directory)
 
     def test_a_writer_stays_in_its_process(self):
         """AsyncCheckpointerType.PROCESS would give it to another one."""

@@ -50,6 +50,33 @@ def what_one_rank_gives_wrongly(comm, directory):
         assert error.rank == 1, error
 
 
+def what_one_rank_raises_by_hand(comm, directory):
+    """An error that lacks fields, or whose text cannot be had, and one after the bytes are there."""
+    incomplete = cairn.Error("made by hand")
+    incomplete.way_out = "none"
+
+    class Raises(dict):
+        def items(self):
+            if comm.rank == 1:
+                raise raised
+            return super().items()
+
+        def __setitem__(self, *given):
+            if comm.rank == 1:
+                raise raised
+            super().__setitem__(*given)
+
+    with cairn.CheckpointManager(directory, comm) as manager:
+        for raised, words in [(incomplete, "made by hand"), (ValueError("\ud800"), "ValueError")]:
+            error = refuses("application", "", manager.save, 1, Raises(x=1))
+            assert error.rank == 1 and words in str(error), error
+        raised = KeyError("x")
+        manager.save(1, {"inner": {"x": 1}})
+        Raises.items = dict.items
+        assert refuses("application", "", manager.restore, 1, {"inner": Raises(x=1)}).rank == 1
+        assert manager.steps()[-1]["step"] == 1
+
+
 def communicators(comm, directory):
     full = {"weights": np.arange(5.0)}
     freed = comm.Dup()

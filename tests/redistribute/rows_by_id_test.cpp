@@ -113,6 +113,12 @@ TEST_P(RedistributeRows, WrongIdsAreRefused) {
       have[0] = 0;
       refused(group, from, to, Code::invalid_argument, HasSubstr("ids of 'x': 0 is on rank 0 and"));
       have[0] = rank;
+      State mixed;
+      mixed.add("x",
+                rank == 0 ? indexed(ids(&have), got) : slice(got.data(), {ranks}, {rank}, {1}));
+      refused(group, from, mixed, Code::disagreement,
+              HasSubstr("'x' has rows by id on rank 0, and"));
+      refused(group, mixed, to, Code::disagreement, HasSubstr("'x' has rows by id on rank 0, and"));
     }
     have[0] = ranks - rank;  // one too many
     refused(group, from, to, Code::invalid_argument, HasSubstr(cat("ids of 'x': ", ranks, " on")));

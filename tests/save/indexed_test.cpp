@@ -297,6 +297,8 @@ TEST_F(Indexed, RanksThatDisagree) {
         "indexed tensor 'x' has IdOptions first = 0, rows = -1, ids_key = '' on rank 0 and first "
         "= 1",
         [&](State& state) { state.add("x", indexed(ids(&list, {.first = rank == 1}), one)); });
+    save("'x' has rows by id on rank 0, and not on rank 1",
+         [&](State& state) { state.add("x", rank == 1 ? ragged(one) : indexed(shared, one)); });
     State state;
     std::vector<float> longer(rank == 2 ? 4 : 1);
     state.add("x", indexed(shared, one)).add("y", indexed(shared, longer));

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <limits>
 #include <random>
 
 #include "support/memory_run.hpp"
@@ -169,6 +170,23 @@ TEST_F(Ragged, FallingBackDealsTheRowsOfTheOlderOne) {
     ASSERT_TRUE(report);
     EXPECT_EQ(report->step, 1);
     EXPECT_EQ(rows, std::vector<int>(3, group.rank()));
+  });
+}
+
+// Of a user's own rows, which may say anything.
+TEST_F(Ragged, NoRankHasFewerRowsThanNoneOrMoreThanThereAre) {
+  job(3, [](CheckpointManager& manager, Group& group) {
+    const auto table = std::make_shared<Table>();
+    State state;
+    state.add("p", ragged(table, DType::float64, Dims{2}));
+    const auto refused = [&](std::int64_t rows, const char* text) {
+      table->rows = group.rank() == 0 ? 1 : rows;
+      expect_error(Code::invalid_argument, AllOf(HasSubstr("'p'"), HasSubstr(text)),
+                   [&] { manager.save(1, state); });
+    };
+    refused(-1, "has -1 rows");
+    refused(std::int64_t{1} << 62, "has 2^63 rows or more");
+    refused(std::numeric_limits<std::int64_t>::max(), "has 2^63 rows or more");
   });
 }
 

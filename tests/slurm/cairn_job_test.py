@@ -183,6 +183,12 @@ class CairnJob(unittest.TestCase):
         self.assertEqual(self.requeued, ["requeue 7"])
         self.assertIsNone(self.record())
 
+    def test_progress_at_steps_that_are_no_numbers_of_awk(self):
+        for before, after in ((2**31 + 8, 2**31 + 9), (2**53, 2**53 + 1)):
+            self.saved(before)
+            self.assertEqual(self.run_job(f"{self.save(after)}; exit 9", "--restarts", "0"), 0)
+            self.assertIn(f"at step {after} (1 more)", self.output)
+
     def test_killed_by_a_signal_before_any_checkpoint_is_requeued_and_given_up_in_the_end(self):
         for status, requeues in ((0, 1), (0, 1), (0, 1), (139, 0)):
             self.assertEqual(self.run_job("kill -SEGV $$"), status)

@@ -5,6 +5,7 @@ import io
 import json
 import os
 import re
+import zlib
 
 import torch
 import torch.distributed.checkpoint as dcp
@@ -201,7 +202,11 @@ class StorageReader(dcp.StorageReader):
     def read_data(self, plan, planner):
         state, put_back, alone, stored = self._ranks.agree(lambda: self._wanted(plan, planner))
         # Alone ranks need no messages, but read the whole of each slice that they want a part of.
-        by_all = self._ranks.sum([alone, stored, len(plan.items) == 0])
+        mark = zlib.crc32(repr(self._identity()).encode()) & 0xFFFFF
+        by_all = self._ranks.sum([alone, stored, len(plan.items) == 0, mark, mark * mark])
+        if by_all[4] * self._ranks.size != by_all[3] ** 2:  # marks are not all the same
+            raise _error("path", f"ranks have opened different checkpoints: {self._checkpoint.prefix} here",
+                         "Give the prefix of one: what is newest changes while a job saves.")
         each = self._ranks.size - by_all[2]
         alone = by_all[0] * each <= by_all[1] * 1.25
         ranks = _cairn.group_of(None) if alone else self._ranks
@@ -212,6 +217,11 @@ class StorageReader(dcp.StorageReader):
         done = Future()
         done.set_result(None)
         return done
+
+    def _identity(self):
+        """Of the checkpoint that was opened: another one of the same name is another one, too."""
+        said = self._checkpoint.meta
+        return os.path.basename(self._checkpoint.prefix), said["uuid"] if said else ""
 
     def _wanted(self, plan, planner):
         """The state to fill, what to do then; the bytes of stored slices that this rank would read

@@ -273,12 +273,20 @@ std::string encode_header(const Header& header) {
   }
   auto bytes = text.dump();
   bytes.append((8 - bytes.size() % 8) % 8, ' ');
+  if (std::ssize(bytes) > longest_header) {
+    throw Error(Code::unsupported,
+                cat("the header of a safetensors file has ", bytes.size(), " bytes"),
+                cat("no reader takes more than ", longest_header),
+                "Make several files with --max-shard-size, or choose tensors with --under PATH.");
+  }
   std::string length(length_bytes, '\0');
   for (std::size_t i = 0; i < length_bytes; ++i) {
     length[i] = static_cast<char>(bytes.size() >> (8 * i) & 0xff);
   }
   return length + bytes;
 }
+
+bool is_metadata(std::string_view key) { return key == metadata_key; }
 
 bool has_dtype(DType dtype) {
   return std::any_of(names.begin(), names.end(),

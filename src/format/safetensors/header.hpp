@@ -44,6 +44,8 @@ Header parse_header(std::string_view text, std::int64_t data_size);
 /// The first bytes of a file, so that the data begin at a multiple of 8.
 std::string encode_header(const Header&);
 
+/// Whether this key is the metadata's, so that no tensor can have it.
+bool is_metadata(std::string_view key);
 /// Whether the format has this dtype.
 bool has_dtype(DType);
 
