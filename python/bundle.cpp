@@ -33,9 +33,10 @@ class Writer {
           host_memory(memory.dtype, memory.data, nullptr, memory.extent, memory.strides);
       std::string copy;
       const auto* bytes = elements->contiguous();
-      if (!bytes) {
-        copy.resize(static_cast<std::size_t>(element_count(memory.extent)) *
-                    dtype_size(memory.dtype));
+      // Of one larger than memory the writer says what is wrong before it reads.
+      const auto size = static_cast<std::int64_t>(dtype_size(memory.dtype));
+      if (!bytes && element_count(memory.extent) <= PTRDIFF_MAX / size) {
+        copy.resize(static_cast<std::size_t>(element_count(memory.extent) * size));
         elements->read(Box::whole(memory.extent), reinterpret_cast<std::byte*>(copy.data()));
         bytes = reinterpret_cast<const std::byte*>(copy.data());
       }

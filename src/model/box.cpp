@@ -58,10 +58,18 @@ bool Box::is_whole(const Dims& shape) const {
 }
 
 bool Box::contains(const Box& other) const {
-  if (other.rank() != rank()) return false;
+  if (other.rank() != rank() || other.extent.size() != extent.size()) return false;
   if (other.empty()) return true;
   for (std::size_t d = 0; d < rank(); ++d) {
-    if (other.start[d] < start[d] || other.end(d) > end(d)) return false;
+    // No end is computed: of what others give it may be more than a number holds.
+    std::int64_t ahead = 0;
+    if (other.start[d] < start[d] || other.extent[d] < 0 || other.extent[d] > extent[d]) {
+      return false;
+    }
+    if (__builtin_sub_overflow(other.start[d], start[d], &ahead) ||
+        ahead > extent[d] - other.extent[d]) {
+      return false;
+    }
   }
   return true;
 }
@@ -115,7 +123,20 @@ std::vector<Box> subtract(const Box& a, const Box& b) {
   return pieces;
 }
 
+// Whether its start and its extent make no box that could be told by rows.
+static bool is_none(const Box& box) {
+  if (box.extent.size() != box.rank()) return true;
+  std::int64_t end = 0;
+  for (std::size_t d = 0; d < box.rank(); ++d) {
+    if (__builtin_add_overflow(box.start[d], box.extent[d], &end) || box.extent[d] < 0) return true;
+  }
+  return false;
+}
+
 std::string box_text(const Box& box) {
+  if (is_none(box)) {
+    return cat("with start ", shape_text(box.start), " and extent ", shape_text(box.extent));
+  }
   if (box.rank() == 0) return "the scalar";
   if (box.empty()) return cat("the empty box at ", shape_text(box.start));
   std::string text = "rows ";

@@ -1,6 +1,7 @@
 // One bundle, written or read by one process.
 #include "cairn/bundle.hpp"
 
+#include <cstdint>
 #include <optional>
 #include <unordered_map>
 
@@ -174,7 +175,12 @@ void BundleWriter::add_slice(const std::string& key, DType dtype, const Dims& sh
         .of_tensor(key);
   }
   element_count(shape);  // throws where it overflows
-  const auto size = static_cast<std::size_t>(slice.count()) * dtype_size(dtype);
+  std::size_t size = 0;
+  if (__builtin_mul_overflow(static_cast<std::size_t>(slice.count()), dtype_size(dtype), &size) ||
+      size > PTRDIFF_MAX) {
+    throw Error(Code::invalid_argument, cat("a slice of '", key, "' has 2^63 bytes or more"))
+        .of_tensor(key);
+  }
   const std::span bytes(static_cast<const std::byte*>(data), size);
   impl_->append(key, dtype, shape, slice, bytes, crc32c(bytes));
 }

@@ -2,9 +2,11 @@
 
 #include <gmock/gmock.h>
 
+#include <limits>
 #include <random>
 #include <set>
 
+#include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "support/rounds.hpp"
 
@@ -76,6 +78,17 @@ TEST(Box, AgreesWithSetsOfElements) {
     EXPECT_EQ(total, rest.size()) << "pieces overlap";
     EXPECT_LE(subtract(a, b).size(), 2 * rank);
   }
+}
+
+TEST(Box, NumbersThatAreTooLargeLieOutside) {
+  constexpr auto most = std::numeric_limits<std::int64_t>::max();
+  const auto whole = Box::whole({4, 4});
+  for (const Box& other : {Box{{most - 1, 0}, {3, 1}}, Box{{1, most}, {1, most}},
+                           Box{{3, 0}, {-2, 1}}, Box{{0, 0}, {3}}, Box{{0}, {3, 1}}}) {
+    EXPECT_FALSE(whole.contains(other)) << box_text(other);
+  }
+  EXPECT_TRUE(Box::whole({most}).contains({{most - 1}, {1}}));
+  EXPECT_EQ(box_text({{most}, {1}}), cat("with start [", most, "] and extent [1]"));
 }
 
 TEST(Box, Text) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <limits>
 
 #include "base/text.hpp"
 #include "cairn/checkpoint_manager.hpp"
@@ -94,6 +95,12 @@ TEST_F(Merge, AWriterRefusesWhatNoReaderTakes) {
                      Code::invalid_argument, "lies outside 'u' [4]");
   EXPECT_CAIRN_ERROR(writer.add_slice("u", DType::float32, {4}, {{2, 0}, {1, 1}}, x.data()),
                      Code::invalid_argument, "lies outside 'u' [4]");
+  constexpr auto most = std::numeric_limits<std::int64_t>::max();
+  EXPECT_CAIRN_ERROR(writer.add_slice("u", DType::float32, {4}, {{most - 1}, {3}}, x.data()),
+                     Code::invalid_argument, "lies outside 'u' [4]");
+  EXPECT_CAIRN_ERROR(writer.add_slice("u", DType::float32, {4, 4}, {{0, 0}, {3}}, x.data()),
+                     Code::invalid_argument, "and extent [3] lies outside 'u' [4 4]");
+  EXPECT_CAIRN_ERROR(writer.add("u", x.data(), {most}), Code::invalid_argument, "2^63 bytes");
   EXPECT_CAIRN_ERROR(writer.add_strings("s", {2}, names), Code::invalid_argument,
                      "[2] is given 3 strings");
   writer.add("v", x.data(), {6});
