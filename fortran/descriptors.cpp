@@ -87,8 +87,8 @@ class TextMemory final : public StringMemory {
   void set(std::vector<std::string> values) override {
     for (const auto& value : values) {
       if (value.size() > array_->elem_len) {
-        refuse("a stored text has " + std::to_string(value.size()) + " characters, but there is room for " +
-                   std::to_string(array_->elem_len),
+        refuse("a stored text has " + std::to_string(value.size()) +
+                   " characters, but there is room for " + std::to_string(array_->elem_len),
                "Declare a longer character variable.");
       }
     }
@@ -109,7 +109,8 @@ class TextMemory final : public StringMemory {
 KeptArray::KeptArray(const CFI_cdesc_t& array)
     : bytes_(sizeof(CFI_cdesc_t) + static_cast<std::size_t>(array.rank) * sizeof(CFI_dim_t)) {
   const auto* from = reinterpret_cast<const std::byte*>(&array);
-  std::copy(from, from + sizeof(CFI_cdesc_t) + static_cast<std::size_t>(array.rank) * sizeof(CFI_dim_t),
+  std::copy(from,
+            from + sizeof(CFI_cdesc_t) + static_cast<std::size_t>(array.rank) * sizeof(CFI_dim_t),
             bytes_.begin());
 }
 
@@ -118,12 +119,17 @@ DType dtype_of_array(const CFI_cdesc_t& array) {
   switch (class_of(array)) {
     case Class::integer:
       switch (array.elem_len) {
-        case 1: return DType::int8;
-        case 2: return DType::int16;
-        case 4: return DType::int32;
-        case 8: return DType::int64;
+        case 1:
+          return DType::int8;
+        case 2:
+          return DType::int16;
+        case 4:
+          return DType::int32;
+        case 8:
+          return DType::int64;
       }
-      refuse("an integer of " + bytes + " bytes has no dtype", "Integers of 1 to 8 bytes have one.");
+      refuse("an integer of " + bytes + " bytes has no dtype",
+             "Integers of 1 to 8 bytes have one.");
     case Class::real:
       if (array.elem_len == 4) return DType::float32;
       if (array.elem_len == 8) return DType::float64;
@@ -175,8 +181,8 @@ LocalTensor tensor_of(const CFI_cdesc_t& array, const Dims& global_shape, const 
   auto tensor = nothing(dtype, global_shape);
   const auto extent = extent_of(array);
   if (extent.size() != global_shape.size()) {
-    refuse("an array of rank " + std::to_string(extent.size()) + " is given as part of one of rank " +
-               std::to_string(global_shape.size()),
+    refuse("an array of rank " + std::to_string(extent.size()) +
+               " is given as part of one of rank " + std::to_string(global_shape.size()),
            "global_shape and start have a number for each dimension of the array.");
   }
   if (dtype == DType::string) {
