@@ -1,7 +1,9 @@
 // What the tool does with its command line, over any file system.
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <iostream>
 
@@ -46,6 +48,22 @@ void keep_footers(Formatter& formatter) {
   }
 }
 
+// CLI11 takes the nearest number that fits instead.
+void refuse_what_does_not_fit(CLI::App& app) {
+  const CLI::Validator fits(
+      [](std::string& given) -> std::string {
+        errno = 0;
+        static_cast<void>(std::strtoll(given.c_str(), nullptr, 0));
+        return errno == ERANGE ? given + " does not fit into 64 bits" : "";
+      },
+      "");
+  for (auto* command : app.get_subcommands([](CLI::App*) { return true; })) {
+    for (auto* option : command->get_options()) {
+      if (option->get_type_name().starts_with("INT")) option->check(fits);
+    }
+  }
+}
+
 }  // namespace
 
 int run_tool(int argc, char** argv, std::shared_ptr<io::FileSystem> files) {
@@ -74,6 +92,7 @@ int run_tool(int argc, char** argv, std::shared_ptr<io::FileSystem> files) {
     add_stats(tool);
     add_report(tool);
     add_selftest(tool);
+    refuse_what_does_not_fit(tool.app);
     if (const auto unknown = unknown_command(tool.app, argc, argv); !unknown.empty()) {
       return complain(unknown.c_str(), 2);
     }

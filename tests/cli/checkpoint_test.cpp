@@ -247,6 +247,21 @@ TEST_F(Checkpoint, UnknownCommandsAndAddressesAreNamed) {
   EXPECT_EQ(run_tool({"show", "file://" + prefix}).out, run_tool({"show", prefix}).out);
 }
 
+TEST_F(Checkpoint, NumbersThatDoNotFitAreRefused) {
+  save(7);
+  const std::string step = "99999999999999999999";
+  for (const auto& words :
+       {std::vector<std::string>{"pin", directory(), step},
+        {"gc", directory(), "--max-to-keep", step},
+        {"convert", directory(), directory() + "/out", "--max-shard-size", step}}) {
+    SCOPED_TRACE(words[0]);
+    const auto ran = run_tool(words);
+    EXPECT_EQ(ran.status, 2);
+    EXPECT_THAT(ran.err, HasSubstr(step));
+    EXPECT_FALSE(fs::exists(directory() + "/out.index"));
+  }
+}
+
 TEST_F(Checkpoint, NoDirectoryIsMadeForAMistypedName) {
   const auto prefix = save(7);
   for (const char* command : {"convert", "merge"}) {
