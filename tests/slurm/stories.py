@@ -97,13 +97,15 @@ def node_loss_inside(story):
     job = story.submit("preemptible.sbatch", "--nodes=2", "--no-kill", arguments=["--home-every", "0"], tier=tier)
     story.until_saved(job, 50)
     story.hold()
-    there = [process for process, node in ranks_of(job, "SLURMD_NODENAME").values() if node == story.nodes[1]]
+    ranks = ranks_of(job, "SLURMD_NODENAME").values()
+    there = [process for process, node in ranks if node == story.nodes[1]]
     story.expect_equal(len(there), 2, "ranks on the second node")
     run("scontrol", "update", f"nodename={story.nodes[1]}", "state=down", "reason=test")
     for process in there:
         with contextlib.suppress(ProcessLookupError):  # Slurm or the others may have ended it already
             os.kill(process, 9)
-    story.until("the program has ended", lambda: not ranks_of(job, "SLURMD_NODENAME"))
+    # It is started again at once, and held.
+    story.until("the program has ended", lambda: not set(ranks) & set(ranks_of(job, "SLURMD_NODENAME").values()))
     shutil.rmtree(str(tier.parent).replace("%n", story.nodes[1]))
     home, saved = story.newest()["step"], job.saved_step()
     story.go_on_to(saved + 200)
