@@ -179,7 +179,7 @@ TEST_P(Conformance, MissingThingsAreNotFound) {
 // A file in the place of a directory stops everyone, root too.
 TEST_P(Conformance, FileInPlaceOfDirectory) {
   write_file(files(), at("a"), "x");
-  EXPECT_CAIRN_ERROR(files().create(at("a/b")), Code::io, "(Not a directory) A part of the path");
+  EXPECT_CAIRN_ERROR(files().create(at("a/b")), Code::io, "(Not a directory). A part of the path");
   EXPECT_CAIRN_ERROR(files().open_read(at("a/b")), Code::io, "Not a directory");
   EXPECT_CAIRN_ERROR(files().create_directory(at("a/b")), Code::io, "Not a directory");
   EXPECT_CAIRN_ERROR(files().list(at("a")), Code::io, "Not a directory");

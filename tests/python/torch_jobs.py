@@ -46,7 +46,7 @@ def job(size, function, *arguments):
                     import cairn.manager
 
                     try:
-                        cairn.manager._close_all()
+                        cairn.manager._end_all()
                     finally:
                         sys.stdout.flush()
                         os._exit(status)
