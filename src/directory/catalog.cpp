@@ -100,6 +100,15 @@ std::string damage_mark(io::FileSystem& files, const io::Path& directory,
   return end == text.npos ? "found damaged before" : text.substr(end + 1);
 }
 
+// A link that leads to nothing is there.
+bool is_gone(io::FileSystem& files, const io::Path& path) {
+  try {
+    return !files.status(path) && !files.is_link(path);
+  } catch (const Error&) {  // it cannot be told
+    return false;
+  }
+}
+
 }  // namespace
 
 std::vector<CatalogEntry> scan_catalog(io::FileSystem& files, const io::Path& directory,
@@ -117,12 +126,26 @@ std::vector<CatalogEntry> scan_catalog(io::FileSystem& files, const io::Path& di
     entry.pin = find_pin(files, directory, name, entry);
     entries.push_back(std::move(entry));
   };
-  for (const auto& file : files.list(directory)) {
-    const auto parsed = commit::parse_name(file, name);
-    for (const auto* format : all_formats()) {
-      if (parsed.kind != format->main_kind()) continue;
-      if (format->is_cairns() && !format->recognises(files, directory / file)) continue;
-      add(parsed.step, nullptr);
+  // Under a job that saves and removes faster than this looks, what is listed may be gone when it
+  // is read: then something newer is there, without which an old one that is pinned would be the
+  // newest.
+  bool vanished = true;
+  for (int looks = 64; vanished && looks > 0; --looks) {
+    vanished = false;
+    for (const auto& file : files.list(directory)) {
+      const auto parsed = commit::parse_name(file, name);
+      for (const auto* format : all_formats()) {
+        if (parsed.kind != format->main_kind() || seen.count(parsed.step)) continue;
+        if (!format->is_cairns() || format->recognises(files, directory / file)) {
+          add(parsed.step, nullptr);
+          if (entries.back().damage.empty() || !is_gone(files, directory / file)) continue;
+          entries.pop_back();
+          seen.erase(parsed.step);
+        } else if (!is_gone(files, directory / file)) {
+          continue;
+        }
+        vanished = true;
+      }
     }
   }
   for (const auto& [step, lost] : find_lost_steps(files, directory, name)) add(step, &lost);

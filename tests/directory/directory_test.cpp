@@ -7,6 +7,8 @@
 #include "base/text.hpp"
 #include "cairn/checkpoint_manager.hpp"
 #include "commit/recycled.hpp"
+#include "format/hdf5/lay_out.hpp"
+#include "support/forwarding_files.hpp"
 #include "support/memory_run.hpp"
 
 namespace cairn {
@@ -66,6 +68,52 @@ class DirectoryAlone : public ::testing::Test {
 
   ManagerOptions options_ = test::on_disk();
 };
+
+// Before a file of this name is looked at, something happens, so many times.
+class Meanwhile : public test::ForwardingFiles {
+ public:
+  Meanwhile(std::shared_ptr<io::FileSystem> files, std::function<void(const std::string&)> happens)
+      : ForwardingFiles(std::move(files)), happens_(std::move(happens)) {}
+
+ private:
+  void around(const char*, const io::Path& path, bool,
+              const std::function<void()>& operation) override {
+    happens_(path.filename().string());
+    operation();
+  }
+  const std::function<void(const std::string&)> happens_;
+};
+
+// Of a job that saves and removes faster than this reads an index, the pinned checkpoint is not the
+// newest: found by a tool that listed a directory under such a job.
+TEST(ScanCatalog, UnderAJobThatIsFasterFindsWhatIsNewer) {
+  for (const auto format : {Format::bundle, Format::hdf5}) {
+    if (format == Format::hdf5 && !hdf5::available()) continue;
+    auto fast = test::on_disk();
+    fast.keep.last = 1;
+    fast.store.format = format;
+    double value = 1;
+    State state;
+    state.add("x", value);
+    CheckpointManager manager(serial_group(), "/run", fast);
+    manager.save(1, state);
+    manager.pin(1);
+    manager.save(2, state);
+    std::int64_t newest = 2;
+    Meanwhile files(fast.write.file_system, [&](const std::string& name) {
+      if (newest < 5 && name == cat("ckpt-", newest, format == Format::hdf5 ? ".h5" : ".index")) {
+        manager.save(++newest, state);
+      }
+    });
+    const auto catalog = scan_catalog(files, "/run", commit::Naming("ckpt"));
+    std::vector<std::int64_t> steps;
+    for (const auto& entry : catalog) {
+      EXPECT_EQ(entry.damage, "");
+      steps.push_back(entry.step);
+    }
+    EXPECT_THAT(steps, ElementsAre(1, 5));
+  }
+}
 
 TEST_F(DirectoryAlone, KnowsWhatItHasCommittedAndSoDoesTheNext) {
   {
