@@ -210,8 +210,8 @@ TEST(IoRanks, JoinedThereAreAsManyFilesAsIoRanks) {
     });
   }
   EXPECT_EQ(disk->data().size(), 2 * 3u);
-  on_ranks(2, 1, [&](auto group) {  // by everyone, on other numbers of ranks
-    options.write.io_ranks = IoRanks::everyone();
+  options.write.io_ranks = IoRanks::everyone();
+  on_ranks(2, 1, [&](auto group) {  // on other numbers of ranks
     std::vector<double> all(ranks * 3000);
     State state;
     state.add("u", whole(all.data(), {ranks, 3000}));
