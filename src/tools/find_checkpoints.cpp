@@ -4,6 +4,7 @@
 #include <optional>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
@@ -35,9 +36,13 @@ bool is_checkpoint(io::FileSystem& files, const io::Path& prefix) {
 }
 
 io::Path newest_in(io::FileSystem& files, const io::Path& directory) {
-  if (const auto state = commit::read_state_file(files, directory)) {
+  auto state = commit::read_state_file(files, directory);
+  for (int looks = 64; state; --looks) {
     const auto prefix = directory / state->model_checkpoint_path;  // absolute ones stay themselves
     if (is_checkpoint(files, prefix)) return prefix;
+    // A job that saves and removes may have gone on meanwhile.
+    const auto before = std::exchange(state, commit::read_state_file(files, directory));
+    if (looks > 0 && state != before) continue;
     throw Error(Code::not_found, cat("the newest checkpoint of ", directory.string(), " is gone"),
                 cat("its state file names ", prefix.string(), ", which has no index"),
                 "List what is there with cairn ls, and give a PREFIX.")

@@ -10,6 +10,7 @@
 #include "format/hdf5/lay_out.hpp"
 #include "support/forwarding_files.hpp"
 #include "support/memory_run.hpp"
+#include "tools/find_checkpoints.hpp"
 
 namespace cairn {
 namespace {
@@ -85,7 +86,8 @@ class Meanwhile : public test::ForwardingFiles {
 };
 
 // Of a job that saves and removes faster than this reads an index, the pinned checkpoint is not the
-// newest: found by a tool that listed a directory under such a job.
+// newest, and the one that the state file named is not the last word: found by a tool that listed a
+// directory under such a job.
 TEST(ScanCatalog, UnderAJobThatIsFasterFindsWhatIsNewer) {
   for (const auto format : {Format::bundle, Format::hdf5}) {
     if (format == Format::hdf5 && !hdf5::available()) continue;
@@ -99,9 +101,10 @@ TEST(ScanCatalog, UnderAJobThatIsFasterFindsWhatIsNewer) {
     manager.save(1, state);
     manager.pin(1);
     manager.save(2, state);
-    std::int64_t newest = 2;
+    std::int64_t newest = 2, last = 5;
     Meanwhile files(fast.write.file_system, [&](const std::string& name) {
-      if (newest < 5 && name == cat("ckpt-", newest, format == Format::hdf5 ? ".h5" : ".index")) {
+      if (newest < last &&
+          name == cat("ckpt-", newest, format == Format::hdf5 ? ".h5" : ".index")) {
         manager.save(++newest, state);
       }
     });
@@ -112,6 +115,8 @@ TEST(ScanCatalog, UnderAJobThatIsFasterFindsWhatIsNewer) {
       steps.push_back(entry.step);
     }
     EXPECT_THAT(steps, ElementsAre(1, 5));
+    last = 8;
+    EXPECT_EQ(resolve_checkpoint(files, "/run"), "/run/ckpt-8");
   }
 }
 
