@@ -1,11 +1,11 @@
 """torch.distributed.checkpoint through Cairn: dcp.save, dcp.async_save and dcp.load as they are."""
 
 import dataclasses
+import hashlib
 import io
 import json
 import os
 import re
-import zlib
 
 import torch
 import torch.distributed.checkpoint as dcp
@@ -202,9 +202,12 @@ class StorageReader(dcp.StorageReader):
     def read_data(self, plan, planner):
         state, put_back, alone, stored = self._ranks.agree(lambda: self._wanted(plan, planner))
         # Alone ranks need no messages, but read the whole of each slice that they want a part of.
-        mark = zlib.crc32(repr(self._identity()).encode()) & 0xFFFFF
-        by_all = self._ranks.sum([alone, stored, len(plan.items) == 0, mark, mark * mark])
-        if by_all[4] * self._ranks.size != by_all[3] ** 2:  # marks are not all the same
+        # Two marks of 24 bits, so that sums of squares fit: all are the same where ranks times that sum
+        # is the square of the sum.
+        digest = hashlib.sha256(repr(self._identity()).encode()).digest()
+        marks = [int.from_bytes(digest[:3], "little"), int.from_bytes(digest[3:6], "little")]
+        by_all = self._ranks.sum([alone, stored, len(plan.items) == 0, *marks, *(mark * mark for mark in marks)])
+        if any(by_all[i + 2] * self._ranks.size != by_all[i] ** 2 for i in (3, 4)):
             raise _error("path", f"ranks have opened different checkpoints: {self._checkpoint.prefix} here",
                          "Give the prefix of one: what is newest changes while a job saves.")
         each = self._ranks.size - by_all[2]
