@@ -127,7 +127,11 @@ TEST_F(Links, InThePlaceOfWhatARepairPutsTogether) {
     CheckpointManager(serial_group(), at("run")).save(1, state);
   }
   lead(std::string("run/.cairn/") + commit::repair_directory_name, "mine/below");
-  run_tool({"verify", at("run/ckpt-1").string(), "--repair"});
+  const auto index = read_bytes(at("run/ckpt-1.index"));
+  write_bytes(at("run/ckpt-1.index"), index.substr(0, index.size() / 2));
+  const auto ran = run_tool({"verify", at("run/ckpt-1").string(), "--repair"});
+  EXPECT_EQ(ran.status, 0) << ran.out << ran.err;
+  EXPECT_EQ(read_bytes(at("run/ckpt-1.index")), index);
   expect_untouched();
 }
 
