@@ -4,6 +4,7 @@
 #include <array>
 
 #include "cairn/checkpoint_manager.hpp"
+#include "cairn/redistribute.hpp"
 #include "io/temporary_directory.hpp"
 #include "kokkos/views.hpp"
 
@@ -189,6 +190,33 @@ void check_async_n_to_m() {
 TEST(Device, SavedWhileTheProgramGoesOnAndRestoredOnTheHostAndCutOtherwise) {
   check_async_n_to_m<Kokkos::LayoutLeft>();
   check_async_n_to_m<Kokkos::LayoutRight>();
+}
+
+// What has no halo, of one layout, to the whole of another.
+template <class From, class To>
+void check_redistribution() {
+  const Field<From> given("given", extent[0], extent[1], extent[2]);
+  const Field<To> got("got", extent[0] - 2, extent[1] - 2, extent[2] - 2);
+  const auto given_host = Kokkos::create_mirror_view(given);
+  const auto got_host = Kokkos::create_mirror_view(got);
+  number(given_host);
+  Kokkos::deep_copy(given, given_host);
+  Kokkos::deep_copy(got, -1.0);
+  State from, to;
+  from.add("u", whole(without_halo(given)));
+  to.add("u", whole(got));
+  redistribute(serial_group(), from, to);
+  Kokkos::deep_copy(got_host, got);
+  const auto inside = without_halo(given_host);
+  for_each_index(Box::whole(kokkos::extents(got)), [&](const Dims& at, std::int64_t) {
+    ASSERT_EQ(element(got_host, at), element(inside, at)) << shape_text(at);
+  });
+}
+
+TEST(Device, RedistributesToAnotherLayout) {
+  check_redistribution<Kokkos::LayoutLeft, Kokkos::LayoutRight>();
+  check_redistribution<Kokkos::LayoutRight, Kokkos::LayoutLeft>();
+  check_redistribution<Kokkos::LayoutLeft, Kokkos::LayoutLeft>();
 }
 
 }  // namespace

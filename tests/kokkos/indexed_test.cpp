@@ -73,7 +73,11 @@ TYPED_TEST(IndexedViews, GoAndComeByTheirIds) {
 TYPED_TEST(IndexedViews, GivenByValueTheyStay) {
   Kokkos::View<int*> list("list", 4);
   Kokkos::View<float*, TypeParam> field("field", 4);
-  for (int i = 0; i < 4; ++i) list(i) = 3 - i, field(i) = static_cast<float>(i);
+  const auto numbers = on_host(list);
+  const auto values = on_host(field);
+  for (int i = 0; i < 4; ++i) numbers(i) = 3 - i, values(i) = static_cast<float>(i);
+  Kokkos::deep_copy(list, numbers);
+  Kokkos::deep_copy(field, values);
   ManagerOptions options;
   options.write.file_system = std::make_shared<io::MemoryFileSystem>();
   options.write.owner_wait_seconds = 0;
@@ -88,7 +92,8 @@ TYPED_TEST(IndexedViews, GivenByValueTheyStay) {
   EXPECT_THAT(stored, ::testing::ElementsAre(3, 2, 1, 0));
   Kokkos::deep_copy(field, -1);
   manager.restore(1, state);
-  for (int i = 0; i < 4; ++i) EXPECT_EQ(field(i), static_cast<float>(i));
+  const auto restored = on_host(field);
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(restored(i), static_cast<float>(i));
 }
 
 }  // namespace

@@ -85,7 +85,14 @@ TEST_F(MoreOfKokkos, ADynRankViewHasTheRankItHasThen) {
   using Dyn = Kokkos::DynRankView<int, Kokkos::LayoutLeft>;
   Dyn scalar("scalar"), plane("plane", 3, 4), deep("deep", 2, 3, 2, 1, 2, 2, 3), part("part", 2, 4);
   const auto fill = [](const Dyn& view, int first) {
-    for (std::size_t i = 0; i < view.size(); ++i) view.data()[i] = first + static_cast<int>(i);
+    const auto host = Kokkos::create_mirror_view(view);
+    for (std::size_t i = 0; i < view.size(); ++i) host.data()[i] = first + static_cast<int>(i);
+    Kokkos::deep_copy(view, host);
+  };
+  const auto on_host = [](const Dyn& view) {
+    const auto host = Kokkos::create_mirror_view(view);
+    Kokkos::deep_copy(host, view);
+    return host;
   };
   fill(scalar, 7), fill(plane, 100), fill(deep, 1000), fill(part, 50);
   State state;
@@ -98,14 +105,15 @@ TEST_F(MoreOfKokkos, ADynRankViewHasTheRankItHasThen) {
   State back;
   back.add("plane", whole(seen.data(), {3, 4}));
   manager_->restore(1, back);
-  for (int i = 0; i < 12; ++i) EXPECT_EQ(seen[std::size_t(i)], plane(i / 4, i % 4));
+  const auto given = on_host(plane);
+  for (int i = 0; i < 12; ++i) EXPECT_EQ(seen[std::size_t(i)], given(i / 4, i % 4));
   for (const auto& view : {scalar, plane, deep}) Kokkos::deep_copy(view, -1);
   State again;
   again.add("scalar", whole(scalar)).add("plane", whole(plane)).add("deep", whole(&deep));
   manager_->restore(1, again);
-  EXPECT_EQ(scalar(), 7);
-  EXPECT_EQ(plane.data()[11], 111);
-  EXPECT_EQ(deep.data()[deep.size() - 1], 1000 + static_cast<int>(deep.size()) - 1);
+  EXPECT_EQ(on_host(scalar)(), 7);
+  EXPECT_EQ(on_host(plane).data()[11], 111);
+  EXPECT_EQ(on_host(deep).data()[deep.size() - 1], 1000 + static_cast<int>(deep.size()) - 1);
   EXPECT_THAT(
       [&] {
         State().add("x", slice(plane, {3, 4, 5}, {0, 0, 0}));
