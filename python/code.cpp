@@ -92,8 +92,6 @@ RegisteredSaver saver_of(const py::handle& one) {
               "when.clock, async.on_change.");
 }
 
-const auto ignore = [](const py::object&) {};
-
 thread_local std::optional<py::error_already_set> kept_interrupt;
 
 }  // namespace

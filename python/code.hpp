@@ -65,6 +65,9 @@ class Callable {
   std::shared_ptr<py::object> function_;
 };
 
+/// For Callable::call, of what nobody needs.
+inline constexpr auto ignore = [](const py::object&) {};
+
 /// Options by name whose values are functions, policies, or lists of functions.
 using Functions = std::map<std::string, py::object>;
 /// hooks.before_save, hooks.savers, store.policy, store.device_of, when.clock, async.on_change.

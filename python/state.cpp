@@ -7,6 +7,7 @@
 #include "cairn/sparse.hpp"
 #include "code.hpp"
 #include "rows.hpp"
+#include "torch_devices.hpp"
 
 namespace cairn::python {
 namespace {
@@ -31,8 +32,8 @@ LocalTensor tensor_of(PythonState& self, const std::string& key, const py::objec
   return stored(storage == "dense" ? Storage::dense : Storage::sliced, std::move(tensor));
 }
 
-// (dtype, address, extent, strides in elements, shape, start, owner): memory of other libraries,
-// which has no DLPack or to which DLPack is slow.
+// (dtype, address or DeviceTensor, extent, strides in elements, shape, start, owner): memory of
+// other libraries, which has no DLPack or to which DLPack is slow.
 LocalTensor tensor_at(PythonState& self, const std::string& key, const py::tuple& part) {
   const auto name = py::cast<std::string>(part[0]);
   const auto dtype = dtype_from_name(name);
@@ -42,6 +43,13 @@ LocalTensor tensor_at(PythonState& self, const std::string& key, const py::tuple
         .of_tensor(key);
   }
   self.owners.push_back(part[6]);
+  if (py::isinstance<DeviceTensor>(part[1])) {
+    const auto& there = py::cast<const DeviceTensor&>(part[1]);
+    auto tensor = nothing(*dtype, dims_of(part[4]));
+    tensor.slices.push_back({Box{dims_of(part[5]), dims_of(part[2])},
+                             device_memory(there.copies, key, there.tensor, there.facts, {})});
+    return tensor;
+  }
   auto* data = reinterpret_cast<void*>(py::cast<std::uintptr_t>(part[1]));
   return slice(*dtype, data, dims_of(part[4]), dims_of(part[5]), dims_of(part[2]),
                dims_of(part[3]));

@@ -4,6 +4,7 @@
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
+#include "torch_devices.hpp"
 
 namespace cairn::python {
 namespace {
@@ -111,8 +112,9 @@ py::object attribute_or_null(PyObject* of, PyObject* name) {
   return py::reinterpret_steal<py::object>(result);
 }
 
-TorchTensors::TorchTensors(const py::dict& names, const py::tuple& classes, py::object strided)
-    : strided_(std::move(strided)) {
+TorchTensors::TorchTensors(const py::dict& names, const py::tuple& classes, py::object strided,
+                           std::shared_ptr<const DeviceCopies> copies)
+    : strided_(std::move(strided)), copies_(std::move(copies)) {
   for (const auto& [dtype, name] : names) {
     const auto found = dtype_from_name(py::cast<std::string>(name));
     if (!found) throw Error(Code::internal, cat("there is no dtype ", py::cast<std::string>(name)));
@@ -174,7 +176,21 @@ bool TorchTensors::is_unchanged(PyObject* tensor, const TensorFacts& facts) cons
 
 void add_torch_tensors(py::module_& module) {
   py::class_<TorchTensors, std::shared_ptr<TorchTensors>>(module, "TorchTensors")
-      .def(py::init<py::dict, py::tuple, py::object>());
+      .def(py::init([](const py::dict& names, const py::tuple& classes, const py::object& strided,
+                       const py::object& to_host, const py::object& to_device,
+                       const py::object& pin, const py::object& unpin) {
+             return std::make_shared<TorchTensors>(
+                 names, classes, strided,
+                 std::make_shared<const DeviceCopies>(to_host, to_device, pin, unpin));
+           }),
+           py::arg("names"), py::arg("classes"), py::arg("strided"), py::arg("to_host"),
+           py::arg("to_device"), py::arg("pin"), py::arg("unpin"))
+      .def("elsewhere", [](const TorchTensors& self, const py::object& tensor) {
+        auto facts = self.look(tensor.ptr(), false);
+        if (!facts) throw Error(Code::invalid_argument, "a tensor has no plain memory");
+        return DeviceTensor{self.copies(), tensor.ptr(), std::move(*facts)};
+      });
+  py::class_<DeviceTensor>(module, "DeviceTensor");
   py::class_<TensorBoxes, std::shared_ptr<TensorBoxes>>(module, "TensorBoxes")
       .def(py::init(
           [](const py::object& shape, const py::object& local_shape, const py::list& parts) {

@@ -12,7 +12,7 @@
 
 namespace cairn::python {
 
-/// Host memory of a slice that may lie elsewhere at the next save.
+/// Memory of a slice that may lie elsewhere at the next save.
 class MovingMemory : public SliceMemory {
  public:
   explicit MovingMemory(std::shared_ptr<SliceMemory> at) : at_(std::move(at)) {}
@@ -24,12 +24,13 @@ class MovingMemory : public SliceMemory {
   std::byte* contiguous_writable() override { return at_->contiguous_writable(); }
   bool writable() const override { return at_->writable(); }
   Footprint footprint() const override { return at_->footprint(); }
+  std::shared_ptr<StagingMemory> staging() const override { return at_->staging(); }
 
  private:
   std::shared_ptr<SliceMemory> at_;
 };
 
-/// Where the elements of a tensor lie in host memory.
+/// Where the elements of a tensor lie, in host memory or elsewhere.
 struct TensorFacts {
   std::byte* data = nullptr;
   DType dtype{};
@@ -52,10 +53,14 @@ struct TensorBoxes {
   std::vector<Part> parts;
 };
 
-/// What is known of torch here: its dtypes and the classes of plain tensors.
+class DeviceCopies;
+
+/// What is known of torch here: its dtypes, the classes of plain tensors, and how
+/// those of devices are copied.
 class TorchTensors {
  public:
-  TorchTensors(const py::dict& names, const py::tuple& classes, py::object strided);
+  TorchTensors(const py::dict& names, const py::tuple& classes, py::object strided,
+               std::shared_ptr<const DeviceCopies> copies);
 
   bool is_plain(PyObject* tensor) const;
   /// Nothing of what is no plain tensor in host memory (of any device, unless `on_host`) whose
@@ -63,12 +68,14 @@ class TorchTensors {
   std::optional<TensorFacts> look(PyObject* tensor, bool on_host) const;
   /// Whether look() would find the same again; an answer in half a microsecond.
   bool is_unchanged(PyObject* tensor, const TensorFacts& facts) const;
+  const std::shared_ptr<const DeviceCopies>& copies() const { return copies_; }
 
  private:
   std::map<PyObject*, DType> dtypes_;
   std::vector<py::object> kept_;
   std::vector<PyTypeObject*> classes_;
   py::object strided_;
+  std::shared_ptr<const DeviceCopies> copies_;
 };
 
 /// Attributes of torch's objects, by names that are made once, and methods, looked up once.

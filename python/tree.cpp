@@ -5,18 +5,10 @@
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
+#include "torch_devices.hpp"
 
 namespace cairn::python {
 namespace {
-
-std::shared_ptr<SliceMemory> memory_at(const TensorFacts& facts, const Dims& extent,
-                                       const Dims& at) {
-  auto* data = facts.data;
-  for (std::size_t d = 0; d < at.size(); ++d) {
-    data += at[d] * facts.strides[d] * static_cast<std::int64_t>(dtype_size(facts.dtype));
-  }
-  return host_memory(facts.dtype, data, data, extent, facts.strides);
-}
 
 bool are_equal(const py::object& one, const py::object& other) {
   if (one.ptr() == other.ptr()) return true;
@@ -83,9 +75,21 @@ void Tree::array(PythonState& state, const std::string& key, const py::object& v
   state.state.add(key, std::move(tensor));
 }
 
-LocalTensor Tree::tensor_of(Leaf& leaf) const {
+std::shared_ptr<SliceMemory> Tree::memory_at(const Leaf& leaf, PyObject* tensor, const Dims& extent,
+                                             const Dims& at) const {
+  const auto& facts = leaf.facts;
+  if (leaf.elsewhere) return device_memory(torch_->copies(), leaf.key, tensor, facts, at);
+  auto* data = facts.data;
+  for (std::size_t d = 0; d < at.size(); ++d) {
+    data += at[d] * facts.strides[d] * static_cast<std::int64_t>(dtype_size(facts.dtype));
+  }
+  return host_memory(facts.dtype, data, data, extent, facts.strides);
+}
+
+LocalTensor Tree::tensor_of(Leaf& leaf, PyObject* tensor_or_copy) const {
   const auto put = [&](LocalTensor& tensor, const Box& box, const Dims& at) {
-    leaf.parts.push_back(std::make_shared<MovingMemory>(memory_at(leaf.facts, box.extent, at)));
+    leaf.parts.push_back(
+        std::make_shared<MovingMemory>(memory_at(leaf, tensor_or_copy, box.extent, at)));
     tensor.slices.push_back({box, leaf.parts.back()});
   };
   if (!leaf.boxes) {
@@ -98,12 +102,12 @@ LocalTensor Tree::tensor_of(Leaf& leaf) const {
   return tensor;
 }
 
-void Tree::move(Leaf& leaf, const TensorFacts& facts) const {
+void Tree::move(Leaf& leaf, PyObject* tensor, const TensorFacts& facts) const {
   leaf.facts = facts;
   for (std::size_t i = 0; i < leaf.parts.size(); ++i) {
     const bool whole = !leaf.boxes;
     const auto& extent = whole ? facts.shape : leaf.boxes->parts[i].box.extent;
-    leaf.parts[i]->move(memory_at(facts, extent, whole ? Dims{} : leaf.boxes->parts[i].at));
+    leaf.parts[i]->move(memory_at(leaf, tensor, extent, whole ? Dims{} : leaf.boxes->parts[i].at));
   }
 }
 
@@ -139,12 +143,12 @@ void Tree::add_leaf(Leaf leaf, const Given& given) {
 void Tree::add_to_state(PythonState& state, Leaf leaf, const Given& given,
                         const py::object& memory) {
   held_.push_back(memory);
-  state.state.add(leaf.key, tensor_of(leaf));
+  state.state.add(leaf.key, tensor_of(leaf, memory.ptr()));
   add_leaf(std::move(leaf), given);
 }
 
-bool Tree::tensor(PythonState& state, const Given& given) {
-  const auto facts = torch_->look(given.local.ptr(), true);
+bool Tree::tensor(PythonState& state, const Given& given, bool elsewhere) {
+  const auto facts = torch_->look(given.local.ptr(), !elsewhere);
   if (!facts || (given.restoring && shares_elements(*facts)) ||
       (given.boxes && given.boxes->local_shape != facts->shape)) {
     return false;
@@ -152,6 +156,7 @@ bool Tree::tensor(PythonState& state, const Given& given) {
   auto leaf = leaf_of(given);
   leaf.facts = *facts;
   leaf.own = facts;
+  leaf.elsewhere = elsewhere;
   leaf.tied = is_tied(leaf);
   if (leaf.tied) {
     add_leaf(std::move(leaf), given);
@@ -265,6 +270,8 @@ bool Tree::walk_tensor(Leaf& leaf, PyObject* value) {
   if (!local) return false;
   held_.push_back(local);
   if (leaf.own && torch_->is_unchanged(local.ptr(), *leaf.own)) {
+    // Of a device's tensor another object may stand for the same elements.
+    if (leaf.elsewhere && !leaf.tied) move(leaf, local.ptr(), leaf.facts);
     if (!leaf.prepare || leaf.tied) return true;
   } else {
     moved_ = true;
@@ -275,9 +282,9 @@ bool Tree::walk_tensor(Leaf& leaf, PyObject* value) {
     local = leaf.prepare(py::handle(value));
     held_.push_back(local);
   }
-  const auto facts = torch_->look(local.ptr(), true);
+  const auto facts = torch_->look(local.ptr(), !leaf.elsewhere);
   if (!facts || facts->dtype != leaf.facts.dtype || facts->shape != leaf.facts.shape) return false;
-  move(leaf, *facts);
+  move(leaf, local.ptr(), *facts);
   return true;
 }
 

@@ -36,9 +36,9 @@ class Tree {
     std::shared_ptr<const TensorBoxes> boxes;
     bool restoring = false;
   };
-  /// It is added to the state unless it is tied to one before. False: it is not plain memory of the
-  /// host, and nothing happened.
-  bool tensor(PythonState& state, const Given& given);
+  /// It is added to the state unless it is tied to one before. False: it is not plain memory, of
+  /// the host unless it is `elsewhere`, and nothing happened.
+  bool tensor(PythonState& state, const Given& given, bool elsewhere);
   /// Of what is not: whether it is tied to one before, so that nothing is left to do.
   bool is_tied(const Given& given);
   /// Then: its elements were copied to `host`, as `prepare(value)` does again.
@@ -71,7 +71,7 @@ class Tree {
     std::optional<TensorFacts> own;  // of the tensor, by which it is known as tied to another
     std::shared_ptr<const TensorBoxes> boxes;  // null: all of it
     std::vector<std::shared_ptr<MovingMemory>> parts;
-    bool tied = false;
+    bool tied = false, elsewhere = false;
   };
   struct Array {
     std::string key;
@@ -86,8 +86,11 @@ class Tree {
   void add_to_state(PythonState& state, Leaf leaf, const Given& given, const py::object& memory);
   /// Whether a leaf before it has the same elements.
   bool is_tied(const Leaf& leaf) const;
-  LocalTensor tensor_of(Leaf& leaf) const;
-  void move(Leaf& leaf, const TensorFacts& facts) const;
+  /// Of the tensor, or of its copy.
+  std::shared_ptr<SliceMemory> memory_at(const Leaf& leaf, PyObject* tensor, const Dims& extent,
+                                         const Dims& at) const;
+  LocalTensor tensor_of(Leaf& leaf, PyObject* tensor) const;
+  void move(Leaf& leaf, PyObject* tensor, const TensorFacts& facts) const;
   static bool is_same_spec(Leaf& leaf, PyObject* value);
 
   bool walk(PyObject* value);

@@ -45,4 +45,9 @@ bool is_utf8(std::string_view text) {
   return true;
 }
 
+bool is_name_of_neighbour(std::string_view text) {
+  return !text.empty() && text != "." && text != ".." && text.find('/') == text.npos &&
+         text.find('\0') == text.npos;
+}
+
 }  // namespace cairn

@@ -42,4 +42,7 @@ std::string bytes_text(double bytes);
 
 bool is_utf8(std::string_view text);
 
+/// Whether a text that a file holds names a file beside it, and nothing elsewhere.
+bool is_name_of_neighbour(std::string_view text);
+
 }  // namespace cairn

@@ -160,6 +160,8 @@ TEST(SafetensorsIndex, FilesBesideIt) {
            {"an object in", R"({"weight_map":{"a":{}}})"},
            {"beside it", R"({"weight_map":{"a":"../f"}})"},
            {"beside it", R"({"weight_map":{"a":""}})"},
+           {"beside it", R"({"weight_map":{"a":".."}})"},
+           {"beside it", R"({"weight_map":{"a":"."}})"},
            {"twice", R"({"weight_map":{"a":"f","a":"g"}})"},
            {"twice", R"({"weight_map":{"a":"f"},"weight_map":{"b":"f"}})"},
            {"no JSON", R"({"weight_map")"}}) {

@@ -113,7 +113,7 @@ def _state_of(plan, planner):
         if item.type == WriteItemType.BYTE_IO:
             texts[key] = value.getvalue()
             continue
-        tensor = in_memory(key, value, False, None)
+        tensor = in_memory(key, value, False, None, by_parts=True)
         name = DTYPES.get(tensor.dtype)
         if name is None:
             raise _error(key, f"a checkpoint has no dtype {tensor.dtype}", "Convert it.")
@@ -245,7 +245,7 @@ class StorageReader(dcp.StorageReader):
             target = planner.resolve_tensor(item).detach()
             stored = OF_NAME[tensor.dtype_name]
             if target.dtype == stored:
-                held = in_memory(key, target, True, put_back)
+                held = in_memory(key, target, True, put_back, by_parts=True)
             else:  # DCP converts as copy_() does
                 held = torch.empty(target.shape, dtype=stored)
                 put_back.append(lambda target=target, held=held: target.copy_(held))

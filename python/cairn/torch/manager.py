@@ -10,8 +10,8 @@ class Manager(CheckpointManager):
     """Numbered checkpoints of a PyTorch job in one directory: a CheckpointManager whose states may
     also hold
 
-    torch.Tensor         replicas of all ranks, written once and compared; filled in place. Tensors
-                         of devices are copied.
+    torch.Tensor         replicas of all ranks, written once and compared; filled in place, on
+                         whatever device
     DTensor              this rank's slices of the tensor, of any mesh
     modules, optimizers, anything with state_dict() and load_state_dict()
     None, tuples, lists of numbers

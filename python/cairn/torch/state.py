@@ -11,6 +11,7 @@ from torch.distributed.tensor import DTensor
 from .. import _cairn
 from ..leaves import Binding, _error
 from .placement import boxes_of
+from . import devices
 from .tensors import TENSORS, dtype_name, in_memory
 
 
@@ -110,7 +111,7 @@ class TorchBinding(Binding):
             self._add_distributed(key, value)
         elif isinstance(value, torch.Tensor):
             given = _cairn.GivenTensor(key, value, value, None, None, self._restoring)
-            if not self._tree.tensor(self.native, given):
+            if not self._tree.tensor(self.native, given, devices.is_elsewhere(value)):
                 self._add_copied(key, given, value, lambda value: value)
         elif type(value).__name__ == "ShardedTensor":
             raise _error(key, "it is a ShardedTensor", "Use DTensors: fully_shard (FSDP2).")
@@ -145,7 +146,7 @@ class TorchBinding(Binding):
             return
         local = value._local_tensor
         given = _cairn.GivenTensor(key, value, local, value._spec, boxes, self._restoring)
-        if self._tree.tensor(self.native, given):
+        if self._tree.tensor(self.native, given, devices.is_elsewhere(local)):
             return
         self._add_copied(key, given, local, lambda value: _waited_for(value._local_tensor))
 
@@ -155,7 +156,7 @@ class TorchBinding(Binding):
         self._tree.renewed(value, lambda new: new._spec == spec and new.dtype == kind)
 
     def _add_copied(self, key, given, local, local_of):
-        """Of devices, of a collective that is under way, a conjugate, of a class of its own."""
+        """Of a collective that is under way, a conjugate, of a class of its own."""
         if local.device.type != "meta" and self._tree.is_tied(given):
             return
 

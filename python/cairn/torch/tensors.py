@@ -3,6 +3,7 @@
 import torch
 
 from .. import _cairn
+from . import devices
 from ..leaves import _error
 
 DTYPES = {
@@ -20,7 +21,7 @@ DTYPES = {
 TENSORS = _cairn.TorchTensors(
     DTYPES, tuple(getattr(torch.nn, name) for name in ("Parameter", "Buffer")
                   if isinstance(getattr(torch.nn, name, None), type)) + (torch.Tensor,),
-    torch.strided)
+    torch.strided, devices.to_host, devices.to_device, devices.pin, devices.unpin)
 OF_NAME = {ours: theirs for theirs, ours in DTYPES.items()}
 
 
@@ -53,9 +54,9 @@ def require_plain(key, tensor):
                      "Save it where its parameters are gathered, or its sharded state.")
 
 
-def in_memory(key, tensor, restoring, put_back):
-    """The tensor itself if it lies in host memory; else a copy there, which `put_back` copies to
-    the device after a restore."""
+def in_memory(key, tensor, restoring, put_back, by_parts=False):
+    """The tensor itself if it lies in host memory, or is one of a device that part() takes
+    (`by_parts`); else a copy there, which `put_back` copies to the device after a restore."""
     tensor = tensor.detach()
     if tensor.is_conj() or tensor.is_neg():
         if restoring:
@@ -65,7 +66,7 @@ def in_memory(key, tensor, restoring, put_back):
     if restoring and any(s == 0 and n > 1 for n, s in zip(tensor.shape, tensor.stride())):
         raise _error(key, "its elements share memory, as those of expand() do",
                      "Restore into tensor.contiguous().")
-    if tensor.device.type == "cpu":
+    if not devices.is_elsewhere(tensor) or by_parts and type(tensor) is torch.Tensor:
         return tensor
     if not restoring:
         return tensor.cpu()
@@ -76,4 +77,5 @@ def in_memory(key, tensor, restoring, put_back):
 
 def part(dtype, tensor, shape, start):
     """Of native.add_memory."""
-    return (dtype, tensor.data_ptr(), tensor.shape, tensor.stride(), shape, start, tensor)
+    where = TENSORS.elsewhere(tensor) if devices.is_elsewhere(tensor) else tensor.data_ptr()
+    return (dtype, where, tensor.shape, tensor.stride(), shape, start, tensor)

@@ -180,7 +180,7 @@ class Parser : public nlohmann::json_sax<Json> {
   bool index_text(const std::string& text) {
     if (depth_ == 0) unexpected("a text");
     if (depth_ != 2 || !in_weights_) return true;
-    if (text.empty() || text.find('/') != text.npos || text.find('\0') != text.npos) {
+    if (!is_name_of_neighbour(text)) {
       damaged(cat("its file '", text, "' is not the name of one beside it"), name_);
     }
     weights[name_] = text;

@@ -122,8 +122,7 @@ class Reader {
   }
   StoredArchive archive_of(const PickleValue& info) {
     const auto name = text(field(info, "relative_path"), "name of a file");
-    if (name.empty() || name == "." || name == ".." || name.find('/') != name.npos ||
-        name.find('\0') != name.npos) {
+    if (!is_name_of_neighbour(name)) {
       torch_damaged(cat("'", name, "' is not the name of a file beside its .metadata"));
     }
     const auto* transforms = pickle_.find(info, "transform_descriptors");
