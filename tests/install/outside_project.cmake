@@ -47,6 +47,21 @@ set(configure ${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR}/project -G ${GENERAT
               -D CMAKE_BUILD_TYPE=${CONFIG} -D CMAKE_CXX_COMPILER=${CXX} -D CMAKE_C_COMPILER=${C}
               -D CMAKE_PREFIX_PATH=${WORK}/moved)
 
+# Of the Python package, where there is one, every module.
+file(GLOB_RECURSE found ${WORK}/moved/*/manager.py)
+foreach(one IN LISTS found)
+  cmake_path(GET one PARENT_PATH package)
+  if(NOT package MATCHES "/cairn$")
+    continue()
+  endif()
+  file(GLOB_RECURSE modules RELATIVE ${SOURCE}/python/cairn ${SOURCE}/python/cairn/*.py)
+  foreach(module IN LISTS modules)
+    if(NOT EXISTS ${package}/${module})
+      message(FATAL_ERROR "${module} of the Python package was not installed")
+    endif()
+  endforeach()
+endforeach()
+
 # Without components: only the core, and nobody looks for what it does not need.
 string(REPLACE "," ";" unneeded "${NOT_FOR_CORE}")
 list(TRANSFORM unneeded REPLACE "(.+)" "-DCMAKE_DISABLE_FIND_PACKAGE_\\1=ON")
