@@ -22,7 +22,7 @@ class PinnedPages : public StagingMemory {
   void give_back(std::byte* memory, std::size_t bytes) override {
     try {
       unpin_.call(ignore, reinterpret_cast<std::uintptr_t>(memory));
-    } catch (const Error&) {  // it was not pinned, or the device's runtime has ended
+    } catch (const Error&) {  // the device's runtime has ended
     }
     pages_->give_back(memory, bytes);
   }

@@ -26,16 +26,30 @@ def to_device(tensor, start, extent, address):
             part.copy_(host)
 
 
+_pinned = set()
+
+
 def pin(address, size):
-    """So that devices copy to this memory at their full speed. False: as it is, it must do."""
+    """So that devices copy to this memory at their full speed. Where that cannot be had, it must do
+    as it is."""
     try:
-        return int(torch.cuda.cudart().cudaHostRegister(address, size, 0)) == 0
-    except (AttributeError, AssertionError, RuntimeError):
-        return False
+        failed = int(torch.cuda.cudart().cudaHostRegister(address, size, 0)) != 0
+    except (AttributeError, AssertionError, RuntimeError):  # there is no CUDA
+        return
+    if not failed:
+        _pinned.add(address)
+        return
+    # CUDA remembers it, and torch would raise it from the application's next kernel.
+    try:
+        torch.zeros(1, device="cuda")
+    except RuntimeError:
+        pass
 
 
 def unpin(address):
-    torch.cuda.cudart().cudaHostUnregister(address)
+    if address in _pinned:
+        _pinned.remove(address)
+        torch.cuda.cudart().cudaHostUnregister(address)
 
 
 def _pieces(tensor, start, extent, address):
