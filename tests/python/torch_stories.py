@@ -23,6 +23,11 @@ def torchrun(ranks, *options):
             "--nproc-per-node", str(ranks), *options, PROGRAM]
 
 
+def launched(ranks):
+    """Without torchrun, which imports torch once more; where there is MPI."""
+    return [*LAUNCHER, str(ranks), sys.executable, "-B", PROGRAM] if LAUNCHER else torchrun(ranks)
+
+
 def arguments(directory, mesh, steps=STEPS):
     return [directory, "--mesh", mesh, "--steps", str(steps), "--every", str(EVERY)]
 
@@ -67,7 +72,7 @@ def killed(command, after, whole):
 
 shutil.rmtree(DIRECTORY, ignore_errors=True)
 os.makedirs(DIRECTORY)
-whole = losses_of(run([*torchrun(4), *arguments(f"{DIRECTORY}/whole", "2x2")]))
+whole = losses_of(run([*launched(4), *arguments(f"{DIRECTORY}/whole", "2x2")]))
 assert list(whole) == list(range(1, STEPS + 1)), whole
 
 # The whole job dies as it saves; then, in what goes on from there, one worker, and torchrun starts
@@ -87,16 +92,15 @@ print("killed and restarted: the same losses")
 shutil.copytree(run_directory, f"{DIRECTORY}/copy")
 first = losses_of(run([*torchrun(3), *arguments(run_directory, "1x3", STEPS + 3)]))
 assert list(first) == [STEPS + 1, STEPS + 2, STEPS + 3], first
-launch = [*LAUNCHER, "3", sys.executable, "-B", PROGRAM] if LAUNCHER else torchrun(3)
-second = losses_of(run([*launch, *arguments(f"{DIRECTORY}/copy", "1x3", STEPS + 3)]))
+second = losses_of(run([*launched(3), *arguments(f"{DIRECTORY}/copy", "1x3", STEPS + 3)]))
 assert first == second, (first, second)
 print("on another mesh: the same losses twice")
 
 # Without dropout nothing but the order of sums is another one: moments of the optimizer that were of
 # another scale, or elsewhere, would be seen in the second step.
-run([*torchrun(4), *arguments(f"{DIRECTORY}/plain", "2x2", EVERY), "--dropout", "0"])
+run([*launched(4), *arguments(f"{DIRECTORY}/plain", "2x2", EVERY), "--dropout", "0"])
 shutil.copytree(f"{DIRECTORY}/plain", f"{DIRECTORY}/plain-2x2")
-there, here = (losses_of(run([*torchrun(ranks), *arguments(f"{DIRECTORY}/{name}", mesh, 2 * EVERY), "--dropout", "0"]))
+there, here = (losses_of(run([*launched(ranks), *arguments(f"{DIRECTORY}/{name}", mesh, 2 * EVERY), "--dropout", "0"]))
                for ranks, name, mesh in ((3, "plain", "1x3"), (4, "plain-2x2", "2x2")))
 assert list(there) == list(here) == list(range(EVERY + 1, 2 * EVERY + 1)), (there, here)
 distance = [abs(float.fromhex(there[step]) - float.fromhex(here[step])) for step in here]
