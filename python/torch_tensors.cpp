@@ -150,6 +150,8 @@ std::optional<TensorFacts> TorchTensors::look(PyObject* tensor, bool on_host) co
   TensorFacts facts{*data,  dtype->second, dtype->first, dims_of(shape), dims_of(strides),
                     *first, *bytes};
   if (element_count(facts.shape) == 0) return facts;
+  // Without an address, as those of some devices, it could not be told from others like it.
+  if (!facts.data) return std::nullopt;
   // A storage that was made smaller has not all of its elements.
   auto end = *first + 1;
   for (std::size_t d = 0; d < facts.shape.size(); ++d) {

@@ -21,21 +21,52 @@ def to_host(tensor, start, extent, address):
 
 
 def to_device(tensor, start, extent, address):
-    with torch.no_grad():
+    with _filling(tensor):
         for part, host in _pieces(tensor, start, extent, address):
             part.copy_(host)
 
 
+def fill(tensor, source):
+    """As copy_() does, whatever the mode that the tensor was made in."""
+    with _filling(tensor):
+        tensor.copy_(source)
+
+
+def _filling(tensor):
+    # Torch lets nobody change a tensor of inference mode outside of it.
+    return torch.inference_mode() if tensor.is_inference() else torch.no_grad()
+
+
+_pinned = set()  # addresses; the interpreter's lock guards it
+
+
 def pin(address, size):
-    """So that devices copy to this memory at their full speed. False: as it is, it must do."""
+    """So that devices copy to this memory at their full speed. Where that cannot be, it does as it is."""
+    _pinned.add(address)  # first: an interrupt may come as soon as it is
     try:
-        return int(torch.cuda.cudart().cudaHostRegister(address, size, 0)) == 0
+        if int(torch.cuda.cudart().cudaHostRegister(address, size, 0)) == 0:
+            return
+        _forget_failure()
     except (AttributeError, AssertionError, RuntimeError):
-        return False
+        pass
+    _pinned.discard(address)
 
 
 def unpin(address):
-    torch.cuda.cudart().cudaHostUnregister(address)
+    if address not in _pinned:
+        return
+    _pinned.discard(address)
+    if int(torch.cuda.cudart().cudaHostUnregister(address)) != 0:
+        _forget_failure()
+
+
+def _forget_failure():
+    """CUDA keeps it, and torch would take it for that of the application's next kernel: so the next
+    one is ours."""
+    try:
+        torch.ones(1, device="cuda")
+    except RuntimeError:
+        pass
 
 
 def _pieces(tensor, start, extent, address):

@@ -70,8 +70,9 @@ def in_memory(key, tensor, restoring, put_back, by_parts=False):
         return tensor
     if not restoring:
         return tensor.cpu()
-    host = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=torch.cuda.is_available())
-    put_back.append(lambda: tensor.copy_(host))
+    host = torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu",
+                       pin_memory=torch.cuda.is_available())
+    put_back.append(lambda: devices.fill(tensor, host))
     return host
 
 
