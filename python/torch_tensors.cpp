@@ -187,11 +187,12 @@ void add_torch_tensors(py::module_& module) {
            }),
            py::arg("names"), py::arg("classes"), py::arg("strided"), py::arg("to_host"),
            py::arg("to_device"), py::arg("pin"), py::arg("unpin"))
-      .def("elsewhere", [](const TorchTensors& self, const py::object& tensor) {
-        auto facts = self.look(tensor.ptr(), false);
-        if (!facts) throw Error(Code::invalid_argument, "a tensor has no plain memory");
-        return DeviceTensor{self.copies(), tensor.ptr(), std::move(*facts)};
-      });
+      .def("elsewhere",
+           [](const TorchTensors& self, const py::object& tensor) -> std::optional<DeviceTensor> {
+             auto facts = self.look(tensor.ptr(), false);
+             if (!facts) return std::nullopt;
+             return DeviceTensor{self.copies(), tensor.ptr(), std::move(*facts)};
+           });
   py::class_<DeviceTensor>(module, "DeviceTensor");
   py::class_<TensorBoxes, std::shared_ptr<TensorBoxes>>(module, "TensorBoxes")
       .def(py::init(

@@ -16,7 +16,7 @@ from torch.distributed.tensor import DTensor, Replicate, Shard
 
 import cairn
 import cairn.torch
-from cairn.torch import devices
+from cairn.torch import devices, tensors
 
 DEVICE = os.environ.get("CAIRN_TEST_DEVICE", "cpu")
 DTYPES = [torch.float32, torch.bfloat16, torch.bool, torch.complex64, torch.int64,
@@ -33,7 +33,7 @@ def bits(tensor):
     return tensor.detach().contiguous().cpu().view(-1).view(torch.uint8).numpy().tobytes()
 
 
-def tensors():
+def all_kinds():
     made = {f"{number}": values((5, 7, 2), dtype) for number, dtype in enumerate(DTYPES)}
     made["transposed"] = values((40, 30)).t()
     made["gaps"] = values((9, 9))[1:-1:2, 2:7]
@@ -56,7 +56,7 @@ class Copies:
 
 
 def by_manager(place):
-    given = tensors()
+    given = all_kinds()
     expected = {key: bits(one) for key, one in given.items()}
     with Copies(), cairn.torch.Manager(place) as manager:
         manager.save(1, given)
@@ -182,6 +182,24 @@ def became_meta(place):
                 assert given["a"].device.type == DEVICE
 
 
+class NoAddresses:
+    def elsewhere(self, tensor):
+        return None
+
+
+def without_addresses(place):
+    """Some devices tell none: then the elements are copied to the host, and back."""
+    state, into = {"w": values((40, 3), seed=7)}, {"w": torch.zeros(40, 3, device=DEVICE)}
+    there = [one["w"].untyped_storage().data_ptr() for one in (state, into)]
+    writer = cairn.torch.StorageWriter(place)
+    devices.is_elsewhere = lambda tensor: tensor.untyped_storage().data_ptr() in there
+    torch.Tensor.cpu = torch.Tensor.clone
+    tensors.TENSORS = NoAddresses()
+    dcp.save(state, checkpoint_id="1", storage_writer=writer)
+    dcp.load(into, storage_reader=cairn.torch.StorageReader(f"{place}/ckpt-1"))
+    assert torch.equal(into["w"], state["w"])
+
+
 class Runtime:
     """CUDA's, which pins no memory, or is interrupted."""
 
@@ -284,6 +302,10 @@ class Devices(unittest.TestCase):
 
     def test_tensors_that_are_on_the_meta_device_now(self):
         job(0, became_meta, self.place)
+
+    @unittest.skipIf(DEVICE != "cpu", "its tensors have addresses")
+    def test_a_device_without_addresses(self):
+        job(0, without_addresses, self.place)
 
     @unittest.skipIf(DEVICE != "cpu", "stands in for the device's runtime")
     def test_pinned_memory(self):
