@@ -318,6 +318,16 @@ class Devices(unittest.TestCase):
         for ranks in (1, 2):
             job(ranks, on_meshes, f"{self.place}/{ranks}")
 
+    def test_pieces_of_strided_parts_are_small(self):
+        was, devices.STRIDED_BYTES = devices.STRIDED_BYTES, 1000
+        self.addCleanup(setattr, devices, "STRIDED_BYTES", was)
+        whole = values((400, 3, 2)).cpu().permute(2, 0, 1)
+        memory = (ctypes.c_char * (4 * whole.numel()))()
+        pieces = list(devices._pieces(whole, (0, 0, 0), whole.shape, ctypes.addressof(memory)))
+        self.assertLessEqual(max(part.numel() * 4 for part, _ in pieces), 1000)
+        devices.to_host(whole, (0, 0, 0), whole.shape, ctypes.addressof(memory))
+        self.assertEqual(memory.raw, bits(whole))
+
     def test_strided_parts_go_in_pieces(self):
         whole = values((64, 48)).cpu()
         was, devices.STRIDED_BYTES = devices.STRIDED_BYTES, 1000

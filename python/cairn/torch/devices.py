@@ -73,11 +73,17 @@ def _pieces(tensor, start, extent, address):
     part = tensor.detach()
     for dim, (first, length) in enumerate(zip(start, extent)):
         part = part.narrow(dim, first, length)
-    size = part.numel() * part.element_size()
-    memory = (ctypes.c_char * size).from_address(address)
+    memory = (ctypes.c_char * (part.numel() * part.element_size())).from_address(address)
     host = torch.frombuffer(memory, dtype=torch.uint8).view(part.dtype).view(part.shape)
-    if size <= STRIDED_BYTES or part.is_contiguous():
-        return [(part, host)]
-    dim = next(dim for dim, length in enumerate(extent) if length > 1)
-    rows = max(1, STRIDED_BYTES * extent[dim] // size)
-    return zip(part.split(rows, dim), host.split(rows, dim))
+    return _cut(part, host)
+
+
+def _cut(part, host):
+    size = part.numel() * part.element_size()
+    dim = next((dim for dim, length in enumerate(part.shape) if length > 1), None)
+    if size <= STRIDED_BYTES or dim is None or part.is_contiguous():
+        yield part, host
+        return
+    rows = max(1, STRIDED_BYTES * part.shape[dim] // size)
+    for pair in zip(part.split(rows, dim), host.split(rows, dim)):
+        yield from _cut(*pair)
