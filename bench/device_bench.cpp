@@ -317,7 +317,7 @@ void run(int argc, char** argv) {
   if (argc < 2) {
     throw std::runtime_error("usage: device_bench DIRECTORY [MIB [REPETITIONS [FILE.json]]]");
   }
-  const fs::path directory(argv[1]);
+  const fs::path directory = fs::path(argv[1]) / "cairn_bench";  // which is removed
   const int mib = argc > 2 ? std::atoi(argv[2]) : 1024;
   const int repetitions = argc > 3 ? std::atoi(argv[3]) : 9;
   if (mib < 1 || repetitions < 1) throw std::runtime_error("MIB and REPETITIONS are 1 or more");

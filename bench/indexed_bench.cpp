@@ -211,7 +211,8 @@ int main(int argc, char** argv) {
       throw std::runtime_error("usage: indexed_bench DIRECTORY [MILLIONS [REPETITIONS [FILE]]]");
     const auto millions = argc > 2 ? std::atof(argv[2]) : 10;
     const auto repetitions = argc > 3 ? std::atoi(argv[3]) : 9;
-    Bench bench(argv[1], static_cast<std::int64_t>(millions * 1e6), repetitions);
+    Bench bench(std::filesystem::path(argv[1]) / "cairn_bench",  // which is removed
+                static_cast<std::int64_t>(millions * 1e6), repetitions);
     bench.run();
     if (!bench.rows().empty()) bench::write_rows(argc > 4 ? argv[4] : "", bench.rows());
   } catch (const std::exception& error) {

@@ -16,7 +16,13 @@ class PinnedPages : public StagingMemory {
 
   std::byte* take(std::size_t bytes) override {
     auto* memory = pages_->take(bytes);
-    if (memory) pin_.call(ignore, reinterpret_cast<std::uintptr_t>(memory), bytes);
+    if (!memory) return nullptr;
+    try {
+      pin_.call(ignore, reinterpret_cast<std::uintptr_t>(memory), bytes);
+    } catch (...) {  // an interrupt came in between
+      give_back(memory, bytes);
+      throw;
+    }
     return memory;
   }
   void give_back(std::byte* memory, std::size_t bytes) override {

@@ -150,6 +150,8 @@ std::optional<TensorFacts> TorchTensors::look(PyObject* tensor, bool on_host) co
   TensorFacts facts{*data,  dtype->second, dtype->first, dims_of(shape), dims_of(strides),
                     *first, *bytes};
   if (element_count(facts.shape) == 0) return facts;
+  // Without an address, as those of some devices, it could not be told from others like it.
+  if (!facts.data) return std::nullopt;
   // A storage that was made smaller has not all of its elements.
   auto end = *first + 1;
   for (std::size_t d = 0; d < facts.shape.size(); ++d) {
@@ -185,11 +187,12 @@ void add_torch_tensors(py::module_& module) {
            }),
            py::arg("names"), py::arg("classes"), py::arg("strided"), py::arg("to_host"),
            py::arg("to_device"), py::arg("pin"), py::arg("unpin"))
-      .def("elsewhere", [](const TorchTensors& self, const py::object& tensor) {
-        auto facts = self.look(tensor.ptr(), false);
-        if (!facts) throw Error(Code::invalid_argument, "a tensor has no plain memory");
-        return DeviceTensor{self.copies(), tensor.ptr(), std::move(*facts)};
-      });
+      .def("elsewhere",
+           [](const TorchTensors& self, const py::object& tensor) -> std::optional<DeviceTensor> {
+             auto facts = self.look(tensor.ptr(), false);
+             if (!facts) return std::nullopt;
+             return DeviceTensor{self.copies(), tensor.ptr(), std::move(*facts)};
+           });
   py::class_<DeviceTensor>(module, "DeviceTensor");
   py::class_<TensorBoxes, std::shared_ptr<TensorBoxes>>(module, "TensorBoxes")
       .def(py::init(

@@ -7,13 +7,14 @@
 namespace cairn::c {
 namespace {
 
-class CRows final : public Rows {
+class CRows final : public ProgramRows {
  public:
   CRows(const cairn_rows& calls, DType dtype, Dims shape)
       : calls_(calls), dtype_(dtype), shape_(std::move(shape)) {}
   ~CRows() override {
-    if (calls_.release) calls_.release(calls_.context);
+    if (is_taken_ && calls_.release) calls_.release(calls_.context);
   }
+  void taken() noexcept override { is_taken_ = true; }
   CRows(const CRows&) = delete;
   CRows& operator=(const CRows&) = delete;
 
@@ -42,11 +43,12 @@ class CRows final : public Rows {
   cairn_rows calls_;
   DType dtype_;
   Dims shape_;
+  bool is_taken_ = false;
 };
 
 }  // namespace
 
-std::shared_ptr<Rows> rows_of(const cairn_rows* rows, DType dtype, Dims row_shape) {
+std::shared_ptr<ProgramRows> rows_of(const cairn_rows* rows, DType dtype, Dims row_shape) {
   const auto& calls = given(rows, "rows");
   if (!calls.count || !calls.data) {
     throw Error(Code::invalid_argument, "rows lack a function",

@@ -23,7 +23,13 @@ void run_callback(const char* name, F&& function, Code instead = Code::applicati
   check_callback(function(), name, instead);
 }
 
+/// Rows of a program, whose `release` is called only after taken(): what it gave to a function that
+/// fails, it keeps.
+class ProgramRows : public Rows {
+ public:
+  virtual void taken() noexcept = 0;
+};
 /// Throws invalid_argument for a table that lacks what it needs.
-std::shared_ptr<Rows> rows_of(const cairn_rows* rows, DType dtype, Dims row_shape);
+std::shared_ptr<ProgramRows> rows_of(const cairn_rows* rows, DType dtype, Dims row_shape);
 
 }  // namespace cairn::c

@@ -18,8 +18,10 @@ class CallsGroup final : public Group {
  public:
   explicit CallsGroup(const cairn_group_calls& calls) : calls_(calls) {}
   ~CallsGroup() override {
-    if (calls_.release) calls_.release(calls_.context);
+    if (is_taken_ && calls_.release) calls_.release(calls_.context);
   }
+  // What a program gave to a function that fails, it keeps.
+  void taken() noexcept { is_taken_ = true; }
   CallsGroup(const CallsGroup&) = delete;
   CallsGroup& operator=(const CallsGroup&) = delete;
 
@@ -122,6 +124,7 @@ class CallsGroup final : public Group {
   }
 
   cairn_group_calls calls_;
+  bool is_taken_ = false;
   std::deque<std::string> to_itself_;
 };
 
@@ -155,7 +158,9 @@ int cairn_group_serial(cairn_group** group) {
 int cairn_group_from_calls(const cairn_group_calls* calls, cairn_group** group) {
   return c::call([&] {
     c::check_calls(c::given(calls, "the table of calls"));
-    c::make(group, std::make_shared<c::CallsGroup>(*calls));
+    const auto made = std::make_shared<c::CallsGroup>(*calls);
+    c::make(group, made);
+    made->taken();
   });
 }
 

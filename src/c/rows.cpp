@@ -82,13 +82,15 @@ int cairn_ids_create_rows(cairn_dtype dtype, const cairn_rows* list, int64_t fir
                           const char* ids_key, cairn_ids** result) {
   return call([&] {
     const auto number = c::dtype_of_number(dtype);
-    auto look = [number, all = c::rows_of(list, number, {})] {
+    const auto given_rows = c::rows_of(list, number, {});
+    auto look = [number, all = given_rows] {
       const auto count = all->count();
       LocalTensor tensor = nothing(number, {count});
       tensor.slices.push_back({Box::whole({count}), all->memory()});
       return tensor;
     };
     c::make(result, ids(each_time(std::move(look)), id_options(first, rows, ids_key)));
+    given_rows->taken();
   });
 }
 void cairn_ids_free(cairn_ids* ids) { delete ids; }

@@ -24,6 +24,21 @@ int add(cairn_state* state, const char* key, Make&& make) {
   });
 }
 
+// Of rows of a program.
+template <class Make>
+int add_rows(cairn_state* state, const char* key, cairn_dtype dtype, int dims,
+             const int64_t* row_shape, const cairn_rows* rows, Make&& make) {
+  return call([&] {
+    auto& tensors = given(state, "the state").state;
+    const std::string name = &given(key, "the key");
+    const auto number = dtype_of_number(dtype);
+    const auto shape = dims_of(dims, row_shape, "the shape of a row");
+    const auto all = c::rows_of(rows, number, shape);
+    tensors.add(name, make(all, number, shape));
+    all->taken();
+  });
+}
+
 PrivateOptions private_options(int optional, cairn_deal deal, void* context) {
   PrivateOptions options;
   options.optional = optional != 0;
@@ -200,27 +215,25 @@ int cairn_state_add_resizable_strings(cairn_state* state, const char* key, cairn
 
 int cairn_state_add_resizable(cairn_state* state, const char* key, cairn_dtype dtype, int dims,
                               const int64_t* row_shape, const cairn_rows* rows) {
-  return add(state, key, [&] {
-    const auto number = dtype_of_number(dtype);
-    const auto shape = dims_of(dims, row_shape, "the shape of a row");
-    return resizable(c::rows_of(rows, number, shape), number, shape);
-  });
+  return add_rows(state, key, dtype, dims, row_shape, rows,
+                  [&](const auto& all, auto number, const auto& shape) {
+                    return resizable(all, number, shape);
+                  });
 }
 
 int cairn_state_add_ragged(cairn_state* state, const char* key, cairn_dtype dtype, int dims,
                            const int64_t* row_shape, const cairn_rows* rows,
                            cairn_distribution distribution, void* context) {
-  return add(state, key, [&] {
-    const auto number = dtype_of_number(dtype);
-    const auto shape = dims_of(dims, row_shape, "the shape of a row");
-    RowDistribution deal;
-    if (distribution) {
-      deal = [=](std::int64_t total, int rank, int ranks) {
-        return distribution(context, total, rank, ranks);
-      };
-    }
-    return ragged(c::rows_of(rows, number, shape), number, shape, std::move(deal));
-  });
+  return add_rows(state, key, dtype, dims, row_shape, rows,
+                  [&](const auto& all, auto number, const auto& shape) {
+                    RowDistribution deal;
+                    if (distribution) {
+                      deal = [=](std::int64_t total, int rank, int ranks) {
+                        return distribution(context, total, rank, ranks);
+                      };
+                    }
+                    return ragged(all, number, shape, std::move(deal));
+                  });
 }
 
 int cairn_state_add_private(cairn_state* state, const char* key, cairn_dtype dtype, int dims,
@@ -235,12 +248,11 @@ int cairn_state_add_private(cairn_state* state, const char* key, cairn_dtype dty
 int cairn_state_add_private_rows(cairn_state* state, const char* key, cairn_dtype dtype, int dims,
                                  const int64_t* row_shape, const cairn_rows* rows, int optional,
                                  cairn_deal deal, void* context) {
-  return add(state, key, [&] {
-    const auto number = dtype_of_number(dtype);
-    const auto shape = dims_of(dims, row_shape, "the shape of a row");
-    return rank_private(c::rows_of(rows, number, shape), number, shape,
-                        private_options(optional, deal, context));
-  });
+  return add_rows(state, key, dtype, dims, row_shape, rows,
+                  [&](const auto& all, auto number, const auto& shape) {
+                    return rank_private(all, number, shape,
+                                        private_options(optional, deal, context));
+                  });
 }
 
 int cairn_state_add_indexed(cairn_state* state, const char* key, const cairn_ids* ids,
@@ -254,11 +266,10 @@ int cairn_state_add_indexed(cairn_state* state, const char* key, const cairn_ids
 int cairn_state_add_indexed_rows(cairn_state* state, const char* key, const cairn_ids* ids,
                                  cairn_dtype dtype, int dims, const int64_t* row_shape,
                                  const cairn_rows* rows) {
-  return add(state, key, [&] {
-    const auto number = dtype_of_number(dtype);
-    const auto shape = dims_of(dims, row_shape, "the shape of a row");
-    return indexed(given(ids, "the ids").ids, c::rows_of(rows, number, shape), number, shape);
-  });
+  return add_rows(state, key, dtype, dims, row_shape, rows,
+                  [&](const auto& all, auto number, const auto& shape) {
+                    return indexed(given(ids, "the ids").ids, all, number, shape);
+                  });
 }
 
 int cairn_state_store(cairn_state* state, const char* storage) {

@@ -193,10 +193,10 @@ void Engine::require_step(std::int64_t step, const SaveOptions& options) const {
                {{"metric", metric_text(options.metric)},
                 {"policy", options.policy ? "given" : "none"},
                 {"overwrite", options.overwrite ? "true" : "false"}});
-  if (step >= 0 && step != commit::staging_step) return;
+  if (commit::may_be_saved(step)) return;
   throw Error(Code::invalid_argument,
               cat("step ", step, step < 0 ? " is negative" : " is too high"), "",
-              "Steps are numbered from 0.");
+              cat("Steps go from 0 to ", commit::staging_step - 1, "."));
 }
 
 // Rank 0: the sequence of the checkpoint that a save which begins now goes on from, and of its

@@ -108,6 +108,8 @@ std::string kept_directory_name(std::string_view prefix, std::string_view uuid,
 std::string part_directory_name(std::string_view prefix, std::string_view uuid);
 /// What an owner saves from: a temp directory of a step that no save has.
 inline constexpr std::int64_t staging_step = std::numeric_limits<std::int64_t>::max();
+/// Of a save of an application.
+constexpr bool may_be_saved(std::int64_t step) { return step >= 0 && step != staging_step; }
 std::string staging_directory_name(const Naming&, std::string_view uuid);
 
 inline constexpr const char* prepared_index_name = "index";

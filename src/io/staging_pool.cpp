@@ -20,6 +20,11 @@ class PageMemory : public StagingMemory {
 #ifdef MADV_HUGEPAGE
     ::madvise(pages, bytes, MADV_HUGEPAGE);  // where it is not allowed, small ones do
 #endif
+#ifdef MADV_DONTFORK
+    // Nobody reads them in a forked process. As long as that had them, each page that is written
+    // here would be copied first, and what a device writes could be lost.
+    ::madvise(pages, bytes, MADV_DONTFORK);
+#endif
     return static_cast<std::byte*>(pages);
   }
   void give_back(std::byte* memory, std::size_t bytes) override { ::munmap(memory, bytes); }

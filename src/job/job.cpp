@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "group/call_group.hpp"
 #include "io/limited.hpp"
@@ -11,6 +12,10 @@
 namespace cairn {
 
 io::Path Job::prefix(std::int64_t step) const {
+  if (step < 0) {
+    throw Error(Code::not_found, cat("there is no step ", step, " in ", directory.string()), "",
+                "Steps are numbered from 0.");
+  }
   return directory / commit::prefix_name(naming, step);
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/checksum.hpp"
 #include "cairn/sparse.hpp"
+#include "commit/names.hpp"
 #include "format/bundle/strings.hpp"
 #include "group/collectives.hpp"
 #include "model/sparse.hpp"
@@ -132,7 +133,9 @@ Plans::Made Plans::make_anew(const Look& look, const SaveOptions& options) {
 
 // Whether this rank could save so; strings are encoded anew then.
 bool Plans::fits(std::int64_t step, const State& state) {
-  if (!kept_ || step < 0 || comparisons_.suspect || !kept_->form.fits(state)) return false;
+  if (!kept_ || !commit::may_be_saved(step) || comparisons_.suspect || !kept_->form.fits(state)) {
+    return false;
+  }
   for (auto& [tensor, encoded] : kept_->plan->local.strings) {
     const auto& [key, now] = state.tensors()[tensor];
     auto again = bundle::encode_strings(string_values(key, now));

@@ -92,11 +92,6 @@ class Exporter {
       root([&] {
         for (const auto& one : out_) require_free(one.path);
         if (!index.empty()) require_free(index_path);
-        // Before what it names is replaced: it would tell of files of two checkpoints.
-        if (!index.empty() && io::exists(files_, index_path)) {
-          files_.remove(index_path);
-          files_.sync_directory(folder_of(index_path));
-        }
       });
       deal();
       together(group_, [&] {
@@ -104,11 +99,13 @@ class Exporter {
       });
       together(group_, [&] { write_mine(); });
       root([&] {
-        for (const auto& one : out_) finish(one.path, one.unfinished(token_));
-        if (index.empty()) return;
         const auto unfinished = OutFile{index_path, ""}.unfinished(token_);
-        io::write_file(files_, unfinished, index);
-        finish(index_path, unfinished);
+        if (!index.empty()) {
+          io::write_file(files_, unfinished, index);
+          retire_index(index_path);
+        }
+        for (const auto& one : out_) finish(one.path, one.unfinished(token_));
+        if (!index.empty()) finish(index_path, unfinished);
       });
     } catch (...) {
       if (group_.rank() == 0 && !token_.empty()) {
@@ -142,6 +139,15 @@ class Exporter {
     throw Error(Code::already_exists, cat(path.string(), " exists"), "",
                 "Choose another destination, or say --overwrite to have it replaced.")
         .at(path.string());
+  }
+  // An index goes before what it names is replaced: it would tell of files of two checkpoints. Till
+  // then, and where names are others, what is there stays good.
+  void retire_index(const io::Path& path) {
+    const bool replaces = std::any_of(
+        out_.begin(), out_.end(), [&](const OutFile& one) { return io::exists(files_, one.path); });
+    if (!replaces || !io::exists(files_, path)) return;
+    files_.remove(path);
+    files_.sync_directory(folder_of(path));
   }
   // Under its name only when it is whole and durable.
   void finish(const io::Path& path, const io::Path& unfinished) {

@@ -10,6 +10,67 @@
 static const int64_t two[] = {2}, zero[] = {0};
 static double u[2] = {1, 2};
 
+/* A program that must free what a failing function may have freed can do neither right. */
+static int64_t one_row(void* context) {
+  (void)context;
+  return 1;
+}
+static void* its_data(void* context) {
+  (void)context;
+  return u;
+}
+static void release(void* context) { ++*(int*)context; }
+static int exchange(void* c, size_t n, const cairn_send* s, size_t m, const cairn_receive* r) {
+  (void)c, (void)n, (void)s, (void)m, (void)r;
+  return CAIRN_OK;
+}
+static int sent(void* c, int to, const void* bytes, size_t size) {
+  (void)c, (void)to, (void)bytes, (void)size;
+  return CAIRN_OK;
+}
+static int received(void* c, int from, void* bytes, size_t size) {
+  (void)c, (void)from, (void)bytes, (void)size;
+  return CAIRN_OK;
+}
+static int barrier(void* c) {
+  (void)c;
+  return CAIRN_OK;
+}
+static int broadcast(void* c, void* bytes, size_t size, int root) {
+  (void)c, (void)bytes, (void)size, (void)root;
+  return CAIRN_OK;
+}
+static int all_reduce(void* c, int64_t* values, size_t count, int op) {
+  (void)c, (void)values, (void)count, (void)op;
+  return CAIRN_OK;
+}
+static void what_is_refused_is_not_released(void) {
+  cairn_state* s;
+  cairn_ids* ids;
+  int released = 0;
+  const cairn_rows rows = {&released, one_row, NULL, its_data, release};
+  const cairn_group_calls calls = {sizeof(calls), 0,    1,        0,       &released,
+                                   exchange,      sent, received, barrier, broadcast,
+                                   all_reduce,    NULL, release};
+  OK(cairn_state_create(&s));
+  OK(cairn_state_add_ragged(s, "k", CAIRN_FLOAT64, 0, NULL, &rows, NULL, NULL));
+  FAILS(cairn_state_add_ragged(s, "k", CAIRN_FLOAT64, 0, NULL, &rows, NULL, NULL),
+        CAIRN_INVALID_ARGUMENT, "k");
+  FAILS(cairn_state_add_resizable(s, "k", CAIRN_FLOAT64, 0, NULL, &rows), CAIRN_INVALID_ARGUMENT,
+        "k");
+  FAILS(cairn_state_add_private_rows(s, "k", CAIRN_FLOAT64, 0, NULL, &rows, 0, NULL, NULL),
+        CAIRN_INVALID_ARGUMENT, "k");
+  IS_NULL(cairn_state_add_indexed_rows(s, "i", NULL, CAIRN_FLOAT64, 0, NULL, &rows));
+  IS_NULL(cairn_ids_create_rows(CAIRN_INT64, &rows, 0, -1, NULL, NULL));
+  IS_NULL(cairn_group_from_calls(&calls, NULL));
+  CHECK(released == 0);
+  OK(cairn_ids_create_rows(CAIRN_INT64, &rows, 0, -1, NULL, &ids));
+  cairn_ids_free(ids);
+  CHECK(released == 1);
+  cairn_state_free(s);
+  CHECK(released == 2);
+}
+
 static void states(void) {
   cairn_state* s;
   cairn_strings* words;
@@ -277,6 +338,7 @@ static void managers(const char* directory) {
 
 int main(int argc, char** argv) {
   if (argc != 2) return 2;
+  what_is_refused_is_not_released();
   states();
   options();
   managers(argv[1]);

@@ -202,6 +202,12 @@ TEST_P(Manager, BadInputIsOneErrorOnAllRanks) {
     rank.save(1);
     const int me = rank.group->rank(), ranks = rank.group->size();
     expect_error(rank, Code::invalid_argument, "step -1 is negative", [&] { rank.save(-1); });
+    expect_error(rank, Code::invalid_argument, "is too high", [&] { rank.save(INT64_MAX); });
+    expect_error(rank, Code::invalid_argument, "Steps go from 0 to 9223372036854775806.",
+                 [&] { rank.manager.save_async(INT64_MAX, rank.state); });
+    expect_error(rank, Code::not_found, "there is no step -1",
+                 [&] { rank.manager.restore(-1, rank.state); });
+    expect_error(rank, Code::not_found, "there is no step -1", [&] { rank.manager.open(-1); });
     if (ranks > 1) {
       expect_error(rank, Code::disagreement, "ranks disagree on the step",
                    [&] { rank.manager.save(me == 1 ? 3 : 2, rank.state); });

@@ -1,7 +1,11 @@
 #include "io/staging_pool.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <map>
 #include <vector>
 
@@ -101,6 +105,24 @@ TEST(StagingPool, IsHeldOnceForEachHold) {
   }
   EXPECT_EQ(memory->holds, 0);
 }
+
+#ifdef MADV_DONTFORK
+// Else each page would be copied before the next save writes it, for as long as that process lives.
+TEST(StagingPool, AForkedProcessHasNoShareOfIt) {
+  StagingPool pool(page_memory());
+  const auto memory = pool.reserve(5000);
+  const auto child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const bool is_there = ::msync(memory.data(), 4096, MS_ASYNC) == 0;
+    ::_exit(is_there ? 1 : errno == ENOMEM ? 0 : 2);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+#endif
 
 }  // namespace
 }  // namespace cairn::io

@@ -12,8 +12,8 @@ from torch_jobs import job  # first: it sets what torch reads when it is importe
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 
 import cairn
 import cairn.torch
@@ -127,7 +127,30 @@ def plans_that_are_kept(directory):
         assert (state["step"], state["nested"]) == (step, [1, {"x": step}]), (step, state)
 
 
+def copies_of_other_meshes(directory):
+    """The copy that async_save keeps is of the mesh and the placements of the save before."""
+    ranks = list(range(dist.get_world_size()))
+    forth, back = init_device_mesh("cpu", (2,)), DeviceMesh("cpu", ranks[::-1])
+    writer = cairn.torch.StorageWriter(directory, max_to_keep=0)
+    ways = [(forth, Shard(0)), (back, Shard(0)), (forth, Shard(1)), (forth, Replicate()), (None, None)]
+    for step, (mesh, placement) in enumerate(ways):
+        given = FULL + step
+        if mesh is not None:
+            local = given
+            if placement.is_shard():
+                local = given.chunk(2, placement.dim)[mesh.get_coordinate()[0]].contiguous()
+            given = DTensor.from_local(local, mesh, [placement], run_check=False)
+        dcp.async_save({"w": given}, checkpoint_id=step, storage_writer=writer).result()
+    writer.manager.close()
+    for step in range(len(ways)):
+        assert (cairn.open(f"{directory}/ckpt-{step}")["w"][...] == (FULL + step).numpy()).all(), step
+
+
 class Loads(unittest.TestCase):
+    def test_copies_of_other_meshes(self):
+        with tempfile.TemporaryDirectory() as directory:
+            job(2, copies_of_other_meshes, directory)
+
     def test_plans_that_are_kept(self):
         with tempfile.TemporaryDirectory() as directory:
             job(2, plans_that_are_kept, directory)

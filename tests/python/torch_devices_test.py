@@ -16,7 +16,7 @@ from torch.distributed.tensor import DTensor, Replicate, Shard
 
 import cairn
 import cairn.torch
-from cairn.torch import devices
+from cairn.torch import devices, tensors
 
 DEVICE = os.environ.get("CAIRN_TEST_DEVICE", "cpu")
 DTYPES = [torch.float32, torch.bfloat16, torch.bool, torch.complex64, torch.int64,
@@ -33,7 +33,7 @@ def bits(tensor):
     return tensor.detach().contiguous().cpu().view(-1).view(torch.uint8).numpy().tobytes()
 
 
-def tensors():
+def all_kinds():
     made = {f"{number}": values((5, 7, 2), dtype) for number, dtype in enumerate(DTYPES)}
     made["transposed"] = values((40, 30)).t()
     made["gaps"] = values((9, 9))[1:-1:2, 2:7]
@@ -56,7 +56,7 @@ class Copies:
 
 
 def by_manager(place):
-    given = tensors()
+    given = all_kinds()
     expected = {key: bits(one) for key, one in given.items()}
     with Copies(), cairn.torch.Manager(place) as manager:
         manager.save(1, given)
@@ -141,6 +141,113 @@ def fails_on_one(place):
         assert torch.equal(into["w"], state["w"]) and torch.equal(into["mine"].value, torch.ones(5))
 
 
+def in_other_modes(place):
+    """What the application has switched on is its own affair."""
+    def target(dtype):
+        with torch.inference_mode():
+            return {"w": torch.zeros(4, 2, dtype=dtype, device=DEVICE)}
+
+    full = values((4, 2))
+    cairn.torch.Manager(f"{place}/m").save(1, {"w": full})
+    writer = cairn.torch.StorageWriter(f"{place}/w")
+    dcp.save({"w": full, "n": 3}, checkpoint_id="1", storage_writer=writer)
+    reader = cairn.torch.StorageReader(f"{place}/w/ckpt-1")
+    with Copies(), cairn.torch.Manager(f"{place}/m") as manager:
+        into = target(torch.float32)
+        manager.restore(1, into)
+        assert torch.equal(into["w"], full)
+    for dtype in (torch.float32, torch.float64):
+        with Copies():
+            into = target(dtype)
+            dcp.load(into, storage_reader=reader)
+        assert torch.equal(into["w"], full.to(dtype))
+    into = {"w": torch.zeros(4, 2, dtype=torch.float64, device=DEVICE), "n": 0}
+    with torch.device("meta"):
+        dcp.load(into, storage_reader=reader)
+    assert torch.equal(into["w"], full.double()) and into["n"] == 3
+
+
+def became_meta(place):
+    """Of tensors without an address each would be taken for all others like it."""
+    def state(device):
+        return {key: torch.ones(4, device=device) for key in "ab"}
+
+    with Copies(), cairn.torch.Manager(place) as manager:
+        for given in (state("meta"), state(DEVICE), state("meta")):
+            try:
+                manager.save(1, given)
+            except cairn.Error as error:
+                assert "meta device" in str(error), error
+            else:
+                assert given["a"].device.type == DEVICE
+
+
+class NoAddresses:
+    def elsewhere(self, tensor):
+        return None
+
+
+def without_addresses(place):
+    """Some devices tell none: then the elements are copied to the host, and back."""
+    state, into = {"w": values((40, 3), seed=7)}, {"w": torch.zeros(40, 3, device=DEVICE)}
+    there = [one["w"].untyped_storage().data_ptr() for one in (state, into)]
+    writer = cairn.torch.StorageWriter(place)
+    devices.is_elsewhere = lambda tensor: tensor.untyped_storage().data_ptr() in there
+    torch.Tensor.cpu = torch.Tensor.clone
+    tensors.TENSORS = NoAddresses()
+    dcp.save(state, checkpoint_id="1", storage_writer=writer)
+    dcp.load(into, storage_reader=cairn.torch.StorageReader(f"{place}/ckpt-1"))
+    assert torch.equal(into["w"], state["w"])
+
+
+class Runtime:
+    """CUDA's, which pins no memory, or is interrupted."""
+
+    def __init__(self, answer):
+        self.asked, self.pinned, self.unpinned, self.answer = [], set(), 0, answer
+
+    def cudaHostRegister(self, address, size, flags):
+        self.asked.append(address)
+        if self.answer is None:
+            raise KeyboardInterrupt
+        if self.answer == 0:
+            self.pinned.add(address)
+        return self.answer
+
+    def cudaHostUnregister(self, address):
+        self.pinned.remove(address)
+        self.unpinned += 1
+        return 0
+
+
+def memory_is_pinned(place):
+    states = [{"w": torch.ones(size, dtype=torch.uint8)} for size in (1000, 3 << 20, 7 << 20)]
+    devices._forget_failure = lambda: forgotten.append(True)
+    for answer, times in ((0, len(states)), (2, 0)):
+        runtime, forgotten = Runtime(answer), []
+        torch.cuda.cudart = lambda: runtime
+        with Copies(), cairn.torch.Manager(f"{place}/{answer}") as manager:
+            for step, state in enumerate(states):
+                manager.save_async(step, state)
+                manager.wait()
+                assert len(runtime.pinned) == (answer == 0)
+        assert runtime.unpinned == times and not runtime.pinned
+        assert len(forgotten) == len(states) - times
+    runtime = Runtime(None)
+    with Copies(), cairn.torch.Manager(f"{place}/interrupted") as manager:
+        for _ in range(3):
+            try:
+                manager.save_async(1, states[-1])
+            except KeyboardInterrupt:
+                pass
+            else:
+                raise AssertionError("the interrupt is lost")
+        assert len(set(runtime.asked)) < len(runtime.asked), "what was taken was never given back"
+        runtime.answer = 0
+        manager.save_async(1, states[-1])
+        manager.wait()
+
+
 def cut(full, mesh, placement):
     """This rank's part, without a message."""
     local = full.clone()
@@ -190,12 +297,36 @@ class Devices(unittest.TestCase):
     def test_elements_that_share_memory_are_refused(self):
         job(0, refused, self.place)
 
+    def test_modes_of_the_application(self):
+        job(0, in_other_modes, self.place)
+
+    def test_tensors_that_are_on_the_meta_device_now(self):
+        job(0, became_meta, self.place)
+
+    @unittest.skipIf(DEVICE != "cpu", "its tensors have addresses")
+    def test_a_device_without_addresses(self):
+        job(0, without_addresses, self.place)
+
+    @unittest.skipIf(DEVICE != "cpu", "stands in for the device's runtime")
+    def test_pinned_memory(self):
+        job(0, memory_is_pinned, self.place)
+
     def test_a_copy_that_fails(self):
         job(2, fails_on_one, self.place)
 
     def test_on_meshes(self):
         for ranks in (1, 2):
             job(ranks, on_meshes, f"{self.place}/{ranks}")
+
+    def test_pieces_of_strided_parts_are_small(self):
+        was, devices.STRIDED_BYTES = devices.STRIDED_BYTES, 1000
+        self.addCleanup(setattr, devices, "STRIDED_BYTES", was)
+        whole = values((400, 3, 2)).cpu().permute(2, 0, 1)
+        memory = (ctypes.c_char * (4 * whole.numel()))()
+        pieces = list(devices._pieces(whole, (0, 0, 0), whole.shape, ctypes.addressof(memory)))
+        self.assertLessEqual(max(part.numel() * 4 for part, _ in pieces), 1000)
+        devices.to_host(whole, (0, 0, 0), whole.shape, ctypes.addressof(memory))
+        self.assertEqual(memory.raw, bits(whole))
 
     def test_strided_parts_go_in_pieces(self):
         whole = values((64, 48)).cpu()

@@ -1,7 +1,7 @@
 // Files of safetensors in place of others, and a crash at any instant.
 #include <gtest/gtest.h>
 
-#include <numeric>
+#include <map>
 
 #include "base/text.hpp"
 #include "cairn/bundle.hpp"
@@ -14,51 +14,78 @@
 namespace cairn {
 namespace {
 
-TEST(SafetensorsExport, ACrashLeavesNoMixtureOfTwo) {
-  set_log_sink({});
-  const auto disk = std::make_shared<io::MemoryFileSystem>();
-  disk->create_directory("/out");
-  std::vector<double> u(40), v(40);
+using Disk = std::shared_ptr<io::MemoryFileSystem>;
+constexpr const char* index_file = "/out/m.safetensors.index.json";
+
+// A checkpoint of this step, and in place of what is there two tensors, `each` to a file.
+void put(const Disk& disk, int step, int each) {
+  std::vector<double> u(40, step), v(40, 10 * step);
   State state;
   state.add("u", whole(u.data(), {40})).add("v", whole(v.data(), {40}));
-  const auto add = [&](int step) {
-    std::fill(u.begin(), u.end(), step);
-    std::fill(v.begin(), v.end(), 10 * step);
-    ManagerOptions options;
-    options.write.file_system = disk;
-    CheckpointManager(serial_group(), "/run", options).save(step, state);
-    ConvertOptions how;
-    how.overwrite = true;
-    how.max_shard_bytes = 330;
-    export_safetensors(disk, read_contents(*disk, cat("/run/ckpt-", step)), "/out/m.safetensors",
-                       "", how, {});
-  };
-  add(1);
-  disk->mark();
-  add(2);
-  int olds = 0, news = 0;
-  for (std::size_t k = 0; k <= disk->operation_count(); ++k) {
-    for (const bool keep : {true, false}) {
-      const auto left = disk->crash(k, {.keep = keep});
-      if (!left->status("/out/m.safetensors.index.json")) continue;
-      left->create_directory("/back");
-      import_safetensors(left, "/out/m.safetensors.index.json", "/back/ckpt-1", "", {}, {});
-      const BundleReader back("/back/ckpt-1", left);
-      std::vector<double> all;
-      for (const char* key : {"u", "v"}) {
-        const auto bytes = back.read(key);
-        const auto* values = reinterpret_cast<const double*>(bytes.data());
-        all.insert(all.end(), values, values + 40);
-      }
-      const auto step = all.front();
-      std::vector<double> right(40, step);
-      right.resize(80, 10 * step);
-      EXPECT_EQ(all, right) << "after " << k << " operations";
-      (step == 1 ? olds : news) += 1;
-    }
+  ManagerOptions options;
+  options.write.file_system = disk;
+  CheckpointManager(serial_group(), "/run", options).save(step, state);
+  ConvertOptions how;
+  how.overwrite = true;
+  how.max_shard_bytes = 330 * each;
+  export_safetensors(disk, read_contents(*disk, cat("/run/ckpt-", step)), "/out/m.safetensors", "",
+                     how, {});
+}
+
+// The step of what is there.
+int step_of(const Disk& disk) {
+  disk->create_directory("/back");
+  import_safetensors(disk, index_file, "/back/ckpt-1", "", {}, {});
+  const BundleReader back("/back/ckpt-1", disk);
+  std::vector<double> all;
+  for (const char* key : {"u", "v"}) {
+    const auto bytes = back.read(key);
+    const auto* values = reinterpret_cast<const double*>(bytes.data());
+    all.insert(all.end(), values, values + 40);
   }
-  EXPECT_GT(olds, 0);
-  EXPECT_GT(news, 0);
+  const auto step = static_cast<int>(all.front());
+  std::vector<double> right(40, step);
+  right.resize(80, 10 * step);
+  EXPECT_EQ(all, right);
+  return step;
+}
+
+Disk disk_with_one() {
+  set_log_sink({});
+  auto disk = std::make_shared<io::MemoryFileSystem>();
+  disk->create_directory("/out");
+  put(disk, 1, 1);
+  disk->mark();
+  return disk;
+}
+
+TEST(SafetensorsExport, ACrashLeavesNoMixtureOfTwo) {
+  for (const int each : {1, 2}) {  // into files of the same names, or of others
+    const auto disk = disk_with_one();
+    put(disk, 2, each);
+    std::map<int, int> times;
+    for (std::size_t k = 0; k <= disk->operation_count(); ++k) {
+      for (const bool keep : {true, false}) {
+        SCOPED_TRACE(cat("after ", k, " operations"));
+        const auto left = disk->crash(k, {.keep = keep});
+        if (!left->status(index_file)) {
+          EXPECT_EQ(each, 1) << "nothing was in the way of the old one";
+          continue;
+        }
+        ++times[step_of(left)];
+      }
+    }
+    EXPECT_GT(times[1], 0);
+    EXPECT_GT(times[2], 0);
+  }
+}
+
+TEST(SafetensorsExport, OneThatFailsLeavesWhatWasThere) {
+  const auto disk = disk_with_one();
+  disk->inject({Code::no_space, "write", "m-00002"});
+  EXPECT_THROW(put(disk, 2, 1), Error);
+  EXPECT_EQ(disk->list("/out").size(), 3U);
+  EXPECT_EQ(step_of(disk), 1);
 }
 
 }  // namespace

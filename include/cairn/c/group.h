@@ -51,7 +51,8 @@ typedef struct cairn_group_calls {
   int (*all_reduce)(void* context, int64_t* values, size_t count, int op);
   /** Ends the whole job; must not return. NULL: the process ends. */
   void (*abort)(void* context, const char* message);
-  /** Called once, when nothing uses the group any more. NULL: not needed. */
+  /** Called once, when nothing uses the group any more; not for a table that was refused. NULL: not
+   * needed. */
   void (*release)(void* context);
 } cairn_group_calls;
 

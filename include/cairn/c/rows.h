@@ -10,7 +10,8 @@ extern "C" {
 #endif
 
 /** Rows in memory that grows and shrinks, asked anew at each save and restore. The table is copied;
- * what `context` leads to must live as long as the state is used. */
+ * what `context` leads to must live as long as the state is used. `release` is called once for each
+ * function that took the table, and never for one that failed. */
 typedef struct cairn_rows {
   void* context;
   int64_t (*count)(void* context);            /**< rows; a negative number is an error */

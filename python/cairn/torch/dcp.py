@@ -24,6 +24,7 @@ from torch.futures import Future
 from .. import _cairn
 from ..checkpoint import Checkpoint
 from ..leaves import _error
+from . import devices
 from .group import group_of_readers
 from .manager import Manager
 from .staging import Staging
@@ -237,7 +238,7 @@ class StorageReader(dcp.StorageReader):
                 of_all += sum(one[4] for one in tensor.slices)
             slices.update(_touched(key, tensor, item))
             if item.type == LoadItemType.BYTE_IO:
-                held = torch.empty(tensor.shape, dtype=torch.uint8)
+                held = torch.empty(tensor.shape, dtype=torch.uint8, device="cpu")
                 parts.setdefault(key, []).append(part("uint8", held, tensor.shape, (0,)))
                 put_back.append(lambda item=item, held=held: planner.load_bytes(
                     item, self._loadable(item.storage_index.fqn, held)))
@@ -247,8 +248,8 @@ class StorageReader(dcp.StorageReader):
             if target.dtype == stored:
                 held = in_memory(key, target, True, put_back, by_parts=True)
             else:  # DCP converts as copy_() does
-                held = torch.empty(target.shape, dtype=stored)
-                put_back.append(lambda target=target, held=held: target.copy_(held))
+                held = torch.empty(target.shape, dtype=stored, device="cpu")
+                put_back.append(lambda target=target, held=held: devices.fill(target, held))
             put_back.append(lambda item=item, target=target: planner.commit_tensor(item, target))
             parts.setdefault(key, []).append(
                 part(tensor.dtype_name, held, tensor.shape, tuple(item.storage_offsets)))

@@ -21,46 +21,69 @@ def to_host(tensor, start, extent, address):
 
 
 def to_device(tensor, start, extent, address):
-    with torch.no_grad():
+    with _filling(tensor):
         for part, host in _pieces(tensor, start, extent, address):
             part.copy_(host)
 
 
-_pinned = set()
+def fill(tensor, source):
+    """As copy_() does, whatever the mode that the tensor was made in."""
+    with _filling(tensor):
+        tensor.copy_(source)
+
+
+def _filling(tensor):
+    # Torch lets nobody change a tensor of inference mode outside of it.
+    return torch.inference_mode() if tensor.is_inference() else torch.no_grad()
+
+
+_pinned = set()  # addresses; the interpreter's lock guards it
 
 
 def pin(address, size):
-    """So that devices copy to this memory at their full speed. Where that cannot be had, it must do
-    as it is."""
+    """So that devices copy to this memory at their full speed. Where that cannot be, it does as it is."""
+    _pinned.add(address)  # first: an interrupt may come as soon as it is
     try:
-        failed = int(torch.cuda.cudart().cudaHostRegister(address, size, 0)) != 0
-    except (AttributeError, AssertionError, RuntimeError):  # there is no CUDA
-        return
-    if not failed:
-        _pinned.add(address)
-        return
-    # CUDA remembers it, and torch would raise it from the application's next kernel.
-    try:
-        torch.zeros(1, device="cuda")
-    except RuntimeError:
+        if int(torch.cuda.cudart().cudaHostRegister(address, size, 0)) == 0:
+            return
+        _forget_failure()
+    except (AttributeError, AssertionError, RuntimeError):
         pass
+    _pinned.discard(address)
 
 
 def unpin(address):
-    if address in _pinned:
-        _pinned.remove(address)
-        torch.cuda.cudart().cudaHostUnregister(address)
+    if address not in _pinned:
+        return
+    _pinned.discard(address)
+    if int(torch.cuda.cudart().cudaHostUnregister(address)) != 0:
+        _forget_failure()
+
+
+def _forget_failure():
+    """CUDA keeps it, and torch would take it for that of the application's next kernel: so the next
+    one is ours."""
+    try:
+        torch.ones(1, device="cuda")
+    except RuntimeError:
+        pass
 
 
 def _pieces(tensor, start, extent, address):
     part = tensor.detach()
     for dim, (first, length) in enumerate(zip(start, extent)):
         part = part.narrow(dim, first, length)
-    size = part.numel() * part.element_size()
-    memory = (ctypes.c_char * size).from_address(address)
+    memory = (ctypes.c_char * (part.numel() * part.element_size())).from_address(address)
     host = torch.frombuffer(memory, dtype=torch.uint8).view(part.dtype).view(part.shape)
-    if size <= STRIDED_BYTES or part.is_contiguous():
-        return [(part, host)]
-    dim = next(dim for dim, length in enumerate(extent) if length > 1)
-    rows = max(1, STRIDED_BYTES * extent[dim] // size)
-    return zip(part.split(rows, dim), host.split(rows, dim))
+    return _cut(part, host)
+
+
+def _cut(part, host):
+    size = part.numel() * part.element_size()
+    dim = next((dim for dim, length in enumerate(part.shape) if length > 1), None)
+    if size <= STRIDED_BYTES or dim is None or part.is_contiguous():
+        yield part, host
+        return
+    rows = max(1, STRIDED_BYTES * part.shape[dim] // size)
+    for pair in zip(part.split(rows, dim), host.split(rows, dim)):
+        yield from _cut(*pair)

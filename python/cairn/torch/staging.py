@@ -2,6 +2,7 @@
 
 import torch
 from torch.distributed._state_dict_utils import _copy_state_dict, _create_cpu_state_dict
+from torch.distributed.tensor import DTensor
 
 
 class Staging:
@@ -50,13 +51,22 @@ class Staging:
 def _same(old, new):
     """Whether the copy of one serves the other."""
     if isinstance(new, torch.Tensor):
-        return isinstance(old, torch.Tensor) and (old.shape, old.dtype) == (new.shape, new.dtype)
+        return isinstance(old, torch.Tensor) and _form(old) == _form(new) is not None
     if isinstance(new, dict):
         return isinstance(old, dict) and list(old) == list(new) and all(
             _same(old[key], new[key]) for key in new)
     if isinstance(new, (list, tuple)):
         return isinstance(old, (list, tuple)) and len(old) == len(new) and all(map(_same, old, new))
     return type(old) is type(new)
+
+
+def _form(tensor):
+    """What a copy shares with its tensor: torch fills the memory of one, and leaves it where the
+    copy says that it lies in the whole. None: it is of another kind."""
+    form = tensor.shape, tensor.dtype
+    if isinstance(tensor, DTensor):
+        return *form, tensor.device_mesh, tensor.placements, tensor._local_tensor.shape
+    return None if type(tensor).__name__ == "ShardedTensor" else form
 
 
 def _tensors_in(state):

@@ -66,12 +66,13 @@ def in_memory(key, tensor, restoring, put_back, by_parts=False):
     if restoring and any(s == 0 and n > 1 for n, s in zip(tensor.shape, tensor.stride())):
         raise _error(key, "its elements share memory, as those of expand() do",
                      "Restore into tensor.contiguous().")
-    if not devices.is_elsewhere(tensor) or by_parts and type(tensor) is torch.Tensor:
+    if not devices.is_elsewhere(tensor) or by_parts and TENSORS.elsewhere(tensor) is not None:
         return tensor
     if not restoring:
         return tensor.cpu()
-    host = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=torch.cuda.is_available())
-    put_back.append(lambda: tensor.copy_(host))
+    host = torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu",
+                       pin_memory=torch.cuda.is_available())
+    put_back.append(lambda: devices.fill(tensor, host))
     return host
 
 
