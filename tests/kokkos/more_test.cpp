@@ -81,6 +81,25 @@ TEST_F(MoreOfKokkos, ADualViewGivesItsNewerSideAndGetsTheHosts) {
   EXPECT_EQ(manager_->open(5).find("u")->shape, (Dims{1, 5}));
 }
 
+TEST_F(MoreOfKokkos, WhatIsNotRestoredOfADualViewStaysThatOfItsNewerSide) {
+  Kokkos::DualView<double*> u("u", 6);
+  Kokkos::deep_copy(u.view_host(), 1.0);
+  u.modify_host();
+  u.sync_device();
+  Kokkos::deep_copy(u.view_device(), 2.0);
+  u.modify_device();
+  const std::vector<double> restored(2, 7.0);
+  const auto tensor = whole(u);
+  tensor.slices.at(0).memory->write({{1}, {2}},
+                                    reinterpret_cast<const std::byte*>(restored.data()));
+  tensor.slices.at(0).memory->write({{5}, {1}},
+                                    reinterpret_cast<const std::byte*>(restored.data()));
+  u.sync_device();
+  const auto seen = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), u.view_device());
+  const std::vector<double> all(seen.data(), seen.data() + 6);
+  EXPECT_THAT(all, ElementsAre(2, 7, 7, 2, 2, 7));
+}
+
 TEST_F(MoreOfKokkos, ADynRankViewHasTheRankItHasThen) {
   using Dyn = Kokkos::DynRankView<int, Kokkos::LayoutLeft>;
   Dyn scalar("scalar"), plane("plane", 3, 4), deep("deep", 2, 3, 2, 1, 2, 2, 3), part("part", 2, 4);

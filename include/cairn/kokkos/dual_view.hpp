@@ -1,6 +1,7 @@
 #pragma once
 /// DualViews: a save reads the side that is newer and leaves both as they are; a restore writes the
-/// host's side and marks it as modified, so that the program's next sync brings it to the device.
+/// host's side, brought up to date before, and marks it as modified, so that the program's next
+/// sync brings it to the device.
 #include <Kokkos_Core.hpp>
 #include <Kokkos_DualView.hpp>
 
@@ -27,7 +28,8 @@ class DualViewMemory : public SliceMemory {
   void read(const Box& part, std::byte* out) const override { newer().read(part, out); }
   void write(const Box& part, const std::byte* in) override {
     if (part.empty()) return;
-    // What the sides held is gone: neither is newer by anything from before.
+    // What is not restored, as gaps that are kept, stays what it is on the newer side.
+    if (dual_.need_sync_host()) dual_.sync_host();
     dual_.clear_sync_state();
     dual_.modify_host();
     host_.write(part, in);
