@@ -68,13 +68,12 @@ struct RunRank {
   }
   void save(std::int64_t at, const SaveOptions& how = {}) {
     step = at;
-    value = static_cast<double>(at * 100 + group->rank());
+    value = value_of(at);
     manager.save(at, state, how);
   }
   /// The step whose values are in memory; -1 if they do not belong together.
-  std::int64_t seen() const {
-    return value == static_cast<double>(step * 100 + group->rank()) ? step : -1;
-  }
+  std::int64_t seen() const { return value == value_of(step) ? step : -1; }
+  double value_of(std::int64_t at) const { return static_cast<double>(at) * 100 + group->rank(); }
   std::int64_t latest() {
     step = -5, value = -5;
     const auto report = manager.restore_latest(state);
