@@ -97,8 +97,7 @@ class Bench {
         directory_(directory),
         rows_(std::move(rows)),
         repetitions_(repetitions),
-        bytes_(rows_.part.span() ? rows_.part.extent(0) * rows_.part.extent(1) * sizeof(double)
-                                 : 0),
+        bytes_(rows_.part.extent(0) * rows_.part.extent(1) * sizeof(double)),
         plain_(bytes_),
         pinned_(Kokkos::view_alloc("pinned", Kokkos::WithoutInitializing), bytes_ + page),
         first_(1e9 * ranks.rank()) {

@@ -39,7 +39,8 @@ class StagingMemory {
   virtual void let_go() {}  ///< any thread
 };
 
-/// Pages of the operating system, huge ones where it allows them. A forked process has them not.
+/// Pages of the operating system, huge ones where it allows them. A forked process does not have
+/// them.
 std::shared_ptr<StagingMemory> page_memory();
 
 }  // namespace cairn

@@ -83,8 +83,11 @@ def others_of_the_same_form(place):
             weight = values((8, 3), seed=step)
             manager.save(step, {"w": weight, "tied": weight})
         same = values((8, 3), seed=4)
-        manager.save(4, {"w": same, "tied": same})
+        # Other objects of the same memory, of which the first are gone, and others in their place.
+        manager.save(4, {"w": same.view(8, 3), "tied": same.view(8, 3)})
+        others = [torch.full((8, 3), -1.0, device=DEVICE) for _ in range(9)]
         manager.save(5, {"w": same.view(8, 3), "tied": same.view(8, 3)})
+        assert len(others) == 9
         for step in range(1, 6):
             into = {"w": torch.zeros(8, 3, device=DEVICE)}
             into["tied"] = into["w"]
