@@ -235,7 +235,7 @@ TEST_F(Lost, ASaveOverALostStepMayDie) {
     EXPECT_TRUE(found == 1 || found == 3);
     ++states;
     const auto end = after->operation_count();
-    for (std::size_t second = 0; again && second <= end; second += test::stride(7)) {
+    for (std::size_t second = 0; again && second <= end; second += test::state_step(3, 7)) {
       for (const auto& lost : after->crash_choices(second)) {
         SCOPED_TRACE(after->describe(second, lost));
         auto last = after->crash(second, lost);
@@ -275,7 +275,7 @@ TEST_F(Lost, ASaveOverALostStepMayDie) {
       disk->clear_faults();
       for (std::size_t stop = 0; stop <= disk->operation_count(); ++stop) {
         const auto choices = disk->crash_choices(stop);
-        for (std::size_t c = 0; c < choices.size(); c += test::stride(11)) {
+        for (std::size_t c = 0; c < choices.size(); c += test::state_step(2, 11)) {
           survives(disk, stop, choices[c], fails && c < 1 && stop % (5 * test::stride(5)) == 0);
         }
       }

@@ -180,7 +180,7 @@ TEST_F(Direct, AKillThenAPowerFailureDuringTheRecovery) {
     EXPECT_TRUE(found == 1 || found == 2) << "killed at operation " << kills;
     for (std::size_t stop = begin; stop <= disk_->operation_count(); ++stop) {
       const auto choices = disk_->crash_choices(stop);
-      for (std::size_t c = 0; c < choices.size(); c += test::stride(31)) {
+      for (std::size_t c = 0; c < choices.size(); c += test::state_step(3, 31)) {
         ++states;
         const auto after = disk_->crash(stop, choices[c]);
         std::int64_t now = -1;

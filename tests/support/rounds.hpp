@@ -32,6 +32,11 @@ inline bool all_states() {
   return all;
 }
 
+/// Steps through crash states that are listed: `some`, or `few` with sanitizers.
+inline std::size_t state_step(std::size_t some, std::size_t few) {
+  return all_states() ? 1 : sanitized ? few : some;
+}
+
 /// CAIRN_STATE_STRIDE=N: only every Nth of the crash states that would be tried else. scripts/lane
 /// aarch64, whose processor is emulated, has no time for more.
 inline std::size_t state_stride() {
