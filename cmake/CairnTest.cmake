@@ -1,5 +1,6 @@
 # One function a kind of test. A .cpp under tests/ that is on no list is a configure error.
 set(CAIRN_TEST_FLAGS "" CACHE STRING "Compiler flags of test programs only, separated by ;")
+option(CAIRN_LEAVE_SANITIZED "Leave out tests that a build with sanitizers runs as well" OFF)
 set(CAIRN_TEST_COMPILER "" CACHE STRING "A C++ compiler of test programs only, which takes the usual one's flags")
 
 # For what is linked into test programs only.
@@ -22,7 +23,7 @@ endfunction()
 
 # Arguments of the functions below, checked.
 macro(cairn_parse_test_arguments name lists)
-  cmake_parse_arguments(arg "OPTIMIZED" "" "${lists}" ${ARGN})
+  cmake_parse_arguments(arg "OPTIMIZED;SANITIZED" "" "${lists}" ${ARGN})
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "${name}: unknown arguments ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -60,7 +61,10 @@ endfunction()
 # An ordinary test program, of one process. For CTest it is one test, or PARTS of them that can go on side
 # by side; what GoogleTest calls a test is a case of it, and named where it fails. One case alone:
 #   BUILD/bin/NAME --gtest_filter=Suite.Case
-#   cairn_test(NAME SOURCES file... [LIBRARIES library...] [LABELS unit|threads|...] [PARTS n] [OPTIMIZED])
+#   cairn_test(NAME SOURCES file... [LIBRARIES library...] [LABELS unit|threads|...] [PARTS n] [OPTIMIZED]
+#              [SANITIZED])
+# SANITIZED: what it shows is shown under sanitizers, too. CAIRN_LEAVE_SANITIZED, which scripts/test sets
+# where it runs those, leaves it to them: it is not a test here, and built only by its name.
 function(cairn_test name)
   cairn_parse_test_arguments("cairn_test(${name})" "SOURCES;LIBRARIES;LABELS;PARTS" ${ARGN})
   if(NOT arg_LABELS)
@@ -75,6 +79,10 @@ function(cairn_test name)
   endif()
   cairn_add_test_program(${name} ${options} SOURCES ${arg_SOURCES}
                          LIBRARIES ${arg_LIBRARIES} GTest::gmock GTest::gtest_main)
+  if(arg_SANITIZED AND CAIRN_LEAVE_SANITIZED)
+    set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL TRUE)
+    return()
+  endif()
   if(NOT arg_PARTS)
     add_test(NAME ${name} COMMAND ${name} --gtest_brief=1)
     set_tests_properties(${name} PROPERTIES TIMEOUT 900 LABELS "${arg_LABELS}")
