@@ -52,8 +52,8 @@ std::string how(const SaveStatistics& save) {
 // As long as the part of the longest.
 std::string bar(double value, double most) {
   constexpr int width = 20;
-  const auto length = most > 0 ? static_cast<int>(std::ceil(value / most * width)) : 0;
-  return std::string(static_cast<std::size_t>(std::clamp(length, 0, width)), '#');
+  const auto part = most > 0 ? std::clamp(value / most, 0.0, 1.0) : 0;
+  return std::string(static_cast<std::size_t>(std::ceil(part * width)), '#');
 }
 
 void print(const std::vector<Row>& rows) {

@@ -1,8 +1,8 @@
 #include <charconv>
-#include <ctime>
 #include <iomanip>
 
 #include "base/text.hpp"
+#include "base/utc.hpp"
 #include "cairn/error.hpp"
 #include "commit/names.hpp"
 #include "commit/ownership.hpp"
@@ -16,15 +16,6 @@ std::string one_line(std::string text) {
     if (static_cast<unsigned char>(c) < 0x20) c = '?';
   }
   return text;
-}
-
-std::string time_text(double seconds) {
-  const auto whole = static_cast<std::time_t>(seconds);
-  std::tm fields{};
-  if (!(seconds >= 0 && seconds < 1e11) || ::gmtime_r(&whole, &fields) == nullptr) return "?";
-  std::ostringstream out;
-  out << std::put_time(&fields, "%Y-%m-%d %H:%M:%S UTC");
-  return std::move(out).str();
 }
 
 template <class T>
@@ -82,7 +73,7 @@ std::optional<OwnerRecord> read_owner(io::FileSystem& files, const io::Path& dir
 std::string describe(const OwnerRecord& record) {
   std::string text = cat("process ", record.pid, " on host ", record.host);
   if (!record.job.empty()) text += ", job " + record.job;
-  return text + ", since " + time_text(record.start_seconds);
+  return text + ", since " + utc_text(record.start_seconds);
 }
 
 }  // namespace cairn::commit

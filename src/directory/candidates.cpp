@@ -11,6 +11,7 @@
 #include "contents/contents_reader.hpp"
 #include "contents/format.hpp"
 #include "contents/seal.hpp"
+#include "format/bundle/meta.hpp"
 #include "format/bundle/part_record.hpp"
 #include "format/bundle/strings.hpp"
 #include "group/collectives.hpp"
@@ -67,6 +68,7 @@ Candidate candidate_of(io::FileSystem& files, commit::Transaction save,
   for (auto& record : records) {
     if (record.part == 0) candidate.meta = std::move(record.meta);
   }
+  bundle::encode_meta(candidate.meta);  // may it be written? An earlier version may have thought so
   candidate.tensors = join_entries(entries, candidate.meta.gaps);
   candidate.entries = std::move(entries);
   if (auto why = format.refuses(data_files, save.num_files); !why.empty()) refuse(std::move(why));

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/text.hpp"
+#include "base/utc.hpp"
 #include "cairn/log.hpp"
-#include "schedule/time_text.hpp"
 
 namespace cairn {
 namespace {

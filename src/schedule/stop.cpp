@@ -7,9 +7,10 @@
 #include <limits>
 
 #include "base/text.hpp"
+#include "base/utc.hpp"
 #include "cairn/error.hpp"
 #include "schedule/signal_notes.hpp"
-#include "schedule/time_text.hpp"
+#include "schedule/signal_text.hpp"
 
 namespace cairn {
 namespace {

@@ -44,7 +44,8 @@ svg text { fill: var(--faint); font: 11px system-ui, sans-serif; }
 )";
 
 std::string local_text(double seconds) {
-  if (seconds <= 0) return "-";
+  constexpr double year_9999 = 253402300800.0;
+  if (!(seconds > 0 && seconds < year_9999)) return "-";  // files may have any number
   const auto time = static_cast<std::time_t>(seconds);
   std::tm parts{};
   char text[32] = "-";

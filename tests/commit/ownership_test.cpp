@@ -187,7 +187,9 @@ TEST(Ownership, RecordsAreReadBackAndOthersRefused) {
   EXPECT_FALSE(parse_owner("token " + record.token + "\npid 1x\n"));
   EXPECT_TRUE(parse_owner("token " + record.token));
   record.start_seconds = -1;
-  EXPECT_EQ(describe(record), "process 4242 on host a\nb, since ?");
+  EXPECT_EQ(describe(record), "process 4242 on host a\nb, since no time");
+  record.start_seconds = 1e74;  // no integer holds it
+  EXPECT_EQ(describe(record), "process 4242 on host a\nb, since no time");
 }
 
 TEST(Ownership, NamesTheSlurmJob) {

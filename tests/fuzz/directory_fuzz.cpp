@@ -1,6 +1,7 @@
 // Any bytes as the small files of a directory: the owner's record, TensorFlow's state file, the
 // history of runs, seals of HDF5 files; and as the names of entries.
 #include "base/checksum.hpp"
+#include "base/utc.hpp"
 #include "commit/names.hpp"
 #include "commit/ownership.hpp"
 #include "commit/state_file.hpp"
@@ -8,7 +9,6 @@
 #include "format/hdf5/seal.hpp"
 #include "fuzz/hostile.hpp"
 #include "schedule/run_history.hpp"
-#include "schedule/time_text.hpp"
 
 using namespace cairn;
 

@@ -13,7 +13,8 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
   CheckpointMeta meta;
   if (fuzz::only_data_loss([&] { meta = bundle::decode_meta(text); })) {
     fuzz::only_data_loss([&] { bundle::decode_statistics(text, meta); });
-    bundle::decode_meta(bundle::encode_meta(meta));
+    // A name that HDF5 uses is read, for a version may have allowed it, and not written.
+    fuzz::only([&] { bundle::decode_meta(bundle::encode_meta(meta)); }, Code::invalid_argument);
   }
   Descriptions descriptions;
   if (fuzz::only_data_loss([&] { descriptions = bundle::decode_descriptions(text); })) {

@@ -1,14 +1,11 @@
-#include "schedule/time_text.hpp"
+#include "base/utc.hpp"
 
 #include <array>
 #include <charconv>
 #include <chrono>
 #include <cmath>
-#include <csignal>
 #include <cstdint>
 #include <cstdio>
-
-#include "base/text.hpp"
 
 namespace cairn {
 
@@ -49,31 +46,6 @@ std::optional<double> parse_utc(std::string_view text) {
   if (!date.ok() || hour > 23 || minute > 59 || second > 60) return std::nullopt;
   const auto days = sys_days(date).time_since_epoch().count();
   return static_cast<double>(((days * 24LL + hour) * 60 + minute) * 60 + second);
-}
-
-std::string signal_text(int signal) {
-  switch (signal) {
-    case SIGTERM:
-      return "SIGTERM";
-    case SIGUSR1:
-      return "SIGUSR1";
-    case SIGUSR2:
-      return "SIGUSR2";
-    case SIGINT:
-      return "SIGINT";
-    case SIGHUP:
-      return "SIGHUP";
-    case SIGQUIT:
-      return "SIGQUIT";
-    case SIGALRM:
-      return "SIGALRM";
-    case SIGXCPU:
-      return "SIGXCPU";
-    case SIGCONT:
-      return "SIGCONT";
-    default:
-      return cat("signal ", signal);
-  }
 }
 
 }  // namespace cairn
