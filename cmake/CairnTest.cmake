@@ -1,6 +1,6 @@
 # One function a kind of test. A .cpp under tests/ that is on no list is a configure error.
 set(CAIRN_TEST_FLAGS "" CACHE STRING "Compiler flags of test programs only, separated by ;")
-option(CAIRN_LEAVE_SANITIZED "Leave out tests that a build with sanitizers runs as well" OFF)
+option(CAIRN_TESTS_ONCE "Of two builds, with and without sanitizers, leave a test to one where that is enough" OFF)
 set(CAIRN_TEST_COMPILER "" CACHE STRING "A C++ compiler of test programs only, which takes the usual one's flags")
 
 # For what is linked into test programs only.
@@ -23,7 +23,7 @@ endfunction()
 
 # Arguments of the functions below, checked.
 macro(cairn_parse_test_arguments name lists)
-  cmake_parse_arguments(arg "OPTIMIZED;SANITIZED" "" "${lists}" ${ARGN})
+  cmake_parse_arguments(arg "OPTIMIZED;SANITIZED;PLAIN" "" "${lists}" ${ARGN})
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "${name}: unknown arguments ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -62,9 +62,9 @@ endfunction()
 # by side; what GoogleTest calls a test is a case of it, and named where it fails. One case alone:
 #   BUILD/bin/NAME --gtest_filter=Suite.Case
 #   cairn_test(NAME SOURCES file... [LIBRARIES library...] [LABELS unit|threads|...] [PARTS n] [OPTIMIZED]
-#              [SANITIZED])
-# SANITIZED: what it shows is shown under sanitizers, too. CAIRN_LEAVE_SANITIZED, which scripts/test sets
-# where it runs those, leaves it to them: it is not a test here, and built only by its name.
+#              [SANITIZED|PLAIN])
+# SANITIZED: with CAIRN_TESTS_ONCE, which scripts/test sets where it runs both, it is left to the build with
+# sanitizers; PLAIN: to the one without. In the other it is no test, and built only by its name.
 function(cairn_test name)
   cairn_parse_test_arguments("cairn_test(${name})" "SOURCES;LIBRARIES;LABELS;PARTS" ${ARGN})
   if(NOT arg_LABELS)
@@ -79,7 +79,7 @@ function(cairn_test name)
   endif()
   cairn_add_test_program(${name} ${options} SOURCES ${arg_SOURCES}
                          LIBRARIES ${arg_LIBRARIES} GTest::gmock GTest::gtest_main)
-  if(arg_SANITIZED AND CAIRN_LEAVE_SANITIZED)
+  if(CAIRN_TESTS_ONCE AND (arg_SANITIZED AND NOT CAIRN_SANITIZE OR arg_PLAIN AND CAIRN_SANITIZE))
     set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL TRUE)
     return()
   endif()
