@@ -10,7 +10,6 @@
 namespace cairn {
 
 std::string utc_text(double seconds) {
-  constexpr double year_9999 = 253402300800.0;
   if (!(seconds >= 0 && seconds < year_9999)) return "no time";
   using namespace std::chrono;
   const sys_seconds time{std::chrono::seconds(static_cast<std::int64_t>(std::floor(seconds)))};

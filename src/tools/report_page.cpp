@@ -4,6 +4,7 @@
 
 #include "base/markup.hpp"
 #include "base/text.hpp"
+#include "base/utc.hpp"
 #include "tools/report_charts.hpp"
 #include "tools/run_report.hpp"
 
@@ -44,7 +45,6 @@ svg text { fill: var(--faint); font: 11px system-ui, sans-serif; }
 )";
 
 std::string local_text(double seconds) {
-  constexpr double year_9999 = 253402300800.0;
   if (!(seconds > 0 && seconds < year_9999)) return "-";  // files may have any number
   const auto time = static_cast<std::time_t>(seconds);
   std::tm parts{};
