@@ -11,7 +11,7 @@
 #include "contents/contents_reader.hpp"
 #include "contents/format.hpp"
 #include "contents/seal.hpp"
-#include "format/bundle/meta.hpp"
+#include "format/bundle/descriptions.hpp"
 #include "format/bundle/part_record.hpp"
 #include "format/bundle/strings.hpp"
 #include "group/collectives.hpp"
@@ -68,7 +68,8 @@ Candidate candidate_of(io::FileSystem& files, commit::Transaction save,
   for (auto& record : records) {
     if (record.part == 0) candidate.meta = std::move(record.meta);
   }
-  bundle::encode_meta(candidate.meta);  // may it be written? An earlier version may have thought so
+  bundle::encode_new_descriptions(
+      candidate.meta.descriptions);  // an earlier version may have allowed more
   candidate.tensors = join_entries(entries, candidate.meta.gaps);
   candidate.entries = std::move(entries);
   if (auto why = format.refuses(data_files, save.num_files); !why.empty()) refuse(std::move(why));

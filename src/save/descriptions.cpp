@@ -66,10 +66,10 @@ using Sayings = std::map<std::pair<std::string, std::string>, Saying>;
 Sayings sayings_of(const Descriptions& said, int rank) {
   Sayings all;
   for (const auto& [name, value] : said.attributes) {
-    all[{"", name}] = {bundle::encode_descriptions({.attributes = {{name, value}}}), rank};
+    all[{"", name}] = {bundle::encode_new_descriptions({.attributes = {{name, value}}}), rank};
   }
   for (const auto& [key, one] : said.by_key) {
-    all[{key, ""}] = {bundle::encode_descriptions({.by_key = {{key, one}}}), rank};
+    all[{key, ""}] = {bundle::encode_new_descriptions({.by_key = {{key, one}}}), rank};
   }
   return all;
 }
@@ -141,7 +141,7 @@ Descriptions gather(Group& group, const State& state) {
       together(group, [&] { return encode(sayings_of(state.descriptions(), group.rank())); });
   const auto joined = reduce_to_root(group, mine, join);
   const auto message = from_root(group, [&] {
-    bundle::encode_descriptions(descriptions_of(decode(joined)));  // is it too much?
+    bundle::encode_new_descriptions(descriptions_of(decode(joined)));  // is it too much?
     return joined;
   });
   auto all = descriptions_of(decode(message));
@@ -169,7 +169,7 @@ Descriptions gather(Group& group, const State& state) {
 }
 
 std::string text_of(const Attributes& of_save) {
-  return bundle::encode_descriptions({.attributes = of_save});
+  return bundle::encode_new_descriptions({.attributes = of_save});
 }
 
 }  // namespace
@@ -177,7 +177,7 @@ std::string text_of(const Attributes& of_save) {
 bool check_descriptions(const State& state) {
   const auto& said = state.descriptions();
   if (said.empty()) return true;
-  bundle::encode_descriptions(said);
+  bundle::encode_new_descriptions(said);
   bool all_here = true;
   for (const auto& [key, one] : said.by_key) {
     require_fitting(state, key, one);
@@ -189,7 +189,7 @@ bool check_descriptions(const State& state) {
 }
 
 std::uint64_t fingerprint(const Descriptions& said) {
-  return said.empty() ? 0 : fnv1a(bundle::encode_descriptions(said));
+  return said.empty() ? 0 : fnv1a(bundle::encode_new_descriptions(said));
 }
 
 std::uint64_t fingerprint(const Attributes& of_save) {
@@ -201,7 +201,7 @@ std::shared_ptr<const Descriptions> with_attributes(std::shared_ptr<const Descri
   if (of_save.empty()) return all;
   auto both = *all;
   for (const auto& [name, value] : of_save) both.attributes.insert_or_assign(name, value);
-  bundle::encode_descriptions(both);  // is it too much?
+  bundle::encode_new_descriptions(both);  // is it too much?
   return std::make_shared<const Descriptions>(std::move(both));
 }
 

@@ -73,9 +73,6 @@ class Encoder {
     return value;
   }
   Json operator()(const cairn::Json& value) const {
-    if (json_depth(value.text) > deepest_json) {
-      refuse(owner_, what_, cat("it is nested deeper than ", deepest_json, " levels"));
-    }
     try {
       return Json::parse(value.text);
     } catch (const Json::exception& error) {
@@ -92,11 +89,6 @@ class Encoder {
 Json encode(const Owner& owner, const Attributes& attributes) {
   Json object = Json::object();
   for (const auto& [name, attribute] : attributes) {
-    require_name(owner, "an attribute", name);
-    if (is_reserved(name)) {
-      refuse(owner, cat("attribute '", name, "'"), "HDF5, netCDF or Cairn itself use this name",
-             "Give it another name.");
-    }
     object[name] = std::visit(Encoder(owner, name), attribute.value());
   }
   return object;
@@ -104,27 +96,44 @@ Json encode(const Owner& owner, const Attributes& attributes) {
 
 Json encode(const Owner& owner, const Description& said) {
   Json object = Json::object();
-  require_text(owner, "the unit", said.units);
   if (!said.units.empty()) object["units"] = said.units;
+  if (!said.dimensions.empty()) object["dimensions"] = said.dimensions;
+  if (!said.coordinates.empty()) object["coordinates"] = said.coordinates;
+  if (!said.attributes.empty()) object["attributes"] = encode(owner, said.attributes);
+  return object;
+}
+
+void require_new(const Owner& owner, const Attributes& attributes) {
+  for (const auto& [name, attribute] : attributes) {
+    const auto what = cat("attribute '", name, "'");
+    require_name(owner, "an attribute", name);
+    if (is_reserved(name)) {
+      refuse(owner, what, "HDF5, netCDF or Cairn itself use this name", "Give it another name.");
+    }
+    const auto* json = std::get_if<cairn::Json>(&attribute.value());
+    if (json == nullptr || json_depth(json->text) <= deepest_json) continue;
+    refuse(owner, what, cat("it is nested deeper than ", deepest_json, " levels"));
+  }
+}
+
+void require_new(const Owner& owner, const Description& said) {
+  require_text(owner, "the unit", said.units);
   for (const auto& name : said.dimensions) {
     require_name(owner, "a dimension", name);
     if (name.find('/') == name.npos) continue;
     refuse(owner, cat("dimension '", name, "'"), "its name has a '/'");
   }
-  if (!said.dimensions.empty()) object["dimensions"] = said.dimensions;
   for (const auto& name : said.coordinates) {
     require_name(owner, "a coordinate", name);
     if (name.find_first_of(" \t\n") == name.npos) continue;
     refuse(owner, cat("coordinate '", name, "'"), "its name has a blank, which ends a name there");
   }
-  if (!said.coordinates.empty()) object["coordinates"] = said.coordinates;
   for (const char* taken : {"units", "dimensions", "coordinates"}) {
     if (!said.attributes.count(taken)) continue;
     refuse(owner, cat("attribute '", taken, "'"), "it is a member of its own",
            cat("Give it as Description::", taken, "."));
   }
-  if (!said.attributes.empty()) object["attributes"] = encode(owner, said.attributes);
-  return object;
+  require_new(owner, said.attributes);
 }
 
 [[noreturn]] void bad(std::string reason) {
@@ -185,7 +194,13 @@ std::string encode_descriptions(const Descriptions& said) {
   Json object = Json::object();
   if (!said.attributes.empty()) object["attributes"] = encode({}, said.attributes);
   for (const auto& [key, one] : said.by_key) object["tensors"][key] = encode({key}, one);
-  auto text = object.dump();
+  return object.dump();
+}
+
+std::string encode_new_descriptions(const Descriptions& said) {
+  require_new({}, said.attributes);
+  for (const auto& [key, one] : said.by_key) require_new({key}, one);
+  auto text = encode_descriptions(said);
   if (text.size() <= most_description_bytes) return text;
   throw Error(Code::invalid_argument,
               cat("what is said of the checkpoint and its tensors takes ", text.size(), " bytes"),

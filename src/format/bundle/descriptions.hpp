@@ -14,8 +14,12 @@ inline constexpr std::size_t most_description_bytes = std::size_t{64} << 20;
 inline constexpr int deepest_json = 32;
 
 /// A JSON object with the members "attributes" and "tensors", those that have anything; "" where
-/// neither has. Throws invalid_argument for what cairn/attributes.hpp says cannot be stored.
+/// neither has. What was read from a checkpoint can be written again, whatever its names: another
+/// version may have allowed them. Throws invalid_argument for values that JSON cannot hold.
 std::string encode_descriptions(const Descriptions&);
+/// The same of what an application wants to store: throws invalid_argument also for what
+/// cairn/attributes.hpp says cannot be.
+std::string encode_new_descriptions(const Descriptions&);
 /// Throws data_loss for what is no such object.
 Descriptions decode_descriptions(std::string_view json);
 
