@@ -285,6 +285,34 @@ def on_meshes(place):
         writer.manager.close()
 
 
+# In a job, too: once a process has used CUDA, those that it forks cannot.
+def pieces_are_small():
+    devices.STRIDED_BYTES = 1000
+    whole = values((400, 3, 2)).permute(2, 0, 1)
+    memory = (ctypes.c_char * (4 * whole.numel()))()
+    pieces = list(devices._pieces(whole, (0, 0, 0), whole.shape, ctypes.addressof(memory)))
+    assert max(part.numel() * 4 for part, _ in pieces) <= 1000
+    devices.to_host(whole, (0, 0, 0), whole.shape, ctypes.addressof(memory))
+    assert memory.raw == bits(whole)
+
+
+def strided_parts():
+    devices.STRIDED_BYTES = 1000
+    whole = values((64, 48))
+    for tensor, start, extent in [(whole.t(), (3, 5), (40, 50)), (whole, (0, 1), (64, 40)),
+                                  (whole.view(64, 48)[:1, ::2], (0, 2), (1, 20))]:
+        memory = (ctypes.c_char * (4 * extent[0] * extent[1] + 1))()
+        address = ctypes.addressof(memory) + 1
+        devices.to_host(tensor, start, extent, address)
+        part = tensor[start[0]:start[0] + extent[0], start[1]:start[1] + extent[1]]
+        assert memory.raw[1:] == bits(part)
+        into = torch.zeros_like(tensor)
+        devices.to_device(into, start, extent, address)
+        filled = into[start[0]:start[0] + extent[0], start[1]:start[1] + extent[1]]
+        assert bits(filled) == bits(part)
+        assert into.count_nonzero() == part.count_nonzero()
+
+
 class Devices(unittest.TestCase):
     def setUp(self):
         place = tempfile.TemporaryDirectory()
@@ -322,31 +350,10 @@ class Devices(unittest.TestCase):
             job(ranks, on_meshes, f"{self.place}/{ranks}")
 
     def test_pieces_of_strided_parts_are_small(self):
-        was, devices.STRIDED_BYTES = devices.STRIDED_BYTES, 1000
-        self.addCleanup(setattr, devices, "STRIDED_BYTES", was)
-        whole = values((400, 3, 2)).cpu().permute(2, 0, 1)
-        memory = (ctypes.c_char * (4 * whole.numel()))()
-        pieces = list(devices._pieces(whole, (0, 0, 0), whole.shape, ctypes.addressof(memory)))
-        self.assertLessEqual(max(part.numel() * 4 for part, _ in pieces), 1000)
-        devices.to_host(whole, (0, 0, 0), whole.shape, ctypes.addressof(memory))
-        self.assertEqual(memory.raw, bits(whole))
+        job(0, pieces_are_small)
 
     def test_strided_parts_go_in_pieces(self):
-        whole = values((64, 48)).cpu()
-        was, devices.STRIDED_BYTES = devices.STRIDED_BYTES, 1000
-        self.addCleanup(setattr, devices, "STRIDED_BYTES", was)
-        for tensor, start, extent in [(whole.t(), (3, 5), (40, 50)), (whole, (0, 1), (64, 40)),
-                                      (whole.view(64, 48)[:1, ::2], (0, 2), (1, 20))]:
-            memory = (ctypes.c_char * (4 * extent[0] * extent[1] + 1))()
-            address = ctypes.addressof(memory) + 1
-            devices.to_host(tensor, start, extent, address)
-            part = tensor[start[0]:start[0] + extent[0], start[1]:start[1] + extent[1]]
-            self.assertEqual(memory.raw[1:], bits(part))
-            into = torch.zeros_like(tensor)
-            devices.to_device(into, start, extent, address)
-            self.assertEqual(bits(into[start[0]:start[0] + extent[0], start[1]:start[1] + extent[1]]),
-                             bits(part))
-            self.assertEqual(into.count_nonzero(), part.count_nonzero())
+        job(0, strided_parts)
 
 
 if __name__ == "__main__":
