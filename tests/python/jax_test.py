@@ -1,6 +1,8 @@
 """cairn.jax on CPU devices: one process with eight, and, with the launcher that is given, several.
 
     jax_test.py [LAUNCHER NUMPROC_FLAG]
+
+CAIRN_JAX_PLATFORMS=cuda,cpu: arrays that no device is named for lie on a GPU.
 """
 
 import os
@@ -11,7 +13,8 @@ import unittest
 
 DEVICES = int(os.environ.get("CAIRN_JAX_DEVICES", "8"))
 os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={DEVICES}"
-os.environ["JAX_PLATFORMS"] = "cpu"
+os.environ["JAX_PLATFORMS"] = os.environ.get("CAIRN_JAX_PLATFORMS", "cpu")
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
 import jax
 import jax.numpy as jnp
@@ -28,7 +31,7 @@ DTYPES = [jnp.float32, jnp.bfloat16, jnp.int32, jnp.float16, jnp.bool_, jnp.uint
 
 
 def mesh(rows, columns):
-    devices = jax.devices()[: rows * columns]
+    devices = jax.devices("cpu")[: rows * columns]
     return Mesh(np.array(devices).reshape(rows, columns), ("data", "model"))
 
 
@@ -91,6 +94,24 @@ class OneProcess(unittest.TestCase):
             manager.restore(1, got)
         self.assertEqual(got["a"].tolist(), [0, 1, 2, 3, 4, 5])
 
+    def test_the_default_device_to_a_mesh_and_back(self):
+        one = Mesh(np.array(jax.devices()[:1]).reshape(1, 1), ("data", "model"))
+        with cairn.jax.Manager(self.directory) as manager:
+            saved = state(one, 7)
+            saved["turned"] = jnp.arange(120_000.0).reshape(300, 400).T[1::3]
+            manager.save_async(1, saved)
+            manager.wait()
+            many = state(mesh(2, 4), 0)
+            many["turned"] = placed(np.zeros((133, 300), np.float32), mesh(1, 4), P(None, "model"))
+            manager.restore(1, many)
+            same_everywhere(self, {key: many[key] for key in ("params", "optimizer", "step")},
+                            state(mesh(2, 4), 7))
+            manager.save(2, many)
+            back = state(one, 0)
+            back["turned"] = jnp.zeros_like(saved["turned"])
+            manager.restore(2, back)
+        same_everywhere(self, back, saved)
+
     def test_structs_and_random_keys(self):
         key = jax.random.key(5)
         with cairn.jax.Manager(self.directory) as manager:
@@ -138,7 +159,7 @@ def in_a_job(what, directory):
             raise AssertionError("several processes, and no communicator")
         except cairn.Error as error:
             assert "MPI.COMM_WORLD" in str(error), error
-    where = mesh(len(jax.devices()), 1) if what == "restore" else mesh(2, 2)
+    where = mesh(len(jax.devices("cpu")), 1) if what == "restore" else mesh(2, 2)
     test = unittest.TestCase()
     with cairn.jax.Manager(directory, comm) as manager:
         if what == "save":
