@@ -48,6 +48,7 @@ set(CMAKE_CROSSCOMPILING_EMULATOR $emulator -L /usr/$cross -E LD_LIBRARY_PATH=$l
 END
 tests=(test_base test_model test_format test_protect test_commit test_crash)
 title "$($cross-g++ --version | head -n 1), $("$emulator" --version | head -n 1)"
+leave_build_of_another_tree "$work/build"
 quietly "$work/configure.log" nice cmake -S "$root" -B "$work/build" -G Ninja \
   -DCMAKE_TOOLCHAIN_FILE="$work/toolchain.cmake" -DCMAKE_BUILD_TYPE=RelWithDebInfo \
   -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g0" -DCAIRN_DEVELOPER=ON -DCAIRN_TESTS=ON -DCAIRN_EXAMPLES=OFF \

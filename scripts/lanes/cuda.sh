@@ -55,6 +55,7 @@ done
 [ -n "$host" ] || skip "$("$nvcc" --version | grep release) does not compile sid's Kokkos with any host compiler here (see $work/probe.log)"
 
 title "nvcc $("$nvcc" --version | sed -n 's/.*, V//p') with $("$host" --version | head -n 1), Kokkos $kokkos_version with CUDA"
+leave_build_of_another_tree "$work/build"
 quietly "$work/configure.log" nice cmake -S "$root" -B "$work/build" -G Ninja \
   -DKokkos_ROOT="$work/kokkos" -DCAIRN_KOKKOS_BACKEND=CUDA -DCMAKE_CUDA_COMPILER="$nvcc" \
   -DCMAKE_CUDA_HOST_COMPILER="$host" -DCMAKE_CUDA_ARCHITECTURES=90 -DCMAKE_BUILD_TYPE=Debug \
