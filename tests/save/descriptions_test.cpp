@@ -190,11 +190,11 @@ TEST_P(Described, WhatCannotBeStoredIsRefused) {
   expect_refused(Code::invalid_argument, "takes 671", [&](State& state, const Group& group) {
     if (last(group)) state.describe({{"long", std::string(64 << 20, 'x')}});
   });
-  expect_refused(Code::invalid_argument, "takes 8",
+  expect_refused(Code::invalid_argument, "takes 680",
                  [](State& state, const Group&) {
-                   state.describe({{"long", std::string(40'000'000, 'x')}});
+                   state.describe({{"long", std::string(34'000'000, 'x')}});
                  },
-                 {.attributes = {{"more", std::string(40'000'000, 'y')}}});
+                 {.attributes = {{"more", std::string(34'000'000, 'y')}}});
 }
 
 TEST_P(Described, RanksThatDisagreeOnAttributesOfTheSave) {

@@ -136,6 +136,25 @@ void require_new(const Owner& owner, const Description& said) {
   require_new(owner, said.attributes);
 }
 
+// Of the texts as they are given: the least that they take.
+std::size_t text_bytes(const Attributes& attributes) {
+  std::size_t all = 0;
+  for (const auto& [name, attribute] : attributes) {
+    all += name.size();
+    if (const auto* text = std::get_if<std::string>(&attribute.value())) all += text->size();
+  }
+  return all;
+}
+
+void require_few(std::size_t bytes) {
+  if (bytes <= most_description_bytes) return;
+  throw Error(Code::invalid_argument,
+              cat("what is said of the checkpoint and its tensors takes ", bytes, " bytes"),
+              cat("it is read with each look at a checkpoint, so that ", most_description_bytes,
+                  " are the limit"),
+              "Save what is large as a tensor.");
+}
+
 [[noreturn]] void bad(std::string reason) {
   throw Error(Code::data_loss, "what is said of tensors is damaged", std::move(reason));
 }
@@ -199,14 +218,15 @@ std::string encode_descriptions(const Descriptions& said) {
 
 std::string encode_new_descriptions(const Descriptions& said) {
   require_new({}, said.attributes);
-  for (const auto& [key, one] : said.by_key) require_new({key}, one);
+  std::size_t least = text_bytes(said.attributes);
+  for (const auto& [key, one] : said.by_key) {
+    require_new({key}, one);
+    least += key.size() + text_bytes(one.attributes);
+  }
+  require_few(least);
   auto text = encode_descriptions(said);
-  if (text.size() <= most_description_bytes) return text;
-  throw Error(Code::invalid_argument,
-              cat("what is said of the checkpoint and its tensors takes ", text.size(), " bytes"),
-              cat("it is read with each look at a checkpoint, so that ", most_description_bytes,
-                  " are the limit"),
-              "Save what is large as a tensor.");
+  require_few(text.size());
+  return text;
 }
 
 Descriptions decode_descriptions(std::string_view json) {
