@@ -38,16 +38,16 @@ class Hostile : public TierTest {
       manager.save(2, state);
     });
   }
-  // Which step one rank of that node gets, of the right values.
-  std::int64_t restored() {
+  // Which step one rank of that node gets, of the right values: those of rank 0 are `first`.
+  std::int64_t restored(double first = 1) {
     std::int64_t step = 0;
     run_threads(1, [&](std::shared_ptr<Group> group) {
       std::vector<double> values(200), sparse(20);
       auto state = state_of(values, sparse, 0, 1);
       CheckpointManager manager(group, "/run", options(0, 1));
       step = manager.restore_latest(state)->step;
-      for (std::size_t i = 0; i < 200; ++i) ASSERT_EQ(values[i], i < 100 ? 1 : 2) << i;
-      EXPECT_EQ(sparse, std::vector<double>(20, 3));
+      for (std::size_t i = 0; i < 200; ++i) ASSERT_EQ(values[i], i < 100 ? first : 2) << i;
+      for (std::size_t i = 0; i < 20; ++i) ASSERT_EQ(sparse[i], i < 10 && first == 0 ? 0 : 3) << i;
     });
     return step;
   }
@@ -104,6 +104,13 @@ TEST_F(Hostile, AFillValueOfAnotherSizeIsDamage) {
     record.meta.gaps = std::move(gaps);
   });
   EXPECT_EQ(restored(), 1);
+}
+
+// Another version may have allowed a name that this one does not take from an application.
+TEST_F(Hostile, AnAttributeOfANameThatIsNotWrittenIsNoDamage) {
+  save_two();
+  forge(0, [](auto& record) { record.meta.descriptions.attributes = {{"_nc3_title", "a run"}}; });
+  EXPECT_EQ(restored(0), 2);  // forge() writes zeros
 }
 
 // Nothing is counted block by block of which there are no bytes.
