@@ -317,7 +317,8 @@ void add_manager(py::module_& module) {
     };
     const auto made = python::agree(make, verdict);
     const auto file = py::cast<std::string>(made.attr("file"));
-    auto& state = py::cast<PythonState&>(made.attr("native"));
+    const py::object native = made.attr("native");
+    auto& state = py::cast<PythonState&>(native);
     const auto options = options_of<RestoreOptions>(py::cast<Named>(made.attr("named")));
     auto report = interruptible([&] {
       const py::gil_scoped_release free;

@@ -43,14 +43,15 @@ LocalTensor tensor_at(PythonState& self, const std::string& key, const py::tuple
         .of_tensor(key);
   }
   self.owners.push_back(part[6]);
-  if (py::isinstance<DeviceTensor>(part[1])) {
-    const auto& there = py::cast<const DeviceTensor&>(part[1]);
+  const py::object memory = part[1];
+  if (py::isinstance<DeviceTensor>(memory)) {
+    const auto& there = py::cast<const DeviceTensor&>(memory);
     auto tensor = nothing(*dtype, dims_of(part[4]));
     tensor.slices.push_back({Box{dims_of(part[5]), dims_of(part[2])},
                              device_memory(there.copies, key, there.tensor, there.facts, {})});
     return tensor;
   }
-  auto* data = reinterpret_cast<void*>(py::cast<std::uintptr_t>(part[1]));
+  auto* data = reinterpret_cast<void*>(py::cast<std::uintptr_t>(memory));
   return slice(*dtype, data, dims_of(part[4]), dims_of(part[5]), dims_of(part[2]),
                dims_of(part[3]));
 }
