@@ -87,6 +87,22 @@ bool says_no_rename(io::FileSystem& files, const io::Path& directory) {
   return io::exists(files, no_rename_path(directory));
 }
 
+void require_no_links(io::FileSystem& files, const io::Path& directory) {
+  const auto ours = directory / private_directory_name;
+  const auto require = [&](const io::Path& path) {
+    if (!files.is_link(path)) return;
+    throw Error(Code::invalid_argument, cat(path.string(), " is a symbolic link"),
+                "what is behind it may be anybody's, and Cairn changes its own files only",
+                "Remove the link, and give the directory itself that it leads to.")
+        .at(path.string());
+  };
+  require(ours);
+  for (const char* below : {damaged_directory_name, pinned_directory_name, recycled_directory_name,
+                            saved_directory_name}) {
+    require(ours / below);
+  }
+}
+
 struct Ownership::Impl {
   std::shared_ptr<io::FileSystem> files;
   io::Path directory, private_directory, temporary;
@@ -233,12 +249,25 @@ struct Ownership::Impl {
     }
   }
 
-  void remove_leftovers() {
-    for (const auto& name : files->list(private_directory)) {
+  // Where others' pins and marks are replaced, too.
+  void remove_leftovers(const io::Path& place) {
+    for (const auto& name : files->list(place)) {
       const auto parsed = parse_private_name(name);
-      if (parsed.kind != ParsedName::Kind::owner_temporary || parsed.uuid == record.token) continue;
+      switch (parsed.kind) {
+        case ParsedName::Kind::pinned_directory:
+        case ParsedName::Kind::damaged_directory:
+          if (place == private_directory) remove_leftovers(place / name);
+          continue;
+        case ParsedName::Kind::runs_temporary:  // of an earlier version
+          break;
+        case ParsedName::Kind::owner_temporary:
+          if (parsed.uuid != record.token) break;
+          continue;
+        default:
+          continue;
+      }
       try {
-        files->remove(private_directory / name);
+        files->remove(place / name);
       } catch (const Error& error) {
         if (error.code() != Code::not_found) throw;  // it was of one that is still alive
       }
@@ -338,6 +367,7 @@ Ownership Ownership::take(std::shared_ptr<io::FileSystem> files, const io::Path&
   impl->options = options;
   impl->record = own_record();
   impl->temporary = impl->private_directory / owner_temporary_name(impl->record.token);
+  require_no_links(*impl->files, directory);
   io::create_directories(*impl->files, impl->private_directory);
   impl->renames = options.atomic_rename && !says_no_rename(*impl->files, directory);
 
@@ -355,7 +385,7 @@ Ownership Ownership::take(std::shared_ptr<io::FileSystem> files, const io::Path&
     std::this_thread::sleep_for(std::min(rest, pause));
   }
   Ownership ownership(std::move(impl));
-  ownership.impl_->remove_leftovers();
+  ownership.impl_->remove_leftovers(ownership.impl_->private_directory);
   if (!options.atomic_rename) ownership.forgo_renames();
   try {
     ownership.impl_->heart =

@@ -45,6 +45,10 @@ std::string describe(const OwnerRecord&);
 /// DIRECTORY/.cairn/no-atomic-rename, made by hand or by an owner that found out.
 bool says_no_rename(io::FileSystem&, const io::Path& directory);
 
+/// Whoever changes something in DIRECTORY/.cairn calls it first: throws invalid_argument if that, or
+/// a folder of ours there, is a symbolic link, behind which others' files may lie.
+void require_no_links(io::FileSystem&, const io::Path& directory);
+
 struct OwnershipOptions {
   bool atomic_rename = true;       ///< false: rely on no rename, and make the directory say so
   double stale_seconds = 120;      ///< without locks: a record this old may be taken over

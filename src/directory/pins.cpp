@@ -8,6 +8,7 @@
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "commit/names.hpp"
+#include "commit/ownership.hpp"
 #include "commit/state_file.hpp"
 
 namespace cairn {
@@ -76,6 +77,7 @@ std::optional<PinLock> PinLock::try_take(io::FileSystem& files, const io::Path& 
       }
       file->idle_.reset();
     }
+    commit::require_no_links(files, directory);
     try {
       held.lock_ = files.try_lock(path);
     } catch (const Error& error) {

@@ -135,6 +135,31 @@ TEST_F(Links, InThePlaceOfWhatARepairPutsTogether) {
   expect_untouched();
 }
 
+// Records, pins and notes would be made and removed behind them.
+TEST_F(Links, InThePlaceOfWhatIsCairnsAlone) {
+  double value = 1;
+  State state;
+  state.add("x", value);
+  for (const std::string link : {"", "/pinned", "/damaged", "/recycled", "/saved"}) {
+    SCOPED_TRACE(link);
+    fs::remove_all(at("run"));
+    CheckpointManager(serial_group(), at("run")).save(1, state);
+    fs::remove_all(at("run/.cairn" + link));
+    lead("run/.cairn" + link, "mine");
+    EXPECT_CAIRN_ERROR(CheckpointManager(serial_group(), at("run")), Code::invalid_argument,
+                       cat(at("run/.cairn" + link).string(), " is a symbolic link"));
+    const auto ran = run_tool({"pin", at("run").string(), "1"});
+    EXPECT_NE(ran.status, 0);
+    EXPECT_THAT(ran.err, HasSubstr("is a symbolic link"));
+    expect_untouched();
+    value = 0;
+    ManagerOptions reads;
+    reads.read_only = true;
+    EXPECT_TRUE(CheckpointManager(serial_group(), at("run"), reads).restore_latest(state));
+    EXPECT_EQ(value, 1);
+  }
+}
+
 TEST_F(Links, AreNotWrittenThrough) {
   auto& files = *io::posix_file_system();
   lead("run/record", "mine/thesis");
