@@ -82,7 +82,9 @@ void Engine::write_trace() const {
   if (!trace) {
     throw Error(Code::invalid_argument, "no trace was kept", "", "Set ManagerOptions::trace.");
   }
-  io::replace_file(*job.files, trace_file(job.options.trace, job.rank()), trace->json());
+  const io::Path path = trace_file(job.options.trace, job.rank());
+  io::replace_file(*job.files, path, trace->json(),
+                   cat(path.string(), ".tmp-", commit::new_uuid()));
 }
 
 }  // namespace cairn

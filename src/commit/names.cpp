@@ -375,7 +375,6 @@ bool can_be_a_name(std::string_view name) {
 }  // namespace
 
 std::string runs_name(const Naming& naming) { return cat("runs.", naming.name); }
-std::string runs_temporary_name(const Naming& naming) { return cat("new-", runs_name(naming)); }
 
 ParsedName parse_private_name(std::string_view entry) {
   if (entry == lock_name) return of_kind(Kind::lock);

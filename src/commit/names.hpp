@@ -33,7 +33,9 @@
 ///       old-index                                what stood where the index goes
 ///   DIRECTORY/.cairn/                            ours alone: lock, owner, damaged/NAME-STEP,
 ///                                                no-atomic-rename, pinned/NAME-STEP, pinned.lock,
-///       runs.NAME, new-runs.NAME               how earlier runs ended, and the next such file,
+///       runs.NAME                              how earlier runs ended,
+///       owner.tmp-UUID                         the next owner or runs.NAME, while it is written;
+///                                                in pinned and damaged the next of theirs,
 ///       sequences.NUMBER                         sequences up to this one may be in use,
 ///       recycled/steps.NAME.00000                data files of checkpoints that are gone, for the
 ///       recycled/single.NAME.00000               next save to overwrite: one for each number
@@ -138,9 +140,9 @@ inline constexpr const char* pin_lock_name = "pinned.lock";
 inline constexpr const char* recycled_directory_name = "recycled";
 inline constexpr const char* saved_directory_name = "saved";
 inline constexpr const char* repair_directory_name = "repair";
-std::string owner_temporary_name(std::string_view token);  ///< "owner.tmp-UUID"
-std::string runs_name(const Naming&);                      ///< "runs.NAME"
-std::string runs_temporary_name(const Naming&);            ///< "new-runs.NAME"
+/// "owner.tmp-UUID", of the owner's record and of other small files that are being replaced.
+std::string owner_temporary_name(std::string_view token);
+std::string runs_name(const Naming&);  ///< "runs.NAME"
 std::string sequences_name(std::int64_t last);             ///< "sequences.1048576"
 /// In the directory of recycled files: what data file `number` of a save under this name
 /// overwrites.

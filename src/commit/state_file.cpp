@@ -109,7 +109,8 @@ void write_state_file(io::FileSystem& files, const io::Path& directory, const Na
   const auto path = directory / state_file_name;
   const auto text = print_state_file(state);
   if (!owner) {
-    return replace_file(files, directory, path, text, directory / state_temporary_name(name));
+    if (says_no_rename(files, directory)) return io::rewrite_file(files, path, text);
+    return io::replace_file(files, path, text, directory / state_temporary_name(name, new_uuid()));
   }
   if (!owner->atomic_rename()) {
     owner->check();
@@ -133,10 +134,20 @@ void rename_state_file(io::FileSystem& files, const io::Path& directory, const S
   }
 }
 
+// An owner that opens the directory removes such files of dead processes (Ownership::take): one
+// that was removed while it was written is written again.
 void replace_file(io::FileSystem& files, const io::Path& directory, const io::Path& path,
-                  std::string_view bytes, const io::Path& temporary) {
+                  std::string_view bytes) {
   if (says_no_rename(files, directory)) return io::rewrite_file(files, path, bytes);
-  io::replace_file(files, path, bytes, temporary);
+  constexpr int most_tries = 3;
+  for (int tries = 1;; ++tries) {
+    try {
+      const auto temporary = path.parent_path() / owner_temporary_name(new_uuid());
+      return io::replace_file(files, path, bytes, temporary);
+    } catch (const Error& error) {
+      if (error.code() != Code::not_found || tries == most_tries) throw;
+    }
+  }
 }
 
 }  // namespace cairn::commit

@@ -45,9 +45,9 @@ void write_state_file(io::FileSystem& files, const io::Path& directory, const Na
 void rename_state_file(io::FileSystem& files, const io::Path& directory, const StateFile& state,
                        const io::Path& staged);
 
-/// Replaces a small file that belongs to the checkpoint directory: io::replace_file, or
+/// Replaces a pin or a mark of damage, from under a name that nobody can guess: io::replace_file, or
 /// io::rewrite_file where the directory says that there is no atomic rename.
 void replace_file(io::FileSystem& files, const io::Path& directory, const io::Path& path,
-                  std::string_view bytes, const io::Path& temporary = {});
+                  std::string_view bytes);
 
 }  // namespace cairn::commit

@@ -25,8 +25,8 @@ void copy(FileSystem&, const Path& from, const Path& to);
 /// are durable on return, the name is not.
 void link_or_copy(FileSystem&, const Path& from, const Path& to);
 /// Replaces a file durably: PATH.tmp, fsync, rename, directory fsync. If that last one fails:
-/// durability_unknown. A PATH.tmp of a dead process is replaced; two at a time are not allowed. An
-/// own name for it, in the same directory, may be given. `ready` is called before the rename: what
+/// durability_unknown. A PATH.tmp of a dead process is replaced; two at a time are not allowed, and
+/// nobody else may write in that directory. Where that may be, another name there is given. `ready` is called before the rename: what
 /// it throws leaves the file as it was.
 void replace_file(FileSystem&, const Path&, std::string_view bytes, Path temporary = {},
                   const std::function<void()>& ready = {});

@@ -121,7 +121,6 @@ RunRecorder::RunRecorder(std::shared_ptr<io::FileSystem> files, const io::Path& 
     : check_owner_(std::move(check_owner)),
       files_(std::move(files)),
       path_(directory / commit::private_directory_name / commit::runs_name(name)),
-      temporary_(path_.parent_path() / commit::runs_temporary_name(name)),
       atomic_rename_(atomic_rename) {
   try {
     if (!io::exists(*files_, path_)) return;
@@ -141,7 +140,9 @@ void RunRecorder::write() const {
   if (check_owner_) check_owner_();
   const auto text = history_.print();
   if (atomic_rename_) {
-    io::replace_file(*files_, path_, text, temporary_);
+    // Under a name that the next owner removes, should this one die.
+    io::replace_file(*files_, path_, text,
+                     path_.parent_path() / commit::owner_temporary_name(commit::new_uuid()));
   } else {
     io::rewrite_file(*files_, path_, text);
   }

@@ -53,7 +53,7 @@ class RunRecorder {
   void write() const;
   std::function<void()> check_owner_;
   std::shared_ptr<io::FileSystem> files_;
-  io::Path path_, temporary_;
+  io::Path path_;
   bool atomic_rename_;
   std::int64_t begun_by_ = -1;  // process; a forked child's copy records nothing
   RunHistory history_;

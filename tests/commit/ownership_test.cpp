@@ -92,9 +92,19 @@ TEST_P(OwnershipOn, DeadOwnersLeftoversAreReused) {
   io::write_file(*files, directory / ".cairn/lock", "");
   io::write_file(*files, directory / ".cairn/owner.tmp-0123456789abcdef0123456789abcdef", "half");
   io::write_file(*files, directory / ".cairn/notes", "not ours");
+  io::write_file(*files, directory / ".cairn/new-runs.ckpt", "half");
+  for (const char* below : {".cairn/pinned", ".cairn/damaged"}) {
+    files->create_directory(directory / below);
+    io::write_file(*files, directory / below / "owner.tmp-0123456789abcdef0123456789abcdef",
+                   "half");
+    io::write_file(*files, directory / below / "ckpt-1", "a mark");
+  }
   const auto owner = take();
   EXPECT_EQ(read_owner(*files, directory)->token, owner.record().token);
-  EXPECT_THAT(files->list(directory / ".cairn"), ElementsAre("lock", "notes", "owner"));
+  EXPECT_THAT(files->list(directory / ".cairn"),
+              ElementsAre("damaged", "lock", "notes", "owner", "pinned"));
+  EXPECT_THAT(files->list(directory / ".cairn/pinned"), ElementsAre("ckpt-1"));
+  EXPECT_THAT(files->list(directory / ".cairn/damaged"), ElementsAre("ckpt-1"));
 }
 
 TEST_P(OwnershipOn, UnreadableRecordDoesNotStopTheNextOwner) {
