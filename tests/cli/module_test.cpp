@@ -50,6 +50,36 @@ TEST(Module, WithoutItOnlyWhatNeedsLibhdf5Fails) {
   EXPECT_EQ(run_program({at("bin/cairn"), "diff", golden, at("back")}).status, 0);
 }
 
+// libhdf5 does not hold against hostile files, so the tool never gives it one that it has not laid
+// out itself: it asks for no module, nor finds a checkpoint there.
+TEST(Module, IsNotAskedAboutFilesOfOthers) {
+  const ScratchDirectory scratch;
+  const auto at = [&](const char* name) { return (scratch.path() / name).string(); };
+  fs::create_directory(at("bin"));
+  fs::copy_file(CAIRN_TOOL, at("bin/cairn"));
+  ASSERT_EQ(run_tool({"convert", golden, at("x.h5")}).status, 0);
+  auto bytes = read_bytes(at("x.h5"));
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);  // of Cairn's seal, which HDF5 ignores
+  write_bytes(at("x.h5"), bytes);
+  const std::vector<std::vector<std::string>> calls = {{"show", at("x.h5")},
+                                                       {"verify", at("x.h5")},
+                                                       {"cat", at("x.h5"), "s"},
+                                                       {"diff", at("x.h5"), golden},
+                                                       {"convert", at("x.h5"), at("y")},
+                                                       {"stats", at("x.h5")},
+                                                       {"convert", at("x"), at("y")},
+                                                       {"show", at("x")}};
+  for (const auto& call : calls) {
+    SCOPED_TRACE(call.front());
+    std::vector<std::string> words = {at("bin/cairn")};
+    words.insert(words.end(), call.begin(), call.end());
+    const auto ran = run_program(words);
+    EXPECT_NE(ran.status, 0);
+    EXPECT_THAT(ran.out + ran.err, AllOf(HasSubstr("x"), Not(HasSubstr("module"))));
+  }
+  EXPECT_FALSE(fs::exists(at("y.index")));
+}
+
 // Several processes that knew nothing of each other would write the same files.
 TEST(Module, WithoutItSeveralProcessesAreRefused) {
   const ScratchDirectory scratch;
