@@ -50,7 +50,7 @@ TEST_F(FlightsAlone, AnotherOnesWritersMayTakeWhatWaits) {
   flight.asked.step = 1;
   flights.add(std::move(made));
   const auto any = [&] { return flights.any_takes_waiting(2); };
-  flight.numbers = {.recycled_bytes = 0};
+  flight.numbers = {.uuid = {}, .recycled_bytes = 0};
   EXPECT_TRUE(any());
   EXPECT_FALSE(flights.any_takes_waiting(1)) << "its own";
   flight.numbers->left_step = 7;

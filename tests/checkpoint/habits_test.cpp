@@ -296,6 +296,7 @@ TEST(HabitsAlone, APolicyOfAFunctionAndATensorAsText) {
                                .dtype = DType::float32,
                                .shape = {3, 2},
                                .slice = {{0, 0}, {2, 2}},
+                               .task = {},
                                .bytes = 16};
   std::ostringstream out;
   out << tensor;
