@@ -16,6 +16,13 @@
 #include <sanitizer/tsan_interface.h>
 #endif
 
+#if defined(_LIBCPP_VERSION)
+// Of the C++ ABI (2.2.2), which libc++'s header leaves out.
+namespace __cxxabiv1 {
+extern "C" void* __cxa_get_globals() noexcept;
+}
+#endif
+
 namespace cairn {
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

@@ -71,9 +71,10 @@ class Fibres {
   int current_ = -1;
   ucontext_t caller_ = {};
   Exceptions callers_exceptions_ = {};
-  void* callers_sanitizer_ = nullptr;
-  const void* callers_stack_ = nullptr;
-  std::size_t callers_stack_bytes_ = 0;
+  // In a build with sanitizers only.
+  [[maybe_unused]] void* callers_sanitizer_ = nullptr;
+  [[maybe_unused]] const void* callers_stack_ = nullptr;
+  [[maybe_unused]] std::size_t callers_stack_bytes_ = 0;
 };
 
 }  // namespace cairn
