@@ -375,6 +375,7 @@ bool remove_checkpoint(io::FileSystem& fs, const io::Path& directory, const Nami
   }
   if (!removal.remove(index)) return false;
   fs.sync_directory(directory);
+  if (index.empty()) make_retired_durable(fs, directory, listing, name, retired.step);
   if (retired.leaves_data) return true;
   removal.remove(of([](Kind kind) { return kind == Kind::data; }),
                  dispose_of_data(fs, directory, name, retired.recycled));

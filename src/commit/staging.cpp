@@ -218,17 +218,38 @@ void take_staging(io::FileSystem& files, const io::Path& directory, const Naming
   if (any) files.sync_directory(directory);
 }
 
-bool was_retired(io::FileSystem& files, const io::Path& directory,
-                 const std::vector<std::string>& listing, const Naming& name, std::int64_t step) {
+namespace {
+
+// The staging directories that hold the index of this checkpoint.
+std::vector<io::Path> holders_of(io::FileSystem& files, const io::Path& directory,
+                                 const std::vector<std::string>& listing, const Naming& name,
+                                 std::int64_t step) {
+  std::vector<io::Path> found;
   for (const auto& entry : listing) {
     if (!is_staging(parse_name(entry, name))) continue;
     try {
-      if (io::exists(files, directory / entry / retired_name(step))) return true;
+      if (io::exists(files, directory / entry / retired_name(step)))
+        found.push_back(directory / entry);
     } catch (const Error& error) {
       if (error.code() != Code::not_found) throw;
     }
   }
-  return false;
+  return found;
+}
+
+}  // namespace
+
+bool was_retired(io::FileSystem& files, const io::Path& directory,
+                 const std::vector<std::string>& listing, const Naming& name, std::int64_t step) {
+  return !holders_of(files, directory, listing, name, step).empty();
+}
+
+void make_retired_durable(io::FileSystem& files, const io::Path& directory,
+                          const std::vector<std::string>& listing, const Naming& name,
+                          std::int64_t step) {
+  for (const auto& holder : holders_of(files, directory, listing, name, step)) {
+    files.sync_directory(holder);
+  }
 }
 
 }  // namespace cairn::commit

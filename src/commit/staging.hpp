@@ -109,5 +109,10 @@ void take_staging(io::FileSystem&, const io::Path& directory, const Naming&, con
 /// Whether a staging directory tells that this checkpoint was taken away on purpose.
 bool was_retired(io::FileSystem&, const io::Path& directory,
                  const std::vector<std::string>& listing, const Naming&, std::int64_t step);
+/// Before its data goes: where an owner failed to make that durable, or died before it had, a power
+/// failure would bring its index back.
+void make_retired_durable(io::FileSystem&, const io::Path& directory,
+                          const std::vector<std::string>& listing, const Naming&,
+                          std::int64_t step);
 
 }  // namespace cairn::commit

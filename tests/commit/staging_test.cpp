@@ -171,6 +171,37 @@ TEST_F(StagingOf, GivesAnIndexBackIfItsRemovalIsNotDurable) {
   EXPECT_FALSE(staging_->take_retired());
 }
 
+// The disk is full: neither is it durable that the index was set aside, nor has it its name again.
+TEST_F(StagingOf, AnIndexThatMayComeBackFindsItsData) {
+  for (const bool dies : {false, true}) {
+    const auto id = put(7);
+    io::write_file(*disk_, "/d/a-7.data-00000-of-00001", "data");
+    staging_->make();
+    disk_->sync_directory("/d");
+    disk_->mark();
+    disk_->inject({Code::no_space, "sync_directory", "_temp_"});
+    disk_->inject({Code::no_space, "rename", "a-7.index", 1});  // back
+    EXPECT_CAIRN_ERROR(staging_->retire_index(7, id), Code::no_space, "");
+    disk_->clear_faults();
+    EXPECT_FALSE(io::exists(*disk_, index(7)));
+    staging_->leave();
+    if (dies) {
+      staging_.reset();
+      owner_.reset();
+      owner_.emplace(Ownership::take(disk_, "/d", 0));
+      take_staging(*disk_, "/d", "a", *owner_, [](const auto&) { return false; });
+    }
+    EXPECT_TRUE(remove_checkpoint(*disk_, "/d", "a", {7, id}, *owner_));
+    disk_->sync_directory("/d");
+    for (std::size_t stop = 0; stop <= disk_->operation_count(); ++stop) {
+      const auto after = disk_->crash(stop, {.keep = false});
+      EXPECT_TRUE(!io::exists(*after, index(7)) || io::exists(*after, "/d/a-7.data-00000-of-00001"))
+          << "after " << stop << " operations";
+    }
+    if (!dies) staging_->make();
+  }
+}
+
 TEST_F(StagingOf, RetiresNothingOnceASuccessorHasTakenIt) {
   staging_->make();
   const auto id = put(7);
