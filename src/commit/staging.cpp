@@ -25,15 +25,19 @@ bool is_file(io::FileSystem& files, const RetiredIndex& retired, const io::FileI
 }
 
 // What another program had put there when its owner set it aside, and died before it looked.
-void give_back_foreign(io::FileSystem& files, const io::Path& directory, const Naming& name,
+// Whether an index of ours is there.
+bool give_back_foreign(io::FileSystem& files, const io::Path& directory, const Naming& name,
                        const io::Path& staging,
                        const std::function<bool(const std::string& bytes)>& is_foreign) {
+  bool any = false;
   for (const auto& file : files.list(staging)) {
     const auto retired = parse_temp_name(file);
     if (retired.kind != Kind::retired_index) continue;
+    any = true;
     if (!is_foreign(io::read_file(files, staging / file, most_index_bytes))) continue;
     files.rename_new(staging / file, directory / index_name(prefix_name(name, retired.step)));
   }
+  return any;
 }
 
 }  // namespace
@@ -209,11 +213,14 @@ void take_staging(io::FileSystem& files, const io::Path& directory, const Naming
       keep(files, whole, owner);
     }
     any = true;
+    bool retired = true;
     try {
-      give_back_foreign(files, directory, name, whole.temp(), is_foreign);
+      retired = give_back_foreign(files, directory, name, whole.temp(), is_foreign);
     } catch (const Error& error) {
       log(LogLevel::warning, cat("what ", entry, " holds stays: ", error.what()));
     }
+    // The owner may have died before it was durable that the index was set aside, whose data goes.
+    if (retired) files.sync_directory(whole.temp());
   }
   if (any) files.sync_directory(directory);
 }
