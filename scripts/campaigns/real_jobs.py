@@ -21,9 +21,11 @@ LINES = {
     "nodes_saved": ["--nodes", "HOME/node-%n", "--home-every", "100"],
     "nodes_flushed": ["--nodes", "HOME/node-%n", "--home-every", "1", "--flush"],
     "nodes_lost": ["--nodes", "HOME/node-%n", "--home-every", "100"],
+    "turns": ["--turns"],
+    "turns_async": ["--turns", "--async"],
 }
 # What ranks say to each other there, and nothing else is new.
-OF_MPI = ("frozen", "redistribute", "nodes_saved", "nodes_flushed", "nodes_lost")
+OF_MPI = ("frozen", "redistribute", "nodes_saved", "nodes_flushed", "nodes_lost", "turns", "turns_async")
 LEFT_OVER = re.compile(r"_temp_|\.part_|\.aside_|\.tmp")
 
 
