@@ -125,7 +125,7 @@ def wrong_after(arguments, home, line, least):
                             capture_output=True, text=True)
     if verify.returncode != 0:
         wrong.append(f"cairn verify: {verify.stdout.strip()} {verify.stderr.strip()}")
-    left = [entry.name for entry in (home / "run").iterdir() if LEFT_OVER.search(entry.name)]
+    left = [entry.name for entry in (home / "run").glob("*") if LEFT_OVER.search(entry.name)]
     if left:
         wrong.append(f"left over: {left}")
     return wrong
