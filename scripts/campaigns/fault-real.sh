@@ -1,5 +1,5 @@
 # Sourced by fault: real processes under mpirun, of whose system calls one fails (a preloaded
-# library, tests/campaign/faulty_calls.cpp). Needs lib.sh; $build, $bin, $library, $seeds.
+# library, tests/campaign/faulty_calls.cpp). Needs lib.sh; $place, $bin, $library, $seeds.
 
 export OMPI_MCA_hwloc_base_binding_policy=none PRTE_MCA_bindto=none OMPI_MCA_mpi_yield_when_idle=1
 export OMPI_MCA_btl_vader_single_copy_mechanism=none  # containers often forbid what it needs
@@ -21,6 +21,9 @@ run_job() {
     "$@" </dev/null >"$log" 2>"$log.err"
 }
 
+# steps_of WORD LOG: the steps of its lines "WORD STEP SALT".
+steps_of() { sed -nE "s/^$1 ([0-9]+)( .*)?\$/\1/p" "$2"; }
+
 # What is wrong after the job, on standard output.
 judge_real() {
   local log=$1 restart=$2 directory=$3 status=$4 kind=$5 last restored left
@@ -34,9 +37,9 @@ judge_real() {
     # A commit that was not known to be durable is so by the time it is made again.
     *) [ "$(grep '^failed' "$log" | grep -vc already_exists)" -le 1 ] || echo "more than one call failed" ;;
   esac
-  last=$(sed -n 's/^acknowledged //p' "$log" | tail -n 1)
-  restored=$(sed -n 's/^restored //p' "$restart")
-  [ "${restored:-0}" -ge "${last:-0}" ] || echo "step $last is lost, $restored was restored"
+  last=$(steps_of acknowledged "$log" | tail -n 1)
+  restored=$(steps_of restored "$restart")
+  [ "${restored:--1}" -ge "${last:-0}" ] || echo "step ${last:-0} is lost, ${restored:-nothing} was restored"
   grep -q '^done' "$restart" || echo "the restart is not done"
   grep '^failed' "$restart"
   left=$(ls -A "$directory" | grep -e _temp_ -e .part_ -e .aside_ -e '\.tmp')
@@ -47,7 +50,7 @@ judge_real() {
 }
 
 real_campaign() {
-  local first=${seeds%-*} last=${seeds#*-} place=$build/fault-real
+  local first=${seeds%-*} last=${seeds#*-}
   local seed ranks next kind at rank format mode limit wrong status
   local cases=0 faults=0 failed=0 findings=0
   rm -rf "$place" && mkdir -p "$place" || die "cannot make $place"
@@ -84,5 +87,6 @@ real_campaign() {
   local row='%10s %10s %10s %10s\n'
   printf "$row" jobs faults 'failed' findings
   printf "$row" $cases $faults $failed $findings
-  [ $findings -eq 0 ]
+  [ $faults -gt 0 ] || loud "no fault has happened, so these jobs tell nothing"
+  [ $findings -eq 0 ] && [ $faults -gt 0 ]
 }

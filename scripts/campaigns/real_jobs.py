@@ -1,4 +1,4 @@
-"""Jobs of real processes for the campaigns mpi and disks: campaign_real under mpirun, and what must
+"""Jobs of real processes for the campaigns mpi, left and disks: campaign_real under mpirun, and what must
 be true after one, whatever befell it."""
 import os
 import re
@@ -21,14 +21,16 @@ LINES = {
     "nodes_saved": ["--nodes", "HOME/node-%n", "--home-every", "100"],
     "nodes_flushed": ["--nodes", "HOME/node-%n", "--home-every", "1", "--flush"],
     "nodes_lost": ["--nodes", "HOME/node-%n", "--home-every", "100"],
+    "turns": ["--turns"],
+    "turns_async": ["--turns", "--async"],
 }
-# What ranks say to each other there, and nothing else is new.
-OF_MPI = ("frozen", "redistribute", "nodes_saved", "nodes_flushed", "nodes_lost")
+# What ranks say to each other and make of MPI there, and nothing else is new.
+OF_MPI = ("frozen", "redistribute", "nodes_saved", "nodes_flushed", "nodes_lost", "turns", "turns_async")
 LEFT_OVER = re.compile(r"_temp_|\.part_|\.aside_|\.tmp")
 
 
 def add_arguments(parser, name):
-    lines = [line for line in LINES if name == "mpi" or line not in OF_MPI]
+    lines = [line for line in LINES if name in ("mpi", "left") or line not in OF_MPI]
     parser.add_argument("--lines", default=",".join(lines), help=f"of {', '.join(LINES)}")
     parser.add_argument("--limit", type=float, default=120, help="seconds until a job hangs")
     parser.add_argument("--library", type=Path, help="libcampaign_faulty_mpi.so, with --bin")
@@ -123,7 +125,7 @@ def wrong_after(arguments, home, line, least):
                             capture_output=True, text=True)
     if verify.returncode != 0:
         wrong.append(f"cairn verify: {verify.stdout.strip()} {verify.stderr.strip()}")
-    left = [entry.name for entry in (home / "run").iterdir() if LEFT_OVER.search(entry.name)]
+    left = [entry.name for entry in (home / "run").glob("*") if LEFT_OVER.search(entry.name)]
     if left:
         wrong.append(f"left over: {left}")
     return wrong

@@ -53,6 +53,13 @@ class Samples:
         half = max(1, len(counts) // 2)
         return max(counts[:half]), max(counts[half:], default=0)
 
+    def unjudged(self, job):
+        """What cannot be told of a job that was watched to its end."""
+        if any(self.lives(job)):
+            return []
+        return [f"no rank lived for {LONG} s, so that nothing is known of its memory, descriptors and threads: "
+                "give more minutes, or a longer pause between attacks"]
+
     def wrong(self, job):
         found = []
         for seconds, first, last in self.lives(job):

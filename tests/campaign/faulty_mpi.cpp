@@ -140,6 +140,10 @@ FAULTY(Allgather,
        (const void* in, int count, MPI_Datatype type, void* out, int out_count,
         MPI_Datatype out_type, MPI_Comm comm),
        (in, count, type, out, out_count, out_type, comm), comm)
+FAULTY(Allgatherv,
+       (const void* in, int count, MPI_Datatype type, void* out, const int out_counts[],
+        const int at[], MPI_Datatype out_type, MPI_Comm comm),
+       (in, count, type, out, out_counts, at, out_type, comm), comm)
 FAULTY(Gather,
        (const void* in, int count, MPI_Datatype type, void* out, int out_count,
         MPI_Datatype out_type, int root, MPI_Comm comm),
@@ -172,6 +176,9 @@ FAULTY(Mprobe, (int from, int tag, MPI_Comm comm, MPI_Message* message, MPI_Stat
        (from, tag, comm, message, status), comm)
 FAULTY(Mrecv, (void* bytes, int count, MPI_Datatype type, MPI_Message* message, MPI_Status* status),
        (bytes, count, type, message, status))
+FAULTY(Imrecv,
+       (void* bytes, int count, MPI_Datatype type, MPI_Message* message, MPI_Request* request),
+       (bytes, count, type, message, request))
 FAULTY(Wait, (MPI_Request * request, MPI_Status* status), (request, status))
 FAULTY(Waitall, (int count, MPI_Request requests[], MPI_Status statuses[]),
        (count, requests, statuses))
@@ -182,6 +189,8 @@ FAULTY_IF_FOUND(Iprobe, (int from, int tag, MPI_Comm comm, int* flag, MPI_Status
 FAULTY(Cancel, (MPI_Request * request), (request))
 FAULTY(Request_free, (MPI_Request * request), (request))
 FAULTY(Get_count, (const MPI_Status* status, MPI_Datatype type, int* count), (status, type, count))
+FAULTY(Get_elements_x, (const MPI_Status* status, MPI_Datatype type, MPI_Count* count),
+       (status, type, count))
 
 // Communicators.
 FAULTY(Comm_dup, (MPI_Comm comm, MPI_Comm* made), (comm, made), comm)
@@ -192,6 +201,7 @@ FAULTY(Comm_split_type, (MPI_Comm comm, int type, int key, MPI_Info info, MPI_Co
 FAULTY(Comm_free, (MPI_Comm * comm), (comm))
 FAULTY(Comm_rank, (MPI_Comm comm, int* rank), (comm, rank), comm)
 FAULTY(Comm_size, (MPI_Comm comm, int* size), (comm, size), comm)
+FAULTY(Comm_compare, (MPI_Comm one, MPI_Comm other, int* result), (one, other, result), one)
 FAULTY(Comm_test_inter, (MPI_Comm comm, int* flag), (comm, flag), comm)
 FAULTY(Comm_set_errhandler, (MPI_Comm comm, MPI_Errhandler handler), (comm, handler), comm)
 FAULTY(Comm_create_keyval,
@@ -208,9 +218,30 @@ FAULTY(Type_create_struct,
        (int count, const int lengths[], const MPI_Aint at[], const MPI_Datatype types[],
         MPI_Datatype* made),
        (count, lengths, at, types, made))
+FAULTY(Type_vector, (int count, int length, int stride, MPI_Datatype type, MPI_Datatype* made),
+       (count, length, stride, type, made))
+FAULTY(Type_create_hvector,
+       (int count, int length, MPI_Aint stride, MPI_Datatype type, MPI_Datatype* made),
+       (count, length, stride, type, made))
+FAULTY(Type_create_hindexed,
+       (int count, const int lengths[], const MPI_Aint at[], MPI_Datatype type, MPI_Datatype* made),
+       (count, lengths, at, type, made))
+FAULTY(Type_create_hindexed_block,
+       (int count, int length, const MPI_Aint at[], MPI_Datatype type, MPI_Datatype* made),
+       (count, length, at, type, made))
+FAULTY(Type_create_resized, (MPI_Datatype type, MPI_Aint low, MPI_Aint extent, MPI_Datatype* made),
+       (type, low, extent, made))
+FAULTY(Type_dup, (MPI_Datatype type, MPI_Datatype* made), (type, made))
+FAULTY(Type_get_extent, (MPI_Datatype type, MPI_Aint* low, MPI_Aint* extent), (type, low, extent))
+FAULTY(Type_size_x, (MPI_Datatype type, MPI_Count* size), (type, size))
 FAULTY(Type_free, (MPI_Datatype * type), (type))
 FAULTY(Info_create, (MPI_Info * info), (info))
 FAULTY(Info_set, (MPI_Info info, const char* key, const char* value), (info, key, value))
+FAULTY(Info_dup, (MPI_Info info, MPI_Info* made), (info, made))
+FAULTY(Info_get, (MPI_Info info, const char* key, int room, char* value, int* flag),
+       (info, key, room, value, flag))
+FAULTY(Info_get_nkeys, (MPI_Info info, int* count), (info, count))
+FAULTY(Info_get_nthkey, (MPI_Info info, int number, char* key), (info, number, key))
 FAULTY(Info_free, (MPI_Info * info), (info))
 
 // Files.
@@ -242,5 +273,6 @@ FAULTY(File_read_at_all,
        (file, at, bytes, count, type, status), file)
 FAULTY(File_sync, (MPI_File file), (file), file)
 FAULTY(File_set_atomicity, (MPI_File file, int flag), (file, flag), file)
+FAULTY(File_get_atomicity, (MPI_File file, int* flag), (file, flag), file)
 
 }  // extern "C"

@@ -3,7 +3,7 @@
 //   campaign_real DIRECTORY SAVES [--hdf5] [--mpi-io] [--collective] [--async] [--nodes DIRECTORY]
 //                 [--home-every N] [--flush] [--frozen] [--redistribute] [--limit SECONDS]
 //                 [--give-up] [--salt N] [--pause MILLISECONDS] [--hasty] [--read] [--name NAME]
-//                 [--patience SECONDS]
+//                 [--patience SECONDS] [--turns]
 //
 // With --give-up the first call that fails is the last, and the job must come to its end. --nodes
 // has each rank on a node of its own, with a directory (%n in it) for all checkpoints but each
@@ -13,6 +13,8 @@
 // --collective writes HDF5 by all ranks. Values tell of the step and of the salt, below 1000. A
 // hasty owner is taken for dead after a few seconds. With --read it saves nothing: so many times it
 // restores the newest checkpoint and then each that is listed, and does not own the directory.
+// With --turns it asks in each step whether to save and whether to stop: it saves in each third
+// step, and a last time, the SAVES'th at the earliest, because its last rank has asked to stop.
 //
 // Its lines: "restored STEP SALT", "acknowledged STEP SALT", "failed WHAT: TEXT", "wrong TEXT",
 // "lost TEXT" (a message between ranks failed, which ends the job), "done"; of a reader "newest
@@ -26,6 +28,7 @@
 #include <iostream>
 #include <optional>
 #include <thread>
+#include <vector>
 
 #include "base/checksum.hpp"
 #include "base/text.hpp"
@@ -65,6 +68,7 @@ class Job {
   bool async = false, gives_up = false, flushes = false, redistributes = false;
   std::int64_t salt = 0;
   int pause = 0;
+  std::shared_ptr<StopRequest> stop;  // with turns
 
  private:
   static constexpr std::int64_t salts = 1000;
@@ -81,6 +85,7 @@ class Job {
     if (report) judge(step);
     tell(cat("restored ", step, " ", report ? mine_.stamp() % salts : 0));
     if (report && redistributes) give_to_others();
+    if (stop) return save_in_turns(step, saves);
     for (int i = 0; i < saves; ++i) {
       ++step;
       again("saving", [&] {
@@ -97,6 +102,55 @@ class Job {
       tell(cat("acknowledged ", step, " ", salt));
       std::this_thread::sleep_for(std::chrono::milliseconds(pause));
     }
+  }
+
+  // The last question is not answered yet when the manager ends.
+  void save_in_turns(const std::int64_t restored, const int saves) {
+    int saved = 0;
+    bool stopped = false;
+    std::vector<SaveHandle> in_flight;
+    for (auto step = restored + 1; !stopped || any(!in_flight.empty()); ++step) {
+      bool due = false;
+      std::optional<StopReason> reason;
+      again("asking", [&] {
+        due = manager_->should_save(step);
+        reason = manager_->should_stop();
+      });
+      // Bytes may be under way during one question; then it does not depend on time how many more
+      // there are until one of them commits.
+      for (const auto& one : in_flight) one.wait_written();
+      std::erase_if(in_flight, [&](const auto& one) { return has_ended(one); });
+      if (due && !stopped) {
+        again("saving", [&] {
+          mine_.fill(step * salts + salt);
+          if (async) {
+            in_flight.push_back(manager_->save_async(step, mine_.state()));
+            mine_.spoil();
+          } else {
+            manager_->save(step, mine_.state());
+          }
+        });
+        if (!async) tell(cat("acknowledged ", step, " ", salt));
+        ++saved;
+      }
+      stopped = stopped || (due && reason);
+      const bool is_last = group_->rank() == group_->size() - 1;
+      if (saved + 1 >= saves && step > restored + 1 && is_last) stop->request();
+    }
+  }
+
+  bool has_ended(const SaveHandle& save) const {
+    if (save.stage() == SaveStage::captured || save.stage() == SaveStage::written) return false;
+    const auto error = save.error();
+    tell(error ? cat("failed saving: [", code_name(error->code()), "] ", error->what())
+               : cat("acknowledged ", save.step(), " ", salt));
+    return true;
+  }
+
+  bool any(bool mine) const {
+    std::int64_t is[] = {mine};
+    if (async) group_->all_reduce(is, Group::Op::max);
+    return is[0] != 0;
   }
 
   void give_to_others() {
@@ -229,6 +283,10 @@ void run(const std::vector<std::string>& arguments) {
     if (arguments[i] == "--frozen") job.options.frozen.keys = {"model"};
     if (arguments[i] == "--redistribute") job.redistributes = true;
     if (arguments[i] == "--async") job.async = true;
+    if (arguments[i] == "--turns") {
+      job.stop = std::make_shared<StopRequest>(StopOptions{.signals = {}, .time_limit = false});
+      job.options.when = {.interval = {.steps = 3, .seconds = 1e6}, .stop = job.stop};
+    }
     if (arguments[i] == "--give-up") job.gives_up = true;
     if (arguments[i] == "--salt") job.salt = std::atoi(arguments.at(++i).c_str());
     if (arguments[i] == "--pause") job.pause = std::atoi(arguments.at(++i).c_str());

@@ -1,0 +1,47 @@
+"""What scripts/campaign soak makes of the samples that it has taken of ranks: growth, and none at all."""
+import sys
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts/campaigns"))
+# pylint: disable=wrong-import-position
+from soak_samples import Samples
+
+
+def sampled(seconds, memory=lambda at: 5000, descriptors=lambda at: 9, threads=lambda at: 3, files=lambda at: 4):
+    """Of one rank of `job`, a sample each second."""
+    samples = Samples()
+    samples.ranks = {"job": {1: [(100.0 + at, memory(at), descriptors(at), threads(at)) for at in range(seconds + 1)]}}
+    samples.files = {"job": [files(at) for at in range(seconds + 1)]}
+    return samples
+
+
+class TheJudge(unittest.TestCase):
+    def test_takes_a_rank_that_stays_as_it_is(self):
+        # As a save has some for a moment, and a rank grows at first.
+        samples = sampled(200, memory=lambda at: 3000 + 100 * min(at, 20), descriptors=lambda at: 9 + at % 4)
+        self.assertEqual(samples.wrong("job"), [])
+        self.assertEqual(samples.unjudged("job"), [])
+
+    def test_finds_what_grows(self):
+        for what, grows in (("memory", lambda at: 5000 + 20 * at), ("descriptors", lambda at: 9 + at // 100),
+                            ("threads", lambda at: 3 + at // 100), ("files", lambda at: 4 + at // 10)):
+            found = sampled(200, **{what: grows}).wrong("job")
+            self.assertEqual(len(found), 1, found)
+            self.assertIn(what, found[0])
+
+    def test_does_not_pass_a_job_of_short_lives(self):
+        # One that grows, and that nobody would have noticed.
+        samples = sampled(59, memory=lambda at: 5000 + 1000 * at)
+        self.assertEqual(samples.wrong("job"), [])
+        self.assertEqual(len(samples.unjudged("job")), 1)
+        self.assertIn("no rank lived for 60 s", samples.unjudged("job")[0])
+        self.assertIn("no rank lived for 60 s", samples.text("job"))
+        self.assertEqual(sampled(60).unjudged("job"), [])
+
+    def test_does_not_pass_a_job_of_which_there_are_no_samples(self):
+        self.assertEqual(len(Samples().unjudged("job")), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
