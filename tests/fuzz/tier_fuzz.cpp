@@ -76,9 +76,7 @@ void read_part(std::string_view text) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size) {
-  const auto text = fuzz::text_of(data, size);
+CAIRN_FUZZ_TARGET(tier) {
   read_map(text);
   read_part(text);
-  return 0;
 }
