@@ -66,6 +66,7 @@ void empty_place() {
 
 extern "C" int LLVMFuzzerInitialize(int*, char***) {
   set_log_sink({});
+  fuzz::targets().at(0).bytes_at_least = std::int64_t{64} << 20;  // pictures, files of others
   disk = std::make_shared<io::MemoryFileSystem>();
   const fs::path root(disk_root);
   disk->create_directory(root);

@@ -1,5 +1,6 @@
 #pragma once
 /// What the fuzz targets share: readers of bytes that anybody may have written.
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
@@ -34,6 +35,8 @@ bool only_data_loss(Call&& call) {
 struct Target {
   const char* name;
   void (*read)(std::string_view);
+  /// Memory that an input may take, live at a time, whatever its size (bounded.hpp).
+  std::int64_t bytes_at_least = std::int64_t{1} << 20;
 };
 /// Those that are linked into this program: one for libFuzzer, all for the replay.
 inline std::vector<Target>& targets() {

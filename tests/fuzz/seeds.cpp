@@ -98,6 +98,15 @@ void hdf5_file() {
   const auto seal =
       hdf5::encode_seal({true, size + hdf5::seal_bytes, 0, size, size, crc32c(table)});
   for (const char mode : {'\0', '\1'}) put("hdf5", cat("table-", int{mode}), mode + table + seal);
+  const auto text = bundle::encode_meta(meta());
+  const auto stored = bundle::encode_strings({&text, 1});
+  auto head =
+      hdf5::encode_meta_place({64, static_cast<std::int64_t>(stored.bytes.size()), stored.crc32c});
+  head.resize(64);
+  for (const char mode : {'\0', '\1'}) {
+    put("hdf5", cat("place-", int{mode}), mode + head + stored.bytes);
+  }
+  put("hdf5", "place-of-much", '\0' + hdf5::encode_meta_place({64, 9'000'000, 1}) + stored.bytes);
   if (!hdf5::available()) return;
   auto disk = std::make_shared<io::MemoryFileSystem>();
   ManagerOptions options;
