@@ -1,6 +1,6 @@
 #pragma once
 /// What an input may take: memory in proportion to its size, so that no small file can ask for
-/// much. Counted by hooks of the address sanitizer's allocator; without it nothing is.
+/// much. Counted by hooks of the allocator of Clang's address sanitizer; without it nothing is.
 #include <cstdint>
 
 #include "fuzz/hostile.hpp"
