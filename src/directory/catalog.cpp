@@ -93,7 +93,8 @@ io::Path mark_path(const io::Path& directory, const commit::Naming& name, std::i
 std::string damage_mark(io::FileSystem& files, const io::Path& directory,
                         const commit::Naming& name, const CatalogEntry& entry) {
   const auto path = mark_path(directory, name, entry.step);
-  if (!files.status(path)) return "";
+  const auto there = files.status(path);
+  if (!there || there->size > small_file_limit_bytes) return "";
   const auto text = io::read_file(files, path, small_file_limit_bytes);
   const auto end = text.find('\n');
   if (text.substr(0, end) != entry.save.identity) return "";

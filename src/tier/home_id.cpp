@@ -11,6 +11,8 @@
 namespace cairn::tier {
 namespace {
 
+constexpr std::int64_t longest_id_bytes = 4096;
+
 template <class Number>
 std::optional<Number> number_in(std::string_view text) {
   Number number = 0;
@@ -35,8 +37,9 @@ bool is_of(std::string_view text, const io::Status& status) {
 std::string home_id(io::FileSystem& files, const io::Path& directory, bool may_write) {
   const auto status = files.status(directory).value_or(io::Status{});
   const auto path = directory / commit::private_directory_name / "home-id";
-  if (io::exists(files, path)) {
-    const auto text = io::read_file(files, path, 4096);
+  // One that is too large for what it holds is damaged, as one of other words is.
+  if (const auto there = files.status(path); there && there->size <= longest_id_bytes) {
+    const auto text = io::read_file(files, path, longest_id_bytes);
     const auto space = text.find(' ');
     const auto id = text.substr(0, space);
     if (space != std::string::npos && commit::is_uuid(id) &&

@@ -120,6 +120,20 @@ TEST(ScanCatalog, UnderAJobThatIsFasterFindsWhatIsNewer) {
   }
 }
 
+// Nobody is kept from a directory by a mark that is too large to be one.
+TEST_F(DirectoryAlone, AMarkOfDamageThatIsTooLargeIsNone) {
+  Owner owner(options_);
+  auto& files = *options_.write.file_system;
+  owner.save(1);
+  const io::Path marks = io::Path("/run") / commit::private_directory_name / "damaged";
+  io::create_directories(files, marks);
+  const auto uuid = scan_catalog(files, "/run", {"ckpt"}).at(0).save.identity;
+  io::write_file(files, marks / "ckpt-1", uuid + std::string((std::size_t{1} << 24) + 1, '\n'));
+  const auto entries = scan_catalog(files, "/run", {"ckpt"});
+  ASSERT_EQ(entries.size(), 1u);
+  EXPECT_EQ(entries[0].damage, "");
+}
+
 TEST_F(DirectoryAlone, KnowsWhatItHasCommittedAndSoDoesTheNext) {
   {
     Owner owner(options_);

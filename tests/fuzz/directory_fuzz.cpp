@@ -35,8 +35,7 @@ void read_names(std::string_view entry) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size) {
-  const auto text = fuzz::text_of(data, size);
+CAIRN_FUZZ_TARGET(directory) {
   if (const auto owner = commit::parse_owner(text)) {
     if (commit::describe(*owner).empty()) fuzz::wrong("an owner without words");
     if (!commit::parse_owner(commit::print_owner(*owner))) fuzz::wrong("an owner that is none");
@@ -47,7 +46,6 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
   read_names(text.substr(0, 300));
   bundle::decode_slice_key(text);
   hdf5::find_meta_place(text);
-  hdf5::may_be_whole(text, static_cast<std::int64_t>(size) * 3);
+  hdf5::may_be_whole(text, static_cast<std::int64_t>(text.size()) * 3);
   fuzz::only_data_loss([&] { hdf5::decode_seal(text, 100'000); });
-  return 0;
 }

@@ -1,8 +1,10 @@
 #pragma once
 /// What the fuzz targets share: readers of bytes that anybody may have written.
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
+#include <vector>
 
 #include "cairn/error.hpp"
 
@@ -30,8 +32,23 @@ bool only_data_loss(Call&& call) {
   return only(call, Code::data_loss);
 }
 
-inline std::string_view text_of(const unsigned char* data, std::size_t size) {
-  return {reinterpret_cast<const char*>(data), size};
+struct Target {
+  const char* name;
+  void (*read)(std::string_view);
+  /// Memory that an input may take, live at a time, whatever its size (bounded.hpp).
+  std::int64_t bytes_at_least = std::int64_t{1} << 20;
+};
+/// Those that are linked into this program: one for libFuzzer, all for the replay.
+inline std::vector<Target>& targets() {
+  static std::vector<Target> all;
+  return all;
 }
 
 }  // namespace cairn::fuzz
+
+/// The function that a target is: what it does with the bytes of an input, `text`.
+#define CAIRN_FUZZ_TARGET(name)                                                           \
+  static void name##_target(std::string_view text);                                       \
+  [[maybe_unused]] static const auto& name##_is_there =                                   \
+      ::cairn::fuzz::targets().emplace_back(::cairn::fuzz::Target{#name, name##_target}); \
+  static void name##_target(std::string_view text)

@@ -14,7 +14,7 @@ namespace {
 
 using cairn::fuzz::only_data_loss;
 
-void read(std::string_view index) {
+void read_index(std::string_view index) {
   only_data_loss([&] {
     auto contents = cairn::bundle::parse_index(index);
     cairn::bundle::check_files(contents, [](auto) { return std::optional<std::int64_t>(1000); });
@@ -59,15 +59,13 @@ void read_graph(std::string_view bytes) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size) {
-  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
-  read(bytes);
-  if (!bytes.empty()) {
-    read(cairn::test::one_block_table(bytes.substr(1), static_cast<char>(bytes[0] % 3)));
+CAIRN_FUZZ_TARGET(index) {
+  read_index(text);
+  if (!text.empty()) {
+    read_index(cairn::test::one_block_table(text.substr(1), static_cast<char>(text[0] % 3)));
   }
-  only_data_loss([&] { cairn::bundle::decode_part_record(bytes); });
-  read_graph(bytes);
+  only_data_loss([&] { cairn::bundle::decode_part_record(text); });
+  read_graph(text);
   only_data_loss(
-      [&] { cairn::bundle::decode_strings(bytes, static_cast<std::int64_t>(size % 7), 0); });
-  return 0;
+      [&] { cairn::bundle::decode_strings(text, static_cast<std::int64_t>(text.size() % 7), 0); });
 }

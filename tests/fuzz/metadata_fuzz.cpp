@@ -8,8 +8,7 @@
 
 using namespace cairn;
 
-extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size) {
-  const auto text = fuzz::text_of(data, size);
+CAIRN_FUZZ_TARGET(metadata) {
   CheckpointMeta meta;
   if (fuzz::only_data_loss([&] { meta = bundle::decode_meta(text); })) {
     fuzz::only_data_loss([&] { bundle::decode_statistics(text, meta); });
@@ -36,5 +35,4 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
       fuzz::wrong("holders are not what they were");
     }
   }
-  return 0;
 }

@@ -4,8 +4,7 @@
 
 using namespace cairn;
 
-extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size) {
-  const auto text = fuzz::text_of(data, size);
+CAIRN_FUZZ_TARGET(safetensors) {
   const auto read = [&](std::string_view header, std::int64_t bytes) {
     safetensors::Header found;
     const auto parse = [&] { found = safetensors::parse_header(header, bytes); };
@@ -19,8 +18,8 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
     const auto again = safetensors::encode_header(found);
     safetensors::parse_header(std::string_view(again).substr(safetensors::length_bytes), bytes);
   };
-  const auto file_size = static_cast<std::int64_t>(size);
-  if (size >= safetensors::length_bytes) {
+  const auto file_size = static_cast<std::int64_t>(text.size());
+  if (text.size() >= safetensors::length_bytes) {
     fuzz::only_data_loss([&] {
       const auto length = safetensors::header_length(text.substr(0, 8), file_size);
       if (length < 0 || length > file_size - safetensors::length_bytes) {
@@ -40,5 +39,4 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
       fuzz::wrong("an index is not what it was");
     }
   }
-  return 0;
 }

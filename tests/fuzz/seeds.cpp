@@ -1,12 +1,13 @@
-// Whole inputs for the fuzz targets to begin with, as the library's own encoders write them.
-//
-//   fuzz_seeds DIRECTORY    writes DIRECTORY/TARGET/NAME
-#include <filesystem>
+#include "fuzz/seeds.hpp"
+
 #include <fstream>
-#include <iostream>
+#include <iterator>
 #include <numeric>
 #include <span>
 
+#include "base/checksum.hpp"
+#include "base/text.hpp"
+#include "cairn/error.hpp"
 #include "commit/ownership.hpp"
 #include "commit/state_file.hpp"
 #include "format/bundle/descriptions.hpp"
@@ -28,13 +29,10 @@ using namespace cairn;
 namespace {
 
 const std::string uuid(32, 'a');
-std::filesystem::path place;
+std::vector<fuzz::Seed> all;
 
 void put(const std::string& target, const std::string& name, std::string_view bytes) {
-  std::filesystem::create_directories(place / target);
-  std::ofstream out(place / target / name, std::ios::binary);
-  out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  if (!out.flush()) throw Error(Code::io, "cannot write " + (place / target / name).string());
+  all.push_back({target, name, std::string(bytes)});
 }
 
 CheckpointMeta meta() {
@@ -69,6 +67,13 @@ std::vector<StoredTensor> tensors() {
   return {plain, sliced};
 }
 
+hdf5::Holders holders() {
+  hdf5::Holders holders;
+  holders.tasks = {"/job:worker/task:1"};
+  holders.tensors["u"] = {{Box::whole({4, 6}), 0}};
+  return holders;
+}
+
 void part() {
   io::MemoryFileSystem disk;
   std::vector<float> values(24);
@@ -80,6 +85,31 @@ void part() {
   tier::write_part(disk, "/part", record, out, false);
   put("tier", "part", io::read_file(disk, "/part", 1 << 20));
   put("index", "record", bundle::encode_part_record(record, out.entries));
+}
+
+// A whole one, and the pieces of one, by the first byte that the target tells them by.
+void hdf5_file() {
+  put("hdf5", "words",
+      "\3" + bundle::encode_meta(meta()) + std::string(1, '\0') + bundle::encode_statistics({}) +
+          std::string(1, '\0') + hdf5::encode_holders(holders()));
+  const auto table = bundle::build_index(1, tensors());
+  const auto size = static_cast<std::int64_t>(table.size());
+  const auto seal =
+      hdf5::encode_seal({true, size + hdf5::seal_bytes, 0, size, size, crc32c(table)});
+  for (const char mode : {'\0', '\1'}) put("hdf5", cat("table-", int{mode}), mode + table + seal);
+  const auto text = bundle::encode_meta(meta());
+  const auto stored = bundle::encode_strings({&text, 1});
+  auto head =
+      hdf5::encode_meta_place({64, static_cast<std::int64_t>(stored.bytes.size()), stored.crc32c});
+  head.resize(64);
+  for (const char mode : {'\0', '\1'}) {
+    put("hdf5", cat("place-", int{mode}), mode + head + stored.bytes);
+  }
+  put("hdf5", "place-of-much", '\0' + hdf5::encode_meta_place({64, 9'000'000, 1}) + stored.bytes);
+  std::ifstream older(CAIRN_OLDER_HDF5, std::ios::binary);
+  const std::string file{std::istreambuf_iterator<char>(older), {}};
+  if (file.empty()) throw Error(Code::io, "cannot read " CAIRN_OLDER_HDF5);
+  for (const char mode : {'\0', '\1'}) put("hdf5", cat("file-", int{mode}), mode + file);
 }
 
 // The examples of the tool's help, one word a line.
@@ -147,10 +177,8 @@ void write_all() {
   put("metadata", "descriptions", bundle::encode_descriptions(meta().descriptions));
   put("metadata", "gaps", R"({"u": {"fill": "0000803f", "boxes": [[0, 0, 2, 6]]}})");
   put("metadata", "statistics", bundle::encode_statistics({}));
-  hdf5::Holders holders;
-  holders.tasks = {"/job:worker/task:1"};
-  holders.tensors["u"] = {{Box::whole({4, 6}), 0}};
-  put("metadata", "holders", hdf5::encode_holders(holders));
+  put("metadata", "holders", hdf5::encode_holders(holders()));
+  hdf5_file();
 
   commit::OwnerRecord owner;
   owner.token = uuid;
@@ -160,6 +188,15 @@ void write_all() {
   history.begin(100, 0);
   history.end_well(200);
   put("directory", "history", history.print());
+  int kind = 0;  // of the small file, by the first byte
+  for (const auto& small :
+       {std::string("0\n"), uuid, std::string("\nwhy"), std::string("why"), uuid, uuid,
+        commit::print_state_file({"ckpt-2", {"ckpt-1", "ckpt-2"}, {1, 2}, 2}), history.print(),
+        commit::print_owner(owner)}) {
+    put("small", cat("listed-", kind), static_cast<char>(kind) + small);
+    put("small", cat("opened-", kind), static_cast<char>(135 + kind) + small);  // a multiple of 9
+    ++kind;
+  }
   put("directory", "seal", hdf5::encode_seal({true, 100'000, 2048, 4096, 4000, 1}));
   put("directory", "place", hdf5::encode_meta_place({64, 100, 5}));
   for (const auto* name :
@@ -187,6 +224,8 @@ void write_all() {
   map.node_of = {0, 0, 1, 1, 2, 2, 3, 3};
   map.part_bytes = {100, 100, 4096, 0, 7, 8, 9, 1 << 20};
   put("tier", "map", tier::encode(map));
+  put("tier", "home", "/scratch/run\n1234");
+  put("tier", "home-id", cat(uuid, " 1234 5678"));
   part();
 
   int number = 0;
@@ -206,13 +245,12 @@ void write_all() {
 
 }  // namespace
 
-int main(int count, char** arguments) {
-  if (count != 2) return 2;
-  place = arguments[1];
-  try {
-    write_all();
-  } catch (const std::exception& error) {
-    std::cerr << error.what() << "\n";
-    return 1;
-  }
+namespace cairn::fuzz {
+
+std::vector<Seed> seeds() {
+  all.clear();
+  write_all();
+  return std::move(all);
 }
+
+}  // namespace cairn::fuzz

@@ -54,8 +54,7 @@ void set(std::string_view text) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size) {
-  const auto text = fuzz::text_of(data, size);
+CAIRN_FUZZ_TARGET(text) {
   read_slice(text);
   only_bad_arguments([&] { parse_device_task(text); });
   select(text);
@@ -67,5 +66,4 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
   }
   only_bad_arguments([&] { stored_key(parse_object_path(text)); });
   set(text);
-  return 0;
 }

@@ -1,11 +1,14 @@
-// Any bytes as the map and as a part of a checkpoint on a node, whose checksums are made right.
+// Any bytes as the map and as a part of a checkpoint on a node, whose checksums are made right; and
+// as what a node and a home note of each other.
 #include <cstring>
 
 #include "base/checksum.hpp"
 #include "base/text.hpp"
 #include "cairn/dtype.hpp"
+#include "commit/names.hpp"
 #include "fuzz/hostile.hpp"
 #include "testing/memory.hpp"
+#include "tier/home_id.hpp"
 #include "tier/part.hpp"
 #include "tier/place.hpp"
 #include "tier/save_map.hpp"
@@ -74,11 +77,35 @@ void read_part(std::string_view text) {
   });
 }
 
+// What says which directory the checkpoints of a node are of, and which number a directory has.
+void read_home(std::string_view text) {
+  const std::string id(32, 'a');
+  io::MemoryFileSystem disk;
+  io::create_directories(disk, "/node/" + id);
+  io::create_directories(disk, "/home/.cairn");
+  io::write_file(disk, "/node/" + id + "/.home", text);
+  if (const auto noted = tier::noted_home(disk, "/node", id); noted && !noted->path.is_absolute()) {
+    fuzz::wrong("a home that depends on who asks");
+  }
+  tier::note_home(disk, "/node", id, "/home", disk);
+  const auto noted = tier::noted_home(disk, "/node", id);
+  if (!noted || noted->path != "/home") fuzz::wrong("a home is not what was noted");
+
+  const auto inode = disk.status("/home")->id.inode;
+  for (const auto& bytes : {std::string(text), cat(id, " ", inode, " ", text), cat(id, text)}) {
+    io::replace_file(disk, "/home/.cairn/home-id", bytes);
+    const auto there = tier::home_id(disk, "/home", false);
+    const auto made = tier::home_id(disk, "/home", true);
+    if (!commit::is_uuid(made)) fuzz::wrong("a number that is none");
+    if (!there.empty() && there != made) fuzz::wrong("another number for who may write");
+    if (tier::home_id(disk, "/home", false) != made) fuzz::wrong("a number that was not kept");
+  }
+}
+
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size) {
-  const auto text = fuzz::text_of(data, size);
+CAIRN_FUZZ_TARGET(tier) {
   read_map(text);
   read_part(text);
-  return 0;
+  read_home(text);
 }

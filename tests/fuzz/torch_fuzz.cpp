@@ -54,11 +54,9 @@ void archive(std::string_view text) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size) {
-  const auto text = fuzz::text_of(data, size);
+CAIRN_FUZZ_TARGET(torch) {
   metadata(text);
   tensor(text);
   fuzz::only_data_loss([&] { torch::parse_saved_value(text); });
   archive(text);
-  return 0;
 }

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "cairn/sparse.hpp"
+#include "tier/home_id.hpp"
 #include "tier/part.hpp"
 #include "tier/place.hpp"
 #include "tier/tier_kit.hpp"
@@ -128,6 +129,22 @@ TEST_F(Hostile, AMapOfMoreThanAnyDiskCostsNothing) {
     tier::settle_saves(saves);
     EXPECT_EQ(saves.at(0).margin(), -1) << parity;
   }
+}
+
+// No job and no tidying is kept away by a note that is too large to be one.
+TEST_F(Hostile, NotesTooLargeForWhatTheyHoldAreNone) {
+  io::MemoryFileSystem disk;
+  const std::string id(32, 'a'), large(std::size_t{1} << 17, 'x');
+  io::create_directories(disk, "/home/.cairn");
+  io::create_directories(disk, "/node/" + id);
+  io::write_file(disk, "/home/.cairn/home-id", large);
+  io::write_file(disk, "/node/" + id + "/.home", "/" + large);
+  EXPECT_EQ(tier::home_id(disk, "/home", false), "");
+  const auto made = tier::home_id(disk, "/home", true);
+  EXPECT_EQ(tier::home_id(disk, "/home", false), made);
+  EXPECT_FALSE(tier::noted_home(disk, "/node", id));
+  tier::note_home(disk, "/node", id, "/home", disk);
+  EXPECT_EQ(tier::noted_home(disk, "/node", id).value().path, "/home");
 }
 
 }  // namespace

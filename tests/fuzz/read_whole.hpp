@@ -1,0 +1,36 @@
+#pragma once
+/// All that is in a checkpoint whose bytes anybody may have written.
+#include "contents/contents_reader.hpp"
+#include "fuzz/hostile.hpp"
+#include "tools/verify.hpp"
+
+namespace cairn::fuzz {
+
+/// Of what it throws, only what is documented of damage may come out.
+template <class Call>
+bool only_damage(Call&& call) {
+  return only(call, Code::data_loss, Code::unsupported, Code::not_found);
+}
+
+/// Looks at it, reads each slice of each tensor, and verifies it. Whether it could be looked at.
+inline bool read_whole(io::FileSystem& files, const io::Path& prefix) {
+  verify_checkpoint(files, prefix);
+  only_damage([&] { read_summary(files, prefix); });
+  CheckpointContents contents;
+  if (!only_damage([&] { contents = read_contents(files, prefix, Graph::read); })) return false;
+  for (const auto& tensor : contents.tensors) {
+    if (!tensor.problem.empty()) continue;
+    for (const auto& slice : tensor.slices) {
+      only_damage([&] {
+        if (tensor.dtype == DType::string) {
+          read_string_slice(files, contents, tensor, slice);
+        } else {
+          read_slice(files, contents, tensor, slice);
+        }
+      });
+    }
+  }
+  return true;
+}
+
+}  // namespace cairn::fuzz

@@ -1,0 +1,75 @@
+// Each target of the fuzz campaign with the inputs that it begins with, and with what a fixed
+// generator makes of them: bits flipped, ends cut off, bytes put in, pieces of two put together.
+// What the targets find wrong ends the program; scripts/campaign fuzz looks for much longer.
+#include <gmock/gmock.h>
+
+#include <random>
+
+#include "fuzz/bounded.hpp"
+#include "fuzz/seeds.hpp"
+
+namespace cairn::fuzz {
+namespace {
+
+class Mutations {
+ public:
+  std::size_t below(std::size_t end) { return end == 0 ? 0 : random_() % end; }
+
+  std::string of(std::string bytes, const std::string& other) {
+    switch (below(4)) {
+      case 0:
+        for (std::size_t i = 0; i < 1 + below(4) && !bytes.empty(); ++i) {
+          bytes[below(bytes.size())] ^= static_cast<char>(1u << below(8));
+        }
+        break;
+      case 1:
+        bytes.resize(below(bytes.size()));
+        break;
+      case 2: {
+        const auto from = below(bytes.size());
+        const auto more = bytes.substr(from, 1 + below(40));
+        bytes.insert(below(bytes.size()), below(2) ? more : std::string(more.size(), '\xff'));
+        break;
+      }
+      default:
+        bytes = bytes.substr(0, below(bytes.size())) + other.substr(below(other.size()));
+    }
+    return bytes;
+  }
+
+ private:
+  std::mt19937 random_{20261126};
+};
+
+const Target* find(const std::string& name) {
+  for (const auto& target : targets()) {
+    if (target.name == name) return &target;
+  }
+  return nullptr;
+}
+
+TEST(Fuzz, FirstInputsAndWhatIsLikeThem) {
+  // Not as many of those for which a directory is opened, or a whole file is verified.
+  const auto times = [](const Seed& seed) {
+    return seed.target == "small" ? 6 : seed.target == "hdf5" ? 40 : 100;
+  };
+  const auto all = seeds();
+  Mutations mutations;
+  std::map<std::string, int> inputs;
+  for (const auto& seed : all) {
+    if (seed.target == "arguments") continue;  // the tool: tests/cli
+    const auto* target = find(seed.target);
+    ASSERT_NE(target, nullptr) << seed.target;
+    SCOPED_TRACE(seed.target + "/" + seed.name);
+    read_bounded(*target, seed.bytes);
+    for (int i = 0; i < times(seed); ++i) {
+      const auto& other = all[mutations.below(all.size())].bytes;
+      read_bounded(*target, mutations.of(mutations.of(seed.bytes, other), other));
+    }
+    ++inputs[seed.target];
+  }
+  EXPECT_EQ(inputs.size(), targets().size()) << "a target without an input to begin with";
+}
+
+}  // namespace
+}  // namespace cairn::fuzz
