@@ -23,8 +23,10 @@ build_and_test() {
 import json, sys
 from pathlib import Path
 build = Path(sys.argv[1])
-words = {word for test in json.load(sys.stdin)["tests"] for text in test.get("command", [])
-         for word in text.replace(";", " ").split()}
+tests = json.load(sys.stdin)["tests"]
+words = {word for test in tests for text in test.get("command", []) for word in text.replace(";", " ").split()}
+# CTest names no command of a program that is not built yet.
+words |= {"bin/" + test["name"].split(".")[0] for test in tests if "command" not in test}
 text = (build / "build.ninja").read_text()
 campaigns = ["bin/campaign_real"] if any("/campaigns/" in word for word in words) else []
 for name in [*campaigns, "src/all", "mpi/all", "python/all", "fortran/all", "examples/all",
