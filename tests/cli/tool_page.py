@@ -43,7 +43,8 @@ def main():
     with open(page, encoding="utf-8") as file:
         text = file.read()
     parts = dict(re.findall(r"^## cairn (\w+)\n.*\n```text\n((?:.*\n)*?)```$", text, re.MULTILINE))
-    commands = set(re.findall(r"^  (\w+) ", told(tool).partition("Subcommands:")[2], re.MULTILINE))
+    listed = re.split("subcommands:", told(tool), flags=re.IGNORECASE)[-1]
+    commands = set(re.findall(r"^  (\w+) ", listed, re.MULTILINE))
     if sys.argv[3:] == ["--write"]:
         order = [name for name in parts if name in commands] + sorted(commands - set(parts))
         with open(page, "w", encoding="utf-8") as file:
