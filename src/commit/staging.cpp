@@ -24,20 +24,12 @@ bool is_file(io::FileSystem& files, const RetiredIndex& retired, const io::FileI
   return status && status->id == meant;
 }
 
-// What another program had put there when its owner set it aside, and died before it looked.
-// Whether an index of ours is there.
-bool give_back_foreign(io::FileSystem& files, const io::Path& directory, const Naming& name,
-                       const io::Path& staging,
-                       const std::function<bool(const std::string& bytes)>& is_foreign) {
-  bool any = false;
-  for (const auto& file : files.list(staging)) {
-    const auto retired = parse_temp_name(file);
-    if (retired.kind != Kind::retired_index) continue;
-    any = true;
-    if (!is_foreign(io::read_file(files, staging / file, most_index_bytes))) continue;
-    files.rename_new(staging / file, directory / index_name(prefix_name(name, retired.step)));
-  }
-  return any;
+std::vector<std::string> retired_in(io::FileSystem& files, const io::Path& staging) {
+  auto entries = files.list(staging);
+  std::erase_if(entries, [](const auto& entry) {
+    return parse_temp_name(entry).kind != Kind::retired_index;
+  });
+  return entries;
 }
 
 }  // namespace
@@ -213,14 +205,22 @@ void take_staging(io::FileSystem& files, const io::Path& directory, const Naming
       keep(files, whole, owner);
     }
     any = true;
-    bool retired = true;
+    bool any_retired = false;
     try {
-      retired = give_back_foreign(files, directory, name, whole.temp(), is_foreign);
+      for (const auto& retired : retired_in(files, whole.temp())) {
+        any_retired = true;
+        // What another program had put there when its owner set it aside, and died before it
+        // looked.
+        const auto path = whole.temp() / retired;
+        if (!is_foreign(io::read_file(files, path, most_index_bytes))) continue;
+        const auto step = parse_temp_name(retired).step;
+        files.rename_new(path, directory / index_name(prefix_name(name, step)));
+      }
     } catch (const Error& error) {
       log(LogLevel::warning, cat("what ", entry, " holds stays: ", error.what()));
     }
     // The owner may have died before it was durable that the index was set aside, whose data goes.
-    if (retired) files.sync_directory(whole.temp());
+    if (any_retired) files.sync_directory(whole.temp());
   }
   if (any) files.sync_directory(directory);
 }
@@ -235,8 +235,8 @@ std::vector<io::Path> holders_of(io::FileSystem& files, const io::Path& director
   for (const auto& entry : listing) {
     if (!is_staging(parse_name(entry, name))) continue;
     try {
-      if (io::exists(files, directory / entry / retired_name(step)))
-        found.push_back(directory / entry);
+      auto holder = directory / entry;
+      if (io::exists(files, holder / retired_name(step))) found.push_back(std::move(holder));
     } catch (const Error& error) {
       if (error.code() != Code::not_found) throw;
     }

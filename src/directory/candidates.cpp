@@ -68,8 +68,8 @@ Candidate candidate_of(io::FileSystem& files, commit::Transaction save,
   for (auto& record : records) {
     if (record.part == 0) candidate.meta = std::move(record.meta);
   }
-  bundle::encode_new_descriptions(
-      candidate.meta.descriptions);  // an earlier version may have allowed more
+  // Throws for names that another version may have allowed.
+  bundle::encode_new_descriptions(candidate.meta.descriptions);
   candidate.tensors = join_entries(entries, candidate.meta.gaps);
   candidate.entries = std::move(entries);
   if (auto why = format.refuses(data_files, save.num_files); !why.empty()) refuse(std::move(why));

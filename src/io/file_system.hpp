@@ -26,8 +26,9 @@ void copy(FileSystem&, const Path& from, const Path& to);
 void link_or_copy(FileSystem&, const Path& from, const Path& to);
 /// Replaces a file durably: PATH.tmp, fsync, rename, directory fsync. If that last one fails:
 /// durability_unknown. A PATH.tmp of a dead process is replaced; two at a time are not allowed, and
-/// nobody else may write in that directory. Where that may be, another name there is given. `ready` is called before the rename: what
-/// it throws leaves the file as it was.
+/// nobody else may write in that directory. Where that may be, another name there is given. `ready`
+/// is called before the rename: what it throws leaves the file as it was. After a failure before
+/// the rename nothing is left of the new file, if it can be removed.
 void replace_file(FileSystem&, const Path&, std::string_view bytes, Path temporary = {},
                   const std::function<void()>& ready = {});
 /// The same without a rename: the file is removed, then written anew. A crash in between leaves it

@@ -128,19 +128,22 @@ void replace_file(FileSystem& files, const Path& path, std::string_view bytes, P
                   const std::function<void()>& ready) {
   if (temporary.empty()) temporary = Path(path) += ".tmp";
   try {
-    write_file(files, temporary, bytes);
-  } catch (const Error& error) {
-    if (error.code() != Code::already_exists) throw;
-    files.remove(temporary);  // of a process that died
-    write_file(files, temporary, bytes);
-  }
-  if (ready) try {
-      ready();
-    } catch (...) {
-      remove_if_there(files, temporary);
-      throw;
+    try {
+      write_file(files, temporary, bytes);
+    } catch (const Error& error) {
+      if (error.code() != Code::already_exists) throw;
+      files.remove(temporary);  // of a process that died
+      write_file(files, temporary, bytes);
     }
-  files.rename(temporary, path);
+    if (ready) ready();
+    files.rename(temporary, path);
+  } catch (const Error&) {
+    try {
+      try_remove(files, temporary);
+    } catch (const Error&) {  // the first one is the one to tell
+    }
+    throw;
+  }
   sync_new_name(files, path);
 }
 

@@ -239,6 +239,12 @@ TEST_F(StagingOf, TheStateFileIsDurableBeforeNothingElseTellsOfTheRetired) {
   }
 }
 
+// Somebody's file of that name has nothing in it that could be made durable.
+TEST_F(StagingOf, AFileInItsPlaceDoesNotStopASuccessor) {
+  io::write_file(*disk_, io::Path("/d") / staging_directory_name("a", new_uuid()), "a file");
+  take_staging(*disk_, "/d", "a", *owner_, [](const auto&) { return false; });
+}
+
 TEST_F(StagingOf, ASuccessorTakesItAndGivesBackWhatIsNotCairns) {
   const auto dead = io::Path("/d") / staging_directory_name("a", new_uuid());
   disk_->create_directory(dead);

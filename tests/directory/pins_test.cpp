@@ -364,6 +364,26 @@ TEST_P(Pins, NegativeRulesAreRefused) {
   refused();
 }
 
+// Each try has a name of its own for the new file: none may be left on a disk that stays full.
+TEST(PinCrash, APinThatFailsLeavesNothing) {
+  ManagerOptions options;
+  const auto disk = std::make_shared<io::MemoryFileSystem>();
+  options.write.file_system = disk;
+  double value = 1;
+  State state;
+  state.add("value", value);
+  CheckpointManager manager(serial_group(), "/run", options);
+  manager.save(1, state);
+  for (const char* kind : {"write", "sync", "rename"}) {
+    disk->inject({Code::no_space, kind, ".cairn/pinned/"});
+    EXPECT_THROW(manager.pin(1), Error) << kind;
+    disk->clear_faults();
+    EXPECT_EQ(disk->list("/run/.cairn/pinned"), std::vector<std::string>{}) << kind;
+  }
+  manager.pin(1);
+  EXPECT_EQ(disk->list("/run/.cairn/pinned"), std::vector<std::string>{"ckpt-1"});
+}
+
 // Every crash state from before the pin to after the save that would remove what is pinned, or
 // after the unpinning. Once pin has returned, the checkpoint is pinned and there.
 TEST(PinCrash, AtEveryFileOperation) {
