@@ -1,4 +1,4 @@
-"""Jobs of real processes for the campaigns mpi, left and disks: campaign_real under mpirun, and what must
+"""Jobs of real processes for the campaigns mpi, left, disks and others: campaign_real under mpirun, and what must
 be true after one, whatever befell it."""
 import os
 import re
@@ -27,6 +27,7 @@ LINES = {
 # What ranks say to each other and make of MPI there, and nothing else is new.
 OF_MPI = ("frozen", "redistribute", "nodes_saved", "nodes_flushed", "nodes_lost", "turns", "turns_async")
 LEFT_OVER = re.compile(r"_temp_|\.part_|\.aside_|\.tmp")
+CRASHED = re.compile(r"Segmentation|terminate called|Assertion|signal 6|signal 11")
 
 
 def add_arguments(parser, name):
@@ -44,14 +45,14 @@ def add_places(parser, name):
                         help=f"for directories and logs; emptied (default: DIR/{name})")
 
 
-def settle(arguments, name, targets=("campaign_real", "campaign_faulty_mpi", "cairn_cli")):
+def settle(arguments, name, targets=("campaign_real", "campaign_faulty_mpi", "cairn_cli"), options=()):
     """Builds what is not there; where the programs and the library are."""
     if not arguments.bin:
         place = arguments.build_dir
         for command in (
                 ["cmake", "-S", str(ROOT), "-B", str(place), "-G", "Ninja",
                  "-DCMAKE_BUILD_TYPE=Release", "-DCAIRN_TESTS=ON", "-DCAIRN_EXAMPLES=OFF",
-                 "-DCAIRN_KOKKOS=OFF"],
+                 "-DCAIRN_KOKKOS=OFF", *options],
                 ["cmake", "--build", str(place), "--target", *targets]):
             result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                     text=True)
