@@ -120,8 +120,8 @@ class FileSystem {
   virtual ~FileSystem() = default;
   /// The file system whose files these are: one that only wraps another returns that one's.
   virtual const FileSystem* identity() const { return this; }
-  virtual std::unique_ptr<File> create(const Path&) = 0;  ///< exclusive, read and write
-  virtual std::unique_ptr<File> open_read(const Path&) = 0;
+  virtual std::unique_ptr<File> create(const Path&) = 0;     ///< exclusive, read and write
+  virtual std::unique_ptr<File> open_read(const Path&) = 0;  ///< data_loss: it is no regular file
   /// For what is read in this order. The default reads when asked; options say whether files on a
   /// disk are read past the page cache.
   virtual std::unique_ptr<Reader> read_ahead(std::vector<Path> files, std::vector<Extent>,

@@ -61,13 +61,9 @@ std::optional<OwnerRecord> parse_owner(std::string_view text) {
 }
 
 std::optional<OwnerRecord> read_owner(io::FileSystem& files, const io::Path& directory) {
-  try {
-    return parse_owner(io::read_file(files, directory / private_directory_name / owner_name,
-                                     largest_owner_record_bytes));
-  } catch (const Error& error) {
-    if (error.code() == Code::not_found || error.code() == Code::data_loss) return std::nullopt;
-    throw;
-  }
+  const auto text = io::try_read_file(files, directory / private_directory_name / owner_name,
+                                      largest_owner_record_bytes);
+  return text ? parse_owner(*text) : std::nullopt;
 }
 
 std::string describe(const OwnerRecord& record) {

@@ -95,13 +95,8 @@ std::string print_state_file(const StateFile& state) {
 }
 
 std::optional<StateFile> read_state_file(io::FileSystem& files, const io::Path& directory) {
-  const auto path = directory / state_file_name;
-  try {
-    return parse_state_file(io::read_file(files, path, largest_file_bytes));
-  } catch (const Error& error) {
-    if (error.code() == Code::not_found || error.code() == Code::data_loss) return std::nullopt;
-    throw;
-  }
+  const auto text = io::try_read_file(files, directory / state_file_name, largest_file_bytes);
+  return text ? parse_state_file(*text) : std::nullopt;
 }
 
 void write_state_file(io::FileSystem& files, const io::Path& directory, const Naming& name,

@@ -29,7 +29,7 @@ class CheckpointFormat {
 
   // -- contents -----------------------------------------------------------------------------------
   /// Whether this main file is a checkpoint: TensorFlow may have made a bundle; of HDF5 files only
-  /// Cairn's count. False if there is none.
+  /// Cairn's count. False if there is none. Throws where that cannot be told.
   virtual bool recognises(io::FileSystem&, const io::Path& main_file) const = 0;
   /// The bytes of the index, and where they lie. Throws not_found or data_loss.
   virtual IndexFile read_index(io::FileSystem&, const io::Path& prefix) const = 0;
@@ -91,6 +91,11 @@ Format format_of_unfinished(io::FileSystem&, const commit::Transaction&);
 const CheckpointFormat& format_of(const commit::Transaction&);
 /// All, in the order in which they are looked for.
 std::span<const CheckpointFormat* const> all_formats();
+
+/// recognises(), or nothing where that cannot be told: the file may be a checkpoint, and may be
+/// another program's.
+std::optional<bool> try_recognise(const CheckpointFormat&, io::FileSystem&,
+                                  const io::Path& main_file);
 
 /// Whose main files are of this kind (commit::is_main).
 const CheckpointFormat& format_of(commit::ParsedName::Kind main);

@@ -45,7 +45,12 @@ CatalogEntry look_at(io::FileSystem& files, const io::Path& directory, const com
   const auto prefix = directory / commit::prefix_name(name, step);
   std::map<Format, io::FileId> ids;  // of the files that are there
   for (const auto* format : all_formats()) {
-    const auto status = files.status(format->main_file(prefix));
+    std::optional<io::Status> status;
+    try {
+      status = files.status(format->main_file(prefix));
+    } catch (const Error&) {
+      entry.format = format->id();  // which is told below
+    }
     if (!status) continue;
     entry.save.wall_time_seconds = std::max(entry.save.wall_time_seconds, status->modified_seconds);
     entry.format = format->id();  // until it is read
@@ -93,12 +98,12 @@ io::Path mark_path(const io::Path& directory, const commit::Naming& name, std::i
 std::string damage_mark(io::FileSystem& files, const io::Path& directory,
                         const commit::Naming& name, const CatalogEntry& entry) {
   const auto path = mark_path(directory, name, entry.step);
-  const auto there = files.status(path);
-  if (!there || there->size > small_file_limit_bytes) return "";
-  const auto text = io::read_file(files, path, small_file_limit_bytes);
-  const auto end = text.find('\n');
-  if (text.substr(0, end) != entry.save.identity) return "";
-  return end == text.npos ? "found damaged before" : text.substr(end + 1);
+  if (!files.status(path)) return "";
+  const auto text = io::try_read_file(files, path, small_file_limit_bytes);
+  if (!text) return "";
+  const auto end = text->find('\n');
+  if (text->substr(0, end) != entry.save.identity) return "";
+  return end == text->npos ? "found damaged before" : text->substr(end + 1);
 }
 
 // A link that leads to nothing is there.
@@ -137,7 +142,8 @@ std::vector<CatalogEntry> scan_catalog(io::FileSystem& files, const io::Path& di
       const auto parsed = commit::parse_name(file, name);
       for (const auto* format : all_formats()) {
         if (parsed.kind != format->main_kind() || seen.count(parsed.step)) continue;
-        if (!format->is_cairns() || format->recognises(files, directory / file)) {
+        if (!format->is_cairns() ||
+            try_recognise(*format, files, directory / file).value_or(true)) {
           add(parsed.step, nullptr);
           if (entries.back().damage.empty() || !is_gone(files, directory / file)) continue;
           entries.pop_back();

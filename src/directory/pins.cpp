@@ -30,12 +30,11 @@ std::string pin_text(const std::string& prefix, const std::string& identity) {
 }
 
 // The save that a pin means; nothing if these are not the bytes of a pin of this prefix.
-std::optional<std::string> read_pin(io::FileSystem& files, const io::Path& path,
-                                    const io::Status& status) {
-  if (status.size > pin_limit_bytes) return std::nullopt;
-  const auto text = io::read_file(files, path, pin_limit_bytes);
-  auto identity = text.substr(0, text.find('\n'));
-  if (text != pin_text(path.filename().string(), identity)) return std::nullopt;
+std::optional<std::string> read_pin(io::FileSystem& files, const io::Path& path) {
+  const auto text = io::try_read_file(files, path, pin_limit_bytes);
+  if (!text) return std::nullopt;
+  auto identity = text->substr(0, text->find('\n'));
+  if (*text != pin_text(path.filename().string(), identity)) return std::nullopt;
   return identity;
 }
 
@@ -112,7 +111,7 @@ Pin find_pin(io::FileSystem& files, const io::Path& directory, const commit::Nam
   const auto path = pin_path(directory, name, entry.step);
   const auto there = files.status(path);
   if (!there) return Pin::none;
-  const auto identity = read_pin(files, path, *there);
+  const auto identity = read_pin(files, path);
   if (!identity) return Pin::damaged;
   // What cannot be read may be what is meant, and must not keep jobs from the directory.
   return !entry.damage.empty() || *identity == entry.save.identity ? Pin::holds : Pin::none;
@@ -134,7 +133,7 @@ bool is_pinned(io::FileSystem& files, const io::Path& prefix) {
 std::string pin_problem(io::FileSystem& files, const io::Path& prefix) {
   const auto path = pin_path(prefix.parent_path(), {prefix.filename().string(), false}, 0);
   const auto there = files.status(path);
-  if (!there || read_pin(files, path, *there)) return "";
+  if (!there || read_pin(files, path)) return "";
   return "its pin is damaged, and counts: pin it again, or unpin it";
 }
 
@@ -165,7 +164,7 @@ void add_pin(io::FileSystem& files, const io::Path& directory, const commit::Nam
   const auto path = pin_path(directory, name, entry.step);
   io::create_directories(files, path.parent_path());
   const auto there = files.status(path);
-  if (there && read_pin(files, path, *there) == entry.save.identity) {
+  if (there && read_pin(files, path) == entry.save.identity) {
     // Not written anew, which may lose it where there are no renames. Whoever made it may have died
     // before it was durable.
     files.open_read(path)->sync();

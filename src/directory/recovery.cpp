@@ -27,7 +27,8 @@ std::optional<Format> find_replaced(const Job& job, std::int64_t step) {
   const auto prefix = job.prefix(step);
   std::vector<const CheckpointFormat*> formats;
   for (const auto* format : all_formats()) {
-    if (format->recognises(*job.files, format->main_file(prefix))) formats.push_back(format);
+    const auto there = try_recognise(*format, *job.files, format->main_file(prefix));
+    if (there.value_or(true)) formats.push_back(format);
   }
   if (formats.size() != 2) return std::nullopt;
   struct There {
@@ -155,10 +156,11 @@ std::vector<RecoveryStep> find_debris(const Job& job, const std::vector<Candidat
     ours |= parsed.kind == Kind::temp_directory;
     for (const auto* format : all_formats()) {
       if (parsed.kind != format->main_kind()) continue;
-      if (format->is_cairns() && !format->recognises(files, job.directory / name)) continue;
       // What is Cairn's alone is ours whatever it holds, and has no data files beside it.
       if (format->is_cairns()) {
-        ours = true;
+        const auto own = try_recognise(*format, files, job.directory / name);
+        if (!own.value_or(true)) continue;
+        ours |= own.has_value();
         files_of_step.emplace(parsed.step, 0);
         if (find_replaced(job, parsed.step) == format->id()) replaced.insert(name);
         continue;

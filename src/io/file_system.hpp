@@ -16,6 +16,8 @@ void remove_if_there(FileSystem&, const Path&);
 bool try_remove(FileSystem&, const Path&);
 /// Throws data_loss above the limit, so that a hostile file costs no memory.
 std::string read_file(FileSystem&, const Path&, std::int64_t limit_bytes);
+/// The same, and nothing where there is no file, or one that is too large, or something else.
+std::optional<std::string> try_read_file(FileSystem&, const Path&, std::int64_t limit_bytes);
 /// Creates (exclusively), writes, syncs, closes. The directory is left to the caller.
 /// Returns which file it is, if it tells.
 std::optional<FileId> write_file(FileSystem&, const Path&, std::string_view bytes);

@@ -79,6 +79,16 @@ std::string read_file(FileSystem& files, const Path& path, std::int64_t limit_by
   return bytes;
 }
 
+std::optional<std::string> try_read_file(FileSystem& files, const Path& path,
+                                         std::int64_t limit_bytes) {
+  try {
+    return read_file(files, path, limit_bytes);
+  } catch (const Error& error) {
+    if (error.code() == Code::not_found || error.code() == Code::data_loss) return std::nullopt;
+    throw;
+  }
+}
+
 std::optional<FileId> write_file(FileSystem& files, const Path& path, std::string_view bytes) {
   const auto file = files.create(path);
   file->write_at(0, std::as_bytes(std::span(bytes)));

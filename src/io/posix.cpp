@@ -35,6 +35,9 @@ struct stat status_of(const Descriptor& descriptor, const Path& path) {
 }
 
 #ifdef STATX_BTIME
+// Of a path: nothing is there, or links that lead to nothing.
+bool leads_nowhere(int error) { return error == ENOENT || error == ENOTDIR || error == ELOOP; }
+
 // Neither: a kernel, or a sandbox, without statx.
 bool lacks_statx(int error) { return error == ENOSYS || error == EPERM; }
 
@@ -344,12 +347,14 @@ class PosixFileSystem : public FileSystem {
  private:
   static std::unique_ptr<PosixFile> open_posix(const Path& path) {
     // Not to hang on a pipe that stands in the place of a file; no effect on files.
-    auto descriptor = open_or_throw(path, O_RDONLY | O_NONBLOCK, "open file");
+    const int number =
+        retried([&] { return ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC); });
+    // Links that lead to each other, a socket.
+    if (number < 0 && (errno == ELOOP || errno == ENXIO)) throw no_regular_file(path);
+    if (number < 0) throw system_error(errno, "open file", path);
+    Descriptor descriptor(number);
     const auto status = status_of(descriptor, path);
-    if (S_ISDIR(status.st_mode)) throw system_error(EISDIR, "open file", path);
-    if (!S_ISREG(status.st_mode)) {
-      throw Error(Code::io, "cannot open file", "it is no regular file").at(path.string());
-    }
+    if (!S_ISREG(status.st_mode)) throw no_regular_file(path);
     return std::make_unique<PosixFile>(std::move(descriptor), path);
   }
 
@@ -422,13 +427,13 @@ class PosixFileSystem : public FileSystem {
       return status_from(more);
     }
     if (!lacks_statx(errno)) {
-      if (errno == ENOENT || errno == ENOTDIR) return std::nullopt;
+      if (leads_nowhere(errno)) return std::nullopt;
       throw system_error(errno, "examine", path);
     }
 #endif
     struct stat status;
     if (::stat(path.c_str(), &status) != 0) {
-      if (errno == ENOENT || errno == ENOTDIR) return std::nullopt;
+      if (leads_nowhere(errno)) return std::nullopt;
       throw system_error(errno, "examine", path);
     }
     return Status{S_ISDIR(status.st_mode),

@@ -75,6 +75,12 @@ Error system_error(int number, const std::string& action, const Path& path) {
       .at(path.string());
 }
 
+Error no_regular_file(const Path& path) {
+  return Error(Code::data_loss, "cannot open file", "it is no regular file",
+               "Something else stands in its place: remove it.")
+      .at(path.string());
+}
+
 Error file_ends(std::int64_t offset, std::size_t wanted, const Path& path) {
   return Error(Code::data_loss, "file ends too early",
                cat(wanted, " bytes are wanted at offset ", offset),

@@ -11,6 +11,9 @@ namespace cairn::io {
 /// "cannot ACTION: PATH (system's text) what helps". ACTION reads like "create file".
 Error system_error(int number, const std::string& action, const Path& path);
 
+/// data_loss: what stands where a file should be has no bytes, and never will.
+Error no_regular_file(const Path& path);
+
 /// A read of `wanted` bytes at this offset found the end of the file.
 Error file_ends(std::int64_t offset, std::size_t wanted, const Path& path);
 

@@ -280,7 +280,9 @@ std::unique_ptr<File> MemoryFileSystem::open(const Path& path, bool writable) {
   disk_->fail_if_told("open", "open file", path);
   const Inode inode = disk_->find(path, "open file");
   if (inode == 0) throw system_error(ENOENT, "open file", path);
-  if (disk_->tree.find(inode)->directory) throw system_error(EISDIR, "open file", path);
+  if (disk_->tree.find(inode)->directory) {
+    throw writable ? system_error(EISDIR, "open file", path) : no_regular_file(path);
+  }
   return std::make_unique<MemoryFile>(disk_, inode, path, writable);
 }
 

@@ -38,12 +38,11 @@ std::string home_id(io::FileSystem& files, const io::Path& directory, bool may_w
   const auto status = files.status(directory).value_or(io::Status{});
   const auto path = directory / commit::private_directory_name / "home-id";
   // One that is too large for what it holds is damaged, as one of other words is.
-  if (const auto there = files.status(path); there && there->size <= longest_id_bytes) {
-    const auto text = io::read_file(files, path, longest_id_bytes);
-    const auto space = text.find(' ');
-    const auto id = text.substr(0, space);
+  if (const auto text = io::try_read_file(files, path, longest_id_bytes)) {
+    const auto space = text->find(' ');
+    const auto id = text->substr(0, space);
     if (space != std::string::npos && commit::is_uuid(id) &&
-        is_of(std::string_view(text).substr(space + 1), status)) {
+        is_of(std::string_view(*text).substr(space + 1), status)) {
       return id;
     }
   }

@@ -18,11 +18,6 @@
 namespace cairn {
 namespace {
 
-bool is_file(io::FileSystem& files, const io::Path& path) {
-  const auto status = files.status(path);
-  return status && !status->is_directory;
-}
-
 bool is_directory(io::FileSystem& files, const io::Path& path) {
   const auto status = files.status(path);
   return status && status->is_directory;
@@ -31,7 +26,7 @@ bool is_directory(io::FileSystem& files, const io::Path& path) {
 bool is_checkpoint(io::FileSystem& files, const io::Path& prefix) {
   const auto name = prefix.filename().string();
   if (name.empty()) return false;
-  return is_file(files, prefix.parent_path() / commit::index_name(name)) ||
+  return io::exists(files, prefix.parent_path() / commit::index_name(name)) ||
          is_own_hdf5(files, commit::hdf5_path(prefix));
 }
 
@@ -81,8 +76,12 @@ std::vector<std::string> list_prefixes(io::FileSystem& files, const io::Path& di
     const auto file = commit::split_main_file(entry);
     if (!file) continue;
     const auto path = directory / entry;
-    if (is_file(files, path) && format_of(file->kind).recognises(files, path))
+    const auto& format = format_of(file->kind);
+    const bool is_named =
+        !format.is_cairns();  // by the name alone: what stands there is looked at later
+    if (is_named || try_recognise(format, files, path).value_or(true)) {
       found.insert(file->prefix.string());
+    }
   }
   for (const auto& lost : find_lost(files, directory))
     found.insert(lost.prefix.filename().string());

@@ -193,7 +193,7 @@ TEST_P(Conformance, FileInPlaceOfDirectory) {
 
 TEST_P(Conformance, DirectoryInPlaceOfFile) {
   files().create_directory(at("sub"));
-  EXPECT_CAIRN_ERROR(files().open_read(at("sub")), Code::io, "Is a directory");
+  EXPECT_CAIRN_ERROR(files().open_read(at("sub")), Code::data_loss, "no regular file");
   EXPECT_CAIRN_ERROR(files().remove(at("sub")), Code::io, "Is a directory");
   EXPECT_CAIRN_ERROR(files().try_lock(at("sub")), Code::io, "Is a directory");
   write_file(files(), at("a"), "x");

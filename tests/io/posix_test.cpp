@@ -68,14 +68,14 @@ TEST(Posix, LinksToDevicesAreRefused) {
   const auto path = directory.path() / "device";
   ASSERT_EQ(::symlink("/dev/null", path.c_str()), 0);
   EXPECT_CAIRN_ERROR(posix_file_system()->create(path), Code::already_exists, "File exists");
-  EXPECT_CAIRN_ERROR(posix_file_system()->open_read(path), Code::io, "it is no regular file");
+  EXPECT_CAIRN_ERROR(posix_file_system()->open_read(path), Code::data_loss, "it is no regular file");
 }
 
 TEST(Posix, APipeDoesNotHang) {
   test::TemporaryDirectory directory;
   const auto path = directory.path() / "pipe";
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
-  EXPECT_CAIRN_ERROR(posix_file_system()->open_read(path), Code::io,
+  EXPECT_CAIRN_ERROR(posix_file_system()->open_read(path), Code::data_loss,
                      cat("cannot open file: ", path.string(), " (it is no regular file)"));
 }
 

@@ -24,6 +24,15 @@ const CheckpointFormat& format_of(Format format) {
   throw Error(Code::internal, "a format that is in no table");
 }
 
+std::optional<bool> try_recognise(const CheckpointFormat& format, io::FileSystem& files,
+                                  const io::Path& main_file) {
+  try {
+    return format.recognises(files, main_file);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
 // An unfinished bundle has no file that only bundles have. So the formats that have one are asked
 // first, and the bundle, which is first in the table, last.
 Format format_of_unfinished(io::FileSystem& files, const commit::Transaction& save) {

@@ -1,0 +1,150 @@
+// Something else than a file in the place of one of Cairn's own, or a file that cannot be opened:
+// what is damaged is named, and the rest can be used.
+#include <gmock/gmock.h>
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cairn/checkpoint_manager.hpp"
+#include "cairn/log.hpp"
+#include "cli/tool.hpp"
+
+namespace cairn::test {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::Contains;
+using testing::HasSubstr;
+
+using Place = std::function<void(const fs::path&)>;
+const std::vector<std::pair<std::string, Place>> things{
+    {"a pipe", [](const auto& path) { ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0); }},
+    {"a directory", [](const auto& path) { fs::create_directory(path); }},
+    {"a link to a device", [](const auto& path) { fs::create_symlink("/dev/zero", path); }},
+    {"a link to itself", [](const auto& path) { fs::create_symlink(path.filename(), path); }},
+};
+
+const std::vector<Format> formats{
+    Format::bundle,
+#ifdef CAIRN_TEST_HDF5
+    Format::hdf5,
+#endif
+};
+
+class StrangeFiles : public testing::Test {
+ protected:
+  StrangeFiles() {
+    set_log_sink([](LogLevel, std::string_view) {});
+    state_.add("x", value_);
+  }
+  ~StrangeFiles() override { set_log_sink({}); }
+
+  fs::path at(const std::string& name) const { return scratch_.path() / "run" / name; }
+  ManagerOptions options() const {
+    ManagerOptions made;
+    made.store.format = format;
+    return made;
+  }
+  // Steps 1 to 3, of which 2 is pinned, and this in the place of a file.
+  void make(const std::string& name, const Place& place) {
+    fs::remove_all(scratch_.path() / "run");
+    {
+      CheckpointManager manager(serial_group(), at(""), options());
+      for (int step = 1; step <= 3; ++step) {
+        value_ = step;
+        manager.save(step, state_);
+      }
+      manager.pin(2);
+    }
+    fs::remove_all(at(name));
+    fs::create_directories(at(name).parent_path());
+    place(at(name));
+  }
+  // What a job finds, and that it can save.
+  std::int64_t restored_and_saved() {
+    CheckpointManager manager(serial_group(), at(""), options());
+    const auto report = manager.restore_latest(state_);
+    EXPECT_EQ(value_, report ? static_cast<double>(report->step) : 0);
+    const auto found = report ? report->step : 0;
+    value_ = 4;
+    manager.save(4, state_);
+    EXPECT_THAT(steps_of(manager), Contains(2)) << "it is pinned";
+    return found;
+  }
+  static std::vector<std::int64_t> steps_of(CheckpointManager& manager) {
+    std::vector<std::int64_t> found;
+    for (const auto& one : manager.steps()) found.push_back(one.step);
+    return found;
+  }
+
+  Format format = Format::bundle;
+  double value_ = 0;
+  State state_;
+  ScratchDirectory scratch_;
+};
+
+TEST_F(StrangeFiles, InThePlaceOfACheckpoint) {
+  for (const auto one : formats) {
+    format = one;
+    const std::string name = one == Format::bundle ? "ckpt-3.index" : "ckpt-3.h5";
+    for (const auto& [what, place] : things) {
+      SCOPED_TRACE(name + ": " + what);
+      make(name, place);
+      const auto listed = run_tool({"ls", at("").string()});
+      EXPECT_EQ(listed.status, 0) << listed.err;
+      EXPECT_THAT(listed.out, HasSubstr("2"));
+      if (what != "a link to itself") {  // which is as good as none
+        const auto verified = run_tool({"verify", at("").string()});
+        EXPECT_EQ(verified.status, 1) << verified.out << verified.err;
+        EXPECT_THAT(verified.out + verified.err, HasSubstr("ckpt-3"));
+      }
+      EXPECT_EQ(restored_and_saved(), 2);
+    }
+  }
+}
+
+// Root may read all, and this looks as somebody else.
+TEST_F(StrangeFiles, ACheckpointThatMayNotBeRead) {
+  const bool as_root = ::geteuid() == 0;
+  ASSERT_EQ(::chmod(scratch_.path().c_str(), 0777), 0);
+  if (as_root) ASSERT_EQ(::seteuid(65534), 0);
+  for (const auto one : formats) {
+    format = one;
+    const std::string name = one == Format::bundle ? "ckpt-3.index" : "ckpt-3.h5";
+    SCOPED_TRACE(name);
+    make(name, [](const auto& path) { write_bytes(path, "bytes that nobody may read"); });
+    ASSERT_EQ(::chmod(at(name).c_str(), 0), 0);
+    const auto listed = run_tool({"ls", at("").string()});
+    EXPECT_EQ(listed.status, 0) << listed.err;
+    EXPECT_THAT(listed.out, HasSubstr("Permission denied"));
+    const auto verified = run_tool({"verify", at("").string()});
+    EXPECT_EQ(verified.status, 2) << verified.out << verified.err;
+    EXPECT_THAT(verified.out + verified.err, HasSubstr("Permission denied"));
+    EXPECT_EQ(restored_and_saved(), 2);
+    EXPECT_TRUE(fs::exists(at(name))) << "nobody knows what it is";
+  }
+  if (as_root) ASSERT_EQ(::seteuid(0), 0);
+}
+
+TEST_F(StrangeFiles, InThePlaceOfANote) {
+  for (const std::string name : {"checkpoint", ".cairn/pinned/ckpt-2", ".cairn/saved/ckpt-3.index",
+                                 ".cairn/damaged/ckpt-3", ".cairn/owner", ".cairn/runs.ckpt"}) {
+    for (const auto& [what, place] : things) {
+      if (what == "a directory" && name == ".cairn/owner") continue;  // nothing can take its place
+      SCOPED_TRACE(name + ": " + what);
+      make(name, place);
+      EXPECT_EQ(run_tool({"ls", at("").string()}).status, 0);
+      EXPECT_EQ(run_tool({"verify", at("").string()}).status, 0);
+      EXPECT_EQ(restored_and_saved(), 3);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace cairn::test
