@@ -1,9 +1,11 @@
 #pragma once
 /// Options of the campaigns' programs.
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -48,6 +50,16 @@ class CommandLine {
       if (option == options_.end()) refuse(cat("'", name, "' is not known"));
       if (++i == count) refuse(cat("'", name, "' lacks its value"));
       option->second(arguments[i]);
+    }
+  }
+
+  /// Each word of a list, separated by commas, must be one of these: else it would choose nothing.
+  void check(const std::string& list, const std::set<std::string>& known) const {
+    for (std::size_t at = 0; !list.empty() && at <= list.size();) {
+      const auto end = std::min(list.find(',', at), list.size());
+      const auto word = list.substr(at, end - at);
+      if (!known.count(word)) refuse(cat("there is no '", word, "'"));
+      at = end + 1;
     }
   }
 

@@ -49,6 +49,7 @@ Options parse(int count, char** arguments) {
   line.number("--seconds", options.seconds);
   line.read(count, arguments);
   if (options.part < 1 || options.part > options.parts) line.refuse("--part K/N wants 1 <= K <= N");
+  if (options.first > options.last) line.refuse("--seeds A-B wants A <= B");
   return options;
 }
 

@@ -70,6 +70,14 @@ Options parse(int count, char** arguments) {
   line.read(count, arguments);
   if (options.part < 1 || options.part > options.parts) line.refuse("--part K/N wants 1 <= K <= N");
   if (options.stride < 1) line.refuse("--stride is at least 1");
+  std::set<std::string> lines, names, kinds;
+  for (const auto& one : test::combinations()) lines.insert(one.name);
+  for (const auto& one : stories()) names.insert(one.name);
+  for (const auto one : fault_kinds()) kinds.insert(name_of(one));
+  line.check(options.lines, lines);
+  line.check(options.stories, names);
+  line.check(options.kinds, kinds);
+  line.check(options.ranks, {"1", "2", "3"});
   return options;
 }
 

@@ -2,7 +2,9 @@
 // fails, or comes back late. The environment says which:
 //
 //   CAIRN_FAULT_BELOW    the directory, absolute; without it nothing happens
-//   CAIRN_FAULT_AT       which of these calls, from 0 on
+//   CAIRN_FAULT_AT       which of these calls, from 0 on: open, close, pwrite, pread, fsync,
+//                        ftruncate, fallocate, rename, linkat, unlink, mkdir, rmdir, chmod, stat
+//                        and its like, statvfs, locks, opendir, readdir
 //   CAIRN_FAULT_KIND     io, no_space, quota, stale, read_only: it fails; done_but_fails: it is
 //                        carried out and fails; short: half of the bytes; interrupted: EINTR, which
 //                        its caller must try again; hang: it comes back late; gone: never
@@ -19,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -184,9 +187,20 @@ int renameat2(int from_at, const char* from, int to_at, const char* to,
     return syscall(SYS_renameat2, from_at, from, to_at, to, flags);
   }));
 }
-int link(const char* from, const char* to) noexcept {
+int linkat(int from_at, const char* from, int to_at, const char* to, int flags) noexcept {
+  return static_cast<int>(change_at_once(is_struck("linkat", to), [&] {
+    return syscall(SYS_linkat, from_at, from, to_at, to, flags);
+  }));
+}
+int chmod(const char* path, mode_t mode) noexcept {
   return static_cast<int>(
-      change_at_once(is_struck("link", to), [&] { return syscall(SYS_link, from, to); }));
+      change_at_once(is_struck("chmod", path), [&] { return syscall(SYS_chmod, path, mode); }));
+}
+// What it was the last to hold back fails; the descriptor is gone all the same.
+int close(int descriptor) {
+  const bool struck = is_struck("close", descriptor);
+  const auto closed = syscall(SYS_close, descriptor);
+  return static_cast<int>(change(struck, [&] { return closed; }));
 }
 int unlink(const char* path) noexcept {
   return static_cast<int>(
@@ -202,7 +216,8 @@ int rmdir(const char* path) noexcept {
 }
 
 int statx(int at, const char* path, int flags, unsigned int mask, struct statx* found) noexcept {
-  const bool struck = is_struck("statx", path) && !plan().is("interrupted");
+  const bool struck =
+      (*path ? is_struck("statx", path) : is_struck("statx", at)) && !plan().is("interrupted");
   return static_cast<int>(
       look(struck, [&] { return syscall(SYS_statx, at, path, flags, mask, found); }));
 }
@@ -210,6 +225,39 @@ int stat(const char* path, struct stat* found) noexcept {
   const bool struck = is_struck("stat", path) && !plan().is("interrupted");
   return static_cast<int>(
       look(struck, [&] { return syscall(SYS_newfstatat, AT_FDCWD, path, found, 0); }));
+}
+int lstat(const char* path, struct stat* found) noexcept {
+  const bool struck = is_struck("lstat", path) && !plan().is("interrupted");
+  return static_cast<int>(look(
+      struck, [&] { return syscall(SYS_newfstatat, AT_FDCWD, path, found, AT_SYMLINK_NOFOLLOW); }));
+}
+int fstat(int descriptor, struct stat* found) noexcept {
+  const bool struck = is_struck("fstat", descriptor) && !plan().is("interrupted");
+  return static_cast<int>(look(struck, [&] { return syscall(SYS_fstat, descriptor, found); }));
+}
+int statvfs(const char* path, struct statvfs* found) noexcept {
+  using Statvfs = int (*)(const char*, struct statvfs*);
+  static const auto real = reinterpret_cast<Statvfs>(dlsym(RTLD_NEXT, "statvfs"));
+  return static_cast<int>(look(is_struck("statvfs", path), [&] { return real(path, found); }));
+}
+// Only locks are counted.
+int fcntl(int descriptor, int command, ...) {
+  va_list rest;
+  va_start(rest, command);
+  auto* const argument = va_arg(rest, void*);
+  va_end(rest);
+  const auto call = [&] { return syscall(SYS_fcntl, descriptor, command, argument); };
+  const bool locks = command == F_OFD_SETLK || command == F_OFD_GETLK || command == F_SETLK;
+  return static_cast<int>(locks ? look(is_struck("fcntl", descriptor), call) : call());
+}
+int fcntl64(int, int, ...) __attribute__((alias("fcntl")));
+struct dirent* readdir(DIR* directory) {
+  using Readdir = struct dirent* (*)(DIR*);
+  static const auto real = reinterpret_cast<Readdir>(dlsym(RTLD_NEXT, "readdir"));
+  struct dirent* found = nullptr;
+  const bool struck = is_struck("readdir", dirfd(directory)) && !plan().is("interrupted");
+  if (look(struck, [&] { return found = real(directory), 0L; }) != 0) return nullptr;
+  return found;
 }
 DIR* opendir(const char* path) {
   using Opendir = DIR* (*)(const char*);

@@ -59,6 +59,7 @@ Options parse(int count, char** arguments) {
   line.text("--without", options.without);
   line.read(count, arguments);
   if (options.part < 1 || options.part > options.parts) line.refuse("--part K/N wants 1 <= K <= N");
+  if (options.first > options.last) line.refuse("--seeds A-B wants A <= B");
   const auto& without = options.without;
   if (!without.empty() && without != "hdf5") line.refuse("--without knows hdf5 alone");
   options.hdf5 = has_hdf5 && without.empty();

@@ -374,6 +374,11 @@ int run(int count, char** arguments) {
   line.flag("--verbose", verbose);
   line.read(count, arguments);
   if (stride < 1) line.refuse("--stride is at least 1");
+  std::set<std::string> names;
+  for (const auto kind : fault_kinds()) names.insert(name_of(kind));
+  line.check(kinds, names);
+  line.check(stories, {"save", "flush", "rebuild", "gc_local", "bring_home"});
+  line.check(lost, {"1", "2"});
   set_log_sink({});
   if (verbose) {
     set_log_sink(
