@@ -10,7 +10,7 @@
 //   --part K/N       of these each Nth, from the Kth on (1 ... N)
 //   --seconds S      begin no case later than that
 //   --stale N        no faults: each case on schedules 1 to N, of ranks that see changes of others
-//                    only N looks later, where they do not open the file
+//                    only N looks later, where they do not open the file; with --pairs, two faults
 //   --neglect KIND   a disk on which "sync" or "sync_directory" does nothing, to see that this is
 //                    found
 //
@@ -92,9 +92,10 @@ class Campaign {
       play(parse_case(options_.one));
     } else {
       for_each_story([&](const FaultCase& one) {
+        if (options_.last_pair > 0) return;
         if (options_.stale > 0) {
           schedules(one);
-        } else if (options_.last_pair == 0) {
+        } else {
           singles(one);
         }
       });
@@ -177,7 +178,7 @@ class Campaign {
       began_ = now();
     }
     auto report = stage_.play(one);
-    if (options_.stale > 0) {
+    if (options_.stale > 0 && one.faults.empty()) {
       for (const auto& heard : report.heard)
         report.wrong.push_back(cat("without a fault, ", heard));
     }
