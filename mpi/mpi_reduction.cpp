@@ -81,8 +81,8 @@ void LeftOver::tell_finalize() {
   };
   int key = MPI_KEYVAL_INVALID;
   if (MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, at_end, &key, nullptr) != MPI_SUCCESS) return;
-  // Where one of these fails, and the handler of MPI_COMM_SELF lets the job go on, what is left over
-  // is not waited for at the end.
+  // Where one of these fails, and the handler of MPI_COMM_SELF lets the job go on, what is left
+  // over is not waited for at the end.
   static_cast<void>(MPI_Comm_set_attr(MPI_COMM_SELF, key, nullptr));
   static_cast<void>(MPI_Comm_free_keyval(&key));
 }
