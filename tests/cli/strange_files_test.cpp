@@ -120,12 +120,14 @@ TEST_F(StrangeFiles, ACheckpointThatMayNotBeRead) {
     SCOPED_TRACE(name);
     make(name, [](const auto& path) { write_bytes(path, "bytes that nobody may read"); });
     ASSERT_EQ(::chmod(at(name).c_str(), 0), 0);
-    const auto listed = run_tool({"ls", at("").string()});
-    EXPECT_EQ(listed.status, 0) << listed.err;
-    EXPECT_THAT(listed.out, HasSubstr("Permission denied"));
-    const auto verified = run_tool({"verify", at("").string()});
-    EXPECT_EQ(verified.status, 2) << verified.out << verified.err;
-    EXPECT_THAT(verified.out + verified.err, HasSubstr("Permission denied"));
+    if (!as_root) {  // the tool may lie where nobody else may go
+      const auto listed = run_tool({"ls", at("").string()});
+      EXPECT_EQ(listed.status, 0) << listed.err;
+      EXPECT_THAT(listed.out, HasSubstr("Permission denied"));
+      const auto verified = run_tool({"verify", at("").string()});
+      EXPECT_EQ(verified.status, 2) << verified.out << verified.err;
+      EXPECT_THAT(verified.out + verified.err, HasSubstr("Permission denied"));
+    }
     EXPECT_EQ(restored_and_saved(), 2);
     EXPECT_TRUE(fs::exists(at(name))) << "nobody knows what it is";
   }
