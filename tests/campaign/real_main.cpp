@@ -3,13 +3,14 @@
 //   campaign_real DIRECTORY SAVES [--hdf5] [--mpi-io] [--collective] [--async] [--nodes DIRECTORY]
 //                 [--home-every N] [--flush] [--frozen] [--redistribute] [--limit SECONDS]
 //                 [--give-up] [--salt N] [--pause MILLISECONDS] [--hasty] [--read] [--name NAME]
-//                 [--patience SECONDS] [--turns]
+//                 [--patience SECONDS] [--turns] [--sync-nodes]
 //
 // With --give-up the first call that fails is the last, and the job must come to its end. --nodes
 // has each rank on a node of its own, with a directory (%n in it) for all checkpoints but each
 // --home-every'th (2; of the second one on); with --flush those go home from there, which a save is
-// followed by. With --frozen a tensor is written once, and with --redistribute what was restored
-// goes to other ranks, before anything is saved;
+// followed by; with --sync-nodes what is on nodes survives the power. With --frozen a tensor is
+// written once, and with --redistribute what was restored goes to other ranks, before anything is
+// saved;
 // --collective writes HDF5 by all ranks. Values tell of the step and of the salt, below 1000. A
 // hasty owner is taken for dead after a few seconds. With --read it saves nothing: so many times it
 // restores the newest checkpoint and then each that is listed, and does not own the directory.
@@ -273,6 +274,7 @@ void run(const std::vector<std::string>& arguments) {
       job.options.tier.home_every = 2;
       job.options.tier.node = cat(group->rank());
     }
+    if (arguments[i] == "--sync-nodes") job.options.tier.sync = true;
     if (arguments[i] == "--home-every") {
       job.options.tier.home_every = std::atoi(arguments.at(++i).c_str());
     }
