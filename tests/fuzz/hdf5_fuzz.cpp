@@ -69,9 +69,8 @@ void make_seal_right(std::string& file) {
   seal.table_offset = number_at(bytes, 24);
   seal.table_room = number_at(bytes, 32);
   seal.table_bytes = number_at(bytes, 40);
-  const auto behind = seal.file_bytes - seal.table_offset;
-  if (seal.table_offset >= 0 && behind >= 0 && seal.table_bytes >= 0 &&
-      seal.table_bytes <= behind) {
+  if (seal.table_offset >= 0 && seal.table_offset <= seal.file_bytes && seal.table_bytes >= 0 &&
+      seal.table_bytes <= seal.file_bytes - seal.table_offset) {
     seal.table_crc32c = crc32c(std::string_view(file).substr(
         static_cast<std::size_t>(seal.table_offset), static_cast<std::size_t>(seal.table_bytes)));
   }
