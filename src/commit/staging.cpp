@@ -218,6 +218,9 @@ void take_staging(io::FileSystem& files, const io::Path& directory, const Naming
       }
     } catch (const Error& error) {
       log(LogLevel::warning, cat("what ", entry, " holds stays: ", error.what()));
+      // What a directory holds is not known then; something else of this name holds nothing.
+      const auto there = files.status(whole.temp());
+      any_retired = there && there->is_directory;
     }
     // The owner may have died before it was durable that the index was set aside, whose data goes.
     if (any_retired) files.sync_directory(whole.temp());

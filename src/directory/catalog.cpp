@@ -49,7 +49,7 @@ CatalogEntry look_at(io::FileSystem& files, const io::Path& directory, const com
     try {
       status = files.status(format->main_file(prefix));
     } catch (const Error&) {
-      entry.format = format->id();  // which is told below
+      entry.format = format->id();  // load_index() meets the error, and it is told
     }
     if (!status) continue;
     entry.save.wall_time_seconds = std::max(entry.save.wall_time_seconds, status->modified_seconds);

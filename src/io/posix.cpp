@@ -34,10 +34,10 @@ struct stat status_of(const Descriptor& descriptor, const Path& path) {
   return status;
 }
 
-#ifdef STATX_BTIME
 // Of a path: nothing is there, or links that lead to nothing.
 bool leads_nowhere(int error) { return error == ENOENT || error == ENOTDIR || error == ELOOP; }
 
+#ifdef STATX_BTIME
 // Neither: a kernel, or a sandbox, without statx.
 bool lacks_statx(int error) { return error == ENOSYS || error == EPERM; }
 

@@ -111,9 +111,9 @@ void note_home(io::FileSystem& files, const io::Path& node_directory, const std:
 std::optional<NotedHome> noted_home(io::FileSystem& files, const io::Path& node_directory,
                                     const std::string& home_id) {
   const auto path = note_of(node_directory, home_id);
-  const auto there = files.status(path);
-  if (!there || there->size > longest_note) return std::nullopt;
-  const auto text = io::read_file(files, path, longest_note);
+  const auto bytes = io::try_read_file(files, path, longest_note);
+  if (!bytes) return std::nullopt;
+  const auto& text = *bytes;
   // A name of a directory may have a line's end in it; earlier notes are of the name alone.
   const auto end = std::min(text.rfind('\n'), text.size());
   NotedHome home{text.substr(0, end)};

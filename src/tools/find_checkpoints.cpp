@@ -76,10 +76,7 @@ std::vector<std::string> list_prefixes(io::FileSystem& files, const io::Path& di
     const auto file = commit::split_main_file(entry);
     if (!file) continue;
     const auto path = directory / entry;
-    const auto& format = format_of(file->kind);
-    const bool is_named =
-        !format.is_cairns();  // by the name alone: what stands there is looked at later
-    if (is_named || try_recognise(format, files, path).value_or(true)) {
+    if (try_recognise(format_of(file->kind), files, path).value_or(true)) {
       found.insert(file->prefix.string());
     }
   }

@@ -245,6 +245,24 @@ TEST_F(StagingOf, AFileInItsPlaceDoesNotStopASuccessor) {
   take_staging(*disk_, "/d", "a", *owner_, [](const auto&) { return false; });
 }
 
+// It may hold an index whose data goes later, and that must not come back.
+TEST_F(StagingOf, OneThatCannotBeListedIsSyncedAllTheSame) {
+  const auto dead = io::Path("/d") / staging_directory_name("a", new_uuid());
+  disk_->create_directory(dead);
+  disk_->sync_directory("/d");
+  disk_->mark();
+  io::write_file(*disk_, dead / retired_name(4), "ours");  // the directory is not synced
+  disk_->inject({.code = Code::io, .kind = "list", .path_part = "_kept_"});
+  take_staging(*disk_, "/d", "a", *owner_, [](const auto&) { return false; });
+  const auto after = disk_->crash(disk_->operation_count(), {.keep = false});
+  for (const auto& entry : after->list("/d")) {
+    if (entry.find("_kept_") == entry.npos) continue;
+    EXPECT_TRUE(io::exists(*after, io::Path("/d") / entry / retired_name(4)));
+    return;
+  }
+  FAIL() << "it was not taken";
+}
+
 TEST_F(StagingOf, ASuccessorTakesItAndGivesBackWhatIsNotCairns) {
   const auto dead = io::Path("/d") / staging_directory_name("a", new_uuid());
   disk_->create_directory(dead);
