@@ -13,18 +13,23 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 STAND_INS = {
-    # cairn ls DIR: the step in the file DIR/newest, after older ones. It can fail, and take its time.
+    # cairn ls DIR --json: the step in the file DIR/newest, after older ones. It can fail, and take its time.
     # cairn flush DIR --tier TEXT: parts of step 40.
     "cairn": '[ "$1" != flush ] || { echo "$*" >>"$PLACE/flush.log"; printf "step 40\\nstep 35\\n"; exit 0; }\n'
              '[ ! -e "$PLACE/slow" ] || { touch "$PLACE/ready"; until [ -e "$PLACE/go" ]; do read -rt 0.05 <> <(:); done; }\n'
              '[ -d "$2" ] && [ ! -e "$PLACE/broken" ] || exit 2\n'
              'if [ -e "$PLACE/failures" ]; then rm "$PLACE/failures"; exit 2; fi\n'
-             '[ -e "$2/newest" ] || exit 0\n'
-             'printf "model\\n  step  size  saved  ranks  state\\n     3  1 KB  now  2  whole\\n"\n'
-             'for step in $(cat "$2/older" 2>/dev/null); do printf "  %4d  1 KB  now  2  whole\\n" "$step"; done\n'
-             'printf "  %4d  1 KB  now  2  whole, newest\\n" "$(cat "$2/newest")"',
-    # squeue --noheader --array --jobs JOB --format "%A FIELD": what the file of that name says.
-    "squeue": 'cat "$PLACE/squeue-$4-${6#%A }" 2>/dev/null',
+             '[ "$3" = --json ] || exit 2\n'
+             'row() { printf \'%s    {\\n      "name": "ckpt",\\n      "step": %s,\\n      "newest": %s,\\n      "whole": true\\n    }\' "$3" "$1" "$2"; }\n'
+             'printf \'{\\n  "directory": "%s",\\n  "checkpoints": [\' "$2"\n'
+             '[ ! -e "$2/newest" ] || {\n'
+             '  for step in 3 $(cat "$2/older" 2>/dev/null); do row "$step" false "$comma"; comma=,$\'\\n\'; done\n'
+             '  row "$(cat "$2/newest")" true "$comma"\n'
+             '}\n'
+             'printf "\\n  ]\\n}\\n"',
+    # squeue --noheader --array --jobs JOB --format "%A FIELD": what the file of that name says, unless
+    # somebody's own settings would change it.
+    "squeue": '[ -z "${SQUEUE_STATES:-}" ] && [ "$SLURM_TIME_FORMAT" = standard ] && cat "$PLACE/squeue-$4-${6#%A }" 2>/dev/null',
     # sinfo ... --nodes LIST ...: each of LIST, with the state in the file of that name, or alloc.
     "sinfo": 'for node in ${4//,/ }; do echo "$node $(cat "$PLACE/sinfo-$node" 2>/dev/null || echo alloc)"; done',
     "scontrol": 'echo "$*" >>"$PLACE/scontrol.log"\nexit "${SCONTROL_STATUS:-0}"',
@@ -196,9 +201,36 @@ class CairnJob(unittest.TestCase):
         self.assertIn("4 times in a row at step 0; giving up", self.output)
 
     def test_failure_before_any_checkpoint_is_not(self):
-        self.assertEqual(self.run_job("exit 106"), 106)
-        self.assertEqual(self.requeued, [])
-        self.assertIn("before there was a checkpoint", self.output)
+        # The second ones are mpirun's, for a program that it could not start; then what is no signal.
+        for status in (1, 106, 127, 128, 131, 132, 133, 135, 200, 255):
+            self.assertEqual(self.run_job(f"exit {status}"), status)
+            self.assertEqual(self.requeued, [])
+            self.assertIn("before there was a checkpoint", self.output)
+
+    @unittest.skipUnless(shutil.which("mpirun"), "there is no mpirun")
+    def test_a_program_that_mpirun_cannot_start_is_not(self):
+        (self.place / "text").write_text("no program")
+        (self.place / "text").chmod(0o755)
+        mpirun = "mpirun --oversubscribe -np 1"
+        for command in (f"{mpirun} {self.place}/missing", f"{mpirun} {self.place}/text", f"{mpirun} {self.place}/bin",
+                        f"{mpirun} -wdir {self.place}/missing true"):
+            status = self.run_job(command, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+            self.assertNotEqual(status, 0, command)
+            self.assertEqual(self.requeued, [], command)
+            self.assertIn("before there was a checkpoint", self.output)
+
+    @unittest.skipUnless(os.environ.get("CAIRN_TOOL"), "CAIRN_TOOL is not given")
+    def test_names_of_files_tell_nothing(self):
+        """What the tool itself says of files that are called like its lines."""
+        shutil.copy(os.environ["CAIRN_TOOL"], self.place / "bin/cairn")
+        self.checkpoints.mkdir()
+        for file in sorted((ROOT / "tests/golden/manager").glob("run-*")):  # the newest is the last
+            shutil.copy(file, self.checkpoints)
+        lines = ('  99999999  1 KB  now  2  whole, newest', '      "step": 99999999,\n      "newest": true,\n      "whole": true\n    },')
+        for line in lines:
+            shutil.copy(self.checkpoints / "run-30.index", self.checkpoints / f"x\n{line}\ny-5.index")
+        self.assertEqual(self.run_job("exit 9"), 0)
+        self.assertEqual(self.record(), ["1", "50"])
 
     def test_failing_in_a_loop_is_given_up(self):
         self.saved(5)
@@ -259,6 +291,48 @@ class CairnJob(unittest.TestCase):
         self.assertEqual(self.requeued, [])
         self.assertIn("job 6 is saving in", self.output)
 
+    def record_of(self, job, token="y"):
+        return f"token {token}\\nhost n0\\njob {job}\\nstart 1\\n"
+
+    def test_progress_of_another_job_that_has_ended_is_not_ours(self):
+        """This one was refused, and mpirun lingered until the other one had saved and gone."""
+        gone = f"{self.save(9)}; rm $DIR/.cairn/owner"
+        for signals in (False, True):
+            with self.subTest(signals=signals):
+                self.setUp()
+                self.owned_by("6", "RUNNING")
+                if signals:
+                    self.assertEqual(self.signalled(signal.SIGUSR1, 1, save=gone), 1)
+                else:
+                    self.assertEqual(self.run_job(f"{gone}; exit 1"), 1)
+                self.assertEqual(self.requeued, [])
+                self.assertIn("job 6 is saving in", self.output)
+        # One that comes later is seen as well.
+        self.setUp()
+        self.saved(5)
+        self.slurm_says("6", "%T", "6 RUNNING")
+        comes = f'mkdir $DIR/.cairn; printf "{self.record_of(6)}" >$DIR/.cairn/owner'
+        self.assertEqual(self.signalled(signal.SIGUSR1, 1, before=self.seen(comes), save=gone), 1)
+        self.assertEqual(self.requeued, [])
+
+    def test_progress_after_another_job_has_ended_is_ours(self):
+        self.owned_by("6", "RUNNING")
+        ours = f'printf "{self.record_of(7)}" >$DIR/.cairn/owner'
+        self.assertEqual(self.signalled(signal.SIGUSR1, 1, before=self.seen(ours), save=f"{self.save(9)}; rm $DIR/.cairn/owner"), 0)
+        self.assertIn("stopped with status 1, at step 9", self.output)
+        self.assertEqual(self.requeued, ["requeue 7"])
+
+    def seen(self, change):
+        """Changes the owner's record, and waits until cairn-job has read it: by the time of its last reading."""
+        probe = self.place / "probe"
+        probe.write_text("x")
+        os.utime(probe, (1, probe.stat().st_mtime))
+        probe.read_text()
+        if probe.stat().st_atime == 1:
+            self.skipTest("this file system does not note when a file was read")
+        return (f'{change}; touch -a -d @1 $DIR/.cairn/owner; '
+                'until [ "$(stat -c %X $DIR/.cairn/owner)" != 1 ]; do :; done; :')
+
     def test_directory_of_a_dead_job(self):
         self.owned_by("6", "FAILED")
         self.assertEqual(self.run_job("exit 1"), 0)
@@ -274,10 +348,10 @@ class CairnJob(unittest.TestCase):
             self.assertLess(time.monotonic(), end, "the program did not start")
             time.sleep(0.01)
 
-    def signalled(self, number, status, reason="None", save="echo 9 >$DIR/newest", options=()):
+    def signalled(self, number, status, reason="None", save="echo 9 >$DIR/newest", options=(), before=":"):
         if reason:
             self.slurm_says("7", "%r", f"7 {reason}")
-        process = self.start(self.WAITING.format(save=save, status=status), *options)
+        process = self.start(f"{before}; {self.WAITING.format(save=save, status=status)}", *options)
         self.until_ready(process)
         process.send_signal(number)
         return self.finish(process)
@@ -326,9 +400,31 @@ class CairnJob(unittest.TestCase):
         (self.place / "ready").unlink()
         self.saved(5)
         self.slurm_says("7", "%e", "7 2026-01-01T00:00:00")
-        self.assertEqual(self.signalled(signal.SIGTERM, 75, reason=None), 0)
+        (self.place / "bin/date").write_text("#!/bin/bash\necho $((EPOCHSECONDS + 1))\n")  # of the end
+        (self.place / "bin/date").chmod(0o755)
+        self.assertEqual(self.signalled(
+            signal.SIGTERM, 75, reason=None, before="end=$((EPOCHSECONDS + 2)); until [ $EPOCHSECONDS -ge $end ]; do :; done"), 0)
         self.assertIn("by the clock it was the time limit", self.output)
         self.assertEqual(self.requeued, ["requeue 7"])
+
+    def test_a_clock_that_is_wrong(self):
+        """By it the job was over when it began. That says nothing of why SIGTERM came."""
+        self.saved(5)
+        self.slurm_says("7", "%e", "7 2026-01-01T00:00:00")
+        self.assertEqual(self.signalled(signal.SIGTERM, 75, reason=None, options=()), 75)
+        self.assertRegex(self.output, f"WARNING: by the clock of {os.uname().nodename} the job's time was over [0-9]+ seconds before it began")
+        self.assertEqual(self.requeued, [])
+
+    def test_times_are_read_in_one_zone(self):
+        """In another one this end would be a clock that is wrong."""
+        self.saved(5)
+        at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(time.time() + 3600))
+        self.slurm_says("7", "%e", f"7 {at}")
+        self.run_job("exit 0", TZ="Pacific/Honolulu", SQUEUE_STATES="PENDING", SLURM_TIME_FORMAT="relative")
+        self.assertNotIn("WARNING: by the clock", self.output)
+        self.slurm_says("7", "%e", "7 2026-01-01T00:00:00")
+        self.run_job("exit 0", TZ="Pacific/Honolulu", SQUEUE_STATES="PENDING", SLURM_TIME_FORMAT="relative")
+        self.assertIn("WARNING: by the clock", self.output)
 
     @unittest.skipUnless(can_trace(), "strace, which may not be there or not be allowed, sends a signal at a given moment")
     def test_a_signal_at_any_fork_is_not_lost(self):
@@ -450,7 +546,7 @@ class CairnJob(unittest.TestCase):
     def test_short_runs_are_told(self):
         self.saved(5)
         self.assertEqual(self.run_job(f"{self.save(9)}; exit 75"), 0)
-        self.assertRegex(self.output, "WARNING: that run took [0-9]+ seconds only")
+        self.assertRegex(self.output, "WARNING: that run took [0-9]+ seconds only; is the time limit .* or a node's clock wrong")
         self.assertIn("WARNING: that run left one checkpoint only", self.output)
         self.assertEqual(self.run_job(f"echo 10 >$DIR/older; {self.save(11)}; exit 75"), 0)
         self.assertNotIn("one checkpoint only", self.output)
