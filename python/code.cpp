@@ -1,5 +1,6 @@
 #include "code.hpp"
 
+#include <locale>
 #include <optional>
 #include <sstream>
 #include <utility>
@@ -175,6 +176,7 @@ void add_code(py::module_& module) {
           py::arg("start"), py::arg("extent"), "The same tensor with this part of its slice only.")
       .def("__repr__", [](const ShardableTensor& self) {
         std::ostringstream text;
+        text.imbue(std::locale::classic());
         text << "<cairn.ShardableTensor " << self << '>';
         return text.str();
       });

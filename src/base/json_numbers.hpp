@@ -1,14 +1,42 @@
 #pragma once
-/// Whole numbers of a JSON text that anybody may have written: nlohmann::json converts a number
-/// like 1e29 to an integer as C++ does, which is undefined.
+/// Numbers of a JSON text that anybody may have written. nlohmann::json converts a number like 1e29
+/// to an integer as C++ does, which is undefined; and it reads fractions with strtod, which the C
+/// locale tells where they begin.
+#include <locale.h>
+
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/text.hpp"
 
 namespace cairn {
+
+/// While it lives, this thread has the classic C locale.
+class ClassicNumbers {
+ public:
+  ClassicNumbers() {
+    static const locale_t classic = ::newlocale(LC_ALL_MASK, "C", nullptr);
+    if (classic) before_ = ::uselocale(classic);
+  }
+  ~ClassicNumbers() {
+    if (before_) ::uselocale(before_);
+  }
+  ClassicNumbers(const ClassicNumbers&) = delete;
+  ClassicNumbers& operator=(const ClassicNumbers&) = delete;
+
+ private:
+  locale_t before_{};
+};
+
+/// What is no JSON throws, or is a value of the type `discarded`.
+template <class Json = nlohmann::json>
+Json parse_json(std::string_view text, bool throws = true) {
+  const ClassicNumbers classic;
+  return Json::parse(text, nullptr, throws);
+}
 
 /// Whether the value is an integer, and one of T.
 template <class T>

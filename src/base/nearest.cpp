@@ -1,7 +1,6 @@
 #include "base/nearest.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <numeric>
 #include <vector>
 
@@ -14,7 +13,9 @@ constexpr std::size_t longest = 200;  // keys may be long, and hostile
 
 std::string lower(std::string_view text) {
   std::string out(text);
-  for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  for (char& c : out) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
   return out;
 }
 

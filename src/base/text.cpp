@@ -1,24 +1,33 @@
 #include "base/text.hpp"
 
+#include <array>
 #include <cstdint>
-#include <iomanip>
+#include <limits>
 #include <string_view>
 
 namespace cairn {
 
+std::string fixed_text(double value, int digits) {
+  // The largest number, its sign, and a point before the digits.
+  std::string text(
+      std::numeric_limits<double>::max_exponent10 + 3 + static_cast<std::size_t>(digits), '\0');
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), value,
+                                 std::chars_format::fixed, digits);
+  text.resize(static_cast<std::size_t>(end.ptr - text.data()));
+  return text;
+}
+
 std::string hex(std::uint64_t number) {
-  std::ostringstream out;
-  out << std::hex << number;
-  return std::move(out).str();
+  std::array<char, 16> digits;
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number, 16);
+  return {digits.data(), end.ptr};
 }
 
 std::string bytes_text(double bytes) {
   static constexpr const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
   int unit = 0;
   while (bytes >= 1024 && unit < 6) bytes /= 1024, ++unit;
-  std::ostringstream out;
-  out << std::fixed << std::setprecision(unit == 0 ? 0 : 2) << bytes << ' ' << units[unit];
-  return std::move(out).str();
+  return cat(fixed_text(bytes, unit == 0 ? 0 : 2), ' ', units[unit]);
 }
 
 bool is_utf8(std::string_view text) {

@@ -6,6 +6,7 @@
 #include <iostream>
 #include <limits>
 
+#include "base/json_numbers.hpp"
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "cli/command.hpp"
@@ -81,8 +82,8 @@ Json json_of(const DescriptionDifference& one) {
   Json out;
   if (!one.key.empty()) add_key(out, one.key);
   out["name"] = one.name;
-  if (!one.a.empty()) out["a"] = Json::parse(one.a);
-  if (!one.b.empty()) out["b"] = Json::parse(one.b);
+  if (!one.a.empty()) out["a"] = parse_json<Json>(one.a);
+  if (!one.b.empty()) out["b"] = parse_json<Json>(one.b);
   return out;
 }
 

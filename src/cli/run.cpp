@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <exception>
 #include <iostream>
+#include <locale>
 
 #include "base/nearest.hpp"
 #include "cairn/error.hpp"
@@ -67,6 +68,9 @@ void refuse_what_does_not_fit(CLI::App& app) {
 }  // namespace
 
 int run_tool(int argc, char** argv, std::shared_ptr<io::FileSystem> files) {
+  // Numbers are read and written as everywhere else, whatever the process began with.
+  std::locale::global(std::locale::classic());
+  std::cout.imbue(std::locale::classic());
   const PlainOutput plain_output;
   try {
     Tool tool;

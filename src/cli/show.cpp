@@ -3,6 +3,7 @@
 #include <iostream>
 #include <map>
 
+#include "base/json_numbers.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"
 #include "cli/elements.hpp"
@@ -56,7 +57,7 @@ std::string file_name(const CheckpointContents& contents, int file) {
 
 Json json_of(const Attributes& attributes) {
   Json object = Json::object();
-  for (const auto& [name, value] : attributes) object[name] = Json::parse(value.json());
+  for (const auto& [name, value] : attributes) object[name] = parse_json<Json>(value.json());
   return object;
 }
 

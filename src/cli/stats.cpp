@@ -2,9 +2,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <iomanip>
 #include <iostream>
-#include <sstream>
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
@@ -38,12 +36,6 @@ std::vector<Row> collect(io::FileSystem& files, const io::Path& directory) {
   return rows;
 }
 
-std::string fixed(double value, int digits) {
-  std::ostringstream out;
-  out << std::fixed << std::setprecision(digits) << value;
-  return std::move(out).str();
-}
-
 std::string how(const SaveStatistics& save) {
   return cat(save.asynchronous ? "asynchronous" : "blocking",
              save.blocking_because.empty() ? "" : ": ", save.blocking_because);
@@ -70,13 +62,13 @@ void print(const std::vector<Row>& rows) {
       continue;
     }
     const auto& save = *meta.statistics;
-    table.push_back({prefix, bytes_text(static_cast<double>(save.bytes)),
-                     fixed(save.total_seconds, 3), fixed(save.gigabytes_per_second(), 2),
-                     fixed(save.blocked_seconds, 3), fixed(save.seconds.write, 3),
-                     cat("rank ", save.slowest.rank, ", ", fixed(save.slowest.waiting_seconds, 3)),
-                     cat(save.recycled_files, " of ", save.files),
-                     save.plan_reused ? "reused" : "new", bar(save.total_seconds, most),
-                     how(save)});
+    table.push_back(
+        {prefix, bytes_text(static_cast<double>(save.bytes)), fixed_text(save.total_seconds, 3),
+         fixed_text(save.gigabytes_per_second(), 2), fixed_text(save.blocked_seconds, 3),
+         fixed_text(save.seconds.write, 3),
+         cat("rank ", save.slowest.rank, ", ", fixed_text(save.slowest.waiting_seconds, 3)),
+         cat(save.recycled_files, " of ", save.files), save.plan_reused ? "reused" : "new",
+         bar(save.total_seconds, most), how(save)});
   }
   print_table(table, "", {1, 2, 3, 4, 5, 6, 7});
 }
@@ -104,7 +96,7 @@ void print(const std::vector<NodeSave>& saves, const Risk& risk) {
       {"on nodes", "size", "write", "protect", "saved", "nodes seen"}};
   for (const auto& save : saves) {
     table.push_back({cat(save.name, "-", save.step), bytes_text(static_cast<double>(save.bytes)),
-                     fixed(save.write_seconds, 3), fixed(save.protect_seconds, 3),
+                     fixed_text(save.write_seconds, 3), fixed_text(save.protect_seconds, 3),
                      local_time(save.time), cat(save.nodes_seen, " of ", save.nodes)});
   }
   if (saves.empty()) {
@@ -113,7 +105,7 @@ void print(const std::vector<NodeSave>& saves, const Risk& risk) {
     print_table(table, "", {1, 2, 3});
   }
   const auto text = [](double seconds) {
-    return seconds < 0 ? std::string("all of it") : cat(fixed(seconds, 0), " s");
+    return seconds < 0 ? std::string("all of it") : cat(fixed_text(seconds, 0), " s");
   };
   std::cout << "work at risk: " << text(risk.since_save) << " if processes die, "
             << text(risk.since_home) << " if all nodes do\n";

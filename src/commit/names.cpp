@@ -30,7 +30,7 @@ void require(bool good, std::string_view what) {
 }
 
 std::string padded(std::int64_t value) {
-  const std::string digits = std::to_string(value);
+  const std::string digits = cat(value);
   return std::string(digits.size() < 5 ? 5 - digits.size() : 0, '0') + digits;
 }
 

@@ -1,6 +1,3 @@
-#include <charconv>
-#include <iomanip>
-
 #include "base/text.hpp"
 #include "base/utc.hpp"
 #include "cairn/error.hpp"
@@ -18,23 +15,15 @@ std::string one_line(std::string text) {
   return text;
 }
 
-template <class T>
-bool parse(std::string_view text, T& value) {
-  const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
-  return result.ec == std::errc{} && result.ptr == text.data() + text.size();
-}
-
 }  // namespace
 
 std::string print_owner(const OwnerRecord& record) {
-  std::ostringstream out;
-  out << std::fixed << std::setprecision(3);
-  out << "token " << record.token << "\nhost " << one_line(record.host) << "\nkernel "
-      << one_line(record.kernel) << "\npid " << record.pid << "\nprocesses "
-      << one_line(record.processes) << "\njob " << one_line(record.job) << "\nstart "
-      << record.start_seconds << "\nheartbeat " << record.heartbeat_seconds << "\nguard "
-      << (record.by_heartbeat ? "heartbeat" : "lock") << "\n";
-  return std::move(out).str();
+  return cat("token ", record.token, "\nhost ", one_line(record.host), "\nkernel ",
+             one_line(record.kernel), "\npid ", record.pid, "\nprocesses ",
+             one_line(record.processes), "\njob ", one_line(record.job), "\nstart ",
+             fixed_text(record.start_seconds, 3), "\nheartbeat ",
+             fixed_text(record.heartbeat_seconds, 3), "\nguard ",
+             record.by_heartbeat ? "heartbeat" : "lock", "\n");
 }
 
 std::optional<OwnerRecord> parse_owner(std::string_view text) {
@@ -49,11 +38,11 @@ std::optional<OwnerRecord> parse_owner(std::string_view text) {
     if (key == "token") record.token = value;
     if (key == "host") record.host = value;
     if (key == "kernel") record.kernel = value;
-    if (key == "pid") good = good && parse(value, record.pid);
+    if (key == "pid") good = good && parse_number(value, record.pid);
     if (key == "processes") record.processes = value;
     if (key == "job") record.job = value;
-    if (key == "start") good = good && parse(value, record.start_seconds);
-    if (key == "heartbeat") good = good && parse(value, record.heartbeat_seconds);
+    if (key == "start") good = good && parse_number(value, record.start_seconds);
+    if (key == "heartbeat") good = good && parse_number(value, record.heartbeat_seconds);
     if (key == "guard") record.by_heartbeat = value == "heartbeat";
   }
   if (!good || !is_uuid(record.token)) return std::nullopt;

@@ -10,6 +10,7 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <fstream>
+#include <locale>
 #include <mutex>
 #include <thread>
 
@@ -39,6 +40,7 @@ std::string process_namespace() {
 
 std::string boot_identity() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
+  file.imbue(std::locale::classic());
   std::string text;
   std::getline(file, text);
   return text;

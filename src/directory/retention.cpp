@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <sstream>
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
@@ -118,8 +117,7 @@ struct RuleReader {
   void agreed(const char* name, T& value) {
     const auto at = rules.find(name);
     if (at == rules.end()) return;
-    std::istringstream in(at->second);
-    sound = sound && (in >> value) && (in >> std::ws).eof();
+    sound = sound && parse_number(at->second, value);
   }
 };
 
@@ -139,8 +137,10 @@ std::string text_of(const Retention& keep) {
 
 std::optional<Retention> retention_of(const std::string& text) {
   std::map<std::string, std::string> rules;
-  std::istringstream in(text);
-  for (std::string rule; in >> rule;) {
+  for (std::size_t at = 0; at < text.size();) {
+    const auto rule = text.substr(at, text.find(' ', at) - at);
+    at += rule.size() + 1;
+    if (rule.empty()) continue;
     const auto end = rule.find('=');
     if (end == std::string::npos) return std::nullopt;
     rules[rule.substr(0, end)] = rule.substr(end + 1);

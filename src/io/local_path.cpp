@@ -1,7 +1,6 @@
 #include "io/local_path.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <string_view>
 
 #include "base/text.hpp"
@@ -15,7 +14,10 @@ std::string_view scheme_of(std::string_view text) {
   const auto end = text.find("://");
   if (end == text.npos || end < 2) return {};
   const auto scheme = text.substr(0, end);
-  const auto letter = [](unsigned char c) { return std::isalnum(c) || c == '+' || c == '-'; };
+  const auto letter = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '+' ||
+           c == '-';
+  };
   return std::all_of(scheme.begin(), scheme.end(), letter) ? scheme : std::string_view();
 }
 

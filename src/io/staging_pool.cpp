@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <locale>
 #include <string>
 
 namespace cairn {
@@ -63,6 +64,7 @@ void StagingPool::take_from(std::shared_ptr<StagingMemory> memory) {
 
 std::int64_t available_memory() {
   std::ifstream in("/proc/meminfo");
+  in.imbue(std::locale::classic());
   for (std::string line; std::getline(in, line);) {
     constexpr std::string_view name = "MemAvailable:";
     if (line.compare(0, name.size(), name) == 0) return std::stoll(line.substr(name.size())) * 1024;

@@ -4,11 +4,13 @@
 #include <charconv>
 #include <cstdio>
 
+#include "base/text.hpp"
+
 namespace cairn {
 namespace {
 
-std::string text_of(std::int64_t value) { return std::to_string(value); }
-std::string text_of(std::uint64_t value) { return std::to_string(value); }
+std::string text_of(std::int64_t value) { return cat(value); }
+std::string text_of(std::uint64_t value) { return cat(value); }
 std::string text_of(bool value) { return value ? "true" : "false"; }
 std::string text_of(const Json& value) { return value.text; }
 

@@ -23,8 +23,7 @@ namespace {
 std::size_t place_of(int number) { return static_cast<std::size_t>(number); }
 
 void require_options(Group& group, const RedistributeOptions& options) {
-  require_same(group, "RedistributeOptions",
-               {{"chunk_bytes", std::to_string(options.chunk_bytes)}});
+  require_same(group, "RedistributeOptions", {{"chunk_bytes", cat(options.chunk_bytes)}});
   if (options.chunk_bytes >= 4096 && options.chunk_bytes <= (std::int64_t{64} << 20)) return;
   throw Error(Code::invalid_argument,
               cat("RedistributeOptions::chunk_bytes is ", options.chunk_bytes),

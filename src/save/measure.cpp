@@ -1,9 +1,7 @@
 #include "save/measure.hpp"
 
 #include <algorithm>
-#include <iomanip>
 #include <map>
-#include <sstream>
 
 #include "base/text.hpp"
 
@@ -95,28 +93,29 @@ std::int64_t bytes_of(const std::vector<StoredTensor>& entries) {
 }
 
 std::string line_of(const SaveStatistics& save) {
-  std::ostringstream out;
-  out << std::fixed << std::setprecision(3);
-  out << "saved step " << save.step << ": " << bytes_text(static_cast<double>(save.bytes)) << " in "
-      << save.total_seconds << " s (" << save.gigabytes_per_second() << " GB/s), ";
-  out << (save.on_nodes ? "on the nodes" : save.asynchronous ? "asynchronous" : "blocking");
-  if (!save.blocking_because.empty()) out << " because " << save.blocking_because;
-  out << ", blocked " << save.blocked_seconds << " s;";
+  const auto size = [](std::int64_t bytes) { return bytes_text(static_cast<double>(bytes)); };
+  const auto three = [](double value) { return fixed_text(value, 3); };
+  auto text = cat("saved step ", save.step, ": ", size(save.bytes), " in ",
+                  three(save.total_seconds), " s (", three(save.gigabytes_per_second()), " GB/s), ",
+                  save.on_nodes       ? "on the nodes"
+                  : save.asynchronous ? "asynchronous"
+                                      : "blocking");
+  if (!save.blocking_because.empty()) text += " because " + save.blocking_because;
   const auto& s = save.seconds;
-  out << " wait " << s.wait << ", plan " << s.plan << (save.plan_reused ? " (reused)" : "")
-      << ", capture " << s.capture << ", write " << s.write;
-  if (save.on_nodes) out << ", protect " << s.protect;
-  out << ", merge " << s.merge << ", commit " << s.commit;
-  if (s.tidy > 0) out << ", tidy " << s.tidy;
-  out << " s; " << save.recycled_files << " of " << save.files << " data files recycled, "
-      << bytes_text(static_cast<double>(save.replica_bytes)) << " of replicas skipped";
-  if (save.gap_bytes > 0) {
-    out << ", " << bytes_text(static_cast<double>(save.gap_bytes)) << " held by no rank";
-  }
+  text += cat(", blocked ", three(save.blocked_seconds), " s; wait ", three(s.wait), ", plan ",
+              three(s.plan), save.plan_reused ? " (reused)" : "", ", capture ", three(s.capture),
+              ", write ", three(s.write));
+  if (save.on_nodes) text += ", protect " + three(s.protect);
+  text += cat(", merge ", three(s.merge), ", commit ", three(s.commit));
+  if (s.tidy > 0) text += ", tidy " + three(s.tidy);
+  text += cat(" s; ", save.recycled_files, " of ", save.files, " data files recycled, ",
+              size(save.replica_bytes), " of replicas skipped");
+  if (save.gap_bytes > 0) text += cat(", ", size(save.gap_bytes), " held by no rank");
   if (save.slowest.rank >= 0) {
-    out << "; waited " << save.slowest.waiting_seconds << " s for rank " << save.slowest.rank;
+    text +=
+        cat("; waited ", three(save.slowest.waiting_seconds), " s for rank ", save.slowest.rank);
   }
-  return std::move(out).str();
+  return text;
 }
 
 void Ledger::went_back_to(const CheckpointMeta& meta, const std::vector<PastSave>& left_behind) {

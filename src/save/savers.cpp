@@ -223,7 +223,7 @@ std::vector<StoredTensor> run_savers(const Job& job, const State& state, commit:
     auto grown = save;
     grown.num_files = layout.data_files + 1;
     commit::avoid_counts_in_use(*job.files, grown);
-    return std::to_string(grown.num_files);
+    return cat(grown.num_files);
   }));
   return together(group, [&] { return adopt(job, mine, first, save); });
 }

@@ -1,7 +1,5 @@
 #include "save/trace.hpp"
 
-#include <sstream>
-
 #include "base/text.hpp"
 
 namespace cairn {
@@ -16,28 +14,25 @@ void Trace::add(const char* name, std::int64_t step, Thread thread, Time begin, 
 std::string Trace::json() const {
   const std::lock_guard guard(mutex_);
   using Microseconds = std::chrono::duration<double, std::micro>;
-  std::ostringstream out;
-  out.precision(3);
-  out << std::fixed << R"({"displayTimeUnit":"ms","traceEvents":[)";
+  std::string text = R"({"displayTimeUnit":"ms","traceEvents":[)";
   const auto line = [&](const char* what, int thread, const std::string& name) {
-    out << R"({"ph":"M","name":")" << what << R"(","pid":)" << rank_ << R"(,"tid":)" << thread
-        << R"(,"args":{"name":")" << name << "\"}}";
+    text += cat(R"({"ph":"M","name":")", what, R"(","pid":)", rank_, R"(,"tid":)", thread,
+                R"(,"args":{"name":")", name, "\"}}");
   };
   line("process_name", 0, cat("rank ", rank_));
-  out << ",\n";
+  text += ",\n";
   line("thread_name", 0, "caller");
-  out << ",\n";
+  text += ",\n";
   line("thread_name", 1, "writer");
   for (const auto& event : events_) {
     const Microseconds at = wall_.time_since_epoch() + Microseconds(event.begin - steady_);
-    out << ",\n"
-        << R"({"ph":"X","name":")" << event.name << R"(","cat":"save","pid":)" << rank_
-        << R"(,"tid":)" << static_cast<int>(event.thread) << R"(,"ts":)" << at.count()
-        << R"(,"dur":)" << Microseconds(event.end - event.begin).count() << R"(,"args":{"step":)"
-        << event.step << "}}";
+    text +=
+        cat(",\n", R"({"ph":"X","name":")", event.name, R"(","cat":"save","pid":)", rank_,
+            R"(,"tid":)", static_cast<int>(event.thread), R"(,"ts":)", fixed_text(at.count(), 3),
+            R"(,"dur":)", fixed_text(Microseconds(event.end - event.begin).count(), 3),
+            R"(,"args":{"step":)", event.step, "}}");
   }
-  out << "]}\n";
-  return std::move(out).str();
+  return text + "]}\n";
 }
 
 io::Path trace_file(const io::Path& path, int rank) {

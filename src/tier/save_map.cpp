@@ -53,7 +53,7 @@ SaveMap decode_map(std::string_view text) {
   }
   SaveMap map;
   try {
-    const auto json = nlohmann::json::parse(text.substr(0, end));
+    const auto json = parse_json(text.substr(0, end));
     if (const auto found = whole<int>(json.at("version"), bad_map); found != map_version) {
       bad_map(cat("its version is ", found, ", this program reads version ", map_version));
     }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 
+#include "base/text.hpp"
 #include "tools/font.hpp"
 
 namespace cairn {
@@ -37,7 +38,7 @@ struct AxisMark {
 std::vector<AxisMark> index_marks(const IndexAxis& axis, std::int64_t cells, int length,
                                   bool along) {
   const auto last = axis.start + (cells - 1) * axis.step;
-  const auto room = along ? text_width(std::to_string(last)) + 24 : text_height() + 12;
+  const auto room = along ? text_width(cat(last)) + 24 : text_height() + 12;
   const auto most = std::max(1, length / room);
   std::int64_t every = 1;
   for (std::int64_t decade = 1; (last - axis.start) / every >= most; decade *= 10) {
@@ -50,7 +51,7 @@ std::vector<AxisMark> index_marks(const IndexAxis& axis, std::int64_t cells, int
   for (auto index = (axis.start + every - 1) / every * every; index <= last; index += every) {
     const auto cell = static_cast<double>(index - axis.start) / static_cast<double>(axis.step);
     const auto at = (cell + 0.5) / static_cast<double>(cells) * length;
-    marks.push_back({std::min(length - 1, static_cast<int>(at)), std::to_string(index)});
+    marks.push_back({std::min(length - 1, static_cast<int>(at)), cat(index)});
   }
   return marks;
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <map>
 #include <set>
 
@@ -14,11 +13,7 @@ namespace {
 
 constexpr double left = 64, right = 12, top = 10;
 
-std::string number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2f", value);
-  return text;
-}
+std::string number(double value) { return fixed_text(value, 2); }
 
 std::string open_svg(double width, double height, const std::string& says) {
   return cat("<svg role=\"img\" aria-label=\"", escaped(says), "\" width=\"", number(width),
@@ -80,24 +75,14 @@ std::string bar_text(const ReportedSave& one) {
 }  // namespace
 
 std::string seconds_text(double seconds) {
-  char text[32];
   const double size = std::abs(seconds);
-  if (size > 0 && size < 1e-3) {
-    std::snprintf(text, sizeof text, "%.0f µs", seconds * 1e6);
-  } else if (size < 1 && size > 0) {
-    std::snprintf(text, sizeof text, "%.*f ms",
-                  size < 0.01  ? 2
-                  : size < 0.1 ? 1
-                               : 0,
-                  seconds * 1e3);
-  } else if (size < 120) {
-    std::snprintf(text, sizeof text, "%.*f s", size < 10 ? 2 : 1, seconds);
-  } else if (size < 7200) {
-    std::snprintf(text, sizeof text, "%.1f min", seconds / 60);
-  } else {
-    std::snprintf(text, sizeof text, "%.1f h", seconds / 3600);
+  if (size > 0 && size < 1e-3) return fixed_text(seconds * 1e6, 0) + " µs";
+  if (size > 0 && size < 1) {
+    return fixed_text(seconds * 1e3, size < 0.01 ? 2 : size < 0.1 ? 1 : 0) + " ms";
   }
-  return text;
+  if (size < 120) return fixed_text(seconds, size < 10 ? 2 : 1) + " s";
+  if (size < 7200) return fixed_text(seconds / 60, 1) + " min";
+  return fixed_text(seconds / 3600, 1) + " h";
 }
 
 std::string chart_of_saves(const std::vector<ReportedSave>& saves) {

@@ -70,7 +70,7 @@ class Exporter {
     });
     safetensors::Header header;
     header.metadata["format"] = "pt";  // which the readers of transformers ask for
-    if (source_.meta) header.metadata["step"] = std::to_string(source_.meta->step);
+    if (source_.meta) header.metadata["step"] = cat(source_.meta->step);
     std::int64_t at = 0;
     for (const auto& one : tensors) {
       header.tensors.push_back({one.key, one.tensor->dtype, one.tensor->shape, at, one.bytes()});

@@ -4,6 +4,7 @@
 #endif
 
 #include <cstdint>
+#include <limits>
 #include <stdexcept>
 #include <string>
 
@@ -14,6 +15,7 @@
 #include "base/wire.hpp"
 #include "cairn/error.hpp"
 #include "cairn/log.hpp"
+#include "support/comma_locale.hpp"
 
 namespace cairn {
 namespace {
@@ -102,6 +104,40 @@ TEST(Text, Utf8) {
 TEST(Text, Bytes) {
   EXPECT_EQ(bytes_text(12), "12 B");
   EXPECT_EQ(bytes_text(1536), "1.50 KiB");
+}
+
+TEST(Text, NumbersAreTheSameInEveryLocale) {
+  const auto texts = [] {
+    return cat(1234567, ' ', std::uint64_t{1} << 63, ' ', 1234567.5, ' ', 1234.5f, ' ', -0.25, ' ',
+               1e-9, ' ', 1e300, ' ', std::int16_t{-1234}, ' ', true, ' ',
+               std::numeric_limits<double>::infinity(), ' ', hex(0), ' ', hex(0xfedcba987654321),
+               ' ', fixed_text(1234567.8915, 3), ' ', fixed_text(-0.0004, 3), ' ', bytes_text(12),
+               ' ', bytes_text(1023 * 1024 * 1024.));
+  };
+  const std::string expected =
+      "1234567 9223372036854775808 1.23457e+06 1234.5 -0.25 1e-09 1e+300 -1234 1 inf 0 "
+      "fedcba987654321 1234567.891 -0.000 12 B 1023.00 MiB";
+  EXPECT_EQ(texts(), expected);
+  EXPECT_EQ(fixed_text(std::numeric_limits<double>::lowest(), 2).size(), 313U);
+  const test::CommaLocale commas;
+  EXPECT_EQ(texts(), expected);
+}
+
+TEST(Text, ANumberIsReadAsAWhole) {
+  const test::CommaLocale commas;
+  double fraction = -1;
+  EXPECT_TRUE(parse_number("1234.5", fraction));
+  EXPECT_EQ(fraction, 1234.5);
+  std::int64_t whole = -1;
+  for (const char* none : {"", " 1", "1 ", "1,5", "1.234", "+1", "9223372036854775808", "x"}) {
+    EXPECT_FALSE(parse_number(none, whole)) << none;
+    EXPECT_EQ(whole, -1);
+  }
+  EXPECT_TRUE(parse_number("-1234567", whole));
+  EXPECT_EQ(whole, -1234567);
+  bool yes = false;
+  EXPECT_TRUE(parse_number("1", yes) && yes);
+  EXPECT_FALSE(parse_number("2", yes));
 }
 
 TEST(Wire, RoundTripAndShortMessage) {

@@ -12,6 +12,7 @@
 #include "format/bundle/gaps.hpp"
 #include "format/bundle/index.hpp"
 #include "format/bundle/strings.hpp"
+#include "support/comma_locale.hpp"
 
 namespace cairn::bundle {
 namespace {
@@ -44,6 +45,26 @@ std::string meta_refusal(std::string_view json) {
 TEST(Meta, comes_back) {
   expect_same(decode_meta(encode_meta(sample)), sample);
   expect_same(decode_meta(encode_meta({})), {});
+}
+
+TEST(Meta, is_the_same_in_every_locale) {
+  auto meta = sample;
+  meta.metric = 0.1;
+  meta.statistics.emplace();
+  meta.statistics->total_seconds = 1234.5;
+  meta.descriptions.attributes.insert_or_assign("dt", Attribute(1.5));
+  meta.descriptions.attributes.insert_or_assign("list", Attribute(cairn::Json{"[0.25, 1e-9]"}));
+  const auto text = encode_meta(meta);
+  for (const char* point : {",", "\u066b"}) {
+    SCOPED_TRACE(point);
+    const test::CommaLocale commas(point);
+    EXPECT_EQ(encode_meta(meta), text);
+    const auto again = decode_meta(text);
+    expect_same(again, meta);
+    EXPECT_EQ(again.metric, 0.1);
+    EXPECT_EQ(again.statistics.value().total_seconds, 1234.5);
+    EXPECT_EQ(encode_meta(again), text);
+  }
 }
 
 TEST(Meta, the_name_is_left_out_where_there_is_none) {

@@ -2,8 +2,9 @@
 """Holds the source tree to the rules of its design. usage: check_tree.py [ROOT]
 
 Reads every #include in include/, src/, mpi/, kokkos/ and fortran/ and complains of an arrow between rooms
-that is not allowed, of circles, of third-party headers outside their room, of files that are too
-long and of paths that only one machine has. Prints one line a fault; exit status 1 if there is any.
+that is not allowed, of circles, of third-party headers outside their room, of what writes or reads
+numbers as the process's locale says, of files that are too long and of paths that only one machine
+has. Prints one line a fault; exit status 1 if there is any.
 """
 import os
 import re
@@ -88,6 +89,19 @@ ASKS_FOR_KIND = re.compile(r"[!=]= *(Format|Writer)::|\b(Format|Writer)::\w+ *[!
 KINDS_ARE_KNOWN = {("src", "contents", "formats"), ("src", "save", "formats"),
                    ("src", "save", "writers")}
 KNOWS_BOTH = {"src/contents/lost.cpp", "src/contents/read_holders.cpp"}
+# A stream of its own has the global C++ locale, unless it is given another one; these functions have the
+# C locale. (std::to_string has it for what is no integer, which a line does not tell.)
+FOLDERS_OF_TEXTS = FOLDERS_WITH_ROOMS + ("python",)
+STREAM = re.compile(r"\b[io]?(?:string|f)stream\b(?:\s+(\w+)\s*[({;])?|\bstd::w?(?:cin|cout|cerr|clog)\b")
+BY_LOCALE = re.compile(r"\b(?:strto(?:d|f|ld)|atof|sto(?:d|f|ld)|std::to_string|setlocale|localeconv|std::regex|"
+                       r"std::(?:is(?:alnum|alpha|digit|lower|print|punct|space|upper|xdigit)|to(?:lower|upper))|"
+                       r"[Jj]son::parse)\b\s*\(")
+PRINTS = re.compile(r"(?:printf|scanf)\s*\(")
+FRACTION = re.compile(r'"[^"\n]*%[-+#0-9.*]*[lL]?[aAeEfFgG][^"\n]*"')
+# The tool gives itself the classic locale before it does anything.
+TOOL = "src/cli/run.cpp"
+SETS_CLASSIC = "std::locale::global(std::locale::classic());"
+READS_JSON = "src/base/json_numbers.hpp"
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)
 
 
@@ -224,6 +238,32 @@ def check_kinds(root):
                        " SaveFormat or DataWriter what follows from it")
 
 
+def check_locale(root):
+    """What is stored or parsed is the same in every locale."""
+    if (root / TOOL).is_file() and SETS_CLASSIC not in (root / TOOL).read_text(encoding="utf-8"):
+        yield f"{TOOL}: the tool lacks {SETS_CLASSIC}"
+    for path in code_files(root, FOLDERS_OF_TEXTS):
+        text = (root / path).read_text(encoding="utf-8")
+        code = re.sub(r"//.*", "", text)
+        prints, follows = PRINTS.search(code), BY_LOCALE.search(code)
+        if not prints and not follows and not STREAM.search(code):
+            continue
+        for number, line in enumerate(code.splitlines(), 1):
+            if "#include" in line or path.parts[:2] == ("src", "cli"):
+                continue
+            for stream in STREAM.finditer(line):
+                if not stream[1] or f"{stream[1]}.imbue(std::locale::classic());" not in code:
+                    yield (f"{path}:{number}: '{stream[0].strip()}' has the global locale; use base/text.hpp, or"
+                           " give it std::locale::classic() by imbue()")
+        for number, line in enumerate(code.splitlines(), 1):
+            found = BY_LOCALE.search(line)
+            if found and path.as_posix() != READS_JSON and not (
+                    path.parts[0] == "fortran" and "to_string" in found[0]):  # it has whole numbers only
+                yield f"{path}:{number}: '{found[0]}' follows the locale; use base/text.hpp or base/json_numbers.hpp"
+            if prints and FRACTION.search(line):
+                yield f"{path}:{number}: a fraction is printed or read as the locale says; use base/text.hpp"
+
+
 def check_size_of_rooms(root):
     """No room holds more than a quarter of the product."""
     sizes = {}
@@ -295,7 +335,7 @@ def check_paths(root):
 def check_tree(root):
     root = Path(root).resolve()
     checks = (check_includes, check_examples, check_file_names, check_kinds, check_lengths, check_paths,
-              check_size_of_rooms)
+              check_size_of_rooms, check_locale)
     return [fault for check in checks for fault in check(root)]
 
 

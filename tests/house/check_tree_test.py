@@ -101,6 +101,43 @@ class CheckTree(unittest.TestCase):
                               "src/save/writers/a.cpp": line + "\n"})
         self.assertEqual(self.faults(files={"src/commit/a.cpp": "options.format = Format::hdf5;\n"}), [])
 
+    def test_numbers_are_written_and_read_in_no_locale(self):
+        stream = "has the global locale; use base/text.hpp, or give it std::locale::classic() by imbue()"
+        function = "follows the locale; use base/text.hpp or base/json_numbers.hpp"
+        fraction = "a fraction is printed or read as the locale says; use base/text.hpp"
+        for line, fault in [
+                ("  std::ostringstream out;", f"'ostringstream out;' {stream}"),
+                ("  return std::ostringstream() << value;", f"'ostringstream' {stream}"),
+                ('  std::ifstream in("runs");', f"'ifstream in(' {stream}"),
+                ("  std::cout << value;", f"'std::cout' {stream}"),
+                ("  return std::to_string(value);", f"'std::to_string(' {function}"),
+                ("  return std::strtod(text, nullptr);", f"'strtod(' {function}"),
+                ("  return std::stod(text);", f"'stod(' {function}"),
+                ("  if (std::isalnum(c)) return;", f"'std::isalnum(' {function}"),
+                ("  return nlohmann::json::parse(text);", f"'json::parse(' {function}"),
+                ('  std::snprintf(text, sizeof text, "%d in %.3f s", n, s);', fraction),
+                ('constexpr auto form = "%lg";  // for std::sscanf(', None),
+                ('  std::snprintf(text, sizeof text, "%05d %s", n, name);', None),
+                ("  const auto value = std::stoll(text);", None),
+                ("// As std::ostringstream does.", None)]:
+            for place in ("src/io/a.cpp", "mpi/a.cpp", "fortran/a.cpp", "python/a.cpp"):
+                with self.subTest(line=line, place=place), tempfile.TemporaryDirectory() as folder:
+                    path = Path(folder) / place
+                    path.parent.mkdir(parents=True)
+                    path.write_text(line + "\n")
+                    free = not fault or (place.startswith("fortran") and "to_string" in line)
+                    self.assertEqual(list(check_tree.check_locale(Path(folder))),
+                                     [] if free else [f"{place}:1: {fault}"])
+        self.expect_only(f"src/io/a.cpp:2: {fraction}",
+                         {"src/io/a.cpp": 'std::sscanf(text, form, &x);\nconstexpr auto form = "%lg";\n'})
+        self.setUp()
+        self.assertEqual(self.faults(files={
+            "src/io/a.cpp": "std::ifstream in(path);\nin.imbue(std::locale::classic());\n",
+            "src/cli/a.cpp": "std::cout << value;\n",
+            "src/cli/run.cpp": "std::locale::global(std::locale::classic());\n"}), [])
+        self.expect_only("src/cli/run.cpp: the tool lacks std::locale::global(std::locale::classic());",
+                         {"src/cli/run.cpp": "int run_tool();\n"})
+
     def test_no_room_holds_more_than_a_quarter(self):
         rooms = ("model", "plan", "io", "commit", "checkpoint")
         even = {f"src/{room}/a{i}.cpp": 300 * "\n" for room in rooms for i in range(2)}

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/json_numbers.hpp"
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "format/bundle/json_depth.hpp"
@@ -74,7 +75,7 @@ class Encoder {
   }
   Json operator()(const cairn::Json& value) const {
     try {
-      return Json::parse(value.text);
+      return parse_json(value.text);
     } catch (const Json::exception& error) {
       refuse(owner_, what_, cat("it is not JSON: ", reason_of(error)),
              "A text is given as a string, not as Json.");
@@ -233,7 +234,7 @@ Descriptions decode_descriptions(std::string_view json) {
   Descriptions said;
   if (json.empty()) return said;
   if (json_depth(json) > deepest_json + 8) bad("it is nested too deep");
-  const auto object = Json::parse(json, nullptr, false);
+  const auto object = parse_json(json, false);
   if (!object.is_object()) bad("it is no JSON object");
   if (object.contains("attributes")) said.attributes = decode_attributes(object["attributes"]);
   if (object.contains("tensors")) {

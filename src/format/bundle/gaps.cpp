@@ -82,7 +82,7 @@ std::string encode_gaps(const GapsByKey& all) {
 GapsByKey decode_gaps(std::string_view json) {
   GapsByKey all;
   try {
-    const auto object = Json::parse(json);
+    const auto object = parse_json(json);
     for (const auto& [key, said] : object.items()) {
       StoredGaps gaps{bytes_of(said.at("fill").get<std::string>()), {}};
       for (const auto& row : said.at("boxes")) gaps.boxes.push_back(box_of(row));

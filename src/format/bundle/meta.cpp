@@ -187,7 +187,7 @@ std::string encode_statistics(const SaveStatistics& save, const RunNotes& run) {
 }
 
 void decode_statistics(std::string_view json, CheckpointMeta& meta) {
-  take_statistics(Json::parse(json, nullptr, false), meta);
+  take_statistics(parse_json(json, false), meta);
 }
 
 std::string encode_meta(const CheckpointMeta& meta) {
@@ -203,15 +203,15 @@ std::string encode_meta(const CheckpointMeta& meta) {
     add_notes(statistics, meta.run);
   }
   if (!meta.descriptions.empty()) {
-    object["descriptions"] = Json::parse(encode_descriptions(meta.descriptions));
+    object["descriptions"] = parse_json(encode_descriptions(meta.descriptions));
   }
-  if (!meta.gaps.empty()) object["gaps"] = Json::parse(encode_gaps(meta.gaps));
+  if (!meta.gaps.empty()) object["gaps"] = parse_json(encode_gaps(meta.gaps));
   return object.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 CheckpointMeta decode_meta(std::string_view json) {
   if (json_depth(json) > deepest_json + 10) bad_meta("it is nested too deep");
-  const auto object = Json::parse(json, nullptr, false);
+  const auto object = parse_json(json, false);
   if (!object.is_object()) bad_meta("it is no JSON object");
   CheckpointMeta meta;
   meta.step = member<std::int64_t>(object, "step");

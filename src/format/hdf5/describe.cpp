@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json_numbers.hpp"
 #include "base/text.hpp"
 #include "format/hdf5/key_path.hpp"
 #include "model/keys.hpp"
@@ -102,7 +103,7 @@ struct PutAttribute {
     put_text(object, name, ends_early(value) ? attribute.json() : value);
   }
   void operator()(const Json& value) const {
-    const auto parsed = nlohmann::json::parse(value.text, nullptr, false);
+    const auto parsed = parse_json(value.text, false);
     if (!put_list(object, name, parsed)) put_text(object, name, value.text);
   }
 };

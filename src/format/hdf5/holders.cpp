@@ -75,7 +75,7 @@ std::string encode_holders(const Holders& holders) {
 }
 
 Holders decode_holders(std::string_view json) {
-  const auto all = Json::parse(json, nullptr, false);
+  const auto all = parse_json(json, false);
   if (!all.is_object()) bad("it is no JSON object");
   try {
     Holders holders;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/checksum.hpp"
+#include "base/json_numbers.hpp"
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 
@@ -63,7 +64,7 @@ Json zero(DType dtype) {
 
 Json json_of(const Attributes& attributes) {
   auto all = Json::object();
-  for (const auto& [name, value] : attributes) all[name] = Json::parse(value.json());
+  for (const auto& [name, value] : attributes) all[name] = parse_json<Json>(value.json());
   return all;
 }
 
@@ -118,7 +119,7 @@ Dims chunk_grid(const Dims& shape, const Dims& chunk) {
 
 std::string chunk_name(const Dims& index) {
   std::string name = "c";
-  for (const auto one : index) name += '/' + std::to_string(one);
+  for (const auto one : index) name += cat('/', one);
   return name;
 }
 
