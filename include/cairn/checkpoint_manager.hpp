@@ -72,9 +72,9 @@ class CheckpointManager {
   void wait(Reach = Reach::any);
 
   /// Whether to save now. Also true when should_stop() says yes and nothing was saved since. False
-  /// for the step that was saved last; a save that failed in flight does not count as saved. After
-  /// a restore the interval counts from the restored step. A save that is due by the clock stays
-  /// due until this has returned true, or something was saved.
+  /// for the step that was saved or restored last; a save that failed in flight does not count as
+  /// saved. After a restore the interval counts from the restored step, whatever was due before. A
+  /// save that is due by the clock stays due until this has returned true, or something was saved.
   ///
   /// These two belong into every step, in any order; together they cost one tiny reduction over
   /// ranks a step, which is begun in one step and completed in the next, while the application goes

@@ -252,17 +252,23 @@ bool Turns::should_save(std::int64_t step) {
   return std::exchange(answer_save_, false);
 }
 
-void Turns::saved(std::int64_t step, bool asynchronous) {
+// Intervals begin anew.
+void Turns::is_there(std::int64_t step) {
   last_saved_ = step;
   saved_since_asked_ = true;
   answer_save_ = false;
-  if (stop_) saved_for_stop_ = step;
   if (!job_.root()) return;
   careful([&] {
     const double now = steady();
     schedule_.saved(now);
-    if (step_began_) step_began_ = now;  // what saves take is no step
+    if (step_began_) step_began_ = now;  // what saves and restores take is no step
   });
+}
+
+void Turns::saved(std::int64_t step, bool asynchronous) {
+  is_there(step);
+  if (stop_) saved_for_stop_ = step;
+  if (!job_.root()) return;
   if (asynchronous) slow_down_.save_begins();
   in_flight_before_ = asynchronous;
 }
@@ -273,7 +279,7 @@ void Turns::failed(std::int64_t step) {
 }
 
 void Turns::restored(std::int64_t step) {
-  last_saved_.reset();
+  is_there(step);
   last_step_ = step;
 }
 

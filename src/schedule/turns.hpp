@@ -84,10 +84,11 @@ class Turns {
   void saved(std::int64_t step, bool asynchronous);
   /// On all ranks: a save in flight has failed.
   void failed(std::int64_t step);
-  /// On all ranks: the application goes on from there.
+  /// On all ranks: the application goes on from there. This step is never due: it is there already.
   void restored(std::int64_t step);
 
  private:
+  void is_there(std::int64_t step);
   double wall() const;    // seconds since 1970
   double steady() const;  // seconds that only go forward, since any time
   bool careful(const std::function<void()>&);
@@ -103,7 +104,7 @@ class Turns {
   std::int64_t asked_stop_code_ = 0;            // this rank's, in the turn that goes on
   bool asked_save_ = true, asked_stop_ = true;  // in this turn; at first, to begin one
   bool answer_save_ = false, saved_since_asked_ = false;
-  std::optional<std::int64_t> last_step_, last_saved_;
+  std::optional<std::int64_t> last_step_, last_saved_;  // saved, or restored
   std::optional<StopReason> stop_;
   std::optional<std::int64_t> saved_for_stop_;  // the last step that was saved since then
 

@@ -213,6 +213,10 @@ program one_rank
   end if
 
   call gaps_and_lengths()
+  call loop_that_asks_at_its_top("when.interval.steps", "5", .false.)
+  call loop_that_asks_at_its_top("when.interval.steps", "5", .true.)
+  call loop_that_asks_at_its_top("when.interval.seconds", "1e-9", .false.)
+  call loop_that_asks_at_its_top("when.interval.optimal_for", "1e-9", .true.)
   call what_was_never_begun()
 
   back = 0
@@ -283,6 +287,42 @@ contains
     call manager%restore(1, other)
     call check(all(back(:, 1) == 7) .and. all(back(:, 2) == r8(:, 2)), "gaps are kept")
     call manager%close()
+  end subroutine
+
+  !> A loop that asks before it computes, twice: the second one goes on from what the first has left.
+  subroutine loop_that_asks_at_its_top(option, value, stops)
+    character(len=*), intent(in) :: option, value
+    logical, intent(in) :: stops
+    type(cairn_options) :: when
+    type(cairn_manager) :: again
+    type(cairn_state) :: counter
+    type(cairn_stop) :: stop_now
+    integer(int64), target :: now
+    integer(int64) :: restored
+    integer :: turn
+    logical :: stopped
+    now = 1
+    call when%set(option, value)
+    call counter%add("now", now)
+    do turn = 1, 2
+      call stop_now%init([character(len=10) :: "signals", "time_limit"], [character(len=5) :: "", "false"])
+      call when%use_stop(stop_now)
+      call again%open(group, trim(directory)//"-loop-"//option//merge("1", "0", stops), when)
+      call again%restore_latest(counter, restored)
+      call check(merge(restored == -1, restored > 1 .and. restored == now, turn == 1), "the loop's step")
+      if (stops) call stop_now%request()
+      stopped = .false.
+      do while (now < 7*turn .and. .not. stopped)
+        if (again%should_save(now)) then
+          call check(now /= restored, "the restored step is not due")
+          call again%save(now, counter)
+        end if
+        stopped = again%should_stop()
+        now = now + 1
+      end do
+      call check(stopped .eqv. stops, "stopped")
+      call again%close()
+    end do
   end subroutine
 
   !> Each procedure of a handle that nothing was made with.

@@ -210,6 +210,28 @@ class RoundTrips(Case):
         self.assertEqual(reasons[1][1], 75)
         self.assertIn("SIGUSR1", reasons[1][0])
 
+    def test_a_loop_that_asks_at_its_top(self):
+        for number, interval in enumerate(({"steps": 5}, {"seconds": 1e-9}, {"optimal_for": 1e-9})):
+            for stops in (False, True):
+                directory, state, restored = f"{self.directory}-{number}-{stops}", {"step": 1}, []
+                for turn in (1, 2):
+                    with cairn.CheckpointManager(directory, when={"interval": interval},
+                                                 stop={"time_limit": False, "signals": ""}) as manager:
+                        report = manager.restore_latest(state)
+                        restored.append(report and report["step"])
+                        if stops:  # heard at one question, answered at the next
+                            open(f"{directory}/STOP", "w").close()
+                        while state["step"] < 7 * turn:
+                            if manager.should_save(state["step"]):
+                                self.assertNotEqual(state["step"], restored[-1])
+                                manager.save(state["step"], state)
+                            if manager.should_stop():
+                                break
+                            state["step"] += 1
+                        if not manager.steps():  # nothing tells yet what a save costs
+                            manager.save(state["step"], state)
+                self.assertTrue(restored[0] is None and restored[1] > 1, restored)
+
 
 class Reading(Case):
     def test_any_basic_index_is_numpys(self):

@@ -118,6 +118,70 @@ TEST_P(TurnQuestions, ASaveBetweenQuestionAndAnswerIsEnough) {
   });
 }
 
+TEST_P(TurnQuestions, ALoopThatAsksAtItsTopGoesOnFromWhatItRestored) {
+  struct Case {
+    SaveInterval interval;
+    std::optional<Steps> saved, again;  // exactly; nothing: whenever, by what saves have cost
+  };
+  const std::vector<Case> cases = {
+      {every_steps(10), Steps{10, 20, 30}, Steps{40, 50}},
+      {every_seconds(10), Steps{12, 23}, Steps{33, 44}},
+      {{.steps = 25, .seconds = 10}, Steps{12, 23, 25}, Steps{35, 46}},
+      {optimal(10'000), std::nullopt, std::nullopt},
+      {optimal(Mtbf::per_node(10'000)), std::nullopt, std::nullopt},
+      {optimal(Mtbf::learnt(10'000)), std::nullopt, std::nullopt},
+  };
+  for (const auto& one : cases) {
+    const auto& interval = one.interval;
+    for (const bool stops : {false, true}) {
+      SCOPED_TRACE(cat(interval.steps, " steps, ", interval.seconds, " s, stops: ", stops));
+      options_.write.file_system = files_ = std::make_shared<io::MemoryFileSystem>();
+      options_.when.interval = interval;
+      const auto tick = [](Worker& worker) {
+        return [&worker](auto) { *worker.time += worker.me() == 0 ? 1 : 0; };
+      };
+      workers([&](Worker& worker) {
+        const auto steps = saved_steps(worker, 1, 30, tick(worker));
+        EXPECT_EQ(steps, one.saved.value_or(steps));
+        if (steps.empty()) worker.rank->save(30);
+      });
+      for (int restart = 0; restart < 2; ++restart) {
+        workers([&](Worker& worker) {
+          const auto from = worker.rank->latest();
+          if (stops && worker.me() == GetParam() - 1) worker.stop->request();
+          if (!stops && restart == 0) EXPECT_FALSE(worker.manager().should_save(from));
+          const auto steps = saved_steps(worker, from, from + 24, tick(worker));
+          if (!stops && restart == 0) EXPECT_EQ(steps, one.again.value_or(steps));
+          // Heard at one question, answered at the next.
+          if (stops) {
+            ASSERT_FALSE(steps.empty());
+            EXPECT_EQ(steps.front(), from + 1);
+            EXPECT_TRUE(worker.manager().should_stop());
+          }
+        });
+      }
+    }
+  }
+}
+
+TEST_P(TurnQuestions, WhatWasDueBeforeARestoreIsNotDueAfterIt) {
+  options_.when.interval = every_seconds(10);
+  workers([&](Worker& worker) {
+    auto& manager = worker.manager();
+    worker.rank->save(1);
+    worker.rank->save(2);
+    *worker.time += 100;
+    EXPECT_FALSE(manager.should_save(3));  // the answer is under way
+    worker.rank->step = 0;
+    EXPECT_EQ(manager.restore(1, worker.rank->state).step, 1);
+    EXPECT_EQ(saved_steps(worker, 1, 8, [](auto) {}), Steps{});
+    if (worker.me() == GetParam() - 1) worker.stop->request();
+    while (!manager.should_stop()) continue;
+    EXPECT_EQ(manager.restore(1, worker.rank->state).step, 1);
+    EXPECT_EQ(saved_steps(worker, 1, 8, [](auto) {}), Steps{2});
+  });
+}
+
 TEST_P(TurnQuestions, OptimalSavesAreAsFarApartAsTheFormulaSays) {
   options_.when.interval = optimal(10'000);
   workers([&](Worker& worker) {
