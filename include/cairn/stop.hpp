@@ -46,7 +46,8 @@ struct StopOptions {
   /// Whether the job's time limit counts. It is end_seconds if given (since 1970), else
   /// SLURM_JOB_END_TIME, else what `squeue` or, if that fails, `scontrol` says of SLURM_JOB_ID:
   /// rank 0 asks them in the background, and again every reask_seconds, as limits can be changed.
-  /// No answer: no limit.
+  /// No answer: no limit. One that was over before the manager was made is none either: then rank
+  /// 0's clock is wrong, and the log says so.
   bool time_limit = true;
   std::optional<double> end_seconds = std::nullopt;
   double reask_seconds = 600;

@@ -1,8 +1,12 @@
 #include "schedule/job_end.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstdlib>
+#include <utility>
 #include <vector>
 
 #include "base/text.hpp"
@@ -75,8 +79,8 @@ std::optional<double> end_from_scontrol(std::string_view text, std::string_view 
   return std::nullopt;
 }
 
-JobEnd::JobEnd(const StopOptions& options)
-    : reask_(options.reask_seconds), patience_(options.tool_seconds) {
+JobEnd::JobEnd(const StopOptions& options, std::optional<double> began)
+    : reask_(options.reask_seconds), patience_(options.tool_seconds), began_(began) {
   if (!options.time_limit) return;
   if (options.end_seconds) {
     end_ = options.end_seconds;
@@ -106,7 +110,7 @@ void JobEnd::try_next(double steady) {
     ask(Tool::scontrol, steady);
     return;
   }
-  if (!end_ && !next_) {
+  if (!end_ && !next_ && !told_) {
     log(LogLevel::info, cat("neither squeue nor scontrol tells when job ", job_, " ends"));
   }
   next_ = steady + reask_;
@@ -124,8 +128,7 @@ void JobEnd::hear(double wall, double steady) {
   if (output)
     end =
         which_ == Tool::squeue ? end_from_squeue(*output, job_) : end_from_scontrol(*output, job_);
-  // A job that is over since a day does not ask.
-  if (!end || *end < wall - 86400) {
+  if (!end || is_over_too_early(*end, wall)) {
     try_next(steady);
     return;
   }
@@ -134,8 +137,23 @@ void JobEnd::hear(double wall, double steady) {
   next_ = steady + reask_;
 }
 
+// Nobody begins a job when its time is over: it is the clock that is wrong. Once that is set, the
+// limit counts again.
+bool JobEnd::is_over_too_early(double end, double wall) {
+  if (!began_ || end >= *began_ || end >= wall) return false;
+  if (std::exchange(told_, true)) return true;
+  char host[256] = {};
+  const bool known = ::gethostname(host, sizeof host - 1) == 0;
+  log(LogLevel::warning,
+      cat("the job's time limit, ", utc_text(end), ", is not looked at: by the clock of ",
+          known ? host : "rank 0's node", " it was over ", std::llround(*began_ - end),
+          " s before the job began, so this clock is wrong. Have it set; until then a signal "
+          "(sbatch --signal) stops the job in time."));
+  return true;
+}
+
 std::optional<double> JobEnd::at(double wall, double steady) {
-  if (job_.empty()) return end_;
+  if (job_.empty()) return end_ && is_over_too_early(*end_, wall) ? std::nullopt : end_;
   if (!tool_ && (!next_ || steady >= *next_)) ask(Tool::squeue, steady);
   if (tool_) hear(wall, steady);
   return end_;

@@ -18,11 +18,13 @@ std::optional<double> end_from_scontrol(std::string_view text, std::string_view 
 /// Rank 0's. Asks without waiting: each call reads what has been answered meanwhile.
 class JobEnd {
  public:
-  /// Reads the environment.
-  explicit JobEnd(const StopOptions& options);
+  /// Reads the environment. `began`: when the job did, by the clock of `wall`, as far as it is
+  /// known.
+  explicit JobEnd(const StopOptions& options, std::optional<double> began = std::nullopt);
 
   /// The end as far as it is known; nothing: no limit. `wall` is in seconds since 1970, `steady` in
-  /// seconds that only go forward.
+  /// seconds that only go forward. An end before the job began is none: then the clock is wrong,
+  /// which the log is told once.
   std::optional<double> at(double wall, double steady);
 
   /// Whether a tool has been asked and has not answered.
@@ -35,13 +37,16 @@ class JobEnd {
   void ask(Tool tool, double steady);
   void hear(double wall, double steady);
   void try_next(double steady);
+  bool is_over_too_early(double end, double wall);
 
   double reask_, patience_;
+  std::optional<double> began_;
   std::string job_;  // empty: nobody is asked
   std::optional<double> end_;
   Tool which_ = Tool::squeue;
   std::optional<ToolRun> tool_;
   double asked_ = 0;
+  bool told_ = false;
   std::optional<double> next_;  // by the steady clock; at first: at once
 };
 

@@ -88,7 +88,11 @@ Turns::Turns(const Job& job, const std::vector<CatalogEntry>& catalog,
       for (const auto& entry : catalog) newest = std::max(newest, entry.save.wall_time_seconds);
       runs_->begin(wall(), newest);
     }
-    if (options.when.stop) job_end_.emplace(options.when.stop->options());
+    if (options.when.stop) {
+      std::optional<double> began;
+      careful([&] { began = wall(); });
+      job_end_.emplace(options.when.stop->options(), began);
+    }
     if (options.when.stop || wanted) learn(0, statistics_of_newest(job, catalog));
   }
   schedule_ = SaveSchedule(options.when.interval, mtbf_of(job, runs_));

@@ -115,8 +115,10 @@ stopped)
   touch "$work/run/STOP"
   stops 76 "stopped at step 2: file $work/run/STOP" 3 $run --steps 1000000
   [ ! -e "$work/run/STOP" ] || fail "the file STOP is still there"
-  export SLURM_JOB_END_TIME=1000000000
-  stops 75 "stopped at step 4: time limit 2001-09-09 01:46:40 UTC: over since" 2 $run --steps 1000000
+  export SLURM_JOB_END_TIME=1000000000  # before the job began: the clock would be wrong
+  on 2 $run --steps 6 >"$work/output" 2>"$work/errors" || fail "exit code $?: $(cat "$work/output" "$work/errors")"
+  same "how often the clock is said to be wrong" 1 \
+    "$(grep -c "time limit, 2001-09-09 01:46:40 UTC, is not looked at: by the clock of $(uname -n)" "$work/errors")"
   unset SLURM_JOB_END_TIME
   # One rank is asked, as soon as rank 0 has said that step 20 is saved.
   for how in "" --async; do

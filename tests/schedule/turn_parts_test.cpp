@@ -98,13 +98,16 @@ class TurnTools : public testing::Test {
     return {std::istreambuf_iterator<char>(in), {}};
   }
   // As turns would, but waiting for the tools.
-  static std::optional<double> answer(JobEnd& job_end, double now) {
-    auto known = job_end.at(now, now);
+  static std::optional<double> answer(JobEnd& job_end, double wall, double steady) {
+    auto known = job_end.at(wall, steady);
     while (job_end.asking()) {
       job_end.wait(60);
-      known = job_end.at(now, now);
+      known = job_end.at(wall, steady);
     }
     return known;
+  }
+  static std::optional<double> answer(JobEnd& job_end, double now) {
+    return answer(job_end, now, now);
   }
   // What Slurm's tools do with a time: as their TZ says.
   static std::string prints_end(const std::string& before = "17 ", const std::string& after = "") {
@@ -126,7 +129,7 @@ TEST_F(TurnTools, TheEnvironmentIsEnough) {
 
 TEST_F(TurnTools, WhatTheApplicationSaysComesFirst) {
   setenv("SLURM_JOB_END_TIME", "1795356300", 1);
-  JobEnd job_end({.signals = {}, .end_seconds = 42});
+  JobEnd job_end({.signals = {}, .end_seconds = 42}, 0);
   EXPECT_THAT(job_end.at(0, 0), Optional(42));
 }
 
@@ -160,9 +163,38 @@ TEST_F(TurnTools, ScontrolTellsWhereSqueueFailsOrTalksNonsense) {
        {"exit 1", "echo 17 2026-11-22T14:05:00; exit 1", "echo nonsense", "echo", "exit 0",
         "head -c 100000 /dev/zero", "echo 17 1970-01-01T00:00:00", "kill -9 $$"}) {
     tool("squeue", body);
-    JobEnd job_end({.signals = {}});
+    JobEnd job_end({.signals = {}}, end - 200);
     EXPECT_THAT(answer(job_end, end - 100), Optional(end)) << body;
   }
+}
+
+// By a clock that is a day ahead, say.
+TEST_F(TurnTools, ALimitThatWasOverWhenTheJobBeganIsNone) {
+  std::vector<std::string> told;
+  set_log_sink([&](LogLevel, std::string_view text) { told.emplace_back(text); });
+  const auto said = HasSubstr(" it was over 86222 s before the job began");
+  const double now = end + 86222;
+  tool("squeue", "echo 17 2026-11-22T14:05:00");
+  tool("scontrol", "echo JobId=17 EndTime=2026-11-22T14:05:00");
+  for (const std::string source : {"option", "environment", "tools"}) {
+    SCOPED_TRACE(source);
+    told.clear();
+    StopOptions options{.signals = {}, .reask_seconds = 600};
+    if (source == "option") options.end_seconds = end;
+    if (source == "environment") setenv("SLURM_JOB_END_TIME", "1795356300", 1);
+    JobEnd job_end(options, now);
+    unsetenv("SLURM_JOB_END_TIME");
+    EXPECT_EQ(answer(job_end, now), std::nullopt);
+    EXPECT_EQ(answer(job_end, now + 600), std::nullopt);
+    EXPECT_THAT(told, testing::ElementsAre(said));
+    EXPECT_THAT(answer(job_end, end - 100, now + 1200), Optional(end)) << "the clock is set";
+  }
+  told.clear();
+  JobEnd later({.signals = {}}, end - 1), unknown({.signals = {}});
+  EXPECT_THAT(answer(later, end + 50), Optional(end));
+  EXPECT_THAT(answer(unknown, end + 50), Optional(end));
+  EXPECT_TRUE(told.empty());
+  set_log_sink({});
 }
 
 TEST_F(TurnTools, WithoutAnAnswerThereIsNoLimitAndTheyAreAskedAgainLater) {

@@ -313,6 +313,15 @@ TEST_P(TurnQuestions, StopsWhenTheTimeLeftIsJustEnough) {
       {.signals = {}, .end_seconds = end, .margin_seconds = 50});
 }
 
+TEST_P(TurnQuestions, ALimitThatWasOverWhenTheJobBeganStopsNobody) {
+  workers(
+      [&](Worker& worker) {
+        EXPECT_EQ(saved_steps(worker, 1, 9, [&](auto) { *worker.time += 10; }), Steps{});
+        EXPECT_FALSE(worker.manager().should_stop());
+      },
+      {.signals = {}, .end_seconds = 1e9 - 86222, .margin_seconds = 50});
+}
+
 TEST_P(TurnQuestions, WhatSavesTakeCountsForTheTimeLimitAlsoWhatTheCheckpointTells) {
   workers([&](Worker& worker) { worker.rank->save(1); });
   workers(
