@@ -18,7 +18,7 @@ ROUNDING, CARRIED_ON = 1e-5, 2e-3
 
 def losses_of(text):
     found = re.findall(r"^step (\d+) loss (\S+) ", text, re.M)
-    return {int(step): float.fromhex(loss) for step, loss in found}
+    return {int(step): float.fromhex(loss.replace(",", ".")) for step, loss in found}  # in any locale
 
 
 def compare(theirs, ours, tolerance):
