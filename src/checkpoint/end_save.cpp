@@ -3,12 +3,15 @@
 //
 //   advance   all ranks' records are there: verdict, merge; then in rank 0's queue: commit
 //   advance   the index is there: verdict; then in rank 0's queue: tidy
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "base/text.hpp"
 #include "base/unwinding.hpp"
 #include "cairn/log.hpp"
 #include "checkpoint/engine.hpp"
+#include "checkpoint/flush.hpp"
 #include "contents/format.hpp"
 #include "group/collectives.hpp"
 #include "save/writers/writer.hpp"
@@ -273,6 +276,36 @@ void Engine::enter(Flight& flight) {
   if (freezes(job)) frozen.committed(meta.sequence, std::move(flight.result.frozen));
   ledger.committed(meta, flight.figures, at);
   if (job.root()) log(LogLevel::info, line_of(flight.figures));
+}
+
+// When the manager ends, and ranks can agree on nothing more: each knows its own part. What failed
+// here is nobody else's to tell.
+void Engine::tell_unfinished() noexcept {
+  const auto tell = [&](Flight& flight, LogLevel level, const char* what) {
+    if (flight.handle->process != ::getpid() || flight.cancelled) return;
+    const auto save = cat(what, " of step ", flight.asked.step);
+    if (const auto error = error_of(std::exchange(flight.failure, nullptr))) {
+      log(level, cat(save, " failed on rank ", job.rank(), " when no call was left to throw it",
+                     flight.result.merged ? "; the next manager completes it, if that can be" : "",
+                     ": ", error->what()));
+      {
+        const std::lock_guard guard(flight.handle->mutex);
+        flight.handle->error = *error;
+      }
+      flight.handle->stage = SaveStage::failed;
+    } else if (job.root() && !flight.result.merged) {
+      log(level, cat(save, " is not committed: the manager ended before that, without wait(). The ",
+                     "next manager that saves in ", job.directory.string(),
+                     " completes it, if the bytes of all ranks were written."));
+    }
+  };
+  try {
+    for (const auto& flight : flights.all())
+      tell(*flight, LogLevel::error, "the asynchronous save");
+    // It is on the nodes still.
+    if (flush_) tell(*flush_->flight, LogLevel::warning, "the way home from the nodes");
+  } catch (...) {  // no more than messages are lost
+  }
 }
 
 // The stage, for the application.

@@ -175,6 +175,7 @@ class Engine {
   void enter(Flight&);
   void pin_flushed(std::int64_t step);  // rank 0
   void change(Flight&, SaveStage) const;
+  void tell_unfinished() noexcept;
   void tell(const SaveHandle&) const;
 
   // Restores. Collective:

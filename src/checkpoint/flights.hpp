@@ -114,12 +114,14 @@ class Flights {
   /// The job outlives it.
   explicit Flights(const Job&);
   /// Not collective. Waits for tasks: what is in flight stays so, for a restart to complete. (An
-  /// engine has drained before, to write its trace.)
+  /// engine has drained before, to tell of it and to write its trace.)
   ~Flights();
   Flights(const Flights&) = delete;
   Flights& operator=(const Flights&) = delete;
 
   bool empty() const { return flights_.empty(); }
+  /// Oldest first.
+  const std::vector<std::unique_ptr<Flight>>& all() const { return flights_; }
   Flight& first() { return *flights_.front(); }
   Flight& last() { return *flights_.back(); }
   const Flight& last() const { return *flights_.back(); }

@@ -38,6 +38,7 @@ Engine::~Engine() {
     flush_queue_->drain();
   }
   flights.drain();
+  tell_unfinished();
   directory.leave(!flights.empty() || flush_);
   if (!trace) return;
   try {
@@ -72,7 +73,10 @@ void Engine::open() {
   if (writes) found = recover(job, directory.ownership());
   const auto sizes = find_sizes_of_steps(job);
   together(group, [&] {
-    if (job.root()) directory.begin(std::move(found), sizes);
+    if (job.root()) {
+      tell_removed(job, found);
+      directory.begin(std::move(found), sizes);
+    }
     plans.begin(replica_turns(directory.catalog()));
   });
   open_nodes();

@@ -91,6 +91,26 @@ void require_nothing_later(const Job& job, const commit::Transaction& save, std:
   throw Error(Code::data_loss, cat("its step is there: ", save.index().string()));
 }
 
+// Which of these saves have records in a staging directory, and of which step they are. Not all of
+// its records are looked at: there is one a rank.
+std::map<std::string, std::int64_t> steps_of_records(io::FileSystem& files, const io::Path& temp,
+                                                     const std::vector<std::string>& names,
+                                                     const std::set<std::string>& uuids) {
+  constexpr int most_looked_at = 64;
+  std::map<std::string, std::int64_t> steps;
+  int looked_at = 0;
+  for (const auto& file : names) {
+    if (commit::parse_temp_name(file).kind != commit::ParsedName::Kind::record) continue;
+    if (steps.size() == uuids.size() || ++looked_at > most_looked_at) break;
+    try {
+      const auto record = read_record(files, temp / file);
+      if (uuids.contains(record.uuid)) steps[record.uuid] = record.meta.step;
+    } catch (const Error&) {  // torn, say: it tells nothing
+    }
+  }
+  return steps;
+}
+
 // The saves that were made in a staging directory. Records of earlier ones lie there too, until
 // they are overwritten: so many ranks may have left them, and one of a save tells of which it is.
 void add_staged(const Job& job, const commit::ParsedName& staging, std::int64_t committed,
@@ -100,21 +120,27 @@ void add_staged(const Job& job, const commit::ParsedName& staging, std::int64_t 
   save.staging = staging.uuid;
   save.keeper = staging.keeper;
   const auto temp = save.temp();
+  const auto entry = temp.filename().string();
   std::map<std::pair<int, std::int64_t>, std::int64_t> there;  // of each slot and count: how many
+  std::vector<std::string> names;
+  std::set<std::string> begun;  // saves whose data has not got its final names
   try {
-    for (const auto& file : files.list(temp)) {
+    names = files.list(temp);
+    for (const auto& file : names) {
       const auto parsed = commit::parse_temp_name(file);
       if (parsed.slot >= 0) ++there[{parsed.slot, parsed.count}];
+      if (parsed.kind == commit::ParsedName::Kind::part) begun.insert(parsed.uuid);
     }
   } catch (const Error& error) {
     if (error.code() == Code::not_found) return;  // its owner has ended
     log(LogLevel::warning, cat(temp.string(), " cannot be looked at now: ", error.what()));
-    undecided.temps.insert(temp.filename().string());
+    undecided.temps.insert(entry);
     undecided.any_step = true;
   }
   for (const auto& [which, found] : there) {
     const auto [slot, count] = which;
     std::optional<std::int64_t> step;
+    std::string uuid;
     if (found != count) continue;
     save.slot = slot;
     try {
@@ -122,21 +148,35 @@ void add_staged(const Job& job, const commit::ParsedName& staging, std::int64_t 
       for (int part = 0; part < count; ++part) {
         records.push_back(read_record(files, save.record(part, static_cast<int>(count))));
         step = records.front().meta.step;
+        uuid = records.front().uuid;
         if (records.front().meta.sequence <= committed) break;
       }
       if (records.front().meta.sequence <= committed) continue;
       auto one = save;
       one.step = *step;
-      one.uuid = records.front().uuid;
+      one.uuid = uuid;
       require_nothing_later(job, one, records.front().meta.sequence);
       candidates.push_back(candidate_of(files, std::move(one), records));
+      begun.erase(uuid);
     } catch (const Error& error) {
+      begun.erase(uuid);
+      if (error.code() == Code::data_loss || error.code() == Code::internal) {
+        undecided.add_unfinished(entry, step, error.what());
+        continue;
+      }
       log(LogLevel::info, cat("a save in ", temp.string(), " did not finish: ", error.what()));
-      if (error.code() == Code::data_loss || error.code() == Code::internal) continue;
-      undecided.temps.insert(temp.filename().string());
+      undecided.temps.insert(entry);
       if (step) undecided.steps.insert(*step);
       undecided.any_step |= !step;
     }
+  }
+  if (begun.empty()) return;
+  const auto steps = steps_of_records(files, temp, names, begun);
+  for (const auto& uuid : begun) {
+    const auto known = steps.find(uuid);
+    undecided.add_unfinished(entry,
+                             known == steps.end() ? std::nullopt : std::optional(known->second),
+                             "its job ended before all of it was written");
   }
 }
 
@@ -176,6 +216,13 @@ std::optional<Error> check_share(const Job& job, const std::vector<std::string>&
 }
 
 }  // namespace
+
+void Undecided::add_unfinished(const std::string& entry, std::optional<std::int64_t> step,
+                               const std::string& why) {
+  auto& text = unfinished[entry];
+  text += cat(text.empty() ? "a save" : "; a save", step ? cat(" of step ", *step) : "",
+              " that did not finish: ", why);
+}
 
 Soundness examine(const Job& job, const Candidate& candidate, std::string& why) {
   std::string message;
@@ -240,7 +287,8 @@ std::vector<Candidate> find_candidates(const Job& job, const commit::Ownership* 
       const auto there = try_summary(job, save.step);
       if (there && there->meta && there->meta->uuid == save.uuid) continue;  // but for the tidying
       if (!save.direct && !job.atomic_rename) {
-        log(LogLevel::info, cat("save ", name, " did not finish, which takes renames"));
+        undecided.add_unfinished(name, save.step,
+                                 "its commit is a rename, and there are none here");
         continue;
       }
       if (owner && !save.direct) {
@@ -257,8 +305,11 @@ std::vector<Candidate> find_candidates(const Job& job, const commit::Ownership* 
       candidates.push_back(std::move(candidate));
     } catch (const Error& error) {
       if (error.code() == Code::busy) throw;
+      if (error.code() == Code::data_loss || error.code() == Code::internal) {
+        undecided.add_unfinished(save.temp().filename().string(), save.step, error.what());
+        continue;
+      }
       log(LogLevel::info, cat("save ", name, " did not finish: ", error.what()));
-      if (error.code() == Code::data_loss || error.code() == Code::internal) continue;
       undecided.temps.insert(save.temp().filename().string());
       undecided.steps.insert(parsed.step);
       // A direct save has no such fence; before its step is saved, it is looked at once more.

@@ -1,5 +1,7 @@
 #pragma once
 /// Saves whose job died before their commit: which are whole.
+#include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -19,13 +21,20 @@ struct Candidate {
   std::vector<std::string> paths;     ///< of the data files, where they are now
 };
 
-/// Saves that cannot be read now: neither completed nor removed.
+/// Saves that are not completed.
 struct Undecided {
+  /// Of those that are removed: what they are and why, by the entry of the directory that has them.
+  std::map<std::string, std::string> unfinished;
+
+  // What follows is of saves that cannot be read now: neither completed nor removed.
   std::set<std::string> temps;
   std::set<std::int64_t> steps;
   /// Steps of those that their own job, should it live, may still complete.
   std::set<std::int64_t> within_reach;
   bool any_step = false;  ///< of one not even the step is known: data without an index may be its
+
+  void add_unfinished(const std::string& entry, std::optional<std::int64_t> step,
+                      const std::string& why);
 };
 
 /// Rank 0. What may be completed, in the order in which it was to be committed: nothing has been

@@ -191,9 +191,15 @@ std::vector<RecoveryStep> find_debris(const Job& job, const std::vector<Candidat
     const auto parsed = commit::parse_name(name, job.naming);
     if (undecided.temps.count(name)) continue;
     if (parsed.kind == Kind::temp_directory) {
-      debris.push_back({name, false,
-                        commit::is_staging(parsed) ? "what an owner that has died saved from"
-                                                   : "a save that did not finish"});
+      const auto unfinished = undecided.unfinished.find(name);
+      std::string why = commit::is_staging(parsed) ? "what an owner that has died saved from" : "";
+      if (unfinished != undecided.unfinished.end()) {
+        why += (why.empty() ? "" : ", with ") + unfinished->second;
+      } else if (why.empty()) {
+        why = "left of a save that is committed, damaged or given up";
+      }
+      debris.push_back({name, false, std::move(why)});
+      debris.back().unfinished = unfinished != undecided.unfinished.end();
     } else if (replaced.count(name)) {
       debris.push_back({name, false, "an older save of a step that is there in another format"});
     } else if (parsed.kind == Kind::state_temporary) {
@@ -227,12 +233,13 @@ std::vector<RecoveryStep> find_debris(const Job& job, const std::vector<Candidat
 
 // What cannot be removed stays: a job must not fail for that. But for one that is no longer the
 // owner: it must not go on.
-void collect_debris(const Job& job, const Undecided& undecided, bool ours,
-                    const commit::Ownership& owner) {
+std::vector<RecoveryStep> collect_debris(const Job& job, const Undecided& undecided, bool ours,
+                                         const commit::Ownership& owner) {
   auto& files = *job.files;
   const auto debris = find_debris(job, {}, {}, undecided, ours);
   const commit::Removal removal(files, job.directory, owner);
   bool synced = false, replaced = false, failed = false;
+  std::vector<RecoveryStep> removed;
   for (const auto& step : debris) try {
       const auto path = job.directory / step.entry;
       const auto parsed = commit::parse_name(step.entry, job.naming);
@@ -258,12 +265,14 @@ void collect_debris(const Job& job, const Undecided& undecided, bool ours,
       } else {
         files.remove(path);
       }
+      removed.push_back(step);
     } catch (const Error& error) {
       if (error.code() == Code::busy) throw;
       log(LogLevel::warning, cat("debris stays: ", error.what()));
       failed = true;
     }
   if (!debris.empty()) files.sync_directory(job.directory);
+  return removed;
 }
 
 }  // namespace
@@ -334,11 +343,22 @@ Recovered recover(const Job& job, const commit::Ownership* owner) {
         undecided.temps.insert(save.temp().filename().string());
         undecided.steps.insert(save.step);
       }
-    collect_debris(job, undecided, any_aside, *owner);
+    found.removed = collect_debris(job, undecided, any_aside, *owner);
     found.undecided = {undecided.temps.begin(), undecided.temps.end()};
     found.within_reach = undecided.within_reach;
   });
   return found;
+}
+
+void tell_removed(const Job& job, const Recovered& found) {
+  std::map<std::string, std::vector<const RecoveryStep*>> by_reason;
+  for (const auto& step : found.removed) by_reason[step.why].push_back(&step);
+  for (const auto& [why, steps] : by_reason) {
+    const auto more = steps.size() - 1;
+    log(steps.front()->unfinished ? LogLevel::warning : LogLevel::info,
+        cat("removed from ", job.directory.string(), ": ", steps.front()->entry,
+            more == 0 ? "" : cat(" and ", more, " more"), " (", why, ")"));
+  }
 }
 
 bool put_back_undecided(const Job& job, std::int64_t step) {

@@ -1,5 +1,6 @@
 #pragma once
 /// What the owner of a directory does first: complete what counts, remove what does not.
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -11,6 +12,15 @@
 
 namespace cairn {
 
+/// What becomes of an entry of the directory.
+struct RecoveryStep {
+  std::string entry;
+  bool completes;  ///< it becomes a whole checkpoint, or part of one; else it is removed
+  std::string why;
+  std::optional<io::FileId> id = std::nullopt;  ///< of a file that is removed
+  bool unfinished = false;                      ///< a save goes with it that did not finish
+};
+
 /// On rank 0.
 struct Recovered {
   bool any = false;  ///< a checkpoint came to be or came back
@@ -19,6 +29,7 @@ struct Recovered {
   std::vector<std::string> undecided;
   /// Steps of those that their own job, should it live, may still complete: nobody else saves them.
   std::set<std::int64_t> within_reach;
+  std::vector<RecoveryStep> removed;
 };
 
 /// Collective. A temp directory whose parts are all there, agree, cover every tensor and have bytes
@@ -32,6 +43,10 @@ struct Recovered {
 /// `owner` is rank 0's, null on others.
 Recovered recover(const Job&, const commit::Ownership* owner);
 
+/// Rank 0. Tells the log what was removed and why, a line for each reason: at the level warning
+/// where somebody may wait for a save that is gone with it.
+void tell_removed(const Job&, const Recovered&);
+
 /// Whether the checkpoint that stands where this save's would is this save's. Throws if that cannot
 /// be read.
 bool holds(io::FileSystem&, const commit::Transaction&);
@@ -42,15 +57,8 @@ bool holds(io::FileSystem&, const commit::Transaction&);
 /// that save's index had ever stood there.
 bool put_back_undecided(const Job&, std::int64_t step);
 
-/// What recover would do with the directory as it is now.
-struct RecoveryStep {
-  std::string entry;  ///< of the directory
-  bool completes;     ///< it becomes a whole checkpoint, or part of one; else it is removed
-  std::string why;
-  std::optional<io::FileId> id = std::nullopt;  ///< of a file that is removed
-};
-
-/// One process. Changes nothing and needs no ownership; reads all bytes of unfinished saves.
+/// What recover would do with the directory as it is now. One process. Changes nothing and needs no
+/// ownership; reads all bytes of unfinished saves.
 std::vector<RecoveryStep> plan_recovery(const Job&);
 
 }  // namespace cairn

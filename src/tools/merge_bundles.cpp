@@ -304,7 +304,7 @@ void merge_checkpoints(const std::vector<std::filesystem::path>& given,
     io::create_directories(files, job.directory);
     owned.emplace(commit::OwnedName::take(job.files, job.directory, naming, owner_wait_seconds));
     job.atomic_rename = owned->atomic_rename();
-    recover(job, &owned->ownership());
+    tell_removed(job, recover(job, &owned->ownership()));
   };
   // Before parts are read that lie there; else as late as can be, as a merge may be refused.
   if (std::any_of(parts.begin(), parts.end(), [&](const auto& prefix) {

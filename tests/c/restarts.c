@@ -1,4 +1,5 @@
-/* The C face by one process that goes on from what another one has left: what is due then. */
+/* The C face by one process that goes on from what another one has left: what is due then, and what is said
+ * of a save that nobody has waited for. */
 #include "checks.h"
 
 /* A loop that asks before it computes, twice: the second one goes on from what the first has left. */
@@ -43,7 +44,36 @@ static void loop_that_asks_at_its_top(const char* directory, const char* option,
   cairn_group_free(group);
 }
 
+static void tell(void* context, int level, const char* message) {
+  (void)context;
+  if (level != CAIRN_LOG_INFO) printf("%d: %s\n", level, message);
+}
+/* A job that ends with a save on its way (tests/support/last_save.sh). */
+static void last_save(const char* directory) {
+  static double u[1 << 19];
+  static const int64_t shape[] = {1 << 19};
+  int64_t step = -1;
+  cairn_group* group;
+  cairn_manager* manager;
+  cairn_state* state;
+  cairn_set_log(tell, NULL);
+  OK(cairn_group_serial(&group));
+  OK(cairn_manager_create(group, directory, NULL, &manager));
+  OK(cairn_state_create(&state));
+  OK(cairn_state_add_whole(state, "u", CAIRN_FLOAT64, 1, u, shape, NULL));
+  OK(cairn_manager_restore_latest(manager, state, NULL, &step, NULL));
+  printf("restored %ld\n", (long)step);
+  OK(cairn_manager_save_async(manager, step + 2, state, NULL, NULL));
+  cairn_state_free(state);
+  cairn_manager_free(manager);
+  cairn_group_free(group);
+}
+
 int main(int argc, char** argv) {
+  if (argc == 3) {
+    last_save(argv[1]);
+    return 0;
+  }
   if (argc != 2) return 2;
   loop_that_asks_at_its_top(argv[1], "when.interval.steps", "5", 0);
   loop_that_asks_at_its_top(argv[1], "when.interval.steps", "5", 1);

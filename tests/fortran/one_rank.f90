@@ -77,6 +77,7 @@ program one_rank
   logical :: idle
 
   call get_command_argument(1, directory)
+  if (command_argument_count() == 2) call last_save()
   call fill()
   call group%serial()
   call check(group%rank() == 0 .and. group%size() == 1, "a group of one rank")
@@ -287,6 +288,20 @@ contains
     call manager%restore(1, other)
     call check(all(back(:, 1) == 7) .and. all(back(:, 2) == r8(:, 2)), "gaps are kept")
     call manager%close()
+  end subroutine
+
+  !> A job that ends with a save on its way (tests/support/last_save.sh).
+  subroutine last_save()
+    real(real64), allocatable, target :: u(:)
+    allocate (u(2**19), source=0.0_real64)
+    call group%serial()
+    call manager%open(group, directory)
+    call state%add("u", u)
+    call manager%restore_latest(state, step)
+    print '(a, i0)', "restored ", step
+    call manager%save_async(step + 2, state)
+    call manager%close()
+    stop
   end subroutine
 
   !> A loop that asks before it computes, twice: the second one goes on from what the first has left.

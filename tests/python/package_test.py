@@ -5,6 +5,7 @@ import gc
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -210,6 +211,33 @@ class RoundTrips(Case):
         self.assertEqual(reasons[1][1], 75)
         self.assertIn("SIGUSR1", reasons[1][0])
 
+    def test_the_last_save_of_a_job(self):
+        # In programs of their own, whose log is Python's until the interpreter has ended.
+        program = ("import sys, resource, cairn, numpy as np\n"
+                   "cairn.set_log(lambda level, text: level == 'info' or print(level, text))\n"
+                   "manager = cairn.CheckpointManager(sys.argv[1])\n"
+                   "state = {'u': np.zeros(1 << 19)}\n"
+                   "report = manager.restore_latest(state)\n"
+                   "print('restored', report and report['step'])\n"
+                   "if 'limit' in sys.argv: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))\n"
+                   "manager.save_async(int(sys.argv[2]), state)\n"
+                   "if 'close' in sys.argv: manager.close()\n")
+
+        def run(*arguments):
+            ran = subprocess.run([sys.executable, "-B", "-c", program, self.directory, *arguments],
+                                 capture_output=True, text=True, check=False)
+            self.assertEqual((ran.returncode, ran.stderr), (0, ""))
+            return ran.stdout
+
+        for ends in ("close", "leave"):
+            failed = run("5", "limit", ends)
+            self.assertIn("error the asynchronous save of step 5 failed on rank 0 when no call was left to throw it: ", failed)
+            self.assertRegex(run("7", ends), "warning removed from .*a save.* that did not finish: (.|\n)*"
+                             "error the asynchronous save of step 7 is not committed: the manager ended")
+            self.assertIn("restored 7\n", run("9", "limit", ends))
+            self.assertIn("restored 7\n", run("9", ends))
+            shutil.rmtree(self.directory)
+
     def test_a_loop_that_asks_at_its_top(self):
         for number, interval in enumerate(({"steps": 5}, {"seconds": 1e-9}, {"optimal_for": 1e-9})):
             for stops in (False, True):
@@ -404,7 +432,8 @@ class BadInput(Case):
             "import sys, cairn, numpy\n"
             "m = cairn.CheckpointManager(sys.argv[1])\n"
             "m.save_async(5, {'x': numpy.arange(1e6)})\n")
-        self.assertEqual((ran.returncode, ran.stderr), (0, ""))
+        self.assertEqual(ran.returncode, 0)
+        self.assertRegex(ran.stderr, "^cairn: error: the asynchronous save of step 5 is not committed: .*\n$")
         new = {"x": np.zeros(1_000_000)}  # the owner that comes next completes it
         self.assertEqual(self.manager().restore_latest(new)["step"], 5)
         self.assertEqual(new["x"][-1], 999_999.0)
