@@ -1,5 +1,6 @@
 // Which checkpoint is restored, and what happens when it is damaged.
 #include <algorithm>
+#include <utility>
 
 #include "base/text.hpp"
 #include "base/wire.hpp"
@@ -35,6 +36,9 @@ void Engine::require_overwritten(const Touched& failed, const Touched& touched,
 }
 
 namespace {
+
+// How a line about a step begins.
+std::string line_of(std::int64_t step) { return cat("step ", step, ": "); }
 
 // What a run that goes on from this sequence leaves behind, as far as the catalog knows it.
 std::vector<PastSave> saved_after(const Directory& directory, std::int64_t sequence) {
@@ -85,11 +89,12 @@ Directory::Choices Engine::choose() {
   const auto message = from_root(*job.group, [&] {
     directory.look_again();
     const auto choices = directory.choices();
-    return WireWriter().put(choices.steps).put(choices.passed).take();
+    return WireWriter().put(choices.steps).put(choices.last).put(choices.passed).take();
   });
   WireReader reader(message);
   Directory::Choices choices;
   choices.steps = reader.get_all<std::int64_t>();
+  choices.last = reader.get_all<std::int64_t>();
   choices.passed = reader.get_all<std::string>();
   for (const auto& one : choices.passed) {
     if (job.root()) log(LogLevel::warning, cat("passed over: ", one));
@@ -113,8 +118,13 @@ std::optional<RestoreReport> Engine::restore_latest(State& state, const RestoreO
   // or removed while it was read, for newer ones. After too few it would take a pinned one that is
   // much older.
   int looks = 64;
-  for (std::size_t i = 0; may_try() && i < choices.steps.size(); ++i) {
-    const auto step = choices.steps[i];
+  const auto count = [&] { return choices.steps.size() + choices.last.size(); };
+  for (std::size_t i = 0; may_try() && i < count(); ++i) {
+    const bool is_last = i >= choices.steps.size();
+    const auto step = is_last ? choices.last[i - choices.steps.size()] : choices.steps[i];
+    if (is_last) {  // it is not passed over, after all
+      std::erase_if(choices.passed, [&](const auto& one) { return one.starts_with(line_of(step)); });
+    }
     Touched touched;
     std::optional<RestoreReport> report;
     try {
@@ -129,7 +139,7 @@ std::optional<RestoreReport> Engine::restore_latest(State& state, const RestoreO
         continue;
       }
       remember_damage(step, error);
-      choices.passed.push_back(cat("step ", step, ": ", error.what()));
+      choices.passed.push_back(cat(line_of(step), error.what()));
       if (!job.options.fall_back) throw;
       passed.steps.insert(step);
       // On the nodes there may be what is older than that, and newer than what comes next here.
@@ -160,15 +170,21 @@ RestoreReport Engine::restore(std::int64_t step, State& state, const RestoreOpti
   PassedOver passed;
   if (auto report = restore_from_nodes(state, options, step, failed, passed)) return *report;
   Touched touched;
-  RestoreReport report;
-  try {
-    report = restore_step(step, state, options, &touched);
-  } catch (const Error& error) {
-    if (is_damage(error) && error.code() != Code::not_found) remember_damage(step, error);
-    throw;
-  }
-  require_overwritten(failed, touched, report);
-  return report;
+  std::optional<RestoreReport> report;
+  for (int looks = 64; !report; --looks) try {
+      report = restore_step(step, state, options, &touched);
+    } catch (const Error& error) {
+      if (!is_damage(error) || error.code() == Code::not_found) throw;
+      // What its owner has just replaced is read anew, and what it has removed is not there.
+      if (looks == 0 || !changed_meanwhile(step)) {
+        remember_damage(step, error);
+        throw;
+      }
+      failed.keys.merge(std::exchange(touched.keys, {}));
+      failed.savers.merge(std::exchange(touched.savers, {}));
+    }
+  require_overwritten(failed, touched, *report);
+  return *std::move(report);
 }
 
 }  // namespace cairn

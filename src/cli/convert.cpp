@@ -8,6 +8,7 @@
 #include "cli/progress_bar.hpp"
 #include "cli/ranks.hpp"
 #include "cli/target.hpp"
+#include "contents/whose.hpp"
 #include "io/local_path.hpp"
 #include "tools/convert_checkpoint.hpp"
 #include "tools/dcp_import.hpp"
@@ -51,7 +52,7 @@ std::string by_all(const Files& files, const ConvertArguments& options, const Pr
                 "of checkpoints all tensors are converted", "Leave it out.");
   }
   const auto read = [&] {
-    return read_contents(*files, resolve_checkpoint(*files, options.source));
+    return read_in_place(*files, resolve_checkpoint(*files, options.source));
   };
   if (to_safetensors) {
     const auto source = together(group, read);

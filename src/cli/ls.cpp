@@ -12,7 +12,7 @@
 #include "commit/state_file.hpp"
 #include "contents/contents_reader.hpp"
 #include "contents/format.hpp"
-#include "contents/hdf5_reader.hpp"
+#include "contents/whose.hpp"
 #include "directory/catalog.hpp"
 #include "tools/node_saves.hpp"
 
@@ -81,9 +81,14 @@ Row look_at(io::FileSystem& files, const io::Path& directory, const std::string&
     if (const auto status = files.status(directory / commit::index_name(prefix))) {
       row.entry.save.wall_time_seconds = status->modified_seconds;
     }
-    const auto contents = read_contents(files, directory / prefix);
+    auto loaded = load_index(files, directory / prefix);
+    const auto contents = parse_contents(loaded, directory / prefix);
     row.entry.num_files = contents.num_files;
     row.entry.format = contents.format;
+    row.entry.damage = loaded.foreign;
+    if (row.entry.damage.empty() && lacks_metadata(contents)) {
+      row.entry.damage = cat("its metadata cannot be read: ", loaded.meta_problem);
+    }
     for (const auto& tensor : contents.tensors) {
       if (!row.entry.damage.empty() || tensor.problem.empty()) continue;
       row.entry.damage = cat("tensor ", shown_key(tensor.key), ": ", tensor.problem);

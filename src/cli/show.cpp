@@ -13,6 +13,7 @@
 #include "cli/values.hpp"
 #include "contents/contents_reader.hpp"
 #include "contents/read_holders.hpp"
+#include "contents/whose.hpp"
 
 namespace cairn::cli {
 namespace {
@@ -22,6 +23,7 @@ constexpr std::size_t slices_shown = 8;
 struct Look {
   IndexFile index;
   CheckpointContents contents;
+  std::string misplaced;                            // why it is not what its name says
   std::map<std::int32_t, std::int64_t> bytes_used;  // by data file
   std::optional<hdf5::Holders> holders;
   std::string holders_problem;
@@ -31,6 +33,7 @@ Look look(io::FileSystem& files, const io::Path& prefix) {
   Look found;
   found.index = load_index(files, prefix, Graph::read);
   found.contents = parse_contents(found.index, prefix);
+  found.misplaced = found.index.foreign.empty() ? misplaced(found.contents) : found.index.foreign;
   const auto count = [&](const StoredTensor& tensor) {
     for (const auto& slice : tensor.slices) found.bytes_used[slice.file] += slice.size;
   };
@@ -142,6 +145,7 @@ Json json_of(const Look& found) {
   } else if (!found.index.meta_problem.empty()) {
     out["metadata_problem"] = found.index.meta_problem;
   }
+  if (!found.misplaced.empty()) out["misplaced"] = found.misplaced;
   Json files = Json::array();
   for (const auto& [file, used] : found.bytes_used) {
     const auto size = found.index.data_sizes.find(file);
@@ -261,6 +265,7 @@ void print(const Look& found, bool all) {
                                                    : "metadata: " + found.index.meta_problem)
               << '\n';
   }
+  if (!found.misplaced.empty()) std::cout << "  misplaced: " << found.misplaced << '\n';
   if (contents.big_endian) std::cout << "  big-endian data\n";
   std::vector<std::vector<std::string>> rows;
   for (const auto& [file, used] : found.bytes_used) {

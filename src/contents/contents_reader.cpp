@@ -12,6 +12,7 @@
 #include "commit/names.hpp"
 #include "contents/format.hpp"
 #include "contents/lost.hpp"
+#include "contents/spare.hpp"
 #include "format/bundle/gaps.hpp"
 #include "format/bundle/index.hpp"
 #include "format/bundle/meta.hpp"
@@ -72,6 +73,16 @@ std::map<std::int32_t, std::int64_t> bytes_used(const CheckpointContents& conten
   return used;
 }
 
+// Why the index is not that of the checkpoint, whose metadata do not fit it.
+std::string foreign_index(io::FileSystem& files, const CheckpointContents& contents,
+                          const StoredTensor& meta) {
+  if (!format_of(contents.format).has_data_files() || meta.slices.size() != 1) return "";
+  const auto own =
+      find_own_spare(files, contents.prefix, meta.slices.front().file, contents.num_files);
+  if (!own) return "";
+  return cat("the index is another's: ", own->file, " has the metadata and the index of this one");
+}
+
 // The metadata and the graph, where the tensors are known and the data files are there.
 void read_values(io::FileSystem& files, Graph graph, IndexFile& loaded) {
   const auto& contents = *loaded.parsed;
@@ -96,6 +107,7 @@ void read_values(io::FileSystem& files, Graph graph, IndexFile& loaded) {
       loaded.meta.clear();
       loaded.meta_problem = error.what();
     }
+    if (!loaded.meta_problem.empty()) loaded.foreign = foreign_index(files, contents, *stored);
   }
   const auto* measured = contents.find(bundle::statistics_key);
   if (measured && !loaded.meta.empty()) {
@@ -258,6 +270,10 @@ IndexFile load_index(io::FileSystem& files, const io::Path& prefix, Graph graph,
   return load_newest(files, prefix, {graph, false, found});
 }
 
+IndexFile load_index_as(Format format, io::FileSystem& files, const io::Path& prefix, Graph graph) {
+  return load(format_of(format), files, prefix, {graph});
+}
+
 CheckpointContents parse_contents(IndexFile& loaded, const io::Path& prefix) {
   if (!loaded.parsed) {
     loaded.parsed = bundle::parse_index(loaded.bytes);
@@ -292,7 +308,7 @@ CheckpointContents read_contents(io::FileSystem& files, const io::Path& prefix, 
 }
 
 CheckpointContents read_contents_as(Format format, io::FileSystem& files, const io::Path& prefix) {
-  auto loaded = load(format_of(format), files, prefix, {});
+  auto loaded = load_index_as(format, files, prefix);
   return parse_contents(loaded, prefix);
 }
 
@@ -306,14 +322,10 @@ CheckpointContents read_summary(io::FileSystem& files, const io::Path& prefix,
   return contents;
 }
 
-std::string misplaced(const CheckpointContents& contents) {
-  return format_of(contents.format).misplaced(contents);
-}
-
 std::string encode(const IndexFile& loaded) {
   WireWriter writer;
   writer.put(loaded.format).put(loaded.table_offset).put(loaded.table_room);
-  writer.put(loaded.bytes).put(loaded.meta).put(loaded.meta_problem);
+  writer.put(loaded.bytes).put(loaded.meta).put(loaded.meta_problem).put(loaded.foreign);
   writer.put(loaded.graph).put(loaded.graph_problem);
   for (const auto& [file, size] : loaded.data_sizes) writer.put(file).put(size);
   return writer.take();
@@ -328,6 +340,7 @@ IndexFile decode_index_file(std::string_view message) {
   loaded.bytes = reader.get<std::string>();
   loaded.meta = reader.get<std::string>();
   loaded.meta_problem = reader.get<std::string>();
+  loaded.foreign = reader.get<std::string>();
   loaded.graph = reader.get<std::string>();
   loaded.graph_problem = reader.get<std::string>();
   while (!reader.empty()) {

@@ -24,6 +24,9 @@ struct IndexFile {
   std::map<std::int32_t, std::int64_t> data_sizes;  ///< of the data files that are there
   std::string meta;  ///< JSON; empty: not a checkpoint of ours, or meta_problem says why not
   std::string meta_problem;
+  /// Why this is another checkpoint's index: the metadata beside it are this one's, sound, and do
+  /// not fit it. Empty: nothing says so.
+  std::string foreign;
   std::string graph;  ///< bytes of the object graph; empty: none, not asked for, or graph_problem
   std::string graph_problem;
   /// The tensors, on the rank that read the bytes, which had to parse them: not sent.
@@ -45,6 +48,8 @@ using FoundSizes = std::vector<std::int64_t>;
 /// tensors say, or was not found: others may have seen an older state of the directory.
 IndexFile load_index(io::FileSystem&, const io::Path& prefix, Graph = Graph::skip,
                      const FoundSizes* = nullptr);
+/// Of one format, whatever else is there.
+IndexFile load_index_as(Format, io::FileSystem&, const io::Path& prefix, Graph = Graph::skip);
 /// The same of an index that is read already.
 IndexFile look_into(io::FileSystem&, const io::Path& prefix, std::string index, Graph);
 
@@ -74,11 +79,6 @@ CheckpointContents read_contents_as(Format, io::FileSystem&, const io::Path& pre
 /// not at all of them, of which there may be very many.
 CheckpointContents read_summary(io::FileSystem&, const io::Path& prefix,
                                 std::optional<Format> = std::nullopt);
-
-/// Why this is not the checkpoint that its name says: an HDF5 file, which is whole in itself, of
-/// another step under the same name. Empty: nothing is known against it. A bundle's files do not
-/// fit another's.
-std::string misplaced(const CheckpointContents&);
 
 std::string encode(const IndexFile&);
 IndexFile decode_index_file(std::string_view);

@@ -46,8 +46,6 @@ class CheckpointFormat {
   bool has_data_files() const { return named_data_files(1) > 0; }
   /// How many bytes at the end of the main file seal it; 0: it has no seal.
   virtual std::int64_t seal_bytes() const { return 0; }
-  /// See misplaced() in contents_reader.hpp.
-  virtual std::string misplaced(const CheckpointContents&) const { return ""; }
 
   // -- what stands where a checkpoint of it would -------------------------------------------------
   /// A file of the main file's name that is not Cairn's, and that no save replaces.

@@ -4,6 +4,7 @@
 
 #include "cairn/error.hpp"
 #include "contents/hdf5_reader.hpp"
+#include "contents/whose.hpp"
 #include "format/bundle/index.hpp"
 #include "format/bundle/meta.hpp"
 #include "format/bundle/numbers.hpp"
@@ -89,6 +90,18 @@ std::vector<Spare> find_spares(io::FileSystem& files, const io::Path& directory,
     if (spare) found.push_back(*std::move(spare));
   }
   return found;
+}
+
+std::optional<Spare> find_own_spare(io::FileSystem& files, const io::Path& prefix, int file,
+                                    int num_files) {
+  try {
+    auto spare = try_meta_file(files, commit::data_path(prefix, file, num_files), file, num_files);
+    if (spare && whose(files, prefix, spare->meta) != Whose::its_own) spare.reset();
+    return spare;
+  } catch (const Error& error) {
+    if (error.code() != Code::not_found && error.code() != Code::data_loss) throw;
+    return std::nullopt;
+  }
 }
 
 std::optional<CheckpointMeta> find_meta_without_index(io::FileSystem& files,

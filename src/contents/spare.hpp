@@ -1,5 +1,5 @@
 #pragma once
-/// What is known of a checkpoint whose index is damaged.
+/// What is known of a checkpoint whose index is damaged, or another's.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -21,6 +21,11 @@ struct Spare {
 /// Those of this step: of one save each. Throws only what reading throws.
 std::vector<Spare> find_spares(io::FileSystem&, const io::Path& directory, const commit::Naming&,
                                std::int64_t step);
+
+/// The data file in which an index says that the metadata are, where these do not fit it: whether
+/// they are the checkpoint's own, by its name, with a sound copy of an index.
+std::optional<Spare> find_own_spare(io::FileSystem&, const io::Path& prefix, int file,
+                                    int num_files);
 
 /// The metadata of a checkpoint of ours without its index: the data file that has the metadata has
 /// a copy of the index too, and each is proved by the other's checksums; an HDF5 file says near its

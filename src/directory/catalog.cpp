@@ -16,6 +16,7 @@
 #include "contents/lost.hpp"
 #include "contents/notes.hpp"
 #include "contents/spare.hpp"
+#include "contents/whose.hpp"
 #include "directory/pins.hpp"
 
 namespace cairn {
@@ -63,7 +64,14 @@ CatalogEntry look_at(io::FileSystem& files, const io::Path& directory, const com
     entry.format = contents.format;
     entry.ours = contents.meta || !contents.own.empty();
     entry.save.identity = cat("index-", hex(crc32c(loaded.bytes)));
-    entry.damage = loaded.meta_problem.empty() ? misplaced(contents) : loaded.meta_problem;
+    entry.lacks_metadata = lacks_metadata(contents) && loaded.foreign.empty();
+    entry.damage = entry.lacks_metadata
+                       ? cat("its metadata cannot be read, so that it is restored only if nothing "
+                             "else can be: ",
+                             loaded.meta_problem)
+                   : loaded.foreign.empty() ? misplaced(contents)
+                                            : loaded.foreign;
+    if (!loaded.foreign.empty()) remember_lineage(files, directory, name, entry);
     if (contents.meta) {
       entry.save.sequence = contents.meta->sequence;
       entry.save.wall_time_seconds = contents.meta->wall_time_seconds;
@@ -73,9 +81,9 @@ CatalogEntry look_at(io::FileSystem& files, const io::Path& directory, const com
       entry.save.identity = contents.meta->uuid;
     }
     for (const auto& tensor : contents.tensors) {
-      if (entry.damage.empty() && !tensor.problem.empty()) {
-        entry.damage = cat("tensor '", tensor.key, "': ", tensor.problem);
-      }
+      if (tensor.problem.empty()) continue;
+      entry.lacks_metadata = false;
+      if (entry.damage.empty()) entry.damage = cat("tensor '", tensor.key, "': ", tensor.problem);
     }
   } catch (const Error& error) {
     entry.damage = error.what();
@@ -128,7 +136,10 @@ std::vector<CatalogEntry> scan_catalog(io::FileSystem& files, const io::Path& di
     auto entry = look_at(files, directory, name, step,
                          found == sizes.end() ? nullptr : &found->second, lost);
     const auto mark = damage_mark(files, directory, name, entry);
-    if (!mark.empty()) entry.damage = mark;
+    if (!mark.empty()) {
+      entry.damage = mark;
+      entry.lacks_metadata = false;
+    }
     entry.pin = find_pin(files, directory, name, entry);
     entries.push_back(std::move(entry));
   };

@@ -159,6 +159,9 @@ Directory::Choices Directory::choices() const {
       choices.passed.push_back(cat("step ", entry->step, ": ", entry->damage));
     }
   }
+  for (auto entry = catalog_.rbegin(); entry != catalog_.rend(); ++entry) {
+    if (entry->lacks_metadata && !entry->superseded) choices.last.push_back(entry->step);
+  }
   return choices;
 }
 
@@ -167,6 +170,7 @@ void Directory::remember_damage(std::int64_t step, const Error& error) {
   for (auto& entry : catalog_) {
     if (entry.step != step || error.code() != Code::data_loss) continue;
     entry.damage = error.what();
+    entry.lacks_metadata = false;
     if (job_.options.read_only) continue;
     try {
       mark_damaged(*job_.files, job_.directory, job_.naming, entry, error.what());
@@ -186,7 +190,7 @@ void Directory::went_back_to(std::int64_t step, std::optional<std::int64_t> sequ
   if (sequence) {
     head_ = *sequence;
   } else if (const auto* entry = find(step)) {
-    head_ = entry->save.sequence;
+    head_ = entry->lacks_metadata ? -1 : entry->save.sequence;
   }
 }
 

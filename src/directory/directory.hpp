@@ -70,6 +70,7 @@ class Directory {
   /// The steps that a restore tries, newest first, and what it passes over before the first one.
   struct Choices {
     std::vector<std::int64_t> steps;
+    std::vector<std::int64_t> last;   ///< if none of these can be: their metadata are lost
     std::vector<std::string> passed;  ///< "step: why"
   };
   Choices choices() const;

@@ -11,8 +11,12 @@
 namespace cairn {
 namespace {
 
+// Of the tensors: it may have been without metadata.
 bool has_all_files(const IndexFile& loaded) {
-  const auto used = bundle::files_used(bundle::parse_index(loaded.bytes));
+  auto contents = bundle::parse_index(loaded.bytes);
+  std::erase_if(contents.tensors,
+                [](const auto& tensor) { return tensor.key.starts_with(own_key_prefix); });
+  const auto used = bundle::files_used(contents);
   return std::all_of(used.begin(), used.end(),
                      [&](const auto file) { return loaded.data_sizes.count(file) != 0; });
 }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/wire.hpp"
+#include "contents/whose.hpp"
 #include "format/bundle/index.hpp"
 #include "format/bundle/overlap.hpp"
 #include "group/collectives.hpp"
@@ -166,7 +167,7 @@ class IndexDealer {
     contents.big_endian = in.get<bool>();
     contents.tensors = get_tensors(in);
     shared_.emplace(parse_contents(told, prefix_));
-    if (!misplaced(shared_->contents_).empty()) return false;
+    if (!told.foreign.empty() || !misplaced(shared_->contents_).empty()) return false;
     if (in.empty()) return true;
     shared_->slices_of_ = in.get_all<std::int64_t>();
     std::vector<std::int64_t> slices;

@@ -7,6 +7,9 @@
 
 #include "base/text.hpp"
 #include "base/wire.hpp"
+#include "cairn/error.hpp"
+#include "cairn/log.hpp"
+#include "contents/whose.hpp"
 #include "group/collectives.hpp"
 #include "restore/find_tensor.hpp"
 #include "restore/indexed_wants.hpp"
@@ -100,11 +103,23 @@ Wanted gather_wants(const Job& job, const SharedIndex& index, const WantedState&
   return wanted;
 }
 
+// Else what they would restore stayed in memory as it is, without a word.
+void require_savers_known(const Job& job, const CheckpointContents& contents) {
+  const auto& savers = job.options.hooks.savers;
+  if (savers.empty() || !lacks_metadata(contents)) return;
+  throw Error(Code::unsupported,
+              cat("saver '", savers.front().name, "' cannot restore from ", contents.prefix),
+              "the metadata, which say what it has saved, cannot be read",
+              "Restore an older checkpoint, or this one without savers.")
+      .at(contents.prefix);
+}
+
 }  // namespace
 
 RestoreReport restore_state(const Job& job, const SharedIndex& index, State& state,
                             const RestoreOptions& options, const RestoreExtras& extras) {
   const auto& contents = index.contents();
+  if (extras.savers) require_savers_known(job, contents);
   const TensorFinder finder(contents);
   const Look look(state);
   auto mine = resolve(*job.group, contents, finder, look, options, job.row_plans.get());
@@ -141,6 +156,10 @@ RestoreReport restore_state(const Job& job, const SharedIndex& index, State& sta
   report.gap_elements = sums[1];
   if (sums[2] > 0) together(*job.group, [&] { write_fills(mine); });
   if (extras.savers) restore_savers(job, contents, extras.touched);
+  if (extras.savers && job.root() && lacks_metadata(contents)) {
+    log(LogLevel::warning, cat("the metadata of ", contents.prefix,
+                               " cannot be read: only its name says which step it is"));
+  }
   std::set<std::string> of_savers;
   for (const auto& saver : job.options.hooks.savers) {
     if (!contents.meta || !contents.meta->savers.count(saver.name)) continue;

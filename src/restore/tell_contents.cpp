@@ -3,9 +3,8 @@
 #include <optional>
 #include <utility>
 
-#include "base/text.hpp"
 #include "base/wire.hpp"
-#include "commit/names.hpp"
+#include "contents/whose.hpp"
 #include "directory/set_aside.hpp"
 #include "format/bundle/index.hpp"
 #include "group/collectives.hpp"
@@ -51,11 +50,7 @@ CheckpointContents tell_whole(const Job& job, const io::Path& prefix,
   return together(*job.group, [&] {
     if (!job.root()) loaded = decode_index_file(message);
     auto contents = parse_contents(loaded, prefix);
-    if (const auto why = misplaced(contents); !why.empty()) {
-      throw Error(Code::data_loss, cat("this is not the checkpoint ", prefix.string()), why,
-                  "Give the file the name back that it had, or another than those of the job.")
-          .at(commit::hdf5_path(prefix).string());
-    }
+    require_in_place(loaded, contents);
     return contents;
   });
 }

@@ -15,6 +15,7 @@
 #include "contents/lost.hpp"
 #include "contents/notes.hpp"
 #include "contents/seal.hpp"
+#include "contents/whose.hpp"
 #include "directory/pins.hpp"
 #include "directory/recovery.hpp"
 #include "io/local_path.hpp"
@@ -70,7 +71,7 @@ std::vector<CheckpointContents> read_inputs(io::FileSystem& files,
   std::vector<CheckpointContents> inputs;
   for (const auto& prefix : prefixes) {
     try {
-      inputs.push_back(read_contents(files, prefix));
+      inputs.push_back(read_in_place(files, prefix));
     } catch (const Error& error) {
       if (error.code() != Code::not_found || !options.allow_missing) throw;
     }

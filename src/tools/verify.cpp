@@ -14,6 +14,7 @@
 #include "contents/format.hpp"
 #include "contents/hdf5_reader.hpp"
 #include "contents/spare.hpp"
+#include "contents/whose.hpp"
 #include "directory/pins.hpp"
 #include "format/bundle/key_text.hpp"
 #include "format/bundle/meta.hpp"
@@ -121,9 +122,11 @@ bool Verifier::load() {
     add(damage ? Kind::damage : Kind::unknown, std::move(what)).file = path;
     return false;
   }
-  if (const auto why = misplaced(contents_); !why.empty()) {
-    add(Kind::damage, why).file = commit::hdf5_path(prefix_).string();
+  const auto main = format_of(loaded_.format).main_file(prefix_).string();
+  if (!loaded_.foreign.empty()) {
+    add(Kind::damage, cat(loaded_.foreign, "; cairn verify --repair puts that back")).file = main;
   }
+  if (const auto why = misplaced(contents_); !why.empty()) add(Kind::damage, why).file = main;
   sizes_ = loaded_.data_sizes;
   report_.tensors = static_cast<std::int64_t>(contents_.tensors.size());
   // What its bytes have wrong is found where they are read.

@@ -28,16 +28,6 @@ void Hdf5Format::check(const CheckpointContents& contents) const {
               cat("it speaks of ", contents.num_files, " data files"));
 }
 
-// The file is whole in itself: nothing beside it says which step it is.
-std::string Hdf5Format::misplaced(const CheckpointContents& contents) const {
-  const auto named = commit::split_step(io::Path(contents.prefix).filename().string());
-  if (!named || !contents.meta) return "";
-  const auto& meta = *contents.meta;
-  if (meta.name != named->name || meta.step == named->step) return "";
-  return cat("the file holds ", meta.name, "-", meta.step,
-             ": it was renamed, or has changed places with another");
-}
-
 std::optional<io::Path> Hdf5Format::foreign(io::FileSystem& files, const io::Path& prefix) const {
   const auto path = main_file(prefix);
   if (!files.status(path) || was_own_hdf5(files, prefix)) return std::nullopt;

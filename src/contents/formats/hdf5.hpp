@@ -12,7 +12,6 @@ class Hdf5Format final : public CheckpointFormat {
   bool recognises(io::FileSystem&, const io::Path& main_file) const override;
   IndexFile read_index(io::FileSystem&, const io::Path& prefix) const override;
   void check(const CheckpointContents&) const override;
-  std::string misplaced(const CheckpointContents&) const override;
   bool is_cairns() const override { return true; }
   bool has_datasets() const override { return true; }
   bool needs_notes() const override { return true; }
