@@ -1,260 +1,146 @@
 #include "tools/repair.hpp"
 
 #include <algorithm>
-#include <functional>
-#include <map>
 #include <optional>
-#include <set>
-#include <tuple>
+#include <utility>
 
-#include "base/checksum.hpp"
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "commit/state_file.hpp"
 #include "contents/contents_reader.hpp"
 #include "contents/format.hpp"
 #include "contents/hdf5_reader.hpp"
-#include "contents/lost.hpp"
 #include "contents/spare.hpp"
 #include "directory/catalog.hpp"
-#include "format/bundle/meta.hpp"
-#include "format/bundle/strings.hpp"
+#include "directory/pins.hpp"
+#include "tools/data_file.hpp"
+#include "tools/new_metadata.hpp"
+#include "tools/own_index.hpp"
+#include "tools/replace_files.hpp"
 
 namespace cairn {
 namespace {
 
 using EntryKind = commit::ParsedName::Kind;
-constexpr std::int64_t piece_bytes = std::int64_t{4} << 20;
-
-// A slice in a data file, with all that must be the same for another file to serve in its place.
-struct Piece {
-  std::int64_t offset = 0, size = 0;
-  std::uint32_t crc32c = 0;
-  DType dtype{};
-  std::int64_t count = 0;  // of strings
-  std::string key;
-  Dims shape;
-  Box box;
-  bool operator==(const Piece& other) const {
-    return std::tie(offset, size, crc32c, dtype, key, shape, box.start, box.extent) ==
-           std::tie(other.offset, other.size, other.crc32c, other.dtype, other.key, other.shape,
-                    other.box.start, other.box.extent);
-  }
-};
-using Pieces = std::map<std::int32_t, std::vector<Piece>>;  // by data file, ascending
-
-Pieces pieces_of(const CheckpointContents& contents) {
-  Pieces all;
-  for (const auto* tensors : {&contents.tensors, &contents.own}) {
-    for (const auto& tensor : *tensors) {
-      for (const auto& slice : tensor.slices) {
-        all[slice.file].push_back({slice.offset, slice.size, slice.crc32c, tensor.dtype,
-                                   slice.box.count(), tensor.key, tensor.shape, slice.box});
-      }
-    }
-  }
-  for (auto& [file, pieces] : all) {
-    std::sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) {
-      return std::tie(a.offset, a.size, a.key) < std::tie(b.offset, b.size, b.key);
-    });
-  }
-  return all;
-}
-
-template <class Use>
-void read(const io::File& file, std::int64_t begin, std::int64_t end, Use use) {
-  std::string bytes;
-  for (auto at = begin; at < end; at += piece_bytes) {
-    bytes.resize(static_cast<std::size_t>(std::min(piece_bytes, end - at)));
-    file.read_at(at, std::as_writable_bytes(std::span(bytes)));
-    use(std::string_view(bytes));
-  }
-}
-
-bool holds(const io::File& file, const Piece& piece, bool big_endian) {
-  if (piece.dtype == DType::variant) return false;  // nobody can tell
-  if (piece.size > file.size()) return false;
-  if (piece.dtype == DType::string) {
-    std::string bytes(static_cast<std::size_t>(piece.size), '\0');
-    if (!bytes.empty()) file.read_at(piece.offset, std::as_writable_bytes(std::span(bytes)));
-    bundle::decode_strings(bytes, piece.count, piece.crc32c, big_endian);
-    return true;
-  }
-  std::uint32_t crc = 0;
-  read(file, piece.offset, piece.offset + piece.size,
-       [&](std::string_view bytes) { crc = crc32c(bytes, crc); });
-  return crc == piece.crc32c;
-}
-
-// Whether the file holds these slices, zeros between them, and nothing behind them but the tail.
-bool is_sound(io::FileSystem& files, const io::Path& path, const std::vector<Piece>& pieces,
-              bool big_endian, std::string_view tail = {}) try {
-  const auto file = files.open_read(path);
-  std::int64_t at = 0;
-  const auto is_zero = [&](std::int64_t end) {
-    bool zero = true;
-    read(*file, at, end, [&](std::string_view bytes) {
-      zero = zero && bytes.find_first_not_of('\0') == bytes.npos;
-    });
-    return zero;
-  };
-  for (const auto& piece : pieces) {
-    if (!is_zero(piece.offset) || !holds(*file, piece, big_endian)) return false;
-    at = std::max(at, piece.offset + piece.size);
-  }
-  if (file->size() != at + static_cast<std::int64_t>(tail.size())) return false;
-  bool same = true;
-  read(*file, at, file->size(), [&](std::string_view bytes) {
-    same = same && tail.starts_with(bytes);
-    tail.remove_prefix(std::min(tail.size(), bytes.size()));
-  });
-  return same;
-} catch (const Error& error) {
-  if (error.code() != Code::data_loss && error.code() != Code::not_found) throw;
-  return false;
-}
+constexpr std::int64_t index_limit_bytes = std::int64_t{4} << 30;
+constexpr double pin_wait_seconds = 2;
 
 class Repairer {
  public:
   Repairer(io::FileSystem& files, const io::Path& prefix, const commit::OwnedName& owned)
-      : files_(files), prefix_(prefix), name_(prefix.filename().string()), owned_(owned) {}
+      : files_(files),
+        prefix_(prefix),
+        name_(prefix.filename().string()),
+        owned_(owned),
+        replacer_(files, prefix, owned) {}
 
   Repair run();
 
  private:
   io::Path directory() const { return prefix_.parent_path(); }
-  io::Path staged(const io::Path& file) const {
-    return directory() / commit::private_directory_name / commit::repair_directory_name /
-           file.filename();
-  }
+  io::Path index_path() const { return commit::index_path(prefix_); }
+  commit::Naming alone() const { return {name_, false}; }
+  void leave(std::string why) { report_.left.push_back(std::move(why)); }
   bool may_begin();
-  bool repair_index();
-  std::optional<std::string> spare_of_damaged_index();
-  void repair_files();
-  bool repair_meta_file(const io::Path& path, const std::vector<Piece>&);
-  bool repair_from_others(const io::Path& path, const std::vector<Piece>&);
-  void stage(const io::Path& path, const std::function<void(io::File&)>& write);
-  void put_in_place(const io::Path& path);
+  void stage(const io::Path&, const std::string& bytes, std::string done);
+  bool plan(const OwnIndex&);
+  bool plan_file(const OwnIndex&, std::int32_t number, const std::vector<Piece>&);
+  bool plan_metadata(const OwnIndex&, std::int32_t number, const std::vector<Piece>&);
+  template <class Use>
+  void visit_others(Use);
+  bool find_other(const OwnIndex&, const io::Path&, const std::vector<Piece>&);
+  std::string whose_is(const OwnIndex&, std::int32_t number, const io::Path&);
+  bool has_copy(const std::string& index);
+  void save_replaced_index();
+  void keep_pin();
+  void carry_out(const OwnIndex&);
+  void mend(const OwnIndex&);
   void refresh();
 
   io::FileSystem& files_;
   io::Path prefix_;
   std::string name_;
   const commit::OwnedName& owned_;
+  FileReplacer replacer_;
   Repair report_;
-  IndexFile loaded_;
-  CheckpointContents contents_;
+  std::vector<io::Path> staged_;   // in the order in which they get their names
+  std::vector<std::string> done_;  // what that does
+  std::string identity_;           // of the save, where what is there does not tell it
 };
-
-void Repairer::stage(const io::Path& path, const std::function<void(io::File&)>& write) {
-  const auto at = staged(path);
-  if (!io::exists(files_, at.parent_path())) io::create_directories(files_, at.parent_path());
-  io::remove_if_there(files_, at);
-  const auto file = files_.create(at);
-  write(*file);
-  file->sync();
-  file->close();
-  files_.sync_directory(at.parent_path());
-}
-
-// What was staged gets its name.
-void Repairer::put_in_place(const io::Path& path) {
-  owned_.check();
-  if (owned_.atomic_rename()) {
-    files_.rename(staged(path), path);
-  } else {
-    io::remove_if_there(files_, path);
-    io::link_or_copy(files_, staged(path), path);
-    files_.sync_directory(directory());
-    files_.remove(staged(path));
-  }
-  files_.sync_directory(directory());
-}
 
 // What a save has left undone says more of the files here than a repair could.
 bool Repairer::may_begin() {
   for (const auto& entry : files_.list(directory())) {
-    if (commit::parse_name(entry, {name_, false}).kind != EntryKind::temp_directory) continue;
-    report_.left.push_back(
+    if (commit::parse_name(entry, alone()).kind != EntryKind::temp_directory) continue;
+    leave(
         cat("a save of it did not finish (", entry, "): cairn gc, or the next job, settles that"));
     return false;
   }
   return true;
 }
 
-// The copy of an index that is there, if nothing here may be of another save.
-std::optional<std::string> Repairer::spare_of_damaged_index() {
-  const commit::Naming name(name_, false);
-  std::set<std::int64_t> counts;
-  for (const auto& entry : files_.list(directory())) {
-    const auto parsed = commit::parse_name(entry, name);
-    if (parsed.kind == EntryKind::data) counts.insert(parsed.count);
-  }
-  auto spares = find_spares(files_, directory(), name, 0);
-  const auto split = commit::split_step(name_);
-  std::erase_if(spares, [&](const auto& spare) {
-    return split && spare.meta.step != 0 && spare.meta.step != split->step;
-  });
-  if (spares.size() == 1 && counts.size() == 1 && !files_.status(commit::hdf5_path(prefix_))) {
-    return std::move(spares.front().index);
-  }
-  report_.left.push_back(cat(commit::index_name(name_), " is damaged, and ",
-                             spares.empty() ? "no data file holds a sound copy of it"
-                                            : "what is there is of several saves"));
-  return std::nullopt;
+void Repairer::stage(const io::Path& path, const std::string& bytes, std::string done) {
+  replacer_.stage(path, [&](io::File& file) { file.write_at(0, std::as_bytes(std::span(bytes))); });
+  staged_.push_back(path);
+  done_.push_back(std::move(done));
 }
 
-// Whether the index is whole now.
-bool Repairer::repair_index() {
-  try {
-    loaded_ = load_index(files_, prefix_);
+// Stages what makes the checkpoint whole: whether that can be.
+bool Repairer::plan(const OwnIndex& index) {
+  if (!index.stands) {
+    stage(index_path(), index.bytes,
+          cat(commit::index_name(name_), " was put back from its spare copy"));
+    if (index.contents.meta) identity_ = index.contents.meta->uuid;
+  }
+  bool whole = true;
+  std::optional<std::pair<std::int32_t, std::vector<Piece>>> metadata;
+  for (auto& [number, pieces] : pieces_of(index.contents)) {
+    if (!index.fits && has_metadata(pieces)) {
+      metadata.emplace(number, pieces);
+    } else if (!plan_file(index, number, pieces)) {
+      whole = false;
+    }
+  }
+  if (index.fits) return whole;
+  if (!metadata) leave("the index does not say where the metadata are");
+  if (!whole) leave("nothing is taken from others while the metadata do not fit the index");
+  return whole && metadata && plan_metadata(index, metadata->first, metadata->second);
+}
+
+// A file that is to be as the index says.
+bool Repairer::plan_file(const OwnIndex& index, std::int32_t number,
+                         const std::vector<Piece>& pieces) {
+  const auto path = data_path(index.contents, number);
+  const auto name = path.filename().string();
+  if (is_sound(files_, path, pieces, index.contents.big_endian, index.tail(pieces))) return true;
+  if (const auto other = whose_is(index, number, path); !other.empty()) {
+    leave(cat(name, " holds what belongs to ", other, ": move it there"));
+  } else if (has_metadata(pieces)) {
+    // Only the copy of the index can be made again.
+    if (begins_with(files_, path, pieces)) {
+      const auto size = pieces.back().offset + pieces.back().size;
+      std::string head(static_cast<std::size_t>(size), '\0');
+      files_.open_read(path)->read_at(0, std::as_writable_bytes(std::span(head)));
+      stage(path, head + index.bytes,
+            cat("the spare copy of the index in ", name, " was made again"));
+      return true;
+    }
+    leave(cat(name, " cannot be made again"));
+  } else if (!index.fits) {
+    leave(cat(name, " is damaged, missing or another checkpoint's"));
+  } else if (find_other(index, path, pieces)) {
     return true;
-  } catch (const Error& error) {
-    if (error.code() != Code::data_loss) throw;
-  }
-  const auto index = directory() / commit::index_name(name_);
-  std::optional<std::string> bytes;
-  const auto lost = find_lost_at(files_, prefix_);
-  if (lost) {
-    if (lost->spare.empty()) report_.left.push_back(lost->why);
-    if (!lost->spare.empty()) bytes = lost->spare;
-  } else if (files_.status(index)) {
-    bytes = spare_of_damaged_index();
   } else {
-    report_.left.push_back("an HDF5 file has no copy of anything: nothing of it can be put back");
+    leave(cat(name,
+              " is damaged or missing, and no other checkpoint here has a file with the same "
+              "slices"));
   }
-  if (!bytes) return false;
-  stage(index, [&](io::File& file) { file.write_at(0, std::as_bytes(std::span(*bytes))); });
-  put_in_place(index);
-  report_.done.push_back(cat(index.filename().string(), " was put back from its spare copy"));
-  loaded_ = load_index(files_, prefix_);
-  return true;
+  return false;
 }
 
-// Only the copy of the index in it can be made again.
-bool Repairer::repair_meta_file(const io::Path& path, const std::vector<Piece>& pieces) {
-  std::string head;
-  try {
-    const auto end = pieces.back().offset + pieces.back().size;
-    const auto file = files_.open_read(path);
-    head.resize(static_cast<std::size_t>(end));
-    file->read_at(0, std::as_writable_bytes(std::span(head)));
-  } catch (const Error& error) {
-    if (error.code() != Code::data_loss && error.code() != Code::not_found) throw;
-    return false;
-  }
-  stage(path, [&](io::File& file) {
-    const auto whole = head + loaded_.bytes;
-    file.write_at(0, std::as_bytes(std::span(whole)));
-  });
-  if (!is_sound(files_, staged(path), pieces, false, loaded_.bytes)) return false;
-  put_in_place(path);
-  report_.done.push_back(
-      cat("the spare copy of the index in ", path.filename().string(), " was made again"));
-  return true;
-}
-
-bool Repairer::repair_from_others(const io::Path& path, const std::vector<Piece>& pieces) {
+// The other bundles here, until `use` returns false.
+template <class Use>
+void Repairer::visit_others(Use use) {
   for (const auto& entry : files_.list(directory())) {
     const auto other = commit::split_main_file(directory() / entry);
     if (!other || other->prefix.filename() == name_) continue;
@@ -266,45 +152,151 @@ bool Repairer::repair_from_others(const io::Path& path, const std::vector<Piece>
     } catch (const Error&) {
       continue;  // what cannot be read serves nobody
     }
-    if (contents->big_endian != contents_.big_endian) continue;
-    for (const auto& [number, its] : pieces_of(*contents)) {
-      if (its != pieces) continue;
-      const auto from = data_path(*contents, number);
-      if (!is_sound(files_, from, pieces, contents_.big_endian)) continue;
-      stage(path, [&](io::File& file) {
-        const auto source = files_.open_read(from);
-        std::int64_t at = 0;
-        read(*source, 0, source->size(), [&](std::string_view bytes) {
-          file.write_at(at, std::as_bytes(std::span(bytes)));
-          at += static_cast<std::int64_t>(bytes.size());
-        });
-      });
-      if (!is_sound(files_, staged(path), pieces, contents_.big_endian)) continue;
-      put_in_place(path);
-      report_.done.push_back(cat(path.filename().string(), " was copied from ",
-                                 from.filename().string(), ", whose slices are the same"));
-      return true;
-    }
+    if (!use(*contents)) return;
   }
+}
+
+bool Repairer::find_other(const OwnIndex& index, const io::Path& path,
+                          const std::vector<Piece>& pieces) {
+  const bool big_endian = index.contents.big_endian;
+  bool found = false;
+  visit_others([&](const CheckpointContents& other) {
+    if (other.big_endian != big_endian) return true;
+    for (const auto& [number, its] : pieces_of(other)) {
+      if (its != pieces) continue;
+      const auto from = data_path(other, number);
+      if (!is_sound(files_, from, pieces, big_endian)) continue;
+      const auto at =
+          replacer_.stage(path, [&](io::File& file) { write_over(*files_.open_read(from), file); });
+      if (!is_sound(files_, at, pieces, big_endian)) continue;
+      staged_.push_back(path);
+      done_.push_back(cat(path.filename().string(), " was copied from ", from.filename().string(),
+                          ", whose slices are the same"));
+      found = true;
+      return false;
+    }
+    return true;
+  });
+  return found;
+}
+
+// To what a file belongs that is sound for it, though it is not by the index that counts. Empty: to
+// nothing.
+std::string Repairer::whose_is(const OwnIndex& index, std::int32_t number, const io::Path& path) {
+  const auto fits = [&](const std::string& bytes) {
+    if (bytes == index.bytes) return false;
+    auto loaded = look_into(files_, prefix_, bytes, Graph::skip);
+    const OwnIndex other{bytes, parse_contents(loaded, prefix_)};
+    if (other.contents.num_files != index.contents.num_files) return false;
+    const auto all = pieces_of(other.contents);
+    const auto at = all.find(number);
+    return at != all.end() &&
+           is_sound(files_, path, at->second, other.contents.big_endian, other.tail(at->second));
+  };
+  for (const auto& spare : find_spares(files_, directory(), alone(), 0)) {
+    if (fits(spare.index)) return cat(spare.meta.name, "-", spare.meta.step);
+  }
+  if (index.replaces && fits(io::read_file(files_, index_path(), index_limit_bytes))) {
+    return "the index that stands there";
+  }
+  std::string found;  // where it is not a copy
+  visit_others([&](const CheckpointContents& other) {
+    for (const auto& [its, pieces] : pieces_of(other)) {
+      if (has_metadata(pieces) || !is_sound(files_, path, pieces, other.big_endian)) continue;
+      const auto there = data_path(other, its);
+      if (!is_sound(files_, there, pieces, other.big_endian)) found = there.filename().string();
+    }
+    return found.empty();
+  });
+  return found;
+}
+
+// All tensors are whole, and nothing says what the lost metadata said.
+bool Repairer::plan_metadata(const OwnIndex& index, std::int32_t number,
+                             const std::vector<Piece>& pieces) {
+  const auto path = data_path(index.contents, number);
+  const auto name = path.filename().string();
+  const auto refuse = [&](const std::string& why) {
+    leave(cat("no new metadata: ", why));
+    return false;
+  };
+  if (begins_with(files_, path, pieces)) {
+    return refuse(cat(name, " is whole, but this version of Cairn cannot read it"));
+  }
+  if (const auto other = whose_is(index, number, path); !other.empty()) {
+    return refuse(cat(name, " holds what belongs to ", other, ": move it there"));
+  }
+  if (pieces.size() > 1) return refuse(cat(name, " had tensors, too"));
+  std::string same;
+  visit_others([&](const CheckpointContents& other) {
+    const auto bytes =
+        io::try_read_file(files_, commit::index_path(other.prefix), index_limit_bytes);
+    if (bytes == index.bytes) same = io::Path(other.prefix).filename().string();
+    return same.empty();
+  });
+  if (!same.empty()) return refuse(cat("its index is that of ", same));
+  auto made = new_metadata(files_, prefix_, index.contents, number);
+  if (const auto* why = std::get_if<std::string>(&made)) return refuse(*why);
+  const auto& now = std::get<NewMetadata>(made);
+  identity_ = now.meta.uuid;
+  // First the index: beside this file the old one would be another's.
+  stage(index_path(), now.index, cat(commit::index_name(name_), " was written anew"));
+  stage(path, now.file,
+        cat("new metadata were written: step ", now.meta.step, ", commit ", now.meta.sequence,
+            "; what else the lost ones told (metric, descriptions, savers) is gone"));
+  return true;
+}
+
+// Whether this index is somewhere else, too: it may be all that another checkpoint has left.
+bool Repairer::has_copy(const std::string& index) {
+  const auto split = commit::split_step(name_);
+  const auto naming = split ? commit::Naming(split->name) : alone();
+  for (const auto& entry : files_.list(directory())) try {
+      const auto main = commit::split_main_file(entry);
+      const bool is_index = main && main->kind == EntryKind::index && main->prefix != name_;
+      if (!is_index && commit::parse_name(entry, naming).kind != EntryKind::data) continue;
+      const auto file = files_.open_read(directory() / entry);
+      const auto size = static_cast<std::int64_t>(index.size());
+      if (file->size() < size || (is_index && file->size() != size)) continue;
+      std::string end(index.size(), '\0');
+      file->read_at(file->size() - size, std::as_writable_bytes(std::span(end)));
+      if (end == index) return true;
+    } catch (const Error& error) {
+      if (error.code() != Code::data_loss && error.code() != Code::not_found) throw;
+    }
   return false;
 }
 
-void Repairer::repair_files() {
-  const auto all = pieces_of(contents_);
-  for (std::int32_t number = 0; number < contents_.num_files; ++number) {
-    const auto at = all.find(number);
-    if (at == all.end()) continue;  // no save of ours leaves one out
-    const auto& pieces = at->second;
-    const bool has_meta = std::any_of(pieces.begin(), pieces.end(),
-                                      [](const auto& p) { return p.key == bundle::meta_key; });
-    const auto path = data_path(contents_, number);
-    const std::string_view tail = has_meta ? loaded_.bytes : std::string_view();
-    if (is_sound(files_, path, pieces, contents_.big_endian, tail)) continue;
-    if (has_meta ? repair_meta_file(path, pieces) : repair_from_others(path, pieces)) continue;
-    report_.left.push_back(
-        cat(path.filename().string(), has_meta ? " cannot be made again"
-                                               : " is damaged or missing, and no other checkpoint "
-                                                 "here has a file with the same slices"));
+void Repairer::save_replaced_index() {
+  if (has_copy(io::read_file(files_, index_path(), index_limit_bytes))) return;
+  auto aside = directory() / cat(commit::index_name(name_), ".replaced");
+  if (io::exists(files_, aside)) aside += cat('-', commit::new_uuid());
+  io::copy(files_, index_path(), aside);
+  files_.sync_directory(directory());
+  done_.push_back(cat("the index that stood there, of which there is no other copy, is ",
+                      aside.filename().string()));
+}
+
+// A pin that holds for what is there is to hold for what comes.
+void Repairer::keep_pin() {
+  auto catalog = scan_catalog(files_, directory(), alone());
+  if (identity_.empty() || catalog.empty() || catalog.front().pin == Pin::none) return;
+  auto& entry = catalog.front();
+  entry.ours = true;
+  entry.save.identity = identity_;
+  const auto lock = PinLock::take(files_, directory(), pin_wait_seconds);
+  add_pin(files_, directory(), alone(), entry);
+}
+
+void Repairer::carry_out(const OwnIndex& index) {
+  if (index.replaces) save_replaced_index();
+  keep_pin();
+  try {
+    for (const auto& path : staged_) replacer_.put_in_place(path);
+    report_.after = verify_format(index.contents.format, files_, prefix_);
+  } catch (...) {
+    replacer_.put_back();
+    throw;
   }
 }
 
@@ -327,19 +319,36 @@ void Repairer::refresh() {
                     scan_catalog(files_, directory(), split->name), &owned_.ownership());
 }
 
+void Repairer::mend(const OwnIndex& index) {
+  const bool whole = plan(index);
+  // Where no index can be read, one that can be is better, though not all is whole.
+  const bool index_alone = !whole && !index.stands && !index.replaces;
+  if (index_alone) staged_.resize(1), done_.resize(1);
+  if (staged_.empty() || !(whole || index_alone)) return;
+  carry_out(index);
+  if (index_alone || report_.after.verdict() == Verdict::whole) {
+    report_.done = std::move(done_);
+    return;
+  }
+  replacer_.put_back();
+  leave("it would not be whole by what there is: all is as it was");
+}
+
 Repair Repairer::run() {
-  const auto folder = staged(name_).parent_path();
-  if (files_.is_link(folder)) files_.remove(folder);  // none of ours: what is behind it stays
-  if (may_begin() && repair_index()) {
-    contents_ = parse_contents(loaded_, prefix_);
-    if (format_of(contents_.format).has_data_files() && !contents_.own.empty()) repair_files();
+  if (may_begin()) {
+    const auto found = find_own_index(files_, prefix_);
+    if (const auto* index = std::get_if<OwnIndex>(&found)) {
+      mend(*index);
+    } else {
+      leave(std::get<std::string>(found));
+    }
   }
-  if (io::exists(files_, folder)) {
-    for (const auto& entry : files_.list(folder)) files_.remove(folder / entry);
-    files_.remove_directory(folder);
+  replacer_.end();
+  const bool mended = !report_.done.empty();
+  if (!mended || files_.status(commit::hdf5_path(prefix_))) {
+    report_.after = verify_checkpoint(files_, prefix_);
   }
-  report_.after = verify_checkpoint(files_, prefix_);
-  if (!report_.done.empty()) refresh();
+  if (mended) refresh();
   return std::move(report_);
 }
 

@@ -16,11 +16,16 @@ struct Repair {
 
 /// By the owner of the directory. An index comes back from its spare copy, a spare copy from the
 /// index, a data file from a file of another checkpoint here that holds the same slices with the
-/// same checksums. Everything is written beside, synced and read again before it gets its name, so
-/// that a crash leaves what was there. An index that is missing is put back only where something
-/// says that the checkpoint was live (directory/lost.hpp), and none while what is there may be of
-/// several saves: nothing that was withdrawn, replaced or retired comes back. Throws what reading
-/// and writing throw.
+/// same checksums; lost metadata are written anew (new_metadata.hpp). Which index is the
+/// checkpoint's own is decided by the metadata (own_index.hpp); while none fit, nothing is taken
+/// from others. No file is replaced that is sound for any index here. Everything is written beside,
+/// synced and read again before it gets its name, what it replaces is kept until the whole
+/// checkpoint is verified, and comes back if that is not whole; but where no index could be read one
+/// is put there all the same. A crash leaves nothing worse than before (replace_files.hpp).
+///
+/// An index that is missing is put back only where something says that the checkpoint was live
+/// (contents/lost.hpp), and none while what is there may be of several saves: nothing that was
+/// withdrawn, replaced or retired comes back. Throws what reading and writing throw.
 Repair repair_checkpoint(io::FileSystem&, const io::Path& prefix, const commit::OwnedName&);
 
 /// Whether Cairn saved any of it, so that a repair may find something.

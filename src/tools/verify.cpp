@@ -41,8 +41,10 @@ struct Range {
 
 class Verifier {
  public:
-  Verifier(io::FileSystem& files, const io::Path& prefix, const Progress& progress)
-      : files_(files), prefix_(prefix), progress_(progress) {
+  /// Of several formats that are there, that one; else the one that readers take.
+  Verifier(io::FileSystem& files, const io::Path& prefix, const Progress& progress,
+           std::optional<Format> format = std::nullopt)
+      : files_(files), prefix_(prefix), progress_(progress), format_(format) {
     report_.prefix = prefix.string();
   }
 
@@ -70,6 +72,10 @@ class Verifier {
   }
 
   bool has_spare() const;
+  IndexFile read_index(Graph graph) const {
+    return format_ ? load_index_as(*format_, files_, prefix_, graph)
+                   : load_index(files_, prefix_, graph);
+  }
   bool load();
   void look_at_tensors();
   void list_data_files();
@@ -87,6 +93,7 @@ class Verifier {
   io::FileSystem& files_;
   io::Path prefix_;
   const Progress& progress_;
+  std::optional<Format> format_;
   Verification report_;
   IndexFile loaded_;
   CheckpointContents contents_;
@@ -110,7 +117,7 @@ bool Verifier::has_spare() const {
 // Whether the index as a whole can be trusted.
 bool Verifier::load() {
   try {
-    loaded_ = load_index(files_, prefix_, Graph::read);
+    loaded_ = read_index(Graph::read);
     contents_ = parse_contents(loaded_, prefix_);
   } catch (const Error& error) {
     const bool damage = error.code() == Code::data_loss;
@@ -347,7 +354,7 @@ void Verifier::read_data_file(std::int32_t number, std::vector<Range>& ranges) {
 bool Verifier::replaced_meanwhile() {
   if (report_.verdict() != Verdict::damaged) return false;
   try {
-    return load_index(files_, prefix_).bytes != loaded_.bytes;
+    return read_index(Graph::skip).bytes != loaded_.bytes;
   } catch (const Error& error) {
     return error.code() == Code::not_found;
   }
@@ -428,6 +435,10 @@ Verdict Verification::verdict() const {
 Verification verify_checkpoint(io::FileSystem& files, const io::Path& prefix,
                                const Progress& progress) {
   return Verifier(files, prefix, progress).run();
+}
+
+Verification verify_format(Format format, io::FileSystem& files, const io::Path& prefix) {
+  return Verifier(files, prefix, {}, format).run();
 }
 
 }  // namespace cairn

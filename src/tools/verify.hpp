@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "cairn/contents.hpp"
 #include "io/file_system.hpp"
 #include "tools/progress.hpp"
 
@@ -44,5 +45,7 @@ struct Verification {
 /// What is damaged or cannot be read is in the findings: nothing of it throws. Takes a few MiB of
 /// memory beyond the index and the largest string tensor.
 Verification verify_checkpoint(io::FileSystem&, const io::Path& prefix, const Progress& = {});
+/// Of one format alone.
+Verification verify_format(Format, io::FileSystem&, const io::Path& prefix);
 
 }  // namespace cairn

@@ -1,0 +1,126 @@
+#include "tools/data_file.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+#include "base/checksum.hpp"
+#include "cairn/error.hpp"
+#include "format/bundle/meta.hpp"
+#include "format/bundle/strings.hpp"
+
+namespace cairn {
+namespace {
+
+constexpr std::int64_t piece_bytes = std::int64_t{4} << 20;
+
+template <class Use>
+void read(const io::File& file, std::int64_t begin, std::int64_t end, Use use) {
+  std::string bytes;
+  for (auto at = begin; at < end; at += piece_bytes) {
+    bytes.resize(static_cast<std::size_t>(std::min(piece_bytes, end - at)));
+    file.read_at(at, std::as_writable_bytes(std::span(bytes)));
+    use(std::string_view(bytes));
+  }
+}
+
+bool holds(const io::File& file, const Piece& piece, bool big_endian) {
+  if (piece.dtype == DType::variant) return false;  // nobody can tell
+  if (piece.offset > file.size() || piece.size > file.size() - piece.offset) return false;
+  if (piece.dtype == DType::string) {
+    std::string bytes(static_cast<std::size_t>(piece.size), '\0');
+    if (!bytes.empty()) file.read_at(piece.offset, std::as_writable_bytes(std::span(bytes)));
+    bundle::decode_strings(bytes, piece.count, piece.crc32c, big_endian);
+    return true;
+  }
+  std::uint32_t crc = 0;
+  read(file, piece.offset, piece.offset + piece.size,
+       [&](std::string_view bytes) { crc = crc32c(bytes, crc); });
+  return crc == piece.crc32c;
+}
+
+// Looks at a file, which is not sound where it is none or too short.
+template <class Look>
+bool look(io::FileSystem& files, const io::Path& path, Look look) try {
+  return look(*files.open_read(path));
+} catch (const Error& error) {
+  if (error.code() != Code::data_loss && error.code() != Code::not_found) throw;
+  return false;
+}
+
+}  // namespace
+
+bool Piece::operator==(const Piece& other) const {
+  return std::tie(offset, size, crc32c, dtype, key, shape, box.start, box.extent) ==
+         std::tie(other.offset, other.size, other.crc32c, other.dtype, other.key, other.shape,
+                  other.box.start, other.box.extent);
+}
+
+Pieces pieces_of(const CheckpointContents& contents) {
+  Pieces all;
+  for (const auto* tensors : {&contents.tensors, &contents.own}) {
+    for (const auto& tensor : *tensors) {
+      for (const auto& slice : tensor.slices) {
+        all[slice.file].push_back({slice.offset, slice.size, slice.crc32c, tensor.dtype,
+                                   slice.box.count(), tensor.key, tensor.shape, slice.box});
+      }
+    }
+  }
+  for (auto& [file, pieces] : all) {
+    std::sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) {
+      return std::tie(a.offset, a.size, a.key) < std::tie(b.offset, b.size, b.key);
+    });
+  }
+  return all;
+}
+
+bool has_metadata(const std::vector<Piece>& pieces) {
+  return std::any_of(pieces.begin(), pieces.end(),
+                     [](const auto& piece) { return piece.key == bundle::meta_key; });
+}
+
+bool is_sound(io::FileSystem& files, const io::Path& path, const std::vector<Piece>& pieces,
+              bool big_endian, std::string_view tail) {
+  std::int64_t end = 0;
+  for (const auto& piece : pieces) end = std::max(end, piece.offset + piece.size);
+  return look(files, path, [&](const io::File& file) {
+    if (file.size() != end + static_cast<std::int64_t>(tail.size())) return false;
+    std::int64_t at = 0;
+    for (const auto& piece : pieces) {
+      bool zero = true;
+      read(file, at, piece.offset, [&](std::string_view bytes) {
+        zero = zero && bytes.find_first_not_of('\0') == bytes.npos;
+      });
+      if (!zero || !holds(file, piece, big_endian)) return false;
+      at = std::max(at, piece.offset + piece.size);
+    }
+    bool same = true;
+    read(file, end, file.size(), [&](std::string_view bytes) {
+      same = same && tail.starts_with(bytes);
+      tail.remove_prefix(std::min(tail.size(), bytes.size()));
+    });
+    return same;
+  });
+}
+
+bool begins_with(io::FileSystem& files, const io::Path& path, const std::vector<Piece>& pieces) {
+  return look(files, path, [&](const io::File& file) {
+    return std::all_of(pieces.begin(), pieces.end(),
+                       [&](const auto& piece) { return holds(file, piece, false); });
+  });
+}
+
+void write_over(const io::File& from, io::File& to) {
+  std::int64_t at = 0;
+  std::string there;
+  read(from, 0, from.size(), [&](std::string_view bytes) {
+    const auto size = static_cast<std::int64_t>(bytes.size());
+    there.resize(bytes.size());
+    const bool known = at + size <= to.size();
+    if (known) to.read_at(at, std::as_writable_bytes(std::span(there)));
+    if (!known || there != bytes) to.write_at(at, std::as_bytes(std::span(bytes)));
+    at += size;
+  });
+  if (to.size() != at) to.resize(at);
+}
+
+}  // namespace cairn

@@ -1,0 +1,26 @@
+#pragma once
+/// Metadata for a bundle whose own are lost, though every tensor is whole.
+#include <string>
+#include <variant>
+
+#include "contents/contents_reader.hpp"
+#include "directory/catalog.hpp"
+#include "io/file_system.hpp"
+
+namespace cairn {
+
+/// What takes the place of an index and of the data file that had the metadata.
+struct NewMetadata {
+  CheckpointMeta meta;
+  std::string index;
+  std::string file;  ///< the metadata, with the copy of the index
+};
+
+/// By the owner. What can still be told: step and name by the prefix, the rest by the notes that
+/// later checkpoints here have of their run, or else by the place among the others that the catalog
+/// gives it. `data_file` is that of the metadata. In words why not, where that cannot be told, or
+/// more was lost than can be left out: what fills the gaps of a sparse tensor.
+std::variant<NewMetadata, std::string> new_metadata(io::FileSystem&, const io::Path& prefix,
+                                                    const CheckpointContents&, int data_file);
+
+}  // namespace cairn

@@ -1,0 +1,111 @@
+#include "tools/own_index.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "base/text.hpp"
+#include "cairn/error.hpp"
+#include "commit/names.hpp"
+#include "contents/format.hpp"
+#include "contents/lost.hpp"
+#include "contents/spare.hpp"
+#include "contents/whose.hpp"
+
+namespace cairn {
+namespace {
+
+using Found = std::variant<OwnIndex, std::string>;
+
+constexpr const char* no_copies =
+    "an HDF5 file has no copy of anything: nothing of it can be put back";
+
+commit::Naming alone(const io::Path& prefix) { return {prefix.filename().string(), false}; }
+
+// Whether data files of several saves bear this name.
+bool are_of_several(io::FileSystem& files, const io::Path& prefix) {
+  std::set<std::int64_t> counts;
+  for (const auto& entry : files.list(prefix.parent_path())) {
+    const auto parsed = commit::parse_name(entry, alone(prefix));
+    if (parsed.kind == commit::ParsedName::Kind::data) counts.insert(parsed.count);
+  }
+  return counts.size() > 1;
+}
+
+OwnIndex of_copy(io::FileSystem& files, const io::Path& prefix, const std::string& bytes,
+                 bool replaces) {
+  auto loaded = look_into(files, prefix, bytes, Graph::skip);
+  return {bytes, parse_contents(loaded, prefix), false, true, replaces};
+}
+
+bool all_sound(io::FileSystem& files, const OwnIndex& index) {
+  const auto all = pieces_of(index.contents);
+  return std::all_of(all.begin(), all.end(), [&](const auto& one) {
+    return is_sound(files, data_path(index.contents, one.first), one.second,
+                    index.contents.big_endian, index.tail(one.second));
+  });
+}
+
+// One can be read. Nothing is known against it where the metadata fit it; or are gone.
+Found of_index(io::FileSystem& files, const io::Path& prefix, IndexFile there) {
+  OwnIndex index{there.bytes, parse_contents(there, prefix), true};
+  if (index.contents.own.empty()) return "Cairn did not save it";
+  if (const auto why = misplaced(index.contents); !why.empty()) {
+    return cat(why, "; give the files the names back that they had");
+  }
+  index.fits = index.contents.meta.has_value();
+  if (index.fits) return index;
+  std::vector<Spare> own, unknown;
+  for (auto& spare : find_spares(files, prefix.parent_path(), alone(prefix), 0)) {
+    const auto of = whose(files, prefix, spare.meta);
+    if (of != Whose::anothers) (of == Whose::its_own ? own : unknown).push_back(std::move(spare));
+  }
+  if (own.empty() && unknown.empty()) return index;
+  if (own.size() > 1 || are_of_several(files, prefix)) {
+    return "the metadata do not fit the index, and what is there is of several saves";
+  }
+  if (!own.empty()) return of_copy(files, prefix, own.front().index, true);
+  auto other = of_copy(files, prefix, unknown.front().index, true);
+  return unknown.size() == 1 && all_sound(files, other) ? other : index;
+}
+
+// None can be read: its copy, if nothing here may be of another save.
+Found of_lost(io::FileSystem& files, const io::Path& prefix) {
+  if (const auto lost = find_lost_at(files, prefix)) {
+    if (lost->spare.empty()) return lost->why;
+    return of_copy(files, prefix, lost->spare, false);
+  }
+  if (!files.status(commit::index_path(prefix))) return no_copies;
+  auto spares = find_spares(files, prefix.parent_path(), alone(prefix), 0);
+  std::erase_if(spares, [&](const auto& spare) {
+    return whose(files, prefix, spare.meta) == Whose::anothers;
+  });
+  const auto damaged = cat(commit::index_name(prefix.filename().string()), " is damaged, and ");
+  if (spares.empty()) return cat(damaged, "no data file holds a sound copy of it");
+  if (spares.size() > 1 || are_of_several(files, prefix) ||
+      files.status(commit::hdf5_path(prefix))) {
+    return cat(damaged, "what is there is of several saves");
+  }
+  auto index = of_copy(files, prefix, spares.front().index, false);
+  if (whose(files, prefix, spares.front().meta) == Whose::its_own || all_sound(files, index)) {
+    return index;
+  }
+  return cat(damaged, "nothing tells whether the copy in ", spares.front().file, " is of it");
+}
+
+}  // namespace
+
+Found find_own_index(io::FileSystem& files, const io::Path& prefix) {
+  std::optional<IndexFile> there;
+  try {
+    there = load_index(files, prefix);
+  } catch (const Error& error) {
+    if (error.code() != Code::data_loss) throw;
+  }
+  if (!there) return of_lost(files, prefix);
+  if (!format_of(there->format).has_data_files()) return no_copies;
+  return of_index(files, prefix, *std::move(there));
+}
+
+}  // namespace cairn

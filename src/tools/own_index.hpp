@@ -1,0 +1,34 @@
+#pragma once
+/// Which index is a bundle's own: for repairs.
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "contents/contents_reader.hpp"
+#include "io/file_system.hpp"
+#include "tools/data_file.hpp"
+
+namespace cairn {
+
+/// The index by which the rest of a bundle is judged.
+struct OwnIndex {
+  std::string bytes;
+  CheckpointContents contents;
+  bool stands = false;    ///< it is there already
+  bool fits = false;      ///< the metadata are there and sound, and prove it
+  bool replaces = false;  ///< another index that can be read stands there
+
+  /// What lies behind the slices of a data file.
+  std::string_view tail(const std::vector<Piece>& pieces) const {
+    return has_metadata(pieces) ? bytes : std::string_view();
+  }
+};
+
+/// Where the index that stands there and a spare copy differ, the metadata that prove the one or
+/// the other decide, by the step and name that they tell. Where they tell nothing, all files must
+/// be sound by the copy. In words why there is none: nothing tells, or what is there may be of
+/// several saves. Throws not_found if there is nothing, and what reading throws.
+std::variant<OwnIndex, std::string> find_own_index(io::FileSystem&, const io::Path& prefix);
+
+}  // namespace cairn

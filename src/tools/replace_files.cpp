@@ -1,0 +1,114 @@
+#include "tools/replace_files.hpp"
+
+#include <limits>
+
+#include "cairn/error.hpp"
+#include "tools/data_file.hpp"
+
+namespace cairn {
+FileReplacer::FileReplacer(io::FileSystem& files, const io::Path& prefix,
+                           const commit::OwnedName& owned)
+    : files_(files), prefix_(prefix), owned_(owned) {
+  if (files_.is_link(folder())) files_.remove(folder());  // none of ours: what is behind it stays
+  end();
+}
+
+io::Path FileReplacer::folder() const {
+  return prefix_.parent_path() / commit::private_directory_name / commit::repair_directory_name;
+}
+
+io::Path FileReplacer::kept(const io::Path& path) const {
+  return folder() / commit::aside_name(path.filename().string(), owned_.ownership().record().token);
+}
+
+io::Path FileReplacer::stage(const io::Path& path, const std::function<void(io::File&)>& write) {
+  const auto at = staged(path);
+  if (!io::exists(files_, folder())) io::create_directories(files_, folder());
+  io::remove_if_there(files_, at);
+  const auto file = files_.create(at);
+  write(*file);
+  file->sync();
+  file->close();
+  files_.sync_directory(folder());
+  return at;
+}
+
+void FileReplacer::keep(const io::Path& path, bool link) {
+  if (!link || !files_.try_link(path, kept(path))) io::copy(files_, path, kept(path));
+  files_.sync_directory(folder());
+}
+
+void FileReplacer::put_in_place(const io::Path& path) {
+  owned_.check();
+  const bool is_index = path == commit::index_path(prefix_);
+  Replaced now{path, files_.status(path).has_value()};
+  if (owned_.atomic_rename()) {
+    if (now.was_there) keep(path, true);
+    replaced_.push_back(now);
+    files_.rename(staged(path), path);
+  } else if (is_index) {
+    replace_index(now);
+  } else {
+    if (now.was_there) keep(path, false);
+    replaced_.push_back(now);
+    replace_bytes(staged(path), path);
+  }
+  files_.sync_directory(path.parent_path());
+}
+
+// As a direct save does it (commit/protocol.cpp): whoever comes meanwhile finds the old one.
+void FileReplacer::replace_index(Replaced& now) {
+  const commit::Naming name(prefix_.filename().string(), false);
+  now.save.emplace(
+      commit::Transaction{prefix_.parent_path(), name, 0, commit::new_uuid(), 0, true});
+  constexpr auto staged_bytes = std::numeric_limits<std::int64_t>::max();
+  const auto bytes = io::read_file(files_, staged(now.path), staged_bytes);
+  replaced_.push_back(now);
+  commit::begin(files_, *now.save);
+  commit::publish(files_, *now.save, bytes, {}, [](const auto&) { return true; });
+}
+
+// Over what is there: a byte that is right stays so, whenever this breaks off.
+void FileReplacer::replace_bytes(const io::Path& from, const io::Path& path) {
+  if (files_.is_link(path)) files_.remove(path);
+  if (!io::exists(files_, path)) return io::copy(files_, from, path);
+  const auto source = files_.open_read(from);
+  const auto target = files_.open_write(path);
+  write_over(*source, *target);
+  target->sync();
+  target->close();
+}
+
+void FileReplacer::forget(const commit::Transaction& save) {
+  if (io::exists(files_, save.temp())) commit::remove_temp(files_, save.temp());
+}
+
+void FileReplacer::put_back() {
+  owned_.check();
+  for (; !replaced_.empty(); replaced_.pop_back()) {
+    const auto& one = replaced_.back();
+    if (one.save) {
+      commit::put_back(files_, *one.save);
+      forget(*one.save);
+    } else if (!one.was_there) {
+      io::remove_if_there(files_, one.path);
+    } else if (owned_.atomic_rename()) {
+      files_.rename(kept(one.path), one.path);
+    } else {
+      replace_bytes(kept(one.path), one.path);
+    }
+    files_.sync_directory(one.path.parent_path());
+  }
+}
+
+void FileReplacer::end() {
+  for (const auto& one : replaced_) {
+    if (one.save) forget(*one.save);
+  }
+  replaced_.clear();
+  if (!io::exists(files_, folder())) return;
+  for (const auto& entry : files_.list(folder())) files_.remove(folder() / entry);
+  files_.remove_directory(folder());
+}
+
+}  // namespace cairn

@@ -1,0 +1,282 @@
+// Repairs that could do harm: an index, metadata or data of another step under this one's name.
+// What is there and sound stays.
+#include "tools/repair.hpp"
+
+#include "base/text.hpp"
+#include "cairn/checkpoint.hpp"
+#include "cairn/sparse.hpp"
+#include "commit/names.hpp"
+#include "directory/catalog.hpp"
+#include "tools/repair_kit.hpp"
+
+namespace cairn {
+namespace {
+
+using lost::names_of;
+using lost::repair;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+TEST_F(Repairs, AnIndexOfAnotherStepGoesAndNoData) {
+  save(files_, {1, 2, 4});
+  const auto good = take(files_);
+  copy(files_, "ckpt-4.index", "ckpt-2.index");
+  EXPECT_EQ(values(files_, 2), (Values{std::nullopt, std::nullopt}));
+  test::expect_error(Code::data_loss, HasSubstr("verify --repair puts the index back"), [&] {
+    Both job(files_, options_);
+    job.manager.restore(2, job.state);
+  });
+  EXPECT_EQ(latest(files_), 4);
+  const auto repaired = repair(files_, "/run/ckpt-2");
+  EXPECT_THAT(repaired.done, ElementsAre(HasSubstr("ckpt-2.index was put back")));
+  EXPECT_THAT(repaired.left, IsEmpty());
+  EXPECT_EQ(repaired.after.verdict(), Verdict::whole);
+  EXPECT_THAT(changed(files_, good), IsEmpty());
+  for (const std::int64_t step : {1, 2, 4}) EXPECT_EQ(values(files_, step), right(step)) << step;
+}
+
+TEST_F(Repairs, ExchangedIndexesAreBothPutBack) {
+  save(files_, {1, 2, 4});
+  const auto good = take(files_);
+  exchange(files_, "ckpt-2.index", "ckpt-4.index");
+  EXPECT_EQ(latest(files_), 1);
+  for (const auto* prefix : {"/run/ckpt-2", "/run/ckpt-4"}) {
+    EXPECT_EQ(repair(files_, prefix).after.verdict(), Verdict::whole);
+  }
+  EXPECT_THAT(changed(files_, good), IsEmpty());
+  EXPECT_EQ(latest(files_), 4);
+}
+
+// The only copy of an index stays, whatever name it has.
+TEST_F(Repairs, AnIndexThatIsNowhereElseIsKept) {
+  save(files_, {2, 4});
+  const auto good = take(files_);
+  exchange(files_, "ckpt-2.index", "ckpt-4.index");
+  remove(files_, "ckpt-4.data-00002-of-00003");
+  EXPECT_EQ(repair(files_, "/run/ckpt-4").after.verdict(), Verdict::damaged);
+  const auto repaired = repair(files_, "/run/ckpt-2");
+  EXPECT_THAT(repaired.done, ElementsAre(HasSubstr("ckpt-2.index was put back"),
+                                         HasSubstr("is ckpt-2.index.replaced")));
+  EXPECT_EQ(bytes(files_, "ckpt-2.index.replaced"), good.at("ckpt-4.index"));
+  EXPECT_EQ(latest(files_), 2);
+  files_->rename("/run/ckpt-2.index.replaced", "/run/ckpt-4.index");
+  EXPECT_EQ(values(files_, 4), right(4));
+}
+
+// Which save is meant cannot be told where the files are of several.
+TEST_F(Repairs, NothingIsReplacedWhereTheMetadataDoNotFit) {
+  save(files_, {1, 2, 4});
+  const auto good = take(files_);
+  const auto is_left = [&](const std::string& what, auto why) {
+    SCOPED_TRACE(what);
+    const auto bad = take(files_);
+    const auto repaired = repair(files_, "/run/ckpt-2");
+    EXPECT_THAT(repaired.done, IsEmpty());
+    EXPECT_THAT(repaired.left, why);
+    EXPECT_EQ(repaired.after.verdict(), Verdict::damaged);
+    EXPECT_THAT(changed(files_, bad), IsEmpty());
+    for (const auto& [name, all] : good) put(files_, name, all);
+  };
+  // With the metadata it is lost which step the data are of.
+  copy(files_, "ckpt-4.index", "ckpt-2.index");
+  flip(files_, "ckpt-2.data-00002-of-00003", 20);
+  is_left("the index of another, and damaged metadata",
+          ElementsAre(HasSubstr("data-00000-of-00003 is damaged, missing or another"),
+                      HasSubstr("data-00001-of-00003 is damaged, missing or another"),
+                      HasSubstr("nothing is taken from others")));
+  // All but the metadata is another's.
+  copy(files_, "ckpt-4.index", "ckpt-2.index");
+  copy(files_, "ckpt-4.data-00000-of-00003", "ckpt-2.data-00000-of-00003");
+  copy(files_, "ckpt-4.data-00001-of-00003", "ckpt-2.data-00001-of-00003");
+  EXPECT_EQ(values(files_, 2), (Values{std::nullopt, std::nullopt}));
+  is_left("index and data of another",
+          ElementsAre(HasSubstr("holds what belongs to the index that stands there"),
+                      HasSubstr("holds what belongs to the index that stands there")));
+  // And the metadata are lost.
+  copy(files_, "ckpt-4.index", "ckpt-2.index");
+  copy(files_, "ckpt-4.data-00000-of-00003", "ckpt-2.data-00000-of-00003");
+  copy(files_, "ckpt-4.data-00001-of-00003", "ckpt-2.data-00001-of-00003");
+  remove(files_, "ckpt-2.data-00002-of-00003");
+  is_left("index and data of another, without metadata",
+          ElementsAre(HasSubstr("its index is that of ckpt-4")));
+  for (const auto* file :
+       {"index", "data-00000-of-00003", "data-00001-of-00003", "data-00002-of-00003"}) {
+    copy(files_, cat("ckpt-4.", file), cat("ckpt-2.", file));
+  }
+  EXPECT_EQ(values(files_, 2), (Values{std::nullopt, std::nullopt}));
+  is_left("all of another", ElementsAre(HasSubstr("it holds ckpt-4")));
+  copy(files_, "ckpt-4.data-00002-of-00003", "ckpt-2.data-00002-of-00003");
+  EXPECT_EQ(values(files_, 2), right(2)) << "the name is all that says so";
+  is_left("the metadata of another", ElementsAre(HasSubstr("holds what belongs to ckpt-4")));
+}
+
+TEST_F(Repairs, WithoutAWholeCheckpointAllIsAsItWas) {
+  save(files_, {1, 2, 4});
+  copy(files_, "ckpt-4.index", "ckpt-2.index");
+  flip(files_, "ckpt-2.data-00000-of-00003", 20);  // "u", which no other has
+  auto bad = take(files_);
+  EXPECT_THAT(repair(files_, "/run/ckpt-2").left, ElementsAre(HasSubstr("no other checkpoint")));
+  EXPECT_THAT(changed(files_, bad), IsEmpty());
+  // "v" alone could be had from step 1.
+  flip(files_, "ckpt-2.data-00001-of-00003", 20);
+  bad = take(files_);
+  const auto repaired = repair(files_, "/run/ckpt-2");
+  EXPECT_THAT(repaired.done, IsEmpty());
+  EXPECT_THAT(changed(files_, bad), IsEmpty());
+  EXPECT_EQ(names_of(*files_, ".cairn/repair").size(), 0u);
+}
+
+// What belongs elsewhere, and is nowhere else, is not written over by a copy from a third.
+TEST_F(Repairs, DataThatChangedPlacesStay) {
+  save(files_, {1, 2, 4});
+  exchange(files_, "ckpt-2.data-00001-of-00003", "ckpt-4.data-00001-of-00003");
+  const auto bad = take(files_);
+  EXPECT_THAT(repair(files_, "/run/ckpt-2").left,
+              ElementsAre(HasSubstr("holds what belongs to ckpt-4.data-00001-of-00003")));
+  EXPECT_THAT(changed(files_, bad), IsEmpty());
+  // A mere copy of what the other has is replaced.
+  put(files_, "ckpt-4.data-00001-of-00003", bad.at("ckpt-2.data-00001-of-00003"));
+  EXPECT_EQ(repair(files_, "/run/ckpt-2").after.verdict(), Verdict::whole);
+  EXPECT_EQ(values(files_, 2), right(2));
+}
+
+TEST_F(Repairs, AnIndexThatIsMissingIsPutBackBesideDamage) {
+  save(files_, {2, 4});
+  const auto index = bytes(files_, "ckpt-4.index");
+  flip(files_, "ckpt-4.data-00000-of-00003", 20);
+  for (const bool removed : {true, false}) {
+    if (removed) remove(files_, "ckpt-4.index");
+    if (!removed) flip(files_, "ckpt-4.index", 9);
+    const auto repaired = repair(files_, "/run/ckpt-4");
+    EXPECT_THAT(repaired.done, ElementsAre(HasSubstr("ckpt-4.index was put back")));
+    EXPECT_THAT(repaired.left, ElementsAre(HasSubstr("data-00000-of-00003 is damaged")));
+    EXPECT_EQ(bytes(files_, "ckpt-4.index"), index);
+    EXPECT_EQ(values(files_, 4), (Values{std::nullopt, 1.0}));
+  }
+}
+
+// Metadata of 1 KiB are not what a checkpoint stands or falls by.
+TEST_F(Repairs, LostMetadataAreWrittenAnew) {
+  save(files_, {1, 2, 4, 5});
+  const auto good = take(files_);
+  const auto state_file = bytes(files_, "checkpoint");
+  const std::map<std::int64_t, std::int64_t> sequences{{1, 1}, {2, 2}, {4, 3}, {5, 4}};
+  for (const auto& [step, sequence] : sequences) {
+    for (const bool removed : {true, false}) {
+      SCOPED_TRACE(cat("step ", step, removed ? " removed" : " flipped"));
+      const auto file = cat("ckpt-", step, ".data-00002-of-00003");
+      if (removed) remove(files_, file);
+      if (!removed) flip(files_, file, 20);
+      EXPECT_EQ(values(files_, step), right(step));
+      EXPECT_EQ(latest(files_), step == 5 ? 4 : 5) << "it is taken last";
+      const auto repaired = repair(files_, cat("/run/ckpt-", step));
+      EXPECT_THAT(repaired.done,
+                  ElementsAre(HasSubstr(".index was written anew"),
+                              HasSubstr(cat("step ", step, ", commit ", sequence, ";"))));
+      EXPECT_THAT(repaired.left, IsEmpty());
+      EXPECT_EQ(repaired.after.verdict(), Verdict::whole);
+      EXPECT_EQ(changed(files_, good), (std::set{cat("ckpt-", step, ".index"), file}));
+      EXPECT_EQ(values(files_, step), right(step));
+      Both job(files_, options_);
+      std::vector<std::int64_t> steps;
+      for (const auto& info : job.manager.steps()) {
+        steps.push_back(info.step);
+        EXPECT_EQ(info.damage, "");
+      }
+      EXPECT_EQ(steps, (std::vector<std::int64_t>{1, 2, 4, 5})) << "in the order of commits";
+      EXPECT_EQ(job.manager.restore_latest(job.state)->step, 5);
+      for (const auto& [name, all] : good) put(files_, name, all);
+      put(files_, "checkpoint", state_file);
+    }
+  }
+}
+
+TEST_F(Repairs, MetadataAreNotMadeUp) {
+  save(files_, {1, 2, 4});
+  const auto good = take(files_);
+  const auto is_left = [&](const std::string& why) {
+    const auto bad = take(files_);
+    const auto repaired = repair(files_, "/run/ckpt-2");
+    EXPECT_THAT(repaired.left, testing::Contains(HasSubstr(why)));
+    EXPECT_THAT(repaired.done, IsEmpty());
+    EXPECT_THAT(changed(files_, bad), IsEmpty());
+  };
+  remove(files_, "ckpt-2.data-00002-of-00003");
+  flip(files_, "ckpt-2.data-00001-of-00003", 20);
+  is_left("nothing is taken from others");
+  for (const auto& [name, all] : good) put(files_, name, all);
+  remove(files_, "ckpt-2.data-00002-of-00003");
+  const auto temp = cat("/run/ckpt-9_temp_", commit::new_uuid());
+  files_->create_directory(temp);
+  is_left("a job has left ckpt-9_temp_");
+  files_->remove_directory(temp);
+  EXPECT_EQ(repair(files_, "/run/ckpt-2").after.verdict(), Verdict::whole);
+}
+
+// What filled the gaps is not known any more.
+TEST_F(Repairs, OfASparseTensorNoMetadataAreMadeUp) {
+  std::vector<double> part(50, 3);
+  State state;
+  state.add("sparse", stored(Storage::sliced, sparse(slice(part.data(), {100}, {0}, {50}), -1.0)));
+  CheckpointManager(serial_group(), "/run", options_).save(1, state);
+  const auto names = names_of(*files_, "ckpt-1.data-");
+  remove(files_, names.back());
+  EXPECT_THAT(repair(files_, "/run/ckpt-1").left, ElementsAre(HasSubstr("is stored in part")));
+}
+
+TEST_F(Repairs, PinsHoldForWhatWasRepaired) {
+  save(files_, {1, 2, 4});
+  const auto pin = [&](std::int64_t step) {
+    CheckpointManager(serial_group(), "/run", options_).pin(step);
+  };
+  const auto pinned = [&] {
+    std::vector<std::int64_t> steps;
+    for (const auto& entry : scan_catalog(*files_, "/run", "ckpt")) {
+      if (entry.pin == Pin::holds && entry.damage.empty()) steps.push_back(entry.step);
+    }
+    return steps;
+  };
+  pin(1);
+  remove(files_, "ckpt-1.data-00002-of-00003");
+  EXPECT_EQ(repair(files_, "/run/ckpt-1").after.verdict(), Verdict::whole);
+  EXPECT_THAT(pinned(), ElementsAre(1));
+  copy(files_, "ckpt-4.index", "ckpt-2.index");
+  pin(2);
+  EXPECT_EQ(repair(files_, "/run/ckpt-2").after.verdict(), Verdict::whole);
+  EXPECT_THAT(pinned(), ElementsAre(1, 2));
+  remove(files_, "ckpt-4.index");
+  pin(4);
+  EXPECT_EQ(repair(files_, "/run/ckpt-4").after.verdict(), Verdict::whole);
+  EXPECT_THAT(pinned(), ElementsAre(1, 2, 4));
+}
+
+// Without a number the note tells whose the metadata are; without the note all files together do.
+TEST_F(Repairs, OfACheckpointWithoutANumberTheNoteDecides) {
+  double u = 3;
+  State state;
+  state.add("u", u);
+  CheckpointOptions options;
+  options.write.file_system = files_;
+  {
+    Checkpoint checkpoint(serial_group(), state, options);
+    checkpoint.write("/run/one");
+    u = 4;
+    checkpoint.write("/run/two");
+  }
+  const auto good = bytes(files_, "one.index");
+  for (const bool noted : {true, false}) {
+    copy(files_, "two.index", "one.index");
+    if (!noted) files_->remove("/run/.cairn/saved/one.index");
+    EXPECT_EQ(repair(files_, "/run/one").after.verdict(), Verdict::whole);
+    EXPECT_EQ(bytes(files_, "one.index"), good);
+    if (!noted) continue;
+    flip(files_, "one.data-00000-of-00002", 3);
+    copy(files_, "two.index", "one.index");
+    EXPECT_THAT(repair(files_, "/run/one").left, ElementsAre(HasSubstr("no other checkpoint")));
+    flip(files_, "one.data-00000-of-00002", 3);
+  }
+}
+
+}  // namespace
+}  // namespace cairn
