@@ -7,6 +7,7 @@
 #include "cairn/log.hpp"
 #include "checkpoint/engine.hpp"
 #include "contents/contents_reader.hpp"
+#include "contents/format.hpp"
 #include "group/collectives.hpp"
 #include "restore/restore.hpp"
 
@@ -55,9 +56,25 @@ std::vector<PastSave> saved_after(const Directory& directory, std::int64_t seque
 
 RestoreReport Engine::restore_step(std::int64_t step, State& state, const RestoreOptions& options,
                                    Touched* touched) {
-  const auto index = share_index(job, job.prefix(step));
-  const auto& contents = index.contents();
-  auto report = restore_state(job, index, state, options, {.touched = touched});
+  std::optional<SharedIndex> index;
+  RestoreReport report;
+  const auto restore_from = [&](std::optional<Format> format) {
+    index.emplace(share_index(job, job.prefix(step), format));
+    report = restore_state(job, *index, state, options, {.touched = touched});
+  };
+  try {
+    restore_from(std::nullopt);
+  } catch (const Error& error) {
+    const auto twin = is_damage(error) ? twin_of(step) : std::nullopt;
+    if (!twin) throw;
+    if (job.root()) {
+      log(LogLevel::warning, cat("step ", step, " is damaged, and restored from ",
+                                 format_of(*twin).main_file(job.prefix(step)).string(),
+                                 ", where it is, too: ", error.what()));
+    }
+    restore_from(twin);
+  }
+  const auto& contents = index->contents();
   report.step = step;
   directory.went_back_to(step,
                          contents.meta ? std::optional(contents.meta->sequence) : std::nullopt);
@@ -68,6 +85,17 @@ RestoreReport Engine::restore_step(std::int64_t step, State& state, const Restor
   }
   if (turns) turns->restored(step);
   return report;
+}
+
+// The other format in which the step is there, too.
+std::optional<Format> Engine::twin_of(std::int64_t step) {
+  const auto message = from_root(*job.group, [&] {
+    const auto twin = directory.twin_of(step);
+    WireWriter writer;
+    return twin ? writer.put(*twin).take() : "";
+  });
+  if (message.empty()) return std::nullopt;
+  return WireReader(message).get<Format>();
 }
 
 void Engine::remember_damage(std::int64_t step, const Error& error) {
@@ -123,7 +151,8 @@ std::optional<RestoreReport> Engine::restore_latest(State& state, const RestoreO
     const bool is_last = i >= choices.steps.size();
     const auto step = is_last ? choices.last[i - choices.steps.size()] : choices.steps[i];
     if (is_last) {  // it is not passed over, after all
-      std::erase_if(choices.passed, [&](const auto& one) { return one.starts_with(line_of(step)); });
+      std::erase_if(choices.passed,
+                    [&](const auto& one) { return one.starts_with(line_of(step)); });
     }
     Touched touched;
     std::optional<RestoreReport> report;

@@ -85,6 +85,7 @@ Row look_at(io::FileSystem& files, const io::Path& directory, const std::string&
     const auto contents = parse_contents(loaded, directory / prefix);
     row.entry.num_files = contents.num_files;
     row.entry.format = contents.format;
+    row.entry.other = other_format(files, directory / prefix, contents.format);
     row.entry.damage = loaded.foreign;
     if (row.entry.damage.empty() && lacks_metadata(contents)) {
       row.entry.damage = cat("its metadata cannot be read: ", loaded.meta_problem);
@@ -137,15 +138,22 @@ std::string pin_text(const Row& row) {
   return row.entry.pin == Pin::damaged ? "pinned (by a damaged pin)" : "pinned";
 }
 
+// The file of the other format, which is not read.
+std::string other_file(const Row& row) {
+  return row.entry.other ? format_of(*row.entry.other).main_file(row.prefix).string() : "";
+}
+
 std::string state_text(const Row& row) {
+  const auto twice = row.entry.other ? cat("twice: ", other_file(row), " too") : "";
   if (!row.entry.damage.empty()) {
     return cat(row.entry.superseded ? "superseded, " : "",
                row.entry.pin != Pin::none ? pin_text(row) + ", " : "",
-               "damaged: ", row.entry.damage);
+               twice.empty() ? "" : twice + ", ", "damaged: ", row.entry.damage);
   }
   return cat("whole", row.newest ? ", newest" : "", row.entry.superseded ? ", superseded" : "",
              row.entry.pin != Pin::none ? ", " + pin_text(row) : "",
              row.entry.save.metric ? cat(", metric ", *row.entry.save.metric) : "",
+             twice.empty() ? "" : ", " + twice,
              row.shared_bytes == 0
                  ? ""
                  : cat(", shares ", bytes_text(static_cast<double>(row.shared_bytes))));
@@ -191,6 +199,7 @@ Json json_of(const io::Path& directory, const std::vector<Row>& rows) {
     item["newest"] = row.newest;
     item["superseded"] = entry.superseded;
     item["pinned"] = entry.pin != Pin::none;
+    item["other_file"] = entry.other ? Json(other_file(row)) : Json();
     item["metric"] =
         entry.save.metric ? Json(*entry.save.metric) : Json();  // NaN and infinities: null
     item["whole"] = entry.damage.empty();
@@ -276,8 +285,12 @@ void add_ls(Tool& tool) {
       "In the order in which they were committed, the newest last. \"whole\" here means that the\n"
       "index is sound and the data files are there and long enough, and that no restore has found\n"
       "them damaged; cairn verify reads every byte. \"superseded\": a restore went back to an\n"
-      "earlier step and saved again. \"shares\": so much is in data files that have other names,\n"
-      "as those of frozen tensors. \"-\": not known, or no step in the name.\n"
+      "earlier step and saved again. \"twice\": it is there in two formats, of which the one that\n"
+      "was committed last is read, or else the bundle; both stay until you remove one, or the "
+      "step\n"
+      "is saved again or let go of. \"shares\": so much is in data files that have other names, "
+      "as\n"
+      "those of frozen tensors. \"-\": not known, or no step in the name.\n"
       "With --tier it also lists checkpoints on nodes, the newest first, as far as they can be "
       "seen\n"
       "from this node, or were brought home by cairn flush.\n\n"

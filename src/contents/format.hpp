@@ -95,6 +95,9 @@ std::span<const CheckpointFormat* const> all_formats();
 std::optional<bool> try_recognise(const CheckpointFormat&, io::FileSystem&,
                                   const io::Path& main_file);
 
+/// Another format in which there is, or may be, a checkpoint of this prefix.
+std::optional<Format> other_format(io::FileSystem&, const io::Path& prefix, Format);
+
 /// Whose main files are of this kind (commit::is_main).
 const CheckpointFormat& format_of(commit::ParsedName::Kind main);
 

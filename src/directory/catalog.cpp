@@ -94,6 +94,12 @@ CatalogEntry look_at(io::FileSystem& files, const io::Path& directory, const com
     remember_lineage(files, directory, name, entry);
   }
   if (const auto at = ids.find(entry.format); at != ids.end()) entry.file = at->second;
+  if (ids.size() > 1) entry.other = other_format(files, prefix, entry.format);
+  if (entry.other && entry.save.sequence > 0) try {
+      const auto meta = read_summary(files, prefix, entry.other).meta;
+      entry.other_is_same = meta && meta->sequence == entry.save.sequence;
+    } catch (const Error&) {  // then it serves nobody
+    }
   return entry;
 }
 

@@ -32,6 +32,8 @@ enum class Pin {
 struct CatalogEntry {
   std::int64_t step = 0;
   Format format = Format::bundle;
+  std::optional<Format> other = std::nullopt;  ///< in which the step is there, too, and not read
+  bool other_is_same = false;  ///< that is a conversion of it, or the other way round
   SaveInfo save;
   int num_files = 0;
   std::int64_t data_bytes = 0;  ///< of the data files, if this process has written them

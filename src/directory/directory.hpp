@@ -74,6 +74,11 @@ class Directory {
     std::vector<std::string> passed;  ///< "step: why"
   };
   Choices choices() const;
+  /// The other format in which this very save is there, too; nothing: it is not.
+  std::optional<Format> twin_of(std::int64_t step) const {
+    const auto* entry = find(step);
+    return entry && entry->other_is_same ? entry->other : std::nullopt;
+  }
   /// A restore has found the step damaged.
   void remember_damage(std::int64_t step, const Error&);
   /// The application goes on from this step, whose sequence its metadata may tell.

@@ -113,8 +113,10 @@ Pin find_pin(io::FileSystem& files, const io::Path& directory, const commit::Nam
   if (!there) return Pin::none;
   const auto identity = read_pin(files, path);
   if (!identity) return Pin::damaged;
-  // What cannot be read may be what is meant, and must not keep jobs from the directory.
-  return !entry.damage.empty() || *identity == entry.save.identity ? Pin::holds : Pin::none;
+  // What cannot be read may be what is meant, and must not keep jobs from the directory; so may be
+  // what is there in another format.
+  const bool may_be = !entry.damage.empty() || entry.other || *identity == entry.save.identity;
+  return may_be ? Pin::holds : Pin::none;
 }
 
 bool is_pinned(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <optional>
 #include <set>
+#include <utility>
 
 #include "base/text.hpp"
 #include "cairn/log.hpp"
@@ -16,44 +18,13 @@
 #include "contents/lost.hpp"
 #include "contents/notes.hpp"
 #include "directory/candidates.hpp"
+#include "directory/pins.hpp"
+#include "directory/two_formats.hpp"
 #include "format/bundle/index.hpp"
 #include "group/collectives.hpp"
 
 namespace cairn {
 namespace {
-// The format in which a step is there only because a save that replaced it in the other one died
-// before it was done. Two formats of one save, or another program's bundle, are not that.
-std::optional<Format> find_replaced(const Job& job, std::int64_t step) {
-  const auto prefix = job.prefix(step);
-  std::vector<const CheckpointFormat*> formats;
-  for (const auto* format : all_formats()) {
-    const auto there = try_recognise(*format, *job.files, format->main_file(prefix));
-    if (there.value_or(true)) formats.push_back(format);
-  }
-  if (formats.size() != 2) return std::nullopt;
-  struct There {
-    Format format;
-    std::int64_t sequence;
-  };
-  std::vector<There> there;
-  for (const auto* format : formats) {
-    const auto contents = try_summary(job, step, format->id());
-    if (!contents || !contents->meta) return std::nullopt;
-    there.push_back({format->id(), contents->meta->sequence});
-  }
-  if (there[0].sequence != there[1].sequence) {
-    return there[there[0].sequence < there[1].sequence ? 0 : 1].format;
-  }
-  // A conversion takes the place of what it replaces. It is the later one, and whole.
-  std::vector<double> modified;
-  for (const auto& one : there) {
-    const auto status = job.files->status(format_of(one.format).main_file(prefix));
-    if (!status) return std::nullopt;
-    modified.push_back(status->modified_seconds);
-  }
-  return there[modified[0] <= modified[1] ? 0 : 1].format;
-}
-
 // How many data files an index is of; -1 if it does not say.
 int try_count_files(const std::string& index) {
   try {
@@ -142,11 +113,16 @@ bool reverse(const Job& job, const Reversal& reversal) {
 // Whatever of ours no checkpoint refers to, when these saves have been completed.
 std::vector<RecoveryStep> find_debris(const Job& job, const std::vector<Candidate>& completed,
                                       const std::vector<Reversal>& reversals,
-                                      const Undecided& undecided, bool ours = false) {
+                                      const Undecided& undecided, const TwoFormats& two,
+                                      bool ours = false) {
   using Kind = commit::ParsedName::Kind;
   auto& files = *job.files;
   std::map<std::int64_t, int> files_of_step;  // -1: an index that cannot be read; leave its data
   std::set<std::string> replaced;
+  const auto is_replaced = [&](std::int64_t step, Format format) {
+    const auto at = two.replaced.find(step);
+    return at != two.replaced.end() && at->second.format == format;
+  };
   const auto names = files.list(job.directory);
   // Another program may be saving under this name, data first: orphans are ours only where we have
   // saved.
@@ -162,13 +138,13 @@ std::vector<RecoveryStep> find_debris(const Job& job, const std::vector<Candidat
         if (!own.value_or(true)) continue;
         ours |= own.has_value();
         files_of_step.emplace(parsed.step, 0);
-        if (find_replaced(job, parsed.step) == format->id()) replaced.insert(name);
+        if (is_replaced(parsed.step, format->id())) replaced.insert(name);
         continue;
       }
       const auto contents = try_summary(job, parsed.step, format->id());
       files_of_step[parsed.step] = contents ? format->named_data_files(contents->num_files) : -1;
       ours |= contents && contents->meta;
-      if (find_replaced(job, parsed.step) != format->id()) continue;
+      if (!is_replaced(parsed.step, format->id())) continue;
       replaced.insert(name);
       files_of_step[parsed.step] = 0;
     }
@@ -189,7 +165,7 @@ std::vector<RecoveryStep> find_debris(const Job& job, const std::vector<Candidat
   std::vector<RecoveryStep> debris;
   for (const auto& name : names) {
     const auto parsed = commit::parse_name(name, job.naming);
-    if (undecided.temps.count(name)) continue;
+    if (undecided.temps.count(name) || two.kept.count(name)) continue;
     if (parsed.kind == Kind::temp_directory) {
       const auto unfinished = undecided.unfinished.find(name);
       std::string why = commit::is_staging(parsed) ? "what an owner that has died saved from" : "";
@@ -233,10 +209,16 @@ std::vector<RecoveryStep> find_debris(const Job& job, const std::vector<Candidat
 
 // What cannot be removed stays: a job must not fail for that. But for one that is no longer the
 // owner: it must not go on.
-std::vector<RecoveryStep> collect_debris(const Job& job, const Undecided& undecided, bool ours,
+std::vector<RecoveryStep> collect_debris(const Job& job, const Undecided& undecided,
+                                         TwoFormats two, bool ours,
                                          const commit::Ownership& owner) {
   auto& files = *job.files;
-  const auto debris = find_debris(job, {}, {}, undecided, ours);
+  std::optional<PinLock> pins;
+  if (!two.replaced.empty()) {
+    pins = PinLock::try_take(files, job.directory);
+    two.leave_pinned(job, pins.has_value());
+  }
+  const auto debris = find_debris(job, {}, {}, undecided, two, ours);
   const commit::Removal removal(files, job.directory, owner);
   bool synced = false, replaced = false, failed = false;
   std::vector<RecoveryStep> removed;
@@ -343,7 +325,11 @@ Recovered recover(const Job& job, const commit::Ownership* owner) {
         undecided.temps.insert(save.temp().filename().string());
         undecided.steps.insert(save.step);
       }
-    found.removed = collect_debris(job, undecided, any_aside, *owner);
+  });
+  auto two = find_two_formats(job);
+  together(group, [&] {
+    if (!job.root()) return;
+    found.removed = collect_debris(job, undecided, std::move(two), any_aside, *owner);
     found.undecided = {undecided.temps.begin(), undecided.temps.end()};
     found.within_reach = undecided.within_reach;
   });
@@ -397,7 +383,7 @@ std::vector<RecoveryStep> plan_recovery(const Job& job) {
                      old.bytes ? "it comes back: the save that was replacing it did not finish"
                                : "of a save that did not finish"});
   }
-  for (auto& step : find_debris(job, completed, reversals, undecided)) {
+  for (auto& step : find_debris(job, completed, reversals, undecided, find_two_formats(job))) {
     const bool becomes = std::any_of(steps.begin(), steps.end(), [&](const auto& done) {
       return done.completes && done.entry == step.entry;
     });

@@ -38,7 +38,8 @@ struct Recovered {
 /// ours are never touched. A direct save is rolled forward without renames; one that was replacing
 /// an index and cannot be rolled forward gives the old index back. A save that needs renames is
 /// removed where there are none: its step is as it was before. What earlier owners had set aside to
-/// remove it has its name again, first of all.
+/// remove it has its name again, first of all. Of a step in two formats the older one goes only as
+/// two_formats.hpp says.
 ///
 /// `owner` is rank 0's, null on others.
 Recovered recover(const Job&, const commit::Ownership* owner);

@@ -378,7 +378,8 @@ class IndexDealer {
   bool failed_ = false;
 };
 
-SharedIndex share_index(const Job& job, const io::Path& prefix) {
+SharedIndex share_index(const Job& job, const io::Path& prefix, std::optional<Format> format) {
+  if (format) return SharedIndex(tell_format(job, prefix, *format));
   std::optional<IndexFile> index;
   FoundSizes sizes;
   {

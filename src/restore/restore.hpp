@@ -1,5 +1,6 @@
 #pragma once
 /// N → M restore: any stored slices into any wanted ones, every byte read once and checked.
+#include <optional>
 #include <set>
 #include <string>
 
@@ -14,8 +15,10 @@ namespace cairn {
 /// since other nodes may not see the directory as it is now; each io rank looks whether its share
 /// of the data files is there. Throws not_found or data_loss.
 CheckpointContents tell_contents(const Job&, const io::Path& prefix);
-/// The same for a restore: of a large index each rank reads and keeps a part.
-SharedIndex share_index(const Job&, const io::Path& prefix);
+/// The same for a restore: of a large index each rank reads and keeps a part. Of the format that is
+/// read, or of this one.
+SharedIndex share_index(const Job&, const io::Path& prefix,
+                        std::optional<Format> = std::nullopt);
 
 /// What a restore has begun to write to on this rank, whether or not it succeeds.
 struct Touched {

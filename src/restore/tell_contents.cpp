@@ -1,5 +1,6 @@
 // How ranks come to know what a checkpoint holds.
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <utility>
 
@@ -36,15 +37,14 @@ FoundSizes find_sizes(const Job& job, const io::Path& prefix, Format format, int
   return sizes;
 }
 
-CheckpointContents tell_whole(const Job& job, const io::Path& prefix,
-                              std::optional<IndexFile> index, const FoundSizes& sizes) {
+namespace {
+
+// Rank 0 reads it.
+CheckpointContents tell(const Job& job, const io::Path& prefix,
+                        const std::function<IndexFile()>& read) {
   IndexFile loaded;
   const auto message = from_root(*job.group, [&] {
-    loaded = load_newest_index(*job.files, prefix, [&] {
-      auto once = std::exchange(index, std::nullopt);
-      return once ? look_into(*job.files, prefix, *std::move(once), Graph::read, sizes)
-                  : load_index(*job.files, prefix, Graph::read);
-    });
+    loaded = read();
     return encode(loaded);
   });
   return together(*job.group, [&] {
@@ -53,6 +53,23 @@ CheckpointContents tell_whole(const Job& job, const io::Path& prefix,
     require_in_place(loaded, contents);
     return contents;
   });
+}
+
+}  // namespace
+
+CheckpointContents tell_whole(const Job& job, const io::Path& prefix,
+                              std::optional<IndexFile> index, const FoundSizes& sizes) {
+  return tell(job, prefix, [&] {
+    return load_newest_index(*job.files, prefix, [&] {
+      auto once = std::exchange(index, std::nullopt);
+      return once ? look_into(*job.files, prefix, *std::move(once), Graph::read, sizes)
+                  : load_index(*job.files, prefix, Graph::read);
+    });
+  });
+}
+
+CheckpointContents tell_format(const Job& job, const io::Path& prefix, Format format) {
+  return tell(job, prefix, [&] { return load_index_as(format, *job.files, prefix, Graph::read); });
 }
 
 CheckpointContents tell_contents(const Job& job, const io::Path& prefix) {

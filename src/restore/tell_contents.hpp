@@ -19,5 +19,7 @@ FoundSizes find_sizes(const Job&, const io::Path& prefix, Format, int num_files,
 /// may have been looked at. Throws not_found or data_loss.
 CheckpointContents tell_whole(const Job&, const io::Path& prefix, std::optional<IndexFile>,
                               const FoundSizes&);
+/// The same in one format, where there are several.
+CheckpointContents tell_format(const Job&, const io::Path& prefix, Format);
 
 }  // namespace cairn

@@ -421,6 +421,39 @@ Verification Verifier::run() {
   return std::move(report_);
 }
 
+// The files that make this a checkpoint, in each format that is there: the one that is read first.
+std::vector<const CheckpointFormat*> formats_of(io::FileSystem& files, const io::Path& prefix) {
+  std::vector<const CheckpointFormat*> there;
+  for (const auto* format : all_formats()) {
+    const auto any = try_recognise(*format, files, format->main_file(prefix));
+    if (any.value_or(true)) there.push_back(format);
+  }
+  if (there.size() < 2) return there;
+  try {
+    const auto read = load_index(files, prefix).format;
+    std::stable_partition(there.begin(), there.end(),
+                          [&](const auto* format) { return format->id() == read; });
+  } catch (const Error&) {  // none of them can be
+  }
+  return there;
+}
+
+// A save in one format that replaces one in another goes through this, too.
+void add_other_format(io::FileSystem& files, const io::Path& prefix, const CheckpointFormat& read,
+                      const CheckpointFormat& other, const Progress& progress,
+                      Verification& report) {
+  const auto file = other.main_file(prefix);
+  auto also = Verifier(files, prefix, progress, other.id()).run();
+  if (!try_recognise(other, files, file).value_or(true)) return;
+  Finding two;
+  two.what = cat("it is there twice: ", read.main_file(prefix).filename().string(),
+                 " is read, and not ", file.filename().string());
+  report.findings.push_back(std::move(two));
+  report.files += also.files;
+  report.bytes += also.bytes;
+  for (auto& finding : also.findings) report.findings.push_back(std::move(finding));
+}
+
 }  // namespace
 
 Verdict Verification::verdict() const {
@@ -434,7 +467,11 @@ Verdict Verification::verdict() const {
 
 Verification verify_checkpoint(io::FileSystem& files, const io::Path& prefix,
                                const Progress& progress) {
-  return Verifier(files, prefix, progress).run();
+  const auto formats = formats_of(files, prefix);
+  if (formats.size() < 2) return Verifier(files, prefix, progress).run();
+  auto report = Verifier(files, prefix, progress, formats[0]->id()).run();
+  add_other_format(files, prefix, *formats[0], *formats[1], progress, report);
+  return report;
 }
 
 Verification verify_format(Format format, io::FileSystem& files, const io::Path& prefix) {

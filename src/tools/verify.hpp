@@ -42,8 +42,9 @@ struct Verification {
 /// The index, each tensor's slices against their checksums, and the bytes between and behind them:
 /// in a checkpoint of ours, gaps must be zero, the spare copy of the index must equal it, no byte
 /// may be unaccounted for, no file missing and no tensor stored in part; elsewhere these are notes.
-/// What is damaged or cannot be read is in the findings: nothing of it throws. Takes a few MiB of
-/// memory beyond the index and the largest string tensor.
+/// Where it is there in two formats, both are looked at, and a note says which one is read. What is
+/// damaged or cannot be read is in the findings: nothing of it throws. Takes a few MiB of memory
+/// beyond the index and the largest string tensor.
 Verification verify_checkpoint(io::FileSystem&, const io::Path& prefix, const Progress& = {});
 /// Of one format alone.
 Verification verify_format(Format, io::FileSystem&, const io::Path& prefix);

@@ -59,6 +59,37 @@ TEST_P(Hdf5Tool, ThereAndBackIsTheSame) {
   EXPECT_EQ(run_tool({"diff", golden(), at("x")}).status, 0);
 }
 
+TEST(Hdf5Beside, ACopyBesideItsBundleIsToldAndTakesNothingAway) {
+  set_log_sink({});
+  const ScratchDirectory scratch;
+  const auto run = scratch.path() / "run", other = scratch.path() / "other";
+  std::filesystem::create_directory(other);
+  double u = 3;
+  State state;
+  state.add("u", u);
+  {
+    CheckpointManager manager(serial_group(), run);
+    manager.save(3, state);
+    manager.pin(3);
+  }
+  ASSERT_EQ(run_tool({"convert", run / "ckpt-3", other / "ckpt-3.h5"}).status, 0);
+  std::filesystem::rename(other / "ckpt-3.h5", run / "ckpt-3.h5");
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_THAT(run_tool({"ls", run}).out,
+                HasSubstr("whole, newest, pinned, twice: ckpt-3.h5 too"));
+    EXPECT_EQ(run_tool({"ls", run, "--json"}).json()["checkpoints"][0]["other_file"], "ckpt-3.h5");
+    const auto verified = run_tool({"verify", run});
+    EXPECT_EQ(verified.status, 0);
+    EXPECT_THAT(verified.out,
+                HasSubstr("it is there twice: ckpt-3.index is read, and not ckpt-3.h5"));
+    const auto plan = run_tool({"gc", run, "--dry-run"});
+    EXPECT_THAT(plan.out, Not(HasSubstr("ckpt-3")));
+    EXPECT_EQ(run_tool({"gc", run}).status, 0);
+  }
+  EXPECT_TRUE(std::filesystem::exists(run / "ckpt-3.index"));
+  EXPECT_TRUE(std::filesystem::exists(run / "ckpt-3.h5"));
+}
+
 TEST(Hdf5Lost, AnEmptiedFileIsNamed) {
   const ScratchDirectory scratch;
   const auto directory = scratch.path().string();

@@ -156,41 +156,6 @@ TEST_P(Sequences, AReservationGoesOnWhenItIsUsedUp) {
   });
 }
 
-// Sequences that were given twice once, or a file that somebody moved here.
-TEST_P(Sequences, TwoFormatsOfOneStepWithEqualOnesDoNotStay) {
-  if (!hdf5::available() || GetParam() > 1) return;
-  double clock = 1000;
-  files_->set_clock([&] { return clock++; });
-  for (const auto first : {Format::bundle, Format::hdf5}) {
-    const auto kept = first == Format::bundle ? "/run/ckpt-10.h5" : "/run/ckpt-10.index";
-    for (const auto& [directory, format] :
-         {std::pair("/run", first),
-          std::pair("/other", first == Format::bundle ? Format::hdf5 : Format::bundle)}) {
-      options_.store.format = format;
-      double value = 3;
-      State state;
-      state.add("value", value);
-      CheckpointManager(serial_group(), directory, options_).save(10, state);
-    }
-    for (const auto& name : files_->list("/other")) {
-      if (name.starts_with("ckpt-")) files_->rename("/other/" + name, "/run/" + name);
-    }
-    job([&](Rank& rank) { EXPECT_THAT(rank.steps(), ElementsAre(10)); });
-    std::size_t indices = 0;
-    for (const auto& name : files_->list("/run")) {
-      indices += name.ends_with(".index") || name.ends_with(".h5");
-    }
-    EXPECT_EQ(indices, 1u);
-    EXPECT_TRUE(files_->status(kept)) << kept;
-    for (const auto* directory : {"/run", "/run/.cairn", "/other", "/other/.cairn"}) {
-      for (const auto& name : files_->list(directory)) {
-        const auto path = io::Path(directory) / name;
-        if (!files_->status(path)->is_directory) files_->remove(path);
-      }
-    }
-  }
-}
-
 // A server that carries a rename out and reports an error.
 class LyingDisk : public test::OtherHost {
  public:

@@ -33,6 +33,14 @@ std::optional<bool> try_recognise(const CheckpointFormat& format, io::FileSystem
   }
 }
 
+std::optional<Format> other_format(io::FileSystem& files, const io::Path& prefix, Format format) {
+  for (const auto* one : table) {
+    if (one->id() == format) continue;
+    if (try_recognise(*one, files, one->main_file(prefix)).value_or(true)) return one->id();
+  }
+  return std::nullopt;
+}
+
 // An unfinished bundle has no file that only bundles have. So the formats that have one are asked
 // first, and the bundle, which is first in the table, last.
 Format format_of_unfinished(io::FileSystem& files, const commit::Transaction& save) {
