@@ -14,6 +14,7 @@
 #include "contents/format.hpp"
 #include "contents/whose.hpp"
 #include "directory/catalog.hpp"
+#include "tools/given_back.hpp"
 #include "tools/node_saves.hpp"
 
 namespace cairn::cli {
@@ -26,6 +27,7 @@ struct Row {
   bool newest = false;
   std::int64_t bytes = 0;
   std::int64_t shared_bytes = 0;  // of these, in data files that have other names
+  bool set_aside = false;         // its removal did not finish
 };
 
 struct DataFile {
@@ -145,18 +147,19 @@ std::string other_file(const Row& row) {
 
 std::string state_text(const Row& row) {
   const auto twice = row.entry.other ? cat("twice: ", other_file(row), " too") : "";
+  const auto* aside = row.set_aside ? "its removal did not finish, " : "";
   if (!row.entry.damage.empty()) {
-    return cat(row.entry.superseded ? "superseded, " : "",
+    return cat(aside, row.entry.superseded ? "superseded, " : "",
                row.entry.pin != Pin::none ? pin_text(row) + ", " : "",
                twice.empty() ? "" : twice + ", ", "damaged: ", row.entry.damage);
   }
-  return cat("whole", row.newest ? ", newest" : "", row.entry.superseded ? ", superseded" : "",
-             row.entry.pin != Pin::none ? ", " + pin_text(row) : "",
-             row.entry.save.metric ? cat(", metric ", *row.entry.save.metric) : "",
-             twice.empty() ? "" : ", " + twice,
-             row.shared_bytes == 0
-                 ? ""
-                 : cat(", shares ", bytes_text(static_cast<double>(row.shared_bytes))));
+  return cat(
+      aside, "whole", row.newest ? ", newest" : "", row.entry.superseded ? ", superseded" : "",
+      row.entry.pin != Pin::none ? ", " + pin_text(row) : "",
+      row.entry.save.metric ? cat(", metric ", *row.entry.save.metric) : "",
+      twice.empty() ? "" : ", " + twice,
+      row.shared_bytes == 0 ? ""
+                            : cat(", shares ", bytes_text(static_cast<double>(row.shared_bytes))));
 }
 
 void print_rows(const std::vector<Row>& rows) {
@@ -199,6 +202,7 @@ Json json_of(const io::Path& directory, const std::vector<Row>& rows) {
     item["newest"] = row.newest;
     item["superseded"] = entry.superseded;
     item["pinned"] = entry.pin != Pin::none;
+    item["set_aside"] = row.set_aside;
     item["other_file"] = entry.other ? Json(other_file(row)) : Json();
     item["metric"] =
         entry.save.metric ? Json(*entry.save.metric) : Json();  // NaN and infinities: null
@@ -286,11 +290,11 @@ void add_ls(Tool& tool) {
       "index is sound and the data files are there and long enough, and that no restore has found\n"
       "them damaged; cairn verify reads every byte. \"superseded\": a restore went back to an\n"
       "earlier step and saved again. \"twice\": it is there in two formats, of which the one that\n"
-      "was committed last is read, or else the bundle; both stay until you remove one, or the "
-      "step\n"
-      "is saved again or let go of. \"shares\": so much is in data files that have other names, "
-      "as\n"
-      "those of frozen tensors. \"-\": not known, or no step in the name.\n"
+      "was committed last is read, or else the bundle; both stay until you remove one, or the\n"
+      "step is saved again or let go of. \"its removal did not finish\": no job restores it until\n"
+      "the next owner of the directory, a job or cairn gc, gives it back. \"shares\": so much is\n"
+      "in data files that have other names, as those of frozen tensors. \"-\": not known, or no\n"
+      "step in the name.\n"
       "With --tier it also lists checkpoints on nodes, the newest first, as far as they can be "
       "seen\n"
       "from this node, or were brought home by cairn flush.\n\n"
@@ -299,7 +303,9 @@ void add_ls(Tool& tool) {
       "  cairn ls run/ckpt --json | jq '.checkpoints[] | select(.newest).prefix'");
   command->callback([&tool, options] {
     const auto directory = require_directory(*tool.files, options->directory);
-    const auto rows = collect(*tool.files, directory, options->name);
+    GivenBack files(tool.files, directory);
+    auto rows = collect(files, directory, options->name);
+    for (auto& row : rows) row.set_aside = files.is_set_aside(row.prefix);
     std::vector<NodeSave> saves;
     if (!options->tier.tier.empty()) {
       saves = node_saves(*tool.files, directory, options->tier.tier, options->tier.nodes);

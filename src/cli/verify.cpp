@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
+#include <memory>
 #include <optional>
 
 #include "base/text.hpp"
@@ -12,6 +13,8 @@
 #include "cli/progress_bar.hpp"
 #include "cli/target.hpp"
 #include "commit/ownership.hpp"
+#include "io/local_path.hpp"
+#include "tools/given_back.hpp"
 #include "tools/node_saves.hpp"
 #include "tools/repair.hpp"
 
@@ -97,6 +100,16 @@ std::optional<Repair> repair(Tool& tool, const io::Path& given) {
   return repair_checkpoint(*tool.files, prefix, owned);
 }
 
+// The files as the next owner of their directory finds them: what comes back is looked at, too.
+std::shared_ptr<GivenBack> as_given_back(Tool& tool, const std::string& target) {
+  auto directory = io::local_path(target);
+  const auto status = tool.files->status(directory);
+  if (!status || !status->is_directory) directory = directory.parent_path();
+  if (directory.empty()) directory = ".";
+  const bool is_there = io::exists(*tool.files, directory);
+  return is_there ? std::make_shared<GivenBack>(tool.files, directory) : nullptr;
+}
+
 // Damage counts more than what is unknown.
 int worse(int a, int b) { return a == 1 || b == 1 ? 1 : std::max(a, b); }
 
@@ -149,7 +162,8 @@ void add_verify(Tool& tool) {
       "data file from another checkpoint in the directory that has the same slices with the same\n"
       "checksums, and metadata that are lost are written anew. What is sound stays, and what was\n"
       "replaced comes back if the checkpoint is not whole then. The directory is owned meanwhile:\n"
-      "while a job saves into it, this refuses. What retention removed, or a save replaced or gave\n"
+      "while a job saves into it, this refuses. What retention removed, or a save replaced or "
+      "gave\n"
       "up, does not come back. The exit status is that of what is there then.\n\n"
       "Examples:\n"
       "  cairn verify run/ckpt/ckpt-100\n"
@@ -162,13 +176,21 @@ void add_verify(Tool& tool) {
                           options->json);
     }
     Json all = Json::array();
-    for (const auto& prefix : resolve_checkpoints(*tool.files, options->target)) {
+    const auto given_back = as_given_back(tool, options->target);
+    auto& files = given_back ? static_cast<io::FileSystem&>(*given_back) : *tool.files;
+    for (const auto& prefix : resolve_checkpoints(files, options->target)) {
       auto checked = [&] {
         ProgressBar bar(cat("verify ", prefix.filename().string()));
-        return verify_checkpoint(*tool.files, prefix, bar.callback());
+        return verify_checkpoint(files, prefix, bar.callback());
       }();
+      const bool is_set_aside = given_back && given_back->is_set_aside(prefix);
+      if (is_set_aside) {
+        Finding note;
+        note.what = "its removal did not finish: the next job, or cairn gc, gives it back";
+        checked.findings.push_back(std::move(note));
+      }
       std::optional<Repair> repaired;
-      if (options->repair && checked.verdict() == Verdict::damaged) {
+      if (options->repair && checked.verdict() == Verdict::damaged && !is_set_aside) {
         repaired = repair(tool, prefix);
       }
       if (repaired && !options->json) print(checked);

@@ -167,6 +167,31 @@ TEST_F(Gc, RemovesADirectSaveThatWasNot) {
   for (const auto& name : scratch_.listing()) EXPECT_THAT(name, Not(HasSubstr("ckpt")));
 }
 
+// As an owner leaves it that dies between the two halves of a removal.
+TEST_F(Gc, GivesBackWhatARemovalHadSetAsideWhichLsAndVerifySee) {
+  save(10);
+  save(20);
+  const auto run = scratch_.path();
+  const auto aside = run / "ckpt-10.index.aside_0123456789abcdef";
+  std::filesystem::rename(run / "ckpt-10.index", aside);
+  EXPECT_THAT(run_tool({"ls", run}).out, HasSubstr("its removal did not finish, whole"));
+  EXPECT_EQ(run_tool({"ls", run, "--json"}).json()["checkpoints"][0]["set_aside"], true);
+  for (const auto& target : {run, run / "ckpt-10"}) {
+    const auto ran = run_tool({"verify", target});
+    EXPECT_EQ(ran.status, 0) << ran.err;
+    EXPECT_THAT(ran.out,
+                AllOf(HasSubstr("ckpt-10: whole"), HasSubstr("note: its removal did not finish")));
+  }
+  auto bytes = read_bytes(run / "ckpt-10.data-00000-of-00002");
+  bytes[0] = static_cast<char>(bytes[0] ^ 1);
+  write_bytes(run / "ckpt-10.data-00000-of-00002", bytes);
+  EXPECT_THAT(run_tool({"verify", run, "--repair"}).out, HasSubstr("ckpt-10: damaged"));
+  EXPECT_TRUE(std::filesystem::exists(aside)) << "nothing of it is repaired";
+  EXPECT_EQ(run_tool({"gc", run}).status, 0);
+  EXPECT_TRUE(std::filesystem::exists(run / "ckpt-10.index"));
+  EXPECT_THAT(run_tool({"verify", run}).out, Not(HasSubstr("removal")));
+}
+
 TEST_F(Gc, NothingOfOursIsTouchedNotEvenByALock) {
   write_bytes(scratch_.path() / "model-3.data-00000-of-00001", "of another program");
   const auto ran = gc();
