@@ -17,6 +17,7 @@
 #include "contents/format.hpp"
 #include "contents/lost.hpp"
 #include "contents/notes.hpp"
+#include "contents/whose.hpp"
 #include "directory/candidates.hpp"
 #include "directory/pins.hpp"
 #include "directory/two_formats.hpp"
@@ -142,7 +143,9 @@ std::vector<RecoveryStep> find_debris(const Job& job, const std::vector<Candidat
         continue;
       }
       const auto contents = try_summary(job, parsed.step, format->id());
-      files_of_step[parsed.step] = contents ? format->named_data_files(contents->num_files) : -1;
+      // An index says what is its own, not what is the step's: it may be another step's.
+      const bool tells = contents && !lacks_metadata(*contents) && misplaced(*contents).empty();
+      files_of_step[parsed.step] = tells ? format->named_data_files(contents->num_files) : -1;
       ours |= contents && contents->meta;
       if (!is_replaced(parsed.step, format->id())) continue;
       replaced.insert(name);

@@ -4,6 +4,7 @@
 
 #include "base/text.hpp"
 #include "cairn/bundle.hpp"
+#include "commit/names.hpp"
 #include "contents/format.hpp"
 #include "contents/hdf5_reader.hpp"
 #include "format/hdf5/lay_out.hpp"
@@ -154,6 +155,43 @@ TEST_P(LostMetadata, AnIndexThatIsNotItsOwnIsNotRestored) {
   EXPECT_THAT(checked.findings.at(0).what,
               AllOf(HasSubstr("the index is another's"), HasSubstr("--repair")));
   EXPECT_THAT(checked.findings.at(0).file, HasSubstr("ckpt-3.index"));
+}
+
+// Data are debris where the step's own index does not refer to them, and no other.
+TEST_P(LostMetadata, NoDataGoBesideAnIndexThatIsNotProvedToBeItsOwn) {
+  if (GetParam() < 3) return;
+  job([](Rank& rank) { rank.save(2); });
+  run_threads(2, [&](std::shared_ptr<Group> group) {  // of as many files less
+    auto options = options_;
+    options.overwrite = true;
+    Rank(group, options).save(3);
+  });
+  const auto names = [&] {
+    std::vector<std::string> all;
+    for (const auto& name : files_->list("/run")) {
+      if (name.starts_with("ckpt-")) all.push_back(name);
+    }
+    return all;
+  };
+  const auto index = io::read_file(*files_, "/run/ckpt-2.index", 1 << 20);
+  for (const bool with_data : {false, true}) {  // a copy of the index, and of all files
+    files_->remove("/run/ckpt-2.index");
+    io::copy(*files_, "/run/ckpt-3.index", "/run/ckpt-2.index");
+    for (int file = 0; with_data && file < 3; ++file) {
+      io::copy(*files_, commit::data_path("/run/ckpt-3", file, 3),
+               commit::data_path("/run/ckpt-2", file, 3));
+    }
+    const auto before = names();
+    job([](Rank& rank) { EXPECT_EQ(rank.manager.steps().size(), 2u); });
+    EXPECT_EQ(names(), before);
+  }
+  files_->remove("/run/ckpt-2.index");
+  io::write_file(*files_, "/run/ckpt-2.index", index);
+  job([](Rank& rank) {
+    rank.manager.restore(2, rank.state);
+    EXPECT_EQ(rank.seen(), 2);
+  });
+  EXPECT_FALSE(files_->status(commit::data_path("/run/ckpt-2", 0, 3))) << "now it is debris";
 }
 
 // Nobody knows any more which of them took part.
