@@ -40,7 +40,8 @@
 ///       recycled/steps.NAME.00000                data files of checkpoints that are gone, for the
 ///       recycled/single.NAME.00000               next save to overwrite: one for each number
 ///       saved/NAME-STEP.h5, saved/NAME.index     notes: a save of ours made the file of this name
-///       repair/…                                 what a repair is about to put in place
+///       repair/…                                 what a repair is about to put in place, by its
+///                                                name, and has replaced: ….aside_TOKEN
 #include <cstdint>
 #include <filesystem>
 #include <limits>

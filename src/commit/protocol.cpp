@@ -405,7 +405,7 @@ void remove_temp(io::FileSystem& fs, const io::Path& temp) {
   // Records first: what is left after a crash in here must not look complete.
   auto files = fs.list(temp);
   std::stable_partition(files.begin(), files.end(), [](const auto& f) { return is_record(f); });
-  bool any_record = false, records_gone = false, foreign = false;
+  bool any_record = false, any_old = false, records_gone = false, foreign = false;
   for (const auto& file : files) {
     if (any_record && !records_gone && !is_record(file)) {
       fs.sync_directory(temp);
@@ -418,6 +418,7 @@ void remove_temp(io::FileSystem& fs, const io::Path& temp) {
     try {
       fs.remove(temp / file);
       any_record |= is_record(file);
+      any_old |= parse_temp_name(file).kind == ParsedName::Kind::old_index;
     } catch (const Error&) {
       const auto status = fs.status(temp / file);
       if (!status || !status->is_directory) throw;
@@ -427,7 +428,8 @@ void remove_temp(io::FileSystem& fs, const io::Path& temp) {
   if (foreign) {
     log(LogLevel::warning, temp.string() + " stays: it holds files that are not ours");
   } else {
-    if (any_record) fs.sync_directory(temp);  // not to come back with records in it
+    // Not to come back with records in it, or with an index that would be put back.
+    if (any_record || any_old) fs.sync_directory(temp);
     fs.remove_directory(temp);
   }
 }

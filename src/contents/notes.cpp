@@ -129,7 +129,8 @@ std::vector<PrivateMark> list_marks(io::FileSystem& files, const io::Path& direc
     if (step >= 0 && !files.status(directory / entry)) marks.push_back({path, step});
   });
   visit(commit::repair_directory_name, [&](const std::string& path, const std::string& entry) {
-    const auto step = commit::parse_name(entry, name).step;
+    const auto replaced = commit::parse_aside_name(entry, name);  // what it kept
+    const auto step = commit::parse_name(replaced.value_or(entry), name).step;
     if (step >= 0) marks.push_back({path, step, true, "a repair that did not finish"});
   });
   return marks;

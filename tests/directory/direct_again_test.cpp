@@ -1,6 +1,8 @@
 // Saves without atomic rename: what is written a second time must not be lost in between.
 #include <iostream>
 
+#include "base/text.hpp"
+#include "commit/protocol.hpp"
 #include "directory/direct_kit.hpp"
 #include "support/rounds.hpp"
 
@@ -85,6 +87,23 @@ TEST_F(Direct, AStepThatOnlyATornIndexSpokeOfIsNotLost) {
       EXPECT_THAT(listing(), testing::Not(testing::Contains(HasSubstr("ckpt-20"))));
     }
     EXPECT_EQ(latest(), 3);
+  }
+}
+
+// As that of a merge, which has no records: once it is done, and its directory removed for good.
+TEST_F(Direct, AnOldIndexWithoutRecordsDoesNotComeBack) {
+  save(10, 1);
+  const auto temp = cat("/run/ckpt-10.part_", commit::new_uuid());
+  disk_->create_directory(temp);
+  io::write_file(*disk_, temp + "/old-index", "an index");
+  disk_->sync_directory(temp);
+  disk_->sync_directory("/run");
+  disk_->mark();
+  commit::remove_temp(*disk_, temp);
+  disk_->sync_directory("/run");
+  const auto end = disk_->operation_count();
+  for (const auto& choice : disk_->crash_choices(end)) {
+    EXPECT_FALSE(disk_->crash(end, choice)->status(temp)) << disk_->describe(end, choice);
   }
 }
 
