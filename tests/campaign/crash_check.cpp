@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <optional>
+#include <set>
 
 #include "base/text.hpp"
 #include "campaign/left_over.hpp"
@@ -27,7 +28,7 @@ Process choose_restart([[maybe_unused]] const Plan& plan, Random& random) {
 // One job that opens the directory and looks at all; then the body.
 template <class F>
 Found look_at_all(const Plan& plan, const std::shared_ptr<io::MemoryFileSystem>& disk,
-                  const Process& process, std::string& wrong, F&& body) {
+                  const Twice& twice, const Process& process, std::string& wrong, F&& body) {
   Found found;
   const auto job = [&](std::shared_ptr<Group> group) {
     StampedState mine(group, plan.shape);
@@ -43,7 +44,12 @@ Found look_at_all(const Plan& plan, const std::shared_ptr<io::MemoryFileSystem>&
       }
     if (group->rank() == 0) {
       found = all;
-      wrong += seen + left_over(*disk, contents);
+      std::set<std::string> prefixes;
+      for (const auto& one : all.steps) {
+        const auto at = twice.find(one.step);
+        if (at != twice.end() && at->second == one.stamp) prefixes.insert(cat("ckpt-", one.step));
+      }
+      wrong += seen + left_over(*disk, contents, prefixes);
     }
     group->barrier();
     body(manager, mine, *group, all);
@@ -97,8 +103,8 @@ io::CrashChoice choose_crash(const io::MemoryFileSystem& disk, std::size_t stop,
   return choice;
 }
 
-Found restart(const Plan& plan, std::shared_ptr<io::MemoryFileSystem> disk, Random& random,
-              bool saves_more, std::string& wrong) {
+Found restart(const Plan& plan, std::shared_ptr<io::MemoryFileSystem> disk, const Twice& twice,
+              Random& random, bool saves_more, std::string& wrong) {
   const auto process = choose_restart(plan, random);
   const int turn = random.below(3), choice = random.below(1000);
   std::int64_t saved = -1;
@@ -106,9 +112,15 @@ Found restart(const Plan& plan, std::shared_ptr<io::MemoryFileSystem> disk, Rand
                         const Found& found) {
     if (!saves_more) return;
     std::int64_t step = found.steps.empty() ? 1 : found.steps.back().step + 1;
-    if (turn == 0 && !found.steps.empty()) {  // over one that is there
-      step = found.steps[static_cast<std::size_t>(choice) % found.steps.size()].step;
+    const auto there = manager.steps();
+    if (turn == 0 && !there.empty()) {  // over one that is there
+      step = there[static_cast<std::size_t>(choice) % there.size()].step;
     }
+    const auto is_pinned = [&] {
+      return std::any_of(there.begin(), there.end(),
+                         [&](const auto& one) { return one.step == step && one.pinned; });
+    };
+    while (is_pinned()) ++step;
     mine.fill(later_stamp);
     if (turn == 1) {
       manager.save_async(step, mine.state());
@@ -119,12 +131,12 @@ Found restart(const Plan& plan, std::shared_ptr<io::MemoryFileSystem> disk, Rand
     }
     if (group.rank() == 0) saved = step;
   };
-  const auto found = look_at_all(plan, disk, process, wrong, save);
+  const auto found = look_at_all(plan, disk, twice, process, wrong, save);
   if (!saves_more || saved < 0) return found;
   const auto later = disk->crash(disk->operation_count(), {.keep = false});
   std::string wrong_then;
   const auto then =
-      look_at_all(plan, later, choose_restart(plan, random), wrong_then, nothing_more);
+      look_at_all(plan, later, twice, choose_restart(plan, random), wrong_then, nothing_more);
   auto expected = found;
   std::erase_if(expected.steps, [&](const auto& one) { return one.step == saved; });
   expected.steps.push_back({saved, later_stamp});
@@ -136,7 +148,7 @@ Found restart(const Plan& plan, std::shared_ptr<io::MemoryFileSystem> disk, Rand
 }
 
 std::string restart_badly(const Plan& plan, std::shared_ptr<io::MemoryFileSystem> disk,
-                          const Ledger& ledger, Random& random) {
+                          const Twice& twice, const Ledger& ledger, Random& random) {
   static const char* const kinds[] = {"open", "read", "read", "list", "status", "open"};
   auto process = choose_restart(plan, random);
   const auto files = std::make_shared<test::ProcessFiles>(disk);
@@ -181,7 +193,8 @@ std::string restart_badly(const Plan& plan, std::shared_ptr<io::MemoryFileSystem
   }
   const auto stop = disk->operation_count();
   const auto later = disk->crash(stop, choose_crash(*disk, stop, random));
-  const auto found = look_at_all(plan, later, choose_restart(plan, random), wrong, nothing_more);
+  const auto found =
+      look_at_all(plan, later, twice, choose_restart(plan, random), wrong, nothing_more);
   wrong += known.judge(found, 0);
   if (wrong.empty()) return "";
   return cat("after ", mishap.times, " errors of ", mishap.kind, " from number ", mishap.skip,

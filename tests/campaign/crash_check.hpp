@@ -1,5 +1,8 @@
 #pragma once
 /// What a restart makes of a disk as a crash has left it.
+#include <cstdint>
+#include <map>
+
 #include "campaign/crash_job.hpp"
 #include "campaign/random.hpp"
 
@@ -9,16 +12,19 @@ namespace cairn::campaign {
 /// a multiple of 512 bytes.
 io::CrashChoice choose_crash(const io::MemoryFileSystem&, std::size_t stop, Random&);
 
+/// Steps that are there in two formats, by their stamps: with another one they are not.
+using Twice = std::map<std::int64_t, std::int64_t>;
+
 /// Restarts on the disk, which may be changed, and looks at all. Then saves once more, lets the
 /// power fail and restarts again, if asked to. `wrong` is what must not be but for what the ledger
 /// knows.
-Found restart(const Plan&, std::shared_ptr<io::MemoryFileSystem>, Random&, bool saves_more,
-              std::string& wrong);
+Found restart(const Plan&, std::shared_ptr<io::MemoryFileSystem>, const Twice&, Random&,
+              bool saves_more, std::string& wrong);
 
 /// A restart that meets read errors at the opening and then saves, if it can. Then the power fails,
 /// and one without errors must find that save, or what the ledger knows.
-std::string restart_badly(const Plan&, std::shared_ptr<io::MemoryFileSystem>, const Ledger&,
-                          Random&);
+std::string restart_badly(const Plan&, std::shared_ptr<io::MemoryFileSystem>, const Twice&,
+                          const Ledger&, Random&);
 
 /// A restart that is killed at any operation, or ends; then the power fails. The disk afterwards,
 /// and the newest stamp that it restored at a moment before that; nothing: none.

@@ -6,6 +6,7 @@
 
 #include "base/checksum.hpp"
 #include "base/text.hpp"
+#include "campaign/crash_errand.hpp"
 #include "testing/crash.hpp"
 #include "testing/threads.hpp"
 
@@ -95,7 +96,9 @@ class Rank {
 
   // An error must have a reason.
   void explain(const std::string& what) {
-    const bool refused = error_->code() == Code::already_exists && !process_.overwrite;
+    const bool is_pinned = std::string_view(error_->what()).find("is pinned") != std::string::npos;
+    const bool refused =
+        error_->code() == Code::already_exists && (!process_.overwrite || is_pinned);
     if (refused || contended_ || files_->mishaps() > 0) return;
     scene_.findings->add(cat("process ", number_, ": ", what, " failed for no reason: [",
                              code_name(error_->code()), "] ", error_->what()));
@@ -171,6 +174,25 @@ class Rank {
     if (attempt("restore", [&] { manager_->restore(step, mine_.state()); })) took(step);
   }
 
+  // Two owners may each believe that they know what is there.
+  void pin(int choice) {
+    std::vector<StepInfo> steps;
+    if (contended_ || !attempt("steps", [&] { steps = manager_->steps(); }) || steps.empty())
+      return;
+    const auto step = steps[static_cast<std::size_t>(choice) % steps.size()].step;
+    if (!attempt("pin", [&] { manager_->pin(step); }) || !root()) return;
+    scene_.ledger->pinned(stamp_of(*scene_.plan, scene_.disk, step), now());
+  }
+
+  void unpin(int choice) {
+    std::vector<StepInfo> steps;
+    if (contended_ || !attempt("steps", [&] { steps = manager_->steps(); }) || steps.empty())
+      return;
+    const auto step = steps[static_cast<std::size_t>(choice) % steps.size()].step;
+    if (root()) scene_.ledger->unpins(step, now());
+    attempt("unpin", [&] { manager_->unpin(step); });
+  }
+
   void act(const Action& action) {
     const auto next = step_ + 1 + action.choice % 5;
     switch (action.kind) {
@@ -192,6 +214,10 @@ class Rank {
         return go_back(action.choice);
       case Kind::look:
         return look_around();
+      case Kind::pin:
+        return pin(action.choice);
+      case Kind::unpin:
+        return unpin(action.choice);
     }
   }
 

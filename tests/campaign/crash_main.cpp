@@ -6,7 +6,8 @@
 //
 //   --part K/N      of these seeds each Nth, from the Kth on (1 ... N)
 //   --states COUNT  states a seed (default 40), besides those between jobs
-//   --without LIST  of two-owners, read-errors, double-faults, faults, threads, hdf5, direct
+//   --without LIST  of two-owners, read-errors, double-faults, faults, threads, hdf5, direct, pins,
+//                   errands
 //   --seconds S     begin no seed later than that
 //   --neglect KIND  a disk on which "sync" or "sync_directory" does nothing, to see that this is
 //   found

@@ -106,6 +106,19 @@ Process choose_process(Random& random, const Plan& plan, const Without& without)
   return process;
 }
 
+Errand choose_errand(Random& random, const Plan& plan, const Without& without) {
+  Errand errand;
+  const bool formats = has_hdf5 && !without.hdf5 && !plan.direct;
+  errand.kind = static_cast<Errand::Kind>(random.below(formats ? 7 : 5));
+  // What fills a gap is told by the metadata alone.
+  if (errand.kind == Errand::Kind::lose_metadata && plan.shape.sparse) {
+    errand.kind = Errand::Kind::copy_index;
+  }
+  errand.choice = random.below(1000);
+  if (random.one_in(2)) errand.stop = {static_cast<std::size_t>(random.below(30))};
+  return errand;
+}
+
 void stop_somewhere(Random& random, Process& process) {
   process.stop_action = random.between(0, static_cast<int>(process.actions.size()));
   if (random.one_in(3)) {  // where names have just changed, and may not be durable yet
@@ -126,16 +139,32 @@ Without parse_without(const std::string& names) {
     if (is("two-owners", without.two_owners) || is("read-errors", without.read_errors) ||
         is("double-faults", without.double_faults) || is("faults", without.faults) ||
         is("threads", without.threads) || is("hdf5", without.hdf5) ||
-        is("direct", without.direct)) {
+        is("direct", without.direct) || is("pins", without.pins) ||
+        is("errands", without.errands)) {
       continue;
     }
     throw Error(Code::invalid_argument, cat("--without ", name, " is not known"), "",
-                "Use two-owners, read-errors, double-faults, faults, threads, hdf5 or direct.");
+                "Use two-owners, read-errors, double-faults, faults, threads, hdf5, direct, pins "
+                "or errands.");
   }
   return without;
 }
 
-Plan make_plan(std::uint64_t seed, const Without& without) {
+namespace {
+
+// What was not chosen from the seed's first numbers, so that these still mean what they did.
+void add_pins_and_errands(Random& random, const Without& without, Plan& plan) {
+  for (auto& process : plan.processes) {
+    for (int left = random.below(3); left > 0 && !without.pins; --left) {
+      const auto at = random.below(static_cast<int>(process.actions.size()) + 1);
+      const auto kind = random.one_in(3) ? Kind::unpin : Kind::pin;
+      process.actions.insert(process.actions.begin() + at, {kind, random.below(1000)});
+    }
+    if (!without.errands && random.one_in(2)) process.errand = choose_errand(random, plan, without);
+  }
+}
+
+Plan choose_plan(std::uint64_t seed, const Without& without) {
   Random random(seed);
   Plan plan;
   plan.seed = seed;
@@ -183,9 +212,23 @@ Plan make_plan(std::uint64_t seed, const Without& without) {
   return plan;
 }
 
+}  // namespace
+
+Plan make_plan(std::uint64_t seed, const Without& without) {
+  auto plan = choose_plan(seed, without);
+  Random random(seed * 3 + 1);
+  add_pins_and_errands(random, without, plan);
+  return plan;
+}
+
 std::string text_of(const Process& process) {
   static const char* const kinds[] = {"save", "save_again", "save_async", "save_async_again",
-                                      "poll", "wait",       "go_back",    "look"};
+                                      "poll", "wait",       "go_back",    "look",
+                                      "pin",  "unpin"};
+  static const char* const errands[] = {"an index is copied",       "indexes are exchanged",
+                                        "an index is lost",         "an index is damaged",
+                                        "metadata are lost",        "a conversion is put beside",
+                                        "a conversion in its place"};
   static const char* const busy[] = {"wait", "skip", "replace"};
   static const char* const locks[] = {"of the disk", "always granted", "none"};
   const auto mishap = [](const std::optional<test::Mishap>& one) {
@@ -210,7 +253,12 @@ std::string text_of(const Process& process) {
     text += cat("; stopped ", process.stop.operations, " ", process.stop.kind,
                 " operations after number ", process.stop_action, " began");
   }
-  return text + (process.power_fails ? "; then the power fails" : "");
+  if (process.power_fails) text += "; then the power fails";
+  if (!process.errand) return text;
+  text += cat("; then ", errands[static_cast<int>(process.errand->kind)], " (",
+              process.errand->choice, ")");
+  if (process.errand->stop) text += cat(", killed after ", process.errand->stop->operations);
+  return text;
 }
 
 std::string text_of(const Plan& plan) {

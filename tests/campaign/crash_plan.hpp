@@ -14,7 +14,7 @@ namespace cairn::campaign {
 /// What a run of the campaign leaves out.
 struct Without {
   bool two_owners = false, read_errors = false, double_faults = false, faults = false,
-       threads = false, hdf5 = false, direct = false;
+       threads = false, hdf5 = false, direct = false, pins = false, errands = false;
 };
 /// Names separated by commas. Throws invalid_argument for an unknown one.
 Without parse_without(const std::string& names);
@@ -28,11 +28,29 @@ struct Action {
     poll,
     wait,
     go_back,  ///< restore an earlier step
-    look      ///< restore all that is listed, then the newest
+    look,     ///< restore all that is listed, then the newest
+    pin,
+    unpin
   };
   Kind kind = Kind::save;
   int choice = 0;  ///< which of what there is to choose from when it comes to that
   std::optional<test::Mishap> mishap = {};
+};
+
+/// Of an operator, between two jobs (crash_errand.hpp).
+struct Errand {
+  enum class Kind {
+    copy_index,  ///< of one step over that of another, and a repair, as after the next four
+    exchange_indexes,
+    lose_index,
+    flip_index,
+    lose_metadata,
+    convert_beside,   ///< in the other format, put beside what it was made from
+    convert_in_place  ///< the same, which takes its place
+  };
+  Kind kind = Kind::copy_index;
+  int choice = 0;
+  std::optional<test::ProcessFiles::Place> stop = {};  ///< where the tool is killed
 };
 
 struct Process {
@@ -49,7 +67,8 @@ struct Process {
   /// Negative: it is not.
   int stop_action = -1;
   test::ProcessFiles::Place stop = {};
-  bool power_fails = false;  ///< when it has come to its end
+  bool power_fails = false;           ///< when it has come to its end
+  std::optional<Errand> errand = {};  ///< after that
   test::Locks locks = test::Locks::kernel;
 };
 

@@ -7,6 +7,7 @@
 
 #include "base/text.hpp"
 #include "campaign/crash_check.hpp"
+#include "campaign/crash_errand.hpp"
 
 namespace cairn::campaign {
 namespace {
@@ -30,6 +31,7 @@ class Story {
       }
       if (process.power_fails && findings_.empty()) fail_power();
       clock_ += 1000;  // an owner without locks is not waited for
+      if (process.errand && findings_.empty()) send(*process.errand);
     }
     for (int left = states; left > 0 && findings_.empty(); --left) sample();
     auto all = findings_.take();
@@ -84,7 +86,49 @@ class Story {
     }
   }
 
+  void send(const Errand& errand) {
+    if (!disk_->status("/run")) return;
+    ++tally_.jobs;
+    std::string wrong;
+    const auto done = run_errand(plan_, disk_, errand, wrong);
+    errands_.push_back(done);
+    clock_ += 1000;
+    if (!wrong.empty()) findings_.add(cat("an errand:", wrong));
+  }
+
+  // Not in the middle of putting a copy beside something: who does that sees to it.
   std::size_t choose_stop() {
+    auto stop = choose_any_stop();
+    for (const auto& one : errands_) {
+      if (one.puts_beside && stop >= one.begin) stop = std::max(stop, one.end);
+    }
+    return stop;
+  }
+
+  bool is_spoilt(std::size_t stop) const {
+    return std::any_of(errands_.begin(), errands_.end(), [&](const auto& one) {
+      return one.damages && one.begin < stop && stop < one.end;
+    });
+  }
+
+  Twice twice_at(std::size_t stop) const {
+    Twice twice;
+    for (const auto& one : errands_) {
+      if (one.puts_beside && one.end <= stop) twice[one.step] = one.stamp;
+    }
+    return twice;
+  }
+
+  // As an operator leaves it who has begun a repair, and tries it again.
+  std::shared_ptr<io::MemoryFileSystem> crash(std::size_t stop, const io::CrashChoice& choice,
+                                              std::string& wrong) {
+    auto crashed = disk_->crash(stop, choice);
+    if (!is_spoilt(stop)) return crashed;
+    mend(plan_, crashed, wrong);
+    return crashed->crash(crashed->operation_count(), {.keep = false});
+  }
+
+  std::size_t choose_any_stop() {
     const auto end = static_cast<int>(disk_->operation_count());
     const int kind = random_.below(7);
     if (kind == 0) return static_cast<std::size_t>(end);
@@ -113,7 +157,8 @@ class Story {
     auto then = ledger_.at(stop);
     std::string wrong;
     ++tally_.states;
-    const auto found = restart(plan_, disk_->crash(stop, choice), random_, true, wrong);
+    const auto twice = twice_at(stop);
+    const auto found = restart(plan_, crash(stop, choice, wrong), twice, random_, true, wrong);
     wrong += ledger_.judge(found, stop);
     if (!wrong.empty()) {
       findings_.add(cat("after ", disk_->describe(stop, choice), ":", wrong));
@@ -121,21 +166,24 @@ class Story {
     }
     then.looked(found, 0, false);
     ledger_ = then;
-    disk_ = disk_->crash(stop, choice);
+    disk_ = crash(stop, choice, wrong);
     set_clock(*disk_);
     starts_ = {0};
+    errands_.clear();
+    for (const auto& [step, stamp] : twice) errands_.push_back({0, 0, false, true, step, stamp});
   }
 
   // One state that a crash could leave now.
   void sample() {
     const auto stop = choose_stop();
     const auto choice = choose_crash(*disk_, stop, random_);
-    auto crashed = disk_->crash(stop, choice);
     std::string wrong, how = disk_->describe(stop, choice);
+    const auto twice = twice_at(stop);
+    auto crashed = crash(stop, choice, wrong);
     ++tally_.states;
     const int kind = random_.below(4);
     if (kind == 0 && plan_.read_errors) {
-      wrong = restart_badly(plan_, crashed, ledger_.at(stop), random_);
+      wrong += restart_badly(plan_, crashed, twice, ledger_.at(stop), random_);
     } else {
       std::optional<std::int64_t> seen;
       if (kind == 1) {
@@ -143,7 +191,7 @@ class Story {
         crashed = restart_and_crash(plan_, crashed, random_, seen, more, wrong);
         how += more;
       }
-      const auto found = restart(plan_, crashed, random_, random_.one_in(2), wrong);
+      const auto found = restart(plan_, crashed, twice, random_, random_.one_in(2), wrong);
       wrong += ledger_.judge(found, stop);
       if (seen && *seen != found.newest) {
         wrong += cat(" stamp ", *seen, " was restored, and then ", found.newest, ";");
@@ -158,6 +206,7 @@ class Story {
   std::atomic<std::int64_t> clock_ = 1'000'000, ticks_ = 0;
   std::shared_ptr<io::MemoryFileSystem> disk_;
   std::vector<std::size_t> starts_;  // of jobs, in operations of the disk
+  std::vector<ErrandDone> errands_;
   Ledger ledger_;
   Findings findings_;
 };

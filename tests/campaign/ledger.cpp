@@ -81,6 +81,21 @@ void Ledger::replaced(std::int64_t stamp, std::size_t now) {
   save->ended = std::min(save->ended, now);
 }
 
+void Ledger::pinned(std::int64_t stamp, std::size_t now) {
+  const std::lock_guard guard(mutex_);
+  auto* save = find(stamp);
+  if (!save) return;
+  save->pinned = now;
+  save->unpinned = never;
+}
+
+void Ledger::unpins(std::int64_t step, std::size_t now) {
+  const std::lock_guard guard(mutex_);
+  for (auto& save : saves_) {
+    if (save.step == step) save.unpinned = std::min(save.unpinned, now);
+  }
+}
+
 void Ledger::restored(int process, std::int64_t stamp, std::size_t now) {
   const std::lock_guard guard(mutex_);
   heads_.push_back({process, place_of(stamp)});
@@ -121,6 +136,7 @@ bool Ledger::may_be_superseded(std::size_t i, std::size_t stop) const {
 
 // Retention keeps the newest, and what nothing has superseded before what something has.
 bool Ledger::may_be_removed(std::size_t i, std::size_t stop) const {
+  if (saves_[i].pinned <= stop && stop < saves_[i].unpinned) return false;
   const bool superseded = may_be_superseded(i, stop);
   std::set<std::int64_t> better;
   for (std::size_t j = 0; j < saves_.size(); ++j) {
@@ -223,6 +239,8 @@ Ledger Ledger::at(std::size_t stop) const {
     save.lingers = false;
     save.committed = moment(save.committed);
     save.written = moment(save.written);
+    save.pinned = moment(save.pinned);
+    save.unpinned = moment(save.unpinned);
     save.ended = never;
     const auto parent = places.upper_bound(save.parent);
     save.parent = save.parent < 0 || parent == places.begin() ? -1 : std::prev(parent)->second;
@@ -240,7 +258,8 @@ std::string Ledger::text() const {
     all += cat("  stamp ", save.stamp, " step ", save.step, " process ", save.process, " keep ",
                save.keep, " begun ", save.begun, " committed ", moment(save.committed), " written ",
                moment(save.written), " ended ", moment(save.ended), save.lingers ? " lingers" : "",
-               " parent ", save.parent, "\n");
+               " parent ", save.parent, " pinned ", moment(save.pinned), " unpinned ",
+               moment(save.unpinned), "\n");
   }
   return all;
 }

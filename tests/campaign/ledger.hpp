@@ -41,6 +41,9 @@ class Ledger {
   /// The program was told that nothing of it stays, or by the error that this is not known.
   void failed(std::int64_t stamp, const Error*, std::size_t now);
   void replaced(std::int64_t stamp, std::size_t now);
+  /// It is pinned from now on: nothing removes it. And no longer.
+  void pinned(std::int64_t stamp, std::size_t now);
+  void unpins(std::int64_t step, std::size_t now);
   /// The program goes on from this one; 0: from none.
   void restored(int process, std::int64_t stamp, std::size_t now);
   /// Another owner takes this one's place. Bytes that become durable afterwards are no promise.
@@ -71,6 +74,7 @@ class Ledger {
     bool lingers = false;  ///< it failed, and may be completed until its process commits another
     std::set<int> written_on = {};
     int parent = -1;  ///< place here of the one that it descends from; -1: it descends from none
+    std::size_t pinned = never, unpinned = never;
     std::size_t safe() const { return committed < written ? committed : written; }
   };
   struct Head {

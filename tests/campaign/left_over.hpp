@@ -7,22 +7,35 @@
 #include "base/text.hpp"
 #include "cairn/contents.hpp"
 #include "commit/names.hpp"
+#include "contents/contents_reader.hpp"
 #include "io/file_system.hpp"
 
 namespace cairn::campaign {
 
 /// Of /run, where these checkpoints are listed; empty: nothing, and no file of theirs is missing.
-inline std::string left_over(io::FileSystem& disk, const std::vector<CheckpointContents>& listed) {
+/// `twice`: prefixes of some that are there in the other format, too.
+inline std::string left_over(io::FileSystem& disk, const std::vector<CheckpointContents>& listed,
+                             const std::set<std::string>& twice = {}) {
   std::set<std::string> expected{".cairn"};
-  for (const auto& contents : listed) {
+  const auto expect = [&](const CheckpointContents& contents) {
     const auto prefix = io::Path(contents.prefix).filename().string();
     if (contents.format == Format::hdf5) {
       expected.insert(commit::hdf5_name(prefix));
-      continue;
+      return;
     }
     expected.insert(commit::index_name(prefix));
     for (int file = 0; file < contents.num_files; ++file) {
       expected.insert(commit::data_name(prefix, file, contents.num_files));
+    }
+  };
+  for (const auto& contents : listed) {
+    expect(contents);
+    if (!twice.count(io::Path(contents.prefix).filename().string())) continue;
+    const auto other = contents.format == Format::hdf5 ? Format::bundle : Format::hdf5;
+    try {
+      expect(read_contents_as(other, disk, contents.prefix));
+    } catch (const Error& error) {
+      expected.insert(cat("the other format of ", contents.prefix, ": ", error.what()));
     }
   }
   if (!listed.empty()) expected.insert(commit::state_file_name);
@@ -32,13 +45,14 @@ inline std::string left_over(io::FileSystem& disk, const std::vector<CheckpointC
   }
   expected.erase(".cairn");
   for (const auto& name : expected) wrong += cat(" missing: ", name, ";");
-  static const std::set<std::string> own{"lock",   "owner",       "no-atomic-rename", "damaged",
-                                         "pinned", "pinned.lock", "recycled",         "saved"};
+  static const std::set<std::string> own{"lock",     "owner",  "no-atomic-rename",
+                                         "damaged",  "pinned", "pinned.lock",
+                                         "recycled", "saved",  "repair"};
   for (const auto& name : disk.list("/run/.cairn")) {
     if (!own.count(name) && !name.starts_with("sequences."))
       wrong += cat(" left over: .cairn/", name, ";");
   }
-  for (const auto* folder : {"/run/.cairn/recycled", "/run/.cairn/damaged"}) {
+  for (const auto* folder : {"/run/.cairn/recycled", "/run/.cairn/damaged", "/run/.cairn/repair"}) {
     if (!disk.status(folder)) continue;
     for (const auto& name : disk.list(folder)) wrong += cat(" left over: ", folder, "/", name, ";");
   }
