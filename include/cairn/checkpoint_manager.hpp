@@ -87,10 +87,12 @@ class CheckpointManager {
   /// Why to stop; nothing: go on. Once there is a reason, every later call returns it.
   std::optional<StopReason> should_stop();
 
-  /// Restores the newest whole checkpoint. Returns nothing if there is no checkpoint; throws if
-  /// there are only damaged ones.
+  /// Restores the newest whole checkpoint, or else, with a warning, the newest that lacks only its
+  /// metadata (docs/state.md). Returns nothing if there is no checkpoint; throws if there are only
+  /// damaged ones.
   std::optional<RestoreReport> restore_latest(State& state, const RestoreOptions& options = {});
-  /// Restores this step. Later saves supersede the steps after it.
+  /// Restores this step; without metadata, which alone say which step it is, with a warning. Later
+  /// saves supersede the steps after it.
   RestoreReport restore(std::int64_t step, State& state, const RestoreOptions& options = {});
 
   /// Looks inside a checkpoint, before anything is allocated.

@@ -199,7 +199,10 @@ class CheckpointManager:
         return self._restore(step, state, options)
 
     def restore_latest(self, state, **options):
-        """The same from the newest whole checkpoint. Returns None if there is none."""
+        """The same from the newest whole checkpoint, or the newest that lacks its metadata alone.
+
+        Returns None if there is none.
+        """
         return self._restore(_NEWEST, state, options)
 
     def _arguments(self, step, state, options, restoring=False):

@@ -84,8 +84,9 @@ typedef struct cairn_report {
   size_t skipped_count;
   const char* const* skipped; /**< newer checkpoints passed over as damaged: "step: why" */
 } cairn_report;
-/** Restores the newest whole checkpoint. `report` (it may be NULL) is NULL if there is none, else
- * it stays until the next restore by this manager. `step`, if not NULL, is -1 if there is none. */
+/** Restores the newest whole checkpoint, or else the newest that lacks only its metadata. `report`
+ * (it may be NULL) is NULL if there is none, else it stays until the next restore by this manager.
+ * `step`, if not NULL, is -1 if there is none. */
 int cairn_manager_restore_latest(cairn_manager* manager, cairn_state* state,
                                  const cairn_restore_options* options, int64_t* step,
                                  const cairn_report** report);
