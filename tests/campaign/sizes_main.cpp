@@ -6,8 +6,8 @@
 //
 // bytes: a tensor of so many bytes, in one block a rank; uneven: all of it on the last rank; keys:
 // so many tensors of two numbers, dealt out to the ranks. WAY: --hdf5, --collective, --mpi-io,
-// --async, --one-writer, --keep-all, --nodes (each rank is a node, with DIRECTORY-nodes/RANK and
-// parity; a small save goes home first).
+// --async, --one-writer, --keep-all, --other-name, --nodes (each rank is a node, with
+// DIRECTORY-nodes/RANK and parity; a small save goes home first).
 //
 // Its lines: "acknowledged STEP", "restored STEP", "opened", "wrong TEXT"; "memory MIB" is the most
 // that a rank had, and "took SECONDS" the call.
@@ -117,6 +117,7 @@ class Job {
       if (way == "--async") async_ = true;
       if (way == "--one-writer") options_.write.io_ranks = IoRanks::count(1);
       if (way == "--keep-all") options_.keep.last = 0;
+      if (way == "--other-name") options_.name = "other";
       if (way == "--nodes") {
         options_.tier.directory = words_.at(1) + "-nodes/%n";
         options_.tier.node = cat(group_->rank());
