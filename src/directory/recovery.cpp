@@ -65,12 +65,12 @@ struct Reversal {
 };
 
 // What was there before, of the steps that have no whole index now.
-std::vector<Reversal> find_reversals(const Job& job, const std::vector<Candidate>& completed,
-                                     Undecided& undecided,
+std::vector<Reversal> find_reversals(const Job& job, const std::vector<std::string>& listing,
+                                     const std::vector<Candidate>& completed, Undecided& undecided,
                                      std::optional<std::int64_t> only_step = std::nullopt) {
   std::vector<Reversal> reversals;
   auto& files = *job.files;
-  for (const auto& name : files.list(job.directory)) {
+  for (const auto& name : listing) {
     const auto parsed = commit::parse_name(name, job.naming);
     if (parsed.kind != commit::ParsedName::Kind::temp_directory || !parsed.direct) continue;
     const bool becomes = std::any_of(completed.begin(), completed.end(), [&](const auto& other) {
@@ -317,9 +317,11 @@ Recovered recover(const Job& job, const commit::Ownership* owner) {
       }
     });
   }
+  std::vector<std::string> listing;
   together(group, [&] {
     if (!job.root()) return;
-    for (const auto& reversal : find_reversals(job, {}, undecided)) try {
+    listing = job.files->list(job.directory);
+    for (const auto& reversal : find_reversals(job, listing, {}, undecided)) try {
         reverse(job, reversal);
         any |= reversal.old.bytes.has_value();
       } catch (const Error& error) {
@@ -329,7 +331,7 @@ Recovered recover(const Job& job, const commit::Ownership* owner) {
         undecided.steps.insert(save.step);
       }
   });
-  auto two = find_two_formats(job);
+  auto two = find_two_formats(job, listing);
   together(group, [&] {
     if (!job.root()) return;
     found.removed = collect_debris(job, undecided, std::move(two), any_aside, *owner);
@@ -353,7 +355,8 @@ void tell_removed(const Job& job, const Recovered& found) {
 bool put_back_undecided(const Job& job, std::int64_t step) {
   Undecided undecided;
   bool never_was = false;
-  for (const auto& reversal : find_reversals(job, {}, undecided, step)) {
+  const auto listing = job.files->list(job.directory);
+  for (const auto& reversal : find_reversals(job, listing, {}, undecided, step)) {
     never_was |= reverse(job, reversal);
   }
   if (undecided.steps.empty()) return never_was;
@@ -368,7 +371,8 @@ std::vector<RecoveryStep> plan_recovery(const Job& job) {
   std::vector<RecoveryStep> steps;
   std::vector<Candidate> completed;
   Undecided undecided;
-  for (const auto& name : job.files->list(job.directory)) {
+  const auto listing = job.files->list(job.directory);
+  for (const auto& name : listing) {
     if (!commit::parse_aside_name(name, job.naming)) continue;
     steps.push_back({name, true, "it gets its name back: who removed it did not finish"});
   }
@@ -379,14 +383,15 @@ std::vector<RecoveryStep> plan_recovery(const Job& job) {
                      cat("step ", candidate.save.step, ": all its bytes were durable")});
     completed.push_back(std::move(candidate));
   }
-  const auto reversals = find_reversals(job, completed, undecided);
+  const auto reversals = find_reversals(job, listing, completed, undecided);
   for (const auto& [save, old] : reversals) {
     const auto index = save.index().filename().string();
     steps.push_back({index, old.bytes.has_value(),
                      old.bytes ? "it comes back: the save that was replacing it did not finish"
                                : "of a save that did not finish"});
   }
-  for (auto& step : find_debris(job, completed, reversals, undecided, find_two_formats(job))) {
+  const auto two = find_two_formats(job, listing);
+  for (auto& step : find_debris(job, completed, reversals, undecided, two)) {
     const bool becomes = std::any_of(steps.begin(), steps.end(), [&](const auto& done) {
       return done.completes && done.entry == step.entry;
     });

@@ -95,14 +95,14 @@ void TwoFormats::leave_pinned(const Job& job, bool locked) {
   });
 }
 
-TwoFormats find_two_formats(const Job& job) {
+TwoFormats find_two_formats(const Job& job, const std::vector<std::string>& listing) {
   Group& group = *job.group;
   TwoFormats two;
   std::vector<Found> found;
   std::int64_t count = 0;
   together(group, [&] {
     if (!job.root()) return;
-    for (const auto& name : job.files->list(job.directory)) {
+    for (const auto& name : listing) {
       if (auto one = look_at(job, name, two.kept)) found.push_back(*std::move(one));
     }
     count = static_cast<std::int64_t>(found.size());

@@ -9,6 +9,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "cairn/contents.hpp"
 #include "job/job.hpp"
@@ -30,7 +31,7 @@ struct TwoFormats {
   void leave_pinned(const Job&, bool locked);
 };
 
-/// Collective; the reading is shared by the ranks.
-TwoFormats find_two_formats(const Job&);
+/// Collective; the reading is shared by the ranks. Rank 0 has listed the directory.
+TwoFormats find_two_formats(const Job&, const std::vector<std::string>& listing);
 
 }  // namespace cairn
