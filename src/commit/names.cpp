@@ -166,6 +166,9 @@ std::string xdmf_temporary_name(std::string_view name, std::string_view token) {
 
 std::string index_name(std::string_view prefix) { return cat(prefix, ".index"); }
 
+std::string replaced_index_name(std::string_view prefix) {
+  return cat(index_name(prefix), ".replaced");
+}
 std::string hdf5_name(std::string_view prefix) { return cat(prefix, ".h5"); }
 
 std::filesystem::path index_path(const std::filesystem::path& prefix) {

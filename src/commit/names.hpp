@@ -92,6 +92,8 @@ inline constexpr const char* old_state_temporary_name = "checkpoint.tmp";
 // Builders. Steps and numbers are ≥ 0, counts greater than numbers; else internal is thrown.
 std::string prefix_name(const Naming&, std::int64_t step);  ///< "NAME-STEP", or "NAME"
 std::string index_name(std::string_view prefix);
+/// "PREFIX.index.replaced", which is foreign: what a repair keeps of an index that is nowhere else.
+std::string replaced_index_name(std::string_view prefix);
 std::string hdf5_name(std::string_view prefix);
 std::string data_name(std::string_view prefix, std::int64_t number, std::int64_t count);
 /// The same as paths, by the checkpoint's prefix: a directory and the name.
@@ -143,8 +145,8 @@ inline constexpr const char* saved_directory_name = "saved";
 inline constexpr const char* repair_directory_name = "repair";
 /// "owner.tmp-UUID", of the owner's record and of other small files that are being replaced.
 std::string owner_temporary_name(std::string_view token);
-std::string runs_name(const Naming&);  ///< "runs.NAME"
-std::string sequences_name(std::int64_t last);             ///< "sequences.1048576"
+std::string runs_name(const Naming&);           ///< "runs.NAME"
+std::string sequences_name(std::int64_t last);  ///< "sequences.1048576"
 /// In the directory of recycled files: what data file `number` of a save under this name
 /// overwrites.
 std::string recycled_name(const Naming&, std::int64_t number);

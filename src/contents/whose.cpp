@@ -1,10 +1,13 @@
 #include "contents/whose.hpp"
 
+#include <algorithm>
+
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "commit/names.hpp"
 #include "contents/format.hpp"
 #include "contents/notes.hpp"
+#include "format/bundle/meta.hpp"
 
 namespace cairn {
 
@@ -43,6 +46,11 @@ void require_in_place(const IndexFile& loaded, const CheckpointContents& content
   if (const auto why = misplaced(contents); !why.empty()) {
     refuse(why, "Give it the name back that it had, or another than those of the job.");
   }
+}
+
+bool lacks_metadata(const CheckpointContents& contents) {
+  return !contents.meta && std::any_of(contents.own.begin(), contents.own.end(),
+                                       [](const auto& own) { return own.key == bundle::meta_key; });
 }
 
 CheckpointContents read_in_place(io::FileSystem& files, const io::Path& prefix) {

@@ -30,8 +30,6 @@ CheckpointContents read_in_place(io::FileSystem&, const io::Path& prefix);
 
 /// Whether Cairn saved it, and its metadata cannot be read: then only the name says which step it
 /// is, and nothing which savers took part and what describes its tensors.
-inline bool lacks_metadata(const CheckpointContents& contents) {
-  return !contents.own.empty() && !contents.meta;
-}
+bool lacks_metadata(const CheckpointContents&);
 
 }  // namespace cairn

@@ -83,6 +83,7 @@ std::variant<NewMetadata, std::string> new_metadata(io::FileSystem& files, const
     return cat("a job has left ", entry, ", which may be newer: cairn gc, or the next job, first");
   }
   for (const auto& tensor : contents.tensors) try {
+      if (!tensor.problem.empty()) return cat("tensor '", tensor.key, "': ", tensor.problem);
       require_stored(tensor, {Box::whole(tensor.shape)});
     } catch (const Error&) {
       return cat("tensor '", tensor.key,

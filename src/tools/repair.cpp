@@ -63,9 +63,10 @@ class Repairer {
   const commit::OwnedName& owned_;
   FileReplacer replacer_;
   Repair report_;
-  std::vector<io::Path> staged_;   // in the order in which they get their names
-  std::vector<std::string> done_;  // what that does
-  std::string identity_;           // of the save, where what is there does not tell it
+  std::vector<io::Path> staged_;       // in the order in which they get their names
+  std::vector<std::string> done_;      // what that does
+  std::string identity_;               // of the save, where what is there does not tell it
+  std::optional<io::Path> set_aside_;  // a copy of the index that is replaced
 };
 
 // What a save has left undone says more of the files here than a repair could.
@@ -268,11 +269,16 @@ bool Repairer::has_copy(const std::string& index) {
 }
 
 void Repairer::save_replaced_index() {
-  if (has_copy(io::read_file(files_, index_path(), index_limit_bytes))) return;
-  auto aside = directory() / cat(commit::index_name(name_), ".replaced");
-  if (io::exists(files_, aside)) aside += cat('-', commit::new_uuid());
-  io::copy(files_, index_path(), aside);
-  files_.sync_directory(directory());
+  const auto index = io::read_file(files_, index_path(), index_limit_bytes);
+  if (has_copy(index)) return;
+  auto aside = directory() / commit::replaced_index_name(name_);
+  const bool is_taken = io::exists(files_, aside);
+  if (!is_taken || io::try_read_file(files_, aside, index_limit_bytes) != index) {
+    if (is_taken) aside += cat('-', commit::new_uuid());
+    io::write_file(files_, aside, index);
+    files_.sync_directory(directory());
+    set_aside_ = aside;
+  }
   done_.push_back(cat("the index that stood there, of which there is no other copy, is ",
                       aside.filename().string()));
 }
@@ -331,6 +337,7 @@ void Repairer::mend(const OwnIndex& index) {
     return;
   }
   replacer_.put_back();
+  if (set_aside_) io::try_remove(files_, *set_aside_);
   leave("it would not be whole by what there is: all is as it was");
 }
 
