@@ -58,10 +58,10 @@ class CheckpointManager {
   /// completes the save, whatever happens to the job. The next call here that saves, polls, waits
   /// or looks commits it; such a call waits for the bytes, except poll, and except save_async,
   /// which does what AsyncOptions::when_busy says. The checkpoint is then like any other. Errors in
-  /// the state or the directory are thrown here, as by save(); later errors are in the handle and in
-  /// the log, and a later call throws them. The destructor waits for the bytes and commits nothing:
-  /// the log is told, as of an error, what only a restart completes, and on a rank where it has
-  /// failed, why.
+  /// the state or the directory are thrown here, as by save(); later errors are in the handle and
+  /// in the log, and a later call throws them. The destructor waits for the bytes and commits
+  /// nothing: the log is told, as of an error, what only a restart completes, and on a rank where
+  /// it has failed, why.
   SaveHandle save_async(std::int64_t step, const State& state, const SaveOptions& options = {});
   /// Takes the saves in flight as far as they go without waiting for bytes. True: none is in
   /// flight. What goes home from the nodes (TierOptions::flush_bytes_per_second) goes on, too, and

@@ -38,11 +38,11 @@ struct CatalogEntry {
   int num_files = 0;
   std::int64_t data_bytes = 0;  ///< of the data files, if this process has written them
   std::optional<io::FileId> file =
-      std::nullopt;              ///< the index, or the HDF5 file, as it was looked at
-  std::string damage;            ///< why it cannot be trusted; empty: not known to be damaged
-  bool unreadable = false;       ///< the damage is only that it could not be read now
-  bool lacks_metadata = false;   ///< only that these cannot be read: restored if nothing else can be
-  bool ours = false;             ///< Cairn wrote it; others' checkpoints are never removed
+      std::nullopt;             ///< the index, or the HDF5 file, as it was looked at
+  std::string damage;           ///< why it cannot be trusted; empty: not known to be damaged
+  bool unreadable = false;      ///< the damage is only that it could not be read now
+  bool lacks_metadata = false;  ///< only that these cannot be read: restored if nothing else can be
+  bool ours = false;            ///< Cairn wrote it; others' checkpoints are never removed
   bool volatile_commit = false;  ///< visible, but its last fsync failed
   bool superseded = false;       ///< an earlier step was committed after it
   Pin pin = Pin::none;           ///< unless none, it is not removed

@@ -212,9 +212,8 @@ std::vector<RecoveryStep> find_debris(const Job& job, const std::vector<Candidat
 
 // What cannot be removed stays: a job must not fail for that. But for one that is no longer the
 // owner: it must not go on.
-std::vector<RecoveryStep> collect_debris(const Job& job, const Undecided& undecided,
-                                         TwoFormats two, bool ours,
-                                         const commit::Ownership& owner) {
+std::vector<RecoveryStep> collect_debris(const Job& job, const Undecided& undecided, TwoFormats two,
+                                         bool ours, const commit::Ownership& owner) {
   auto& files = *job.files;
   std::optional<PinLock> pins;
   if (!two.replaced.empty()) {

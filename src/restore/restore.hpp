@@ -17,8 +17,7 @@ namespace cairn {
 CheckpointContents tell_contents(const Job&, const io::Path& prefix);
 /// The same for a restore: of a large index each rank reads and keeps a part. Of the format that is
 /// read, or of this one.
-SharedIndex share_index(const Job&, const io::Path& prefix,
-                        std::optional<Format> = std::nullopt);
+SharedIndex share_index(const Job&, const io::Path& prefix, std::optional<Format> = std::nullopt);
 
 /// What a restore has begun to write to on this rank, whether or not it succeeds.
 struct Touched {

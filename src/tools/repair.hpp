@@ -20,8 +20,8 @@ struct Repair {
 /// checkpoint's own is decided by the metadata (own_index.hpp); while none fit, nothing is taken
 /// from others. No file is replaced that is sound for any index here. Everything is written beside,
 /// synced and read again before it gets its name, what it replaces is kept until the whole
-/// checkpoint is verified, and comes back if that is not whole; but where no index could be read one
-/// is put there all the same. A crash leaves nothing worse than before (replace_files.hpp).
+/// checkpoint is verified, and comes back if that is not whole; but where no index could be read
+/// one is put there all the same. A crash leaves nothing worse than before (replace_files.hpp).
 ///
 /// An index that is missing is put back only where something says that the checkpoint was live
 /// (contents/lost.hpp), and none while what is there may be of several saves: nothing that was

@@ -79,8 +79,8 @@ void FileReplacer::replace_bytes(const io::Path& from, const io::Path& path) {
   target->close();
 }
 
-// For good: an old index that a crash brought back would be put back where a later owner has removed
-// the checkpoint.
+// For good: an old index that a crash brought back would be put back where a later owner has
+// removed the checkpoint.
 void FileReplacer::forget(const commit::Transaction& save) {
   if (io::exists(files_, save.temp())) commit::remove_temp(files_, save.temp());
   files_.sync_directory(save.directory);
