@@ -106,6 +106,8 @@ class Engine {
 
   // The stages of a save, in their order (save.cpp, begin_save.cpp, end_save.cpp). Collective:
   SaveHandle run(Request&);
+  /// Nothing: it is to block, and why.
+  std::optional<SaveHandle> try_save(const Request&, Attempt&, std::string& why);
   SaveHandle run_blocking(const Request&, const std::string& why);
   bool make_way();
   void settle_policy(const SaveOptions&);
@@ -125,6 +127,14 @@ class Engine {
   void finish(Flight&);
   Directory::Withdrawn withdraw(const commit::Transaction*, bool committed, bool failed = true);
   [[noreturn]] void give_up(const Error&, const commit::Transaction*, bool committed);
+
+  // Room for a save that has failed for lack of it (room.cpp). Collective:
+  std::optional<Error> prove(std::int64_t step);
+  std::size_t remove_surplus(std::int64_t step);
+  /// Nothing: some has been made. Else the error, with what can be done.
+  std::optional<Error> make_room(const Error&, std::int64_t step);
+  /// The same for one that is not tried again: what is to be told.
+  Error make_room_for_next(const Error&, std::int64_t step);
 
   // Checkpoints on the nodes (nodes.cpp). Collective:
   void open_nodes();
@@ -193,6 +203,7 @@ class Engine {
   std::shared_ptr<TaskQueue> flush_queue_;
   std::unique_ptr<Flush> flush_;  // null: none is under way
   bool flush_failed_ = false;     // since one has come home
+  bool throws_earlier_ = false;   // the error that is thrown is an earlier save's
 };
 
 }  // namespace cairn

@@ -190,7 +190,8 @@ void add_staged(const Job& job, const commit::ParsedName& staging, const Committ
   }
 }
 
-// Every io rank reads its share; what is wrong, or nothing.
+}  // namespace
+
 std::optional<Error> check_share(const Job& job, const std::vector<std::string>& paths,
                                  const std::vector<StoredTensor>& tensors) {
   constexpr std::int64_t piece = std::int64_t{4} << 20;
@@ -224,8 +225,6 @@ std::optional<Error> check_share(const Job& job, const std::vector<std::string>&
   }
   return std::nullopt;
 }
-
-}  // namespace
 
 Soundness examine(const Job& job, const Candidate& candidate, std::string& why) {
   std::string message;

@@ -180,7 +180,7 @@ void Directory::remember_damage(std::int64_t step, const Error& error) {
 // What a checkpoint says of itself comes first: it may not have been readable when the directory
 // was opened.
 void Directory::went_back_to(std::int64_t step, std::optional<std::int64_t> sequence) {
-  restored_step_ = step;
+  restored_step_ = restored_from_ = step;
   last_before_ = sequences_.last();
   elsewhere_ = -1;
   if (sequence) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -193,6 +194,19 @@ class Directory {
     if (staging_ && (in_flight || unwithdrawn_ || any_volatile())) staging_->leave();
   }
 
+  // -- room for a save that has failed for lack of it
+  // ----------------------------------------------
+  /// What retention lets go already may go before a commit, but not on trust: one step is to be
+  /// proved first, every byte of it, and stays, as does all that is newer, what the run was
+  /// restored from, and what is being `saving`. Which one is to be proved: the newest, but for
+  /// those that were `tried`. Nothing: nothing would go.
+  std::optional<std::int64_t> step_to_prove(const std::vector<std::int64_t>& saving,
+                                            const std::set<std::int64_t>& tried);
+  /// ... which was: how many have gone.
+  std::size_t remove_surplus(std::int64_t proved, const std::vector<std::int64_t>& saving);
+  /// What else can be done, in words.
+  std::string how_to_make_room() const;
+
   // -- pins and retention -------------------------------------------------------------------------
   void pin(std::int64_t step);
   void unpin(std::int64_t step);
@@ -227,6 +241,8 @@ class Directory {
   void remove_left(commit::Waiting* recycled);
   commit::Waiting* waiting() { return job_.recycles() ? &waits_ : nullptr; }
   void require_free(std::int64_t step, std::int64_t bytes) const;
+  void spare(std::vector<std::int64_t>& steps, std::int64_t proved,
+             const std::vector<std::int64_t>& saving) const;
 
   Job& job_;
   std::optional<commit::OwnedName> ownership_;
@@ -241,6 +257,7 @@ class Directory {
   std::vector<CatalogEntry> catalog_;
   Sequences sequences_;
   std::optional<std::int64_t> restored_step_;  // no save that followed is here
+  std::optional<std::int64_t> restored_from_;  // also when there is one
   std::int64_t last_before_ = -1;              // the last number that there was then
   std::int64_t head_ = -1;
   std::int64_t elsewhere_ = -1;  // of the state's ancestors the last that is not in the directory

@@ -356,6 +356,20 @@ TEST_F(DirectoryAlone, APinnedStepIsNeitherReplacedNorRemoved) {
   expect_error(Code::not_found, HasSubstr("there is no step 30"), [&] { owner.directory.pin(30); });
 }
 
+// What waits to be overwritten counts, also after a save that had no room.
+TEST_F(DirectoryAlone, WhatWaitsIsNotForgottenWhereASaveHasNoRoom) {
+  auto& files = dynamic_cast<io::MemoryFileSystem&>(*options_.write.file_system);
+  Owner owner(options_);
+  constexpr std::int64_t waiting_bytes = 1 << 20;
+  io::write_file(files, "/run/.cairn/recycled/steps.ckpt.00000", std::string(waiting_bytes, 'x'));
+  constexpr std::int64_t large = std::int64_t{1} << 40;
+  files.set_capacity(large);
+  files.set_capacity(large - files.free_bytes("/run") + waiting_bytes);
+  expect_error(Code::no_space, HasSubstr("step 20 needs "),
+               [&] { owner.directory.begin_save(20, 1, 2 * waiting_bytes); });
+  EXPECT_NO_THROW(owner.directory.begin_save(20, 1, waiting_bytes));
+}
+
 TEST_F(DirectoryAlone, OnlyWhoOwnsTheDirectoryNowPinsAndUnpinsWhatIsThere) {
   auto& files = *options_.write.file_system;
   Owner owner(options_);
