@@ -1,5 +1,7 @@
 // A save has failed for lack of room: what retention lets go already is removed before it gives up.
 // After a commit that is a matter of the index; before one every byte of a step is read that stays.
+#include "checkpoint/room.hpp"
+
 #include <set>
 
 #include "base/text.hpp"
@@ -11,7 +13,10 @@
 #include "restore/restore.hpp"
 
 namespace cairn {
-namespace {
+bool lacks_room(const Job& job, const Error& error) {
+  return error.code() == Code::no_space &&
+         cat(error.path(), "/").starts_with(cat(job.directory.string(), "/"));
+}
 
 Error with_way_out(const Error& error, const std::string& more) {
   return Error(error.code(), error.problem(), error.reason(),
@@ -20,14 +25,6 @@ Error with_way_out(const Error& error, const std::string& more) {
       .of_tensor(error.tensor())
       .on_rank(error.rank());
 }
-
-// Not memory, nor what a saver of the application has filled elsewhere.
-bool lacks_room_in(const io::Path& directory, const Error& error) {
-  return error.code() == Code::no_space &&
-         cat(error.path(), "/").starts_with(cat(directory.string(), "/"));
-}
-
-}  // namespace
 
 // Every byte of a checkpoint, read by the io ranks. What is wrong, or nothing.
 std::optional<Error> Engine::prove(std::int64_t step) {
@@ -79,7 +76,7 @@ std::size_t Engine::remove_surplus(std::int64_t step) {
 }
 
 std::optional<Error> Engine::make_room(const Error& error, std::int64_t step) {
-  if (!job.naming.numbered || !lacks_room_in(job.directory, error)) return error;
+  if (!job.naming.numbered || !lacks_room(job, error)) return error;
   try {
     const auto gone = remove_surplus(step);
     if (gone > 0 && job.root()) {

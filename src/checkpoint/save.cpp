@@ -104,6 +104,7 @@ SaveHandle Engine::save_async(std::int64_t step, const State& given, const SaveO
 
 SaveHandle Engine::run(Request& request) {
   const auto& [step, given, options, background, call] = request;
+  own_after_all();
   std::optional<io::Deadline> deadline(job.options.write.storage_limit_seconds);
   require_writable("save");
   if (nodes.is_on() && goes_to_nodes(options)) {
@@ -236,6 +237,7 @@ SaveHandle Engine::run_blocking(const Request& request, const std::string& why) 
 
 void Engine::require_writable(const char* what) const {
   if (!job.options.read_only) return;
+  if (reads_only_) throw Error(*reads_only_);
   throw Error(Code::invalid_argument, cat("a read-only manager cannot ", what),
               cat("it does not own ", job.directory.string()),
               "Make it without ManagerOptions::read_only.");

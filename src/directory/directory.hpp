@@ -52,6 +52,8 @@ class Directory {
   /// When the directory has been recovered: reads the catalog, begins to give out numbers, makes
   /// room for recycled files, brings notes and state file up to date.
   void begin(Recovered, const SizesOfSteps& = {});
+  /// After take() or begin() has failed for lack of room: as if it had never been asked for.
+  void let_go();
   /// Throws busy when the directory has another owner. Any thread.
   void check_owner() const {
     if (ownership_) ownership_->check();
@@ -265,6 +267,7 @@ class Directory {
   std::optional<commit::Transaction> unwithdrawn_;  // failed, but recovery could still complete it
   bool spoiled_ = false;  // the staging directory is to go when no save needs it
   std::optional<CheckpointMeta> origin_;
+  std::vector<std::string> not_completed_;  // "step: why", newer than all that was committed
   commit::Waiting waits_;
   bool notes_ = true;  // whether there may be any of this name
   // What the state file lists, as far as that is known. Whoever tells it also tidies, or ends

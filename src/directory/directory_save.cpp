@@ -292,6 +292,7 @@ void Directory::committed(const Prepared& prepared, bool volatile_commit,
   entry.ours = true;
   entry.volatile_commit = volatile_commit;
   enter(catalog_, std::move(entry));
+  not_completed_.clear();
   if (is_in_staging(save)) staging_->was_synced();  // before the index was renamed
   if (meta.sequence > last_before_) restored_step_.reset();
   // A later one, which gave way, may still be completed.

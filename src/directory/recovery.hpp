@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "cairn/error.hpp"
 #include "commit/ownership.hpp"
 #include "commit/protocol.hpp"
 #include "io/file_system.hpp"
@@ -19,6 +20,8 @@ struct Recovered {
   std::vector<std::string> undecided;
   /// Steps of those that their own job, should it live, may still complete: nobody else saves them.
   std::set<std::int64_t> within_reach;
+  /// "step: why" of saves that were written, and are not completed now, for lack of room.
+  std::vector<std::string> not_completed;
 };
 
 /// Collective. A temp directory whose parts are all there, agree, cover every tensor and have bytes
@@ -26,11 +29,14 @@ struct Recovered {
 /// the ranks. Everything else of ours that no checkpoint refers to is removed; files that are not
 /// ours are never touched. A direct save is rolled forward without renames; one that was replacing
 /// an index and cannot be rolled forward gives the old index back. A save that needs renames is
-/// removed where there are none: its step is as it was before. What earlier owners had set aside to
-/// remove it has its name again, first of all.
+/// removed where there are none: its step is as it was before. What there is no room to complete
+/// stays. What earlier owners had set aside to remove it has its name again, first of all.
 ///
 /// `owner` is rank 0's, null on others.
 Recovered recover(const Job&, const commit::Ownership* owner);
+
+/// What is told of a save that lacks room to be completed: "step: why".
+std::string not_completed(std::int64_t step, const Error&);
 
 /// Whether the checkpoint that stands where this save's would is this save's. Throws if that cannot
 /// be read.
