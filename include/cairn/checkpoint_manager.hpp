@@ -43,6 +43,8 @@ class CheckpointManager {
  public:
   /// Makes the directory if it is missing, becomes its owner and recovers it: a save whose bytes
   /// were all durable is completed, other debris is removed. Throws busy when another job owns it.
+  /// Where there is no room for that, and something to restore, the manager restores; saves fail
+  /// with no_space until there is some.
   CheckpointManager(std::shared_ptr<Group> group, std::filesystem::path directory,
                     ManagerOptions options = {});
   ~CheckpointManager();

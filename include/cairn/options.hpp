@@ -113,7 +113,8 @@ struct StoreOptions {
 };
 
 /// The group `keep`: which checkpoints stay. Damaged ones do not; a step that a return to an
-/// earlier one has left behind counts like any other.
+/// earlier one has left behind counts like any other. The others go after a save; before one that
+/// lacks room, when the newest was read and found whole.
 struct Retention {
   int last = 5;                   ///< so many of the newest stay; 0: all
   std::int64_t every_steps = 0;   ///< multiples of this step stay for ever; 0: none

@@ -72,7 +72,9 @@ bool Engine::make_way() {
 }
 
 void Engine::throw_earlier_failure() {
-  if (const auto error = flights.take_earlier_failure()) throw Error(*error);
+  const auto error = flights.take_earlier_failure();
+  throws_earlier_ = error.has_value();
+  if (error) throw Error(*error);
 }
 
 // What failed earlier must not cost the last save before a stop: its handle and the log have told

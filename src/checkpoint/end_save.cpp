@@ -163,6 +163,7 @@ void Engine::advance(bool wait) {
       failed = error;
     }
     if (failed) {
+      failed = make_room_for_next(*failed, flight.asked.step);
       {
         const std::lock_guard guard(flight.handle->mutex);
         flight.handle->error = *failed;

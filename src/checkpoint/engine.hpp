@@ -57,8 +57,9 @@ class Engine {
   }
   void meet_for_save() const;
 
-  /// Checks the options, agrees on them, becomes the owner of the directory and recovers it.
-  void open();
+  /// Checks the options, agrees on them, becomes the owner of the directory and recovers it. Where
+  /// there is no room for that, one that may_only_restore is a reader until its next save.
+  void open(bool may_only_restore = false);
 
   std::string save(std::int64_t step, const State&, const SaveOptions& = {}, const SaveCall& = {});
   SaveHandle save_async(std::int64_t step, const State&, const SaveOptions& = {});
@@ -104,8 +105,15 @@ class Engine {
     std::optional<State> resolved = std::nullopt;  // nothing: the state is saved as it was given
   };
 
+  // Opening (open.cpp). Collective:
+  void enter_directory();
+  void become_reader(const Error& why);
+  void own_after_all();
+
   // The stages of a save, in their order (save.cpp, begin_save.cpp, end_save.cpp). Collective:
   SaveHandle run(Request&);
+  /// Nothing: it is to block, and why.
+  std::optional<SaveHandle> try_save(const Request&, Attempt&, std::string& why);
   SaveHandle run_blocking(const Request&, const std::string& why);
   bool make_way();
   void settle_policy(const SaveOptions&);
@@ -125,6 +133,14 @@ class Engine {
   void finish(Flight&);
   Directory::Withdrawn withdraw(const commit::Transaction*, bool committed, bool failed = true);
   [[noreturn]] void give_up(const Error&, const commit::Transaction*, bool committed);
+
+  // Room for a save that has failed for lack of it (room.cpp). Collective:
+  std::optional<Error> prove(std::int64_t step);
+  std::size_t remove_surplus(std::int64_t step);
+  /// Nothing: some has been made. Else the error, with what can be done.
+  std::optional<Error> make_room(const Error&, std::int64_t step);
+  /// The same for one that is not tried again: what is to be told.
+  Error make_room_for_next(const Error&, std::int64_t step);
 
   // Checkpoints on the nodes (nodes.cpp). Collective:
   void open_nodes();
@@ -193,8 +209,10 @@ class Engine {
   int since_home_ = 0;      // saves on the nodes since the last one that was committed there
   std::int64_t line_ = -1;  // the newest of the state's ancestors, as all ranks know it
   std::shared_ptr<TaskQueue> flush_queue_;
-  std::unique_ptr<Flush> flush_;  // null: none is under way
-  bool flush_failed_ = false;     // since one has come home
+  std::unique_ptr<Flush> flush_;     // null: none is under way
+  bool flush_failed_ = false;        // since one has come home
+  std::optional<Error> reads_only_;  // why, where it is to save
+  bool throws_earlier_ = false;      // the error that is thrown is an earlier save's
 };
 
 }  // namespace cairn

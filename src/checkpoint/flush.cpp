@@ -70,7 +70,8 @@ void Engine::begin_flush() {
     made = plan_flush(nodes.saves().front(), since_home_);
   } catch (const Error& error) {
     if (error.code() == Code::communication) throw;
-    return flush_failed(nodes.saves().front().map.step, error);
+    const auto step = nodes.saves().front().map.step;
+    return flush_failed(step, make_room_for_next(error, step));
   }
   flush_ = std::move(made);
   work_on_flush();
@@ -198,9 +199,9 @@ void Engine::advance_flush(bool wait, bool throws) {
     } catch (const Error& error) {
       if (error.code() == Code::communication) throw;
       end_flush();
-      if (throws) throw;
-      flush_failed(step, error);
-      return;
+      const auto told = make_room_for_next(error, step);
+      if (throws) throw Error(told);
+      return flush_failed(step, told);
     }
     if (!was_merged) {
       if (job.root()) work_on_flush();

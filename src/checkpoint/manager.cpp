@@ -18,7 +18,7 @@ CheckpointManager::CheckpointManager(std::shared_ptr<Group> group, std::filesyst
   auto& self = *impl_;
   guarded(*self.job.group, "CheckpointManager::CheckpointManager", [&] {
     self.meet();
-    self.open();
+    self.open(true);
     together(*self.job.group, [&] {
       self.turns = std::make_unique<Turns>(self.job, self.directory.catalog(),
                                            [&self] { self.directory.check_owner(); });

@@ -2,12 +2,15 @@
 #include "checkpoint/engine.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/text.hpp"
 #include "cairn/log.hpp"
 #include "checkpoint/flush.hpp"
+#include "checkpoint/room.hpp"
 #include "commit/sequences.hpp"
 #include "contents/format.hpp"
+#include "directory/candidates.hpp"
 #include "group/collectives.hpp"
 #include "save/settle_save.hpp"
 
@@ -23,6 +26,17 @@ std::int64_t replica_turns(const std::vector<CatalogEntry>& catalog) {
                               entry.save.sequence % commit::sequence_block);
   }
   return most;
+}
+
+// Rank 0. What a restore passes over: saves that were written, and that nobody completes now.
+std::vector<std::string> tell_unfinished(const Job& job, const Error& why) {
+  std::vector<std::string> told;
+  if (!job.root()) return told;
+  Undecided undecided;
+  for (const auto& one : find_candidates(job, nullptr, undecided)) {
+    told.push_back(not_completed(one.save.step, why));
+  }
+  return told;
 }
 
 }  // namespace
@@ -51,10 +65,21 @@ Engine::~Engine() {
   }
 }
 
-void Engine::open() {
-  Group& group = *job.group;
+void Engine::open(bool may_only_restore) {
   settle_options(job);
   settle_save(job);
+  try {
+    enter_directory();
+  } catch (const Error& error) {
+    if (!may_only_restore || !lacks_room(job, error)) throw;
+    become_reader(error);
+  }
+  open_nodes();
+}
+
+// Also who only reads, and owns nothing.
+void Engine::enter_directory() {
+  Group& group = *job.group;
   together(group, [&] {
     if (job.root()) directory.take();
   });
@@ -71,6 +96,9 @@ void Engine::open() {
   }
   Recovered found;
   if (writes) found = recover(job, directory.ownership());
+  if (!writes && reads_only_) {
+    found.not_completed = together(group, [&] { return tell_unfinished(job, *reads_only_); });
+  }
   const auto sizes = find_sizes_of_steps(job);
   together(group, [&] {
     if (job.root()) {
@@ -79,7 +107,52 @@ void Engine::open() {
     }
     plans.begin(replica_turns(directory.catalog()));
   });
-  open_nodes();
+}
+
+// What is there can be restored without a word being written.
+void Engine::become_reader(const Error& why) {
+  directory.let_go();
+  reads_only_ = why;
+  job.options.read_only = true;
+  try {
+    enter_directory();
+  } catch (const Error& error) {
+    if (error.code() == Code::not_found) throw Error(why);  // there is nothing to be restored
+    throw;
+  }
+  together(*job.group, [&] {
+    const auto there = directory.choices();
+    const bool any = !there.steps.empty() || !there.passed.empty() || nodes.is_on();
+    if (job.root() && !any) throw Error(why);
+  });
+  reads_only_ =
+      with_way_out(why, from_root(*job.group, [&] { return directory.how_to_make_room(); }));
+  if (job.root()) {
+    log(LogLevel::warning, cat("this job can restore, and not save: ", reads_only_->what()));
+  }
+}
+
+// There may be room by now. Its nodes know the directory as a reader's.
+void Engine::own_after_all() {
+  const auto before = std::exchange(reads_only_, std::nullopt);
+  if (!before) return;
+  const auto read_on = [&] {
+    directory.let_go();
+    reads_only_ = before;
+    job.options.read_only = true;
+  };
+  if (nodes.is_on()) {
+    read_on();
+    throw Error(*before);
+  }
+  job.options.read_only = false;
+  try {
+    enter_directory();
+  } catch (const Error& error) {
+    if (error.code() == Code::communication) throw;
+    read_on();
+    throw Error(lacks_room(job, error) ? *before : error);
+  }
 }
 
 void Engine::write_trace() const {

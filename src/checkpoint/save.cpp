@@ -104,7 +104,8 @@ SaveHandle Engine::save_async(std::int64_t step, const State& given, const SaveO
 
 SaveHandle Engine::run(Request& request) {
   const auto& [step, given, options, background, call] = request;
-  const io::Deadline deadline(job.options.write.storage_limit_seconds);
+  own_after_all();
+  std::optional<io::Deadline> deadline(job.options.write.storage_limit_seconds);
   require_writable("save");
   if (nodes.is_on() && goes_to_nodes(options)) {
     if (auto handle = save_on_nodes(request)) return *handle;
@@ -122,11 +123,23 @@ SaveHandle Engine::run(Request& request) {
   const OptionsOfCall of_call(job, options);
   Attempt attempt(ledger);
   call.way = std::chrono::steady_clock::now();
-  if (const auto why = background ? writer_of(job).why_blocking() : ""; !why.empty()) {
-    attempt.done();  // the blocking save counts
-    return run_blocking(request, why);
-  }
+  std::string why = background ? writer_of(job).why_blocking() : "";
+  while (why.empty()) try {
+      if (auto handle = try_save(request, attempt, why)) return *handle;
+    } catch (const Error& error) {
+      if (error.code() != Code::no_space || throws_earlier_) throw;
+      deadline.reset();  // it says how long a save may take, not how long what it needs first
+      if (const auto still = make_room(error, step)) throw Error(*still);
+      deadline.emplace(job.options.write.storage_limit_seconds);
+    }
+  attempt.done();  // the blocking save counts
+  return run_blocking(request, why);
+}
 
+// All of it that comes again where room has been made for it.
+std::optional<SaveHandle> Engine::try_save(const Request& request, Attempt& attempt,
+                                           std::string& why) {
+  const auto& [step, given, options, background, call] = request;
   // plan
   const Look look(given);
   auto planned = plan(request, look);
@@ -147,11 +160,8 @@ SaveHandle Engine::run(Request& request) {
     flight.sequence = flight.numbers->sequence;
     flights.reserve_again(flight);
   } else if (background) {
-    if (const auto why = flights.reserve(flight, state); !why.empty()) {
-      laps.end();
-      attempt.done();
-      return run_blocking(request, why);
-    }
+    why = flights.reserve(flight, state);
+    if (!why.empty()) return std::nullopt;
   }
 
   // prepare
@@ -227,6 +237,7 @@ SaveHandle Engine::run_blocking(const Request& request, const std::string& why) 
 
 void Engine::require_writable(const char* what) const {
   if (!job.options.read_only) return;
+  if (reads_only_) throw Error(*reads_only_);
   throw Error(Code::invalid_argument, cat("a read-only manager cannot ", what),
               cat("it does not own ", job.directory.string()),
               "Make it without ManagerOptions::read_only.");

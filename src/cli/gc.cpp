@@ -6,6 +6,7 @@
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "cairn/group.hpp"
+#include "cairn/log.hpp"
 #include "cli/command.hpp"
 #include "cli/target.hpp"
 #include "commit/names.hpp"
@@ -67,6 +68,21 @@ void print(const std::vector<RecoveryStep>& steps, bool dry_run) {
   }
 }
 
+// What a new owner does first. False: for some of it there was no room.
+bool clear_up(const Job& job, const commit::Ownership& owner, bool again = false) {
+  const auto found = recover(job, &owner);
+  if (!(found.any || again) || !job.naming.numbered) return found.not_completed.empty();
+  try {
+    update_state_file(*job.files, job.directory, job.naming,
+                      scan_catalog(*job.files, job.directory, job.naming), &owner);
+  } catch (const Error& error) {
+    if (error.code() != Code::no_space) throw;
+    log(LogLevel::warning, cat("the state file is not up to date: ", error.what()));
+    return false;
+  }
+  return found.not_completed.empty();
+}
+
 // What is to go by the rules that were given. Whether that is anything.
 bool retire(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
             const GcArguments& options, const commit::Ownership* owner) {
@@ -117,7 +133,9 @@ void run(Tool& tool, const GcArguments& options) {
     }
   } else if (!names.empty()) {
     constexpr double wait_seconds = 2;  // a dying process holds its lock for a moment
-    ownership = commit::Ownership::take(tool.files, directory, wait_seconds);
+    commit::OwnershipOptions taking;
+    taking.may_lack_record = true;
+    ownership = commit::Ownership::take(tool.files, directory, wait_seconds, taking);
   }
   bool any = false;
   for (const auto& naming : names) {
@@ -129,13 +147,11 @@ void run(Tool& tool, const GcArguments& options) {
     print(steps, options.dry_run);
     any = any || !steps.empty();
     const auto* owner = ownership ? &*ownership : nullptr;
-    if (!options.dry_run && recover(job, owner).any && naming.numbered) {
-      update_state_file(*tool.files, directory, naming,
-                        scan_catalog(*tool.files, directory, naming), owner);
-    }
+    const auto lacked_room = !options.dry_run && !clear_up(job, *owner);
     if (options.max_to_keep >= 0 && naming.numbered) {
       any |= retire(*tool.files, directory, naming, options, owner);
     }
+    if (lacked_room) clear_up(job, *owner, true);
   }
   if (!any) std::cout << "nothing to do in " << directory.string() << '\n';
 }
@@ -176,7 +192,8 @@ void add_gc(Tool& tool) {
       "removed. Committed checkpoints and files that Cairn did not make are not touched. The\n"
       "directory is owned meanwhile: while a job saves into it, gc refuses. A job does the same\n"
       "when it opens its directory. Given how many are to stay, it removes committed checkpoints\n"
-      "too, as a job with these options would; the newest and pinned ones always stay.\n\n"
+      "too, as a job with these options would; the newest and pinned ones always stay. It begins\n"
+      "on a full disk, too.\n\n"
       "--local tidies a node: what it has of runs whose directory was removed or made anew, and\n"
       "what saves that died have left there.\n\n"
       "Examples:\n"

@@ -21,8 +21,8 @@ constexpr std::size_t uuid_digits = 32;
 // the file is being removed.
 constexpr std::size_t longest_name = 180;
 constexpr std::string_view aside_mark = ".aside_", sequences_mark = "sequences.",
-                           retired_mark = "retired-", recorded_mark = "recorded-",
-                           xdmf_temporary_mark = ".tmp_";
+                           room_mark = "room.", retired_mark = "retired-",
+                           recorded_mark = "recorded-", xdmf_temporary_mark = ".tmp_";
 constexpr std::size_t token_digits = 16;
 
 void require(bool good, std::string_view what) {
@@ -228,6 +228,8 @@ std::string sequences_name(std::int64_t last) {
   return cat(sequences_mark, last);
 }
 
+std::string room_name(int number) { return cat(room_mark, number); }
+
 std::string part_name(std::int64_t number, std::int64_t count) {
   return "part-" + numbers(number, count);
 }
@@ -399,6 +401,12 @@ ParsedName parse_private_name(std::string_view entry) {
     const auto last = take_number(entry, 1);
     if (!last || !entry.empty()) return {};
     parsed.number = *last;
+    return parsed;
+  }
+  for (const int number : {0, 1}) {
+    if (entry != room_name(number)) continue;
+    auto parsed = of_kind(Kind::room);
+    parsed.number = number;
     return parsed;
   }
   if (!take(entry, cat(owner_name, ".tmp-")) || !is_uuid(entry)) return {};

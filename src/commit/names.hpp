@@ -37,6 +37,7 @@
 ///       owner.tmp-UUID                         the next owner or runs.NAME, while it is written;
 ///                                                in pinned and damaged the next of theirs,
 ///       sequences.NUMBER                         sequences up to this one may be in use,
+///       room.0, room.1                           what is written over on a full disk (room.hpp),
 ///       recycled/steps.NAME.00000                data files of checkpoints that are gone, for the
 ///       recycled/single.NAME.00000               next save to overwrite: one for each number
 ///       saved/NAME-STEP.h5, saved/NAME.index     notes: a save of ours made the file of this name
@@ -146,6 +147,7 @@ inline constexpr const char* repair_directory_name = "repair";
 /// "owner.tmp-UUID", of the owner's record and of other small files that are being replaced.
 std::string owner_temporary_name(std::string_view token);
 std::string runs_name(const Naming&);           ///< "runs.NAME"
+std::string room_name(int number);              ///< "room.0"
 std::string sequences_name(std::int64_t last);  ///< "sequences.1048576"
 /// In the directory of recycled files: what data file `number` of a save under this name
 /// overwrites.
@@ -185,10 +187,11 @@ struct ParsedName {
     runs,
     runs_temporary,
     sequences,
+    room,
   };
   Kind kind = Kind::foreign;
   std::int64_t step = -1;    ///< of index, hdf5, data, temp_directory and retired_index
-  std::int64_t number = -1;  ///< of data, part and record; the last one of sequences
+  std::int64_t number = -1;  ///< of data, part, record and room; the last one of sequences
   std::int64_t count = -1;
   std::string uuid;     ///< of temp_directory and owner_temporary, and of what is staged
   bool direct = false;  ///< of temp_directory: NAME-STEP.part_UUID

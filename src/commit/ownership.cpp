@@ -19,6 +19,7 @@
 #include "cairn/error.hpp"
 #include "cairn/log.hpp"
 #include "commit/names.hpp"
+#include "commit/room.hpp"
 
 namespace cairn::commit {
 namespace {
@@ -113,6 +114,7 @@ struct Ownership::Impl {
   std::unique_ptr<io::Lock> lock;
   bool locks_work = true;
   bool taken = false;
+  bool recorded = true;  // else there was no room for a record, and nobody's is there
   bool alone = true;
   bool may_be_dead = false;           // the owner elsewhere that was met at the last attempt
   std::optional<double> beat_before;  // when its record had been renewed, as first seen
@@ -125,7 +127,33 @@ struct Ownership::Impl {
     record.heartbeat_seconds = now();
     record.by_heartbeat = !locks_work;
     if (io::exists(*files, temporary)) files->remove(temporary);
-    io::write_file(*files, temporary, print_owner(record));
+    write_with_room(*files, directory, temporary, print_owner(record));
+  }
+
+  // Of an owner whose lock proves that it is dead.
+  bool write_over_record() {
+    const auto owner = read_owner(*files, directory);
+    if (!renames || !owner || !proves_it(*owner)) return false;
+    alone = is_dead(*owner, record);
+    return write_in(*files, private_directory / owner_name, temporary, print_owner(record));
+  }
+
+  // Whoever makes room may begin without a record of its own. It is as an owner that may be lost at
+  // any time: whoever comes with a record is the owner then.
+  bool may_do_without_record(const Error& error) const {
+    if (!options.may_lack_record || error.code() != Code::no_space) return false;
+    const auto owner = read_owner(*files, directory);
+    if (!owner) return true;
+    throw Error(error.code(), error.problem(), error.reason(),
+                cat(error.way_out(),
+                    " Where there is no room for an owner's record, nobody's may "
+                    "be there, and one is, of ",
+                    describe(*owner), "."))
+        .at(error.path());
+  }
+
+  void drop_temporary() {
+    renames ? give_room(*files, directory, temporary) : files->remove(temporary);
   }
 
   void publish_record() {
@@ -228,11 +256,21 @@ struct Ownership::Impl {
   }
 
   bool claim() {
-    prepare_record();
+    try {
+      prepare_record();
+    } catch (const Error& error) {
+      if (error.code() == Code::no_space && write_over_record()) {
+        publish_record();
+        return true;
+      }
+      recorded = !may_do_without_record(error);
+      if (recorded) throw;
+      return true;
+    }
     const auto owner = read_owner(*files, directory);
     may_be_dead = false;
     if (owner && !proves_it(*owner) && is_alive(*owner)) {
-      files->remove(temporary);
+      drop_temporary();
       return false;
     }
     alone = !owner || is_dead(*owner, record);
@@ -245,7 +283,7 @@ struct Ownership::Impl {
 
   void drop_temporary_quietly() {
     try {
-      if (io::exists(*files, temporary)) files->remove(temporary);
+      if (io::exists(*files, temporary)) drop_temporary();
     } catch (const Error& error) {  // the next owner removes it
       log(LogLevel::warning, cat("cannot clean up: ", error.what()));
     }
@@ -323,7 +361,7 @@ struct Ownership::Impl {
     const auto taken_away =
         parse_owner(io::read_file(*files, temporary, largest_owner_record_bytes));
     if (taken_away && taken_away->token != record.token) return files->rename_new(temporary, owner);
-    files->remove(temporary);
+    drop_temporary();
   }
 
   void release() noexcept {
@@ -387,8 +425,10 @@ Ownership Ownership::take(std::shared_ptr<io::FileSystem> files, const io::Path&
     std::this_thread::sleep_for(std::min(rest, pause));
   }
   Ownership ownership(std::move(impl));
+  if (!ownership.impl_->recorded) return ownership;
   ownership.impl_->remove_leftovers(ownership.impl_->private_directory);
   if (!options.atomic_rename) ownership.forgo_renames();
+  if (ownership.atomic_rename()) keep_room(*ownership.impl_->files, directory);
   try {
     ownership.impl_->heart =
         std::jthread([self = ownership.impl_.get()](std::stop_token stop) { self->beat(stop); });
@@ -400,7 +440,7 @@ Ownership Ownership::take(std::shared_ptr<io::FileSystem> files, const io::Path&
 
 void Ownership::check() const {
   const auto owner = read_owner(*impl_->files, impl_->directory);
-  if (owner && owner->token == impl_->record.token) return;
+  if (impl_->recorded ? owner && owner->token == impl_->record.token : !owner) return;
   throw Error(Code::busy, "the checkpoint directory is no longer owned by this job",
               owner ? "its owner is " + describe(*owner) : "the owner record is gone",
               "This job commits and removes nothing here any more; whether its last save counts is "

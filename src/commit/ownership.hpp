@@ -45,8 +45,8 @@ std::string describe(const OwnerRecord&);
 /// DIRECTORY/.cairn/no-atomic-rename, made by hand or by an owner that found out.
 bool says_no_rename(io::FileSystem&, const io::Path& directory);
 
-/// Whoever changes something in DIRECTORY/.cairn calls it first: throws invalid_argument if that, or
-/// a folder of ours there, is a symbolic link, behind which others' files may lie.
+/// Whoever changes something in DIRECTORY/.cairn calls it first: throws invalid_argument if that,
+/// or a folder of ours there, is a symbolic link, behind which others' files may lie.
 void require_no_links(io::FileSystem&, const io::Path& directory);
 
 struct OwnershipOptions {
@@ -55,6 +55,8 @@ struct OwnershipOptions {
   double lock_stale_seconds = 60;  ///< the same with the lock, of an owner on another host
   double heartbeat_seconds = 10;   ///< how often the record is renewed
   double settle_seconds = 2;  ///< how long two that take over without a proof by locks may overlap
+  bool may_lack_record = false;  ///< without room for a record, where nobody's is there: for a tool
+                                 ///< that makes room
 };
 /// What managers take directories with. Tests that play several owners make it shorter.
 OwnershipOptions& default_ownership();
@@ -65,7 +67,8 @@ class Ownership {
   /// Makes the directory and its private one if missing. Throws busy, naming the owner, if another
   /// still holds it after wait_seconds (a dying process holds it for a moment longer). An owner on
   /// another host whose lock is free is waited for longer: until its record was renewed (busy), or
-  /// was not for lock_stale_seconds.
+  /// was not for lock_stale_seconds. Throws no_space where there is no room for a record
+  /// (room.hpp).
   static Ownership take(std::shared_ptr<io::FileSystem> files, const io::Path& directory,
                         double wait_seconds, const OwnershipOptions& options = {});
   /// Gives the directory up and removes the record if it is still ours. Never throws.

@@ -91,6 +91,7 @@
 #include "commit/direct.hpp"
 #include "commit/ownership.hpp"
 #include "commit/recycled.hpp"
+#include "commit/room.hpp"
 #include "commit/staging.hpp"
 
 namespace cairn::commit {
@@ -221,7 +222,7 @@ void keep(io::FileSystem& fs, Transaction& save, const Ownership& owner) {
   auto after = save;
   after.keeper = owner.record().token;
   if (after.temp() == save.temp()) return;
-  fs.rename(save.temp(), after.temp());
+  rename_with_room(fs, save.directory, save.temp(), after.temp());
   save = std::move(after);
 }
 

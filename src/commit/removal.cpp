@@ -5,6 +5,7 @@
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "cairn/log.hpp"
+#include "commit/room.hpp"
 
 namespace cairn::commit {
 namespace {
@@ -72,7 +73,8 @@ bool Removal::remove(const std::vector<SeenFile>& meant, const Dispose& dispose)
       }
       aside.push_back(file);
       try {
-        files_.rename(directory_ / file.entry, directory_ / aside_name(file.entry, token));
+        rename_with_room(files_, directory_, directory_ / file.entry,
+                         directory_ / aside_name(file.entry, token));
       } catch (const Error& error) {
         if (error.code() != Code::not_found) throw;
         aside.pop_back();

@@ -8,6 +8,7 @@
 #include "cairn/error.hpp"
 #include "commit/names.hpp"
 #include "commit/ownership.hpp"
+#include "commit/room.hpp"
 #include "commit/text_format.hpp"
 
 namespace cairn::commit {
@@ -132,14 +133,16 @@ void rename_state_file(io::FileSystem& files, const io::Path& directory, const S
 // An owner that opens the directory removes such files of dead processes (Ownership::take): one
 // that was removed while it was written is written again.
 void replace_file(io::FileSystem& files, const io::Path& directory, const io::Path& path,
-                  std::string_view bytes) {
+                  std::string_view bytes, bool takes_room) {
   if (says_no_rename(files, directory)) return io::rewrite_file(files, path, bytes);
   constexpr int most_tries = 3;
   for (int tries = 1;; ++tries) {
+    const auto temporary = path.parent_path() / owner_temporary_name(new_uuid());
     try {
-      const auto temporary = path.parent_path() / owner_temporary_name(new_uuid());
       return io::replace_file(files, path, bytes, temporary);
     } catch (const Error& error) {
+      const bool full = takes_room && error.code() == Code::no_space;
+      if (full && replace_in_room(files, directory, path, bytes, temporary)) return;
       if (error.code() != Code::not_found || tries == most_tries) throw;
     }
   }

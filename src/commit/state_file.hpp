@@ -45,9 +45,10 @@ void write_state_file(io::FileSystem& files, const io::Path& directory, const Na
 void rename_state_file(io::FileSystem& files, const io::Path& directory, const StateFile& state,
                        const io::Path& staged);
 
-/// Replaces a pin or a mark of damage, from under a name that nobody can guess: io::replace_file, or
-/// io::rewrite_file where the directory says that there is no atomic rename.
+/// Replaces a pin or a mark of damage, from under a name that nobody can guess: io::replace_file,
+/// or io::rewrite_file where the directory says that there is no atomic rename. `takes_room`: it is
+/// worth what is kept for a full disk (room.hpp).
 void replace_file(io::FileSystem& files, const io::Path& directory, const io::Path& path,
-                  std::string_view bytes);
+                  std::string_view bytes, bool takes_room = false);
 
 }  // namespace cairn::commit

@@ -57,8 +57,19 @@ struct Remains {
   std::set<std::int64_t> counts;     // of data files
   std::string data;                  // one of them
   std::set<std::string> unfinished;  // UUIDs of saves that are under way, or died
-  bool replacing = false;            // its index is set aside by one of them
+  // Those of them that have no index to rename: with a copy of it among the data, they have
+  // committed it.
+  std::set<std::string> without_index;
+  bool replacing = false;  // its index is set aside by one of them
 };
+
+bool is_known_absent(io::FileSystem& files, const io::Path& path) {
+  try {
+    return !io::exists(files, path);
+  } catch (const Error&) {
+    return false;
+  }
+}
 
 Remains look_for(io::FileSystem& files, const io::Path& directory, const std::string& prefix,
                  const std::vector<std::string>& listing) {
@@ -72,8 +83,12 @@ Remains look_for(io::FileSystem& files, const io::Path& directory, const std::st
     }
     if (parsed.kind != EntryKind::temp_directory) continue;
     found.unfinished.insert(parsed.uuid);
-    if (!parsed.direct) continue;
-    const commit::Transaction save{directory, name, 0, parsed.uuid, 0, true};
+    commit::Transaction save{directory, name, 0, parsed.uuid, 0, parsed.direct};
+    save.keeper = parsed.keeper;
+    if (!parsed.direct) {
+      if (is_known_absent(files, save.staged_index())) found.without_index.insert(parsed.uuid);
+      continue;
+    }
     const auto old = commit::read_old_index(files, save);
     found.replacing |= old && old->bytes;
   }
@@ -114,6 +129,17 @@ std::optional<LostCheckpoint> lost_bundle(io::FileSystem& files, const io::Path&
     if (error.code() == Code::not_found || !listed) throw;
     LostCheckpoint lost{directory / prefix};
     lost.why = cat(missing, ", and cannot be read now: ", error.what());
+    return lost;
+  }
+  const auto committed = std::find_if(spares.begin(), spares.end(), [&](const auto& spare) {
+    return found.without_index.count(spare.meta.uuid) != 0;
+  });
+  if (committed != spares.end() && listed && !beside_hdf5) {
+    LostCheckpoint lost{directory / prefix};
+    lost.wall_time_seconds = committed->meta.wall_time_seconds;
+    lost.why = missing;
+    lost.num_files = committed->num_files;
+    lost.spare = std::move(committed->index);
     return lost;
   }
   const auto split = commit::split_step(prefix);

@@ -104,10 +104,10 @@ std::optional<Spare> find_own_spare(io::FileSystem& files, const io::Path& prefi
   }
 }
 
-std::optional<CheckpointMeta> find_meta_without_index(io::FileSystem& files,
-                                                      const io::Path& directory,
-                                                      const commit::Naming& name,
-                                                      std::int64_t step) {
+std::vector<CheckpointMeta> find_metas_without_index(io::FileSystem& files,
+                                                     const io::Path& directory,
+                                                     const commit::Naming& name,
+                                                     std::int64_t step) {
   std::vector<CheckpointMeta> found;
   for (auto& spare : find_spares(files, directory, name, step)) {
     if (spare.meta.step == step) found.push_back(std::move(spare.meta));
@@ -117,8 +117,16 @@ std::optional<CheckpointMeta> find_meta_without_index(io::FileSystem& files,
     auto meta = try_hdf5_file(files, hdf5);
     if (meta && meta->step == step) found.push_back(*std::move(meta));
   }
+  return found;
+}
+
+std::optional<CheckpointMeta> find_meta_without_index(io::FileSystem& files,
+                                                      const io::Path& directory,
+                                                      const commit::Naming& name,
+                                                      std::int64_t step) {
+  auto found = find_metas_without_index(files, directory, name, step);
   if (found.size() != 1) return std::nullopt;
-  return found.front();
+  return std::move(found.front());
 }
 
 }  // namespace cairn

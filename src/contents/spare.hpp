@@ -27,10 +27,14 @@ std::vector<Spare> find_spares(io::FileSystem&, const io::Path& directory, const
 std::optional<Spare> find_own_spare(io::FileSystem&, const io::Path& prefix, int file,
                                     int num_files);
 
-/// The metadata of a checkpoint of ours without its index: the data file that has the metadata has
-/// a copy of the index too, and each is proved by the other's checksums; an HDF5 file says near its
-/// beginning where the metadata lies, and their checksum. Nothing if there is no such file, or more
-/// than one (an overwritten step's). Throws only what reading throws.
+/// The metadata of the saves of this step whose files are there, without an index: the data file
+/// that has the metadata has a copy of the index too, and each is proved by the other's checksums;
+/// an HDF5 file says near its beginning where the metadata lies, and their checksum. Throws only
+/// what reading throws.
+std::vector<CheckpointMeta> find_metas_without_index(io::FileSystem&, const io::Path& directory,
+                                                     const commit::Naming&, std::int64_t step);
+/// The same of the one that is there. Nothing if there is none, or more than one (of an overwritten
+/// step).
 std::optional<CheckpointMeta> find_meta_without_index(io::FileSystem&, const io::Path& directory,
                                                       const commit::Naming&, std::int64_t step);
 

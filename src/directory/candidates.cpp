@@ -1,8 +1,10 @@
 #include "directory/candidates.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "base/checksum.hpp"
@@ -10,7 +12,9 @@
 #include "cairn/log.hpp"
 #include "contents/contents_reader.hpp"
 #include "contents/format.hpp"
+#include "contents/lost.hpp"
 #include "contents/seal.hpp"
+#include "contents/spare.hpp"
 #include "format/bundle/descriptions.hpp"
 #include "format/bundle/part_record.hpp"
 #include "format/bundle/strings.hpp"
@@ -81,11 +85,57 @@ Candidate candidate_of(io::FileSystem& files, commit::Transaction save,
   return candidate;
 }
 
+// What was committed here, as far as anything tells: the indexes, and of a checkpoint whose index
+// is damaged or lost the copies beside its data. Where these are of several saves, the last one to
+// be named had come when all before it were committed or given up.
+class Committed {
+ public:
+  Committed(const Job& job, const std::vector<std::string>& names) {
+    std::set<std::int64_t> without;  // an index that can be read
+    for (const auto& [step, lost] : find_lost_steps(*job.files, job.directory, job.naming)) {
+      without.insert(step);
+    }
+    for (const auto& name : names) {
+      const auto parsed = commit::parse_name(name, job.naming);
+      if (!commit::is_main(parsed.kind)) continue;
+      const auto there = try_summary(job, parsed.step);
+      if (there && there->meta) last_ = std::max(last_, there->meta->sequence);
+      if (!there) without.insert(parsed.step);
+    }
+    for (const auto step : without) try {
+        auto metas = find_metas_without_index(*job.files, job.directory, job.naming, step);
+        std::move(metas.begin(), metas.end(), std::back_inserter(without_index_));
+      } catch (const Error& error) {
+        log(LogLevel::warning, cat("step ", step, " cannot be looked at now: ", error.what()));
+      }
+  }
+  // A save that something was committed after has been given up, or was committed and is replaced
+  // or removed. One that is told of by its own copy may have lost its index, and is completed
+  // again.
+  bool has_come_after(const CheckpointMeta& save) const {
+    return save.sequence <= last_ ||
+           std::any_of(without_index_.begin(), without_index_.end(), [&](const auto& other) {
+             return other.sequence >= save.sequence && other.uuid != save.uuid;
+           });
+  }
+
+ private:
+  std::int64_t last_ = 0;  // of those that say it in their index
+  std::vector<CheckpointMeta> without_index_;
+};
+
 // Only steps that are not there are saved from a staging directory. Where one is there by now, the
 // records may be of a committed save, and what is there of a later one: if it cannot be read, the
-// highest sequence does not tell.
+// highest sequence does not tell. Without an index, its data would be taken for debris.
 void require_nothing_later(const Job& job, const commit::Transaction& save, std::int64_t sequence) {
-  if (!io::exists(*job.files, save.index())) return;
+  if (!io::exists(*job.files, save.index())) {
+    for (const auto& other :
+         find_metas_without_index(*job.files, job.directory, job.naming, save.step)) {
+      if (other.uuid == save.uuid || other.sequence < sequence) continue;
+      throw Error(Code::already_exists, "data of a later save of its step are there");
+    }
+    return;
+  }
   const auto there = read_contents_as(Format::bundle, *job.files, save.prefix());
   if (there.meta && there.meta->sequence < sequence) return;
   throw Error(Code::data_loss, cat("its step is there: ", save.index().string()));
@@ -113,7 +163,7 @@ std::map<std::string, std::int64_t> steps_of_records(io::FileSystem& files, cons
 
 // The saves that were made in a staging directory. Records of earlier ones lie there too, until
 // they are overwritten: so many ranks may have left them, and one of a save tells of which it is.
-void add_staged(const Job& job, const commit::ParsedName& staging, std::int64_t committed,
+void add_staged(const Job& job, const commit::ParsedName& staging, const Committed& committed,
                 std::vector<Candidate>& candidates, Undecided& undecided) {
   auto& files = *job.files;
   commit::Transaction save{job.directory, job.naming, staging.step, ""};
@@ -149,9 +199,9 @@ void add_staged(const Job& job, const commit::ParsedName& staging, std::int64_t 
         records.push_back(read_record(files, save.record(part, static_cast<int>(count))));
         step = records.front().meta.step;
         uuid = records.front().uuid;
-        if (records.front().meta.sequence <= committed) break;
+        if (committed.has_come_after(records.front().meta)) break;
       }
-      if (records.front().meta.sequence <= committed) continue;
+      if (committed.has_come_after(records.front().meta)) continue;
       auto one = save;
       one.step = *step;
       one.uuid = uuid;
@@ -180,7 +230,8 @@ void add_staged(const Job& job, const commit::ParsedName& staging, std::int64_t 
   }
 }
 
-// Every io rank reads its share; what is wrong, or nothing.
+}  // namespace
+
 std::optional<Error> check_share(const Job& job, const std::vector<std::string>& paths,
                                  const std::vector<StoredTensor>& tensors) {
   constexpr std::int64_t piece = std::int64_t{4} << 20;
@@ -214,8 +265,6 @@ std::optional<Error> check_share(const Job& job, const std::vector<std::string>&
   }
   return std::nullopt;
 }
-
-}  // namespace
 
 void Undecided::add_unfinished(const std::string& entry, std::optional<std::int64_t> step,
                                const std::string& why) {
@@ -264,14 +313,11 @@ std::vector<Candidate> find_candidates(const Job& job, const commit::Ownership* 
   auto& files = *job.files;
   const auto names = files.list(job.directory);
   bool kept = false;
-  // A save that something was committed after has been given up, or was committed and is replaced.
-  std::int64_t committed = 0;
-  for (const auto& name : names) {
-    const auto parsed = commit::parse_name(name, job.naming);
-    if (!commit::is_main(parsed.kind)) continue;
-    const auto there = try_summary(job, parsed.step);
-    if (there && there->meta) committed = std::max(committed, there->meta->sequence);
-  }
+  const bool any = std::any_of(names.begin(), names.end(), [&](const auto& name) {
+    return commit::parse_name(name, job.naming).kind == commit::ParsedName::Kind::temp_directory;
+  });
+  if (!any) return candidates;
+  const Committed committed(job, names);
   for (const auto& name : names) {
     const auto parsed = commit::parse_name(name, job.naming);
     if (parsed.kind != commit::ParsedName::Kind::temp_directory) continue;
@@ -298,7 +344,7 @@ std::vector<Candidate> find_candidates(const Job& job, const commit::Ownership* 
       }
       reached = false;
       auto candidate = candidate_of(files, save, read_records(files, save.temp()));
-      if (candidate.meta.sequence <= committed) {
+      if (committed.has_come_after(candidate.meta)) {
         log(LogLevel::info, cat("save ", name, " is behind what was committed after it"));
         continue;
       }

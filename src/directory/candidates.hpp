@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cairn/contents.hpp"
+#include "cairn/error.hpp"
 #include "commit/protocol.hpp"
 #include "job/job.hpp"
 
@@ -41,6 +42,11 @@ struct Undecided {
 /// committed after it. An owner takes unfinished saves out of the hands of their jobs first (keep);
 /// null: who only looks.
 std::vector<Candidate> find_candidates(const Job&, const commit::Ownership*, Undecided&);
+
+/// Local: what is wrong with those of the slices that this io rank is to read (each has a share),
+/// or nothing. `paths`: of the data files, by number.
+std::optional<Error> check_share(const Job&, const std::vector<std::string>& paths,
+                                 const std::vector<StoredTensor>&);
 
 enum class Soundness { whole, damaged, unreadable };
 

@@ -49,8 +49,16 @@ void Directory::take() {
   }
 }
 
+void Directory::let_go() {
+  xdmf_.reset();
+  recycling_.reset();
+  staging_.reset();
+  ownership_.reset();
+}
+
 void Directory::begin(Recovered found, const SizesOfSteps& sizes) {
-  if (job_.recycles()) {
+  not_completed_ = std::move(found.not_completed);
+  if (job_.recycles() && !job_.options.read_only) {
     try {
       recycling_.emplace(job_, ownership_->ownership());
     } catch (const Error& error) {
@@ -152,6 +160,7 @@ bool Directory::changed_meanwhile(std::int64_t step) {
 
 Directory::Choices Directory::choices() const {
   Choices choices;
+  choices.passed.assign(not_completed_.rbegin(), not_completed_.rend());
   for (const auto* entry : restorable(catalog_)) choices.steps.push_back(entry->step);
   for (auto entry = catalog_.rbegin(); entry != catalog_.rend(); ++entry) {
     if (!choices.steps.empty() && entry->step == choices.steps.front()) break;
@@ -184,7 +193,7 @@ void Directory::remember_damage(std::int64_t step, const Error& error) {
 // What a checkpoint says of itself comes first: it may not have been readable when the directory
 // was opened.
 void Directory::went_back_to(std::int64_t step, std::optional<std::int64_t> sequence) {
-  restored_step_ = step;
+  restored_step_ = restored_from_ = step;
   last_before_ = sequences_.last();
   elsewhere_ = -1;
   if (sequence) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -51,6 +52,8 @@ class Directory {
   /// When the directory has been recovered: reads the catalog, begins to give out numbers, makes
   /// room for recycled files, brings notes and state file up to date.
   void begin(Recovered, const SizesOfSteps& = {});
+  /// After take() or begin() has failed for lack of room: as if it had never been asked for.
+  void let_go();
   /// Throws busy when the directory has another owner. Any thread.
   void check_owner() const {
     if (ownership_) ownership_->check();
@@ -199,6 +202,19 @@ class Directory {
     if (staging_ && (in_flight || unwithdrawn_ || any_volatile())) staging_->leave();
   }
 
+  // -- room for a save that has failed for lack of it
+  // ----------------------------------------------
+  /// What retention lets go already may go before a commit, but not on trust: one step is to be
+  /// proved first, every byte of it, and stays, as does all that is newer, what the run was
+  /// restored from, and what is being `saving`. Which one is to be proved: the newest, but for
+  /// those that were `tried`. Nothing: nothing would go.
+  std::optional<std::int64_t> step_to_prove(const std::vector<std::int64_t>& saving,
+                                            const std::set<std::int64_t>& tried);
+  /// ... which was: how many have gone.
+  std::size_t remove_surplus(std::int64_t proved, const std::vector<std::int64_t>& saving);
+  /// What else can be done, in words.
+  std::string how_to_make_room() const;
+
   // -- pins and retention -------------------------------------------------------------------------
   void pin(std::int64_t step);
   void unpin(std::int64_t step);
@@ -233,6 +249,8 @@ class Directory {
   void remove_left(commit::Waiting* recycled);
   commit::Waiting* waiting() { return job_.recycles() ? &waits_ : nullptr; }
   void require_free(std::int64_t step, std::int64_t bytes) const;
+  void spare(std::vector<std::int64_t>& steps, std::int64_t proved,
+             const std::vector<std::int64_t>& saving) const;
 
   Job& job_;
   std::optional<commit::OwnedName> ownership_;
@@ -247,6 +265,7 @@ class Directory {
   std::vector<CatalogEntry> catalog_;
   Sequences sequences_;
   std::optional<std::int64_t> restored_step_;  // no save that followed is here
+  std::optional<std::int64_t> restored_from_;  // also when there is one
   std::int64_t last_before_ = -1;              // the last number that there was then
   std::int64_t head_ = -1;
   std::int64_t elsewhere_ = -1;  // of the state's ancestors the last that is not in the directory
@@ -254,6 +273,7 @@ class Directory {
   std::optional<commit::Transaction> unwithdrawn_;  // failed, but recovery could still complete it
   bool spoiled_ = false;  // the staging directory is to go when no save needs it
   std::optional<CheckpointMeta> origin_;
+  std::vector<std::string> not_completed_;  // "step: why", newer than all that was committed
   commit::Waiting waits_;
   bool notes_ = true;  // whether there may be any of this name
   // What the state file lists, as far as that is known. Whoever tells it also tidies, or ends

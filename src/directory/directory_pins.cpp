@@ -16,22 +16,42 @@ Error no_such_step(const Job& job, std::int64_t step) {
       .at(job.directory.string());
 }
 
+// A step as it is on the disk, and what it is called there alone.
+struct OnDisk {
+  commit::Naming name;
+  std::optional<CatalogEntry> entry;
+};
+
+OnDisk look_at_disk(const Job& job, std::int64_t step) {
+  if (step < 0) throw no_such_step(job, step);
+  OnDisk there{{commit::prefix_name(job.naming, step), false}, std::nullopt};
+  const auto entries = scan_catalog(*job.files, job.directory, there.name);
+  if (!entries.empty()) there.entry = entries.front();
+  return there;
+}
+
 }  // namespace
 
+// What this owner knows may be of long ago. Where locks do not keep owners on two hosts apart, one
+// that has come meanwhile has not seen the pin: then it is not told of.
 void Directory::pin(std::int64_t step) {
-  const auto* entry = find(step);
-  if (!entry) throw no_such_step(job_, step);
   const auto lock =
       PinLock::take(*job_.files, job_.directory, job_.options.write.owner_wait_seconds);
-  add_pin(*job_.files, job_.directory, job_.naming, *entry);
+  ownership_->check();
+  const auto there = look_at_disk(job_, step);
+  if (!there.entry) throw no_such_step(job_, step);
+  add_pin(*job_.files, job_.directory, there.name, *there.entry);
+  ownership_->check();
   refresh_pins();
 }
 
 void Directory::unpin(std::int64_t step) {
   const auto lock =
       PinLock::take(*job_.files, job_.directory, job_.options.write.owner_wait_seconds);
-  const bool was = step >= 0 && remove_pin(*job_.files, job_.directory, job_.naming, step);
-  if (!was && !find(step)) throw no_such_step(job_, step);
+  ownership_->check();
+  const auto there = look_at_disk(job_, step);
+  const bool was = remove_pin(*job_.files, job_.directory, there.name, 0);
+  if (!was && !there.entry) throw no_such_step(job_, step);
   refresh_pins();
 }
 

@@ -100,19 +100,6 @@ void Directory::require_not_pinned(const CatalogEntry* there) const {
       .at(job_.prefix(there->step).string());
 }
 
-void Directory::require_free(std::int64_t step, std::int64_t bytes) const {
-  constexpr std::int64_t slack_bytes = std::int64_t{4} << 20;  // index, records, metadata
-  const auto free = job_.files->free_bytes(job_.directory);
-  if (free >= bytes + slack_bytes) return;
-  const auto text = [](std::int64_t of) { return bytes_text(static_cast<double>(of)); };
-  throw Error(Code::no_space,
-              cat("step ", step, " needs ", text(bytes), ", and ", text(slack_bytes),
-                  " for its index, records and metadata, in ", job_.directory.string(), ", where ",
-                  text(free), " are free"),
-              "nothing was written", "Free space, or keep fewer checkpoints (Retention::last).")
-      .at(job_.directory.string());
-}
-
 bool Directory::is_taken(std::int64_t step) const {
   const auto* there = find(step);
   return there && (there->damage.empty() || there->unreadable) && !there->superseded &&
@@ -170,7 +157,6 @@ std::pair<commit::Transaction, std::int64_t> Directory::begin_save(std::int64_t 
                         : job_.recycles() ? commit::trim_recycled(*job_.files, job_.directory,
                                                                   job_.naming, data_files, waits_)
                                           : 0;
-  waits_.set({});  // they are this save's
   forget_recycled_bytes();
   if (recycled < bytes) require_free(step, bytes - recycled);
   commit::Transaction save{job_.directory,     job_.naming,    step,
@@ -211,6 +197,7 @@ std::pair<commit::Transaction, std::int64_t> Directory::begin_save(std::int64_t 
       commit::discard_empty(*job_.files, save.temp());
       throw;
     }
+  waits_.set({});  // they are this save's
   if (takes) {
     save.files.takes = takes;
     const std::lock_guard guard(tidied_mutex_);
@@ -305,6 +292,7 @@ void Directory::committed(const Prepared& prepared, bool volatile_commit,
   entry.ours = true;
   entry.volatile_commit = volatile_commit;
   enter(catalog_, std::move(entry));
+  not_completed_.clear();
   if (is_in_staging(save)) staging_->was_synced();  // before the index was renamed
   if (meta.sequence > last_before_) restored_step_.reset();
   // A later one, which gave way, may still be completed.

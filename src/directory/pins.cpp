@@ -38,6 +38,14 @@ std::optional<std::string> read_pin(io::FileSystem& files, const io::Path& path)
   return identity;
 }
 
+// Without an inode. A second name takes none, and of this file nothing is ever written.
+void link_lock_file(io::FileSystem& files, const io::Path& path) {
+  for (const auto& name : files.list(path.parent_path())) {
+    if (commit::parse_private_name(name).kind != commit::ParsedName::Kind::sequences) continue;
+    if (files.try_link(path.parent_path() / name, path)) return;
+  }
+}
+
 // What cannot be taken again, for whatever reason, is opened anew.
 io::Lock::Again try_idle(const std::unique_ptr<io::Lock>& idle) {
   try {
@@ -80,8 +88,13 @@ std::optional<PinLock> PinLock::try_take(io::FileSystem& files, const io::Path& 
     try {
       held.lock_ = files.try_lock(path);
     } catch (const Error& error) {
-      if (error.code() != Code::not_found) throw;
-      io::create_directories(files, path.parent_path());
+      if (error.code() == Code::no_space) {
+        link_lock_file(files, path);
+      } else if (error.code() == Code::not_found) {
+        io::create_directories(files, path.parent_path());
+      } else {
+        throw;
+      }
       held.lock_ = files.try_lock(path);
     }
   } catch (const Error& error) {
@@ -174,7 +187,7 @@ void add_pin(io::FileSystem& files, const io::Path& directory, const commit::Nam
     return;
   }
   commit::replace_file(files, directory, path,
-                       pin_text(path.filename().string(), entry.save.identity));
+                       pin_text(path.filename().string(), entry.save.identity), true);
 }
 
 bool remove_pin(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,

@@ -261,6 +261,11 @@ std::vector<RecoveryStep> collect_debris(const Job& job, const Undecided& undeci
 
 }  // namespace
 
+std::string not_completed(std::int64_t step, const Error& error) {
+  return cat("step ", step,
+             ": it was written, and is completed when there is room: ", error.what());
+}
+
 bool holds(io::FileSystem& files, const commit::Transaction& save) {
   try {
     const auto there = read_contents_as(format_of(save).id(), files, save.prefix());
@@ -300,19 +305,27 @@ Recovered recover(const Job& job, const commit::Ownership* owner) {
     const auto finding = examine(job, candidate, why);
     together(group, [&] {
       if (!job.root()) return;
-      if (finding == Soundness::whole) {
-        roll_forward(job, candidate, *owner);
-        any = true;
-        return;
-      }
+      const auto leave = [&] {
+        undecided.temps.insert(candidate.save.temp().filename().string());
+        undecided.steps.insert(candidate.save.step);
+      };
+      if (finding == Soundness::whole) try {
+          roll_forward(job, candidate, *owner);
+          any = true;
+          return;
+        } catch (const Error& error) {  // a job may restore what there is
+          if (error.code() != Code::no_space) throw;
+          found.not_completed.push_back(not_completed(candidate.save.step, error));
+          log(LogLevel::warning, found.not_completed.back());
+          return leave();
+        }
       if (finding == Soundness::damaged) {  // its records say that all bytes were durable
         log(LogLevel::warning, cat("a save of step ", candidate.save.step,
                                    ", which was written but not committed, is damaged: ", why));
       }
       if (finding == Soundness::unreadable) {
         log(LogLevel::info, cat("save of step ", candidate.save.step, " did not finish: ", why));
-        undecided.temps.insert(candidate.save.temp().filename().string());
-        undecided.steps.insert(candidate.save.step);
+        leave();
       }
     });
   }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cairn/error.hpp"
 #include "commit/ownership.hpp"
 #include "commit/protocol.hpp"
 #include "io/file_system.hpp"
@@ -30,6 +31,8 @@ struct Recovered {
   /// Steps of those that their own job, should it live, may still complete: nobody else saves them.
   std::set<std::int64_t> within_reach;
   std::vector<RecoveryStep> removed;
+  /// "step: why" of saves that were written, and are not completed now, for lack of room.
+  std::vector<std::string> not_completed;
 };
 
 /// Collective. A temp directory whose parts are all there, agree, cover every tensor and have bytes
@@ -37,9 +40,9 @@ struct Recovered {
 /// the ranks. Everything else of ours that no checkpoint refers to is removed; files that are not
 /// ours are never touched. A direct save is rolled forward without renames; one that was replacing
 /// an index and cannot be rolled forward gives the old index back. A save that needs renames is
-/// removed where there are none: its step is as it was before. What earlier owners had set aside to
-/// remove it has its name again, first of all. Of a step in two formats the older one goes only as
-/// two_formats.hpp says.
+/// removed where there are none: its step is as it was before. What there is no room to complete
+/// stays. What earlier owners had set aside to remove it has its name again, first of all. Of a
+/// step in two formats the older one goes only as two_formats.hpp says.
 ///
 /// `owner` is rank 0's, null on others.
 Recovered recover(const Job&, const commit::Ownership* owner);
@@ -47,6 +50,8 @@ Recovered recover(const Job&, const commit::Ownership* owner);
 /// Rank 0. Tells the log what was removed and why, a line for each reason: at the level warning
 /// where somebody may wait for a save that is gone with it.
 void tell_removed(const Job&, const Recovered&);
+/// What is told of a save that lacks room to be completed: "step: why".
+std::string not_completed(std::int64_t step, const Error&);
 
 /// Whether the checkpoint that stands where this save's would is this save's. Throws if that cannot
 /// be read.

@@ -319,7 +319,12 @@ std::vector<std::int64_t> apply_retention(io::FileSystem& files, const io::Path&
     }
     std::erase_if(catalog, [&](const auto& entry) { return entry.step == step; });
   }
-  if (afterwards) update_state_file(files, directory, name, catalog, &owner);
+  if (afterwards) try {
+      update_state_file(files, directory, name, catalog, &owner);
+    } catch (const Error& error) {  // there is none; what else goes may make room for it
+      if (error.code() != Code::no_space) throw;
+      log(LogLevel::warning, cat("there is no state file now: ", error.what()));
+    }
   return gone;
 }
 

@@ -128,7 +128,7 @@ std::optional<io::Path> Tier::save(const Request& request, const std::function<N
     why = "a node has no room for it";
     if (options.when_full == WhenFull::home) return std::nullopt;
     throw Error(Code::no_space, "the checkpoint does not fit on the nodes", why,
-                "Give the tier more room, keep fewer checkpoints there, or let such saves go home "
+                "Give the tier more room, or let such saves go home "
                 "(TierOptions::when_full).")
         .at(everywhere());
   }

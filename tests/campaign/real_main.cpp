@@ -3,8 +3,9 @@
 //   campaign_real DIRECTORY SAVES [--hdf5] [--mpi-io] [--collective] [--async] [--nodes DIRECTORY]
 //                 [--home-every N] [--flush] [--frozen] [--redistribute] [--limit SECONDS]
 //                 [--give-up] [--salt N] [--pause MILLISECONDS] [--hasty] [--read] [--name NAME]
-//                 [--patience SECONDS] [--turns] [--sync-nodes]
+//                 [--patience SECONDS] [--turns] [--sync-nodes] [--keep N]
 //
+// The last two checkpoints stay, or --keep of them.
 // With --give-up the first call that fails is the last, and the job must come to its end. --nodes
 // has each rank on a node of its own, with a directory (%n in it) for all checkpoints but each
 // --home-every'th (2; of the second one on); with --flush those go home from there, which a save is
@@ -292,6 +293,7 @@ void run(const std::vector<std::string>& arguments) {
     if (arguments[i] == "--give-up") job.gives_up = true;
     if (arguments[i] == "--salt") job.salt = std::atoi(arguments.at(++i).c_str());
     if (arguments[i] == "--pause") job.pause = std::atoi(arguments.at(++i).c_str());
+    if (arguments[i] == "--keep") job.options.keep.last = std::atoi(arguments.at(++i).c_str());
     if (arguments[i] == "--name") job.options.name = arguments.at(++i);
     if (arguments[i] == "--read") job.options.read_only = true;
     if (arguments[i] == "--hasty") {

@@ -1,5 +1,8 @@
 // What `cairn gc` completes, removes and leaves alone.
+#include <fcntl.h>
 #include <gmock/gmock.h>
+#include <sys/mount.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <filesystem>
@@ -259,6 +262,93 @@ TEST_F(Gc, RetiresByTheRulesGiven) {
   EXPECT_THAT(gc({"--max-to-keep", "1"}).out, HasSubstr("remove ckpt-2"));
   EXPECT_EQ(run_tool({"cat", directory, "value"}).out, "6\n");
   EXPECT_EQ(gc({"--keep-best", "1"}).status, 2) << "rules without a number to keep";
+}
+
+// On a small disk of its own that is full.
+class GcOnAFullDisk : public Gc {
+ protected:
+  void SetUp() override {
+    const auto* options = "size=8m,nr_inodes=200";
+    mounted_ = ::mount("cairn-test", scratch_.path().c_str(), "tmpfs", 0, options) == 0;
+    if (!mounted_) GTEST_SKIP() << "a small tmpfs cannot be mounted";
+  }
+  ~GcOnAFullDisk() override {
+    if (mounted_) ::umount2(scratch_.path().c_str(), MNT_DETACH);
+  }
+  // Not a byte is left, or not an inode.
+  void fill(bool bytes) const {
+    const std::string some(bytes ? 4096 : 0, 'x');
+    for (int number = 0;; ++number) {
+      const auto path = scratch_.path() / ("filler-" + std::to_string(number));
+      const int file = ::open(path.c_str(), O_CREAT | O_WRONLY, 0600);
+      if (file < 0) break;
+      while (bytes && ::write(file, some.data(), some.size()) > 0) {
+      }
+      ::close(file);
+      if (bytes) break;
+    }
+    ASSERT_EQ(errno, ENOSPC);
+  }
+  void remove_rooms() const {
+    for (const char* room : {"room.0", "room.1"}) fs::remove(scratch_.path() / ".cairn" / room);
+  }
+  std::string ls() const { return run_tool({"ls", scratch_.path().string()}).out; }
+
+ private:
+  bool mounted_ = false;
+};
+
+TEST_F(GcOnAFullDisk, PinsAndMakesRoom) {
+  const auto directory = scratch_.path().string();
+  for (const bool bytes : {true, false}) {
+    SCOPED_TRACE(bytes ? "no byte" : "no inode");
+    for (int step = 1; step <= 4; ++step) save(step);
+    fill(bytes);
+    const auto pin = run_tool({"pin", directory, "2"});
+    EXPECT_EQ(pin.status, 0) << pin.err;
+    EXPECT_EQ(run_tool({"pin", directory, "3"}).status, 2) << "there was room for one";
+    const auto done = gc({"--max-to-keep", "1"});
+    EXPECT_EQ(done.status, 0) << done.err;
+    EXPECT_EQ(done.out,
+              "remove ckpt-1 (not one of the last 1)\nremove ckpt-3 (not one of the last 1)\n");
+    EXPECT_EQ(run_tool({"cat", directory, "value"}).out, "4\n");
+    EXPECT_EQ(run_tool({"verify", directory}).status, 0);
+    EXPECT_EQ(run_tool({"pin", directory, "2", "--remove"}).status, 0);
+    for (const auto& entry : fs::directory_iterator(scratch_.path())) {
+      if (entry.is_regular_file()) fs::remove(entry);
+    }
+  }
+}
+
+TEST_F(GcOnAFullDisk, BeginsWithoutRoomWhereNobodysRecordIs) {
+  for (const bool bytes : {true, false}) {
+    SCOPED_TRACE(bytes ? "no byte" : "no inode");
+    for (int step = 1; step <= 4; ++step) save(step);
+    remove_rooms();
+    fill(bytes);
+    const auto done = gc({"--max-to-keep", "1"});
+    EXPECT_EQ(done.status, 0) << done.err;
+    EXPECT_THAT(done.out, AllOf(HasSubstr("remove ckpt-1 "), HasSubstr("remove ckpt-2 "),
+                                HasSubstr("remove ckpt-3 ")));
+    EXPECT_EQ(run_tool({"cat", scratch_.path().string(), "value"}).out, "4\n");
+    EXPECT_EQ(run_tool({"verify", scratch_.path().string()}).status, 0);
+    for (const auto& entry : fs::directory_iterator(scratch_.path())) {
+      if (entry.is_regular_file()) fs::remove(entry);
+    }
+  }
+}
+
+// What waits for room to be completed is completed when there is some.
+TEST_F(GcOnAFullDisk, CompletesWhatWasDurable) {
+  for (int step = 1; step <= 3; ++step) save(step);
+  save(4, "ckpt-4.index");
+  remove_rooms();
+  fill(true);
+  const auto done = gc({"--max-to-keep", "1"});
+  EXPECT_EQ(done.status, 0) << done.err;
+  EXPECT_FALSE(left_over());
+  EXPECT_EQ(run_tool({"cat", scratch_.path().string(), "value"}).out, "4\n");
+  EXPECT_EQ(run_tool({"verify", scratch_.path().string()}).status, 0);
 }
 
 TEST_F(Gc, PinsBesideARunningJobAndSaysWhatItCannotPin) {

@@ -153,6 +153,11 @@ TEST(Names, OfWhatAnOwnerHasInItsHands) {
   EXPECT_EQ(sequences_name(1048576), "sequences.1048576");
   EXPECT_EQ(parse_private_name("sequences.1048576"), expected(Kind::sequences, -1, 1048576));
   EXPECT_EQ(parse_private_name("sequences.0012"), ParsedName());
+  EXPECT_EQ(room_name(1), "room.1");
+  EXPECT_EQ(parse_private_name("room.1"), expected(Kind::room, -1, 1));
+  for (const char* other : {"room.", "room.2", "room.00", "room.1x"}) {
+    EXPECT_EQ(parse_private_name(other), ParsedName()) << other;
+  }
   EXPECT_EQ(parse_private_name("sequences."), ParsedName());
 }
 

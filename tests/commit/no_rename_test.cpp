@@ -7,6 +7,7 @@
 
 #include "cairn/log.hpp"
 #include "commit/names.hpp"
+#include "commit/owner_kit.hpp"
 #include "commit/ownership.hpp"
 #include "io/expect_error.hpp"
 #include "testing/memory.hpp"
@@ -28,10 +29,10 @@ TEST(WithoutRenames, TheDirectorySaysSo) {
     const auto owner = Ownership::take(files, "/run", 0);
     owner.check();
     EXPECT_FALSE(owner.atomic_rename()) << "the first rename was refused";
-    EXPECT_THAT(files->list("/run/.cairn"), ElementsAre("lock", "no-atomic-rename", "owner"));
+    EXPECT_THAT(private_files(*files, "/run"), ElementsAre("lock", "no-atomic-rename", "owner"));
     EXPECT_CAIRN_ERROR(Ownership::take(files, "/run", 0), Code::busy, "in use");
   }
-  EXPECT_THAT(files->list("/run/.cairn"), ElementsAre("lock", "no-atomic-rename"));
+  EXPECT_THAT(private_files(*files, "/run"), ElementsAre("lock", "no-atomic-rename"));
   EXPECT_TRUE(says_no_rename(*files, "/run"));
   EXPECT_FALSE(Ownership::take(files, "/run", 0).atomic_rename());
 }

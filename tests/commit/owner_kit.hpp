@@ -3,6 +3,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <string>
+#include <vector>
+
 #include "commit/names.hpp"
 #include "commit/ownership.hpp"
 
@@ -14,6 +17,17 @@ inline std::int64_t dead_process() {
   if (child == 0) ::_exit(0);
   ::waitpid(child, nullptr, 0);
   return child;
+}
+
+// What is in .cairn beside what each owner keeps there for a full disk.
+inline std::vector<std::string> private_files(io::FileSystem& files, const io::Path& directory) {
+  auto names = files.list(directory / private_directory_name);
+  std::erase_if(names, [](const auto& name) {
+    const auto kind = parse_private_name(name).kind;
+    return kind == ParsedName::Kind::room || kind == ParsedName::Kind::pin_lock ||
+           kind == ParsedName::Kind::pinned_directory;
+  });
+  return names;
 }
 
 inline OwnerRecord stranger(const std::string& host = "elsewhere") {

@@ -47,7 +47,7 @@ TEST_P(OwnershipOn, TakenHeldAndGivenUp) {
   {
     const auto owner = take();
     owner.check();
-    EXPECT_THAT(files->list(directory / ".cairn"), ElementsAre("lock", "owner"));
+    EXPECT_THAT(private_files(*files, directory), ElementsAre("lock", "owner"));
     const auto record = read_owner(*files, directory);
     ASSERT_TRUE(record);
     EXPECT_EQ(record->token, owner.record().token);
@@ -59,7 +59,7 @@ TEST_P(OwnershipOn, TakenHeldAndGivenUp) {
     EXPECT_CAIRN_ERROR(take(), Code::busy, "open read-only.");
     owner.check();
   }
-  EXPECT_THAT(files->list(directory / ".cairn"), ElementsAre("lock"));
+  EXPECT_THAT(private_files(*files, directory), ElementsAre("lock"));
   EXPECT_FALSE(read_owner(*files, directory));
   take().check();
 }
@@ -94,15 +94,14 @@ TEST_P(OwnershipOn, DeadOwnersLeftoversAreReused) {
   io::write_file(*files, directory / ".cairn/notes", "not ours");
   io::write_file(*files, directory / ".cairn/new-runs.ckpt", "half");
   for (const char* below : {".cairn/pinned", ".cairn/damaged"}) {
-    files->create_directory(directory / below);
+    io::create_directories(*files, directory / below);
     io::write_file(*files, directory / below / "owner.tmp-0123456789abcdef0123456789abcdef",
                    "half");
     io::write_file(*files, directory / below / "ckpt-1", "a mark");
   }
   const auto owner = take();
   EXPECT_EQ(read_owner(*files, directory)->token, owner.record().token);
-  EXPECT_THAT(files->list(directory / ".cairn"),
-              ElementsAre("damaged", "lock", "notes", "owner", "pinned"));
+  EXPECT_THAT(private_files(*files, directory), ElementsAre("damaged", "lock", "notes", "owner"));
   EXPECT_THAT(files->list(directory / ".cairn/pinned"), ElementsAre("ckpt-1"));
   EXPECT_THAT(files->list(directory / ".cairn/damaged"), ElementsAre("ckpt-1"));
 }
@@ -214,10 +213,10 @@ TEST(Ownership, AFailedTakeLeavesNothingHeld) {
   const auto files = std::make_shared<io::MemoryFileSystem>();
   files->inject({.code = Code::no_space, .kind = "write", .path_part = "owner"});
   EXPECT_CAIRN_ERROR(Ownership::take(files, "/run", 0), Code::no_space, "owner.tmp-");
-  EXPECT_THAT(files->list("/run/.cairn"), ElementsAre("lock"));
+  EXPECT_THAT(private_files(*files, "/run"), ElementsAre("lock"));
   files->inject({.code = Code::io, .kind = "rename", .path_part = "owner"});
   EXPECT_CAIRN_ERROR(Ownership::take(files, "/run", 0), Code::io, "rename");
-  EXPECT_THAT(files->list("/run/.cairn"), ElementsAre("lock"));
+  EXPECT_THAT(private_files(*files, "/run"), ElementsAre("lock"));
   Ownership::take(files, "/run", 0).check();
 }
 
@@ -249,7 +248,7 @@ TEST(Ownership, EveryCrashLeavesADirectoryThatCanBeTaken) {
       const auto disk = files->crash(stop, choice);
       const auto owner = Ownership::take(disk, "/run", 0);
       EXPECT_NO_THROW(owner.check()) << files->describe(stop, choice);
-      EXPECT_THAT(disk->list("/run/.cairn"), ElementsAre("lock", "owner"));
+      EXPECT_THAT(private_files(*disk, "/run"), ElementsAre("lock", "owner"));
     }
   }
 }
@@ -325,9 +324,9 @@ TEST_F(WithoutLocks, TheRecordDecides) {
     EXPECT_CAIRN_ERROR(take(), Code::busy,
                        "If it is dead: this file system has no locks, so wait 120 seconds.");
     owner.check();
-    EXPECT_THAT(files->list("/run/.cairn"), ElementsAre("owner"));
+    EXPECT_THAT(private_files(*files, "/run"), ElementsAre("owner"));
   }
-  EXPECT_THAT(files->list("/run/.cairn"), ElementsAre());
+  EXPECT_THAT(private_files(*files, "/run"), ElementsAre());
   take().check();
 }
 
@@ -379,7 +378,7 @@ TEST_F(WithoutLocks, TheFasterOneRemovesWhatIsPrepared) {
   files->set_observer([&](const std::string& operation) {
     if (done || !operation.starts_with("rename ")) return;
     done = true;
-    for (const auto& name : files->list("/run/.cairn")) files->remove("/run/.cairn/" + name);
+    for (const auto& name : private_files(*files, "/run")) files->remove("/run/.cairn/" + name);
     leave(other);
   });
   EXPECT_CAIRN_ERROR(take(), Code::busy, "process 4242 on host elsewhere");

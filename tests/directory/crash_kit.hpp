@@ -21,9 +21,11 @@ inline std::shared_ptr<io::MemoryFileSystem> record(const Story& story, unsigned
   run_threads(story.ranks,
               [&](std::shared_ptr<Group> ranks) {
                 const auto group = group_of(story, ranks, disk);
-                if (story.before_format) {
+                const bool other_before = story.before_format || story.keeps_all_before;
+                if (other_before) {
                   auto options = options_of(story, disk);
-                  options.store.format = *story.before_format;
+                  options.store.format = story.before_format.value_or(story.format);
+                  if (story.keeps_all_before) options.keep.last = 0;
                   StoryJob earlier(group, options, story.ranks, story.storage, story.given);
                   story.before(earlier);
                   group->barrier();
@@ -31,7 +33,7 @@ inline std::shared_ptr<io::MemoryFileSystem> record(const Story& story, unsigned
                 StoryJob job(group, options_of(story, disk), story.ranks, story.storage,
                              story.given);
                 job.async = story.async_before;
-                if (!story.before_format) story.before(job);
+                if (!other_before) story.before(job);
                 job.manager.wait();
                 group->barrier();
                 if (group->rank() == 0) {

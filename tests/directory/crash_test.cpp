@@ -1,6 +1,7 @@
 // The stories with bundles, with renames and without.
 #include "directory/crash_frozen.hpp"
 #include "directory/crash_kinds.hpp"
+#include "directory/crash_room.hpp"
 #include "directory/crash_stories.hpp"
 
 namespace cairn {
@@ -173,6 +174,9 @@ TEST(FrozenCrash, TheNextJobSharesWhatACrashHasLeft) {
 }
 
 INSTANTIATE_TEST_SUITE_P(FrozenAsync, Crash, testing::ValuesIn(frozen_stories(true)),
+                         [](const auto& info) { return info.param.name; });
+
+INSTANTIATE_TEST_SUITE_P(Room, Crash, testing::ValuesIn(room_stories()),
                          [](const auto& info) { return info.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(SharedFiles, Crash, testing::ValuesIn(shared_stories()),

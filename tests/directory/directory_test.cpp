@@ -356,6 +356,44 @@ TEST_F(DirectoryAlone, APinnedStepIsNeitherReplacedNorRemoved) {
   expect_error(Code::not_found, HasSubstr("there is no step 30"), [&] { owner.directory.pin(30); });
 }
 
+// What waits to be overwritten counts, also after a save that had no room.
+TEST_F(DirectoryAlone, WhatWaitsIsNotForgottenWhereASaveHasNoRoom) {
+  auto& files = dynamic_cast<io::MemoryFileSystem&>(*options_.write.file_system);
+  Owner owner(options_);
+  constexpr std::int64_t waiting_bytes = 1 << 20;
+  io::write_file(files, "/run/.cairn/recycled/steps.ckpt.00000", std::string(waiting_bytes, 'x'));
+  constexpr std::int64_t large = std::int64_t{1} << 40;
+  files.set_capacity(large);
+  files.set_capacity(large - files.free_bytes("/run") + waiting_bytes);
+  expect_error(Code::no_space, HasSubstr("step 20 needs "),
+               [&] { owner.directory.begin_save(20, 1, 2 * waiting_bytes); });
+  EXPECT_NO_THROW(owner.directory.begin_save(20, 1, waiting_bytes));
+}
+
+TEST_F(DirectoryAlone, OnlyWhoOwnsTheDirectoryNowPinsAndUnpinsWhatIsThere) {
+  auto& files = *options_.write.file_system;
+  Owner owner(options_);
+  owner.save(10);
+  owner.save(20);
+  owner.directory.pin(20);
+  const auto record = io::read_file(files, "/run/.cairn/owner", 4096);
+  auto other = commit::parse_owner(record).value();
+  other.token = commit::new_uuid();
+  io::replace_file(files, "/run/.cairn/owner", commit::print_owner(other));
+  const auto is_lost = HasSubstr("no longer owned by this job");
+  expect_error(Code::busy, is_lost, [&] { owner.directory.pin(10); });
+  expect_error(Code::busy, is_lost, [&] { owner.directory.unpin(20); });
+  EXPECT_THAT(files.list("/run/.cairn/pinned"), ElementsAre("ckpt-20"));
+  io::replace_file(files, "/run/.cairn/owner", record);
+  for (const auto& name : files.list("/run")) {
+    if (name.starts_with("ckpt-10.")) files.remove("/run/" + name);
+  }
+  const auto is_gone = HasSubstr("there is no step 10");
+  expect_error(Code::not_found, is_gone, [&] { owner.directory.pin(10); });
+  expect_error(Code::not_found, is_gone, [&] { owner.directory.unpin(10); });
+  EXPECT_THAT(files.list("/run/.cairn/pinned"), ElementsAre("ckpt-20"));
+}
+
 TEST_F(DirectoryAlone, AConversionTakesThePlaceOfWhatItReplaces) {
   options_.overwrite = true;
   Owner owner(options_);

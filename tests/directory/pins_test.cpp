@@ -8,6 +8,8 @@
 
 #include "base/text.hpp"
 #include "cairn/cairn.hpp"
+#include "commit/ownership.hpp"
+#include "directory/retention.hpp"
 #include "io/temporary_directory.hpp"
 #include "support/memory_run.hpp"
 #include "testing/memory.hpp"
@@ -276,6 +278,36 @@ TEST_P(Pins, WithoutLocksOneCanPinToo) {
   });
 }
 
+TEST(PinLockFile, NeedsNoInode) {
+  set_log_sink({});
+  ManagerOptions options;
+  const auto disk = std::make_shared<io::MemoryFileSystem>();
+  options.write.file_system = disk;
+  {
+    double value = 1;
+    State state;
+    state.add("value", value);
+    CheckpointManager manager(serial_group(), "/run", options);
+    for (const std::int64_t step : {1, 2, 3, 4}) manager.save(step, state);
+  }
+  const auto owner = commit::Ownership::take(disk, "/run", 0);
+  disk->remove("/run/.cairn/pinned.lock");
+  auto catalog = scan_catalog(*disk, "/run", "ckpt");
+  const auto retain = [&] {
+    return apply_retention(*disk, "/run", "ckpt", catalog, {.last = 1}, owner);
+  };
+  disk->inject({Code::no_space, "create", "pinned.lock"});
+  disk->inject({Code::io, "link", "pinned.lock"});
+  test::expect_error(Code::io, HasSubstr("link"), retain);
+  EXPECT_FALSE(disk->status("/run/.cairn/pinned.lock"));
+  disk->inject({Code::no_space, "create", "pinned.lock"});
+  {
+    const auto pins = PinLock::take(*disk, "/run", 0);
+    EXPECT_FALSE(PinLock::try_take(*disk, "/run"));
+  }
+  EXPECT_THAT(retain(), ElementsAre(1, 2, 3));
+}
+
 TEST_P(Pins, APinGoesWithItsCheckpointAndMeansThatSaveOnly) {
   job([](Rank& rank) {
     rank.save(1);
@@ -375,10 +407,11 @@ TEST(PinCrash, APinThatFailsLeavesNothing) {
   CheckpointManager manager(serial_group(), "/run", options);
   manager.save(1, state);
   for (const char* kind : {"write", "sync", "rename"}) {
-    disk->inject({Code::no_space, kind, ".cairn/pinned/"});
+    disk->inject({Code::no_space, kind, ".cairn/pinned/", 0, 99});  // also in the room that is kept
     EXPECT_THROW(manager.pin(1), Error) << kind;
     disk->clear_faults();
     EXPECT_EQ(disk->list("/run/.cairn/pinned"), std::vector<std::string>{}) << kind;
+    EXPECT_TRUE(disk->status("/run/.cairn/room.1")) << kind;
   }
   manager.pin(1);
   EXPECT_EQ(disk->list("/run/.cairn/pinned"), std::vector<std::string>{"ckpt-1"});

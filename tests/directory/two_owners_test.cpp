@@ -301,5 +301,74 @@ INSTANTIATE_TEST_SUITE_P(
         testing::Values(OtherHost::Locks::none, OtherHost::Locks::granted), testing::Bool()),
     name_of);
 
+// The first owner pins, is stopped before any of its operations and looks, and another one takes
+// the directory over, which lets go what is not pinned: what was told to be pinned is there.
+class PinningOwners : public TwoOwners {
+ protected:
+  bool pin_round(std::size_t stop, std::size_t& told) {
+    disk_ = std::make_shared<io::MemoryFileSystem>();
+    clock_ = 1000;
+    disk_->set_clock([this] { return clock_.load(); });
+    std::binary_semaphore stopped(0), go_on(0);
+    std::atomic<bool> is_stopped = false, is_pinned = false, counts = false;
+    std::thread::id first_thread;
+    std::size_t operations = 0;
+    observer_ = [&](const std::string& operation) {
+      if (std::this_thread::get_id() != first_thread || !counts || operations++ != stop) return;
+      last_operation_ = operation;
+      is_stopped = true;
+      stopped.release();
+      go_on.acquire();
+    };
+    disk_->set_observer(observer_);
+    std::thread first([&] {
+      first_thread = std::this_thread::get_id();
+      auto keeps_all = options(Format::bundle);
+      keeps_all.keep.last = 0;
+      StoryJob job(serial_group(), keeps_all, 1);
+      for (const std::int64_t step : {old_step, 2 * old_step}) job.save(step, step);
+      counts = true;
+      try {
+        job.manager.pin(old_step);
+        is_pinned = true;
+      } catch (const Error& error) {
+        const auto code = error.code();
+        EXPECT_TRUE(code == Code::busy || code == Code::not_found) << error.what();
+      }
+      counts = false;
+      if (!is_stopped) stopped.release();
+      if (!is_stopped) go_on.acquire();
+    });
+    stopped.acquire();
+    clock_ = 2000;
+    StoryJob second(serial_group(), options(Format::bundle), 1);
+    EXPECT_TRUE(second.manager.restore_latest(second.state));
+    second.save(3 * old_step, 3);
+    go_on.release();
+    first.join();
+    const auto steps = second.manager.steps();
+    const bool is_there = steps.front().step == old_step;
+    told += is_pinned;
+    EXPECT_TRUE(!is_pinned || is_there) << "stopped before " << last_operation_;
+    disk_->set_observer({});
+    observer_ = {};
+    return is_stopped;
+  }
+};
+
+TEST_P(PinningOwners, WhatIsToldToBePinnedIsThere) {
+  std::size_t stop = 0, told = 0;
+  while (pin_round(stop, told) && !HasFailure()) ++stop;
+  EXPECT_GT(stop, 10u);
+  EXPECT_GT(told, 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, PinningOwners,
+                         testing::Combine(testing::Values(Play{"pin", 0, 0, 1}),
+                                          testing::Values(OtherHost::Locks::none,
+                                                          OtherHost::Locks::granted),
+                                          testing::Values(true)),
+                         name_of);
+
 }  // namespace
 }  // namespace cairn

@@ -269,6 +269,50 @@ TEST_P(FullDisk, BeforeAnyOperationOfASave) {
   expect_newest(again, newest);
 }
 
+TEST_P(FullDisk, BeforeAJobBegins) {
+  const auto [format, writer] = GetParam();
+  if (writer != Writer::posix) GTEST_SKIP() << "it is rank 0 that begins";
+  if (format == Format::hdf5 && !hdf5::available()) GTEST_SKIP() << "this build has no HDF5";
+  const SmallDisk disk(*group_);
+  if (!disk.why_not.empty()) GTEST_SKIP() << disk.why_not;
+  ManagerOptions options;
+  options.store.format = format;
+  options.write.writer = writer;
+  options.keep.last = 0;
+  const Dims whole{group_->size(), std::ssize(row_)}, extent{1, std::ssize(row_)};
+  state_.add("u", slice(row_.data(), whole, {group_->rank(), 0}, extent));
+  const auto job = [&](const std::function<void(CheckpointManager&)>& body) {
+    CheckpointManager manager(group_, disk.path() / "run", options);
+    body(manager);
+  };
+  const auto save = [&](CheckpointManager& manager, std::int64_t step) {
+    fill_row(step);
+    manager.save(step, state_);
+  };
+  job([&](auto& manager) {
+    save(manager, 1);
+    save(manager, 2);
+  });
+  if (group_->rank() == 0) disk.fill();
+  group_->barrier();
+  for (const bool first : {true, false}) {
+    job([&](auto& manager) {
+      expect_newest(manager, 2);
+      if (first) manager.pin(1);
+      EXPECT_TRUE(manager.steps().front().pinned);
+      const auto error = test::error_of([&] { save(manager, 3); });
+      ASSERT_TRUE(error);
+      EXPECT_EQ(error->code(), Code::no_space) << error->what();
+    });
+  }
+  if (group_->rank() == 0) disk.free();
+  group_->barrier();
+  job([&](auto& manager) {
+    save(manager, 3);
+    expect_newest(manager, 3);
+  });
+}
+
 std::string name_of(const ::testing::TestParamInfo<Way>& info) {
   const auto [format, writer] = info.param;
   const char* by = writer == Writer::posix ? "Posix" : writer == Writer::mpi_io ? "MpiIo" : "";

@@ -168,6 +168,7 @@ struct Story {
   bool frozen = false;  // the state has a frozen tensor, too
   Format format = Format::bundle;
   std::optional<Format> before_format = {};  // `before` is another job, of this format
+  bool keeps_all_before = false;             // `before` is another job, which keeps all
   // For a writer that needs a group of its own.
   Writer writer = Writer::posix;
   std::function<std::shared_ptr<Group>(std::shared_ptr<Group>,

@@ -68,7 +68,7 @@ void read_back(const Job& job, const io::Path& path, const std::vector<StoredTen
                                  : std::string("read back, the checksum is another one"),
                       doubt.empty() ? "" : cat("; ", doubt), "; ",
                       bytes_text(static_cast<double>(free)), " are free"),
-                  full ? "Free space, or keep fewer checkpoints (Retention::last)."
+                  full                     ? "Free space."
                   : !options.hints.empty() ? "Do without the hints, or use Writer::posix."
                   : !doubt.empty()
                       ? "Use Writer::posix, or an MPI library that is not known for it."
