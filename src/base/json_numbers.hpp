@@ -1,6 +1,7 @@
 #pragma once
-/// Whole numbers of a JSON text that anybody may have written: nlohmann::json converts a number
-/// like 1e29 to an integer as C++ does, which is undefined.
+/// Members and whole numbers of a JSON text that anybody may have written. Of a const object
+/// nlohmann::json reads a member that is not there from where there is no memory, and it converts
+/// a number like 1e29 to an integer as C++ does: both are undefined.
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -9,6 +10,12 @@
 #include "base/text.hpp"
 
 namespace cairn {
+
+/// The member of this name. Null: there is none, or `object` is no object.
+inline const nlohmann::json* find_member(const nlohmann::json& object, const char* name) {
+  const auto at = object.find(name);
+  return at == object.end() ? nullptr : &*at;
+}
 
 /// Whether the value is an integer, and one of T.
 template <class T>
