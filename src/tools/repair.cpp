@@ -19,6 +19,7 @@
 #include "directory/catalog.hpp"
 #include "format/bundle/meta.hpp"
 #include "format/bundle/strings.hpp"
+#include "tools/no_more_open.hpp"
 
 namespace cairn {
 namespace {
@@ -134,6 +135,7 @@ class Repairer {
   bool repair_meta_file(const io::Path& path, const std::vector<Piece>&);
   bool repair_from_others(const io::Path& path, const std::vector<Piece>&);
   void stage(const io::Path& path, const std::function<void(io::File&)>& write);
+  unsigned access() const;
   void put_in_place(const io::Path& path);
   void refresh();
 
@@ -151,10 +153,21 @@ void Repairer::stage(const io::Path& path, const std::function<void(io::File&)>&
   if (!io::exists(files_, at.parent_path())) io::create_directories(files_, at.parent_path());
   io::remove_if_there(files_, at);
   const auto file = files_.create(at);
+  files_.limit_access(at, access());
   write(*file);
   file->sync();
   file->close();
   files_.sync_directory(at.parent_path());
+}
+
+// All files of the checkpoint that are there.
+unsigned Repairer::access() const {
+  std::vector<io::Path> paths;
+  for (const auto& entry : files_.list(directory())) {
+    const auto kind = commit::parse_name(entry, {name_, false}).kind;
+    if (commit::is_main(kind) || kind == EntryKind::data) paths.push_back(directory() / entry);
+  }
+  return access_of(files_, paths);
 }
 
 // What was staged gets its name.
@@ -233,20 +246,22 @@ bool Repairer::repair_index() {
 
 // Only the copy of the index in it can be made again.
 bool Repairer::repair_meta_file(const io::Path& path, const std::vector<Piece>& pieces) {
-  std::string head;
+  const auto end = pieces.back().offset + pieces.back().size;
   try {
-    const auto end = pieces.back().offset + pieces.back().size;
-    const auto file = files_.open_read(path);
-    head.resize(static_cast<std::size_t>(end));
-    file->read_at(0, std::as_writable_bytes(std::span(head)));
+    const auto from = files_.open_read(path);
+    if (from->size() < end) return false;  // and the disk is not filled with what is not there
+    stage(path, [&](io::File& file) {
+      std::int64_t at = 0;
+      read(*from, 0, end, [&](std::string_view bytes) {
+        file.write_at(at, std::as_bytes(std::span(bytes)));
+        at += static_cast<std::int64_t>(bytes.size());
+      });
+      file.write_at(end, std::as_bytes(std::span(loaded_.bytes)));
+    });
   } catch (const Error& error) {
     if (error.code() != Code::data_loss && error.code() != Code::not_found) throw;
     return false;
   }
-  stage(path, [&](io::File& file) {
-    const auto whole = head + loaded_.bytes;
-    file.write_at(0, std::as_bytes(std::span(whole)));
-  });
   if (!is_sound(files_, staged(path), pieces, false, loaded_.bytes)) return false;
   put_in_place(path);
   report_.done.push_back(
@@ -290,11 +305,7 @@ bool Repairer::repair_from_others(const io::Path& path, const std::vector<Piece>
 }
 
 void Repairer::repair_files() {
-  const auto all = pieces_of(contents_);
-  for (std::int32_t number = 0; number < contents_.num_files; ++number) {
-    const auto at = all.find(number);
-    if (at == all.end()) continue;  // no save of ours leaves one out
-    const auto& pieces = at->second;
+  for (const auto& [number, pieces] : pieces_of(contents_)) {  // no save of ours leaves a file out
     const bool has_meta = std::any_of(pieces.begin(), pieces.end(),
                                       [](const auto& p) { return p.key == bundle::meta_key; });
     const auto path = data_path(contents_, number);
@@ -329,7 +340,6 @@ void Repairer::refresh() {
 
 Repair Repairer::run() {
   const auto folder = staged(name_).parent_path();
-  if (files_.is_link(folder)) files_.remove(folder);  // none of ours: what is behind it stays
   if (may_begin() && repair_index()) {
     contents_ = parse_contents(loaded_, prefix_);
     if (format_of(contents_.format).has_data_files() && !contents_.own.empty()) repair_files();
