@@ -82,6 +82,9 @@ FOLDERS_WITH_ROOMS = ("include", "src", "mpi", "kokkos", "fortran")
 HEADERS, SOURCES = {".hpp", ".h"}, {".cpp", ".cc", ".cu", ".c", ".f90", ".F90"}
 LONGEST_HEADER, LONGEST_SOURCE = 300, 500
 LEAST_PRODUCT = 1000  # lines from which shares of rooms say something
+JSON_MEMBER = re.compile(r'[\w)\]]((\["[^"]*"\]|\[\w+\])*\["[^"]*"\](\[\w+\])*)')
+IS_WRITTEN = re.compile(r"\s*=[^=]|\.push_back\(")
+PRINTS = {"print", "picture", "run"}
 FILE_ENDING = re.compile(r'"\.(index|h5|data)[-"]')
 ASKS_FOR_KIND = re.compile(r"[!=]= *(Format|Writer)::|\b(Format|Writer)::\w+ *[!=]="
                            r"|\bcase (Format|Writer)::|\bif \(!?(\w+\.)*hdf5\)|\bhdf5 \?")
@@ -212,6 +215,27 @@ def check_file_names(root):
                 yield f"{path}:{number}: the names of files are built and parsed in commit/names.hpp"
 
 
+def check_members(root):
+    """A member that a JSON text lacks is undefined behaviour where it is read by its name alone."""
+    for path in code_files(root, FOLDERS_WITH_ROOMS + ("python",)):
+        text = (root / path).read_text(encoding="utf-8")
+        for found in JSON_MEMBER.finditer(text):
+            if not IS_WRITTEN.match(text, found.end()):
+                number = text.count("\n", 0, found.start()) + 1
+                yield (f"{path}:{number}: a member is read without a look whether it is there; use"
+                       " find_member (base/json_numbers.hpp) or at()")
+
+
+def check_output(root):
+    """What the tool says may hold what anybody has written into a checkpoint, or called a file."""
+    for path in code_files(root, ("src",)):
+        if path.parts[:2] != ("src", "cli") or path.stem in PRINTS:
+            continue
+        for number, line in enumerate((root / path).read_text(encoding="utf-8").splitlines(), 1):
+            if re.search(r"std::c(out|err) <<", line):
+                yield f"{path}:{number}: streams take any text as it is; use print_line, print_table or log"
+
+
 def check_kinds(root):
     """What differs between formats, or between writers, is asked of them, in the rooms that have
     their tables."""
@@ -294,7 +318,7 @@ def check_paths(root):
 
 def check_tree(root):
     root = Path(root).resolve()
-    checks = (check_includes, check_examples, check_file_names, check_kinds, check_lengths, check_paths,
+    checks = (check_includes, check_examples, check_file_names, check_members, check_output, check_kinds, check_lengths, check_paths,
               check_size_of_rooms)
     return [fault for check in checks for fault in check(root)]
 
