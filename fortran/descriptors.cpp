@@ -45,6 +45,13 @@ void require_elements(const CFI_cdesc_t& array, const Dims& extent) {
   }
 }
 
+Footprint footprint_of_array(const CFI_cdesc_t& array) {
+  Footprint where{static_cast<const std::byte*>(array.base_addr), {}, {}};
+  where.element_bytes = static_cast<std::int64_t>(array.elem_len);
+  for (int d = array.rank; d-- > 0;) where.strides.push_back(array.dim[d].sm);
+  return where;
+}
+
 // A logical array: elements are of several bytes here and of one in the checkpoint.
 class LogicalMemory final : public SliceMemory {
  public:
@@ -64,6 +71,7 @@ class LogicalMemory final : public SliceMemory {
     });
   }
   bool writable() const override { return true; }
+  Footprint footprint() const override { return footprint_of_array(*array_); }
 
  private:
   std::size_t array_low_byte() const {
@@ -99,6 +107,7 @@ class TextMemory final : public StringMemory {
       std::fill(std::copy(value.begin(), value.end(), text), text + array_->elem_len, ' ');
     });
   }
+  Footprint footprint() const override { return footprint_of_array(*array_); }
 
  private:
   KeptArray array_;

@@ -16,6 +16,7 @@
 #include "format/hdf5/library.hpp"
 #include "mpi/mpi_check.hpp"
 #include "mpi/mpi_info.hpp"
+#include "mpi/standard_numbers.hpp"
 
 namespace cairn {
 namespace {
@@ -216,6 +217,7 @@ std::unique_ptr<DatasetFile> MpiDatasets::open(const std::filesystem::path& path
   const Session session;
   const Info info(hints, rank_);
   const auto list = access_list(communicator_, info.get());
+  const StandardNumbers taken;
   const auto file = H5Fopen(path.c_str(), H5F_ACC_RDWR, list.get());
   std::optional<Error> failed;
   if (file < 0) {

@@ -12,6 +12,7 @@
 #include "cairn/log.hpp"
 #include "mpi/mpi_check.hpp"
 #include "mpi/mpi_info.hpp"
+#include "mpi/standard_numbers.hpp"
 
 namespace cairn {
 namespace {
@@ -266,6 +267,7 @@ std::unique_ptr<SharedFile> MpiFiles::open(const std::filesystem::path& path, in
   require_short(part->get(), rank_, path);
   MPI_File file = MPI_FILE_NULL;
   const Info info(hints, rank_);
+  const StandardNumbers taken;
   int code = MPI_File_open(part->get(), path.c_str(), MPI_MODE_WRONLY, info.get(), &file);
   const char* function = "MPI_File_open";
   if (code == MPI_SUCCESS) {

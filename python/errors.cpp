@@ -1,3 +1,7 @@
+#include <filesystem>
+#include <new>
+
+#include "base/error_of.hpp"
 #include "bindings.hpp"
 #include "cairn/error.hpp"
 
@@ -80,6 +84,10 @@ void add_errors(py::module_& module) {
       if (failure) std::rethrow_exception(failure);
     } catch (const Error& error) {
       PyErr_SetObject(error_class->ptr(), make(error).ptr());
+    } catch (const std::bad_alloc& error) {
+      PyErr_SetString(PyExc_MemoryError, cairn::error_of(error).what());
+    } catch (const std::filesystem::filesystem_error& error) {
+      PyErr_SetObject(error_class->ptr(), make(cairn::error_of(error)).ptr());
     }
   });
 }

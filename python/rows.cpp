@@ -7,8 +7,12 @@
 
 namespace cairn::python {
 
-ArrayRows::ArrayRows(const Memory& memory, const std::string& key)
-    : dtype_(memory.dtype), data_(memory.data), extent_(memory.extent), strides_(memory.strides) {
+ArrayRows::ArrayRows(const Memory& memory, const std::string& key, const py::object& holder)
+    : footprint_{reinterpret_cast<const std::byte*>(holder.ptr()), {}, 1},
+      dtype_(memory.dtype),
+      data_(memory.data),
+      extent_(memory.extent),
+      strides_(memory.strides) {
   if (extent_.empty()) {
     throw Error(Code::invalid_argument, cat("'", key, "' has no rows"), "it is a scalar",
                 "Give an array of one dimension or more.")

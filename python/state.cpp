@@ -96,10 +96,11 @@ void add_sparse(PythonState& self, const std::string& key, const py::list& parts
 }
 
 std::shared_ptr<ArrayRows> add_rows(PythonState& self, const std::string& key,
-                                    const py::object& array, bool resizes, const py::object& deal) {
+                                    const py::object& array, bool resizes, const py::object& deal,
+                                    const py::object& holder) {
   auto memory = memory_of(array, key);
   self.owners.push_back(memory.owner);
-  auto rows = std::make_shared<ArrayRows>(memory, key);
+  auto rows = std::make_shared<ArrayRows>(memory, key, holder);
   if (resizes) {
     self.state.add(key, resizable(rows, rows->dtype(), rows->row_shape()));
     return rows;
@@ -134,10 +135,13 @@ void add_private(PythonState& self, const std::string& key, const py::object& ar
   self.state.add(key, rank_private(whole_of(self, key, array), std::move(options)));
 }
 
+// The texts of this number; where there are none so far, these.
 void add_strings(PythonState& self, const std::string& key, std::vector<std::string> values,
-                 bool scalar, bool resizes) {
-  self.strings.push_back(std::make_unique<std::vector<std::string>>(std::move(values)));
-  auto& kept = *self.strings.back();
+                 bool scalar, bool resizes, std::size_t number) {
+  if (number == self.strings.size()) {
+    self.strings.push_back(std::make_unique<std::vector<std::string>>(std::move(values)));
+  }
+  auto& kept = *self.strings.at(number);
   self.state.add(key, scalar ? strings(kept.front()) : resizes ? resizable(kept) : strings(kept));
 }
 
@@ -149,7 +153,7 @@ void add_state(py::module_& module) {
       .def(py::init<>())
       .def("add", &add_slices, py::arg("key"), py::arg("parts"), py::arg("storage"))
       .def("add_strings", &add_strings, py::arg("key"), py::arg("values"), py::arg("scalar"),
-           py::arg("resizes"))
+           py::arg("resizes"), py::arg("number"))
       .def("add_sparse", &add_sparse)
       .def("add_rows", &add_rows)
       .def("add_indexed", &add_indexed)

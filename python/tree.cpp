@@ -143,7 +143,9 @@ void Tree::add_leaf(Leaf leaf, const Given& given) {
 void Tree::add_to_state(PythonState& state, Leaf leaf, const Given& given,
                         const py::object& memory) {
   held_.push_back(memory);
-  state.state.add(leaf.key, tensor_of(leaf, memory.ptr()));
+  auto tensor = tensor_of(leaf, memory.ptr());
+  tensor.tied = leaf.tied;
+  state.state.add(leaf.key, std::move(tensor));
   add_leaf(std::move(leaf), given);
 }
 
@@ -158,9 +160,9 @@ bool Tree::tensor(PythonState& state, const Given& given, bool elsewhere) {
   leaf.own = facts;
   leaf.elsewhere = elsewhere;
   leaf.tied = is_tied(leaf);
-  if (leaf.tied) {
+  if (leaf.tied && !given.restoring) {
     add_leaf(std::move(leaf), given);
-  } else {
+  } else {  // whether both are stored, and the same, the restore finds out
     add_to_state(state, std::move(leaf), given, given.local);
   }
   return true;

@@ -36,8 +36,8 @@ class Tree {
     std::shared_ptr<const TensorBoxes> boxes;
     bool restoring = false;
   };
-  /// It is added to the state unless it is tied to one before. False: it is not plain memory, of
-  /// the host unless it is `elsewhere`, and nothing happened.
+  /// It is added to the state unless it is tied to one before and saved. False: it is not plain
+  /// memory, of the host unless it is `elsewhere`, and nothing happened.
   bool tensor(PythonState& state, const Given& given, bool elsewhere);
   /// Of what is not: whether it is tied to one before, so that nothing is left to do.
   bool is_tied(const Given& given);

@@ -111,6 +111,9 @@ struct Status {
   double modified_seconds = 0;  ///< since 1970
   FileId id = {};
   std::int64_t names = 0;  ///< so many lead to a file's bytes; 0: not told
+  /// Who may read and write, as POSIX has it: of 0666 what is set. Where files have no such modes,
+  /// all of it.
+  unsigned access = 0666;
 };
 
 /// Thread-safe. Errors throw cairn::Error with the path; not_found where something must exist and
@@ -129,9 +132,13 @@ class FileSystem {
   /// An existing file, read and write: several processes may write disjoint parts of one. A link is
   /// an error: what it leads to may be anybody's.
   virtual std::unique_ptr<File> open_write(const Path&) = 0;
-  /// The same, if it is a regular file whose bytes no other name leads to; null where it is not, or
-  /// where that cannot be told.
+  /// The same to be made anew, if it is a regular file whose bytes no other name leads to; null
+  /// where it is not, or where that cannot be told. Nobody may read it then who may not read a new
+  /// file.
   virtual std::unique_ptr<File> open_sole(const Path&);
+  /// Takes from a file's mode what is not in `access` (Status::access). Does nothing where files
+  /// have none.
+  virtual void limit_access(const Path&, unsigned /*access*/) {}
   virtual void rename(const Path& from, const Path& to) = 0;  ///< replaces atomically
   /// Replaces nothing: already_exists where `to` is there. The default looks, then renames, which
   /// is no single step.
@@ -175,6 +182,9 @@ class FileSystemWrapper : public FileSystem {
   std::unique_ptr<File> open_read(const Path& path) override { return target_->open_read(path); }
   std::unique_ptr<File> open_write(const Path& path) override { return target_->open_write(path); }
   std::unique_ptr<File> open_sole(const Path& path) override { return target_->open_sole(path); }
+  void limit_access(const Path& path, unsigned access) override {
+    target_->limit_access(path, access);
+  }
   void rename(const Path& from, const Path& to) override { target_->rename(from, to); }
   void rename_new(const Path& from, const Path& to) override { target_->rename_new(from, to); }
   bool try_link(const Path& from, const Path& to) override { return target_->try_link(from, to); }

@@ -23,6 +23,8 @@ class Rows {
   virtual void resize(std::int64_t rows) = 0;
   /// The rows as they are now, [count, row shape]; used until the next resize.
   virtual std::shared_ptr<SliceMemory> memory() const = 0;
+  /// Of what resize() changes: the vector itself, not its elements.
+  virtual Footprint footprint() const { return {}; }
 };
 
 /// How many of all rows a rank gets. Called on each rank that has the tensor in its state; all of
@@ -93,6 +95,7 @@ class VectorRows : public Rows {
     if constexpr (!std::is_const_v<Vector>) writable = values_->data();
     return host_memory(dtype_, values_->data(), writable, std::move(extent), {});
   }
+  Footprint footprint() const override { return footprint_of(*values_); }
 
  private:
   /// Throws invalid_argument for a part of a row.

@@ -13,12 +13,19 @@ namespace cairn {
 
 class StagingMemory;
 
-/// Where the elements of a slice lie: at fixed strides from the first one.
+/// Where the elements of a slice lie: at fixed strides from the first one. What is one thing, such
+/// as a vector whatever it holds, has no strides.
 struct Footprint {
   const std::byte* first = nullptr;  ///< null: not known
   Dims strides = {};                 ///< bytes, one a dimension
   std::int64_t element_bytes = 0;
 };
+
+/// Of an object as one thing.
+template <class Object>
+Footprint footprint_of(const Object& object) {
+  return {reinterpret_cast<const std::byte*>(&object), {}, sizeof(Object)};
+}
 
 /// The elements of one slice, wherever they live. Implementations need not be thread-safe; the
 /// library calls them from the thread that called it. `part` is relative to the slice's origin.
@@ -33,7 +40,8 @@ class SliceMemory {
   virtual const std::byte* contiguous() const { return nullptr; }
   virtual std::byte* contiguous_writable() { return nullptr; }
   virtual bool writable() const = 0;
-  /// Of the host or of a device; for telling whether two slices share memory.
+  /// Of the host or of a device; for telling whether slices share memory, which a restore must not
+  /// write to twice.
   virtual Footprint footprint() const { return {}; }
   /// Host memory that the elements' device copies to fastest; null: any host memory is as good.
   virtual std::shared_ptr<StagingMemory> staging() const { return nullptr; }
@@ -45,10 +53,13 @@ class StringMemory {
   virtual ~StringMemory() = default;
   virtual std::vector<std::string> get() const = 0;
   virtual void set(std::vector<std::string> values) = 0;
+  /// Of what set() changes: the object that holds the strings, or memory that they lie in.
+  virtual Footprint footprint() const { return {}; }
 };
 
 /// Host memory with strides in elements (empty: row-major contiguous). The caller keeps it alive
-/// as long as the State is used. A null `writable` makes it save-only.
+/// as long as the State is used. A null `writable` makes it save-only. Throws invalid_argument for
+/// strides by which elements would lie further apart than memory reaches.
 std::shared_ptr<SliceMemory> host_memory(DType dtype, const void* data, void* writable, Dims extent,
                                          Dims strides);
 

@@ -79,6 +79,8 @@ struct LocalTensor {
   /// Elements that no rank holds are no error (cairn/sparse.hpp). Null: they are.
   std::shared_ptr<const SparseFill> sparse = nullptr;
   bool made_by_save = false;  ///< added by the library: an object graph, TensorFlow's save_counter
+  /// Its memory is another tensor's of the state, too, under whose key alone it may be stored.
+  bool tied = false;
   /// A restore may change how many rows it has (cairn/resizable.hpp).
   std::shared_ptr<Rows> resizes = nullptr;
   std::shared_ptr<TensorSource> source = nullptr;  ///< null: it stays as it was given
@@ -197,7 +199,10 @@ struct ObjectNotes {
 class State {
  public:
   /// Throws invalid_argument for a key that is empty, not UTF-8, begins with a zero byte or with
-  /// "_cairn/", or is there already; and for slices that lie outside the shape or overlap.
+  /// "_cairn/", or is there already; and for slices that lie outside the shape or overlap. Where
+  /// slices lie in memory is nobody's affair when it is saved. A restore throws invalid_argument,
+  /// before it touches anything, where elements share memory: of one slice, or of two slices, texts
+  /// or vectors that are not of one dtype and shape with the same stored bytes (tied weights).
   State& add(std::string key, LocalTensor tensor);
 
   /// One value for the job; every rank holds it.

@@ -230,6 +230,7 @@ class Binding:
     def __init__(self, values, restoring):
         self.native = State()
         self._restoring = restoring
+        self._places = {}  # what a restore puts into each place of a dict or list, and that
         self._put_back = []
         self._texts = 0
         if not isinstance(values, collections.abc.Mapping):
@@ -268,11 +269,11 @@ class Binding:
         elif isinstance(value, Sparse):
             self._add_sparse(key, value)
         elif isinstance(value, Ragged):
-            self._add_rows(key, value, "array", self.native.add_rows(key, value.array, False, value.deal))
+            self._add_rows(key, value, "array", self.native.add_rows(key, value.array, False, value.deal, value))
         elif isinstance(value, Resizable) and isinstance(value.value, list):
             self._add_texts(key, vars(value), "value", value.value, resizes=True)
         elif isinstance(value, Resizable):
-            self._add_rows(key, value, "value", self.native.add_rows(key, value.value, True, None))
+            self._add_rows(key, value, "value", self.native.add_rows(key, value.value, True, None, value))
         elif isinstance(value, Indexed):
             self.native.add_indexed(
                 key, value.array, value.ids, value.first, value.rows, value.ids_key
@@ -305,6 +306,13 @@ class Binding:
 
         self._put_back.append(put_back)
 
+    def _of_place(self, container, name, held):
+        """What is restored into this place. Where it comes under two keys, the restore finds out by
+        that whether they are the same."""
+        if not self._restoring:
+            return held
+        return self._places.setdefault((id(container), name), (container, held))[1]
+
     def _note(self, value, renew):
         """A value was copied into the state; `renew(another)` would put another one of its class in
         its place, and returns False where that takes a new state."""
@@ -316,7 +324,7 @@ class Binding:
 
     def _add_number(self, key, container, name, value):
         self._require_changeable(key, container)
-        held = as_array(key, value)
+        held = self._of_place(container, name, as_array(key, value))
         self.native.add(key, [(held, None, None)], "automatic")
 
         def put_back():
@@ -342,8 +350,10 @@ class Binding:
         if scalar or isinstance(value, tuple):
             self._require_changeable(key, container)
         texts = [value] if scalar else value
-        self.native.add_strings(key, [as_bytes(one) for one in texts], scalar, resizes)
-        number, self._texts = self._texts, self._texts + 1
+        in_place = isinstance(value, list)
+        number = self._of_place(value if in_place else container, "" if in_place else name, self._texts)
+        self.native.add_strings(key, [as_bytes(one) for one in texts], scalar, resizes, number)
+        self._texts = max(self._texts, number + 1)
 
         def put_back():
             new = self.native.strings(number)

@@ -1,6 +1,16 @@
 #include "cairn/error.hpp"
 
+#include "base/text.hpp"
+
 namespace cairn {
+namespace {
+
+// Keys and names in it may be anybody's. What an application says of itself may have several lines.
+std::string shown(Code code, std::string text) {
+  return printable(text, code == Code::application);
+}
+
+}  // namespace
 
 const char* code_name(Code code) {
   switch (code) {
@@ -40,16 +50,17 @@ const char* code_name(Code code) {
 
 Error::Error(Code code, std::string problem, std::string reason, std::string way_out)
     : code_(code),
-      problem_(std::move(problem)),
-      reason_(std::move(reason)),
-      way_out_(std::move(way_out)) {
+      problem_(shown(code, std::move(problem))),
+      reason_(shown(code, std::move(reason))),
+      way_out_(shown(code, std::move(way_out))) {
   compose();
 }
 
 Error& Error::compose() {
   text_ = problem_;
   // Most problems name their file already.
-  if (!path_.empty() && text_.find(path_) == std::string::npos) text_ += ": " + path_;
+  const auto path = printable(path_);
+  if (!path.empty() && text_.find(path) == std::string::npos) text_ += ": " + path;
   if (!reason_.empty()) text_ += " (" + reason_ + ")";
   if (!way_out_.empty()) text_ += ". " + way_out_;
   return *this;

@@ -1,7 +1,8 @@
 #pragma once
-/// Numbers of a JSON text that anybody may have written. nlohmann::json converts a number like 1e29
-/// to an integer as C++ does, which is undefined; and it reads fractions with strtod, which the C
-/// locale tells where they begin.
+/// Members and numbers of a JSON text that anybody may have written. Of a const object
+/// nlohmann::json reads a member that is not there from where there is no memory, and it converts a
+/// number like 1e29 to an integer as C++ does: both are undefined. It reads fractions with strtod,
+/// which the C locale tells where they begin.
 #include <locale.h>
 
 #include <cstdint>
@@ -36,6 +37,12 @@ template <class Json = nlohmann::json>
 Json parse_json(std::string_view text, bool throws = true) {
   const ClassicNumbers classic;
   return Json::parse(text, nullptr, throws);
+}
+
+/// The member of this name. Null: there is none, or `object` is no object.
+inline const nlohmann::json* find_member(const nlohmann::json& object, const char* name) {
+  const auto at = object.find(name);
+  return at == object.end() ? nullptr : &*at;
 }
 
 /// Whether the value is an integer, and one of T.

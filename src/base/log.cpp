@@ -4,6 +4,8 @@
 #include <mutex>
 #include <string>
 
+#include "base/text.hpp"
+
 namespace cairn {
 namespace {
 
@@ -41,7 +43,7 @@ void log(LogLevel level, std::string_view message) {
     return sink();
   }();
   try {
-    if (current) current(level, message);
+    if (current) current(level, printable(message));
   } catch (...) {
   }
 }

@@ -5,11 +5,12 @@
 namespace cairn {
 
 std::string escaped(std::string_view text) {
-  const bool plain = is_utf8(text);
   std::string out;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    switch (c) {
+  while (!text.empty()) {
+    const auto [bytes, shown] = first_character(text);
+    const auto character = shown ? text.substr(0, bytes) : "?";
+    text.remove_prefix(bytes);
+    switch (character[0]) {
       case '&':
         out += "&amp;";
         break;
@@ -23,7 +24,7 @@ std::string escaped(std::string_view text) {
         out += "&quot;";
         break;
       default:
-        out += byte < 32 || byte == 127 || (byte > 127 && !plain) ? '?' : c;
+        out += character;
     }
   }
   return out;

@@ -5,8 +5,8 @@
 
 namespace cairn {
 
-/// What has a meaning in markup is spelled out, control characters and bytes that are no UTF-8
-/// become question marks.
+/// What has a meaning in markup is spelled out, what people are not shown (first_character())
+/// becomes question marks.
 std::string escaped(std::string_view text);
 
 }  // namespace cairn

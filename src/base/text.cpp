@@ -1,5 +1,6 @@
 #include "base/text.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <limits>
@@ -30,28 +31,73 @@ std::string bytes_text(double bytes) {
   return cat(fixed_text(bytes, unit == 0 ? 0 : 2), ' ', units[unit]);
 }
 
+namespace {
+
+// A character at the beginning of a text, and its bytes; none: it is no UTF-8.
+struct Decoded {
+  std::uint32_t point = 0;
+  std::size_t bytes = 0;
+};
+
+// RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF.
+Decoded decode(std::string_view text) {
+  const auto lead = static_cast<unsigned char>(text[0]);
+  if (lead < 0x80) return {lead, 1};
+  const std::size_t more = lead >= 0xf0 ? 3 : lead >= 0xe0 ? 2 : 1;
+  if (lead < 0xc2 || lead > 0xf4 || text.size() <= more) return {};
+  std::uint32_t point = lead & (0x3fu >> more);
+  for (std::size_t k = 1; k <= more; ++k) {
+    const auto next = static_cast<unsigned char>(text[k]);
+    if ((next & 0xc0) != 0x80) return {};
+    point = point << 6 | (next & 0x3f);
+  }
+  if (more == 2 && (point < 0x800 || (point >= 0xd800 && point < 0xe000))) return {};
+  if (more == 3 && (point < 0x10000 || point > 0x10ffff)) return {};
+  return {point, more + 1};
+}
+
+// Controls; marks and overrides of direction, and their ends; ends of lines and paragraphs.
+bool is_shown(std::uint32_t point) {
+  const auto among = [&](std::uint32_t first, std::uint32_t last) {
+    return first <= point && point <= last;
+  };
+  return !(point < 0x20 || among(0x7f, 0x9f) || point == 0x61c || among(0x200e, 0x200f) ||
+           among(0x2028, 0x202e) || among(0x2066, 0x2069));
+}
+
+}  // namespace
+
 bool is_utf8(std::string_view text) {
-  // RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF.
-  for (std::size_t i = 0; i < text.size();) {
-    const auto lead = static_cast<unsigned char>(text[i]);
-    if (lead < 0x80) {
-      ++i;
-      continue;
-    }
-    const int more = lead >= 0xf0 ? 3 : lead >= 0xe0 ? 2 : 1;
-    if (lead < 0xc2 || lead > 0xf4 || text.size() - i <= static_cast<std::size_t>(more))
-      return false;
-    std::uint32_t point = lead & (0x3f >> more);
-    for (int k = 1; k <= more; ++k) {
-      const auto next = static_cast<unsigned char>(text[i + static_cast<std::size_t>(k)]);
-      if ((next & 0xc0) != 0x80) return false;
-      point = point << 6 | (next & 0x3f);
-    }
-    if (more == 2 && (point < 0x800 || (point >= 0xd800 && point < 0xe000))) return false;
-    if (more == 3 && (point < 0x10000 || point > 0x10ffff)) return false;
-    i += static_cast<std::size_t>(more) + 1;
+  while (!text.empty()) {
+    const auto bytes = decode(text).bytes;
+    if (bytes == 0) return false;
+    text.remove_prefix(bytes);
   }
   return true;
+}
+
+FirstCharacter first_character(std::string_view text) {
+  const auto [point, bytes] = decode(text);
+  return {std::max<std::size_t>(bytes, 1), bytes > 0 && is_shown(point)};
+}
+
+std::string printable(std::string_view text, bool lines) {
+  constexpr char digits[] = "0123456789abcdef";
+  std::string out;
+  out.reserve(text.size());
+  while (!text.empty()) {
+    const auto [bytes, shown] = first_character(text);
+    if (shown || (lines && text[0] == '\n')) {
+      out += text.substr(0, bytes);
+    } else {
+      for (const char c : text.substr(0, bytes)) {
+        const auto byte = static_cast<unsigned char>(c);
+        (out += "\\x") += {digits[byte >> 4], digits[byte & 15]};
+      }
+    }
+    text.remove_prefix(bytes);
+  }
+  return out;
 }
 
 bool is_name_of_neighbour(std::string_view text) {

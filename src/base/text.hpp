@@ -70,6 +70,17 @@ std::string bytes_text(double bytes);
 
 bool is_utf8(std::string_view text);
 
+/// The first character of a text that is not empty. People are not shown as it is a control
+/// character, of C1 too, one that ends a line or turns the direction of what follows, and a byte
+/// that is no UTF-8.
+struct FirstCharacter {
+  std::size_t bytes;
+  bool shown;
+};
+FirstCharacter first_character(std::string_view text);
+/// The text on one line, what is not shown spelled out (\x1b). `lines`: it may have several.
+std::string printable(std::string_view text, bool lines = false);
+
 /// Whether a text that a file holds names a file beside it, and nothing elsewhere.
 bool is_name_of_neighbour(std::string_view text);
 

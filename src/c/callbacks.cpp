@@ -9,8 +9,8 @@ namespace {
 
 class CRows final : public ProgramRows {
  public:
-  CRows(const cairn_rows& calls, DType dtype, Dims shape)
-      : calls_(calls), dtype_(dtype), shape_(std::move(shape)) {}
+  CRows(const cairn_rows& calls, DType dtype, Dims shape, Footprint footprint)
+      : calls_(calls), dtype_(dtype), shape_(std::move(shape)), footprint_(footprint) {}
   ~CRows() override {
     if (is_taken_ && calls_.release) calls_.release(calls_.context);
   }
@@ -38,23 +38,28 @@ class CRows final : public ProgramRows {
     }
     return host_memory(dtype_, data, calls_.resize ? data : nullptr, std::move(extent), {});
   }
+  Footprint footprint() const override { return footprint_; }
 
  private:
   cairn_rows calls_;
   DType dtype_;
   Dims shape_;
+  Footprint footprint_;
   bool is_taken_ = false;
 };
 
 }  // namespace
 
-std::shared_ptr<ProgramRows> rows_of(const cairn_rows* rows, DType dtype, Dims row_shape) {
+std::shared_ptr<ProgramRows> rows_of(const cairn_rows* rows, DType dtype, Dims row_shape,
+                                     cairn_state* state) {
   const auto& calls = given(rows, "rows");
   if (!calls.count || !calls.data) {
     throw Error(Code::invalid_argument, "rows lack a function",
                 "count and data are asked at each save and restore");
   }
-  return std::make_shared<CRows>(calls, dtype, std::move(row_shape));
+  Footprint footprint;
+  if (state) footprint = footprint_of(state->rows[{calls.context, calls.data}]);
+  return std::make_shared<CRows>(calls, dtype, std::move(row_shape), std::move(footprint));
 }
 
 }  // namespace cairn::c

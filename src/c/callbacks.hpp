@@ -2,6 +2,7 @@
 /// Callbacks of C programs: their codes become errors, their tables become interfaces of C++.
 #include <memory>
 
+#include "cairn/c/bridge.hpp"
 #include "cairn/c/rows.h"
 #include "cairn/dtype.hpp"
 #include "cairn/error.hpp"
@@ -29,7 +30,9 @@ class ProgramRows : public Rows {
  public:
   virtual void taken() noexcept = 0;
 };
-/// Throws invalid_argument for a table that lacks what it needs.
-std::shared_ptr<ProgramRows> rows_of(const cairn_rows* rows, DType dtype, Dims row_shape);
+/// Throws invalid_argument for a table that lacks what it needs. `state`: which knows rows that are
+/// given twice; may be null.
+std::shared_ptr<ProgramRows> rows_of(const cairn_rows* rows, DType dtype, Dims row_shape,
+                                     cairn_state* state = nullptr);
 
 }  // namespace cairn::c

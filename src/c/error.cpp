@@ -4,6 +4,7 @@
 #include <new>
 #include <optional>
 
+#include "base/error_of.hpp"
 #include "c/callbacks.hpp"
 #include "c/handles.hpp"
 #include "cairn/dtype.hpp"
@@ -30,7 +31,14 @@ struct Last {
              error->path().c_str(),           error->what()};
   }
   void keep_no_memory() {
-    shown = {CAIRN_INTERNAL, -1, "no memory is left", "", "", "", "", "no memory is left"};
+    shown = {CAIRN_INTERNAL,
+             -1,
+             "there is not enough memory",
+             "",
+             "",
+             "",
+             "",
+             "there is not enough memory"};
   }
 };
 
@@ -56,10 +64,8 @@ int failed(const std::exception_ptr& error) noexcept {
       std::rethrow_exception(error);
     } catch (const Error& known_error) {
       last().keep(known_error);
-    } catch (const std::bad_alloc&) {
-      last().keep_no_memory();
     } catch (const std::exception& other) {
-      last().keep(Error(Code::internal, other.what()));
+      last().keep(error_of(other));
     } catch (...) {
       last().keep(Error(Code::internal, "something was thrown that is no exception"));
     }

@@ -33,7 +33,7 @@ int add_rows(cairn_state* state, const char* key, cairn_dtype dtype, int dims,
     const std::string name = &given(key, "the key");
     const auto number = dtype_of_number(dtype);
     const auto shape = dims_of(dims, row_shape, "the shape of a row");
-    const auto all = c::rows_of(rows, number, shape);
+    const auto all = c::rows_of(rows, number, shape, state);
     tensors.add(name, make(all, number, shape));
     all->taken();
   });
@@ -191,6 +191,7 @@ struct KeptStrings final : StringMemory, TensorSource {
   explicit KeptStrings(std::shared_ptr<std::vector<std::string>> list) : values(std::move(list)) {}
   std::vector<std::string> get() const override { return *values; }
   void set(std::vector<std::string> restored) override { *values = std::move(restored); }
+  Footprint footprint() const override { return footprint_of(*values); }
   void look(LocalTensor& tensor) override {
     tensor.shape = {static_cast<std::int64_t>(values->size())};
   }

@@ -47,6 +47,14 @@ class FixedText final : public StringMemory {
     }
   }
 
+  Footprint footprint() const override {
+    if (count_ == 0 || capacity_ == 0) return {};
+    const auto end = static_cast<std::ptrdiff_t>(count_ - 1) * stride_;
+    const auto length = std::abs(end) + static_cast<std::ptrdiff_t>(capacity_);
+    return {
+        reinterpret_cast<const std::byte*>(first_ + std::min<std::ptrdiff_t>(end, 0)), {}, length};
+  }
+
  private:
   char* at(std::size_t index) const {
     return first_ + static_cast<std::ptrdiff_t>(index) * stride_;

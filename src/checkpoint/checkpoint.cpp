@@ -299,7 +299,7 @@ struct Checkpoint::Impl {
   }
 
   LoadStatus load(const io::Path& path, const RestoreOptions& restore, bool with_counter) {
-    return guarded(*group, with_counter ? "Checkpoint::restore" : "Checkpoint::read", [&] {
+    return guarded_alone(*group, with_counter ? "Checkpoint::restore" : "Checkpoint::read", [&] {
       group->meet();
       if (auto* engine = saving()) {  // what is in flight may be what is asked for
         engine->settle();
@@ -365,7 +365,7 @@ Checkpoint& Checkpoint::operator=(Checkpoint&&) noexcept = default;
 
 std::string Checkpoint::save(const std::filesystem::path& prefix, const SaveOptions& options) {
   auto& self = *impl_;
-  return guarded(*self.group, "Checkpoint::save", [&] {
+  return guarded_alone(*self.group, "Checkpoint::save", [&] {
     std::string path;
     self.save_next(prefix, [&](Engine& engine, const State& state) {
       path = engine.save(self.counter, state, options);
@@ -377,7 +377,7 @@ std::string Checkpoint::save(const std::filesystem::path& prefix, const SaveOpti
 
 SaveHandle Checkpoint::save_async(const std::filesystem::path& prefix, const SaveOptions& options) {
   auto& self = *impl_;
-  return guarded(*self.group, "Checkpoint::save_async", [&] {
+  return guarded_alone(*self.group, "Checkpoint::save_async", [&] {
     std::optional<SaveHandle> handle;
     self.save_next(prefix, [&](Engine& engine, const State& state) {
       handle = engine.save_async(self.counter, state, options);
@@ -389,7 +389,7 @@ SaveHandle Checkpoint::save_async(const std::filesystem::path& prefix, const Sav
 
 bool Checkpoint::poll() {
   auto& self = *impl_;
-  return guarded(*self.group, "Checkpoint::poll", [&] {
+  return guarded_alone(*self.group, "Checkpoint::poll", [&] {
     auto* engine = self.saving();
     if (!engine) return true;
     engine->advance(false);
@@ -400,7 +400,7 @@ bool Checkpoint::poll() {
 
 void Checkpoint::wait() {
   auto& self = *impl_;
-  guarded(*self.group, "Checkpoint::wait", [&] {
+  guarded_alone(*self.group, "Checkpoint::wait", [&] {
     auto* engine = self.saving();
     if (!engine) return;
     engine->settle();
@@ -410,7 +410,7 @@ void Checkpoint::wait() {
 
 std::string Checkpoint::write(const std::filesystem::path& prefix, const SaveOptions& options) {
   auto& self = *impl_;
-  return guarded(*self.group, "Checkpoint::write", [&] {
+  return guarded_alone(*self.group, "Checkpoint::write", [&] {
     self.group->meet();
     const auto whole = checked_prefix(*self.group, prefix);
     auto& engine = self.shared->use(self.single, self.user, whole, false, self.options);

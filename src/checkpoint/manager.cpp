@@ -44,7 +44,7 @@ std::string CheckpointManager::save(std::int64_t step, const State& state,
                                     const SaveOptions& options) {
   auto& self = *impl_;
   Group& group = *self.job.group;
-  return guarded(group, "CheckpointManager::save", [&] {
+  return guarded_alone(group, "CheckpointManager::save", [&] {
     self.meet_for_save();
     self.clear_way_for_last_save();
     self.call_before_save(step);
@@ -62,7 +62,7 @@ SaveHandle CheckpointManager::save_async(std::int64_t step, const State& state,
                                          const SaveOptions& options) {
   auto& self = *impl_;
   Group& group = *self.job.group;
-  return guarded(group, "CheckpointManager::save_async", [&] {
+  return guarded_alone(group, "CheckpointManager::save_async", [&] {
     self.meet_for_save();
     self.clear_way_for_last_save();
     self.call_before_save(step);
@@ -81,7 +81,7 @@ SaveHandle CheckpointManager::save_async(std::int64_t step, const State& state,
 
 bool CheckpointManager::poll() {
   auto& self = *impl_;
-  return guarded(*self.job.group, "CheckpointManager::poll", [&] {
+  return guarded_alone(*self.job.group, "CheckpointManager::poll", [&] {
     self.advance(false);
     self.advance_flush(false);
     self.throw_earlier_failure();
@@ -92,7 +92,7 @@ bool CheckpointManager::poll() {
 void CheckpointManager::wait(Reach reach) {
   auto& self = *impl_;
   Group& group = *self.job.group;
-  guarded(group, "CheckpointManager::wait", [&] {
+  guarded_alone(group, "CheckpointManager::wait", [&] {
     self.settle();
     self.advance_flush(true);
     self.throw_earlier_failure();
@@ -139,7 +139,7 @@ void Engine::take_turn(bool of_save) {
 std::optional<RestoreReport> CheckpointManager::restore_latest(State& state,
                                                                const RestoreOptions& options) {
   auto& self = *impl_;
-  return guarded(*self.job.group, "CheckpointManager::restore_latest", [&] {
+  return guarded_alone(*self.job.group, "CheckpointManager::restore_latest", [&] {
     self.meet();
     self.settle();
     self.cancel_flush();
@@ -151,7 +151,7 @@ RestoreReport CheckpointManager::restore(std::int64_t step, State& state,
                                          const RestoreOptions& options) {
   auto& self = *impl_;
   Group& group = *self.job.group;
-  return guarded(group, "CheckpointManager::restore", [&] {
+  return guarded_alone(group, "CheckpointManager::restore", [&] {
     self.meet();
     self.settle();
     require_same(group, "the step", cat(step));

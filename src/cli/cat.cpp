@@ -11,6 +11,7 @@
 #include "cli/print.hpp"
 #include "cli/progress_bar.hpp"
 #include "cli/target.hpp"
+#include "tools/no_more_open.hpp"
 #include "tools/read_tensor.hpp"
 
 namespace cairn::cli {
@@ -108,18 +109,20 @@ void run(io::FileSystem& files, const CatArguments& options) {
   const auto key = options.key_hex.empty() ? options.key : from_hex(options.key_hex);
   const auto& tensor = require_tensor(contents, key);
   const auto box = parse_slice(tensor, options.slice);
+  const auto access = access_of(files, contents);
   ProgressBar bar(cat("read ", shown_key(tensor.key)));
   if (tensor.dtype != DType::string) {
     const auto bytes = read_numbers(files, contents, tensor, box, bar.callback());
-    to_output(options.output, [&](std::ostream& out) {
+    const auto write = [&](std::ostream& out) {
       write_numbers(out, bytes, options, tensor.dtype, box.extent);
-    });
+    };
+    to_output(options.output, write, access);
     return;
   }
   if (options.format == "npy") npy_header(tensor.dtype, {});  // says why not
   const auto values = read_string_box(files, contents, tensor, box, bar.callback());
-  to_output(options.output,
-            [&](std::ostream& out) { write_strings(out, values, options, box.extent); });
+  const auto write = [&](std::ostream& out) { write_strings(out, values, options, box.extent); };
+  to_output(options.output, write, access);
 }
 
 }  // namespace

@@ -1,10 +1,13 @@
 // cairn convert: a checkpoint stored again, cut otherwise or in another format, and files of
 // others.
-#include <iostream>
+#include <cstdio>
 #include <optional>
 
+#include "base/error_of.hpp"
+#include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "cli/command.hpp"
+#include "cli/print.hpp"
 #include "cli/progress_bar.hpp"
 #include "cli/ranks.hpp"
 #include "cli/target.hpp"
@@ -76,15 +79,15 @@ void run(Tool& tool, const ConvertArguments& arguments) {
     std::optional<ProgressBar> bar;
     if (ranks.root()) bar.emplace("convert");
     const auto made = by_all(tool.files, options, bar ? bar->callback() : Progress{});
-    if (ranks.root()) std::cout << made << '\n';
+    if (ranks.root()) print_line(made);
   } catch (const Error& error) {
     if (ranks.group()->size() == 1) throw;
     if (error.code() == Code::communication) ranks.group()->abort(error.what());
     // Once for all, and before any rank ends: the launcher then ends the others.
-    if (ranks.root()) std::cerr << "cairn: " << error.what() << std::endl;
+    if (ranks.root()) std::fprintf(stderr, "cairn: %s\n", printable(error.what()).c_str());
     tool.exit_code = error.code() == Code::data_loss ? 1 : 2;
   } catch (const std::exception& error) {  // of this rank alone: nobody else knows
-    if (ranks.group()->size() > 1) ranks.group()->abort(error.what());
+    if (ranks.group()->size() > 1) ranks.group()->abort(error_of(error).what());
     throw;
   }
 }

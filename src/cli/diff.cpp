@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iostream>
 #include <limits>
 
 #include "base/json_numbers.hpp"
@@ -53,29 +52,26 @@ std::string index_text(const Dims& index) {
 }
 
 void print(const TensorDifference& one) {
-  std::cout << shown_key(one.key) << ": " << word(one.kind);
-  if (one.kind != Kind::values) {
-    std::cout << ": " << one.what << '\n';
-    return;
-  }
+  const auto head = cat(shown_key(one.key), ": ", word(one.kind), ": ");
+  if (one.kind != Kind::values) return print_line(head + one.what);
   const auto text = [&](const std::string& value) {
     return one.are_strings ? string_text(value) : value;
   };
-  std::cout << ": " << one.differing << " of " << one.elements << " elements differ\n  first at "
-            << index_text(one.first) << ": " << text(one.first_a) << " and " << text(one.first_b)
-            << '\n';
+  print_line(cat(head, one.differing, " of ", one.elements, " elements differ"));
+  print_line(cat("  first at ", index_text(one.first), ": ", text(one.first_a), " and ",
+                 text(one.first_b)));
   if (one.max_absolute) {
-    std::cout << "  largest difference " << *one.max_absolute << " at "
-              << index_text(one.where_absolute) << ", relative " << *one.max_relative << " at "
-              << index_text(one.where_relative) << '\n';
+    print_line(cat("  largest difference ", *one.max_absolute, " at ",
+                   index_text(one.where_absolute), ", relative ", *one.max_relative, " at ",
+                   index_text(one.where_relative)));
   }
 }
 
 void print(const DescriptionDifference& one) {
-  std::cout << (one.key.empty() ? "(checkpoint)" : shown_key(one.key)) << ": "
-            << string_text(one.name) << ": " << (one.a.empty() ? "only in B: " : one.a)
-            << (one.a.empty() || one.b.empty() ? "" : " and ") << one.b
-            << (one.b.empty() ? " only in A" : "") << '\n';
+  print_line(cat(one.key.empty() ? "(checkpoint)" : shown_key(one.key), ": ", string_text(one.name),
+                 ": ", one.a.empty() ? "only in B: " : one.a,
+                 one.a.empty() || one.b.empty() ? "" : " and ", one.b,
+                 one.b.empty() ? " only in A" : ""));
 }
 
 Json json_of(const DescriptionDifference& one) {
@@ -109,8 +105,8 @@ void print(const CheckpointDiff& found, const DiffArguments& options) {
   for (const auto& one : found.differences) print(one);
   for (const auto& one : found.descriptions) print(one);
   if (found.same()) {
-    std::cout << "same: " << found.tensors << (found.tensors == 1 ? " tensor" : " tensors")
-              << (options.tolerance.any() ? ", within the tolerance\n" : ", bit by bit\n");
+    print_line(cat("same: ", found.tensors, found.tensors == 1 ? " tensor" : " tensors",
+                   options.tolerance.any() ? ", within the tolerance" : ", bit by bit"));
   }
 }
 

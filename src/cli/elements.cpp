@@ -160,22 +160,20 @@ std::string element_text(DType dtype, const char* element) {
 }
 
 std::string string_text(std::string_view value) {
-  const bool utf8 = is_utf8(value);
   std::string text = "\"";
-  for (const char c : value) {
-    constexpr char digits[] = "0123456789abcdef";
-    const auto byte = static_cast<unsigned char>(c);
+  while (!value.empty()) {
+    const char c = value[0];
+    const auto bytes = first_character(value).bytes;
     if (c == '"' || c == '\\') {
       (text += '\\') += c;
     } else if (c == '\n') {
       text += "\\n";
     } else if (c == '\t') {
       text += "\\t";
-    } else if (byte < 0x20 || byte == 0x7f || (byte > 0x7f && !utf8)) {
-      ((text += "\\x") += digits[byte >> 4]) += digits[byte & 15];
     } else {
-      text += c;
+      text += printable(value.substr(0, bytes));
     }
+    value.remove_prefix(bytes);
   }
   return text + '"';
 }

@@ -13,7 +13,7 @@ namespace cairn::cli {
 /// the same value, "true", "1.5-2j", "nan". Quantised ones are their raw integers.
 std::string element_text(DType dtype, const char* element);
 
-/// Quoted, with escapes as in JSON; bytes that are not UTF-8 as \xNN.
+/// Quoted, with escapes as in JSON; what people are not shown, and no UTF-8, as \xNN a byte.
 std::string string_text(std::string_view value);
 
 /// The header of a version 1.0 NPY file in C order; the elements' bytes follow. Types that NumPy

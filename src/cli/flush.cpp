@@ -1,5 +1,4 @@
 // cairn flush: what this node has of checkpoints on the nodes, to the run's directory.
-#include <iostream>
 
 #include "base/text.hpp"
 #include "cli/command.hpp"
@@ -17,13 +16,12 @@ struct FlushArguments {
 void run(Tool& tool, const FlushArguments& options) {
   const auto home = require_directory(*tool.files, options.directory);
   const auto done = flush_node(*tool.files, home, options.tier, options.node);
-  for (const auto step : done.steps) std::cout << "step " << step << "\n";
+  for (const auto step : done.steps) print_line(cat("step ", step));
   for (const auto& folder : done.without_map) {
-    std::cout << folder.string()
-              << ": its map cannot be read here; brought for other nodes' maps\n";
+    print_line(
+        cat(folder.string(), ": its map cannot be read here; brought for other nodes' maps"));
   }
-  std::cout << done.files << " files, " << done.bytes << " bytes brought to " << home.string()
-            << "\n";
+  print_line(cat(done.files, " files, ", done.bytes, " bytes brought to ", home.string()));
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 // cairn gc: what a new owner of the directory would do, without a job.
 #include <algorithm>
-#include <iostream>
 #include <set>
 
 #include "base/text.hpp"
@@ -8,6 +7,7 @@
 #include "cairn/group.hpp"
 #include "cairn/log.hpp"
 #include "cli/command.hpp"
+#include "cli/print.hpp"
 #include "cli/target.hpp"
 #include "commit/names.hpp"
 #include "commit/ownership.hpp"
@@ -63,8 +63,8 @@ std::vector<commit::Naming> our_names(io::FileSystem& files, const io::Path& dir
 
 void print(const std::vector<RecoveryStep>& steps, bool dry_run) {
   for (const auto& step : steps) {
-    std::cout << (dry_run ? "would " : "") << (step.completes ? "complete" : "remove") << ' '
-              << step.entry << " (" << step.why << ")\n";
+    print_line(cat(dry_run ? "would " : "", step.completes ? "complete" : "remove", ' ', step.entry,
+                   " (", step.why, ")"));
   }
 }
 
@@ -100,8 +100,8 @@ bool retire(io::FileSystem& files, const io::Path& directory, const commit::Nami
         options.dry_run ? !one.stays : std::find(gone.begin(), gone.end(), one.step) != gone.end();
     any = any || goes;
     if (!goes && !options.dry_run) continue;
-    std::cout << (options.dry_run ? "would " : "") << (goes ? "remove " : "keep ")
-              << commit::prefix_name(name, one.step) << " (" << one.why << ")\n";
+    print_line(cat(options.dry_run ? "would " : "", goes ? "remove " : "keep ",
+                   commit::prefix_name(name, one.step), " (", one.why, ")"));
   }
   return any;
 }
@@ -109,11 +109,11 @@ bool retire(io::FileSystem& files, const io::Path& directory, const commit::Nami
 void run_on_node(Tool& tool, const GcArguments& options) {
   const auto done = tidy_node(tool.files, options.tier, options.node, options.dry_run);
   for (const auto& one : done.gone) {
-    std::cout << (options.dry_run ? "would remove " : "remove ") << one.path.string() << ", "
-              << bytes_text(static_cast<double>(one.bytes)) << " (" << one.why << ")\n";
+    print_line(cat(options.dry_run ? "would remove " : "remove ", one.path.string(), ", ",
+                   bytes_text(static_cast<double>(one.bytes)), " (", one.why, ")"));
   }
-  for (const auto& why : done.left) std::cout << "keep " << why << '\n';
-  if (done.gone.empty() && done.left.empty()) std::cout << "nothing to do on this node\n";
+  for (const auto& why : done.left) print_line(cat("keep ", why));
+  if (done.gone.empty() && done.left.empty()) print_line("nothing to do on this node");
 }
 
 void run(Tool& tool, const GcArguments& options) {
@@ -128,8 +128,9 @@ void run(Tool& tool, const GcArguments& options) {
   std::optional<commit::Ownership> ownership;
   if (options.dry_run) {
     if (const auto owner = commit::read_owner(*tool.files, directory)) {
-      std::cerr << "cairn: the directory is or was owned by " << commit::describe(*owner)
-                << ": what that is saving now is listed too, and gc refuses while it runs\n";
+      log(LogLevel::warning, cat("the directory is or was owned by ", commit::describe(*owner),
+                                 ": what that is saving now is listed too, and gc refuses while it "
+                                 "runs"));
     }
   } else if (!names.empty()) {
     constexpr double wait_seconds = 2;  // a dying process holds its lock for a moment
@@ -153,7 +154,7 @@ void run(Tool& tool, const GcArguments& options) {
     }
     if (lacked_room) clear_up(job, *owner, true);
   }
-  if (!any) std::cout << "nothing to do in " << directory.string() << '\n';
+  if (!any) print_line(cat("nothing to do in ", directory.string()));
 }
 
 }  // namespace

@@ -1,9 +1,9 @@
 #include "cli/graph.hpp"
 
 #include <algorithm>
-#include <iostream>
 
 #include "base/text.hpp"
+#include "cli/print.hpp"
 
 namespace cairn::cli {
 namespace {
@@ -68,9 +68,8 @@ Json graph_json(const CheckpointContents& contents) {
 
 void print_graph(const CheckpointContents& contents, bool all) {
   if (!contents.graph) {
-    std::cout << "  "
-              << (contents.graph_problem.empty() ? "no object graph" : contents.graph_problem)
-              << '\n';
+    print_line(
+        cat("  ", contents.graph_problem.empty() ? "no object graph" : contents.graph_problem));
     return;
   }
   const auto& graph = *contents.graph;
@@ -96,8 +95,8 @@ void print_graph(const CheckpointContents& contents, bool all) {
     for (std::size_t i = 0; i < shown; ++i) rows.push_back({"  = " + shown_key(other[i])});
     if (shown < other.size()) rows.push_back({cat("  = ", other.size() - shown, " more (--all)")});
   }
-  std::cout << "  " << count_text(graph.nodes.size(), "object") << ", "
-            << count_text(values, "value") << ", " << count_text(slots, "slot") << '\n';
+  print_line(cat("  ", count_text(graph.nodes.size(), "object"), ", ", count_text(values, "value"),
+                 ", ", count_text(slots, "slot")));
   print_table(rows, "    ");
 }
 

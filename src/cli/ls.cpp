@@ -1,6 +1,5 @@
 // cairn ls: the checkpoints of a directory.
 #include <algorithm>
-#include <iostream>
 #include <map>
 
 #include "base/text.hpp"
@@ -168,7 +167,7 @@ void print_rows(const std::vector<Row>& rows) {
   const auto flush = [&] {
     if (table.empty()) return;
     table.insert(table.begin(), {"step", "size", "saved", "ranks", "state"});
-    std::cout << name << '\n';
+    print_line(name);
     print_table(table, "  ", {0, 1, 3});
     table.clear();
   };
@@ -231,7 +230,7 @@ void print_nodes(const std::vector<NodeSave>& saves) {
   std::string name;
   for (std::size_t i = 0; i < saves.size(); ++i) {
     const auto& save = saves[i];
-    if (save.name != name) std::cout << (name = save.name) << '\n';
+    if (save.name != name) print_line(name = save.name);
     table.push_back({cat(save.step), bytes_text(static_cast<double>(save.bytes)), cat(save.ranks),
                      local_time(save.time), seen_text(save)});
     if (i + 1 < saves.size() && saves[i + 1].name == name) continue;
@@ -319,7 +318,7 @@ void add_ls(Tool& tool) {
       if (!options->tier.tier.empty()) json["on_nodes"] = json_of(saves);
       return print_json(json);
     }
-    if (rows.empty()) std::cout << "no checkpoints in " << directory.string() << '\n';
+    if (rows.empty()) print_line(cat("no checkpoints in ", directory.string()));
     print_rows(rows);
     print_nodes(saves);
   });

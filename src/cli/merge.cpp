@@ -1,8 +1,8 @@
 // cairn merge: several checkpoints into one.
-#include <iostream>
 
 #include "cairn/bundle.hpp"
 #include "cli/command.hpp"
+#include "cli/print.hpp"
 #include "cli/target.hpp"
 
 namespace cairn::cli {
@@ -18,7 +18,7 @@ void run(Tool& tool, MergeArguments& options) {
   options.merge.file_system = tool.files;
   const auto destination = require_parent(*tool.files, options.destination);
   merge_checkpoints({options.parts.begin(), options.parts.end()}, destination, options.merge);
-  std::cout << options.destination << '\n';
+  print_line(options.destination);
 }
 
 }  // namespace

@@ -50,12 +50,15 @@ void write(const Image& image, const Words& words, const std::string& output) {
   to_output(output, [&](std::ostream& out) {
     out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   });
-  for (const auto& note : words.notes) std::cout << note << '\n';
+  for (const auto& note : words.notes) print_line(note);
 }
 
-void print_head(const Words& words) { std::cout << words.title << '\n' << words.subtitle << '\n'; }
+void print_head(const Words& words) {
+  print_line(words.title);
+  print_line(words.subtitle);
+}
 void print_notes(const Words& words) {
-  for (const auto& note : words.notes) std::cout << note << '\n';
+  for (const auto& note : words.notes) print_line(note);
 }
 
 // Few cells, each repeated.
@@ -159,9 +162,9 @@ void show(Curve curve, Words words, const PictureOptions& options) {
   print_head(words);
   const auto [top, bottom] = std::pair(end_texts(curve.scale).second, end_texts(curve.scale).first);
   const auto [most_rows, most_columns] = screen();
-  if (curve.scale.has_numbers) std::cout << top << '\n';
+  if (curve.scale.has_numbers) print_line(top);
   std::cout << curve_text(curve, std::min<int>(most_curve_rows, static_cast<int>(most_rows / 2)));
-  if (curve.scale.has_numbers) std::cout << bottom << '\n';
+  if (curve.scale.has_numbers) print_line(bottom);
   print_notes(words);
 }
 

@@ -1,10 +1,10 @@
 // cairn pin: checkpoints that retention leaves alone. Works beside a running job.
 #include <algorithm>
-#include <iostream>
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "cli/command.hpp"
+#include "cli/print.hpp"
 #include "cli/target.hpp"
 #include "commit/names.hpp"
 #include "directory/pins.hpp"
@@ -45,7 +45,7 @@ void run(Tool& tool, const PinArguments& options) {
   const auto lock = PinLock::take(*tool.files, directory, wait_seconds);
   if (options.remove) {
     const bool was = remove_pin(*tool.files, directory, name, options.step);
-    std::cout << prefix << (was ? " is no longer pinned\n" : " was not pinned\n");
+    print_line(cat(prefix, was ? " is no longer pinned" : " was not pinned"));
     return;
   }
   const auto catalog = scan_catalog(*tool.files, directory, name);
@@ -57,7 +57,7 @@ void run(Tool& tool, const PinArguments& options) {
         .at(directory.string());
   }
   add_pin(*tool.files, directory, name, *entry);
-  std::cout << prefix << " is pinned\n";
+  print_line(cat(prefix, " is pinned"));
 }
 
 }  // namespace

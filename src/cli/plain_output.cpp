@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <iostream>
 #include <streambuf>
@@ -20,37 +19,17 @@ std::size_t colour_at(std::string_view text) {
   return end != text.npos && text[end] == 'm' ? end + 1 : 0;
 }
 
-void spell(std::string& out, char c) {
-  constexpr char digits[] = "0123456789abcdef";
-  const auto byte = static_cast<unsigned char>(c);
-  (out += "\\x") += {digits[byte >> 4], digits[byte & 15]};
-}
-
-// U+0080 to U+009F, which have an ESC in them.
-bool is_long_control(std::string_view text) {
-  return text.size() >= 2 && text[0] == '\xc2' && static_cast<unsigned char>(text[1]) < 0xa0;
-}
-
 }  // namespace
 
 std::string plain(std::string_view text) {
   std::string out;
   out.reserve(text.size());
   while (!text.empty()) {
-    const auto byte = static_cast<unsigned char>(text[0]);
-    auto length = colour_at(text);
-    if (length == 0 && is_long_control(text)) {
-      length = 2;
-      spell(out, text[0]);
-      spell(out, text[1]);
-    } else if (length == 0 && (byte == 0x7f || (byte < 0x20 && byte != '\n' && byte != '\t'))) {
-      length = 1;
-      spell(out, text[0]);
-    } else {
-      length = std::max<std::size_t>(length, 1);
-      out += text.substr(0, length);
-    }
-    text.remove_prefix(length);
+    const auto colour = colour_at(text);
+    const bool stays = colour > 0 || text[0] == '\n' || text[0] == '\t';
+    const auto next = text.substr(0, colour > 0 ? colour : first_character(text).bytes);
+    out += stays ? std::string(next) : printable(next);
+    text.remove_prefix(next.size());
   }
   return out;
 }

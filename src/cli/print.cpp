@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <utility>
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
@@ -42,10 +43,39 @@ std::string calendar(double seconds, bool local, const char* format) {
   return std::strftime(text, sizeof text, format, &parts) ? text : "?";
 }
 
+// A character of the basic plane, in UTF-8.
+std::string escape_of(std::string_view character) {
+  unsigned point = 0;
+  for (const char c : character) {
+    const auto byte = static_cast<unsigned char>(c);
+    point = point << 6 | (byte < 0x80 ? byte : byte >= 0xe0 ? byte & 0xf : byte & 0x3f);
+  }
+  constexpr char digits[] = "0123456789abcdef";
+  std::string text = "\\u";
+  for (const int shift : {12, 8, 4, 0}) text += digits[point >> shift & 15];
+  return text;
+}
+
 }  // namespace
 
+void print_line(std::string_view text) { std::cout << printable(text) << '\n'; }
+
+void print_paragraph(std::string_view text) {
+  print_line("");
+  print_line(cat("  ", text));
+}
+
+// JSON escapes controls below 0x20 itself; other characters that are not shown are in texts only.
 void print_json(const Json& value) {
-  std::cout << value.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
+  const auto dumped = value.dump(2, ' ', false, Json::error_handler_t::replace);
+  std::string out;
+  for (std::string_view text = dumped; !text.empty();) {
+    const auto [bytes, shown] = first_character(text);
+    const auto character = text.substr(0, bytes);
+    out += shown || character == "\n" ? std::string(character) : escape_of(character);
+    text.remove_prefix(bytes);
+  }
+  std::cout << out << '\n';
 }
 
 void add_key(Json& object, const std::string& key) {
@@ -64,9 +94,9 @@ void add_key(Json& object, const std::string& key) {
 
 std::string shown_key(const std::string& key) {
   const auto quoted = bundle::key_text(key);
-  const bool plain = quoted.size() == key.size() + 2 && key.find(' ') == key.npos &&
-                     quoted.compare(1, key.size(), key) == 0;
-  return plain ? key : quoted;
+  const bool is_plain = quoted.size() == key.size() + 2 && key.find(' ') == key.npos &&
+                        quoted.compare(1, key.size(), key) == 0;
+  return is_plain ? key : quoted;
 }
 
 std::string spec_of(const StoredTensor& tensor, const StoredSlice& slice) {
@@ -94,11 +124,15 @@ static void require_none_of_a_checkpoint(const std::string& name) {
       .at(name);
 }
 
-void to_output(const std::string& name, const std::function<void(std::ostream&)>& write) {
+void to_output(const std::string& name, const std::function<void(std::ostream&)>& write,
+               unsigned access) {
   if (name.empty()) return write(std::cout);
   require_none_of_a_checkpoint(name);
   std::ofstream file(name, std::ios::binary | std::ios::trunc);
-  if (file) write(file);
+  if (file) {
+    io::posix_file_system()->limit_access(name, access);
+    write(file);
+  }
   file.close();
   if (!file) {
     throw Error(Code::io, cat("cannot write ", name), "",
@@ -118,8 +152,11 @@ std::string utc_time(double seconds) {
   return calendar(seconds, false, "%Y-%m-%dT%H:%M:%S") + fraction;
 }
 
-void print_table(const std::vector<std::vector<std::string>>& rows, const std::string& indent,
+void print_table(std::vector<std::vector<std::string>> rows, const std::string& indent,
                  const std::vector<std::size_t>& right) {
+  for (auto& row : rows) {
+    for (auto& cell : row) cell = printable(cell);
+  }
   std::vector<std::size_t> widths;
   for (const auto& row : rows) {
     if (widths.size() < row.size()) widths.resize(row.size());

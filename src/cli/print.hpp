@@ -4,16 +4,24 @@
 #include <iosfwd>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cairn/contents.hpp"
+#include "io/file_system.hpp"
 
 namespace cairn::cli {
 
 /// Members keep the order in which they are added.
 using Json = nlohmann::ordered_json;
 
-/// Prints it, indented. Text that is not UTF-8 gets replacement characters.
+/// A line of what people are shown; whatever a checkpoint's author has written in it stays on it.
+void print_line(std::string_view);
+/// The same behind an empty one, indented by two blanks.
+void print_paragraph(std::string_view);
+
+/// Prints it, indented. Text that is not UTF-8 gets replacement characters; what people are not
+/// shown as it is is escaped.
 void print_json(const Json&);
 
 /// Adds "key", or "key_hex" where the key is not UTF-8.
@@ -24,9 +32,10 @@ std::string shown_key(const std::string& key);
 /// The slice in TensorFlow's form, as it is stored.
 std::string spec_of(const StoredTensor&, const StoredSlice&);
 
-/// What `write` prints, in this file (replaced, unless it is one of a checkpoint) or, if the name
-/// is empty, on standard output.
-void to_output(const std::string& file, const std::function<void(std::ostream&)>& write);
+/// What `write` prints, in this file (replaced, unless it is one of a checkpoint), which is no more
+/// open than `access` (io::Status), or, if the name is empty, on standard output.
+void to_output(const std::string& file, const std::function<void(std::ostream&)>& write,
+               unsigned access = io::Status().access);
 
 /// "2026-11-21 13:51:07" in local time; "-" for 0.
 std::string local_time(double seconds);
@@ -35,8 +44,9 @@ std::string utc_time(double seconds);
 
 /// Columns as wide as their widest cell, two blanks between, no blanks at line ends. Widths count
 /// UTF-8 characters; a cell of more than 60 sticks out. On a terminal that is too narrow a row goes
-/// on in further lines, indented. `right`: columns that are set flush right.
-void print_table(const std::vector<std::vector<std::string>>& rows, const std::string& indent,
+/// on in further lines, indented. What people are not shown is spelled out. `right`: columns that
+/// are set flush right.
+void print_table(std::vector<std::vector<std::string>> rows, const std::string& indent,
                  const std::vector<std::size_t>& right = {});
 
 }  // namespace cairn::cli

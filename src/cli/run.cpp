@@ -1,14 +1,15 @@
 // What the tool does with its command line, over any file system.
-#include <unistd.h>
-
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <iostream>
 #include <locale>
+#include <sstream>
 
+#include "base/error_of.hpp"
 #include "base/nearest.hpp"
+#include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "cairn/version.hpp"
 #include "cli/command.hpp"
@@ -17,10 +18,19 @@
 namespace cairn::cli {
 namespace {
 
-int complain(const char* text, int exit_code) {
+int complain(const std::string& text, int exit_code) {
   std::cout.flush();
-  std::fprintf(stderr, "cairn: %s\n", ::isatty(2) == 1 ? plain(text).c_str() : text);
+  std::fprintf(stderr, "cairn: %s\n", printable(text).c_str());
   return exit_code;
+}
+
+// CLI11's words, with what was written on the command line.
+int complain(const CLI::App& app, const CLI::ParseError& error) {
+  std::ostringstream out, wrong;
+  const int code = app.exit(error, out, wrong) == 0 ? 0 : 2;
+  std::cout << out.str();
+  std::fputs(printable(wrong.str(), true).c_str(), stderr);
+  return code;
 }
 
 // What is wrong with the first word, where it is no command or none is there; CLI11 would only say
@@ -98,20 +108,19 @@ int run_tool(int argc, char** argv, std::shared_ptr<io::FileSystem> files) {
     add_selftest(tool);
     refuse_what_does_not_fit(tool.app);
     if (const auto unknown = unknown_command(tool.app, argc, argv); !unknown.empty()) {
-      return complain(unknown.c_str(), 2);
+      return complain(unknown, 2);
     }
     try {
       tool.app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
-      return tool.app.exit(error) == 0 ? 0 : 2;
+      return complain(tool.app, error);
     }
     std::cout.flush();
     if (!std::cout) return complain("cannot write to standard output", 2);
     return tool.exit_code;
-  } catch (const Error& error) {
+  } catch (const std::exception& thrown) {
+    const auto error = error_of(thrown);
     return complain(error.what(), error.code() == Code::data_loss ? 1 : 2);
-  } catch (const std::exception& error) {  // out of memory, say
-    return complain(error.what(), 2);
   }
 }
 

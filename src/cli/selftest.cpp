@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <iostream>
 #include <numeric>
 
 #include "base/text.hpp"
@@ -12,6 +11,7 @@
 #include "cairn/log.hpp"
 #include "cairn/version.hpp"
 #include "cli/command.hpp"
+#include "cli/print.hpp"
 #include "contents/contents_reader.hpp"
 #include "contents/format.hpp"
 #include "tools/verify.hpp"
@@ -90,9 +90,11 @@ void try_format(io::FileSystem& files, Format format, const std::string& directo
   auto state = restored.state();
   require(manager.restore_latest(state)->step == 3, "not the newest was restored");
   require(restored == Values::of(3), "other values came back than were saved");
-  require(verify_checkpoint(files, newest).verdict() == Verdict::whole, "what was saved is not whole");
+  require(verify_checkpoint(files, newest).verdict() == Verdict::whole,
+          "what was saved is not whole");
   flip_a_bit(files, newest);
-  require(verify_checkpoint(files, newest).verdict() == Verdict::damaged, "a flipped bit was not seen");
+  require(verify_checkpoint(files, newest).verdict() == Verdict::damaged,
+          "a flipped bit was not seen");
   const auto report = *manager.restore_latest(state);
   require(report.step == 2 && report.skipped.size() == 1, "no older checkpoint was taken");
   require(restored == Values::of(2), "other values came back than an asynchronous save took");
@@ -100,10 +102,11 @@ void try_format(io::FileSystem& files, Format format, const std::string& directo
 
 void run(Tool& tool, const std::string& given) {
   namespace fs = std::filesystem;
-  std::cout << "cairn " << version() << '\n';
-  for (const auto& [name, value] : build_options()) std::cout << "  " << name << ": " << value << '\n';
-  auto path = ((given.empty() ? fs::temp_directory_path() : fs::path(given)) / "cairn-selftest-XXXXXX")
-                  .string();
+  print_line(cat("cairn ", version()));
+  for (const auto& [name, value] : build_options()) print_line(cat("  ", name, ": ", value));
+  auto path =
+      ((given.empty() ? fs::temp_directory_path() : fs::path(given)) / "cairn-selftest-XXXXXX")
+          .string();
   if (!mkdtemp(path.data())) {
     throw Error(Code::io, cat("no directory can be made at ", path), "",
                 "Give another place: cairn selftest DIRECTORY.")
@@ -116,14 +119,15 @@ void run(Tool& tool, const std::string& given) {
       try_format(*tool.files, format->id(), cat(path, '/', word));
     } catch (const Error& error) {
       if (error.code() != Code::unsupported) throw;
-      std::cout << word << ": not in this build\n";
+      print_line(cat(word, ": not in this build"));
       continue;
     }
-    std::cout << word << ": saved, asynchronously too; a flipped bit was seen, the checkpoint before"
-              << " restored, bit by bit\n";
+    print_line(cat(word,
+                   ": saved, asynchronously too; a flipped bit was seen, the checkpoint before"
+                   " restored, bit by bit"));
   }
   fs::remove_all(path);
-  std::cout << "all is well\n";
+  print_line("all is well");
 }
 
 }  // namespace

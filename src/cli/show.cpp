@@ -1,6 +1,5 @@
 // cairn show: what a checkpoint holds.
 #include <algorithm>
-#include <iostream>
 #include <map>
 
 #include "base/json_numbers.hpp"
@@ -140,7 +139,8 @@ Json json_of(const Look& found) {
     if (!said.attributes.empty()) out["attributes"] = json_of(said.attributes);
     for (const auto& [key, one] : said.by_key) {
       if (contents.find(key)) continue;
-      add_description(out["groups"][key], one);
+      auto& group = out["groups"][key] = Json::object();
+      add_description(group, one);
     }
   } else if (!found.index.meta_problem.empty()) {
     out["metadata_problem"] = found.index.meta_problem;
@@ -186,19 +186,19 @@ void print_slices(const StoredTensor& tensor, bool all) {
     rows.push_back({spec_of(tensor, slice), cat("file ", slice.file), cat("at ", slice.offset),
                     bytes_text(static_cast<double>(slice.size))});
   }
-  std::cout << "    " << shown_key(tensor.key) << '\n';
+  print_line(cat("    ", shown_key(tensor.key)));
   print_table(rows, "      ");
   if (count < tensor.slices.size()) {
-    std::cout << "      and " << tensor.slices.size() - count << " more (--all)\n";
+    print_line(cat("      and ", tensor.slices.size() - count, " more (--all)"));
   }
 }
 
 // What a file of another kind than a bundle says of those who held the slices.
 void print_holders(const Look& found, bool all) {
-  if (!found.holders_problem.empty()) std::cout << "\n  " << found.holders_problem << '\n';
+  if (!found.holders_problem.empty()) print_paragraph(found.holders_problem);
   if (!found.holders) return;
   const auto tasks = found.holders->tasks.size();
-  std::cout << "\n  held by " << tasks << (tasks == 1 ? " device task\n" : " device tasks\n");
+  print_paragraph(cat("held by ", tasks, tasks == 1 ? " device task" : " device tasks"));
   for (const auto& tensor : found.contents.tensors) {
     const auto at = found.holders->tensors.find(tensor.key);
     if (at == found.holders->tensors.end()) continue;
@@ -209,10 +209,10 @@ void print_holders(const Look& found, bool all) {
     for (std::size_t i = 0; i < count; ++i) {
       rows.push_back({box_text(slices[i].box), found.holders->tasks.at(slices[i].task)});
     }
-    std::cout << "    " << shown_key(tensor.key) << '\n';
+    print_line(cat("    ", shown_key(tensor.key)));
     print_table(rows, "      ");
     if (count < slices.size()) {
-      std::cout << "      and " << slices.size() - count << " more (--all)\n";
+      print_line(cat("      and ", slices.size() - count, " more (--all)"));
     }
   }
 }
@@ -232,24 +232,24 @@ void print_attributes(const Attributes& attributes, const char* indent) {
 // What the application says of its tensors, in the order of their keys.
 void print_descriptions(const Descriptions& said) {
   if (!said.attributes.empty()) {
-    std::cout << "\n  attributes\n";
+    print_paragraph("attributes");
     print_attributes(said.attributes, "    ");
   }
   if (said.by_key.empty()) return;
-  std::cout << "\n  described\n";
+  print_paragraph("described");
   for (const auto& [key, one] : said.by_key) {
-    std::cout << "    " << shown_key(key);
-    if (!one.dimensions.empty()) std::cout << " (" << list_text(one.dimensions) << ')';
-    if (!one.units.empty()) std::cout << " in " << one.units;
-    if (!one.coordinates.empty()) std::cout << " at " << list_text(one.coordinates);
-    std::cout << '\n';
+    auto line = cat("    ", shown_key(key));
+    if (!one.dimensions.empty()) line += cat(" (", list_text(one.dimensions), ')');
+    if (!one.units.empty()) line += cat(" in ", one.units);
+    if (!one.coordinates.empty()) line += cat(" at ", list_text(one.coordinates));
+    print_line(line);
     print_attributes(one.attributes, "      ");
   }
 }
 
 void print(const Look& found, bool all) {
   const auto& contents = found.contents;
-  std::cout << contents.prefix << '\n';
+  print_line(contents.prefix);
   if (contents.meta) {
     const auto& meta = *contents.meta;
     print_table({{"step", cat(meta.step)},
@@ -260,13 +260,11 @@ void print(const Look& found, bool all) {
                  {"uuid", meta.uuid}},
                 "  ");
   } else {
-    std::cout << "  "
-              << (found.index.meta_problem.empty() ? "not saved by Cairn: no metadata"
-                                                   : "metadata: " + found.index.meta_problem)
-              << '\n';
+    print_line(found.index.meta_problem.empty() ? "  not saved by Cairn: no metadata"
+                                                : cat("  metadata: ", found.index.meta_problem));
   }
-  if (!found.misplaced.empty()) std::cout << "  misplaced: " << found.misplaced << '\n';
-  if (contents.big_endian) std::cout << "  big-endian data\n";
+  if (!found.misplaced.empty()) print_line(cat("  misplaced: ", found.misplaced));
+  if (contents.big_endian) print_line("  big-endian data");
   std::vector<std::vector<std::string>> rows;
   for (const auto& [file, used] : found.bytes_used) {
     const auto size = found.index.data_sizes.find(file);
@@ -276,18 +274,15 @@ void print(const Look& found, bool all) {
                         : bytes_text(static_cast<double>(size->second)),
                     file_name(contents, file)});
   }
-  std::cout << "\n  " << contents.num_files
-            << (contents.num_files == 1 ? " data file" : " data files") << '\n';
+  print_paragraph(cat(contents.num_files, contents.num_files == 1 ? " data file" : " data files"));
   print_table(rows, "    ", {0, 1});
   if (contents.graph || !contents.graph_problem.empty()) {
-    std::cout << "\n  "
-              << (contents.graph
-                      ? cat("object graph of ", contents.graph->nodes.size(), " nodes (--graph)")
-                      : contents.graph_problem)
-              << '\n';
+    print_paragraph(contents.graph
+                        ? cat("object graph of ", contents.graph->nodes.size(), " nodes (--graph)")
+                        : contents.graph_problem);
   }
-  std::cout << "\n  " << contents.tensors.size()
-            << (contents.tensors.size() == 1 ? " tensor" : " tensors") << '\n';
+  const auto tensors = contents.tensors.size();
+  print_paragraph(cat(tensors, tensors == 1 ? " tensor" : " tensors"));
   rows.clear();
   for (const auto& tensor : contents.tensors) {
     const bool typed = static_cast<int>(tensor.dtype) != 0;
@@ -298,7 +293,7 @@ void print(const Look& found, bool all) {
   print_table(rows, "    ", {3});
   const bool any = std::any_of(contents.tensors.begin(), contents.tensors.end(),
                                [](const auto& t) { return t.sliced && !t.slices.empty(); });
-  if (any) std::cout << "\n  slices\n";
+  if (any) print_paragraph("slices");
   for (const auto& tensor : contents.tensors) {
     if (!tensor.slices.empty()) print_slices(tensor, all);
   }
@@ -355,7 +350,7 @@ void add_show(Tool& tool) {
       return print_json(json);
     }
     if (options->graph) {
-      std::cout << found.contents.prefix << '\n';
+      print_line(found.contents.prefix);
       return print_graph(found.contents, options->all);
     }
     print(found, options->all);

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <iostream>
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
@@ -100,15 +99,15 @@ void print(const std::vector<NodeSave>& saves, const Risk& risk) {
                      local_time(save.time), cat(save.nodes_seen, " of ", save.nodes)});
   }
   if (saves.empty()) {
-    std::cout << "nothing on the nodes that can be seen from here\n";
+    print_line("nothing on the nodes that can be seen from here");
   } else {
     print_table(table, "", {1, 2, 3});
   }
   const auto text = [](double seconds) {
     return seconds < 0 ? std::string("all of it") : cat(fixed_text(seconds, 0), " s");
   };
-  std::cout << "work at risk: " << text(risk.since_save) << " if processes die, "
-            << text(risk.since_home) << " if all nodes do\n";
+  print_line(cat("work at risk: ", text(risk.since_save), " if processes die, ",
+                 text(risk.since_home), " if all nodes do"));
 }
 
 Json json_of(const std::vector<NodeSave>& saves, const Risk& risk) {
@@ -205,7 +204,7 @@ void add_stats(Tool& tool) {
       return print_json(json);
     }
     if (rows.empty()) {
-      std::cout << "no checkpoints of Cairn in " << directory.string() << '\n';
+      print_line(cat("no checkpoints of Cairn in ", directory.string()));
     } else {
       print(rows);
     }

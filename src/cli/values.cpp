@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iostream>
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "cli/elements.hpp"
+#include "cli/print.hpp"
 #include "cli/progress_bar.hpp"
 #include "cli/target.hpp"
 #include "contents/contents_reader.hpp"
@@ -108,12 +108,9 @@ std::string index_text(const Dims& index) {
 
 void print_one(const Measured& one, const Histogram& found) {
   const auto& tensor = *one.tensor;
-  std::cout << shown_key(tensor.key) << "  " << dtype_name(tensor.dtype) << ' '
-            << shape_text(tensor.shape) << '\n';
-  if (!one.values) {
-    std::cout << "  " << one.problem << '\n';
-    return;
-  }
+  print_line(
+      cat(shown_key(tensor.key), "  ", dtype_name(tensor.dtype), ' ', shape_text(tensor.shape)));
+  if (!one.values) return print_line(cat("  ", one.problem));
   const auto& values = *one.values;
   const auto part = [&](std::int64_t count) { return cat(count, " of ", values.elements); };
   std::vector<std::vector<std::string>> rows;
@@ -134,7 +131,7 @@ void print_one(const Measured& one, const Histogram& found) {
   }
   print_table(rows, "  ");
   if (found.counts.empty()) return;
-  std::cout << '\n';
+  print_line("");
   rows.clear();
   const auto most = *std::max_element(found.counts.begin(), found.counts.end());
   const auto count = static_cast<double>(found.counts.size());
@@ -192,7 +189,7 @@ bool print_values(io::FileSystem& files, const CheckpointContents& contents, con
   if (json) {
     print_json({{"prefix", contents.prefix}, {"tensors", list}});
   } else {
-    std::cout << contents.prefix << '\n';
+    print_line(contents.prefix);
     print_table(rows, "  ", {1, 2, 3, 4, 5, 6, 7, 8});
   }
   return damaged;

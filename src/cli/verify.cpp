@@ -46,24 +46,23 @@ const char* word(Finding::Kind kind) {
 }
 
 void print(const Verification& checked) {
-  std::cout << checked.prefix << ": " << word(checked.verdict()) << " ("
-            << bytes_text(static_cast<double>(checked.bytes)) << " in " << checked.files
-            << (checked.files == 1 ? " data file" : " data files") << ", " << checked.tensors
-            << (checked.tensors == 1 ? " tensor" : " tensors") << ")\n";
+  print_line(cat(checked.prefix, ": ", word(checked.verdict()), " (",
+                 bytes_text(static_cast<double>(checked.bytes)), " in ", checked.files,
+                 checked.files == 1 ? " data file" : " data files", ", ", checked.tensors,
+                 checked.tensors == 1 ? " tensor" : " tensors", ")"));
   for (const auto& finding : checked.findings) {
-    std::cout << "  " << word(finding.kind) << ": " << finding.what;
+    auto line = cat("  ", word(finding.kind), ": ", finding.what);
     // The words name the file already where they come from the file system.
-    if (!finding.file.empty() && finding.what.find(finding.file) == std::string::npos) {
-      std::cout << ": " << finding.file;
-    }
-    if (finding.offset >= 0) std::cout << " at byte " << finding.offset;
-    std::cout << '\n';
+    const auto& file = finding.file;
+    if (!file.empty() && line.find(printable(file)) == std::string::npos) line += ": " + file;
+    if (finding.offset >= 0) line += cat(" at byte ", finding.offset);
+    print_line(line);
   }
 }
 
 void print(const Repair& repair) {
-  for (const auto& one : repair.done) std::cout << "  repaired: " << one << '\n';
-  for (const auto& one : repair.left) std::cout << "  not repaired: " << one << '\n';
+  for (const auto& one : repair.done) print_line(cat("  repaired: ", one));
+  for (const auto& one : repair.left) print_line(cat("  not repaired: ", one));
 }
 
 Json json_of(const Verification& checked) {
@@ -128,10 +127,10 @@ void verify_nodes(Tool& tool, const std::string& directory, const std::string& t
         {{"parts", proof.parts}, {"bytes", proof.bytes}, {"damaged", std::move(damage)}});
   }
   for (const auto& one : proof.damage) {
-    std::cout << one.path.string() << ": damaged: " << one.why << '\n';
+    print_line(cat(one.path.string(), ": damaged: ", one.why));
   }
-  std::cout << proof.parts << " parts on this node or brought home are whole, "
-            << bytes_text(static_cast<double>(proof.bytes)) << '\n';
+  print_line(cat(proof.parts, " parts on this node or brought home are whole, ",
+                 bytes_text(static_cast<double>(proof.bytes))));
 }
 
 }  // namespace

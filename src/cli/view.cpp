@@ -1,5 +1,4 @@
 // cairn view: a tensor, or a part of it, as a picture.
-#include <iostream>
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
@@ -77,7 +76,7 @@ void print_value(io::FileSystem& files, const CheckpointContents& contents,
         .of_tensor(tensor.key);
   }
   const auto bytes = read_numbers(files, contents, tensor, bounding_box(selection));
-  std::cout << element_text(tensor.dtype, bytes.data()) << '\n';
+  print_line(element_text(tensor.dtype, bytes.data()));
 }
 
 void run(Tool& tool, const ViewArguments& options) {

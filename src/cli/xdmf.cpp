@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <iostream>
 #include <set>
 
 #include "base/text.hpp"
@@ -101,9 +100,9 @@ void write(io::FileSystem& files, const Series& series, const io::Path& output,
   replace_xdmf(files, output, xdmf::file_text(texts),
                output.parent_path() /
                    commit::xdmf_temporary_name(output.stem().string(), commit::new_uuid()));
-  std::cout << output.string() << ": " << steps.size()
-            << (steps.size() == 1 ? " checkpoint\n" : " checkpoints\n");
-  for (const auto& one : left_out) std::cout << "  not shown: " << one << '\n';
+  print_line(
+      cat(output.string(), ": ", steps.size(), steps.size() == 1 ? " checkpoint" : " checkpoints"));
+  for (const auto& one : left_out) print_line(cat("  not shown: ", one));
 }
 
 void run(Tool& tool, const XdmfArguments& given) {

@@ -391,6 +391,7 @@ ParsedName parse_private_name(std::string_view entry) {
   if (entry == recycled_directory_name) return of_kind(Kind::recycled_directory);
   if (entry == saved_directory_name) return of_kind(Kind::saved_directory);
   if (entry == repair_directory_name) return of_kind(Kind::repair_directory);
+  if (entry == pieces_directory_name) return of_kind(Kind::pieces_directory);
   for (const bool is_new : {false, true}) {
     auto name = entry;
     if (!take(name, is_new ? "new-runs." : "runs.")) continue;

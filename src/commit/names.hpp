@@ -43,6 +43,7 @@
 ///       saved/NAME-STEP.h5, saved/NAME.index     notes: a save of ours made the file of this name
 ///       repair/…                                 what a repair is about to put in place, by its
 ///                                                name, and has replaced: ….aside_TOKEN
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <limits>
@@ -144,6 +145,11 @@ inline constexpr const char* pin_lock_name = "pinned.lock";
 inline constexpr const char* recycled_directory_name = "recycled";
 inline constexpr const char* saved_directory_name = "saved";
 inline constexpr const char* repair_directory_name = "repair";
+inline constexpr const char* pieces_directory_name = "pieces";  ///< brought home from nodes
+/// The directories there: what is in them is Cairn's to write and to remove.
+inline constexpr std::array private_folders = {damaged_directory_name,  pinned_directory_name,
+                                               recycled_directory_name, saved_directory_name,
+                                               repair_directory_name,   pieces_directory_name};
 /// "owner.tmp-UUID", of the owner's record and of other small files that are being replaced.
 std::string owner_temporary_name(std::string_view token);
 std::string runs_name(const Naming&);           ///< "runs.NAME"
@@ -184,6 +190,7 @@ struct ParsedName {
     recycled_directory,
     saved_directory,
     repair_directory,
+    pieces_directory,
     runs,
     runs_temporary,
     sequences,

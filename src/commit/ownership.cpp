@@ -100,10 +100,7 @@ void require_no_links(io::FileSystem& files, const io::Path& directory) {
         .at(path.string());
   };
   require(ours);
-  for (const char* below : {damaged_directory_name, pinned_directory_name, recycled_directory_name,
-                            saved_directory_name}) {
-    require(ours / below);
-  }
+  for (const char* below : private_folders) require(ours / below);
 }
 
 struct Ownership::Impl {

@@ -4,6 +4,7 @@
 
 #include "base/checksum.hpp"
 #include "base/text.hpp"
+#include "contents/index_end.hpp"
 
 namespace cairn {
 namespace {
@@ -52,6 +53,7 @@ IndexFile read_hdf5_table(io::FileSystem& files, const io::Path& path) {
       throw Error(Code::data_loss, cat("the checksum table of the HDF5 file has ", seal.table_bytes,
                                        " bytes, which no writer makes"));
     }
+    require_index_end(*file, seal.table_offset, seal.table_bytes);
     IndexFile loaded;
     loaded.format = Format::hdf5;
     loaded.table_offset = seal.table_offset;

@@ -4,6 +4,7 @@
 
 #include "cairn/error.hpp"
 #include "contents/hdf5_reader.hpp"
+#include "contents/index_end.hpp"
 #include "contents/whose.hpp"
 #include "format/bundle/index.hpp"
 #include "format/bundle/meta.hpp"
@@ -45,6 +46,7 @@ std::optional<Spare> try_meta_file(io::FileSystem& files, const io::Path& path, 
   try {
     Spare spare;
     spare.file = path.filename().string();
+    require_index_end(*file, end, size - end);
     spare.index = read_range(*file, end, size - end);
     auto index = bundle::parse_index(spare.index);
     spare.num_files = index.num_files;

@@ -5,12 +5,14 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "base/checksum.hpp"
 #include "base/text.hpp"
 #include "cairn/log.hpp"
 #include "contents/contents_reader.hpp"
+#include "contents/data_files.hpp"
 #include "contents/format.hpp"
 #include "contents/lost.hpp"
 #include "contents/seal.hpp"
@@ -27,7 +29,15 @@ namespace {
 constexpr std::int64_t record_limit_bytes = std::int64_t{4} << 30;
 
 bundle::PartRecord read_record(io::FileSystem& files, const io::Path& path) {
-  return bundle::decode_part_record(io::read_file(files, path, record_limit_bytes));
+  constexpr std::int64_t small = std::int64_t{1} << 20;
+  const auto file = files.open_read(path);
+  const auto size = file->size();
+  if (size > small) {  // one that is none costs no memory
+    std::string first(64, '\0');
+    file->read_at(0, std::as_writable_bytes(std::span(first)));
+    bundle::check_record_frame(first, static_cast<std::uint64_t>(size));
+  }
+  return bundle::decode_part_record(io::read_file(*file, path, record_limit_bytes));
 }
 
 std::vector<bundle::PartRecord> read_records(io::FileSystem& files, const io::Path& temp) {
@@ -77,6 +87,9 @@ Candidate candidate_of(io::FileSystem& files, commit::Transaction save,
   candidate.tensors = join_entries(entries, candidate.meta.gaps);
   candidate.entries = std::move(entries);
   if (auto why = format.refuses(data_files, save.num_files); !why.empty()) refuse(std::move(why));
+  if (!is_credible(save.num_files, std::ssize(candidate.entries))) {
+    refuse(cat(save.num_files, " data files, which is more than any save makes"));
+  }
   for (int file = 0; file < data_files; ++file) {
     const auto path = io::exists(files, save.part(file)) ? save.part(file) : save.data(file);
     if (!io::exists(files, path)) refuse(cat("data file ", file, " is missing"));

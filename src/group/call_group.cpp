@@ -32,7 +32,8 @@ WatchedRank* CallGroup::caller() {
 
 bool CallGroup::forked() const { return ::getpid() != process_; }
 
-CallGroup::Call::Call(Group& group, const char* name) : group_(dynamic_cast<CallGroup*>(&group)) {
+CallGroup::Call::Call(Group& group, const char* name, Inside inside)
+    : group_(dynamic_cast<CallGroup*>(&group)) {
   if (!group_) return;
   if (group_->forked()) {
     throw Error(Code::invalid_argument,
@@ -48,6 +49,15 @@ CallGroup::Call::Call(Group& group, const char* name) : group_(dynamic_cast<Call
                 cat(group_->text_of(name), " was called while another thread is in such a call"),
                 "", "Let one thread at a time call it.");
   }
+  if (inside == Inside::none) {
+    if (const auto* outer = group_->alone_) {
+      throw Error(
+          Code::busy, cat(group_->text_of(name), " was called from inside a callback of ", outer),
+          "the two would mix what they know of the checkpoint", "Call it when that has returned.");
+    }
+    group_->alone_ = name;
+    is_alone_ = true;
+  }
   before_ = group_->watched_.call();
   group_->watched_.call(name);
 }
@@ -55,6 +65,7 @@ CallGroup::Call::Call(Group& group, const char* name) : group_(dynamic_cast<Call
 CallGroup::Call::~Call() {
   if (!group_) return;
   group_->watched_.call(before_);
+  if (is_alone_) group_->alone_ = nullptr;
   if (outermost_) group_->in_call_ = std::thread::id();
 }
 

@@ -20,6 +20,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/error_of.hpp"
 #include "base/watch.hpp"
 #include "cairn/error.hpp"
 #include "cairn/group.hpp"
@@ -63,19 +64,24 @@ class CallGroup final : public Group, private WatchedCaller {
     std::unique_ptr<Reduction> reduction_;
   };
 
-  /// While it lives, this rank is in that call (a literal). Calls of one thread may lie inside of
-  /// each other. Throws busy while another thread is in a call, and invalid_argument in a process
+  /// How a call goes with one that the same thread is in, which has called back.
+  enum class Inside {
+    any,  ///< calls may lie inside of each other
+    none  ///< none of these inside of another one: saves and restores
+  };
+  /// While it lives, this rank is in that call (a literal). Throws busy while another thread is in
+  /// a call, or where it may not lie inside of this thread's; and invalid_argument in a process
   /// that was forked: neither can be a rank.
   class Call {
    public:
-    Call(Group& group, const char* name);
+    Call(Group& group, const char* name, Inside inside = Inside::any);
     ~Call();
     Call(const Call&) = delete;
     Call& operator=(const Call&) = delete;
 
    private:
     CallGroup* const group_;
-    bool outermost_ = false;
+    bool outermost_ = false, is_alone_ = false;
     const char* before_ = "";
   };
 
@@ -111,6 +117,7 @@ class CallGroup final : public Group, private WatchedCaller {
   const std::uint64_t weight_;
   const pid_t process_;
   std::atomic<std::thread::id> in_call_;  ///< the thread that is in a call
+  const char* alone_ = nullptr;           ///< its call that has no other one of these inside
   std::string object_;
   WatchedRank watched_;
   std::unique_ptr<Meeting> meeting_;
@@ -120,18 +127,24 @@ class CallGroup final : public Group, private WatchedCaller {
 
 /// Runs a collective call of the public interface, whose name is a literal. After a failed
 /// collective the ranks cannot agree on anything: ends the job then, rather than hang.
-template <class F>
+template <class F, CallGroup::Inside inside = CallGroup::Inside::any>
 auto guarded(Group& group, const char* call, F&& function) {
-  const CallGroup::Call named(group, call);
+  const CallGroup::Call named(group, call, inside);
   try {
     return function();
   } catch (const Error& error) {
     if (error.code() == Code::communication) group.abort(error.what());
     throw;
   } catch (const std::exception& error) {
-    group.abort(error.what());  // whatever ranks agreed on is an Error: this one is alone
+    group.abort(error_of(error).what());  // ranks agree on an Error: this one is alone
     throw;
   }
+}
+
+/// The same of one that has no other of these inside.
+template <class F>
+auto guarded_alone(Group& group, const char* call, F&& function) {
+  return guarded<F, CallGroup::Inside::none>(group, call, std::forward<F>(function));
 }
 
 }  // namespace cairn

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/checksum.hpp"
+#include "base/error_of.hpp"
 #include "base/text.hpp"
 #include "base/unwinding.hpp"
 #include "base/wire.hpp"
@@ -167,7 +168,7 @@ Error error_in_flight() {
     if (error.code() == Code::communication) throw;
     return error;
   } catch (const std::exception& exception) {
-    return Error(Code::internal, exception.what());
+    return error_of(exception);
   } catch (const Unwinding&) {
     throw;
   } catch (...) {
@@ -188,8 +189,9 @@ Error application_error(std::string_view who) {
     named.at(error.path()).of_tensor(error.tensor()).on_rank(error.rank());
     return named;
   } catch (const std::exception& exception) {
-    if (who.empty()) return Error(Code::application, exception.what());
-    return Error(Code::application, cat(who, " threw: ", exception.what()));
+    const auto said = error_of(exception, Code::application);
+    if (who.empty()) return Error(Code::application, said.what());
+    return Error(Code::application, cat(who, " threw: ", said.what()));
   } catch (const Unwinding&) {
     throw;
   } catch (...) {

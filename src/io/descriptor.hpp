@@ -2,6 +2,7 @@
 /// What the parts of the POSIX file system share.
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/types.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -55,6 +56,18 @@ class NoFileSizeSignal {
   sigset_t one_, before_;
   bool blocked_ = false;
 };
+
+/// open(), whose result is never one of the three that programs take for standard input, output and
+/// error: where one is closed, what somebody prints would go into the file.
+inline int open_file(const char* path, int flags, mode_t mode = 0) {
+  const int number = retried([&] { return ::open(path, flags | O_CLOEXEC, mode); });
+  if (number < 0 || number > 2) return number;
+  const int moved = ::fcntl(number, F_DUPFD_CLOEXEC, 3);
+  const int error = errno;
+  ::close(number);
+  errno = error;
+  return moved;
+}
 
 class Descriptor {
  public:

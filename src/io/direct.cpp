@@ -93,7 +93,7 @@ std::optional<Descriptor> open_direct([[maybe_unused]] int buffered,
 #ifdef O_DIRECT
   struct stat status, found;
   if (::fstat(buffered, &status) != 0 || refusals().has(status.st_dev)) return std::nullopt;
-  Descriptor direct(retried([&] { return ::open(path.c_str(), flags | O_DIRECT | O_CLOEXEC); }));
+  Descriptor direct(open_file(path.c_str(), flags | O_DIRECT));
   if (direct.get() < 0) {
     if (errno == EINVAL || errno == EOPNOTSUPP) refusals().add(buffered);
     return std::nullopt;

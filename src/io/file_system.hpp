@@ -16,12 +16,14 @@ void remove_if_there(FileSystem&, const Path&);
 bool try_remove(FileSystem&, const Path&);
 /// Throws data_loss above the limit, so that a hostile file costs no memory.
 std::string read_file(FileSystem&, const Path&, std::int64_t limit_bytes);
+std::string read_file(File&, const Path&, std::int64_t limit_bytes);  ///< all of it, and closes
 /// The same, and nothing where there is no file, or one that is too large, or something else.
 std::optional<std::string> try_read_file(FileSystem&, const Path&, std::int64_t limit_bytes);
 /// Creates (exclusively), writes, syncs, closes. The directory is left to the caller.
 /// Returns which file it is, if it tells.
 std::optional<FileId> write_file(FileSystem&, const Path&, std::string_view bytes);
-/// The bytes of one file in a new one, durable on return; its name is not.
+/// The bytes of one file in a new one, which is no more open than that, durable on return; its name
+/// is not.
 void copy(FileSystem&, const Path& from, const Path& to);
 /// The bytes of one file under another name, which must be free: linked, or else copied. The bytes
 /// are durable on return, the name is not.

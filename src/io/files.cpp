@@ -65,8 +65,11 @@ bool try_remove(FileSystem& files, const Path& path) {
 }
 
 std::string read_file(FileSystem& files, const Path& path, std::int64_t limit_bytes) {
-  const auto file = files.open_read(path);
-  const std::int64_t size = file->size();
+  return read_file(*files.open_read(path), path, limit_bytes);
+}
+
+std::string read_file(File& file, const Path& path, std::int64_t limit_bytes) {
+  const std::int64_t size = file.size();
   if (size > limit_bytes) {
     throw Error(Code::data_loss, "file is too large for what it should hold",
                 cat(size, " bytes, at most ", limit_bytes, " are plausible"),
@@ -74,8 +77,8 @@ std::string read_file(FileSystem& files, const Path& path, std::int64_t limit_by
         .at(path.string());
   }
   std::string bytes(static_cast<std::size_t>(size), '\0');
-  file->read_at(0, std::as_writable_bytes(std::span(bytes)));
-  file->close();
+  file.read_at(0, std::as_writable_bytes(std::span(bytes)));
+  file.close();
   return bytes;
 }
 
@@ -102,6 +105,7 @@ void copy(FileSystem& files, const Path& from, const Path& to) {
   constexpr std::int64_t piece = std::int64_t{4} << 20;
   const auto source = files.open_read(from);
   const auto target = files.create(to);
+  if (const auto status = files.status(from)) files.limit_access(to, status->access);
   const auto size = source->size();
   std::string bytes;
   for (std::int64_t at = 0; at < size; at += piece) {

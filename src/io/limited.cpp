@@ -269,6 +269,10 @@ class OneOnThreads : public LimitedFileSystem {
         call(*pool_, "open file", path, [f = files_, path] { return f->open_sole(path); });
     return opened ? file(path, std::move(opened)) : nullptr;
   }
+  void limit_access(const Path& path, unsigned access) override {
+    call(*pool_, "change the mode of", path,
+         [f = files_, path, access] { f->limit_access(path, access); });
+  }
   std::unique_ptr<Reader> read_ahead(std::vector<Path> paths, std::vector<Extent> extents,
                                      DirectIo mode) override {
     return files_->read_ahead(std::move(paths), std::move(extents), mode);

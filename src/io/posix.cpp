@@ -1,4 +1,3 @@
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>  // renameat2
 #include <sys/stat.h>
@@ -13,6 +12,8 @@
 #include "io/direct_stream.hpp"
 #include "io/file_system.hpp"
 #include "io/lustre.hpp"
+#include "io/new_mode.hpp"
+#include "io/posix_directory.hpp"
 #include "io/read_ahead.hpp"
 #include "io/system_error.hpp"
 
@@ -23,7 +24,7 @@ namespace {
 constexpr std::int64_t stream_from = std::int64_t{1} << 20;
 
 Descriptor open_or_throw(const Path& path, int flags, const char* action) {
-  const int number = retried([&] { return ::open(path.c_str(), flags | O_CLOEXEC, 0666); });
+  const int number = open_file(path.c_str(), flags, 0666);
   if (number < 0) throw system_error(errno, action, path);
   return Descriptor(number);
 }
@@ -36,6 +37,8 @@ struct stat status_of(const Descriptor& descriptor, const Path& path) {
 
 // Of a path: nothing is there, or links that lead to nothing.
 bool leads_nowhere(int error) { return error == ENOENT || error == ENOTDIR || error == ELOOP; }
+
+unsigned access_of(mode_t mode) { return mode & 0666; }
 
 #ifdef STATX_BTIME
 // Neither: a kernel, or a sandbox, without statx.
@@ -51,7 +54,8 @@ Status status_from(const struct statx& status) {
               1e-9 * static_cast<double>(status.stx_mtime.tv_nsec),
           {status.stx_ino, size,
            tells_birth ? status.stx_btime.tv_sec * second + status.stx_btime.tv_nsec : 0},
-          static_cast<std::int64_t>(status.stx_nlink)};
+          static_cast<std::int64_t>(status.stx_nlink),
+          access_of(status.stx_mode)};
 }
 #endif
 
@@ -264,50 +268,6 @@ class PosixLock : public Lock {
   pid_t process_;
 };
 
-class PosixDirectory : public OpenDirectory {
- public:
-  explicit PosixDirectory(Path path)
-      : path_(std::move(path)), directory_(::opendir(path_.c_str())) {
-    if (directory_ == nullptr) throw system_error(errno, "list directory", path_);
-  }
-  ~PosixDirectory() override {
-    if (directory_ != nullptr && ::closedir(directory_) != 0) {
-      log(LogLevel::info, system_error(errno, "close directory", path_).what());
-    }
-  }
-  PosixDirectory(const PosixDirectory&) = delete;
-  PosixDirectory& operator=(const PosixDirectory&) = delete;
-
-  std::vector<std::string> list() override {
-    ::rewinddir(directory_);
-    std::vector<std::string> names;
-    errno = 0;
-    for (const dirent* entry; (entry = ::readdir(directory_)) != nullptr; errno = 0) {
-      const std::string_view name = entry->d_name;
-      if (name != "." && name != "..") names.emplace_back(name);
-    }
-    if (errno != 0) throw system_error(errno, "list directory", path_);
-    std::sort(names.begin(), names.end());
-    return names;
-  }
-
-  void sync() override {
-    if (retried([&] { return ::fsync(::dirfd(directory_)); }) != 0) {
-      throw system_error(errno, "sync directory", path_);
-    }
-  }
-
-  void close() {
-    if (::closedir(std::exchange(directory_, nullptr)) != 0) {
-      throw system_error(errno, "list directory", path_);
-    }
-  }
-
- private:
-  Path path_;
-  DIR* directory_;  // glibc opens it close-on-exec
-};
-
 class PosixFileSystem : public FileSystem {
  public:
   std::unique_ptr<File> create(const Path& path) override {
@@ -320,15 +280,24 @@ class PosixFileSystem : public FileSystem {
   }
 
   std::unique_ptr<File> open_sole(const Path& path) override {
-    const int number =
-        retried([&] { return ::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC); });
+    const int number = open_file(path.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK);
     // A link, a directory, a pipe that nobody reads.
     if (number < 0 && (errno == ELOOP || errno == EISDIR || errno == ENXIO)) return nullptr;
     if (number < 0) throw system_error(errno, "open file", path);
     Descriptor descriptor(number);
     const auto status = status_of(descriptor, path);
     if (!S_ISREG(status.st_mode) || status.st_nlink != 1) return nullptr;
+    if (!close_as_new(descriptor.get(), status.st_mode)) return nullptr;
     return std::make_unique<PosixFile>(std::move(descriptor), path);
+  }
+
+  void limit_access(const Path& path, unsigned access) override {
+    struct stat status;
+    if (::lstat(path.c_str(), &status) != 0) throw system_error(errno, "examine", path);
+    if (!S_ISREG(status.st_mode) || (access_of(status.st_mode) & ~access) == 0) return;
+    if (::chmod(path.c_str(), status.st_mode & 07777 & ~(0666 & ~access)) != 0) {
+      throw system_error(errno, "change the mode of", path);
+    }
   }
 
   std::unique_ptr<File> open_read(const Path& path) override { return open_posix(path); }
@@ -347,8 +316,7 @@ class PosixFileSystem : public FileSystem {
  private:
   static std::unique_ptr<PosixFile> open_posix(const Path& path) {
     // Not to hang on a pipe that stands in the place of a file; no effect on files.
-    const int number =
-        retried([&] { return ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC); });
+    const int number = open_file(path.c_str(), O_RDONLY | O_NONBLOCK);
     // Links that lead to each other, a socket.
     if (number < 0 && (errno == ELOOP || errno == ENXIO)) throw no_regular_file(path);
     if (number < 0) throw system_error(errno, "open file", path);
@@ -409,15 +377,10 @@ class PosixFileSystem : public FileSystem {
     if (::rmdir(path.c_str()) != 0) throw system_error(errno, "remove directory", path);
   }
 
-  std::vector<std::string> list(const Path& path) override {
-    PosixDirectory directory(path);
-    auto names = directory.list();
-    directory.close();
-    return names;
-  }
+  std::vector<std::string> list(const Path& path) override { return list_directory(path); }
 
   std::unique_ptr<OpenDirectory> open_directory(const Path& path) override {
-    return std::make_unique<PosixDirectory>(path);
+    return open_posix_directory(path);
   }
 
   std::optional<Status> status(const Path& path) override {
@@ -441,7 +404,8 @@ class PosixFileSystem : public FileSystem {
                   static_cast<double>(status.st_mtim.tv_sec) +
                       1e-9 * static_cast<double>(status.st_mtim.tv_nsec),
                   {status.st_ino, status.st_size, 0},
-                  static_cast<std::int64_t>(status.st_nlink)};
+                  static_cast<std::int64_t>(status.st_nlink),
+                  access_of(status.st_mode)};
   }
 
   void sync_directory(const Path& path) override {

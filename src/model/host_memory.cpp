@@ -115,6 +115,9 @@ class HostMemory : public SliceMemory {
         writable_(static_cast<std::byte*>(writable)),
         strides_(std::move(strides)) {
     if (strides_.empty()) strides_ = row_major_strides(extent);
+    for (std::size_t d = 0; d < extent.size(); ++d) {
+      if (extent[d] <= 1) strides_[d] = 0;  // it leads nowhere, and may be any number
+    }
     empty_ = element_count(extent) == 0;
     contiguous_ = empty_ || is_row_major(extent);
   }
@@ -202,6 +205,22 @@ class HostMemory : public SliceMemory {
   bool contiguous_ = false, empty_ = false;
 };
 
+// Whether all elements lie within a distance that can be counted in bytes.
+bool is_in_reach(const Dims& extent, const Dims& strides, std::int64_t item) {
+  constexpr auto most = std::int64_t{1} << 60;
+  std::int64_t first = 0, last = 0;
+  for (std::size_t d = 0; d < strides.size(); ++d) {
+    if (extent[d] <= 1) continue;
+    std::int64_t way = 0;
+    auto& end = strides[d] < 0 ? first : last;
+    if (__builtin_mul_overflow(extent[d] - 1, strides[d], &way) ||
+        __builtin_mul_overflow(way, item, &way) || __builtin_add_overflow(end, way, &end)) {
+      return false;
+    }
+  }
+  return -most < first && last < most;
+}
+
 }  // namespace
 
 std::shared_ptr<SliceMemory> host_memory(DType dtype, const void* data, void* writable, Dims extent,
@@ -218,6 +237,13 @@ std::shared_ptr<SliceMemory> host_memory(DType dtype, const void* data, void* wr
   if (!data && element_count(extent) != 0) {
     throw Error(Code::invalid_argument,
                 cat("a slice of extent ", shape_text(extent), " has a null pointer"));
+  }
+  if (element_count(extent) != 0 &&
+      !is_in_reach(extent, strides, static_cast<std::int64_t>(dtype_size(dtype)))) {
+    throw Error(
+        Code::invalid_argument,
+        cat("a slice of extent ", shape_text(extent), " has the strides ", shape_text(strides)),
+        "its elements would lie further apart than memory reaches");
   }
   return std::make_shared<HostMemory>(dtype, data, writable, std::move(extent), std::move(strides));
 }

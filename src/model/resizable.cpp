@@ -28,6 +28,7 @@ class StringRows : public Rows {
   bool resizable() const override { return true; }
   void resize(std::int64_t rows) override { values_.resize(static_cast<std::size_t>(rows)); }
   std::shared_ptr<SliceMemory> memory() const override { return nullptr; }
+  Footprint footprint() const override { return footprint_of(values_); }
 
  private:
   std::vector<std::string>& values_;

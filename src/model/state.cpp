@@ -19,6 +19,7 @@ class StringVector : public StringMemory, public TensorSource {
   explicit StringVector(std::vector<std::string>& values) : values_(values) {}
   std::vector<std::string> get() const override { return values_; }
   void set(std::vector<std::string> values) override { values_ = std::move(values); }
+  Footprint footprint() const override { return footprint_of(values_); }
   void look(LocalTensor& tensor) override {
     if (tensor.shape.size() == 1) tensor.shape[0] = static_cast<std::int64_t>(values_.size());
   }
@@ -32,6 +33,7 @@ class OneString : public StringMemory {
   explicit OneString(std::string& value) : value_(value) {}
   std::vector<std::string> get() const override { return {value_}; }
   void set(std::vector<std::string> values) override { value_ = std::move(values.at(0)); }
+  Footprint footprint() const override { return footprint_of(value_); }
 
  private:
   std::string& value_;
@@ -154,17 +156,25 @@ LocalTensor if_held(std::size_t size, const Dims& extent, const Dims& strides, L
 void check_span_holds(std::size_t size, const Dims& extent, const Dims& strides,
                       const char* holder) {
   if (element_count(extent) == 0) return;
-  const Dims steps = strides.empty() ? row_major_strides(extent) : strides;
-  std::int64_t last = 0;
-  for (std::size_t d = 0; d < extent.size() && d < steps.size(); ++d) {
-    last += (extent[d] - 1) * steps[d];
-    if (steps[d] < 0) last = -1;
-  }
-  if (last < 0 || static_cast<std::uint64_t>(last) >= size) {
+  const auto refuse = [&](std::string reason) {
     throw Error(Code::invalid_argument,
                 cat("a slice of extent ", shape_text(extent), " does not fit its ", holder, " of ",
                     size, " elements"),
-                cat("its last element would be number ", last));
+                std::move(reason));
+  };
+  const Dims steps = strides.empty() ? row_major_strides(extent) : strides;
+  std::int64_t first = 0, last = 0;  // of all dimensions together
+  for (std::size_t d = 0; d < extent.size() && d < steps.size(); ++d) {
+    std::int64_t way = 0;
+    auto& end = steps[d] < 0 ? first : last;
+    if (__builtin_mul_overflow(extent[d] - 1, steps[d], &way) ||
+        __builtin_add_overflow(end, way, &end)) {
+      refuse(cat("its strides ", shape_text(steps), " lead past 2^63 elements"));
+    }
+  }
+  if (first < 0) refuse(cat("its first element would be number ", first));
+  if (static_cast<std::uint64_t>(last) >= size) {
+    refuse(cat("its last element would be number ", last));
   }
 }
 

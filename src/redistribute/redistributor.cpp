@@ -15,6 +15,7 @@
 #include "redistribute/apart.hpp"
 #include "restore/indexed_wants.hpp"
 #include "restore/sparse_wants.hpp"
+#include "restore/ties.hpp"
 #include "save/resolve.hpp"
 
 namespace cairn {
@@ -139,6 +140,7 @@ RedistributeReport Redistributor::run() {
   BothStates now(from_, to_);
   look(now);
   const auto strings = pass_strings(*group_, routes_, now.plain());
+  if (now.wanted.any_ties) prove_ties(now, strings);
   // From here on the application's memory changes.
   together(*group_, [&] { make_room(now, strings); });
   move(now);
@@ -183,8 +185,15 @@ void Redistributor::look(BothStates& now) {
 void Redistributor::plan_for(const BothStates& now) {
   auto matched = matching_->match(*group_, now.wanted);
   routes_ = route_strings(*group_, std::move(matched.strings_from));
-  const auto sources = sources_of(now.plain());
-  const auto targets = targets_of(now.wanted);
+  plan_ = plan_moves(now.plain(), now.wanted, matched);
+  room_ = room_to_pass_all(plan_, options_.chunk_bytes);
+  count(now);
+}
+
+plan::OwnPlan Redistributor::plan_moves(const State& plain, const WantedState& wanted,
+                                        const Matched& matched) {
+  const auto sources = sources_of(plain);
+  const auto targets = targets_of(wanted);
   std::map<int, std::int64_t> element_bytes;  // of slices of other ranks
   for (const auto& [source, id] : matched.parts) {
     element_bytes[source] = static_cast<std::int64_t>(dtype_size(targets[place_of(id)].dtype));
@@ -209,9 +218,7 @@ void Redistributor::plan_for(const BothStates& now) {
       spread.want(source, id, *targets[place_of(id)].box);
     }
   });
-  plan_ = order_together(*group_, spread);
-  room_ = room_to_pass_all(plan_, options_.chunk_bytes);
-  count(now);
+  return order_together(*group_, spread);
 }
 
 // What the plan will do, over all ranks.
@@ -308,22 +315,47 @@ void Redistributor::make_room(BothStates& now,
 }
 
 void Redistributor::move(const BothStates& now) {
+  move(now.plain(), now.wanted, plan_, room_, buffer_.get());
+  together(*group_, [&] { write_fills(now.wanted); });
+  if (now.wanted.indexed) now.wanted.indexed->deliver(*group_);
+}
+
+void Redistributor::move(const State& plain, const WantedState& wanted, const plan::OwnPlan& plan,
+                         const PassingRoom& room, std::byte* buffer) {
   std::vector<PieceSource> sources;
   std::vector<PieceTarget> targets;
   together(*group_, [&] {
-    sources = sources_of(now.plain());
-    targets = targets_of(now.wanted);
+    sources = sources_of(plain);
+    targets = targets_of(wanted);
   });
   PiecePasser passer(
       *group_,
       [&](const plan::Passed& piece) { return sources[place_of(piece.source - held_.first())]; },
       [&](const plan::Passed& piece) { return targets[place_of(piece.id)]; });
-  passer.use_room(room_, buffer_.get());
-  passer.pass_all(plan_);
+  passer.use_room(room, buffer);
+  passer.pass_all(plan);
   agree(*group_, passer.read_error());
   agree(*group_, passer.write_error());
-  together(*group_, [&] { write_fills(now.wanted); });
-  if (now.wanted.indexed) now.wanted.indexed->deliver(*group_);
+}
+
+// What is tied is moved once more, past memory.
+void Redistributor::prove_ties(const BothStates& now,
+                               const std::map<std::string, std::vector<std::string>>& strings) {
+  const auto& contents = matching_->contents();
+  const auto probe = together(*group_, [&] { return TieProbe(contents, now.wanted.ties); });
+  const auto& tied = probe.wanted();
+  const auto plan = plan_moves(now.plain(), tied, matching_->match(*group_, tied));
+  const auto room = room_to_pass_all(plan, options_.chunk_bytes);
+  const auto buffer = together(*group_, [&] {
+    return std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(room.bytes()));
+  });
+  move(now.plain(), tied, plan, room, buffer.get());
+  together(*group_, [&] {
+    const auto said = [&](int number) {
+      return strings.at(contents.tensors[place_of(number)].key);
+    };
+    probe.require_equal([&](int a, int b) { return said(a) == said(b); });
+  });
 }
 
 }  // namespace cairn

@@ -47,12 +47,17 @@ class Redistributor {
  private:
   void look(BothStates&);
   void plan_for(const BothStates&);
+  plan::OwnPlan plan_moves(const State& plain, const WantedState&, const Matched&);
   void count(const BothStates&);
   template <class Visit>
   void each_laid(const BothStates&, const Visit& visit) const;
   void require_apart(const BothStates&);
   void make_room(BothStates&, const std::map<std::string, std::vector<std::string>>& strings);
   void move(const BothStates&);
+  void move(const State& plain, const WantedState&, const plan::OwnPlan&, const PassingRoom&,
+            std::byte* buffer);
+  void prove_ties(const BothStates&,
+                  const std::map<std::string, std::vector<std::string>>& strings);
 
   const std::shared_ptr<CallGroup> group_;
   const State& from_;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/wire.hpp"
+#include "contents/data_files.hpp"
 #include "contents/whose.hpp"
 #include "format/bundle/index.hpp"
 #include "format/bundle/overlap.hpp"
@@ -136,10 +137,7 @@ class IndexDealer {
       }
       told.parsed = split_ ? std::move(split_->contents) : bundle::parse_index(index_->bytes);
       const auto& contents = *told.parsed;
-      std::int64_t slices = 0;
-      for (const auto& tensor : contents.tensors) {
-        slices += static_cast<std::int64_t>(tensor.slices.size());
-      }
+      auto slices = slices_of(contents);
       WireWriter parts;
       if (split_) {
         for (const auto count : split_->slices) slices += count;

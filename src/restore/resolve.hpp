@@ -30,6 +30,18 @@ struct WantedFill {
   std::string element;
 };
 
+/// Where memory is filled from.
+struct TiedPart {
+  std::string key;  ///< of the state
+  int stored = 0;   ///< index into contents.tensors
+  Box box;          ///< of the stored tensor
+};
+/// Two parts for one memory, of one dtype and extent (ties.hpp).
+struct Tie {
+  TiedPart first, second;
+  bool strings = false;
+};
+
 class IndexedWants;
 
 /// What this rank wants of a checkpoint.
@@ -40,6 +52,9 @@ struct WantedState {
   std::int64_t gap_elements = 0;  ///< that this rank wants and that are not there: filled or kept
   /// Null: no rank wants any. To be delivered when all slices are filled (indexed_wants.hpp).
   std::shared_ptr<IndexedWants> indexed = nullptr;
+  /// To be proved equal before anything is touched; `any_ties` of any rank.
+  std::vector<Tie> ties;
+  bool any_ties = false;
 };
 
 /// Collective. Throws disagreement if the options differ between ranks.
@@ -47,8 +62,9 @@ void require_same_options(Group&, const RestoreOptions&);
 
 /// Collective. Every check that needs no data; nothing is touched. Throws disagreement if options
 /// differ between ranks, not_found for a key that is not there and must be, invalid_argument for
-/// dtypes, shapes, offsets and ids that do not fit, for const memory, and the error of the look.
-/// `plans`: of earlier saves and restores; may be null.
+/// dtypes, shapes, offsets and ids that do not fit, for const memory and memory that would be
+/// filled from two places (but for ties), and the error of the look. `plans`: of earlier saves and
+/// restores; may be null.
 WantedState resolve(Group&, const CheckpointContents&, const TensorFinder&, const Look&,
                     const RestoreOptions&, RowPlans* plans);
 

@@ -15,6 +15,7 @@
 #include "restore/matcher.hpp"
 #include "restore/resolve.hpp"
 #include "restore/sparse_wants.hpp"
+#include "restore/ties.hpp"
 
 namespace cairn {
 namespace {
@@ -246,6 +247,7 @@ WantedState resolve(Group& group, const CheckpointContents& contents, const Tens
   auto wanted = together(group, [&] {
     if (look.error()) throw Error(*look.error());
     WantedState mine;
+    TieFinder ties(contents);
     const auto& names = state.objects().names;
     for (const auto& [key, tensor] : state.tensors()) {
       const auto* what = tensor.unresolved.get();
@@ -255,31 +257,42 @@ WantedState resolve(Group& group, const CheckpointContents& contents, const Tens
       const auto name = names.find(key);
       const auto* stored = is_private ? find_private(group, matcher, key, what->options)
                                       : matcher.find(key, name == names.end() ? "" : name->second);
+      if (!stored && tensor.tied) continue;  // the other one tells what is there
       if (!stored) {
         (is_private || matcher.may_be_missing(key) ? mine.kept : missing).push_back(key);
         continue;
       }
       if (is_indexed) {
         if (stored->gaps) refuse_gaps(key, *stored, stored->gaps->boxes.front());
-        indexed.emplace(key, matcher.match_rows(key, *stored, tensor));
+        const auto& rows = indexed.emplace(key, matcher.match_rows(key, *stored, tensor));
+        ties.add_rows(key, tensor, rows.first->second.stored);
         continue;
       }
       const bool has_rows = what && what->rows;
       mine.tensors.push_back(has_rows ? matcher.match_rows(key, *stored, tensor)
                                       : matcher.match(key, *stored, tensor));
+      auto& last = mine.tensors.back();
+      const auto fills = mine.fills.size();
       if (stored->gaps) leave_gaps_out(key, *stored, tensor, mine);
-      if (!has_rows) continue;
-      if (is_private) {
-        matcher.place_rows(key, mine.tensors.back(), tensor, 0, stored->shape[0]);
+      for (auto i = fills; i < mine.fills.size(); ++i) {
+        ties.add(key, tensor, mine.fills[i], last.stored);
+      }
+      if (has_rows && is_private) matcher.place_rows(key, last, tensor, 0, stored->shape[0]);
+      if (!has_rows || is_private) {
+        ties.add(key, tensor, last);
       } else {
+        ties.add_rows(key, tensor, last.stored);
         ragged.push_back(want_rows(group, key, tensor, stored->shape, mine.tensors.size() - 1));
       }
     }
     if (!missing.empty()) matcher.refuse_missing(missing, state);
+    mine.ties = ties.ties();
     return mine;
   });
-  std::array<std::int64_t, 2> counts{static_cast<std::int64_t>(ragged.size()), any_indexed};
+  std::array<std::int64_t, 3> counts{static_cast<std::int64_t>(ragged.size()), any_indexed,
+                                     static_cast<std::int64_t>(wanted.ties.size())};
   group.all_reduce(counts, Group::Op::sum);
+  wanted.any_ties = counts[2] > 0;
   if (counts[0] > 0) deal_rows(group, matcher, wanted, ragged, counts[0]);
   if (counts[1] > 0) {
     wanted.indexed =

@@ -16,6 +16,7 @@
 #include "restore/resolve.hpp"
 #include "restore/restore_tensors.hpp"
 #include "restore/sparse_wants.hpp"
+#include "restore/ties.hpp"
 
 namespace cairn {
 namespace {
@@ -114,6 +115,18 @@ void require_savers_known(const Job& job, const CheckpointContents& contents) {
       .at(contents.prefix);
 }
 
+// Collective. Reads what is tied, once more than the rest.
+std::int64_t prove_ties(const Job& job, const SharedIndex& index, const WantedState& mine,
+                        const std::map<int, std::string>& strings, DirectIo direct_io) {
+  const auto probe = together(*job.group, [&] { return TieProbe(index.contents(), mine.ties); });
+  const auto tied = gather_wants(job, index, probe.wanted());
+  const auto bytes = restore_tensors(job, index, tied.slices, tied.memories, true, direct_io);
+  together(*job.group, [&] {
+    probe.require_equal([&](int a, int b) { return strings.at(a) == strings.at(b); });
+  });
+  return bytes;
+}
+
 }  // namespace
 
 RestoreReport restore_state(const Job& job, const SharedIndex& index, State& state,
@@ -133,6 +146,7 @@ RestoreReport restore_state(const Job& job, const SharedIndex& index, State& sta
   }
   std::map<int, std::string> strings;
   if (wanted.any_strings) strings = restore_strings(job, index, wanted.strings, bytes);
+  if (mine.any_ties) bytes += prove_ties(job, index, mine, strings, options.direct_io);
   // From here on the application's memory changes.
   if (extras.touched) {
     for (const auto& [key, tensor] : state.tensors()) {

@@ -18,6 +18,7 @@
 #include "plan/exchange.hpp"
 #include "restore/indexed_wants.hpp"
 #include "restore/resolve.hpp"
+#include "restore/ties.hpp"
 
 namespace cairn {
 namespace {
@@ -117,6 +118,26 @@ std::int64_t read_slice(hdf5::ForeignFile& file, const StoredTensor& stored,
   return bytes;
 }
 
+// Proves that tied memory gets the same bytes from both its places.
+std::int64_t read_tied(hdf5::ForeignFile& file, const CheckpointContents& contents,
+                       const std::vector<Tie>& ties, std::vector<std::byte>& buffer) {
+  const TieProbe probe(contents, ties);
+  const auto stored = [&](int number) -> const StoredTensor& {
+    return contents.tensors[static_cast<std::size_t>(number)];
+  };
+  std::int64_t bytes = 0;
+  for (const auto& one : probe.wanted().tensors) {
+    for (const auto& slice : one.tensor.slices) {
+      bytes += read_slice(file, stored(one.stored), slice, buffer);
+    }
+  }
+  const auto strings = [&](int number) {
+    return file.read_strings(stored(number).key, {stored(number).dtype, stored(number).shape});
+  };
+  probe.require_equal([&](int a, int b) { return strings(a) == strings(b); });
+  return bytes;
+}
+
 }  // namespace
 
 RestoreReport restore_hdf5(const std::shared_ptr<Group>& shared, const std::filesystem::path& given,
@@ -145,6 +166,12 @@ RestoreReport restore_hdf5(const std::shared_ptr<Group>& shared, const std::file
     report.prefix = path.string();
     report.unchecked = true;
     report.bytes_read = together(group, [&] {
+      return at_file(path, [&] {
+        std::vector<std::byte> buffer;
+        return read_tied(*file, contents, mine.ties, buffer);
+      });
+    });
+    report.bytes_read += together(group, [&] {
       return at_file(path, [&] {
         std::vector<std::byte> buffer;
         std::int64_t bytes = 0;

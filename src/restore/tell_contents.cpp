@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "base/wire.hpp"
+#include "commit/names.hpp"
+#include "contents/data_files.hpp"
 #include "contents/whose.hpp"
 #include "directory/set_aside.hpp"
 #include "format/bundle/index.hpp"
@@ -13,7 +15,6 @@
 #include "restore/tell_contents.hpp"
 
 namespace cairn {
-bool is_credible(std::int64_t num_files, std::int64_t slices) { return num_files <= 4 * slices; }
 
 FoundSizes find_sizes(const Job& job, const io::Path& prefix, Format format, int num_files,
                       bool& told) {
@@ -81,11 +82,8 @@ CheckpointContents tell_contents(const Job& job, const io::Path& prefix) {
       index = read_only_index(*job.files, prefix);
       if (!index) return;
       index->parsed = bundle::parse_index(index->bytes);
-      std::int64_t slices = 0;
-      for (const auto& tensor : index->parsed->tensors) {
-        slices += static_cast<std::int64_t>(tensor.slices.size());
-      }
-      if (is_credible(index->parsed->num_files, slices)) num_files = index->parsed->num_files;
+      const auto named = index->parsed->num_files;
+      if (is_credible(named, slices_of(*index->parsed))) num_files = named;
     });
     if (error) index.reset();
   }

@@ -8,9 +8,6 @@
 
 namespace cairn {
 
-/// An index may speak of more data files than any writer makes for so many slices.
-bool is_credible(std::int64_t num_files, std::int64_t slices);
-
 /// Collective. Each io rank looks at its share of the data files. What it cannot see is for rank 0
 /// to look at again. Sets `told` on all ranks, if any has set it.
 FoundSizes find_sizes(const Job&, const io::Path& prefix, Format, int num_files, bool& told);

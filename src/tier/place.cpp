@@ -10,6 +10,7 @@
 #include "cairn/error.hpp"
 #include "cairn/log.hpp"
 #include "commit/names.hpp"
+#include "commit/ownership.hpp"
 
 namespace cairn::tier {
 namespace {
@@ -128,7 +129,28 @@ std::optional<NotedHome> noted_home(io::FileSystem& files, const io::Path& node_
 std::string save_name(const SaveMap& map) { return cat(map.sequence, "-", map.uuid); }
 
 io::Path pieces_at(const io::Path& home) {
-  return home / commit::private_directory_name / "pieces";
+  return home / commit::private_directory_name / commit::pieces_directory_name;
+}
+
+bool are_own(io::FileSystem& files, const io::Path& pieces) {
+  for (const auto& path : {pieces.parent_path(), pieces}) {
+    if (!files.is_link(path)) continue;
+    log(LogLevel::warning, cat(path.string(), " is passed over: it is a symbolic link"));
+    return false;
+  }
+  return true;
+}
+
+void require_no_links(io::FileSystem& files, const io::Path& home) {
+  commit::require_no_links(files, home);
+  const auto pieces = pieces_at(home);
+  if (!io::exists(files, pieces)) return;
+  for (const auto& name : files.list(pieces)) {
+    if (!files.is_link(pieces / name)) continue;
+    throw Error(Code::invalid_argument, cat((pieces / name).string(), " is a symbolic link"),
+                "what is behind it may be another run's", "Remove the link.")
+        .at((pieces / name).string());
+  }
 }
 
 int number_behind(const std::string& name, std::string_view prefix) {
@@ -141,13 +163,39 @@ int number_behind(const std::string& name, std::string_view prefix) {
   return number;
 }
 
+namespace {
+
+SaveMap read_map(io::FileSystem& files, const io::Path& folder) {
+  constexpr std::int64_t small = std::int64_t{1} << 20;
+  const auto path = folder / map_name;
+  const auto file = files.open_read(path);
+  if (file->size() > small) {  // one that is none costs no memory
+    std::byte first{};
+    file->read_at(0, {&first, 1});
+    if (first != std::byte{'{'}) throw Error(Code::data_loss, "it is no map").at(path.string());
+  }
+  return decode_map(io::read_file(*file, path, most_map_bytes));
+}
+
+// Whose a save is, as its map says; "": that is not told.
+std::string home_of(io::FileSystem& files, const io::Path& folder) {
+  try {
+    return io::exists(files, folder / map_name) ? read_map(files, folder).home : "";
+  } catch (const Error& error) {
+    if (error.code() != Code::data_loss) throw;
+    return "";
+  }
+}
+
+}  // namespace
+
 std::vector<SaveMap> list_maps(io::FileSystem& files, const io::Path& folder) {
   std::vector<SaveMap> maps;
   if (!io::exists(files, folder)) return maps;
   for (const auto& name : files.list(folder)) {
     try {
       if (!io::exists(files, folder / name / map_name)) continue;
-      auto map = decode_map(io::read_file(files, folder / name / map_name, most_map_bytes));
+      auto map = read_map(files, folder / name);
       if (name == save_name(map)) maps.push_back(std::move(map));
     } catch (const Error& error) {
       log(LogLevel::warning, cat("passed over on this node: ", error.what()));
@@ -221,6 +269,15 @@ bool remove_save(io::FileSystem& files, const io::Path& folder, bool sync) {
   } catch (const Error& error) {
     log(LogLevel::warning, cat("a checkpoint on this node stays: ", error.what()));
     return false;
+  }
+}
+
+void remove_own_save(io::FileSystem& files, const io::Path& folder, const std::string& home) {
+  const auto its = files.is_link(folder) ? std::string() : home_of(files, folder);
+  if (its.empty() || its == home) {
+    remove_save(files, folder);
+  } else {
+    log(LogLevel::warning, cat(folder.string(), " stays: it belongs to another directory"));
   }
 }
 

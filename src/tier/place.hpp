@@ -48,6 +48,11 @@ std::optional<NotedHome> noted_home(io::FileSystem&, const io::Path& node_direct
 
 std::string save_name(const SaveMap&);
 io::Path pieces_at(const io::Path& home);
+/// Whether a folder of pieces, by name, is where it seems to be: what a link leads to may be
+/// another run's. The log tells.
+bool are_own(io::FileSystem&, const io::Path& pieces);
+/// For who writes there, or removes. Throws invalid_argument, as commit::require_no_links().
+void require_no_links(io::FileSystem&, const io::Path& home);
 
 /// The number in PREFIX-NUMBER, or -1.
 int number_behind(const std::string& name, std::string_view prefix);
@@ -73,5 +78,8 @@ void supersede(std::vector<LocalSave>&, std::int64_t parent, std::int64_t sequen
 /// Removes a save's folder, the map first: what is left then is none, durably if `sync`. False: it
 /// failed, of which the log tells.
 bool remove_save(io::FileSystem&, const io::Path& folder, bool sync = false);
+/// The same, unless its map says that it is one of another home. Throws where the map cannot be
+/// read now.
+void remove_own_save(io::FileSystem&, const io::Path& folder, const std::string& home);
 
 }  // namespace cairn::tier

@@ -28,19 +28,20 @@ int SaveMap::nodes() const {
 }
 
 std::string encode(const SaveMap& map) {
-  const nlohmann::json json{{"version", map_version},
-                            {"uuid", map.uuid},
-                            {"step", map.step},
-                            {"sequence", map.sequence},
-                            {"parent", map.parent},
-                            {"set_nodes", map.set_nodes},
-                            {"parity", map.parity},
-                            {"node_of", map.node_of},
-                            {"part_bytes", map.part_bytes},
-                            {"since_home", map.since_home},
-                            {"time", map.time},
-                            {"write_seconds", map.write_seconds},
-                            {"protect_seconds", map.protect_seconds}};
+  nlohmann::json json{{"version", map_version},
+                      {"uuid", map.uuid},
+                      {"step", map.step},
+                      {"sequence", map.sequence},
+                      {"parent", map.parent},
+                      {"set_nodes", map.set_nodes},
+                      {"parity", map.parity},
+                      {"node_of", map.node_of},
+                      {"part_bytes", map.part_bytes},
+                      {"since_home", map.since_home},
+                      {"time", map.time},
+                      {"write_seconds", map.write_seconds},
+                      {"protect_seconds", map.protect_seconds}};
+  if (!map.home.empty()) json["home"] = map.home;
   const auto text = json.dump();
   return cat(text, "\n", crc32c(text), "\n");
 }
@@ -66,15 +67,16 @@ SaveMap decode_map(std::string_view text) {
     map.node_of = whole_numbers<int>(json.at("node_of"), bad_map);
     map.part_bytes = whole_numbers<std::int64_t>(json.at("part_bytes"), bad_map);
     map.since_home = whole<int>(json.at("since_home"), bad_map);
+    map.home = json.value("home", std::string());
     map.time = json.value("time", 0.0);
     map.write_seconds = json.value("write_seconds", 0.0);
     map.protect_seconds = json.value("protect_seconds", 0.0);
   } catch (const nlohmann::json::exception& error) {
     bad_map(error.what());
   }
-  const bool fits = commit::is_uuid(map.uuid) && !map.node_of.empty() &&
-                    map.part_bytes.size() == map.node_of.size() && map.set_nodes >= 1 &&
-                    map.set_nodes <= protect::most_nodes && map.parity >= 0 &&
+  const bool fits = commit::is_uuid(map.uuid) && (map.home.empty() || commit::is_uuid(map.home)) &&
+                    !map.node_of.empty() && map.part_bytes.size() == map.node_of.size() &&
+                    map.set_nodes >= 1 && map.set_nodes <= protect::most_nodes && map.parity >= 0 &&
                     map.parity < protect::most_nodes && map.since_home >= 0 &&
                     std::all_of(map.part_bytes.begin(), map.part_bytes.end(),
                                 [](auto bytes) { return bytes >= 0; }) &&

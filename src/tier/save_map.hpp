@@ -19,6 +19,7 @@ using protect::nth;
 /// on. Ranks and nodes are those of the job that saved.
 struct SaveMap {
   std::string uuid;
+  std::string home = {};  ///< the id of the directory it belongs to (home_id.hpp); "": not told
   std::int64_t step = 0, sequence = 0, parent = -1;
   int set_nodes = 1;                     ///< at most, of a set
   int parity = 0;                        ///< nodes of a set that may be lost

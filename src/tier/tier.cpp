@@ -123,6 +123,10 @@ void Tier::open(const std::string& home_id) {
   find_nodes();
   files_ = options.file_system ? options.file_system : io::posix_file_system();
   const bool reads = home_.options.read_only;
+  home_id_ = home_id;
+  together(group, [&] {
+    if (home_.root() && !reads) require_no_links(*home_.files, home_.directory);
+  });
   const auto make_own = [&] {
     if (!is_leader()) return;
     if (!reads) io::create_directories(*files_, directory_);
@@ -210,7 +214,9 @@ void Tier::list() {
   Group& group = *home_.group;
   const auto mine =
       together(group, [&] { return is_leader() ? report(*files_, directory_) : std::string(); });
-  const auto at_home = from_root(group, [&] { return report(*home_.files, pieces()); });
+  const auto at_home = from_root(group, [&] {
+    return are_own(*home_.files, pieces()) ? report(*home_.files, pieces()) : std::string();
+  });
   const auto reports = all_gather(group, mine);
   together(group, [&] {
     saves_.clear();
@@ -224,7 +230,8 @@ void Tier::forget_pieces(std::int64_t sequence) const {
   if (!home_.root()) return;
   try {
     for (const auto& map : list_maps(*home_.files, pieces())) {
-      if (map.sequence <= sequence) remove_save(*home_.files, pieces() / save_name(map));
+      if (map.sequence > sequence) continue;
+      remove_own_save(*home_.files, pieces() / save_name(map), home_id_);
     }
   } catch (const Error& error) {
     log(LogLevel::warning, cat("pieces in ", pieces().string(), " stay: ", error.what()));
@@ -253,7 +260,7 @@ void Tier::prune(const std::string& uuid) {
     for (const auto& name : files_->list(directory_)) {
       const bool stays = std::any_of(saves_.begin(), saves_.end(),
                                      [&](const auto& one) { return name == save_name(one.map); });
-      if (!stays) remove_save(*files_, directory_ / name);
+      if (!stays) remove_own_save(*files_, directory_ / name, home_id_);
     }
   } catch (const Error& error) {
     log(LogLevel::warning, cat("older checkpoints on this node stay: ", error.what()));

@@ -142,6 +142,7 @@ class Tier {
   Job job_;  // the same, as the nodes are written
   Plans plans_;
   std::shared_ptr<io::FileSystem> files_;
+  std::string home_id_;
   io::Path directory_;  // of this node, for this home
   int node_ = 0;
   std::vector<int> node_of_;                // by rank

@@ -142,6 +142,7 @@ std::optional<io::Path> Tier::save(const Request& request, const std::function<N
   numbers_.time = reader.get<double>();
   numbers_.uuid = reader.get<std::string>();
   map.uuid = numbers_.uuid;
+  map.home = home_id_;
   map.step = request.step;
   map.sequence = numbers_.sequence;
   map.parent = numbers_.parent;

@@ -7,8 +7,10 @@
 #include "cairn/error.hpp"
 #include "cairn/sparse.hpp"
 #include "format/bundle/strings.hpp"
+#include "group/collectives.hpp"
 #include "model/sparse.hpp"
 #include "sharding/gaps.hpp"
+#include "tools/no_more_open.hpp"
 #include "tools/store_state.hpp"
 
 namespace cairn {
@@ -139,8 +141,9 @@ std::string convert_checkpoint(std::shared_ptr<io::FileSystem> files,
     state.describe(source.meta->descriptions.attributes);
     for (const auto& [key, said] : source.meta->descriptions.by_key) state.describe(key, said);
   }
-  return store_state(std::move(files), state, source.meta.value_or(CheckpointMeta{}), destination,
-                     options);
+  const auto access = together(*options.group(), [&] { return access_of(*files, source); });
+  return store_state(no_more_open(std::move(files), access), state,
+                     source.meta.value_or(CheckpointMeta{}), destination, options);
 }
 
 }  // namespace cairn

@@ -109,15 +109,15 @@ bool begins_with(io::FileSystem& files, const io::Path& path, const std::vector<
   });
 }
 
-void write_over(const io::File& from, io::File& to) {
+void write_over(const io::File& from, std::int64_t bytes, io::File& to) {
   std::int64_t at = 0;
   std::string there;
-  read(from, 0, from.size(), [&](std::string_view bytes) {
-    const auto size = static_cast<std::int64_t>(bytes.size());
-    there.resize(bytes.size());
+  read(from, 0, bytes, [&](std::string_view piece) {
+    const auto size = static_cast<std::int64_t>(piece.size());
+    there.resize(piece.size());
     const bool known = at + size <= to.size();
     if (known) to.read_at(at, std::as_writable_bytes(std::span(there)));
-    if (!known || there != bytes) to.write_at(at, std::as_bytes(std::span(bytes)));
+    if (!known || there != piece) to.write_at(at, std::as_bytes(std::span(piece)));
     at += size;
   });
   if (to.size() != at) to.resize(at);

@@ -36,8 +36,8 @@ bool is_sound(io::FileSystem&, const io::Path&, const std::vector<Piece>&, bool 
 /// Whether the file begins with these slices, which are sound.
 bool begins_with(io::FileSystem&, const io::Path&, const std::vector<Piece>&);
 
-/// The bytes of one file into another that is open, which may have others already: what is the same
-/// is not written.
-void write_over(const io::File& from, io::File& to);
+/// The first bytes of one file into another that is open, which may have others already: what is
+/// the same is not written.
+void write_over(const io::File& from, std::int64_t bytes, io::File& to);
 
 }  // namespace cairn

@@ -18,6 +18,7 @@
 #include "format/torch/pickle.hpp"
 #include "format/torch/saved_tensor.hpp"
 #include "group/collectives.hpp"
+#include "tools/no_more_open.hpp"
 #include "tools/store_state.hpp"
 
 namespace cairn {
@@ -361,7 +362,13 @@ std::string import_dcp(std::shared_ptr<io::FileSystem> files, const io::Path& so
     });
   });
   total = import->bytes();
-  return store_state(std::move(files), import->state(), CheckpointMeta{}, destination, options);
+  const auto access = together(group, [&] {
+    std::vector<io::Path> paths;
+    for (const auto& name : files->list(source)) paths.push_back(source / name);
+    return access_of(*files, paths);
+  });
+  return store_state(no_more_open(std::move(files), access), import->state(), CheckpointMeta{},
+                     destination, options);
 }
 
 }  // namespace cairn

@@ -3,11 +3,16 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <string_view>
+#include <utility>
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
+#include "cairn/slice_memory.hpp"
+#include "model/box_index.hpp"
 #include "model/convert.hpp"
 #include "model/runs.hpp"
+#include "model/sparse.hpp"
 #include "tools/read_tensor.hpp"
 
 namespace cairn {
@@ -36,7 +41,11 @@ class NumberComparison {
                    TensorDifference& difference)
       : tensor_(tensor), tolerance_(tolerance), difference_(difference) {}
 
-  void run(const std::string& a, const std::string& b) {
+  // The elements of a box, row-major. `times`: it is one that stands for so many, of which this is
+  // the first.
+  void run(const Box& box, std::string_view a, std::string_view b, std::int64_t times = 1) {
+    box_ = &box;
+    bool is_first = true;
     const auto item = dtype_size(tensor_.dtype);
     const auto part = part_of(tensor_.dtype);
     const auto part_size = dtype_size(part);
@@ -49,7 +58,8 @@ class NumberComparison {
         same = measure(part, &a[at + p], &b[at + p], position) && same;
       }
       if (same) continue;
-      if (difference_.differing++ == 0) note_first(position, &a[at], &b[at]);
+      if (std::exchange(is_first, false)) note_first(position, &a[at], &b[at]);
+      difference_.differing += times;
     }
   }
 
@@ -83,13 +93,22 @@ class NumberComparison {
     if (dtype == DType::int64) p ^= std::uint64_t{1} << 63, q ^= std::uint64_t{1} << 63;
     return static_cast<double>(p > q ? p - q : q - p);
   }
+  Dims index_of(std::int64_t position) const {
+    auto index = index_at(position, box_->extent);
+    for (std::size_t d = 0; d < index.size(); ++d) index[d] += box_->start[d];
+    return index;
+  }
+  // Of equal ones the first in the tensor counts; boxes come in any order.
   void take(std::optional<double>& most, Dims& where, double found, std::int64_t position) const {
-    if (most && *most >= found) return;
+    if (most && *most > found) return;
+    if (most && *most == found && where <= index_of(position)) return;
     most = found;
-    where = index_at(position, tensor_.shape);
+    where = index_of(position);
   }
   void note_first(std::int64_t position, const char* a, const char* b) {
-    difference_.first = index_at(position, tensor_.shape);
+    auto index = index_of(position);
+    if (difference_.differing > 0 && difference_.first < index) return;
+    difference_.first = std::move(index);
     const auto text = [&](const char* element) {
       const auto part = part_of(tensor_.dtype);
       if (!is_convertible(part)) return hex_text(element, dtype_size(tensor_.dtype));
@@ -112,7 +131,80 @@ class NumberComparison {
   const StoredTensor& tensor_;
   const Tolerance& tolerance_;
   TensorDifference& difference_;
+  const Box* box_ = nullptr;
 };
+
+// A slice or a gap of a sparse tensor.
+struct SparsePart {
+  Box box;
+  bool is_gap = false;
+  std::string bytes = {};  // of a slice that was read; of a gap its element
+};
+
+// Its parts, one by one.
+class SparseReader {
+ public:
+  SparseReader(io::FileSystem& files, const CheckpointContents& contents,
+               const StoredTensor& tensor)
+      : files_(files),
+        contents_(contents),
+        tensor_(tensor),
+        item_(static_cast<std::int64_t>(dtype_size(tensor.dtype))) {
+    checked_bytes(contents, tensor, Box::whole(tensor.shape));  // throws for what cannot be read
+    for (const auto& slice : tensor.slices) {
+      if (!slice.box.empty()) parts_.push_back({slice.box});
+    }
+    if (!tensor.gaps || !tensor.sliced) return;
+    for (const auto& gap : tensor.gaps->boxes) parts_.push_back({gap, true, tensor.gaps->fill});
+  }
+
+  std::vector<SparsePart>& parts() { return parts_; }
+  void read(SparsePart& part) {
+    if (!part.bytes.empty()) return;
+    part.bytes = read_numbers(files_, contents_, tensor_, part.box);
+  }
+  std::string elements(const SparsePart& part, const Box& box) const {
+    std::string out(static_cast<std::size_t>(box.count() * item_), '\0');
+    auto* bytes = reinterpret_cast<std::byte*>(out.data());
+    if (part.is_gap) {
+      repeat(part.bytes, box.count(), bytes);
+    } else {
+      host_memory(tensor_.dtype, part.bytes.data(), nullptr, part.box.extent, {})
+          ->read(box.relative_to(part.box.start), bytes);
+    }
+    return out;
+  }
+
+ private:
+  io::FileSystem& files_;
+  const CheckpointContents& contents_;
+  const StoredTensor& tensor_;
+  std::int64_t item_;
+  std::vector<SparsePart> parts_;
+};
+
+// Memory is taken for what is stored. Where neither has anything, one element stands for all.
+void compare_sparse(SparseReader a, SparseReader b, NumberComparison comparison) {
+  std::vector<Box> boxes;
+  for (const auto& part : b.parts()) boxes.push_back(part.box);
+  const BoxIndex index(boxes);
+  for (auto& one : a.parts()) {
+    a.read(one);
+    for (const auto i : index.query(one.box)) {
+      auto& other = b.parts()[i];
+      b.read(other);
+      auto common = *intersect(one.box, other.box);
+      if (one.is_gap && other.is_gap) {
+        const auto count = common.count();
+        common.extent = Dims(common.rank(), 1);
+        comparison.run(common, one.bytes, other.bytes, count);
+      } else {
+        comparison.run(common, a.elements(one, common), b.elements(other, common));
+      }
+    }
+    if (!one.is_gap) one.bytes = {};
+  }
+}
 
 // The first difference is in what is left, and characters stay whole.
 std::string shortened(const std::string& text, std::size_t differs_at) {
@@ -200,9 +292,12 @@ CheckpointDiff compare(io::FileSystem& files, const CheckpointContents& a,
       if (tensor.dtype == DType::string) {
         compare_strings(tensor, read_string_box(files, a, tensor, whole),
                         read_string_box(files, b, *other, whole), difference);
+      } else if (tensor.gaps || other->gaps) {
+        compare_sparse({files, a, tensor}, {files, b, *other}, {tensor, tolerance, difference});
       } else {
         NumberComparison(tensor, tolerance, difference)
-            .run(read_numbers(files, a, tensor, whole), read_numbers(files, b, *other, whole));
+            .run(whole, read_numbers(files, a, tensor, whole),
+                 read_numbers(files, b, *other, whole));
       }
     } catch (const Error& error) {
       if (error.code() != Code::data_loss && error.code() != Code::unsupported &&

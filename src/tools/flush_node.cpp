@@ -14,6 +14,11 @@ namespace {
 
 // Nothing under a name is half a file.
 void bring(io::FileSystem& files, const io::Path& from, const io::Path& to, FlushedNode& done) {
+  if (files.is_link(to.parent_path())) {
+    throw Error(Code::invalid_argument, cat(to.parent_path().string(), " is a symbolic link"),
+                "what is behind it may be another run's", "Remove the link.")
+        .at(to.parent_path().string());
+  }
   const auto size = files.status(from).value_or(io::Status{}).size;
   const auto there = files.status(to);
   if (there && there->size == size) return;
@@ -83,6 +88,7 @@ FlushedNode flush_node(io::FileSystem& files, const io::Path& home, const std::s
                 "Name the directory of a CheckpointManager that has TierOptions::directory.")
         .at(home.string());
   }
+  tier::require_no_links(files, home);
   const auto place = node_folder(tier, node);
   tier::require_own_node(files, place);
   const auto folder = place / id;

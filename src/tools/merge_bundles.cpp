@@ -10,6 +10,7 @@
 #include "cairn/version.hpp"
 #include "commit/ownership.hpp"
 #include "contents/contents_reader.hpp"
+#include "contents/data_files.hpp"
 #include "contents/format.hpp"
 #include "contents/hdf5_reader.hpp"
 #include "contents/lost.hpp"
@@ -22,6 +23,7 @@
 #include "model/box_index.hpp"
 #include "model/keys.hpp"
 #include "sharding/gaps.hpp"
+#include "tools/no_more_open.hpp"
 
 namespace cairn {
 namespace {
@@ -233,7 +235,7 @@ Removals own_parts(const Job& job, const std::vector<io::Path>& prefixes,
   return removals;
 }
 
-void remove_part(io::FileSystem& files, const io::Path& prefix, int num_files,
+void remove_part(io::FileSystem& files, const io::Path& prefix, const CheckpointContents& part,
                  const std::optional<commit::OwnedName>& owned) {
   const auto directory = prefix.parent_path();
   std::optional<PinLock> pins;
@@ -255,9 +257,8 @@ void remove_part(io::FileSystem& files, const io::Path& prefix, int num_files,
   }
   files.remove(commit::index_path(prefix));
   files.sync_directory(directory);
-  for (int file = 0; file < num_files; ++file) {
-    const auto path = commit::data_path(prefix, file, num_files);
-    io::remove_if_there(files, path);
+  for (const auto file : data_files_of(part)) {
+    io::remove_if_there(files, commit::data_path(prefix, file, part.num_files));
   }
   files.sync_directory(directory);
 }
@@ -276,7 +277,7 @@ void remove_parts(const Job& job, const std::vector<CheckpointContents>& inputs,
   for (const auto& input : inputs) {
     const auto part = removals.find(normal_prefix(input.prefix));
     if (part == removals.end()) continue;
-    attempt([&] { remove_part(*job.files, part->first, input.num_files, part->second); });
+    attempt([&] { remove_part(*job.files, part->first, input, part->second); });
     directories.insert(part->first.parent_path());
   }
   directories.erase(job.directory);
@@ -333,6 +334,9 @@ void merge_checkpoints(const std::vector<std::filesystem::path>& given,
                             commit::new_uuid(), data_files + 1, !job.atomic_rename};
   commit::avoid_counts_in_use(files, merge);
   if (merge.direct) put_back_undecided(job, 0);
+  auto access = io::Status().access;
+  for (const auto& input : inputs) access &= access_of(files, input);
+  const auto made = no_more_open(job.files, access);
   commit::begin(files, merge);
   bool committed = false;
   try {
@@ -353,7 +357,7 @@ void merge_checkpoints(const std::vector<std::filesystem::path>& given,
       pins = PinLock::take(files, job.directory, owner_wait_seconds);
       require_not_pinned(files, to, "replaced");
     }
-    commit::publish(files, merge, sealed.index, sealed.own_files,
+    commit::publish(*made, merge, sealed.index, sealed.own_files,
                     [&](const auto& save) { return holds(files, save); });
     committed = true;
   } catch (const Error& error) {

@@ -35,6 +35,7 @@ Places find_places(io::FileSystem& files, const io::Path& home, const std::strin
     if (!id.empty()) add(folder / id);
   }
   add(tier::pieces_at(home));
+  std::erase_if(places.back(), [&](const auto& one) { return !tier::are_own(files, one.second); });
   return places;
 }
 

@@ -66,24 +66,28 @@ void to_little_endian(const CheckpointContents& contents, const StoredTensor& te
   bundle::swap_bytes(std::as_writable_bytes(std::span(bytes)), dtype_swap_unit(tensor.dtype));
 }
 
-// Where a sparse tensor has no slices, the fill value.
-void give_fills(const StoredTensor& tensor, const Box& wanted,
-                const std::function<bool(const Box&)>& needed, const TakeChunk& take) {
+// Where a sparse tensor has no slices.
+void each_gap(const StoredTensor& tensor, const Box& wanted, const TakeGap& take) {
   if (!tensor.sliced || !tensor.gaps) return;
-  std::string bytes;
   for (const auto& gap : tensor.gaps->boxes) {
-    const auto common = intersect(gap, wanted);
-    if (!common) continue;
-    const auto item = static_cast<std::int64_t>(dtype_size(tensor.dtype));
-    const plan::ChunkCut cut(*common, item, chunk_bytes);
-    for (std::int64_t number = 0; number < cut.count(); ++number) {
-      const auto chunk = cut.chunk(number);
-      if (!needed(chunk.box)) continue;
-      bytes.resize(static_cast<std::size_t>(chunk.bytes));
-      repeat(tensor.gaps->fill, chunk.box.count(), reinterpret_cast<std::byte*>(bytes.data()));
-      take(chunk.box, bytes);
-    }
+    if (const auto common = intersect(gap, wanted)) take(*common, tensor.gaps->fill);
   }
+}
+
+// A few bytes of an index may stand for any number of elements.
+void require_few_filled(const StoredTensor& tensor, const Box& wanted) {
+  constexpr std::int64_t most_bytes = std::int64_t{1} << 30;
+  std::int64_t elements = 0;  // of disjoint boxes in a tensor below 2^63 bytes
+  each_gap(tensor, wanted, [&](const Box& gap, const auto&) { elements += gap.count(); });
+  if (elements <= most_bytes / static_cast<std::int64_t>(dtype_size(tensor.dtype))) return;
+  throw Error(Code::invalid_argument,
+              cat("tensor ", bundle::key_text(tensor.key), ' ', shape_text(tensor.shape), ": ",
+                  box_text(wanted), " is too much to be read at once"),
+              cat(elements, " of its ", wanted.count(),
+                  " elements were held by no rank, and take "
+                  "more than 1 GiB where they are written out"),
+              "Read a part of it (cairn cat: --slice).")
+      .of_tensor(tensor.key);
 }
 
 }  // namespace
@@ -96,7 +100,7 @@ std::int64_t checked_bytes(const CheckpointContents& contents, const StoredTenso
 
 void read_chunks(io::FileSystem& files, const CheckpointContents& contents,
                  const StoredTensor& tensor, const Box& wanted, const TakeChunk& take,
-                 const Progress& progress) {
+                 const TakeGap& take_gap, const Progress& progress) {
   require_numbers(tensor);
   const auto slices = touched(contents, tensor, wanted);
   const auto total = bytes_of(slices);
@@ -120,14 +124,13 @@ void read_chunks(io::FileSystem& files, const CheckpointContents& contents,
     }
     if (crc != slice->crc32c) throw checksum_error(contents, tensor, *slice, crc);
   }
-  give_fills(
-      tensor, wanted, [](const Box&) { return true; }, take);
+  each_gap(tensor, wanted, take_gap);
 }
 
 void read_chunks_unchecked(io::FileSystem& files, const CheckpointContents& contents,
                            const StoredTensor& tensor, const Box& wanted,
                            const std::function<bool(const Box&)>& needed, const TakeChunk& take,
-                           const Progress& progress) {
+                           const TakeGap& take_gap, const Progress& progress) {
   require_numbers(tensor);
   const auto slices = touched(contents, tensor, wanted);
   const auto total = bytes_of(slices);
@@ -149,7 +152,9 @@ void read_chunks_unchecked(io::FileSystem& files, const CheckpointContents& cont
     });
     done += slice->size;
   }
-  give_fills(tensor, wanted, needed, take);
+  each_gap(tensor, wanted, [&](const Box& gap, const std::string& element) {
+    if (needed(gap)) take_gap(gap, element);
+  });
 }
 
 std::string read_numbers(io::FileSystem& files, const CheckpointContents& contents,
@@ -157,6 +162,7 @@ std::string read_numbers(io::FileSystem& files, const CheckpointContents& conten
   require_numbers(tensor);
   const auto item = static_cast<std::int64_t>(dtype_size(tensor.dtype));
   checked_bytes(contents, tensor, wanted);  // throws before memory is taken for a wrong box
+  require_few_filled(tensor, wanted);
   std::string out(static_cast<std::size_t>(wanted.count() * item), '\0'), piece;
   const auto target = host_memory(tensor.dtype, out.data(), out.data(), wanted.extent, {});
   const auto take = [&](const Box& chunk, std::string& bytes) {
@@ -172,7 +178,10 @@ std::string read_numbers(io::FileSystem& files, const CheckpointContents& conten
     target->write(common->relative_to(wanted.start),
                   reinterpret_cast<const std::byte*>(from->data()));
   };
-  read_chunks(files, contents, tensor, wanted, take, progress);
+  const auto fill = [&](const Box& gap, const std::string& element) {
+    write_fill(*target, gap.relative_to(wanted.start), element);
+  };
+  read_chunks(files, contents, tensor, wanted, take, fill, progress);
   return out;
 }
 

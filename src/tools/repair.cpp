@@ -120,10 +120,12 @@ bool Repairer::plan_file(const OwnIndex& index, std::int32_t number,
     // Only the copy of the index can be made again.
     if (begins_with(files_, path, pieces)) {
       const auto size = pieces.back().offset + pieces.back().size;
-      std::string head(static_cast<std::size_t>(size), '\0');
-      files_.open_read(path)->read_at(0, std::as_writable_bytes(std::span(head)));
-      stage(path, head + index.bytes,
-            cat("the spare copy of the index in ", name, " was made again"));
+      replacer_.stage(path, [&](io::File& file) {
+        write_over(*files_.open_read(path), size, file);
+        file.write_at(size, std::as_bytes(std::span(index.bytes)));
+      });
+      staged_.push_back(path);
+      done_.push_back(cat("the spare copy of the index in ", name, " was made again"));
       return true;
     }
     leave(cat(name, " cannot be made again"));
@@ -167,8 +169,10 @@ bool Repairer::find_other(const OwnIndex& index, const io::Path& path,
       if (its != pieces) continue;
       const auto from = data_path(other, number);
       if (!is_sound(files_, from, pieces, big_endian)) continue;
-      const auto at =
-          replacer_.stage(path, [&](io::File& file) { write_over(*files_.open_read(from), file); });
+      const auto at = replacer_.stage(path, [&](io::File& file) {
+        const auto source = files_.open_read(from);
+        write_over(*source, source->size(), file);
+      });
       if (!is_sound(files_, at, pieces, big_endian)) continue;
       staged_.push_back(path);
       done_.push_back(cat(path.filename().string(), " was copied from ", from.filename().string(),

@@ -4,6 +4,7 @@
 
 #include "cairn/error.hpp"
 #include "tools/data_file.hpp"
+#include "tools/no_more_open.hpp"
 
 namespace cairn {
 FileReplacer::FileReplacer(io::FileSystem& files, const io::Path& prefix,
@@ -21,11 +22,24 @@ io::Path FileReplacer::kept(const io::Path& path) const {
   return folder() / commit::aside_name(path.filename().string(), owned_.ownership().record().token);
 }
 
+unsigned FileReplacer::access() const {
+  const commit::Naming name(prefix_.filename().string(), false);
+  std::vector<io::Path> paths;
+  for (const auto& entry : files_.list(prefix_.parent_path())) {
+    const auto kind = commit::parse_name(entry, name).kind;
+    if (commit::is_main(kind) || kind == commit::ParsedName::Kind::data) {
+      paths.push_back(prefix_.parent_path() / entry);
+    }
+  }
+  return access_of(files_, paths);
+}
+
 io::Path FileReplacer::stage(const io::Path& path, const std::function<void(io::File&)>& write) {
   const auto at = staged(path);
   if (!io::exists(files_, folder())) io::create_directories(files_, folder());
   io::remove_if_there(files_, at);
   const auto file = files_.create(at);
+  files_.limit_access(at, access());
   write(*file);
   file->sync();
   file->close();
@@ -74,7 +88,7 @@ void FileReplacer::replace_bytes(const io::Path& from, const io::Path& path) {
   if (!io::exists(files_, path)) return io::copy(files_, from, path);
   const auto source = files_.open_read(from);
   const auto target = files_.open_write(path);
-  write_over(*source, *target);
+  write_over(*source, source->size(), *target);
   target->sync();
   target->close();
 }

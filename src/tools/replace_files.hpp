@@ -21,7 +21,8 @@ class FileReplacer {
   /// All outlive this. Removes what a repair that died has left.
   FileReplacer(io::FileSystem&, const io::Path& prefix, const commit::OwnedName&);
 
-  /// Writes what is to come, beside; durable on return. Where it is until then.
+  /// Writes what is to come, beside; durable on return, and no more open than all files that the
+  /// bundle has. Where it is until then.
   io::Path stage(const io::Path& path, const std::function<void(io::File&)>& write);
   /// What was staged gets its name, durably; what had it is kept. Throws busy if the directory is
   /// not ours any more.
@@ -40,6 +41,7 @@ class FileReplacer {
   io::Path folder() const;
   io::Path staged(const io::Path& path) const { return folder() / path.filename(); }
   io::Path kept(const io::Path& path) const;
+  unsigned access() const;
   void keep(const io::Path& path, bool link);
   void replace_index(Replaced&);
   void forget(const commit::Transaction&);

@@ -8,6 +8,7 @@
 #include "cairn/error.hpp"
 #include "commit/ownership.hpp"
 #include "contents/contents_reader.hpp"
+#include "contents/data_files.hpp"
 #include "contents/format.hpp"
 #include "directory/retention.hpp"
 #include "tools/slice_map.hpp"
@@ -40,7 +41,7 @@ std::int64_t disk_bytes_of(io::FileSystem& files, const CheckpointContents& cont
   const auto& format = format_of(contents.format);
   add(format.main_file(contents.prefix));
   if (!format.has_data_files()) return bytes;
-  for (int file = 0; file < contents.num_files; ++file) add(data_path(contents, file));
+  for (const auto file : data_files_of(contents)) add(data_path(contents, file));
   return bytes;
 }
 

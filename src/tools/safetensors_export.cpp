@@ -13,6 +13,7 @@
 #include "format/safetensors/header.hpp"
 #include "group/collectives.hpp"
 #include "model/runs.hpp"
+#include "tools/no_more_open.hpp"
 #include "tools/safetensors.hpp"
 #include "tools/whole_tensor.hpp"
 
@@ -303,6 +304,8 @@ std::string export_safetensors(std::shared_ptr<io::FileSystem> files,
                 "there this key is that of the file's metadata", "Choose others with --under PATH.")
         .of_tensor(one.tensor->key);
   }
+  const auto access = together(*options.group(), [&] { return access_of(*files, source); });
+  files = no_more_open(std::move(files), access);
   Exporter exporter(*files, source, options, progress);
   auto parts = cut(std::move(all), options.max_shard_bytes);
   if (options.max_shard_bytes == 0) {

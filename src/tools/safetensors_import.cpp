@@ -8,6 +8,7 @@
 #include "cairn/state.hpp"
 #include "format/safetensors/header.hpp"
 #include "group/collectives.hpp"
+#include "tools/no_more_open.hpp"
 #include "tools/ordered_reads.hpp"
 #include "tools/safetensors.hpp"
 #include "tools/store_state.hpp"
@@ -207,7 +208,11 @@ std::string import_safetensors(std::shared_ptr<io::FileSystem> files, const io::
     }
     state.describe(std::move(attributes));
   });
-  return store_state(std::move(files), state, CheckpointMeta{}, destination, options);
+  std::vector<io::Path> paths{source};
+  for (const auto& [name, one] : sources) paths.push_back(source.parent_path() / name);
+  const auto access = together(group, [&] { return access_of(*files, paths); });
+  return store_state(no_more_open(std::move(files), access), state, CheckpointMeta{}, destination,
+                     options);
 }
 
 }  // namespace cairn

@@ -122,6 +122,24 @@ class Sampler {
     }
   }
 
+  // Of each pixel so many elements as it has there.
+  void take_gap(const Box& gap, const std::string& element) {
+    if (!needs(gap)) return;
+    const auto part = [&](const Axis& axis) {
+      if (!axis.shown) return Part{0, 1};
+      const auto d = axis.dimension;
+      return part_in(selection_[d], gap.start[d], gap.extent[d]);
+    };
+    const auto rows = part(rows_), columns = part(columns_);
+    numbers_.resize(1);
+    to_doubles(tensor_.dtype, element.data(), 1, numbers_.data());
+    each_block(rows, block_rows_, [&](std::int64_t row, std::int64_t of_rows) {
+      each_block(columns, block_columns_, [&](std::int64_t column, std::int64_t of_columns) {
+        add(to_index(row * out_.columns + column), numbers_.front(), of_rows * of_columns);
+      });
+    });
+  }
+
   Sample2D result() {
     for (std::size_t i = 0; i < sums_.size(); ++i) {
       const auto count = static_cast<long double>(std::max<std::int64_t>(taken_[i], 1));
@@ -135,21 +153,33 @@ class Sampler {
     const auto begin = row / block_rows_ * out_.columns;
     for (std::size_t c = 0; c < numbers_.size(); ++c) {
       const auto column = (first_column + static_cast<std::int64_t>(c)) / block_columns_;
-      const auto pixel = to_index(begin + column);
-      const auto value = numbers_[c];
-      sums_[pixel] += value;
-      ++taken_[pixel];
-      if (std::isnan(value)) {
-        ++out_.nans;
-      } else {
-        if (std::isinf(value)) ++out_.infinities;
-        if (is_curve_) {
-          out_.least[pixel] = std::min(out_.least[pixel], value);
-          out_.largest[pixel] = std::max(out_.largest[pixel], value);
-        }
+      add(to_index(begin + column), numbers_[c], 1);
+    }
+  }
+
+  // The blocks that have some of these, and how many.
+  template <class Visit>
+  static void each_block(const Part& part, std::int64_t size, const Visit& visit) {
+    for (auto at = part.first, end = part.first + part.count; at < end;) {
+      const auto next = std::min(end, (at / size + 1) * size);
+      visit(at / size, next - at);
+      at = next;
+    }
+  }
+
+  void add(std::size_t pixel, double value, std::int64_t times) {
+    sums_[pixel] += static_cast<long double>(value) * static_cast<long double>(times);
+    taken_[pixel] += times;
+    out_.elements += times;
+    if (std::isnan(value)) {
+      out_.nans += times;
+    } else {
+      if (std::isinf(value)) out_.infinities += times;
+      if (is_curve_) {
+        out_.least[pixel] = std::min(out_.least[pixel], value);
+        out_.largest[pixel] = std::max(out_.largest[pixel], value);
       }
     }
-    out_.elements += static_cast<std::int64_t>(numbers_.size());
   }
 
   const StoredTensor& tensor_;
@@ -181,15 +211,18 @@ Sample2D sample(io::FileSystem& files, const CheckpointContents& contents,
   Sampler sampler(tensor, selection, limits);
   const auto wanted = bounding_box(sampler.selection());
   const auto take = [&](const Box& chunk, std::string& bytes) { sampler.take(chunk, bytes); };
+  const auto take_gap = [&](const Box& gap, const std::string& element) {
+    sampler.take_gap(gap, element);
+  };
   const auto bytes = checked_bytes(contents, tensor, wanted);
   const bool checked = limits.check == Check::all || bytes <= much_bytes ||
                        bytes / far_more <= bytes_of(sampler.selection());
   if (checked) {
-    read_chunks(files, contents, tensor, wanted, take, progress);
+    read_chunks(files, contents, tensor, wanted, take, take_gap, progress);
   } else {
     read_chunks_unchecked(
         files, contents, tensor, wanted, [&](const Box& box) { return sampler.needs(box); }, take,
-        progress);
+        take_gap, progress);
   }
   auto result = sampler.result();
   result.checked = checked;

@@ -42,13 +42,13 @@ class Measured {
     const auto count = static_cast<std::int64_t>(bytes.size() / item_);
     values_.resize(in_memory(count));
     to_doubles(tensor_.dtype, bytes.data(), count, values_.data());
-    statistics_.elements += count;
-    const auto found = look(bytes);
-    if (found.finite > 0) {
-      note(statistics_.least, chunk, bytes, found.least, true);
-      note(statistics_.largest, chunk, bytes, found.largest, false);
-      join(found.finite);
-    }
+    take_values(chunk, bytes, 1);
+  }
+  // What is of one value is counted.
+  void take_gap(const Box& gap, const std::string& element) {
+    values_.resize(1);
+    to_doubles(tensor_.dtype, element.data(), 1, values_.data());
+    take_values({gap.start, Dims(gap.rank(), 1)}, element, gap.count());
   }
 
   ValueStatistics result() {
@@ -59,11 +59,22 @@ class Measured {
   }
 
  private:
+  // `times`: so often.
+  void take_values(const Box& chunk, const std::string& bytes, std::int64_t times) {
+    statistics_.elements += std::ssize(values_) * times;
+    const auto found = look(bytes, times);
+    if (found.finite > 0) {
+      note(statistics_.least, chunk, bytes, found.least, true);
+      note(statistics_.largest, chunk, bytes, found.largest, false);
+      join(found.finite, times);
+    }
+  }
+
   struct Found {
     std::int64_t finite = 0, least = 0, largest = 0;  // positions in the chunk
   };
 
-  Found look(const std::string& bytes) {
+  Found look(const std::string& bytes, std::int64_t times) {
     Found found;
     const auto less = [&](std::int64_t i, std::int64_t j) {
       if (!is_large_) return values_[in_memory(i)] < values_[in_memory(j)];
@@ -73,11 +84,11 @@ class Measured {
     for (std::int64_t i = 0; i < static_cast<std::int64_t>(values_.size()); ++i) {
       const auto value = values_[in_memory(i)];
       if (std::isnan(value)) {
-        ++statistics_.nans;
+        statistics_.nans += times;
       } else if (std::isinf(value)) {
-        ++statistics_.infinities;
+        statistics_.infinities += times;
       } else {
-        if (value == 0) ++statistics_.zeros;
+        if (value == 0) statistics_.zeros += times;
         if (found.finite++ == 0) {
           found.least = found.largest = i;
         } else if (less(i, found.least)) {
@@ -109,8 +120,10 @@ class Measured {
   }
 
   // Mean and squares of what was seen, and of this chunk (Chan, Golub and LeVeque, 1979). Squares
-  // of numbers of any size fit where the numbers are measured in a unit of about their size.
-  void join(std::int64_t finite) {
+  // of numbers of any size fit where the numbers are measured in a unit of about their size. What
+  // is seen more than once is of one value, and has no squares.
+  void join(std::int64_t seen, std::int64_t times) {
+    const auto finite = seen * times;
     if (unit_ == 0) {
       const auto size =
           std::max(std::abs(statistics_.least->value), std::abs(statistics_.largest->value));
@@ -122,9 +135,10 @@ class Measured {
     }
     grow();
     const auto count = static_cast<double>(finite);
+    const auto each = static_cast<double>(seen);
     double sum = 0, mean = 0, squares = 0;
-    each_finite([&](double value) { sum += value / unit_ / count; });
-    each_finite([&](double value) { mean += (value / unit_ - sum) / count; });
+    each_finite([&](double value) { sum += value / unit_ / each; });
+    each_finite([&](double value) { mean += (value / unit_ - sum) / each; });
     mean += sum;
     each_finite([&](double value) {
       const auto apart = value / unit_ - mean;
@@ -171,7 +185,10 @@ ValueStatistics value_statistics(io::FileSystem& files, const CheckpointContents
                                  const StoredTensor& tensor, const Progress& progress) {
   Measured measured(tensor);
   const auto take = [&](const Box& chunk, std::string& bytes) { measured.take(chunk, bytes); };
-  read_chunks(files, contents, tensor, Box::whole(tensor.shape), take, progress);
+  const auto take_gap = [&](const Box& gap, const std::string& element) {
+    measured.take_gap(gap, element);
+  };
+  read_chunks(files, contents, tensor, Box::whole(tensor.shape), take, take_gap, progress);
   return measured.result();
 }
 
@@ -193,17 +210,21 @@ Histogram histogram(io::FileSystem& files, const CheckpointContents& contents,
   // Half of each, for the whole range may be more than a double holds.
   const auto half_width = result.high / 2 - result.low / 2;
   std::vector<double> values;
-  const auto take = [&](const Box&, std::string& bytes) {
+  const auto count = [&](const std::string& bytes, std::int64_t times) {
     values.resize(bytes.size() / dtype_size(tensor.dtype));
     to_doubles(tensor.dtype, bytes.data(), static_cast<std::int64_t>(values.size()), values.data());
     for (const auto value : values) {
       if (!std::isfinite(value)) continue;
       const auto part = bins == 1 ? 0 : (value / 2 - result.low / 2) / half_width * bins;
-      ++result.counts[in_memory(
-          std::clamp<std::int64_t>(static_cast<std::int64_t>(part), 0, bins - 1))];
+      result.counts[in_memory(
+          std::clamp<std::int64_t>(static_cast<std::int64_t>(part), 0, bins - 1))] += times;
     }
   };
-  read_chunks(files, contents, tensor, Box::whole(tensor.shape), take, progress);
+  const auto take = [&](const Box&, std::string& bytes) { count(bytes, 1); };
+  const auto take_gap = [&](const Box& gap, const std::string& element) {
+    count(element, gap.count());
+  };
+  read_chunks(files, contents, tensor, Box::whole(tensor.shape), take, take_gap, progress);
   return result;
 }
 

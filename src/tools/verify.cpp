@@ -11,6 +11,7 @@
 #include "cairn/error.hpp"
 #include "commit/names.hpp"
 #include "contents/contents_reader.hpp"
+#include "contents/data_files.hpp"
 #include "contents/format.hpp"
 #include "contents/hdf5_reader.hpp"
 #include "contents/spare.hpp"
@@ -186,6 +187,11 @@ void Verifier::look_at_tensors() {
 // Of ours every file must be there, of others those that tensors lie in.
 void Verifier::list_data_files() {
   if (!report_.ours) return;
+  if (!is_credible(contents_.num_files, slices_of(contents_))) {
+    add(Kind::damage, cat("the index speaks of ", contents_.num_files,
+                          " data files, which is more than any save makes"));
+    return;
+  }
   int missing = 0;
   for (std::int32_t file = 0; file < contents_.num_files; ++file) {
     if (sizes_.contains(file)) continue;

@@ -12,6 +12,7 @@
 #include "cairn/error.hpp"
 #include "contents/contents_reader.hpp"
 #include "format/zarr/metadata.hpp"
+#include "tools/no_more_open.hpp"
 #include "tools/whole_tensor.hpp"
 #include "tools/write_pool.hpp"
 
@@ -182,7 +183,8 @@ std::string export_zarr(std::shared_ptr<io::FileSystem> files, const CheckpointC
   require_free(*files, destination, "Choose another destination, or remove it first.");
   require_free(*files, unfinished, "It is what a conversion left that died: remove it.");
 
-  NewDirectory out(*files, unfinished);
+  const auto made = no_more_open(files, access_of(*files, source));
+  NewDirectory out(*made, unfinished);
   const auto file = [](const std::string& path) {
     return path.empty() ? std::string(zarr::metadata_name) : cat(path, '/', zarr::metadata_name);
   };

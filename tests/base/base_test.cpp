@@ -1,15 +1,19 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
 
 #include <cstdint>
+#include <filesystem>
 #include <limits>
+#include <new>
 #include <stdexcept>
 #include <string>
 
 #include "base/checksum.hpp"
 #include "base/copy.hpp"
+#include "base/error_of.hpp"
 #include "base/nearest.hpp"
 #include "base/text.hpp"
 #include "base/wire.hpp"
@@ -140,6 +144,25 @@ TEST(Text, ANumberIsReadAsAWhole) {
   EXPECT_FALSE(parse_number("2", yes));
 }
 
+TEST(Text, WhatPeopleAreNotShownIsSpelledOut) {
+  const std::string zero(1, '\0');
+  for (const auto& [text, shown] : std::vector<std::pair<std::string, std::string>>{
+           {"plain, naïve, 漢字, 😀", "plain, naïve, 漢字, 😀"},
+           {"a" + zero + "b", "a\\x00b"},
+           {"\x1b[31m\r\t\n\x7f", "\\x1b[31m\\x0d\\x09\\x0a\\x7f"},
+           {"\xc2\x80\xc2\x9f\xc2\xa0", "\\xc2\\x80\\xc2\\x9f\xc2\xa0"},
+           {"\xe2\x80\xae\xe2\x81\xa6", "\\xe2\\x80\\xae\\xe2\\x81\\xa6"},
+           {"\xe2\x80\xa8\xd8\x9c", "\\xe2\\x80\\xa8\\xd8\\x9c"},
+           {"\xff\xc0\xaf\xed\xa0\x80\xe2\x80", "\\xff\\xc0\\xaf\\xed\\xa0\\x80\\xe2\\x80"},
+           {"\\x1b", "\\x1b"},
+           {"", ""}}) {
+    EXPECT_EQ(printable(text), shown);
+    EXPECT_TRUE(is_utf8(printable(text)));
+    EXPECT_EQ(printable(printable(text)), shown);
+  }
+  EXPECT_EQ(printable("a\n\tb", true), "a\n\\x09b");
+}
+
 TEST(Wire, RoundTripAndShortMessage) {
   auto bytes =
       WireWriter().put(std::int32_t{7}).put("text").put(std::vector<std::int64_t>{1, 2}).take();
@@ -191,6 +214,36 @@ TEST(Error, ReadsProblemReasonWayOut) {
   EXPECT_EQ(error.rank(), 3);
   EXPECT_EQ(error.tensor(), "u");
   EXPECT_EQ(std::string(code_name(error.code())), "io");
+}
+
+TEST(Error, KeysInItEndNeitherTheTextNorTheLine) {
+  const std::string key("k\0\n\x1b", 4);
+  auto error = Error(Code::io, cat("tensor '", key, "'"), key, key).at("/a\n").of_tensor(key);
+  EXPECT_STREQ(error.what(), R"(tensor 'k\x00\x0a\x1b': /a\x0a (k\x00\x0a\x1b). k\x00\x0a\x1b)");
+  EXPECT_EQ(error.problem(), R"(tensor 'k\x00\x0a\x1b')");
+  EXPECT_EQ(error.tensor(), key) << "for programs";
+  EXPECT_EQ(error.path(), "/a\n");
+  // What an application says may have several lines.
+  EXPECT_STREQ(Error(Code::application, "a\nb\x1b").what(), "a\nb\\x1b");
+  std::string logged;
+  set_log_sink([&](LogLevel, std::string_view message) { logged = message; });
+  log(LogLevel::warning, "one\ntwo");
+  set_log_sink({});
+  EXPECT_EQ(logged, "one\\x0atwo");
+}
+
+TEST(Error, OfWhatTheStandardLibraryThrows) {
+  EXPECT_THAT(error_of(std::bad_alloc()).what(), testing::StartsWith("there is not enough memory"));
+  EXPECT_THAT(error_of(std::length_error("vector::reserve")).what(),
+              testing::StartsWith("there is not enough memory"));
+  const auto path = error_of(std::filesystem::filesystem_error(
+      "cannot make absolute path", "run",
+      std::make_error_code(std::errc::no_such_file_or_directory)));
+  EXPECT_STREQ(path.what(), "a path cannot be used: run (No such file or directory)");
+  EXPECT_EQ(path.code(), Code::io);
+  EXPECT_EQ(error_of(Error(Code::busy, "b")).code(), Code::busy);
+  EXPECT_STREQ(error_of(std::runtime_error("other\n")).what(), "other\\x0a");
+  EXPECT_STREQ(error_of(std::runtime_error("a\nb"), Code::application).what(), "a\nb");
 }
 
 }  // namespace

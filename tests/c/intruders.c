@@ -101,9 +101,56 @@ static void threads_and_processes(const char* directory) {
   cairn_group_free(group);
 }
 
+/* A save from inside a callback of a save, and a restore: an error each, as from another thread. */
+typedef struct {
+  cairn_manager* manager;
+  cairn_state* state;
+  int calls;
+} nested;
+static int call_again(void* given, int64_t step) {
+  nested* one = given;
+  ++one->calls;
+  FAILS(cairn_manager_save(one->manager, step + 100, one->state, NULL, NULL), CAIRN_BUSY,
+        "from inside a callback of CheckpointManager::save");
+  FAILS(cairn_manager_save_async(one->manager, step + 100, one->state, NULL, NULL), CAIRN_BUSY,
+        "from inside a callback");
+  FAILS(cairn_manager_restore(one->manager, 1, one->state, NULL, NULL), CAIRN_BUSY,
+        "from inside a callback");
+  FAILS(cairn_manager_wait(one->manager), CAIRN_BUSY, "from inside a callback");
+  return CAIRN_OK;
+}
+static void calls_from_inside(const char* directory) {
+  char path[4096];
+  double x = 1;
+  size_t count;
+  const cairn_step_info* const* infos;
+  cairn_group* group;
+  cairn_options* options;
+  nested one = {NULL, NULL, 0};
+  snprintf(path, sizeof(path), "%s/inside", directory);
+  OK(cairn_group_serial(&group));
+  OK(cairn_options_create(&options));
+  OK(cairn_options_before_save(options, call_again, &one));
+  OK(cairn_manager_create(group, path, options, &one.manager));
+  OK(cairn_state_create(&one.state));
+  OK(cairn_state_add_whole(one.state, "x", CAIRN_FLOAT64, 0, &x, NULL, NULL));
+  OK(cairn_manager_save(one.manager, 1, one.state, NULL, NULL));
+  OK(cairn_manager_save_async(one.manager, 2, one.state, NULL, NULL));
+  OK(cairn_manager_wait(one.manager));
+  OK(cairn_manager_restore(one.manager, 1, one.state, NULL, NULL));
+  CHECK(one.calls == 2);
+  OK(cairn_manager_steps(one.manager, &count, &infos));
+  CHECK(count == 2 && infos[1]->step == 2);
+  cairn_state_free(one.state);
+  cairn_manager_free(one.manager);
+  cairn_options_free(options);
+  cairn_group_free(group);
+}
+
 int main(int argc, char** argv) {
   if (argc == 3) return is_owned(argv[1]) ? 7 : 8;
   if (argc != 2) return 2;
   threads_and_processes(argv[1]);
+  calls_from_inside(argv[1]);
   return 0;
 }

@@ -336,11 +336,82 @@ static void managers(const char* directory) {
   cairn_set_error(CAIRN_IO, NULL, NULL, NULL);
 }
 
+/* One memory under two keys, or two elements in one place: an error of the restore unless both get
+ * the same bytes. Nothing is touched. */
+static void shared_memory(const char* directory) {
+  static const double saved[2][2] = {{1, 2}, {1, 3}};
+  static const int64_t strides[] = {0};
+  char path[4096], text[8] = "one", other[8] = "two";
+  double back[2] = {-1, -1};
+  cairn_group* group;
+  cairn_manager* m;
+  cairn_state* s;
+  cairn_vector *v, *w;
+  cairn_rows rows;
+  int again;
+  snprintf(path, sizeof(path), "%s/shared", directory);
+  OK(cairn_group_serial(&group));
+  OK(cairn_manager_create(group, path, NULL, &m));
+  OK(cairn_vector_create(CAIRN_FLOAT64, 0, NULL, &v));
+  OK(cairn_vector_create(CAIRN_FLOAT64, 0, NULL, &w));
+  OK(cairn_vector_resize(v, 2));
+  OK(cairn_vector_resize(w, 3));
+  OK(cairn_state_create(&s));
+  OK(cairn_state_add_whole(s, "a", CAIRN_FLOAT64, 1, (void*)saved[0], two, NULL));
+  OK(cairn_state_add_whole(s, "same", CAIRN_FLOAT64, 1, (void*)saved[0], two, NULL));
+  OK(cairn_state_add_whole(s, "other", CAIRN_FLOAT64, 1, (void*)saved[1], two, NULL));
+  OK(cairn_state_add_whole(s, "folded", CAIRN_FLOAT64, 1, (void*)saved[1], two, strides));
+  OK(cairn_state_add_text(s, "text", text, sizeof(text), -1, '\0'));
+  OK(cairn_state_add_text(s, "text2", other, sizeof(other), -1, '\0'));
+  rows = cairn_vector_rows(v);
+  OK(cairn_state_add_resizable(s, "rows", CAIRN_FLOAT64, 0, NULL, &rows));
+  rows = cairn_vector_rows(w);
+  OK(cairn_state_add_resizable(s, "rows2", CAIRN_FLOAT64, 0, NULL, &rows));
+  OK(cairn_manager_save(m, 1, s, NULL, NULL));
+  cairn_state_free(s);
+  for (again = 0; again < 2; ++again) {
+    OK(cairn_state_create(&s));
+    OK(cairn_state_add_whole(s, "a", CAIRN_FLOAT64, 1, back, two, NULL));
+    OK(cairn_state_add_whole(s, again ? "other" : "same", CAIRN_FLOAT64, 1, back, two, NULL));
+    if (again) {
+      FAILS(cairn_manager_restore(m, 1, s, NULL, NULL), CAIRN_INVALID_ARGUMENT,
+            "'a' and 'other' are to be restored into the same memory");
+    } else {
+      OK(cairn_manager_restore(m, 1, s, NULL, NULL));
+    }
+    CHECK(back[0] == (again ? -1 : 1) && back[1] == (again ? -1 : 2));
+    back[0] = back[1] = -1;
+    cairn_state_free(s);
+  }
+  OK(cairn_state_create(&s));
+  OK(cairn_state_add_whole(s, "folded", CAIRN_FLOAT64, 1, back, two, strides));
+  FAILS(cairn_manager_restore(m, 1, s, NULL, NULL), CAIRN_INVALID_ARGUMENT, "share memory");
+  cairn_state_free(s);
+  OK(cairn_state_create(&s));
+  OK(cairn_state_add_text(s, "text", text, sizeof(text), -1, '\0'));
+  OK(cairn_state_add_text(s, "text2", text, sizeof(text), -1, '\0'));
+  FAILS(cairn_manager_restore(m, 1, s, NULL, NULL), CAIRN_INVALID_ARGUMENT, "same memory");
+  cairn_state_free(s);
+  OK(cairn_vector_resize(v, 0)); /* it has no address yet */
+  OK(cairn_state_create(&s));
+  rows = cairn_vector_rows(v);
+  OK(cairn_state_add_resizable(s, "rows", CAIRN_FLOAT64, 0, NULL, &rows));
+  OK(cairn_state_add_resizable(s, "rows2", CAIRN_FLOAT64, 0, NULL, &rows));
+  FAILS(cairn_manager_restore(m, 1, s, NULL, NULL), CAIRN_INVALID_ARGUMENT, "same memory");
+  CHECK(back[0] == -1 && back[1] == -1 && strcmp(text, "one") == 0 && cairn_vector_count(v) == 0);
+  cairn_state_free(s);
+  cairn_vector_free(v);
+  cairn_vector_free(w);
+  cairn_manager_free(m);
+  cairn_group_free(group);
+}
+
 int main(int argc, char** argv) {
   if (argc != 2) return 2;
   what_is_refused_is_not_released();
   states();
   options();
   managers(argv[1]);
+  shared_memory(argv[1]);
   return 0;
 }

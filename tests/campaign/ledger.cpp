@@ -64,6 +64,7 @@ void Ledger::failed(std::int64_t stamp, const Error* error, std::size_t now) {
   }
   save->written = never;
   if (save->committed != never) return;  // somebody has completed it meanwhile
+  save->lacked_room = error && error->code() == Code::no_space;
   const std::string_view text = error ? error->what() : "";
   if (!error || text.find("may still complete it") != text.npos) {
     save->lingers = true;
@@ -134,7 +135,8 @@ bool Ledger::may_be_superseded(std::size_t i, std::size_t stop) const {
   return false;
 }
 
-// Retention keeps the newest, and what nothing has superseded before what something has.
+// Retention keeps the newest, and what nothing has superseded before what something has. What has
+// failed for lack of room may have had removed what it lets go already.
 bool Ledger::may_be_removed(std::size_t i, std::size_t stop) const {
   if (saves_[i].pinned <= stop && stop < saves_[i].unpinned) return false;
   const bool superseded = may_be_superseded(i, stop);
@@ -143,8 +145,9 @@ bool Ledger::may_be_removed(std::size_t i, std::size_t stop) const {
     const auto& save = saves_[j];
     if (j == i || save.begun > stop || save.step == saves_[i].step) continue;
     if (j < i && !superseded) continue;
-    better.insert(save.step);
-    const bool applies = j > i && save.keep > 0 && is_possible(j, stop);
+    const bool possible = is_possible(j, stop), made_room = save.lacked_room && !possible;
+    if (!made_room) better.insert(save.step);
+    const bool applies = j > i && save.keep > 0 && (possible || made_room);
     if (applies && better.size() >= static_cast<std::size_t>(save.keep)) return true;
   }
   return false;
@@ -233,8 +236,13 @@ Ledger Ledger::at(std::size_t stop) const {
   std::map<int, int> places;
   const auto moment = [&](std::size_t at) { return at <= stop ? std::size_t{0} : never; };
   for (std::size_t i = 0; i < saves_.size(); ++i) {
-    if (!is_possible(i, stop)) continue;
     auto save = saves_[i];
+    if (!is_possible(i, stop)) {
+      if (!save.lacked_room || save.begun > stop) continue;
+      save.begun = save.ended = 0;
+      then.saves_.push_back(save);
+      continue;
+    }
     save.begun = 0;
     save.lingers = false;
     save.committed = moment(save.committed);

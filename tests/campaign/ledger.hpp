@@ -72,6 +72,7 @@ class Ledger {
     std::size_t written = never;    ///< likewise, unless it fails later
     std::size_t ended = never;      ///< from here on it must not
     bool lingers = false;  ///< it failed, and may be completed until its process commits another
+    bool lacked_room = false;  ///< it failed so
     std::set<int> written_on = {};
     int parent = -1;  ///< place here of the one that it descends from; -1: it descends from none
     std::size_t pinned = never, unpinned = never;

@@ -118,29 +118,14 @@ TEST_F(Links, InThePlaceOfPiecesAndOfTempDirectories) {
   expect_untouched();
 }
 
-TEST_F(Links, InThePlaceOfWhatARepairPutsTogether) {
-  const double value = 1;
-  {
-    State state;
-    double mine = value;
-    state.add("x", mine);
-    CheckpointManager(serial_group(), at("run")).save(1, state);
-  }
-  lead(std::string("run/.cairn/") + commit::repair_directory_name, "mine/below");
-  const auto index = read_bytes(at("run/ckpt-1.index"));
-  write_bytes(at("run/ckpt-1.index"), index.substr(0, index.size() / 2));
-  const auto ran = run_tool({"verify", at("run/ckpt-1").string(), "--repair"});
-  EXPECT_EQ(ran.status, 0) << ran.out << ran.err;
-  EXPECT_EQ(read_bytes(at("run/ckpt-1.index")), index);
-  expect_untouched();
-}
-
 // Records, pins and notes would be made and removed behind them.
 TEST_F(Links, InThePlaceOfWhatIsCairnsAlone) {
   double value = 1;
   State state;
   state.add("x", value);
-  for (const std::string link : {"", "/pinned", "/damaged", "/recycled", "/saved"}) {
+  std::vector<std::string> links{""};
+  for (const char* folder : commit::private_folders) links.push_back(cat("/", folder));
+  for (const auto& link : links) {
     SCOPED_TRACE(link);
     fs::remove_all(at("run"));
     CheckpointManager(serial_group(), at("run")).save(1, state);
@@ -148,9 +133,16 @@ TEST_F(Links, InThePlaceOfWhatIsCairnsAlone) {
     lead("run/.cairn" + link, "mine");
     EXPECT_CAIRN_ERROR(CheckpointManager(serial_group(), at("run")), Code::invalid_argument,
                        cat(at("run/.cairn" + link).string(), " is a symbolic link"));
-    const auto ran = run_tool({"pin", at("run").string(), "1"});
-    EXPECT_NE(ran.status, 0);
-    EXPECT_THAT(ran.err, HasSubstr("is a symbolic link"));
+    const auto index = read_bytes(at("run/ckpt-1.index"));
+    write_bytes(at("run/ckpt-1.index"), index.substr(0, index.size() / 2));
+    for (const auto& words : {std::vector<std::string>{"pin", at("run").string(), "1"},
+                              {"verify", at("run/ckpt-1").string(), "--repair"},
+                              {"gc", at("run").string(), "--name", "ckpt"}}) {
+      const auto ran = run_tool(words);
+      EXPECT_EQ(ran.status, 2) << ran.out;
+      EXPECT_THAT(ran.err, HasSubstr("is a symbolic link"));
+    }
+    write_bytes(at("run/ckpt-1.index"), index);
     expect_untouched();
     value = 0;
     ManagerOptions reads;
@@ -158,6 +150,52 @@ TEST_F(Links, InThePlaceOfWhatIsCairnsAlone) {
     EXPECT_TRUE(CheckpointManager(serial_group(), at("run"), reads).restore_latest(state));
     EXPECT_EQ(value, 1);
   }
+}
+
+// A run whose place for pieces leads to another one's: nothing is written or removed there, nor
+// taken for its own.
+TEST_F(Links, OfPiecesToAnotherRun) {
+  const auto save = [&](const std::string& run, double value, int first, int last) {
+    State state;
+    state.add("x", value);
+    ManagerOptions options;
+    options.tier.directory = at("tier");
+    CheckpointManager manager(serial_group(), at(run), options);
+    for (int step = first; step <= last; ++step) manager.save(step, state);
+  };
+  const auto flush = [&](const std::string& run) {
+    return run_tool({"flush", at(run).string(), "--tier", at("tier").string()});
+  };
+  save("a", 1, 1, 2);
+  save("b", 2, 1, 3);
+  EXPECT_EQ(flush("a").status, 0);
+  const auto pieces = listing("a/.cairn/pieces");
+  EXPECT_GT(pieces.size(), 3u);
+  for (const std::string link : {"pieces", "pieces/ckpt"}) {
+    SCOPED_TRACE(link);
+    fs::remove_all(at("b/.cairn/pieces"));
+    lead("b/.cairn/" + link, "a/.cairn/" + link);
+    EXPECT_CAIRN_ERROR(save("b", 3, 4, 4), Code::invalid_argument, "is a symbolic link");
+    const auto ran = flush("b");
+    EXPECT_EQ(ran.status, 2);
+    EXPECT_THAT(ran.err, HasSubstr("is a symbolic link"));
+    EXPECT_EQ(listing("a/.cairn/pieces"), pieces);
+    fs::remove_all(at("tier"));  // only what was brought home is left
+    double value = 0;
+    State state;
+    state.add("x", value);
+    ManagerOptions reads;
+    reads.read_only = true;
+    reads.tier.directory = at("tier");
+    CheckpointManager(serial_group(), at("b"), reads).restore_latest(state);
+    EXPECT_EQ(value, 2) << "its own first step";
+  }
+  // Nor where no link tells: those pieces say whose they are.
+  fs::remove_all(at("b/.cairn/pieces"));
+  fs::copy(at("a/.cairn/pieces"), at("b/.cairn/pieces"), fs::copy_options::recursive);
+  const auto copied = listing("b/.cairn/pieces");
+  save("b", 4, 10, 18);
+  EXPECT_EQ(listing("b/.cairn/pieces"), copied);
 }
 
 TEST_F(Links, AreNotWrittenThrough) {

@@ -91,6 +91,87 @@ TEST_F(Modes, FollowTheUmask) {
   expect_modes(scratch_.path());
 }
 
+mode_t mode_of(const fs::path& path) {
+  struct stat status = {};
+  EXPECT_EQ(::stat(path.c_str(), &status), 0) << path;
+  return status.st_mode & 0777;
+}
+
+// What was open is written over by what is not.
+TEST_F(Modes, OfRecycledFilesFollowTheUmask) {
+  for (const bool at_once : {true, false}) {
+    ::umask(022);
+    std::vector<double> values(4000, 1.5);
+    State state;
+    state.add("x", whole(values.data(), {4000}));
+    ManagerOptions options;
+    options.keep.last = 1;
+    const auto directory = at(at_once ? "at_once" : "later");
+    const auto save = [&](int first, int last, mode_t mode) {
+      CheckpointManager manager(serial_group(), directory, options);
+      for (int step = first; step <= last; ++step) {
+        if (at_once) {
+          manager.save(step, state);
+        } else {
+          manager.save_async(step, state);
+          manager.wait();
+        }
+        int seen = 0;
+        for (const auto& entry : fs::directory_iterator(directory)) {
+          const auto name = entry.path().filename().string();
+          if (!name.starts_with(cat("ckpt-", step, "."))) continue;
+          EXPECT_EQ(mode_of(entry.path()), mode) << name;
+          ++seen;
+        }
+        EXPECT_GT(seen, 1) << step;
+      }
+      return manager.statistics().last.back().recycled_files;
+    };
+    EXPECT_GT(save(1, 4, 0644), 0);
+    ::umask(077);
+    EXPECT_GT(save(5, 7, 0600), 0);
+  }
+}
+
+TEST_F(Modes, OfWhatIsMadeOfACheckpointAreNoMoreOpen) {
+  save(at("run"), {});
+  for (const auto& entry : fs::directory_iterator(at("run"))) {
+    if (entry.is_regular_file()) fs::permissions(entry, fs::perms(0600));
+  }
+  const auto index = at("run/ckpt-4.index");
+  write_bytes(index, read_bytes(index).substr(0, 100));
+  EXPECT_EQ(mode_of(index), 0600u);
+  EXPECT_EQ(run_tool({"verify", "--repair", at("run/ckpt-4")}).status, 0);
+  EXPECT_EQ(mode_of(index), 0600u);
+  fs::remove(index);
+  EXPECT_EQ(run_tool({"verify", "--repair", at("run/ckpt-4")}).status, 0);
+  EXPECT_EQ(mode_of(index), 0600u);
+  for (const auto& words :
+       {std::vector<std::string>{"convert", at("run/ckpt-4"), at("x.safetensors")},
+        {"convert", at("run/ckpt-4"), at("x.zarr")},
+        {"convert", at("run/ckpt-4"), at("cut"), "--max-shard-size", "9000"},
+        {"convert", at("x.safetensors"), at("back")},
+        {"cat", at("run/ckpt-4"), "x", "--output", at("x.npy"), "--format", "npy"},
+        {"merge", at("merged"), at("run/ckpt-4")}}) {
+    const auto ran = run_tool(words);
+    EXPECT_EQ(ran.status, 0) << ran.err;
+  }
+  int seen = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(scratch_.path())) {
+    const auto relative = fs::relative(entry.path(), scratch_.path()).string();
+    const bool made = relative.starts_with("x.") || relative.starts_with("cut.") ||
+                      relative.starts_with("back.") || relative.starts_with("merged.");
+    if (!made || !entry.is_regular_file()) continue;
+    EXPECT_EQ(mode_of(entry.path()), 0600u) << relative;
+    ++seen;
+  }
+  EXPECT_GT(seen, 8);
+#ifdef CAIRN_TEST_HDF5
+  EXPECT_EQ(run_tool({"convert", at("run/ckpt-4"), at("one.h5")}).status, 0);
+  EXPECT_EQ(mode_of(at("one.h5")), 0600u);
+#endif
+}
+
 TEST_F(Modes, OnANodeAreTheUsersOwn) {
   ManagerOptions options;
   options.tier.directory = at("tier");

@@ -92,6 +92,7 @@ TEST(Names, ParseFixedOnes) {
   EXPECT_EQ(parse_private_name("pinned.lock"), expected(Kind::pin_lock));
   EXPECT_EQ(parse_private_name("saved"), expected(Kind::saved_directory));
   EXPECT_EQ(parse_private_name("repair"), expected(Kind::repair_directory));
+  EXPECT_EQ(parse_private_name("pieces"), expected(Kind::pieces_directory));
   EXPECT_EQ(parse_private_name("owner.tmp-" + uuid),
             expected(Kind::owner_temporary, -1, -1, -1, uuid));
 }

@@ -229,6 +229,16 @@ TEST(Meta, statistics_that_make_no_sense_are_none_and_no_damage) {
     decode_statistics(text, meta);
     EXPECT_FALSE(meta.statistics) << text;
   }
+  auto of_ranks = meta;
+  decode_statistics(sound, of_ranks);
+  of_ranks.statistics->shares = {{7, 0.5}};
+  for (const auto* name : {"\"rank_bytes\"", "\"rank_write_seconds\""}) {
+    auto lacking = encode_meta(of_ranks);
+    lacking.replace(lacking.find(name) + 1, 4, "runk");
+    const auto found = decode_meta(lacking).statistics;
+    EXPECT_EQ(found.has_value(), std::string_view(name) == "\"rank_bytes\"");
+    if (found) EXPECT_TRUE(found->shares.empty());
+  }
   auto json = encode_meta(sample);
   json.insert(1, R"("statistics":{"bytes":"many"},)");
   expect_same(decode_meta(json), sample);

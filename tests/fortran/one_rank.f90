@@ -54,7 +54,7 @@ program one_rank
   integer(int64), target :: i8(nx, ny), step
   real(real32), target :: r4(nx, ny)
   real(real64), target :: r8(nx, ny), scalar, halo(0:nx + 1, 0:ny + 1), back(nx, ny), wide(nx, ny + 2), &
-    all7(1, 2, 1, 2, 1, 2, 3)
+    columns(nx, ny), all7(1, 2, 1, 2, 1, 2, 3)
   complex(real32), target :: c4(nx, ny)
   complex(real64), target :: c8(nx, ny)
   logical(int8), target :: l1(nx, ny)
@@ -144,12 +144,13 @@ program one_rank
 
   call state%add_patch("halo", r8, [nx, ny], [1, 1], stat, text)
   call failed(cairn_invalid_argument, "in the state already")
-  call state%add_patch("patched", r8(:, 1:1), [nx, ny], [1, 2], stat, text)
+  columns = r8
+  call state%add_patch("patched", columns(:, 1:1), [nx, ny], [1, 2], stat, text)
   call state%add_patch("patched", r8(2:, 2:2), [nx, ny], [2, 2], stat, text)
   call failed(cairn_invalid_argument, "overlap")
   call state%add_patch("patched", r4(:, 1:1), [nx, ny], [1, 1], stat, text)
   call failed(cairn_invalid_argument, "another type")
-  call state%add_patch("patched", r8(:, 2:2), [nx, ny], [1, 1])
+  call state%add_patch("patched", columns(:, 2:2), [nx, ny], [1, 1])
 
   call manager%save(3, state, metric=0.5_real64)
   call manager%save(3, state, stat, text)
@@ -198,6 +199,18 @@ program one_rank
   call other%add("word", short)
   call manager%restore(3, other, stat=stat, errmsg=text)
   call failed(cairn_invalid_argument, "room for 3")
+  call other%clear()  ! one memory under two keys: for the same values only
+  back = -1
+  call other%add("r8", back)
+  call other%add("patched", back)
+  call manager%restore(3, other, stat=stat, errmsg=text)
+  call failed(cairn_invalid_argument, "'r8' and 'patched' are to be restored into the same memory")
+  call check(all(back == -1), "nothing is touched")
+  call other%clear()
+  call other%add("r8", back)
+  call other%add("halo", back)
+  call manager%restore(3, other)
+  call check(all(back == r8), "the same values")
   call manager%close()
 
   ! The same as HDF5, where the build has it.
@@ -449,6 +462,7 @@ contains
     by_id = 0
     ids = [1, 2, 3]  ! in another order
     points(2)%x = 0
+    columns = 0
     call particles%resize(1_int64)
     call numbers%resize(0_int64)
   end subroutine
@@ -459,7 +473,8 @@ contains
     call check(step == 3 .and. scalar == 2.5, "scalars")
     call check(all(i1 == a/10) .and. all(i2 == a) .and. all(i4 == a) .and. all(i8 == a + 2_int64**40), &
                "integers")
-    call check(all(r4 == real(a) + 0.5) .and. all(r8 == a + 0.25_real64), "reals")
+    call check(all(r4 == real(a) + 0.5) .and. all(r8 == a + 0.25_real64) .and. all(columns == r8), &
+               "reals")
     call check(all(c4 == cmplx(a, -a)) .and. all(c8 == cmplx(a, 0.125_real64, real64)), "complex")
     call check(all(l1 .eqv. mod(a/10, 2) == 0) .and. all(l2 .eqv. l1) .and. all(l4 .eqv. l1) .and. &
                logical(all(l8 .eqv. l1)), "logical")

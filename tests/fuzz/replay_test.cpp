@@ -6,6 +6,7 @@
 #include <random>
 
 #include "fuzz/bounded.hpp"
+#include "fuzz/json_changes.hpp"
 #include "fuzz/seeds.hpp"
 
 namespace cairn::fuzz {
@@ -69,6 +70,27 @@ TEST(Fuzz, FirstInputsAndWhatIsLikeThem) {
     ++inputs[seed.target];
   }
   EXPECT_EQ(inputs.size(), targets().size()) << "a target without an input to begin with";
+}
+
+// Each member of what Cairn says of its checkpoints, away, under other names, and of some of the
+// types that the campaign gives it.
+TEST(Fuzz, MembersOfMetadata) {
+  const auto* target = find("metadata");
+  ASSERT_NE(target, nullptr);
+  std::size_t inputs = 0;
+  for (const auto& seed : seeds()) {
+    if (seed.target != "metadata") continue;
+    const JsonChanges changes(seed.bytes);
+    for (std::size_t i = 0; i < changes.count(); ++i) {
+      const auto place = i / JsonChanges::kinds(), kind = i % JsonChanges::kinds();
+      if (kind >= 3 && (kind + place) % 4 != 0) continue;
+      ++inputs;
+      const auto changed = changes.at(i);
+      SCOPED_TRACE(changed);
+      read_bounded(*target, changed);
+    }
+  }
+  EXPECT_GT(inputs, 500u);
 }
 
 }  // namespace

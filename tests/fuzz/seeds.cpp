@@ -45,10 +45,20 @@ CheckpointMeta meta() {
   meta.uuid = uuid;
   meta.savers = {{"tables", {"a", "b"}}};
   meta.metric = 0.25;
-  meta.statistics.emplace();
+  auto& save = meta.statistics.emplace();
+  save.gap_bytes = 8;
+  save.blocking_because = "io_uring is not there";
+  save.shares = {{96, 0.5}, {0, 0.25}};
+  meta.run.keep = "last 3";
+  meta.run.before = {PastSave{.sequence = 2, .parent = 1, .step = 6}};
   meta.name = "ckpt";
   meta.descriptions.attributes = {{"title", "a run"}};
-  meta.descriptions.by_key["u"].attributes = {{"unit", "m/s"}};
+  meta.descriptions.by_key["u"] = {.units = "m",
+                                   .dimensions = {"x", "y"},
+                                   .coordinates = {"x"},
+                                   .attributes = {{"unit", "m/s"}}};
+  meta.gaps["v"] =
+      std::make_shared<const StoredGaps>(StoredGaps{std::string(4, 0), {Box::whole({1, 6})}});
   return meta;
 }
 
@@ -176,7 +186,7 @@ void write_all() {
   put("metadata", "meta", bundle::encode_meta(meta()));
   put("metadata", "descriptions", bundle::encode_descriptions(meta().descriptions));
   put("metadata", "gaps", R"({"u": {"fill": "0000803f", "boxes": [[0, 0, 2, 6]]}})");
-  put("metadata", "statistics", bundle::encode_statistics({}));
+  put("metadata", "statistics", bundle::encode_statistics(*meta().statistics, meta().run));
   put("metadata", "holders", hdf5::encode_holders(holders()));
   hdf5_file();
 

@@ -83,6 +83,9 @@ FOLDERS_WITH_ROOMS = ("include", "src", "mpi", "kokkos", "fortran")
 HEADERS, SOURCES = {".hpp", ".h"}, {".cpp", ".cc", ".cu", ".c", ".f90", ".F90"}
 LONGEST_HEADER, LONGEST_SOURCE = 300, 500
 LEAST_PRODUCT = 1000  # lines from which shares of rooms say something
+JSON_MEMBER = re.compile(r'[\w)\]]((\["[^"]*"\]|\[\w+\])*\["[^"]*"\](\[\w+\])*)')
+IS_WRITTEN = re.compile(r"\s*=[^=]|\.push_back\(")
+PRINTS = {"print", "picture", "run"}
 FILE_ENDING = re.compile(r'"\.(index|h5|data)[-"]')
 ASKS_FOR_KIND = re.compile(r"[!=]= *(Format|Writer)::|\b(Format|Writer)::\w+ *[!=]="
                            r"|\bcase (Format|Writer)::|\bif \(!?(\w+\.)*hdf5\)|\bhdf5 \?")
@@ -96,7 +99,7 @@ STREAM = re.compile(r"\b[io]?(?:string|f)stream\b(?:\s+(\w+)\s*[({;])?|\bstd::w?
 BY_LOCALE = re.compile(r"\b(?:strto(?:d|f|ld)|atof|sto(?:d|f|ld)|std::to_string|setlocale|localeconv|std::regex|"
                        r"std::(?:is(?:alnum|alpha|digit|lower|print|punct|space|upper|xdigit)|to(?:lower|upper))|"
                        r"[Jj]son::parse)\b\s*\(")
-PRINTS = re.compile(r"(?:printf|scanf)\s*\(")
+FORMATS = re.compile(r"(?:printf|scanf)\s*\(")
 FRACTION = re.compile(r'"[^"\n]*%[-+#0-9.*]*[lL]?[aAeEfFgG][^"\n]*"')
 # The tool gives itself the classic locale before it does anything.
 TOOL = "src/cli/run.cpp"
@@ -226,6 +229,27 @@ def check_file_names(root):
                 yield f"{path}:{number}: the names of files are built and parsed in commit/names.hpp"
 
 
+def check_members(root):
+    """A member that a JSON text lacks is undefined behaviour where it is read by its name alone."""
+    for path in code_files(root, FOLDERS_WITH_ROOMS + ("python",)):
+        text = (root / path).read_text(encoding="utf-8")
+        for found in JSON_MEMBER.finditer(text):
+            if not IS_WRITTEN.match(text, found.end()):
+                number = text.count("\n", 0, found.start()) + 1
+                yield (f"{path}:{number}: a member is read without a look whether it is there; use"
+                       " find_member (base/json_numbers.hpp) or at()")
+
+
+def check_output(root):
+    """What the tool says may hold what anybody has written into a checkpoint, or called a file."""
+    for path in code_files(root, ("src",)):
+        if path.parts[:2] != ("src", "cli") or path.stem in PRINTS:
+            continue
+        for number, line in enumerate((root / path).read_text(encoding="utf-8").splitlines(), 1):
+            if re.search(r"std::c(out|err) <<", line):
+                yield f"{path}:{number}: streams take any text as it is; use print_line, print_table or log"
+
+
 def check_kinds(root):
     """What differs between formats, or between writers, is asked of them, in the rooms that have
     their tables."""
@@ -245,7 +269,7 @@ def check_locale(root):
     for path in code_files(root, FOLDERS_OF_TEXTS):
         text = (root / path).read_text(encoding="utf-8")
         code = re.sub(r"//.*", "", text)
-        prints, follows = PRINTS.search(code), BY_LOCALE.search(code)
+        prints, follows = FORMATS.search(code), BY_LOCALE.search(code)
         if not prints and not follows and not STREAM.search(code):
             continue
         for number, line in enumerate(code.splitlines(), 1):
@@ -334,7 +358,7 @@ def check_paths(root):
 
 def check_tree(root):
     root = Path(root).resolve()
-    checks = (check_includes, check_examples, check_file_names, check_kinds, check_lengths, check_paths,
+    checks = (check_includes, check_examples, check_file_names, check_members, check_output, check_kinds, check_lengths, check_paths,
               check_size_of_rooms, check_locale)
     return [fault for check in checks for fault in check(root)]
 

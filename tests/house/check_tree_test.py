@@ -133,10 +133,27 @@ class CheckTree(unittest.TestCase):
         self.setUp()
         self.assertEqual(self.faults(files={
             "src/io/a.cpp": "std::ifstream in(path);\nin.imbue(std::locale::classic());\n",
-            "src/cli/a.cpp": "std::cout << value;\n",
+            "src/cli/print.cpp": "std::cout << value;\n",
             "src/cli/run.cpp": "std::locale::global(std::locale::classic());\n"}), [])
         self.expect_only("src/cli/run.cpp: the tool lacks std::locale::global(std::locale::classic());",
                          {"src/cli/run.cpp": "int run_tool();\n"})
+
+    def test_members_are_looked_for(self):
+        fault = ("src/base/a.cpp:2: a member is read without a look whether it is there; use"
+                 " find_member (base/json_numbers.hpp) or at()")
+        for line in ['auto a = json["b"];', 'f(json["b"], 1);', 'json["b"].get<int>();', 'json["b"]["c"] == 1;',
+                     'if (json["b"] == 1) return;', 'const auto& a = all[i]["b"];', 'get(json)["b"].size();']:
+            with self.subTest(line=line):
+                self.setUp()
+                self.expect_only(fault, {"src/base/a.cpp": f"\n{line}\n"})
+        written = ('a["b"] = 1;\na["b"] =\n  1;\na["b"]["c"] = 1;\nauto& b = a["b"] = Json::array();\n'
+                   'a["b"][key] = 1;\na["b"].push_back(1);\nauto c = a.at("b");\ns += "[";\n')
+        self.setUp()
+        self.assertEqual(self.faults(files={"src/base/a.cpp": written}), [])
+
+    def test_the_tool_prints_in_one_place(self):
+        self.expect_only("src/cli/a.cpp:1: streams take any text as it is; use print_line, print_table or log",
+                         {"src/cli/a.cpp": 'std::cout << key;\n', "src/cli/print.cpp": 'std::cout << text;\n'})
 
     def test_no_room_holds_more_than_a_quarter(self):
         rooms = ("model", "plan", "io", "commit", "checkpoint")

@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <iostream>
+#include <vector>
 
 #include "base/text.hpp"
 #include "io/descriptor.hpp"
@@ -68,7 +70,8 @@ TEST(Posix, LinksToDevicesAreRefused) {
   const auto path = directory.path() / "device";
   ASSERT_EQ(::symlink("/dev/null", path.c_str()), 0);
   EXPECT_CAIRN_ERROR(posix_file_system()->create(path), Code::already_exists, "File exists");
-  EXPECT_CAIRN_ERROR(posix_file_system()->open_read(path), Code::data_loss, "it is no regular file");
+  EXPECT_CAIRN_ERROR(posix_file_system()->open_read(path), Code::data_loss,
+                     "it is no regular file");
 }
 
 TEST(Posix, APipeDoesNotHang) {
@@ -244,6 +247,81 @@ TEST(Posix, DescriptorsAreClosedOnExec) {
     EXPECT_TRUE(::fcntl(std::stoi(entry.path().filename()), F_GETFD) & FD_CLOEXEC) << target;
   }
   EXPECT_EQ(found, 3);
+}
+
+// What is printed to a closed standard error must not come into a file: all of the three are
+// closed.
+TEST(Posix, NoFileIsStandardInputOutputOrError) {
+  test::TemporaryDirectory directory;
+  const auto path = [&](const char* name) { return directory.path() / name; };
+  auto& files = *posix_file_system();
+  write_file(files, path("there"), "0123456789");
+  int kept[3];
+  std::cout.flush();
+  for (int number = 0; number < 3; ++number) {
+    kept[number] = ::fcntl(number, F_DUPFD_CLOEXEC, 10);
+    ::close(number);
+  }
+  std::string wrong;
+  try {
+    const auto made = files.create(path("made"));
+    made->stream(DirectIo::on);
+    const std::vector<std::byte> block(std::size_t{3} << 20);
+    made->write_at(0, block);
+    const auto read = files.open_read(path("there")), written = files.open_write(path("there"));
+    const auto sole = files.open_sole(path("made"));
+    const auto lock = files.try_lock(path("lock"));
+    const auto folder = files.open_directory(directory.path());
+    folder->sync();
+    auto reader = files.read_ahead({path("there")}, {{0, 0, 10, nullptr}}, DirectIo::automatic);
+    reader->next();
+    for (int number = 0; number < 3; ++number) {
+      if (::fcntl(number, F_GETFD) >= 0) wrong += std::to_string(number);
+    }
+    made->sync();
+  } catch (const std::exception& error) {
+    wrong = error.what();
+  }
+  for (int number = 0; number < 3; ++number) {
+    ::dup2(kept[number], number);
+    ::close(kept[number]);
+  }
+  EXPECT_EQ(wrong, "");
+}
+
+TEST(Posix, ModesAreTakenFromWhatIsCopiedAndMadeAnew) {
+  test::TemporaryDirectory directory;
+  const auto path = [&](const char* name) { return directory.path() / name; };
+  const auto mode = [&](const char* name) {
+    struct stat status = {};
+    EXPECT_EQ(::stat(path(name).c_str(), &status), 0);
+    return status.st_mode & 07777u;
+  };
+  auto& files = *posix_file_system();
+  const auto before = ::umask(022);
+  write_file(files, path("open"), "x");
+  EXPECT_EQ(files.status(path("open"))->access, 0644u);
+  ASSERT_EQ(::chmod(path("open").c_str(), 0640), 0);
+  copy(files, path("open"), path("copy"));
+  EXPECT_EQ(mode("copy"), 0640u);
+  files.limit_access(path("copy"), 0666);
+  EXPECT_EQ(mode("copy"), 0640u);
+  files.limit_access(path("copy"), 0600);
+  EXPECT_EQ(mode("copy"), 0600u);
+  ASSERT_EQ(::chmod(path("open").c_str(), 0666), 0);
+  copy(files, path("open"), path("second"));
+  EXPECT_EQ(mode("second"), 0644u) << "and what the umask says";
+  files.open_sole(path("open"));
+  EXPECT_EQ(mode("open"), 0644u);
+  ::umask(077);
+  files.open_write(path("open"));
+  EXPECT_EQ(mode("open"), 0644u) << "it goes on as what it is";
+  files.open_sole(path("open"));
+  EXPECT_EQ(mode("open"), 0600u);
+  ::umask(0);
+  files.open_sole(path("open"));
+  EXPECT_EQ(mode("open"), 0600u) << "no more open than it was";
+  ::umask(before);
 }
 
 TEST(Posix, NothingStaysOpen) {

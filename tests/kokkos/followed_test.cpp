@@ -93,7 +93,9 @@ TEST_F(FollowedViews, SwappedOnesAreSavedByTheSamePlan) {
                                    thousands + 13, thousands + 14}));
   }
   std::swap(u, w);
-  manager_->restore(2, state);
+  State apart;  // "inner" and "v" share memory
+  apart.add("u", slice(&u, {3, 4}, {0, 0})).add("v", whole(&v));
+  manager_->restore(2, apart);
   EXPECT_EQ(values_of(u), counted(u, 200));
   EXPECT_EQ(values_of(v), counted(v, 2000));
   EXPECT_EQ(values_of(w), std::vector<double>(12, -1)) << "what is not given now is left alone";

@@ -4,6 +4,7 @@
 
 #include <numeric>
 
+#include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "cairn/ragged.hpp"
 
@@ -80,6 +81,46 @@ TEST(State, RefusesBadInputWithTheReason) {
   std::byte bytes[8]{};
   EXPECT_THAT([&] { whole(&constant, {}).slices[0].memory->write(Box{}, bytes); },
               ThrowsMessage<Error>(HasSubstr("const")));
+}
+
+// Strides lead neither before memory that is counted nor behind it, whichever dimension has them,
+// nor round the end of 64 bits.
+TEST(State, StridesStayInMemoryOfAKnownSize) {
+  std::vector<double> memory(64);
+  const std::span field(memory.data() + 16, 16);
+  constexpr auto huge = std::int64_t{1} << 62;
+  const auto refused = [&](const Dims& extent, const Dims& strides, const char* reason) {
+    const auto text = AllOf(HasSubstr("does not fit its"), HasSubstr(reason));
+    const Dims start(extent.size());
+    EXPECT_THAT([&] { State().add("y", slice(field, extent, start, extent, strides)); },
+                ThrowsMessage<Error>(text));
+    std::vector<double> held(16);
+    EXPECT_THAT([&] { State().add("y", slice(&held, extent, start, extent, strides)); },
+                ThrowsMessage<Error>(text));
+  };
+  refused({3, 4}, {-4, 1}, "its first element would be number -8");
+  refused({3, 4}, {4, -1}, "its first element would be number -3");
+  refused({2, 2, 2}, {-1, 8, -1}, "its first element would be number -2");
+  refused({3, 4}, {5, 2}, "its last element would be number 16");
+  State().add("y", slice(field, {3, 4}, {0, 0}, {3, 4}, {4, 1}));
+  State().add("y",
+              slice(field, {1, 4}, {0, 0}, {1, 4}, {-huge, 1}));  // a stride that leads nowhere
+  const auto too_far = [&](const Dims& extent, const Dims& strides) {
+    const Dims start(extent.size());
+    const auto text = HasSubstr(cat("a slice of extent ", shape_text(extent)));
+    EXPECT_THAT([&] { State().add("y", slice(field, extent, start, extent, strides)); },
+                ThrowsMessage<Error>(text));
+    EXPECT_THAT([&] { State().add("y", slice(&memory, extent, start, extent, strides)); },
+                ThrowsMessage<Error>(text));
+    EXPECT_THAT([&] { State().add("y", whole(memory.data(), extent, strides)); },
+                ThrowsMessage<Error>(AllOf(text, HasSubstr("further apart than memory reaches"))));
+  };
+  too_far({5}, {huge});
+  too_far({5}, {-huge});
+  too_far({3, 2}, {huge, 1});
+  too_far({9, 2}, {huge / 4, 1});
+  too_far({2, 2}, {huge, huge});
+  too_far({2}, {huge / 4});
 }
 
 TEST(State, APartIsAddedWholeOrNotAtAll) {

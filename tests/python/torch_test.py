@@ -358,6 +358,18 @@ class States(unittest.TestCase):
             manager.restore_latest({"model": model}["model"].state_dict())
         self.assertTrue(torch.equal(model["b"].weight, before))
 
+    def test_tied_weights_and_a_checkpoint_where_they_were_not(self):
+        tied = torch.nn.ModuleDict({"a": torch.nn.Linear(4, 4, False), "b": torch.nn.Linear(4, 4, False)})
+        tied["b"].weight = tied["a"].weight
+        with self.manager() as manager:
+            manager.save(1, {"a.weight": torch.ones(4, 4), "b.weight": torch.ones(4, 4)})
+            manager.save(2, {"a.weight": torch.ones(4, 4), "b.weight": torch.zeros(4, 4)})
+            manager.restore(1, tied.state_dict())
+            self.assertTrue(torch.equal(tied["b"].weight, torch.ones(4, 4)))
+            self.refuses("invalid_argument", "'a.weight' and 'b.weight' are to be restored into the same memory",
+                         manager.restore, 2, tied.state_dict())
+            self.assertTrue(torch.equal(tied["b"].weight, torch.ones(4, 4)))
+
     def refuses(self, code, words, call, *arguments):
         with self.assertRaises(cairn.Error) as caught:
             call(*arguments)

@@ -232,9 +232,9 @@ TEST_F(Indexed, WrongIdsAreNamedWhereverTheyAreGiven) {
     const std::int64_t rank = group.rank();
     List list{rank}, far{10 * rank};
     std::vector<std::uint64_t> large{std::uint64_t(rank)};
-    std::vector<double> x{7}, got{-1};
+    std::vector<double> x{7}, y{7}, got{-1};
     State state;
-    state.add("x", indexed(ids(&list), x)).add("y", indexed(ids(&far, {.ids_key = "n"}), x));
+    state.add("x", indexed(ids(&list), x)).add("y", indexed(ids(&far, {.ids_key = "n"}), y));
     manager.save(1, state);
     const auto refused = [&](const Ids& given, const std::string& text) {
       State saves, reads, looks_up;
@@ -362,12 +362,12 @@ TEST_F(Indexed, RestoresThatDoNotFit) {
   job(2, [](CheckpointManager& manager, Group& group) {
     const auto rank = group.rank();
     List list{rank * 2, rank * 2 + 1};
-    std::vector<double> x{1.0 + rank, 2.0 + rank}, y{0.5, 1e300};
+    std::vector<double> x{1.0 + rank, 2.0 + rank}, y{0.5, 1e300}, numbered = x;
     State state;
     const auto shared = ids(&list);
     state.add("x", indexed(shared, x)).add("y", indexed(shared, y));
     List gappy{10 * rank + 10, 10 * rank + 15};
-    state.add("z", indexed(ids(&gappy, {.ids_key = "numbers"}), x));
+    state.add("z", indexed(ids(&gappy, {.ids_key = "numbers"}), numbered));
     manager.save(1, state);
     const auto invalid = Code::invalid_argument;
     const auto before = x;

@@ -115,11 +115,13 @@ TEST(Part, NoFlipIsRead) {
 }
 
 TEST(SaveMap, SaysWhatWasWritten) {
-  SaveMap map{uuid, 7, 42, 41, 4, 2, {0, 0, 1, 2, 2}, {5, 0, 1'000'000, 3, 9}};
+  const SaveMap map{
+      uuid, std::string(32, 'b'), 7, 42, 41, 4, 2, {0, 0, 1, 2, 2}, {5, 0, 1'000'000, 3, 9}};
   const auto text = encode(map);
   const auto read = decode_map(text);
   EXPECT_EQ(encode(read), text);
   EXPECT_EQ(read.nodes(), 3);
+  EXPECT_EQ(read.home, map.home);
   for (std::size_t at = 0; at < text.size(); ++at) {
     auto changed = text;
     changed[at] = static_cast<char>(changed[at] ^ 1);
@@ -134,7 +136,7 @@ TEST(SaveMap, SaysWhatWasWritten) {
 
 // Their checksums are right: somebody wrote them so.
 TEST(SaveMap, NumbersThatAreNoIntegersAreDamage) {
-  const SaveMap map{uuid, 7, 42, 41, 4, 2, {0, 0, 1, 2, 2}, {5, 0, 1'000'000, 3, 9}};
+  const SaveMap map{uuid, "", 7, 42, 41, 4, 2, {0, 0, 1, 2, 2}, {5, 0, 1'000'000, 3, 9}};
   const auto text = encode(map);
   const auto refusal = [&](const std::string& name, std::string_view other) {
     auto line = text.substr(0, text.find('\n'));

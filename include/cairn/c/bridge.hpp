@@ -3,6 +3,7 @@
 /// C++ program can hand its ranks to a library in C, and give options that are code to a manager
 /// made in C.
 #include <exception>
+#include <map>
 #include <memory>
 #include <utility>
 
@@ -19,6 +20,8 @@ struct cairn_group {
 };
 struct cairn_state {
   cairn::State state;
+  /// By which rows of a program are known that it gives twice: by context and data.
+  std::map<std::pair<void*, void* (*)(void*)>, char> rows = {};
 };
 struct cairn_options {
   cairn::ManagerOptions options;

@@ -204,7 +204,8 @@ class TorchBinding(Binding):
         self._require_changeable(key, container)
         kind = type(value)
         try:
-            held = np.array(value, np.int64 if type(value[0]) is int else np.float64)
+            held = self._of_place(container, name,
+                                  np.array(value, np.int64 if type(value[0]) is int else np.float64))
         except OverflowError:
             raise _error(key, "it needs more than 64 bits", "Save it as a text.") from None
         self.native.add(key, [(held, None, None)], "automatic")

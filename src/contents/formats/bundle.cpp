@@ -1,6 +1,7 @@
 // TensorFlow's bundles: an index, and data files beside it.
 #include "contents/formats/bundle.hpp"
 
+#include "contents/index_end.hpp"
 #include "contents/lost.hpp"
 #include "contents/seal.hpp"
 
@@ -27,7 +28,10 @@ bool BundleFormat::recognises(io::FileSystem& files, const io::Path& main_file) 
 IndexFile BundleFormat::read_index(io::FileSystem& files, const io::Path& prefix) const {
   IndexFile loaded;
   loaded.format = Format::bundle;
-  loaded.bytes = io::read_file(files, main_file(prefix), index_limit_bytes);
+  const auto path = main_file(prefix);
+  const auto file = files.open_read(path);
+  if (file->size() <= index_limit_bytes) require_index_end(*file, 0, file->size());
+  loaded.bytes = io::read_file(*file, path, index_limit_bytes);
   return loaded;
 }
 

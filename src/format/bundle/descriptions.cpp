@@ -197,13 +197,19 @@ std::vector<std::string> decode_names(const Json& list) {
 Description decode_description(const Json& object) {
   if (!object.is_object()) bad("what is said of a tensor is no object");
   Description said;
-  if (const auto at = object.find("units"); at != object.end()) {
-    if (!at->is_string()) bad("\"units\" is no text");
-    said.units = at->get<std::string>();
+  if (const auto* units = find_member(object, "units")) {
+    if (!units->is_string()) bad("\"units\" is no text");
+    said.units = units->get<std::string>();
   }
-  if (object.contains("dimensions")) said.dimensions = decode_names(object["dimensions"]);
-  if (object.contains("coordinates")) said.coordinates = decode_names(object["coordinates"]);
-  if (object.contains("attributes")) said.attributes = decode_attributes(object["attributes"]);
+  if (const auto* names = find_member(object, "dimensions")) {
+    said.dimensions = decode_names(*names);
+  }
+  if (const auto* names = find_member(object, "coordinates")) {
+    said.coordinates = decode_names(*names);
+  }
+  if (const auto* attributes = find_member(object, "attributes")) {
+    said.attributes = decode_attributes(*attributes);
+  }
   return said;
 }
 
@@ -236,10 +242,12 @@ Descriptions decode_descriptions(std::string_view json) {
   if (json_depth(json) > deepest_json + 8) bad("it is nested too deep");
   const auto object = parse_json(json, false);
   if (!object.is_object()) bad("it is no JSON object");
-  if (object.contains("attributes")) said.attributes = decode_attributes(object["attributes"]);
-  if (object.contains("tensors")) {
-    if (!object["tensors"].is_object()) bad("\"tensors\" is no object");
-    for (const auto& [key, one] : object["tensors"].items()) {
+  if (const auto* attributes = find_member(object, "attributes")) {
+    said.attributes = decode_attributes(*attributes);
+  }
+  if (const auto* tensors = find_member(object, "tensors")) {
+    if (!tensors->is_object()) bad("\"tensors\" is no object");
+    for (const auto& [key, one] : tensors->items()) {
       said.by_key.emplace(key, decode_description(one));
     }
   }

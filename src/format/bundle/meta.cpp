@@ -23,8 +23,8 @@ using Json = nlohmann::json;
 
 template <class T>
 T member(const Json& object, const char* name) {
-  const auto at = object.find(name);
-  if (at == object.end()) bad_meta(cat("it lacks \"", name, "\""));
+  const auto* at = find_member(object, name);
+  if (!at) bad_meta(cat("it lacks \"", name, "\""));
   if constexpr (std::is_same_v<T, std::string>) {
     if (at->is_string()) return at->get<std::string>();
     bad_meta(cat("\"", name, "\" is no text"));
@@ -44,11 +44,11 @@ Json number(double value) {
 }
 
 std::optional<double> metric_of(const Json& object) {
-  if (!object.contains("metric")) return std::nullopt;
-  const auto& value = object["metric"];
-  if (value == "nan") return std::numeric_limits<double>::quiet_NaN();
-  if (value == "inf") return std::numeric_limits<double>::infinity();
-  if (value == "-inf") return -std::numeric_limits<double>::infinity();
+  const auto* value = find_member(object, "metric");
+  if (!value) return std::nullopt;
+  if (*value == "nan") return std::numeric_limits<double>::quiet_NaN();
+  if (*value == "inf") return std::numeric_limits<double>::infinity();
+  if (*value == "-inf") return -std::numeric_limits<double>::infinity();
   return member<double>(object, "metric");
 }
 
@@ -144,9 +144,9 @@ std::optional<SaveStatistics> statistics_of(const Json& object, std::int64_t ste
     s.write = member<double>(object, "write_seconds");
     s.merge = member<double>(object, "merge_seconds");
     save.slowest.waiting_seconds = member<double>(object, "waiting_seconds");
-    if (object.contains("rank_bytes")) {
-      const auto bytes = whole_numbers<std::int64_t>(object["rank_bytes"], bad_meta);
-      const auto times = object["rank_write_seconds"].get<std::vector<double>>();
+    if (const auto* of_ranks = find_member(object, "rank_bytes")) {
+      const auto bytes = whole_numbers<std::int64_t>(*of_ranks, bad_meta);
+      const auto times = object.at("rank_write_seconds").get<std::vector<double>>();
       for (std::size_t i = 0; i < std::min(bytes.size(), times.size()); ++i) {
         save.shares.push_back({bytes[i], times[i]});
       }
@@ -163,8 +163,9 @@ RunNotes notes_of(const Json& object) {
   RunNotes run;
   try {
     run.keep = object.value("keep", std::string());
-    if (!object.contains("before")) return run;
-    for (const auto& row : object["before"]) run.before.push_back(past_save_of(row));
+    const auto* rows = find_member(object, "before");
+    if (!rows) return run;
+    for (const auto& row : *rows) run.before.push_back(past_save_of(row));
   } catch (const Json::exception&) {
     run.before.clear();
   } catch (const Error&) {
@@ -222,20 +223,20 @@ CheckpointMeta decode_meta(std::string_view json) {
   meta.ranks = member<int>(object, "ranks");
   meta.policy = member<std::string>(object, "policy");
   meta.uuid = member<std::string>(object, "uuid");
-  if (object.contains("savers")) {
+  if (const auto* savers = find_member(object, "savers")) {
     try {
-      meta.savers = object["savers"].get<std::map<std::string, std::set<std::string>>>();
+      meta.savers = savers->get<std::map<std::string, std::set<std::string>>>();
     } catch (const Json::exception&) {
       bad_meta("\"savers\" is no list of keys for each name");
     }
   }
   if (object.contains("name")) meta.name = member<std::string>(object, "name");
   meta.metric = metric_of(object);
-  if (object.contains("statistics")) take_statistics(object["statistics"], meta);
-  if (object.contains("descriptions")) {
-    meta.descriptions = decode_descriptions(object["descriptions"].dump());
+  if (const auto* save = find_member(object, "statistics")) take_statistics(*save, meta);
+  if (const auto* said = find_member(object, "descriptions")) {
+    meta.descriptions = decode_descriptions(said->dump());
   }
-  if (object.contains("gaps")) meta.gaps = decode_gaps(object["gaps"].dump());
+  if (const auto* gaps = find_member(object, "gaps")) meta.gaps = decode_gaps(gaps->dump());
   return meta;
 }
 

@@ -137,20 +137,24 @@ std::string encode_part_record(const PartRecord& record, std::span<const StoredT
   return bytes;
 }
 
-PartRecord decode_part_record(std::string_view bytes) {
-  if (bytes.size() < frame_bytes) {
+void check_record_frame(std::string_view first, std::uint64_t file_bytes) {
+  if (first.size() < frame_bytes) {
     bad_record(
-        cat("it has ", bytes.size(), " bytes, fewer than the ", frame_bytes, " of its frame"));
+        cat("it has ", first.size(), " bytes, fewer than the ", frame_bytes, " of its frame"));
   }
-  if (bytes.substr(0, record_magic.size()) != record_magic)
+  if (first.substr(0, record_magic.size()) != record_magic)
     bad_record("it does not begin as a part record does");
-  if (const auto found = load_u32(&bytes[8]); found != version) {
+  if (const auto found = load_u32(&first[8]); found != version) {
     bad_record(cat("its version is ", found, ", this program reads version ", version));
   }
-  const auto length = load_u64(&bytes[12]);
-  if (length != bytes.size() - frame_bytes) {
-    bad_record(cat("it should hold ", length, " bytes, but holds ", bytes.size() - frame_bytes));
+  const auto length = load_u64(&first[12]);
+  if (length != file_bytes - frame_bytes) {
+    bad_record(cat("it should hold ", length, " bytes, but holds ", file_bytes - frame_bytes));
   }
+}
+
+PartRecord decode_part_record(std::string_view bytes) {
+  check_record_frame(bytes, bytes.size());
   if (crc_unmask(load_u32(&bytes[crc_at])) != checksum(bytes)) bad_record("checksum mismatch");
   pb::Part part;
   const auto payload = bytes.substr(frame_bytes);

@@ -29,5 +29,8 @@ std::string encode_part_record(const PartRecord& record, std::span<const StoredT
 
 /// Throws data_loss and says what is wrong, for anything but whole and consistent bytes.
 PartRecord decode_part_record(std::string_view bytes);
+/// Whether a file of so many bytes that begins with these (64 are enough) may be one: for who has
+/// not read it yet. Throws as decode_part_record(), which looks for itself.
+void check_record_frame(std::string_view first, std::uint64_t file_bytes);
 
 }  // namespace cairn::bundle

@@ -14,7 +14,7 @@
 namespace cairn::bundle {
 namespace {
 
-constexpr std::uint64_t footer_bytes = 48, trailer_bytes = 5;
+constexpr std::uint64_t trailer_bytes = 5;
 
 // Where a block is: its size leaves out the trailer.
 struct Handle {
@@ -23,6 +23,52 @@ struct Handle {
 };
 
 std::string described(std::string_view key) { return key.empty() ? "the header" : key_text(key); }
+
+std::optional<Handle> take_handle(std::string_view& bytes) {
+  const auto offset = take_varint(bytes);
+  const auto size = take_varint(bytes);
+  if (!offset || !size) return std::nullopt;
+  return Handle{*offset, *size};
+}
+
+// Blocks lie end to end, so that no byte is unchecked and none is read twice.
+void check_layout(Handle h, std::uint64_t begin, std::uint64_t end, const char* what) {
+  if (h.offset > end || h.size > end - h.offset || end - h.offset - h.size < trailer_bytes) {
+    damaged(cat("the handle of ", what, " points to ", h.size, " bytes at ", h.offset,
+                ", beyond byte ", end, " where it must end"));
+  }
+  if (h.offset != begin) {
+    damaged(cat("the handle of ", what, " points to byte ", h.offset, ", not to byte ", begin,
+                " where the one before ends"));
+  }
+}
+
+// Where the metaindex and the index are, by the last bytes of a file.
+std::pair<Handle, Handle> read_footer(std::string_view last, std::uint64_t file_bytes) {
+  if (last.size() < footer_bytes) {
+    damaged(cat("it has ", last.size(), " bytes, fewer than the ", footer_bytes, " of a footer"));
+  }
+  const auto body = file_bytes - footer_bytes;
+  auto foot = last.substr(last.size() - footer_bytes);
+  if (load_u64(&foot[40]) != table_magic)
+    damaged("it does not end in the magic number of an index");
+  foot.remove_suffix(8);
+  const auto metaindex = take_handle(foot);
+  const auto index = take_handle(foot);
+  if (!metaindex || !index) damaged("a block handle in its footer is malformed");
+  if (foot.find_first_not_of('\0') != foot.npos) damaged("the padding of its footer is not zero");
+  check_layout(*index, index->offset, body, "the index block");
+  if (index->end() != body) {
+    damaged(cat("the handle of the index block ends at byte ", index->end(), ", not at byte ", body,
+                " where the footer begins"));
+  }
+  check_layout(*metaindex, metaindex->offset, index->offset, "the metaindex block");
+  if (metaindex->end() != index->offset) {
+    damaged(cat("the handle of the metaindex block ends at byte ", metaindex->end(),
+                ", not at byte ", index->offset, " where the index block begins"));
+  }
+  return {*metaindex, *index};
+}
 
 class Reader {
  public:
@@ -53,7 +99,7 @@ class Reader {
  private:
   template <class Visit>
   void each_block(Visit visit) {
-    const auto handles = footer();
+    const auto handles = read_footer(file_, file_.size());
     const Handle metaindex = handles.first, index = handles.second;
     // Nobody gives the metaindex a meaning, but it is checked like the rest.
     const auto meta_name = cat("metaindex block at byte ", metaindex.offset);
@@ -72,52 +118,6 @@ class Reader {
     if (next != metaindex.offset) {
       damaged(cat("bytes ", next, " to ", metaindex.offset, " belong to no block"));
     }
-  }
-
-  static std::optional<Handle> take_handle(std::string_view& bytes) {
-    const auto offset = take_varint(bytes);
-    const auto size = take_varint(bytes);
-    if (!offset || !size) return std::nullopt;
-    return Handle{*offset, *size};
-  }
-
-  // Blocks lie end to end, so that no byte is unchecked and none is read twice.
-  static void check_layout(Handle h, std::uint64_t begin, std::uint64_t end, const char* what) {
-    if (h.offset > end || h.size > end - h.offset || end - h.offset - h.size < trailer_bytes) {
-      damaged(cat("the handle of ", what, " points to ", h.size, " bytes at ", h.offset,
-                  ", beyond byte ", end, " where it must end"));
-    }
-    if (h.offset != begin) {
-      damaged(cat("the handle of ", what, " points to byte ", h.offset, ", not to byte ", begin,
-                  " where the one before ends"));
-    }
-  }
-
-  std::pair<Handle, Handle> footer() const {
-    if (file_.size() < footer_bytes) {
-      damaged(
-          cat("it has ", file_.size(), " bytes, fewer than the ", footer_bytes, " of a footer"));
-    }
-    const auto body = file_.size() - footer_bytes;
-    auto foot = file_.substr(body);
-    if (load_u64(&foot[40]) != table_magic)
-      damaged("it does not end in the magic number of an index");
-    foot.remove_suffix(8);
-    const auto metaindex = take_handle(foot);
-    const auto index = take_handle(foot);
-    if (!metaindex || !index) damaged("a block handle in its footer is malformed");
-    if (foot.find_first_not_of('\0') != foot.npos) damaged("the padding of its footer is not zero");
-    check_layout(*index, index->offset, body, "the index block");
-    if (index->end() != body) {
-      damaged(cat("the handle of the index block ends at byte ", index->end(), ", not at byte ",
-                  body, " where the footer begins"));
-    }
-    check_layout(*metaindex, metaindex->offset, index->offset, "the metaindex block");
-    if (metaindex->end() != index->offset) {
-      damaged(cat("the handle of the metaindex block ends at byte ", metaindex->end(),
-                  ", not at byte ", index->offset, " where the index block begins"));
-    }
-    return {*metaindex, *index};
   }
 
   void spend(std::uint64_t bytes) {
@@ -240,6 +240,10 @@ class Reader {
 };
 
 }  // namespace
+
+void check_footer(std::string_view last, std::uint64_t file_bytes) {
+  read_footer(last, file_bytes);
+}
 
 TableBlocks read_blocks(std::string_view file, const Limits& limits) {
   return Reader(file, limits).read_blocks();

@@ -35,6 +35,11 @@ struct TableBlocks {
   std::deque<std::string> unpacked;
 };
 
+inline constexpr std::uint64_t footer_bytes = 48;
+/// Whether a file of so many bytes that ends in these (at least those of the footer) may be a
+/// table: for who has not read it yet. Throws as read_table(), which looks for itself.
+void check_footer(std::string_view last, std::uint64_t file_bytes);
+
 /// All of read_table() but what the data blocks hold. Throws as that does.
 TableBlocks read_blocks(std::string_view file, const Limits& limits);
 

@@ -72,8 +72,7 @@ std::string why_not(const StoredTensor& tensor, bool datasets) {
                " are shown; store it dense, or in HDF5");
   }
   if (element_count(tensor.shape) == 0) return "it has no elements";
-  const auto is_bad = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == ':'; };
-  if (!is_utf8(tensor.key) || std::any_of(tensor.key.begin(), tensor.key.end(), is_bad)) {
+  if (tensor.key.find(':') != tensor.key.npos || printable(tensor.key) != tensor.key) {
     return "its key has no place in an XDMF file";
   }
   return "";

@@ -1,0 +1,26 @@
+#include "base/error_of.hpp"
+
+#include <filesystem>
+#include <new>
+#include <stdexcept>
+
+namespace cairn {
+
+Error error_of(const std::exception& thrown, Code otherwise) {
+  if (const auto* error = dynamic_cast<const Error*>(&thrown)) return *error;
+  // The second one is of a size that no memory has.
+  if (dynamic_cast<const std::bad_alloc*>(&thrown) ||
+      dynamic_cast<const std::length_error*>(&thrown)) {
+    return Error(Code::internal, "there is not enough memory",
+                 "the operating system gave no more of it", "Use more ranks, or ask for a part.");
+  }
+  if (const auto* error = dynamic_cast<const std::filesystem::filesystem_error*>(&thrown)) {
+    const auto& path = error->path1();
+    return Error(Code::io, "a path cannot be used", error->code().message(),
+                 path.empty() ? "Change to a directory that exists." : "")
+        .at(path.string());
+  }
+  return Error(otherwise, thrown.what());
+}
+
+}  // namespace cairn

@@ -1,0 +1,264 @@
+#include "model/shared_memory.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "model/box_index.hpp"
+
+namespace cairn {
+namespace {
+
+__extension__ typedef __int128 Wide;
+
+constexpr int most_looks = 1 << 16;
+constexpr std::size_t few = 32;  // ranges that are compared each with each
+
+Wide floor_of(Wide a, Wide b) { return a / b - (a % b < 0); }
+Wide ceil_of(Wide a, Wide b) { return a / b + (a % b > 0); }
+
+// A factor between `low` and `high` of `step` bytes.
+struct Term {
+  std::int64_t step, low, high;
+};
+
+// Whether the terms have a sum between `low` and `high`. The longest steps are chosen first: what
+// is left over must be within the reach of the others, which leaves few choices for each.
+class Sums {
+ public:
+  Sums(std::vector<Term> terms, Wide low, Wide high) : low_(low), high_(high) {
+    std::stable_sort(terms.begin(), terms.end(),
+                     [](const Term& a, const Term& b) { return a.step > b.step; });
+    for (const auto& term : terms) {
+      if (!terms_.empty() && terms_.back().step == term.step) {
+        terms_.back().low += term.low, terms_.back().high += term.high;
+      } else {
+        terms_.push_back(term);
+      }
+    }
+    rest_.resize(terms_.size() + 1);
+    for (auto i = terms_.size(); i-- > 0;) {
+      const auto& [step, least, most] = terms_[i];
+      rest_[i] = {rest_[i + 1].low + Wide{least} * step, rest_[i + 1].high + Wide{most} * step,
+                  std::gcd(rest_[i + 1].divisor, step)};
+    }
+  }
+
+  bool any(Wide start) {
+    looks_ = most_looks;
+    return reaches(start, 0);
+  }
+
+ private:
+  struct Rest {
+    Wide low = 0, high = 0;
+    std::int64_t divisor = 0;
+  };
+
+  bool reaches(Wide sum, std::size_t next) {
+    if (next == terms_.size()) return low_ <= sum && sum <= high_;
+    if (--looks_ < 0) return true;
+    const Wide divisor = rest_[next].divisor;
+    if (ceil_of(low_ - sum, divisor) > floor_of(high_ - sum, divisor)) return false;
+    const auto& [step, least, most] = terms_[next];
+    const auto& rest = rest_[next + 1];
+    const auto first = std::max<Wide>(least, ceil_of(low_ - sum - rest.high, step));
+    const auto last = std::min<Wide>(most, floor_of(high_ - sum - rest.low, step));
+    for (auto factor = first; factor <= last; ++factor) {
+      if (reaches(sum + factor * step, next + 1)) return true;
+    }
+    return false;
+  }
+
+  std::vector<Term> terms_;
+  std::vector<Rest> rest_;  // of the terms from each one on
+  const Wide low_, high_;
+  int looks_ = 0;
+};
+
+bool is_somewhere(const Laid& laid) {
+  return laid.where.first &&
+         std::find(laid.extent.begin(), laid.extent.end(), 0) == laid.extent.end();
+}
+
+std::int64_t address(const Laid& laid) {
+  return static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(laid.where.first));
+}
+
+// From the lowest byte to the one after the highest.
+struct Range {
+  std::int64_t begin, end;
+  std::size_t place;
+};
+
+Range range_of(const Laid& laid, std::size_t place) {
+  Range range{address(laid), address(laid) + laid.where.element_bytes, place};
+  for (std::size_t d = 0; d < laid.extent.size(); ++d) {
+    const auto reach = (laid.extent[d] - 1) * laid.where.strides[d];
+    (reach < 0 ? range.begin : range.end) += reach;
+  }
+  return range;
+}
+
+// Parts of one array have its strides. Where none of them reaches beyond a row of it, they share
+// what their boxes in it share; the last dimension is that of bytes. None: one does, or it is no
+// such array.
+std::optional<std::vector<Box>> boxes_in_one_array(const std::vector<Laid>& all,
+                                                   const std::vector<std::size_t>& places) {
+  const auto& strides = all[places.front()].where.strides;
+  std::vector<std::size_t> dims(strides.size());
+  std::iota(dims.begin(), dims.end(), std::size_t{0});
+  std::stable_sort(dims.begin(), dims.end(),
+                   [&](auto a, auto b) { return strides[a] > strides[b]; });
+  if (!dims.empty() && strides[dims.back()] <= 0) return std::nullopt;
+  auto lowest = address(all[places.front()]);
+  for (const auto place : places) lowest = std::min(lowest, address(all[place]));
+  std::vector<Box> boxes;
+  for (const auto place : places) {
+    const auto& [where, extent] = all[place];
+    Box box;
+    auto left = address(all[place]) - lowest;
+    for (const auto d : dims) {
+      box.start.push_back(left / strides[d]);
+      box.extent.push_back(extent[d]);
+      left %= strides[d];
+    }
+    box.start.push_back(left);
+    box.extent.push_back(where.element_bytes);
+    auto reach = left + where.element_bytes;
+    for (auto i = dims.size(); i-- > 0;) {
+      if (reach > strides[dims[i]]) return std::nullopt;
+      reach += (box.end(i) - 1) * strides[dims[i]];
+    }
+    boxes.push_back(std::move(box));
+  }
+  return boxes;
+}
+
+// Ranges of which each reaches into another one.
+class Cluster {
+ public:
+  using Visit = std::function<void(std::size_t, std::size_t)>;
+  Cluster(const std::vector<Laid>& all, std::span<const Range> ranges, const Visit& visit)
+      : all_(all), ranges_(ranges), visit_(visit) {}
+
+  void run() {
+    if (ranges_.size() > few) compare_groups();
+    if (groups_ != 1) sweep();
+  }
+
+ private:
+  // Those with the same strides.
+  void compare_groups() {
+    std::map<std::vector<std::int64_t>, std::vector<std::size_t>> groups;
+    for (const auto& range : ranges_) {
+      std::vector<std::int64_t> strides = all_[range.place].where.strides;
+      groups[std::move(strides)].push_back(range.place);
+    }
+    std::size_t group = 0;
+    for (const auto& [strides, places] : groups) {
+      const auto boxes = boxes_in_one_array(all_, places);
+      ++group;
+      if (!boxes) {
+        groups_ = groups.size() + 1;
+        continue;
+      }
+      for (const auto place : places) group_of_[place] = group;
+      const BoxIndex index(*boxes);
+      if (!index.any_overlap()) continue;
+      for (std::size_t i = 0; i < places.size(); ++i) {
+        for (const auto j : index.query((*boxes)[i])) {
+          if (j > i) visit_(places[i], places[j]);
+        }
+      }
+    }
+    groups_ = std::max(groups_, groups.size());
+  }
+
+  bool are_compared(std::size_t a, std::size_t b) const {
+    const auto one = group_of_.find(a), other = group_of_.find(b);
+    return one != group_of_.end() && other != group_of_.end() && one->second == other->second;
+  }
+
+  void sweep() {
+    std::vector<Range> open;
+    for (const auto& range : ranges_) {
+      std::erase_if(open, [&](const Range& other) { return other.end <= range.begin; });
+      for (const auto& other : open) {
+        if (are_compared(other.place, range.place)) continue;
+        if (share(all_[other.place], all_[range.place])) visit_(other.place, range.place);
+      }
+      open.push_back(range);
+    }
+  }
+
+  const std::vector<Laid>& all_;
+  const std::span<const Range> ranges_;
+  const Visit& visit_;
+  std::map<std::size_t, std::size_t> group_of_;  // those that are compared within their group
+  std::size_t groups_ = 0;                       // 1: all of them are
+};
+
+}  // namespace
+
+bool folds(const Laid& laid) {
+  if (!is_somewhere(laid)) return false;
+  std::vector<Term> terms;
+  for (std::size_t d = 0; d < laid.extent.size(); ++d) {
+    const auto step = std::abs(laid.where.strides[d]), most = laid.extent[d] - 1;
+    if (most > 0 && step == 0) return true;
+    if (most > 0) terms.push_back({step, -most, most});
+  }
+  // Of the way from one element to another the first step, in this order, is forward.
+  for (std::size_t i = 0; i < terms.size(); ++i) {
+    std::vector<Term> way(terms.begin() + static_cast<std::ptrdiff_t>(i), terms.end());
+    way.front().low = 1;
+    const auto near = laid.where.element_bytes - 1;
+    if (Sums(std::move(way), -near, near).any(0)) return true;
+  }
+  return false;
+}
+
+bool share(const Laid& a, const Laid& b) {
+  if (!is_somewhere(a) || !is_somewhere(b)) return false;
+  std::vector<Term> terms;
+  const auto add = [&](const Laid& laid, bool forward) {
+    for (std::size_t d = 0; d < laid.extent.size(); ++d) {
+      const auto step = laid.where.strides[d], most = laid.extent[d] - 1;
+      if (most == 0 || step == 0) continue;
+      if ((step > 0) == forward) {
+        terms.push_back({std::abs(step), 0, most});
+      } else {
+        terms.push_back({std::abs(step), -most, 0});
+      }
+    }
+  };
+  add(a, false);
+  add(b, true);
+  return Sums(std::move(terms), 1 - b.where.element_bytes, a.where.element_bytes - 1)
+      .any(Wide{address(b)} - address(a));
+}
+
+void each_sharing(const std::vector<Laid>& all,
+                  const std::function<void(std::size_t, std::size_t)>& visit) {
+  std::vector<Range> ranges;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (is_somewhere(all[i])) ranges.push_back(range_of(all[i], i));
+  }
+  std::sort(ranges.begin(), ranges.end(),
+            [](const Range& a, const Range& b) { return a.begin < b.begin; });
+  for (std::size_t begin = 0, end; begin < ranges.size(); begin = end) {
+    auto reach = ranges[begin].end;
+    for (end = begin + 1; end < ranges.size() && ranges[end].begin < reach; ++end) {
+      reach = std::max(reach, ranges[end].end);
+    }
+    if (end - begin < 2) continue;
+    Cluster(all, std::span(ranges).subspan(begin, end - begin), visit).run();
+  }
+}
+
+}  // namespace cairn
