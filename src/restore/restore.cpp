@@ -10,6 +10,7 @@
 #include "group/collectives.hpp"
 #include "restore/find_tensor.hpp"
 #include "restore/indexed_wants.hpp"
+#include "restore/left_over.hpp"
 #include "restore/resolve.hpp"
 #include "restore/restore_tensors.hpp"
 #include "restore/sparse_wants.hpp"
@@ -106,7 +107,7 @@ RestoreReport restore_state(const Job& job, const SharedIndex& index, State& sta
                             const RestoreOptions& options, const RestoreExtras& extras) {
   const auto& contents = index.contents();
   const TensorFinder finder(contents);
-  const Look look(state);
+  const Look look(state, contents);
   auto mine = resolve(*job.group, contents, finder, look, options, job.row_plans.get());
   const auto wanted = gather_wants(job, index, mine);
   RestoreReport report;
@@ -119,11 +120,7 @@ RestoreReport restore_state(const Job& job, const SharedIndex& index, State& sta
   std::map<int, std::string> strings;
   if (wanted.any_strings) strings = restore_strings(job, index, wanted.strings, bytes);
   // From here on the application's memory changes.
-  if (extras.touched) {
-    for (const auto& [key, tensor] : state.tensors()) {
-      if (!wanted.kept.count(key)) extras.touched->keys.insert(key);
-    }
-  }
+  if (extras.touched) extras.touched->keys.merge(touched_keys(state, wanted.kept));
   together(*job.group, [&] {
     for (auto& one : mine.tensors) {
       if (one.make_room) one.make_room(one.tensor);
