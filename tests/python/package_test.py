@@ -18,6 +18,7 @@ import cairn.leaves
 import cairn.manager
 import numpy as np
 from case import BUILT, Case, bits, values
+from causes_test import Causes  # noqa: F401
 from code_test import Bundles, Savers, Settings  # noqa: F401  run here, too
 from intruders_test import Arguments, Intruders  # noqa: F401
 from kinds_test import Code, Kinds  # noqa: F401
