@@ -191,6 +191,12 @@ void add_state(py::module_& module) {
              if (!found) throw Error(Code::invalid_argument, cat("there is no dtype ", dtype));
              self.state.add(key, nothing(*found, dims_of(shape)));
            })
+      .def("describe_all",
+           [](PythonState& self, const std::map<std::string, std::string>& attributes) {
+             Attributes said;
+             for (const auto& [name, json] : attributes) said.emplace(name, Json{json});
+             self.state.describe(std::move(said));
+           })
       .def("describe", [](PythonState& self, const std::string& key, const std::string& units,
                           const std::vector<std::string>& dimensions,
                           const std::vector<std::string>& coordinates,
