@@ -190,7 +190,7 @@ def plans(place):
     state = {f"{number}": DTensor.from_local(torch.zeros(2), mesh, [Shard(0)], run_check=False)
              for number in range(MANY)}
     with cairn.torch.Manager(place) as manager:
-        bind, bound = manager._binding, {}
+        bind, bound = manager._saving, {}
 
         def measured(*arguments):
             begin, cpu = time.perf_counter(), time.process_time()
@@ -198,7 +198,7 @@ def plans(place):
             bound.update(wall=time.perf_counter() - begin, cpu=time.process_time() - cpu)
             return binding
 
-        manager._binding = measured
+        manager._saving = measured
         for step in range(6):
             cpu = time.process_time()
             saved = seconds_of(lambda: manager.save(step, state))[0]

@@ -3,6 +3,7 @@
 #include <locale>
 #include <optional>
 #include <sstream>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -93,18 +94,27 @@ RegisteredSaver saver_of(const py::handle& one) {
               "when.clock, async.on_change.");
 }
 
-thread_local std::optional<py::error_already_set> kept_interrupt;
-
 }  // namespace
 
-void keep_interrupt(const py::error_already_set& interrupt) {
-  if (!kept_interrupt) kept_interrupt.emplace(interrupt);
+thread_local Call* Call::innermost_ = nullptr;
+
+void Call::keep(const py::error_already_set& failure, const Error& error) {
+  if (innermost_) innermost_->kept_.push_back({failure, error.problem()});
 }
 
-void raise_interrupt() {
-  if (!kept_interrupt) return;
-  const auto interrupt = *std::exchange(kept_interrupt, std::nullopt);
-  throw py::error_already_set(interrupt);
+void Call::raise_interrupt() const {
+  for (const auto& one : kept_) {
+    if (!one.failure.matches(PyExc_Exception)) throw py::error_already_set(one.failure);
+  }
+}
+
+void Call::raise(const Error& error) const {
+  raise_interrupt();
+  const std::string_view text = error.what();
+  for (const auto& one : kept_) {
+    if (text.find(one.problem) != text.npos) raise_from(error, one.failure);
+  }
+  throw Error(error);
 }
 
 void set_code(ManagerOptions& options, const Functions& code) {

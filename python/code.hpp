@@ -5,34 +5,60 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "bindings.hpp"
 #include "cairn/options.hpp"
 
 namespace cairn::python {
 
-/// Keeps what ended the work of a function that the library called and is no Exception
-/// (KeyboardInterrupt, SystemExit), for the call that is on its way in this thread.
-void keep_interrupt(const py::error_already_set& interrupt);
-/// Raises what was kept; once.
-void raise_interrupt();
+/// A call of the library that is on its way in this thread, and may call functions of Python's. To
+/// be made and destroyed under the interpreter's lock.
+class Call {
+ public:
+  Call() : outer_(innermost_) { innermost_ = this; }
+  ~Call() { innermost_ = outer_; }
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+  /// What ended the work of such a function, and is told as `error`: for the call that is on its
+  /// way in this thread, if there is one.
+  static void keep(const py::error_already_set& failure, const Error& error);
+  /// Raises what was kept if it is no Exception (KeyboardInterrupt, SystemExit).
+  void raise_interrupt() const;
+  /// The same, or else the error, whose cause is what was kept, if it tells of that.
+  [[noreturn]] void raise(const Error& error) const;
+
+ private:
+  struct Kept {
+    py::error_already_set failure;
+    std::string problem;  // as it was told
+  };
+  static thread_local Call* innermost_;
+  Call* outer_;
+  std::vector<Kept> kept_;
+};
+
+/// Raises the error, with what Python raised as its cause; an error of Cairn's own goes on from
+/// where it was raised.
+[[noreturn]] void raise_from(const Error& error, const py::error_already_set& cause);
 
 /// Calls the library, which may call functions of Python's. An interrupt that came in one of them
 /// is raised here, in place of the error that all ranks get for it.
 template <class F>
 auto interruptible(F&& function) {
+  const Call call;
   try {
     if constexpr (std::is_void_v<std::invoke_result_t<F>>) {
       function();
-      raise_interrupt();
+      call.raise_interrupt();
     } else {
       auto result = function();
-      raise_interrupt();
+      call.raise_interrupt();
       return result;
     }
-  } catch (const Error&) {
-    raise_interrupt();
-    throw;
+  } catch (const Error& error) {
+    call.raise(error);
   }
 }
 
@@ -53,8 +79,9 @@ class Callable {
     try {
       return use((*function_)(args...));
     } catch (py::error_already_set& failure) {
-      if (!failure.matches(PyExc_Exception)) keep_interrupt(failure);
-      throw error_of(failure);
+      const auto error = error_of(failure);
+      Call::keep(failure, error);
+      throw error;
     } catch (const py::builtin_exception& failure) {
       throw Error(Code::application, "a function returned something else than it should",
                   failure.what());

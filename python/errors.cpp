@@ -4,6 +4,7 @@
 #include "base/error_of.hpp"
 #include "bindings.hpp"
 #include "cairn/error.hpp"
+#include "code.hpp"
 
 namespace cairn::python {
 namespace {
@@ -72,6 +73,20 @@ Error error_of(const py::error_already_set& failure) {
   } catch (const py::builtin_exception&) {
   }
   return Error(Code::application, said(failure));
+}
+
+void raise_from(const Error& error, const py::error_already_set& cause) {
+  const auto made = make(error);
+  auto* const value = cause.value().ptr();
+  if (cause.trace()) PyException_SetTraceback(value, cause.trace().ptr());
+  if (cause.matches(*error_class)) {
+    if (cause.trace()) PyException_SetTraceback(made.ptr(), cause.trace().ptr());
+    PyException_SetCause(made.ptr(), PyException_GetCause(value));
+  } else {
+    PyException_SetCause(made.ptr(), cause.value().inc_ref().ptr());
+  }
+  PyErr_SetObject(error_class->ptr(), made.ptr());
+  throw py::error_already_set();
 }
 
 void add_errors(py::module_& module) {

@@ -4,6 +4,7 @@
 #include "bindings.hpp"
 #include "cairn/error.hpp"
 #include "cairn/log.hpp"
+#include "code.hpp"
 #ifdef CAIRN_PYTHON_MPI
 #include "cairn/mpi.hpp"
 #endif
@@ -49,18 +50,18 @@ PythonGroup group_of(const py::object& communicator) {
 py::object agree(const py::function& make, const std::function<void(std::exception_ptr)>& verdict) {
   py::object made;
   std::exception_ptr mine;
-  std::optional<py::error_already_set> interrupt;  // no error: it stays itself where it came
+  const Call call;
   try {
     made = make();
   } catch (py::error_already_set& failure) {
-    mine = std::make_exception_ptr(error_of(failure));
-    if (!failure.matches(PyExc_Exception)) interrupt.emplace(failure);
+    const auto error = error_of(failure);
+    mine = std::make_exception_ptr(error);
+    Call::keep(failure, error);
   }
   try {
     verdict(mine);
-  } catch (const Error&) {
-    if (interrupt) throw py::error_already_set(*interrupt);
-    throw;
+  } catch (const Error& error) {
+    call.raise(error);
   }
   return made;
 }

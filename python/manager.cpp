@@ -11,6 +11,7 @@
 #include "cairn/hdf5.hpp"
 #include "checkpoint/option_text.hpp"
 #include "code.hpp"
+#include "stored.hpp"
 
 namespace cairn::python {
 
@@ -242,14 +243,18 @@ void add_manager(py::module_& module) {
                  [&](auto& manager) { return manager.save_async(step, state.state, save); });
            })
       .def("restore",
-           [](Manager& self, std::int64_t step, PythonState& state, const Named& options) {
+           [](Manager& self, std::int64_t step, PythonState& state, const py::object& make,
+              const Named& options) {
              const auto restore = options_of<RestoreOptions>(options);
+             const Making making(state, make);
              return dict_of(self.with(
                  [&](auto& manager) { return manager.restore(step, state.state, restore); }));
            })
       .def("restore_latest",
-           [](Manager& self, PythonState& state, const Named& options) -> py::object {
+           [](Manager& self, PythonState& state, const py::object& make,
+              const Named& options) -> py::object {
              const auto restore = options_of<RestoreOptions>(options);
+             const Making making(state, make);
              const auto report = self.with(
                  [&](auto& manager) { return manager.restore_latest(state.state, restore); });
              return report ? py::object(dict_of(*report)) : py::none();

@@ -2,6 +2,7 @@
 #include "bindings.hpp"
 #include "cairn/version.hpp"
 #include "code.hpp"
+#include "stored.hpp"
 #include "tree.hpp"
 
 PYBIND11_MODULE(_cairn, module) {
@@ -9,6 +10,7 @@ PYBIND11_MODULE(_cairn, module) {
   add_errors(module);
   add_group(module);
   add_state(module);
+  add_stored(module);
   add_code(module);
   add_torch_tensors(module);
   add_tree(module);

@@ -135,13 +135,14 @@ void add_private(PythonState& self, const std::string& key, const py::object& ar
   self.state.add(key, rank_private(whole_of(self, key, array), std::move(options)));
 }
 
-// The texts of this number; where there are none so far, these.
+// The texts of this number, if there are any; else these, as new ones.
 void add_strings(PythonState& self, const std::string& key, std::vector<std::string> values,
-                 bool scalar, bool resizes, std::size_t number) {
-  if (number == self.strings.size()) {
+                 bool scalar, bool resizes, std::optional<std::size_t> number) {
+  if (!number) {
+    number = self.strings.size();
     self.strings.push_back(std::make_unique<std::vector<std::string>>(std::move(values)));
   }
-  auto& kept = *self.strings.at(number);
+  auto& kept = *self.strings.at(*number);
   self.state.add(key, scalar ? strings(kept.front()) : resizes ? resizable(kept) : strings(kept));
 }
 
@@ -153,7 +154,7 @@ void add_state(py::module_& module) {
       .def(py::init<>())
       .def("add", &add_slices, py::arg("key"), py::arg("parts"), py::arg("storage"))
       .def("add_strings", &add_strings, py::arg("key"), py::arg("values"), py::arg("scalar"),
-           py::arg("resizes"), py::arg("number"))
+           py::arg("resizes"), py::arg("number") = py::none())
       .def("add_sparse", &add_sparse)
       .def("add_rows", &add_rows)
       .def("add_indexed", &add_indexed)
@@ -194,6 +195,12 @@ void add_state(py::module_& module) {
              const auto found = dtype_from_name(dtype);
              if (!found) throw Error(Code::invalid_argument, cat("there is no dtype ", dtype));
              self.state.add(key, nothing(*found, dims_of(shape)));
+           })
+      .def("describe_all",
+           [](PythonState& self, const std::map<std::string, std::string>& attributes) {
+             Attributes said;
+             for (const auto& [name, json] : attributes) said.emplace(name, Json{json});
+             self.state.describe(std::move(said));
            })
       .def("describe", [](PythonState& self, const std::string& key, const std::string& units,
                           const std::vector<std::string>& dimensions,

@@ -17,6 +17,59 @@ bool are_equal(const py::object& one, const py::object& other) {
   return equal == 1;
 }
 
+// The class of the numbers or texts in a list or tuple; null: it is none, or they are of several.
+PyTypeObject* class_of_all(PyObject* value) {
+  if (!PyList_Check(value) && !PyTuple_Check(value)) return nullptr;
+  const auto size = PySequence_Fast_GET_SIZE(value);
+  auto* const first = size > 0 ? Py_TYPE(PySequence_Fast_GET_ITEM(value, 0)) : nullptr;
+  for (py::ssize_t i = 1; i < size; ++i) {
+    if (Py_TYPE(PySequence_Fast_GET_ITEM(value, i)) != first) return nullptr;
+  }
+  return first;
+}
+
+py::object element_of(PyObject* value) {
+  return py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(class_of_all(value)));
+}
+
+// An int that is no int64.
+bool needs_64_bits(PyObject* value) {
+  int beyond = 0;
+  PyLong_AsLongLongAndOverflow(value, &beyond);
+  return beyond != 0;
+}
+
+// The numbers go into the array, or do not fit it. `is_large`: it is one that is no int64.
+bool renew_numbers(const py::object& array, PyObject* value, bool is_large) {
+  if (PyLong_CheckExact(value) && needs_64_bits(value) != is_large) return false;
+  if (PyObject_SetItem(array.ptr(), Py_Ellipsis, value) == 0) return true;
+  if (PyErr_ExceptionMatches(PyExc_OverflowError) == 0) throw py::error_already_set();
+  PyErr_Clear();
+  return false;
+}
+
+// False: one has no bytes.
+bool renew_texts(std::vector<std::string>& kept, PyObject* value, bool several) {
+  std::vector<std::string> now;
+  const auto take = [&](PyObject* one) {
+    py::detail::make_caster<std::string> text;
+    if (!text.load(one, false)) return false;
+    now.push_back(py::detail::cast_op<std::string&>(text));
+    return true;
+  };
+  const auto size = several ? PySequence_Fast_GET_SIZE(value) : 1;
+  for (py::ssize_t i = 0; i < size; ++i) {
+    if (!take(several ? PySequence_Fast_GET_ITEM(value, i) : value)) return false;
+  }
+  if (kept.size() != now.size()) {
+    kept = std::move(now);
+  } else {
+    // A scalar is known by the address of its text.
+    std::move(now.begin(), now.end(), kept.begin());
+  }
+  return true;
+}
+
 // Elements that share memory, as those of expand() do, cannot be filled.
 bool shares_elements(const TensorFacts& facts) {
   for (std::size_t d = 0; d < facts.shape.size(); ++d) {
@@ -30,13 +83,14 @@ bool shares_elements(const TensorFacts& facts) {
 Tree::Node& Tree::add(Kind kind, const py::object& value) {
   if (!open_.empty()) ++nodes_[open_.back()].values;
   held_.push_back(value);
-  return nodes_.emplace_back(Node{kind, py::type::of(value), {}, {}});
+  return nodes_.emplace_back(Node{kind, py::type::of(value), {}, {}, {}});
 }
 
-void Tree::enter(const py::object& container, const py::object& keys) {
+void Tree::enter(const py::object& container, const py::object& keys, bool ordered) {
   const bool is_dict = PyDict_Check(container.ptr());
   if (!is_dict && !PyList_Check(container.ptr()) && !PyTuple_Check(container.ptr())) never();
   auto& node = add(is_dict ? Kind::dict : Kind::sequence, container);
+  node.ordered = ordered;
   if (is_dict) {
     for (const auto& key : keys) node.keys.push_back(py::reinterpret_borrow<py::object>(key));
   }
@@ -57,8 +111,17 @@ void Tree::leave() {
 
 void Tree::same(const py::object& value) { add(Kind::same, value).code = value; }
 
-void Tree::renewed(const py::object& value, const py::object& renew) {
-  add(Kind::renewed, value).code = renew;
+void Tree::held(const py::object& value, const py::object& array) {
+  auto& node = add(Kind::held, value);
+  node.code = array;
+  node.element = element_of(value.ptr());
+  node.leaf = PyLong_CheckExact(value.ptr()) && needs_64_bits(value.ptr()) ? 1 : 0;
+}
+
+void Tree::texts(const py::object& value, std::size_t number) {
+  auto& node = add(Kind::texts, value);
+  node.leaf = number;
+  node.element = element_of(value.ptr());
 }
 
 void Tree::array(PythonState& state, const std::string& key, const py::object& value) {
@@ -111,20 +174,30 @@ void Tree::move(Leaf& leaf, PyObject* tensor, const TensorFacts& facts) const {
   }
 }
 
-bool Tree::is_tied(const Leaf& leaf) const {
-  if (!leaf.own || element_count(leaf.own->shape) == 0) return false;
+std::optional<std::size_t> Tree::find_tie(const Leaf& leaf) const {
+  if (leaf.wanted || leaf.scope < 0 || !leaf.own || element_count(leaf.own->shape) == 0) {
+    return std::nullopt;
+  }
   const auto [first, end] = by_address_.equal_range(leaf.own->data);
-  return std::any_of(first, end, [&](const auto& one) {
+  const auto found = std::find_if(first, end, [&](const auto& one) {
     const auto& other = leaves_[one.second];
-    if (!other.own->same_elements(*leaf.own) || !other.boxes != !leaf.boxes) return false;
+    if (other.scope != leaf.scope || !other.own->same_elements(*leaf.own)) return false;
+    if (!other.boxes != !leaf.boxes) return false;
     return !leaf.boxes || other.boxes->shape == leaf.boxes->shape;
   });
+  return found == end ? std::nullopt : std::optional(found->second);
+}
+
+void Tree::remember(const Leaf& leaf, std::size_t number) {
+  if (!leaf.tie && leaf.scope >= 0 && leaf.own) by_address_.emplace(leaf.own->data, number);
 }
 
 Tree::Leaf Tree::leaf_of(const Given& given) {
   Leaf leaf;
   leaf.key = given.key;
   leaf.boxes = given.boxes;
+  leaf.scope = given.scope;
+  leaf.wanted = given.wanted;
   if (given.spec.is_none()) return leaf;
   const auto& names = TorchNames::get();
   leaf.spec = given.spec;
@@ -136,85 +209,90 @@ Tree::Leaf Tree::leaf_of(const Given& given) {
 
 void Tree::add_leaf(Leaf leaf, const Given& given) {
   add(Kind::tensor, given.value).leaf = leaves_.size();
-  if (!leaf.tied && leaf.own) by_address_.emplace(leaf.own->data, leaves_.size());
+  remember(leaf, leaves_.size());
   leaves_.push_back(std::move(leaf));
 }
 
 void Tree::add_to_state(PythonState& state, Leaf leaf, const Given& given,
                         const py::object& memory) {
   held_.push_back(memory);
-  auto tensor = tensor_of(leaf, memory.ptr());
-  tensor.tied = leaf.tied;
-  state.state.add(leaf.key, std::move(tensor));
+  state.state.add(leaf.key, tensor_of(leaf, memory.ptr()));
   add_leaf(std::move(leaf), given);
 }
 
-bool Tree::tensor(PythonState& state, const Given& given, bool elsewhere) {
+py::object Tree::tensor(PythonState& state, const Given& given, bool elsewhere) {
   const auto facts = torch_->look(given.local.ptr(), !elsewhere);
   if (!facts || (given.restoring && shares_elements(*facts)) ||
       (given.boxes && given.boxes->local_shape != facts->shape)) {
-    return false;
+    return py::bool_(false);
   }
   auto leaf = leaf_of(given);
   leaf.facts = *facts;
   leaf.own = facts;
   leaf.elsewhere = elsewhere;
-  leaf.tied = is_tied(leaf);
-  if (leaf.tied && !given.restoring) {
+  leaf.tie = find_tie(leaf);
+  if (const auto tie = leaf.tie) {
     add_leaf(std::move(leaf), given);
-  } else {  // whether both are stored, and the same, the restore finds out
-    add_to_state(state, std::move(leaf), given, given.local);
+    return py::str(leaves_[*tie].key);
   }
-  return true;
+  add_to_state(state, std::move(leaf), given, given.local);
+  return py::bool_(true);
 }
 
-bool Tree::is_tied(const Given& given) {
+py::object Tree::tie(const Given& given) {
   auto leaf = leaf_of(given);
   leaf.own = torch_->look(given.local.ptr(), false);
-  leaf.tied = is_tied(leaf);
-  if (!leaf.tied) return false;
-  leaf.prepare = py::none();
+  leaf.tie = find_tie(leaf);
+  const auto tie = leaf.tie;
+  if (!tie) return py::bool_(false);
+  leaf.copied = true;
   add_leaf(std::move(leaf), given);
-  return true;
+  return py::str(leaves_[*tie].key);
 }
 
-bool Tree::prepared(PythonState& state, const Given& given, const py::object& host,
-                    const py::object& prepare) {
+bool Tree::prepared(PythonState& state, const Given& given, const py::object& host) {
   const auto facts = torch_->look(host.ptr(), true);
   if (!facts || (given.boxes && given.boxes->local_shape != facts->shape)) return false;
   auto leaf = leaf_of(given);
   leaf.facts = *facts;
   leaf.own = torch_->look(given.local.ptr(), false);
-  leaf.prepare = prepare;
+  leaf.copied = true;
   add_to_state(state, std::move(leaf), given, host);
   return true;
 }
 
-bool Tree::fits(const py::object& root) {
+bool Tree::fits(PythonState& state, const py::object& root) {
   release();
   if (never_ || !open_.empty() || nodes_.empty()) return false;
   at_ = 0;
   moved_ = false;
-  return walk(root.ptr()) && (!moved_ || are_ties_the_same());
+  return walk(state, root.ptr()) && (!moved_ || are_ties_the_same());
 }
 
-bool Tree::walk(PyObject* value) {
+bool Tree::walk(PythonState& state, PyObject* value) {
   const auto& node = nodes_[at_++];
   if (node.kind == Kind::same) return value == node.code.ptr();
   if (reinterpret_cast<PyObject*>(Py_TYPE(value)) != node.type.ptr()) return false;
   held_.push_back(py::reinterpret_borrow<py::object>(value));
   switch (node.kind) {
     case Kind::dict:
-      return walk_dict(node, value);
+      return walk_dict(state, node, value);
     case Kind::sequence:
-      return walk_sequence(node, value);
+      return walk_sequence(state, node, value);
     case Kind::fetched: {
       const py::object fetched = node.code(py::handle(value));
       held_.push_back(fetched);
-      return walk(fetched.ptr());
+      return walk(state, fetched.ptr());
     }
-    case Kind::renewed:
-      return py::cast<bool>(node.code(py::handle(value)));
+    case Kind::held:
+      if (node.element && (!element_of(value).is(node.element) ||
+                           PySequence_Fast_GET_SIZE(value) != PyObject_Size(node.code.ptr()))) {
+        return false;
+      }
+      return renew_numbers(node.code, value, node.leaf != 0);
+    case Kind::texts:
+      if (node.element && !element_of(value).is(node.element)) return false;
+      return renew_texts(*state.strings.at(node.leaf), value, bool(node.element));
     case Kind::array:
       return walk_array(arrays_[node.leaf], value);
     case Kind::tensor:
@@ -225,23 +303,32 @@ bool Tree::walk(PyObject* value) {
   return false;
 }
 
-// In whatever order it has its keys now: each is asked for.
-bool Tree::walk_dict(const Node& node, PyObject* value) {
+// Each key is asked for, since code of the application may run in between.
+bool Tree::walk_dict(PythonState& state, const Node& node, PyObject* value) {
   if (PyDict_Size(value) != std::ssize(node.keys)) return false;
+  if (node.ordered) {
+    std::size_t i = 0;
+    for (const auto& key : py::reinterpret_borrow<py::object>(value)) {
+      if (i == node.keys.size() || !py::type::of(key).is(py::type::of(node.keys[i])) ||
+          !are_equal(py::reinterpret_borrow<py::object>(key), node.keys[i++])) {
+        return false;
+      }
+    }
+  }
   for (const auto& key : node.keys) {
     auto* one = PyDict_GetItemWithError(value, key.ptr());
     if (!one && PyErr_Occurred()) throw py::error_already_set();
-    if (!one || !walk(one)) return false;
+    if (!one || !walk(state, one)) return false;
   }
   return true;
 }
 
-bool Tree::walk_sequence(const Node& node, PyObject* value) {
+bool Tree::walk_sequence(PythonState& state, const Node& node, PyObject* value) {
   const auto size = node.values;
   for (std::size_t i = 0; i < size; ++i) {
     // Code of the application may run in between, and change it.
     if (PySequence_Fast_GET_SIZE(value) != static_cast<py::ssize_t>(size)) return false;
-    if (!walk(PySequence_Fast_GET_ITEM(value, static_cast<py::ssize_t>(i)))) return false;
+    if (!walk(state, PySequence_Fast_GET_ITEM(value, static_cast<py::ssize_t>(i)))) return false;
   }
   return PySequence_Fast_GET_SIZE(value) == static_cast<py::ssize_t>(size);
 }
@@ -273,15 +360,15 @@ bool Tree::walk_tensor(Leaf& leaf, PyObject* value) {
   held_.push_back(local);
   if (leaf.own && torch_->is_unchanged(local.ptr(), *leaf.own)) {
     // Of a device's tensor another object may stand for the same elements.
-    if (leaf.elsewhere && !leaf.tied) move(leaf, local.ptr(), leaf.facts);
-    if (!leaf.prepare || leaf.tied) return true;
+    if (leaf.elsewhere && !leaf.tie) move(leaf, local.ptr(), leaf.facts);
+    if (!leaf.copied || leaf.tie) return true;
   } else {
     moved_ = true;
     leaf.own = torch_->look(local.ptr(), false);
-    if (leaf.tied) return false;
+    if (leaf.tie) return false;
   }
-  if (leaf.prepare) {
-    local = leaf.prepare(py::handle(value));
+  if (leaf.copied) {
+    local = copied_(leaf.key, py::handle(value));
     held_.push_back(local);
   }
   const auto facts = torch_->look(local.ptr(), !leaf.elsewhere);
@@ -305,8 +392,8 @@ bool Tree::are_ties_the_same() {
   by_address_.clear();
   for (std::size_t i = 0; i < leaves_.size(); ++i) {
     const auto& leaf = leaves_[i];
-    if (is_tied(leaf) != leaf.tied) return false;
-    if (!leaf.tied && leaf.own) by_address_.emplace(leaf.own->data, i);
+    if (find_tie(leaf) != leaf.tie) return false;
+    remember(leaf, i);
   }
   return true;
 }
@@ -314,9 +401,9 @@ bool Tree::are_ties_the_same() {
 namespace {
 
 Tree::Given given(const std::string& key, const py::object& value, const py::object& local,
-                  const py::object& spec, const std::shared_ptr<TensorBoxes>& boxes,
-                  bool restoring) {
-  return {key, value, local, spec, boxes, restoring};
+                  const py::object& spec, const std::shared_ptr<TensorBoxes>& boxes, bool restoring,
+                  int scope, bool wanted) {
+  return {key, value, local, spec, boxes, restoring, scope, wanted};
 }
 
 }  // namespace
@@ -329,18 +416,21 @@ void add_tree(py::module_& module) {
         return std::const_pointer_cast<TensorBoxes>(self.boxes);
       });
   py::class_<Tree>(module, "Tree")
-      .def(py::init(
-          [](const std::shared_ptr<TorchTensors>& torch) { return std::make_unique<Tree>(torch); }))
+      .def(py::init([](const std::shared_ptr<TorchTensors>& torch, const py::object& copied) {
+        return std::make_unique<Tree>(torch, copied);
+      }))
       .def("enter", &Tree::enter)
       .def("enter_fetched", &Tree::enter_fetched)
       .def("leave", &Tree::leave)
       .def("same", &Tree::same)
-      .def("renewed", &Tree::renewed)
+      .def("held", &Tree::held)
+      .def("texts", &Tree::texts)
       .def("array", &Tree::array)
       .def("tensor", &Tree::tensor)
-      .def("is_tied", py::overload_cast<const Tree::Given&>(&Tree::is_tied))
+      .def("tie", &Tree::tie)
       .def("prepared", &Tree::prepared)
       .def("never", &Tree::never)
+      .def_property_readonly("may_fit", &Tree::may_fit)
       .def("fits", &Tree::fits)
       .def("release", &Tree::release);
 }

@@ -21,6 +21,10 @@
 namespace cairn {
 
 class Error;
+struct CheckpointContents;
+namespace detail {
+class StateMaker;
+}
 
 /// One slice that this rank holds: its box in global coordinates, and its elements.
 struct LocalSlice {
@@ -79,8 +83,6 @@ struct LocalTensor {
   /// Elements that no rank holds are no error (cairn/sparse.hpp). Null: they are.
   std::shared_ptr<const SparseFill> sparse = nullptr;
   bool made_by_save = false;  ///< added by the library: an object graph, TensorFlow's save_counter
-  /// Its memory is another tensor's of the state, too, under whose key alone it may be stored.
-  bool tied = false;
   /// A restore may change how many rows it has (cairn/resizable.hpp).
   std::shared_ptr<Rows> resizes = nullptr;
   std::shared_ptr<TensorSource> source = nullptr;  ///< null: it stays as it was given
@@ -270,6 +272,13 @@ class State {
   /// Gives up what look() took a share of, as each save and restore does last.
   void let_go() const;
 
+  /// What a restore fills is then what `maker` makes of the checkpoint (model/state_maker.hpp), in
+  /// place of what is here. Null: what is here.
+  State& made_by(std::shared_ptr<detail::StateMaker> maker);
+  const std::shared_ptr<detail::StateMaker>& maker() const { return maker_; }
+  /// Lets the maker make it, if there is one.
+  void make(const CheckpointContents&);
+
  private:
   void require_new(const std::string& key) const;
   State& take(State part);
@@ -282,6 +291,7 @@ class State {
   std::map<std::string, std::size_t, std::less<>> position_;
   ObjectNotes objects_;
   Descriptions descriptions_;
+  std::shared_ptr<detail::StateMaker> maker_;
 };
 
 }  // namespace cairn

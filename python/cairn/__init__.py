@@ -9,7 +9,7 @@
 """
 
 from . import libraries  # first: it loads _cairn
-from ._cairn import Error, MaxShardSizePolicy, PerDevicePolicy, SaveHandle, ShardableTensor
+from ._cairn import Error, MaxShardSizePolicy, SaveHandle, ShardableTensor
 from ._cairn import build_options, has_mpi, option_names
 from ._cairn import restore_option_names, stop_option_names
 from ._cairn import version as __version__
@@ -17,7 +17,7 @@ from .bundle import BundleWriter, merge
 from .checkpoint import Checkpoint, Tensor, checkpoints, open, steps
 from .leaves import described, indexed, nothing, patches, private
 from .leaves import ragged, resizable, slice, sparse
-from .manager import CheckpointManager, Saver, restore_hdf5
+from .manager import CheckpointManager, PerDevicePolicy, Saver, restore_hdf5
 from .manager import set_log, set_wait_limits
 
 __all__ = [

@@ -107,7 +107,8 @@ class ShardingPolicy: ...
 class MaxShardSizePolicy(ShardingPolicy):
     def __init__(self, max_bytes: int) -> None: ...
 
-class PerDevicePolicy(ShardingPolicy):
+class PerDevicePolicy:
+    policy: Any
     def __init__(self, policy: Any = None) -> None: ...
 
 class Saver:

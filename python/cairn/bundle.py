@@ -31,9 +31,9 @@ class BundleWriter:
         list of texts; or cairn.slice(array, shape, start), whose other slices other bundles may have.
         It is written before this returns."""
         if isinstance(value, (str, bytes)):
-            self._native.add_strings(key, [as_bytes(value)], True)
+            self._native.add_strings(key, [as_bytes(key, value)], True)
         elif is_texts(value):
-            self._native.add_strings(key, [as_bytes(one) for one in value], False)
+            self._native.add_strings(key, [as_bytes(key, one) for one in value], False)
         elif isinstance(value, Slice):
             self._native.add(key, value.array, value.shape, value.start)
         else:

@@ -6,8 +6,13 @@ import operator
 
 import numpy as np
 
-from . import _cairn
+from . import _cairn, forms
 from .leaves import path_of
+
+
+def _said(attributes):
+    """What the application says, of the attributes as JSON."""
+    return {name: json.loads(text) for name, text in attributes.items() if name != forms.NAME}
 
 
 class Tensor:
@@ -18,7 +23,7 @@ class Tensor:
         self.shape = reader.shape(key)
         units, dimensions, coordinates, attributes = reader.description(key)
         self.units, self.dimensions, self.coordinates = units, dimensions, coordinates
-        self.attributes = {name: json.loads(text) for name, text in attributes.items()}
+        self.attributes = _said(attributes)
 
     @property
     def dtype(self):
@@ -133,9 +138,7 @@ class Checkpoint(collections.abc.Mapping):
         #: What Cairn says of its own checkpoints, as a dict; None for those of others.
         self.meta = self._reader.meta()
         if self.meta:
-            self.meta["attributes"] = {
-                name: json.loads(text) for name, text in self.meta["attributes"].items()
-            }
+            self.meta["attributes"] = _said(self.meta["attributes"])
 
     @property
     def attributes(self):

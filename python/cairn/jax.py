@@ -12,8 +12,11 @@
 import jax
 import numpy as np
 
-from .leaves import Binding, _error
+from .forms import PARTS, PLAIN
+from .leaves import _error
 from .manager import CheckpointManager
+from .restoring import Restoring
+from .saving import Kinds, Saving
 
 __all__ = ["Manager"]
 
@@ -43,52 +46,26 @@ class Manager(CheckpointManager):
                          "Give mpi4py's MPI.COMM_WORLD.")
         super().__init__(directory, comm, **options)
 
-    def _binding(self, state, restoring):
-        return _JaxBinding(state, restoring)
+    def _saving(self, state):
+        return _JaxSaving(state)
+
+    def _restoring(self, state, rename):
+        return _JaxRestoring(state, rename)
 
 
-class _JaxBinding(Binding):
-    def _add_all(self, path, container, items):
-        if path:
-            super()._add_all(path, container, items)
-            return
-        for name, value in list(items):
-            if not isinstance(name, str):
-                raise _error("state", f"it has the key {name!r}", "Keys are texts.")
-            found, tree = jax.tree_util.tree_flatten_with_path(value)
-            cells = [one for _, one in found]
-            for number, (steps, leaf) in enumerate(found):
-                key = "/".join([name, *(_word(name, step) for step in steps)])
-                self._add(key, cells, number, leaf)
-            self._put_back.append(lambda name=name, tree=tree, cells=cells:
-                                  _put(container, name, tree.unflatten(cells)))
+class _JaxKinds(Kinds):
+    """Of values that are no arrays JAX makes no tree: they come back as they were saved."""
 
-    def _add(self, key, container, name, value):
-        if isinstance(value, (jax.Array, jax.ShapeDtypeStruct)):
-            self._add_array(key, container, name, value)
-        else:
-            super()._add(key, container, name, value)
+    def _holds_leaf(self, value):
+        is_jax = isinstance(value, (jax.Array, jax.ShapeDtypeStruct))
+        return PARTS if is_jax else super()._holds_leaf(value)
 
-    def _add_array(self, key, container, name, value):
+    def _require_elements(self, key, value):
         if isinstance(value, jax.core.Tracer):
             raise _error(key, "it is traced and has no elements", "Save outside of jax.jit.")
-        if isinstance(value, jax.ShapeDtypeStruct):
-            if not self._restoring:
-                raise _error(key, "it is a ShapeDtypeStruct and has no elements", "Give the array.")
-        elif value.is_deleted():
+        if isinstance(value, jax.Array) and value.is_deleted():
             raise _error(key, "it was deleted, or donated to a function of jax.jit",
                          "Save what the function returned.")
-        if jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key):
-            self._add_random_key(key, container, name, value)
-        elif self._restoring:
-            self._add_target(key, container, name, value)
-        else:
-            parts = {}
-            for shard in value.addressable_shards:
-                place = _place(shard.index, value.shape)
-                if place not in parts:
-                    parts[place] = np.asarray(shard.data)
-            self._add_parts(key, value, parts)
 
     def _add_parts(self, key, value, parts):
         if not parts:
@@ -98,7 +75,70 @@ class _JaxBinding(Binding):
         self.native.add(key, [(part, tuple(value.shape), at)
                               for at, part in zip(start, parts.values())], "automatic")
 
-    def _add_target(self, key, container, name, value):
+
+class _JaxSaving(_JaxKinds, Saving):
+    _MODULE = "cairn.jax"
+
+    def _add_all(self, path, container):
+        if path:
+            super()._add_all(path, container)
+            return
+        for name, value in list(container.items()):
+            _require_text(name)
+            if self._holds(value) == PLAIN:
+                self._add(name, value)
+                continue
+            for steps, leaf in jax.tree_util.tree_flatten_with_path(value)[0]:
+                self._add(_key(name, steps), leaf)
+
+    def _add_by_itself(self, key, value):
+        if not isinstance(value, (jax.Array, jax.ShapeDtypeStruct)):
+            super()._add_by_itself(key, value)
+            return
+        self._require_elements(key, value)
+        if isinstance(value, jax.ShapeDtypeStruct):
+            raise _error(key, "it is a ShapeDtypeStruct and has no elements", "Give the array.")
+        if jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key):
+            value = jax.random.key_data(value)
+        parts = {}
+        for shard in value.addressable_shards:
+            place = _place(shard.index, value.shape)
+            if place not in parts:
+                parts[place] = np.asarray(shard.data)
+        self._add_parts(key, value, parts)
+
+
+class _JaxRestoring(_JaxKinds, Restoring):
+    def _fit_all(self, path, container, saved=()):
+        if path:
+            super()._fit_all(path, container, saved)
+            return
+        for name, value in list(container.items()):
+            _require_text(name)
+            if self._holds(value) == PLAIN:
+                self._fit_into(name, container, name, value)
+                continue
+            found, tree = jax.tree_util.tree_flatten_with_path(value)
+            cells = [one for _, one in found]
+            for number, (steps, leaf) in enumerate(found):
+                self._fit_into(_key(name, steps), cells, number, leaf)
+            self._whole.append(name)
+            self._set_later(name, container, name,
+                            lambda tree=tree, cells=cells: tree.unflatten(cells))
+
+    def _fit_by_itself(self, key, value, form):
+        if not isinstance(value, (jax.Array, jax.ShapeDtypeStruct)):
+            return super()._fit_by_itself(key, value, form)
+        self._require_elements(key, value)
+        if not jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key):
+            return self._new_array(key, value)
+        if isinstance(value, jax.ShapeDtypeStruct):
+            raise _error(key, "it is a ShapeDtypeStruct of a random key",
+                         "Give a key, such as jax.random.key(0).")
+        data, kind = self._new_array(key, jax.random.key_data(value)), jax.random.key_impl(value)
+        return lambda: jax.random.wrap_key_data(data(), impl=kind)
+
+    def _new_array(self, key, value):
         sharding = value.sharding
         if sharding is None:
             sharding = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
@@ -108,30 +148,19 @@ class _JaxBinding(Binding):
             if place not in parts:
                 parts[place] = np.empty([high - low for low, high in place], value.dtype)
         self._add_parts(key, value, parts)
-
-        def put_back():
-            container[name] = jax.make_array_from_callback(
-                tuple(value.shape), sharding, lambda index: parts[_place(index, value.shape)],
-                dtype=value.dtype)
-
-        self._put_back.append(put_back)
-
-    def _add_random_key(self, key, container, name, value):
-        if isinstance(value, jax.ShapeDtypeStruct):
-            raise _error(key, "it is a ShapeDtypeStruct of a random key",
-                         "Give a key, such as jax.random.key(0).")
-        data = [jax.random.key_data(value)]
-        self._add(key, data, 0, data[0])
-        kind = jax.random.key_impl(value)
-
-        def put_back():
-            container[name] = jax.random.wrap_key_data(data[0], impl=kind)
-
-        self._put_back.append(put_back)
+        self._own.append(key)
+        return lambda: jax.make_array_from_callback(
+            tuple(value.shape), sharding, lambda index: parts[_place(index, value.shape)],
+            dtype=value.dtype)
 
 
-def _put(container, name, value):
-    container[name] = value
+def _require_text(name):
+    if not isinstance(name, str):
+        raise _error("state", f"it has the key {name!r}", "Keys are texts.")
+
+
+def _key(name, steps):
+    return "/".join([name, *(_word(name, step) for step in steps)])
 
 
 def _place(index, shape):

@@ -1,12 +1,11 @@
-"""What a state is made of: a dict, nested or not, becomes tensors under keys."""
+"""What a state is made of beside numbers, texts and arrays, and what its values are in errors."""
 
-import collections.abc
 import json
 import os
 
 import numpy as np
 
-from ._cairn import Error, State
+from ._cairn import Error
 
 _REFUSED = "invalid_argument"
 
@@ -194,8 +193,14 @@ def is_texts(value):
     )
 
 
-def as_bytes(text):
-    return text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
+def as_bytes(key, text):
+    if isinstance(text, bytes):
+        return text
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as error:
+        raise _error(key, f"it has half a character: {ascii(text[error.start])}",
+                     "Give bytes, or a text without it.") from None
 
 
 def as_array(key, value):
@@ -219,47 +224,12 @@ def path_of(value, what):
     return path
 
 
-def _like(text, old):
-    return text.decode("utf-8", "surrogateescape") if isinstance(old, str) else text
+class Parts:
+    """Adds to a native state, `native`, what is given by one of these classes."""
 
-
-class Binding:
-    """A native state that refers to the values of a dict, and puts back what cannot be filled in
-    place: numbers, and texts."""
-
-    def __init__(self, values, restoring):
-        self.native = State()
-        self._restoring = restoring
-        self._places = {}  # what a restore puts into each place of a dict or list, and that
-        self._put_back = []
-        self._texts = 0
-        if not isinstance(values, collections.abc.Mapping):
-            raise _error("state", f"it is a {type(values).__name__}", "Give a dict.")
-        self._add_all("", values, values.items())
-
-    def put_back(self):
-        for one in self._put_back:
-            one()
-
-    def _add_all(self, path, container, items):
-        for name, value in items:
-            if not isinstance(name, (str, int)):
-                raise _error(path or "state", f"it has the key {name!r}", "Keys are texts.")
-            self._add(f"{path}/{name}" if path else str(name), container, name, value)
-
-    def _add(self, key, container, name, value):
-        if isinstance(value, Described):
-            self._add(key, container, name, value.value)
-            self.native.describe(
-                key, value.units, value.dimensions, value.coordinates, value.attributes
-            )
-        elif isinstance(value, collections.abc.Mapping):
-            self._add_all(key, value, value.items())
-        elif isinstance(value, (str, bytes)) or is_texts(value):
-            self._add_texts(key, container, name, value)
-        elif isinstance(value, (list, tuple)):
-            self._add_all(key, value, enumerate(value))
-        elif isinstance(value, Nothing):
+    def _add_part(self, key, value):
+        """Returns the rows that a restore makes anew, if it does."""
+        if isinstance(value, Nothing):
             self.native.add_nothing(key, value.dtype, value.shape)
         elif isinstance(value, Patches):
             parts = [(part.array, part.shape, part.start) for part in value.parts]
@@ -269,11 +239,9 @@ class Binding:
         elif isinstance(value, Sparse):
             self._add_sparse(key, value)
         elif isinstance(value, Ragged):
-            self._add_rows(key, value, "array", self.native.add_rows(key, value.array, False, value.deal, value))
-        elif isinstance(value, Resizable) and isinstance(value.value, list):
-            self._add_texts(key, vars(value), "value", value.value, resizes=True)
+            return self.native.add_rows(key, value.array, False, value.deal, value)
         elif isinstance(value, Resizable):
-            self._add_rows(key, value, "value", self.native.add_rows(key, value.value, True, None, value))
+            return self.native.add_rows(key, value.value, True, None, value)
         elif isinstance(value, Indexed):
             self.native.add_indexed(
                 key, value.array, value.ids, value.first, value.rows, value.ids_key
@@ -282,10 +250,9 @@ class Binding:
             self.native.add_private(key, value.array, value.optional)
         elif isinstance(value, Slice):
             self.native.add(key, [(value.array, value.shape, value.start)], value.storage)
-        elif isinstance(value, (bool, int, float, complex, np.generic)):
-            self._add_number(key, container, name, value)
         else:
             self.native.add(key, [(value, None, None)], "automatic")
+        return None
 
     def _add_sparse(self, key, value):
         parts = getattr(value.value, "parts", [value.value])
@@ -297,80 +264,3 @@ class Binding:
             raise _error(key, "it has no shape", "Give cairn.slice, cairn.patches or cairn.nothing.")
         slices = [(one.array, one.shape, one.start) for one in parts]
         self.native.add_sparse(key, slices, dtype, shape, np.array(value.fill), value.keep)
-
-    def _add_rows(self, key, holder, name, rows):
-        def put_back():
-            new = rows.take()
-            if new is not None:
-                setattr(holder, name, new)
-
-        self._put_back.append(put_back)
-
-    def _of_place(self, container, name, held):
-        """What is restored into this place. Where it comes under two keys, the restore finds out by
-        that whether they are the same."""
-        if not self._restoring:
-            return held
-        return self._places.setdefault((id(container), name), (container, held))[1]
-
-    def _note(self, value, renew):
-        """A value was copied into the state; `renew(another)` would put another one of its class in
-        its place, and returns False where that takes a new state."""
-
-    def _require_changeable(self, key, container):
-        if self._restoring and not isinstance(container, collections.abc.MutableMapping | list):
-            raise _error(key, f"a {type(container).__name__} cannot be changed",
-                         "Restore into a dict or a list.")
-
-    def _add_number(self, key, container, name, value):
-        self._require_changeable(key, container)
-        held = self._of_place(container, name, as_array(key, value))
-        self.native.add(key, [(held, None, None)], "automatic")
-
-        def put_back():
-            container[name] = held[()] if isinstance(value, np.generic) else held.item()
-
-        def renew(new):
-            if isinstance(new, int) and not isinstance(new, bool):
-                is_large = held.dtype == np.uint64
-                if not -(2**63) <= new < 2**64 or (new >= 2**63) != is_large:
-                    return False
-            elif isinstance(new, np.generic) and new.dtype != held.dtype:
-                return False
-            held[()] = new
-            return True
-
-        self._put_back.append(put_back)
-        self._note(value, renew)
-
-    def _add_texts(self, key, container, name, value, resizes=False):
-        if resizes and not all(isinstance(one, (str, bytes)) for one in value):
-            raise _error(key, "it is no list of texts", "Give an array of numbers, or texts.")
-        scalar = isinstance(value, (str, bytes))
-        if scalar or isinstance(value, tuple):
-            self._require_changeable(key, container)
-        texts = [value] if scalar else value
-        in_place = isinstance(value, list)
-        number = self._of_place(value if in_place else container, "" if in_place else name, self._texts)
-        self.native.add_strings(key, [as_bytes(one) for one in texts], scalar, resizes, number)
-        self._texts = max(self._texts, number + 1)
-
-        def put_back():
-            new = self.native.strings(number)
-            if scalar:
-                container[name] = _like(new[0], value)
-                return
-            new = [_like(text, texts[0] if texts else "") for text in new]
-            if isinstance(value, tuple):
-                container[name] = tuple(new)
-            else:
-                value[:] = new
-
-        def renew(new):
-            if not scalar and not is_texts(new):
-                return False
-            self.native.set_strings(number, [as_bytes(one) for one in ([new] if scalar else new)])
-            return True
-
-        self._put_back.append(put_back)
-        self._note(value, renew)

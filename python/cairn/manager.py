@@ -7,7 +7,9 @@ import weakref
 
 from . import _cairn
 from .checkpoint import Checkpoint
-from .leaves import Binding, _refused, json_of, path_of
+from .leaves import _refused, json_of, path_of
+from .restoring import Restoring
+from .saving import Saving
 
 _managers = weakref.WeakSet()
 _NEWEST = object()
@@ -47,7 +49,7 @@ def _number(step):
 def _is_code(value):
     if isinstance(value, (list, tuple)):
         return len(value) > 0 and all(callable(one) or isinstance(one, Saver) for one in value)
-    return callable(value) or isinstance(value, _cairn.ShardingPolicy)
+    return callable(value) or isinstance(value, (_cairn.ShardingPolicy, PerDevicePolicy))
 
 
 def _code(options, prefix=""):
@@ -77,6 +79,59 @@ def _named(options, prefix=""):
         else:
             named.append((name, _text(value)))
     return named
+
+
+class _Kept:
+    """Options that are functions. The library calls them through here, and keeps none alive: Python's
+    collector does not see what the library has, and they may lead to the manager that has this."""
+
+    def __init__(self, code):
+        self._code = {name: list(value) if isinstance(value, (list, tuple)) else value
+                      for name, value in code.items()}
+
+    def through(self):
+        """As the library takes them."""
+        return {name: self._each(value, name) for name, value in self._code.items()}
+
+    def _each(self, value, *place):
+        if isinstance(value, (list, tuple)):
+            return [self._each(one, *place, number) for number, one in enumerate(value)]
+        if isinstance(value, PerDevicePolicy):
+            inner = value.policy
+            return _cairn.PerDevicePolicy(
+                None if inner is None else self._each(inner, *place, PerDevicePolicy))
+        if isinstance(value, Saver):
+            return Saver(value.name, _Through(self, *place, "save"), _Through(self, *place, "restore"))
+        return _Through(self, *place) if callable(value) else value
+
+    def _at(self, place):
+        value = self._code[place[0]]
+        for one in place[1:]:
+            if one is PerDevicePolicy:
+                value = value.policy
+            else:
+                value = getattr(value, one) if isinstance(one, str) else value[one]
+        return value
+
+
+class _Through:
+    """A function that whoever has the _Kept keeps alive."""
+
+    def __init__(self, kept, *place):
+        self._kept, self._place = weakref.ref(kept), place
+        function = kept._at(place)
+        self.__name__ = getattr(function, "__name__", type(function).__name__)
+
+    def __call__(self, *given):
+        kept = self._kept()
+        return None if kept is None else kept._at(self._place)(*given)
+
+
+class PerDevicePolicy:
+    """Another policy (None: one data file), called for each device of a rank by itself."""
+
+    def __init__(self, policy=None):
+        self.policy = policy
 
 
 class Saver:
@@ -150,12 +205,13 @@ class CheckpointManager:
             if not isinstance(stops, collections.abc.Mapping | None):
                 raise _refused("the option stop cannot be used", f"it is a {type(stop).__name__}",
                                "Give True, or a dict.")
-            code = {**_code(options), **_code(stops or {}, "stop.")}
-            return (path_of(directory, "the directory"), _named(options), code,
+            code = _Kept({**_code(options), **_code(stops or {}, "stop.")})
+            return (path_of(directory, "the directory"), code, _named(options),
                     None if stops is None else _named(stops))
 
-        self.directory, *given = group.agree(make)  # what is wrong with one rank's, all raise
-        self._native = _cairn.Manager(group, self.directory, *given)
+        # What is wrong with one rank's, all raise.
+        self.directory, self._kept, named, stops = group.agree(make)
+        self._native = _cairn.Manager(group, self.directory, named, self._kept.through(), stops)
         _managers.add(self)
 
     def __reduce__(self):
@@ -182,13 +238,11 @@ class CheckpointManager:
         >>> [cairn.open(prefix)[key].slices[0][2] for key in "uv"]  # their files
         [0, 1]
         """
-        step, binding, *options = self._arguments(step, state, options)
-        return self._native.save(step, binding.native, *options)
+        return self._save(self._native.save, step, state, options)
 
     def save_async(self, step, state, **options):
         """Copies the state and returns: arrays may be changed at once. See wait() and poll()."""
-        step, binding, *options = self._arguments(step, state, options)
-        return self._native.save_async(step, binding.native, *options)
+        return self._save(self._native.save_async, step, state, options)
 
     def restore(self, step, state, **options):
         """Fills the state from this step: arrays in place, numbers and texts in their dict.
@@ -205,6 +259,10 @@ class CheckpointManager:
         """
         return self._restore(_NEWEST, state, options)
 
+    def _save(self, save, step, state, options):
+        step, binding, named, kept = self._arguments(step, state, options)
+        return save(step, binding.native, named, kept.through())
+
     def _arguments(self, step, state, options, restoring=False):
         """What is wrong with one rank's, all ranks raise: else the others would wait for it."""
 
@@ -214,9 +272,10 @@ class CheckpointManager:
             if restoring:
                 named += [(name, str(value)) for name, value in code.items()]  # which is refused
                 _cairn.check_restore_options(named)
-                return number, self._binding(state, restoring), named
-            _cairn.check_save_options(named, code)
-            return number, self._binding(state, restoring), named, code
+                return number, self._restoring(state, options.get("rename") or {}), named
+            kept = _Kept(code)
+            _cairn.check_save_options(named, kept.through())
+            return number, self._saving(state), named, kept
 
         return self._native.agree(make)
 
@@ -227,17 +286,23 @@ class CheckpointManager:
         except _cairn.Error:
             return self._native.agree(lambda: _number(step))
 
-    def _binding(self, state, restoring):
-        return Binding(state, restoring)
+    def _saving(self, state):
+        return Saving(state)
+
+    def _restoring(self, state, rename):
+        return Restoring(state, rename)
 
     def _restore(self, step, state, options):
         step, binding, named = self._arguments(step, state, options, restoring=True)
-        if step is _NEWEST:
-            report = self._native.restore_latest(binding.native, named)
-        else:
-            report = self._native.restore(step, binding.native, named)
-        if report is not None:
-            self._native.agree(binding.put_back)  # which calls load_state_dict and the like
+        try:
+            if step is _NEWEST:
+                report = self._native.restore_latest(binding.native, binding.make, named)
+            else:
+                report = self._native.restore(step, binding.native, binding.make, named)
+            if report is not None:
+                self._native.agree(binding.put_back)  # which calls load_state_dict and the like
+        finally:
+            binding.release()
         return report
 
     def should_save(self, step):
@@ -318,7 +383,8 @@ def restore_hdf5(file, state, comm=None, **options):
     """
 
     def make():
-        binding = Binding(state, restoring=True)
+        binding = Restoring(state)
+        binding.make()
         binding.file, binding.named = path_of(file, "the file"), _named(options)
         _cairn.check_restore_options(binding.named)
         return binding

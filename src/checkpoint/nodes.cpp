@@ -1,19 +1,80 @@
 // Checkpoints on the nodes: which saves go there, and what a restart takes of them.
 #include <algorithm>
+#include <map>
+#include <set>
+#include <string_view>
+#include <utility>
 
 #include "base/checksum.hpp"
 #include "base/text.hpp"
 #include "base/wire.hpp"
+#include "cairn/indexed.hpp"
 #include "cairn/log.hpp"
+#include "cairn/ragged.hpp"
 #include "cairn/redistribute.hpp"
 #include "checkpoint/engine.hpp"
 #include "group/collectives.hpp"
+#include "job/messages.hpp"
+#include "restore/left_over.hpp"
 #include "tier/home_id.hpp"
 
 namespace cairn {
 namespace {
 
 constexpr int most_tries = 4;  // of one checkpoint, of which parts turn out to be damaged
+
+// Collective. What all ranks have gathered, as an index would tell it, without slices.
+CheckpointContents contents_of(Group& group, const tier::Gathered& gathered) {
+  const auto pack = [](const std::map<std::string, StoredTensor>& tensors) {
+    std::vector<StoredTensor> all;
+    for (const auto& [key, one] : tensors) all.push_back(one);
+    WireWriter writer;
+    put(writer, all);
+    return writer.take();
+  };
+  std::map<std::string, StoredTensor> mine;
+  for (const auto& [key, tensor] : gathered.state().tensors()) {
+    auto& one = mine[key];
+    one.key = key;
+    one.dtype = tensor.dtype;
+    one.shape = tensor.shape;
+  }
+  auto message = reduce_to_root(group, pack(mine), [&](const std::string& low, std::string high) {
+    std::map<std::string, StoredTensor> both;
+    for (const auto* part : {&low, &std::as_const(high)}) {
+      WireReader reader(*part);
+      for (auto& one : get_stored(reader)) both.emplace(one.key, one);
+    }
+    return pack(both);
+  });
+  group.broadcast(message, 0);
+  WireReader reader(message);
+  CheckpointContents contents;
+  contents.prefix = gathered.path().string();
+  contents.tensors = get_stored(reader);
+  contents.meta = gathered.meta();
+  return contents;
+}
+
+// Collective. As restore_state() does with an index.
+void make_from(Group& group, const tier::Gathered& gathered, State& state,
+               const RestoreOptions& options) {
+  const auto contents = contents_of(group, gathered);
+  const TensorFinder finder(contents);
+  together(group, [&] { state.make(contents); });
+  std::set<std::string_view> wanted;
+  const auto want = [&](const std::string& key) {
+    const auto renamed = options.rename.find(key);
+    const auto* stored = finder.find(renamed == options.rename.end() ? key : renamed->second);
+    if (stored) wanted.insert(stored->key);
+  };
+  for (const auto& [key, tensor] : state.tensors()) {
+    want(key);
+    const auto* ids = tensor.unresolved ? tensor.unresolved->ids.get() : nullptr;
+    if (ids && !ids->options.ids_key.empty()) want(ids->options.ids_key);
+  }
+  refuse_left_over(group, contents, finder, state, wanted);
+}
 
 }  // namespace
 
@@ -168,13 +229,11 @@ std::optional<RestoreReport> Engine::restore_from_nodes(State& state, const Rest
       try {
         gathered = nodes.gather(save);
         if (proves) prove(save, gathered);
+        if (any_of(group, state.maker() != nullptr)) make_from(group, *gathered, state, options);
         is_touched = true;
         const auto moved = redistribute(job.group, gathered->state(), state, {.restore = options});
         restored = true;
-        Touched touched;
-        for (const auto& [key, tensor] : state.tensors()) {
-          if (!moved.kept_keys.count(key)) touched.keys.insert(key);
-        }
+        const Touched touched{touched_keys(state, moved.kept_keys), {}};
         RestoreReport report;
         report.step = save.map.step;
         report.prefix = gathered->path().string();
@@ -198,9 +257,7 @@ std::optional<RestoreReport> Engine::restore_from_nodes(State& state, const Rest
         const bool can_be_had = !is_damage(error) && error.code() != Code::no_space;
         if (restored || can_be_had) throw;
         if (gathered && nodes.learn_damage(save, *gathered) && tries + 1 < most_tries) continue;
-        if (is_touched) {
-          for (const auto& [key, tensor] : state.tensors()) failed.keys.insert(key);
-        }
+        if (is_touched) failed.keys.merge(touched_keys(state, {}));
         if (job.root()) {
           log(LogLevel::warning,
               cat("step ", save.map.step, " on the nodes is passed over: ", error.what()));

@@ -29,7 +29,7 @@ std::int64_t replica_turns(const std::vector<CatalogEntry>& catalog) {
 }
 
 // Rank 0. What a restore passes over: saves that were written, and that nobody completes now.
-std::vector<std::string> tell_unfinished(const Job& job, const Error& why) {
+std::vector<std::string> tell_not_completed(const Job& job, const Error& why) {
   std::vector<std::string> told;
   if (!job.root()) return told;
   Undecided undecided;
@@ -97,7 +97,7 @@ void Engine::enter_directory() {
   Recovered found;
   if (writes) found = recover(job, directory.ownership());
   if (!writes && reads_only_) {
-    found.not_completed = together(group, [&] { return tell_unfinished(job, *reads_only_); });
+    found.not_completed = together(group, [&] { return tell_not_completed(job, *reads_only_); });
   }
   const auto sizes = find_sizes_of_steps(job);
   together(group, [&] {

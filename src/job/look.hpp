@@ -14,6 +14,13 @@ class Look {
   explicit Look(const State& state) : state(state) {
     kept_.guard([&] { state.look(); });
   }
+  /// Of a state to be restored, which may be made of what is stored.
+  Look(State& state, const CheckpointContents& contents) : state(state) {
+    kept_.guard([&] {
+      state.make(contents);
+      state.look();
+    });
+  }
   ~Look() { state.let_go(); }
   Look(const Look&) = delete;
   Look& operator=(const Look&) = delete;

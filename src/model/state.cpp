@@ -8,6 +8,7 @@
 #include "model/follow.hpp"
 #include "model/keys.hpp"
 #include "model/sparse.hpp"
+#include "model/state_maker.hpp"
 
 namespace cairn {
 namespace {
@@ -308,6 +309,19 @@ void State::let_go() const {
     auto& tensor = tensors_[i].second;
     tensor.source->let_go(tensor);
   }
+}
+
+State& State::made_by(std::shared_ptr<detail::StateMaker> maker) {
+  maker_ = std::move(maker);
+  return *this;
+}
+
+void State::make(const CheckpointContents& contents) {
+  if (!maker_) return;
+  const auto maker = maker_;
+  *this = State();
+  maker_ = maker;
+  maker->make(*this, contents);
 }
 
 State& State::add(const std::string& key, const State& part) {

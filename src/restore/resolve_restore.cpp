@@ -2,6 +2,8 @@
 #include <array>
 #include <charconv>
 #include <map>
+#include <set>
+#include <string_view>
 
 #include "base/text.hpp"
 #include "base/wire.hpp"
@@ -11,7 +13,9 @@
 #include "group/collectives.hpp"
 #include "job/by_key.hpp"
 #include "model/keys.hpp"
+#include "model/state_maker.hpp"
 #include "restore/indexed_wants.hpp"
+#include "restore/left_over.hpp"
 #include "restore/matcher.hpp"
 #include "restore/resolve.hpp"
 #include "restore/sparse_wants.hpp"
@@ -228,6 +232,13 @@ const StoredTensor* find_private(Group& group, const Matcher& matcher, const std
   return stored;
 }
 
+// Where the ids are stored; null: there are none of their own.
+const StoredTensor* find_ids(const Matcher& matcher, const Unresolved& indexed) {
+  const auto* ids = indexed.ids.get();
+  if (!ids || ids->options.ids_key.empty()) return nullptr;
+  return matcher.look_up(matcher.stored_name(ids->options.ids_key));
+}
+
 }  // namespace
 
 void require_same_options(Group& group, const RestoreOptions& options) {
@@ -244,6 +255,7 @@ WantedState resolve(Group& group, const CheckpointContents& contents, const Tens
   IndexedWants::Matched indexed;
   std::int64_t any_indexed = 0;
   std::vector<std::string> missing;
+  std::set<std::string_view> taken;  // stored keys
   auto wanted = together(group, [&] {
     if (look.error()) throw Error(*look.error());
     WantedState mine;
@@ -257,13 +269,14 @@ WantedState resolve(Group& group, const CheckpointContents& contents, const Tens
       const auto name = names.find(key);
       const auto* stored = is_private ? find_private(group, matcher, key, what->options)
                                       : matcher.find(key, name == names.end() ? "" : name->second);
-      if (!stored && tensor.tied) continue;  // the other one tells what is there
       if (!stored) {
         (is_private || matcher.may_be_missing(key) ? mine.kept : missing).push_back(key);
         continue;
       }
       if (is_indexed) {
         if (stored->gaps) refuse_gaps(key, *stored, stored->gaps->boxes.front());
+        taken.insert(stored->key);
+        if (const auto* ids = find_ids(matcher, *what)) taken.insert(ids->key);
         const auto& rows = indexed.emplace(key, matcher.match_rows(key, *stored, tensor));
         ties.add_rows(key, tensor, rows.first->second.stored);
         continue;
@@ -286,13 +299,23 @@ WantedState resolve(Group& group, const CheckpointContents& contents, const Tens
       }
     }
     if (!missing.empty()) matcher.refuse_missing(missing, state);
+    for (const auto& one : mine.tensors) {
+      taken.insert(contents.tensors[static_cast<std::size_t>(one.stored)].key);
+    }
+    const auto& maker = state.maker();
+    if (maker) mine.kept.insert(mine.kept.end(), maker->kept.begin(), maker->kept.end());
     mine.ties = ties.ties();
     return mine;
   });
-  std::array<std::int64_t, 3> counts{static_cast<std::int64_t>(ragged.size()), any_indexed,
-                                     static_cast<std::int64_t>(wanted.ties.size())};
+  std::array<std::int64_t, 4> counts{static_cast<std::int64_t>(ragged.size()), any_indexed,
+                                     static_cast<std::int64_t>(wanted.ties.size()),
+                                     state.maker() != nullptr};
   group.all_reduce(counts, Group::Op::sum);
   wanted.any_ties = counts[2] > 0;
+  // What is redistributed has none but the keys that were asked for.
+  if (counts[3] > 0 && !contents.prefix.empty()) {
+    refuse_left_over(group, contents, finder, state, taken);
+  }
   if (counts[0] > 0) deal_rows(group, matcher, wanted, ragged, counts[0]);
   if (counts[1] > 0) {
     wanted.indexed =

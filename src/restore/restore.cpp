@@ -13,6 +13,7 @@
 #include "group/collectives.hpp"
 #include "restore/find_tensor.hpp"
 #include "restore/indexed_wants.hpp"
+#include "restore/left_over.hpp"
 #include "restore/resolve.hpp"
 #include "restore/restore_tensors.hpp"
 #include "restore/sparse_wants.hpp"
@@ -134,7 +135,7 @@ RestoreReport restore_state(const Job& job, const SharedIndex& index, State& sta
   const auto& contents = index.contents();
   if (extras.savers) require_savers_known(job, contents);
   const TensorFinder finder(contents);
-  const Look look(state);
+  const Look look(state, contents);
   auto mine = resolve(*job.group, contents, finder, look, options, job.row_plans.get());
   const auto wanted = gather_wants(job, index, mine);
   RestoreReport report;
@@ -148,11 +149,7 @@ RestoreReport restore_state(const Job& job, const SharedIndex& index, State& sta
   if (wanted.any_strings) strings = restore_strings(job, index, wanted.strings, bytes);
   if (mine.any_ties) bytes += prove_ties(job, index, mine, strings, options.direct_io);
   // From here on the application's memory changes.
-  if (extras.touched) {
-    for (const auto& [key, tensor] : state.tensors()) {
-      if (!wanted.kept.count(key)) extras.touched->keys.insert(key);
-    }
-  }
+  if (extras.touched) extras.touched->keys.merge(touched_keys(state, wanted.kept));
   together(*job.group, [&] {
     for (auto& one : mine.tensors) {
       if (one.make_room) one.make_room(one.tensor);

@@ -133,7 +133,13 @@ TEST_F(Hdf5Layout, SaysWhatIsSaidOfTensors) {
                      {"mixed", Json{"[1,\"a\"]"}},
                      {"words", Json{R"(["a","b"])"}},
                      {"whole", Json{"[1,-2]"}},
-                     {"real", Json{"[1,2.5]"}}};
+                     {"real", Json{"[1,2.5]"}},
+                     {"json text", Json{"\"he said \\\"3\\\"\""}},
+                     {"json 3", Json{"3"}},
+                     {"json most", Json{"18446744073709551615"}},
+                     {"json 0.5", Json{"0.5"}},
+                     {"json true", Json{"true"}},
+                     {"json null", Json{"null"}}};
   said.by_key["big"].attributes = {{"kind", "group"}};
   said.by_key["big/u"] = {"m/s", {"y", "x"}, {"lon", "lat"}, {}};
   said.by_key["big/v"] = {"", {"y", "small"}, {}, {}};  // y has 300 in big/u
@@ -177,6 +183,12 @@ TEST_F(Hdf5Layout, SaysWhatIsSaidOfTensors) {
   EXPECT_EQ(look("/", "words"), cat("class ", int{H5T_STRING}, ", 2"));
   EXPECT_EQ(look("/", "whole"), cat("class ", int{H5T_INTEGER}, ", 2"));
   EXPECT_EQ(look("/", "real"), cat("class ", int{H5T_FLOAT}, ", 2"));
+  EXPECT_EQ(look("/", "json text"), "he said \"3\"");
+  EXPECT_EQ(look("/", "json 3"), cat("class ", int{H5T_INTEGER}, ", 1"));
+  EXPECT_EQ(look("/", "json most"), cat("class ", int{H5T_INTEGER}, ", 1"));
+  EXPECT_EQ(look("/", "json 0.5"), cat("class ", int{H5T_FLOAT}, ", 1"));
+  EXPECT_EQ(look("/", "json true"), cat("class ", int{H5T_ENUM}, ", 1"));
+  EXPECT_EQ(look("/", "json null"), "null");
   EXPECT_EQ(look("/big", "kind"), "group");
   EXPECT_EQ(look("/big/u", "units"), "m/s");
   EXPECT_EQ(look("/big/u", "coordinates"), "lon lat");

@@ -126,6 +126,26 @@ class OneProcess(unittest.TestCase):
         self.assertEqual(got["a"].tolist(), list(range(8)))
         self.assertEqual(jax.random.bits(got["key"]), jax.random.bits(key))
 
+    def test_values_of_python(self):
+        with cairn.jax.Manager(self.directory) as manager:
+            state = {"a": {"w": jnp.arange(3.0), "step": 1, "name": "x", "n": np.arange(2)},
+                     "losses": [0.5, 0.25], "best": None,
+                     "more": {"list": [None, (1, 2.5)]}, "key": jax.random.key(3)}
+            manager.save(1, state)
+            new = {"a": {"w": jnp.zeros(3), "step": 0.5, "name": "", "n": np.zeros(2, int)}, "losses": [],
+                   "best": 5, "more": None,
+                   "key": jax.random.key(0)}
+            manager.restore(1, new)
+            self.assertEqual(new["a"].pop("w").tolist(), [0, 1, 2])
+            self.assertEqual(new["a"].pop("n").tolist(), [0, 1])
+            self.assertEqual(repr(new["a"]), "{'name': 'x', 'step': 1}")
+            self.assertEqual([new[key] for key in ("losses", "best", "more")],
+                             [state[key] for key in ("losses", "best", "more")])
+            for wrong, words in [({"a": {"step": 0, "name": ""}}, "'a/n', 'a/w'"), ({"a": []}, "'a/n'"),
+                                 ({"a": {**state["a"], "v": jnp.ones(1)}}, "a/v")]:
+                with self.assertRaisesRegex(cairn.Error, words):
+                    manager.restore(1, wrong)
+
     def test_traced(self):
         with cairn.jax.Manager(self.directory) as manager:
             with self.assertRaisesRegex(cairn.Error, "outside of jax.jit"):

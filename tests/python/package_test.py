@@ -18,9 +18,11 @@ import cairn.leaves
 import cairn.manager
 import numpy as np
 from case import BUILT, Case, bits, values
+from causes_test import Causes  # noqa: F401
 from code_test import Bundles, Savers, Settings  # noqa: F401  run here, too
 from intruders_test import Arguments, Intruders  # noqa: F401
 from kinds_test import Code, Kinds  # noqa: F401
+from values_test import Alive, Values  # noqa: F401
 
 GOLDEN = os.environ.get("CAIRN_GOLDEN_DIR")
 DTYPES = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
@@ -338,8 +340,7 @@ class BadInput(Case):
             (fields, "fields"),
             (fields["b"], "multiples"),
             (np.zeros(2, np.longdouble), "longdouble" if np.longdouble(0).nbytes < 9 else "float128"),
-            (None, "NoneType"), (object(), "object"), (2**64, "64 bits"), ({1.5: 2}, "1.5"),
-            (cairn.patches([]), "no patch"),
+            (object(), "object"), ({1.5: 2}, "1.5"), (cairn.patches([]), "no patch"),
         ]:
             with self.subTest(words):
                 error = self.refuses("invalid_argument", words, manager.save, 1, {"x": value})
@@ -347,8 +348,6 @@ class BadInput(Case):
         self.refuses("invalid_argument", "dict", manager.save, 1, [1])
         self.refuses("invalid_argument", "belong together", cairn.slice, np.zeros(2), (4,))
         self.assertEqual(manager.steps(), [])
-        manager.save(1, {"x": 1})
-        self.refuses("invalid_argument", "tuple", manager.restore, 1, {"x": (1,)})
 
     def test_restores_into_something_else(self):
         manager = self.manager()

@@ -95,6 +95,46 @@ def others_of_the_same_form(place):
             assert torch.equal(into["w"], values((8, 3), seed=min(step, 4)))
 
 
+class Holds:
+    def __init__(self, state):
+        self.state = state
+
+    def state_dict(self):
+        return self.state
+
+    def load_state_dict(self, state):
+        self.state = state
+
+
+def what_an_optimizer_has(place):
+    """It comes back where it was, into one that has made no step, too."""
+    def made(steps):
+        torch.manual_seed(1)
+        model = torch.nn.Linear(4, 3).to(DEVICE)
+        optimizer = torch.optim.Adam(model.parameters(), lr=torch.tensor(0.1))
+        for _ in range(steps):
+            model(torch.ones(2, 4, device=DEVICE)).sum().backward()
+            optimizer.step()
+        return model, optimizer
+
+    def seen(optimizer):
+        return [(key, one.device.type, bits(one)) for moments in optimizer.state_dict()["state"].values()
+                for key, one in moments.items()]
+
+    with Copies(), cairn.torch.Manager(place) as manager:
+        model, optimizer = made(steps=2)
+        held = {"there": values((5, 3)), "here": torch.ones(2), "list": [values((2,), torch.bfloat16)]}
+        manager.save(1, {"model": model, "optimizer": optimizer, "held": Holds(held)})
+        for steps in (0, 1):
+            again, fresh, into = *made(steps), Holds({})
+            manager.restore(1, {"model": again, "optimizer": fresh, "held": into})
+            assert seen(fresh) == seen(optimizer) != []
+            assert bits(again.weight) == bits(model.weight)
+            for got, one in ((into.state["there"], held["there"]), (into.state["here"], held["here"]),
+                             (into.state["list"][0], held["list"][0])):
+                assert (bits(got), got.device.type, got.dtype) == (bits(one), one.device.type, one.dtype)
+
+
 def refused(place):
     with Copies(), cairn.torch.Manager(place) as manager:
         manager.save(1, {"w": torch.ones(4, 2, device=DEVICE)})
@@ -321,6 +361,9 @@ class Devices(unittest.TestCase):
 
     def test_a_manager_saves_and_restores_them(self):
         job(0, by_manager, self.place)
+
+    def test_what_an_optimizer_has(self):
+        job(0, what_an_optimizer_has, self.place)
 
     def test_others_of_the_same_form(self):
         job(0, others_of_the_same_form, self.place)

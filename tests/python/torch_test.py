@@ -99,17 +99,16 @@ def load_on_mesh(directory, shape):
     stored = cairn.open(directory)
     state = {"m": on_mesh(shape, fill=False), "step": 0}
     right = on_mesh(shape, fill=True)
-    # What is not in the new state's list of placements is left out of it.
-    for name, all_placements in state["m"].items():
-        for number in list(all_placements):
-            if f"m/{name}/{number}" not in stored:
-                del all_placements[number]
+    # By their keys: there are other placements of fewer dimensions.
+    wanted = {f"m/{name}/{number}": tensor for name, all_placements in state.pop("m").items()
+              for number, tensor in all_placements.items() if f"m/{name}/{number}" in stored}
+    state.update(wanted)
     with cairn.torch.Manager(directory) as manager:
         assert manager.restore_latest(state)["step"] == 3
     assert state["step"] == 3
-    for name, all_placements in state["m"].items():
-        for number, tensor in all_placements.items():
-            assert bits(tensor._local_tensor) == bits(right[name][number]._local_tensor), name
+    for key, tensor in wanted.items():
+        _, name, number = key.split("/")
+        assert bits(tensor._local_tensor) == bits(right[name][number]._local_tensor), key
 
 
 class Meshes(unittest.TestCase):
@@ -383,15 +382,14 @@ class States(unittest.TestCase):
             for step, (words, value) in enumerate([
                 ("smaller", resized), ("meta", torch.empty(3, device="meta")),
                 ("sparse", torch.eye(3).to_sparse()), ("complex32", torch.zeros(2, dtype=torch.complex32)),
-                ("64 bits", [2**70, 1]), ("named tuple", __import__("collections").namedtuple("N", "a")(1)),
+                ("lazy", torch.nn.LazyLinear(2)), ("function", [print]), ("named tuple", __import__("collections").namedtuple("N", "a")(1)),
                 ("object", object()),
                 ("quantized", torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8)),
             ]):
                 with self.subTest(words):
                     self.refuses("invalid_argument", words, manager.save, step + 2, {"x": value})
             manager.save(1, {"x": torch.ones(4)})
-            for words, value in [("share memory", torch.zeros(1).expand(4)), ("uint8", None)]:
-                self.refuses("invalid_argument", words, manager.restore, 1, {"x": value})
+            self.refuses("invalid_argument", "share memory", manager.restore, 1, {"x": torch.zeros(1).expand(4)})
         self.assertEqual(cairn.steps(self.directory), [1])
 
     def test_a_job_without_its_process_group(self):

@@ -3,7 +3,8 @@
 from .. import _cairn
 from ..manager import CheckpointManager
 from .group import group
-from .state import TorchBinding
+from .restoring import TorchRestoring
+from .state import TorchSaving
 
 
 class Manager(CheckpointManager):
@@ -14,7 +15,6 @@ class Manager(CheckpointManager):
                          whatever device
     DTensor              this rank's slices of the tensor, of any mesh
     modules, optimizers, anything with state_dict() and load_state_dict()
-    None, tuples, lists of numbers
     cairn.torch.per_rank(value)
 
     ranks    as cairn.torch.group has it: by default all of torch.distributed
@@ -27,9 +27,7 @@ class Manager(CheckpointManager):
         self._last = []  # what the last save was made of, unless one uses it
         super().__init__(directory, self.ranks, stop=stop, **options)
 
-    def _binding(self, state, restoring):
-        if restoring:
-            return TorchBinding(state, True, self.ranks.rank, self.ranks.size)
+    def _saving(self, state):
         # Taken out while a save uses it: another thread, which will be told that the manager is
         # busy, makes its own.
         try:
@@ -37,29 +35,21 @@ class Manager(CheckpointManager):
         except IndexError:
             last = None
         if last is None or not last.fits(state):
-            last = TorchBinding(state, False, self.ranks.rank, self.ranks.size)
+            last = TorchSaving(state, self.ranks.rank)
         return last
 
-    def save(self, step, state, **options):
-        return self._and_release(self._native.save, step, state, options)
+    def _restoring(self, state, rename):
+        return TorchRestoring(state, rename, self.ranks.rank)
 
-    def save_async(self, step, state, **options):
-        return self._and_release(self._native.save_async, step, state, options)
-
-    save.__doc__ = CheckpointManager.save.__doc__.partition("\n\n        A policy")[0]
-    save_async.__doc__ = CheckpointManager.save_async.__doc__
-
-    def _and_release(self, save, step, state, options):
-        step, binding, *options = self._arguments(step, state, options)
+    def _save(self, save, step, state, options):
+        step, binding, named, kept = self._arguments(step, state, options)
         try:
-            return save(step, binding.native, *options)
+            return save(step, binding.native, named, kept.through())
         finally:
             binding.release()
-            self._last[:] = [binding]
+            self._last[:] = [binding] if binding.may_fit else []
 
-    def _arguments(self, step, state, options, restoring=False):
-        step, binding, named, *code = super()._arguments(step, state, options, restoring)
-        if restoring:
-            # Of ranks that the job had not when it saved.
-            named += [(f"may_be_missing.{key}", "true") for key in sorted(binding.per_rank_keys)]
-        return step, binding, named, *code
+    def save(self, step, state, **options):
+        return super().save(step, state, **options)
+
+    save.__doc__ = CheckpointManager.save.__doc__.partition("\n\n        A policy")[0]

@@ -1,18 +1,22 @@
-"""State dicts: what torch has in them beyond what any state of cairn may have."""
+"""State dicts: what torch has in them beyond what any state of cairn may have, and their saves."""
 
 import collections.abc
-
+import functools
 import random
 
 import numpy as np
 import torch
-from torch.distributed.tensor import DTensor
+from torch.distributed.tensor import DTensor, Shard
 
 from .. import _cairn
-from ..leaves import Binding, _error
-from .placement import boxes_of
+from ..forms import ARRAYS, PARTS, SEQUENCES, SHARDED
+from ..leaves import _error
+from ..saving import NATURAL, Kinds, Saving
 from . import devices
-from .tensors import TENSORS, dtype_name, in_memory
+from .placement import boxes_of
+from .tensors import DTYPES, TENSORS, dtype_name, in_memory
+
+SEQUENCES[torch.Size] = "torch.Size"
 
 
 class PerRank:
@@ -60,207 +64,245 @@ class RandomStates:
             torch.cuda.set_rng_state(states["cuda"].value)
 
 
-def _is_stateful(value):
+_CONTAINERS = (collections.abc.Mapping, list, tuple)
+
+
+def is_stateful(value):
     return hasattr(value, "state_dict") and hasattr(value, "load_state_dict")
 
 
-def _are_numbers(values):
-    kind = type(values[0]) if len(values) > 0 and not hasattr(values, "_fields") else None
-    return kind in (int, float) and all(type(one) is kind for one in values)
-
-
-def _state_dict_of(value, restoring):
+def _state_dict_of(value):
     """Without copies of its parameters' objects, where nothing of the module's own makes the dict."""
-    module = isinstance(value, torch.nn.Module) and not restoring
-    if module and type(value).state_dict is torch.nn.Module.state_dict and not any(
-            one._state_dict_hooks for one in value.modules()):
-        return value.state_dict(keep_vars=True)
+    if isinstance(value, torch.nn.Module):
+        if type(value).state_dict is torch.nn.Module.state_dict and not any(
+                one._state_dict_hooks for one in value.modules()):
+            return value.state_dict(keep_vars=True)
     return value.state_dict()
 
 
-class TorchBinding(Binding):
-    """Tensors are filled in place; None, tuples and lists of numbers are put back.
+def _of_rank(rank, value):
+    return {f"rank-{rank}": value.value}
 
-    A save may be made of a binding again where `fits` says so of its state: keys, kinds of values,
+
+def parameters_of(key, value):
+    """Of an optimizer, by the paths under which it keeps something for each of them."""
+    if not isinstance(value, torch.optim.Optimizer):
+        return {}
+    each = (one for group in value.param_groups for one in group["params"])
+    return {f"{key}/state/{number}": one for number, one in enumerate(each)}
+
+
+def waited_for(local):
+    """Of a collective that is under way."""
+    return local.wait() if hasattr(local, "wait") else local
+
+
+def local_of(value):
+    return waited_for(value._local_tensor) if isinstance(value, DTensor) else value
+
+
+def plain(key, host):
+    dtype_name(key, host)
+    return host.as_subclass(torch.Tensor)
+
+
+def _copied(key, value):
+    """For the library: the elements of a tensor that is no plain memory."""
+    return plain(key, in_memory(key, local_of(value), False, None))
+
+
+def require_known(key, value):
+    if type(value).__name__ == "ShardedTensor":
+        raise _error(key, "it is a ShardedTensor", "Use DTensors: fully_shard (FSDP2).")
+    if isinstance(value, torch.Tensor) and torch.nn.parameter.is_lazy(value):
+        raise _error(key, "it has no shape yet, as what a lazy module has before its first use",
+                     "Use the module once before.")
+
+
+def _placements(value):
+    return value.placements if isinstance(value, DTensor) else None
+
+
+def _word(placement):
+    return f"S{placement.dim}" if type(placement) is Shard else "R"
+
+
+class TorchKinds(Kinds):
+    def _holds(self, value):
+        if isinstance(value, _CONTAINERS) and is_stateful(value):
+            return PARTS
+        return super()._holds(value)
+
+    def _holds_leaf(self, value):
+        if isinstance(value, DTensor):
+            return SHARDED
+        return ARRAYS if isinstance(value, torch.Tensor) else super()._holds_leaf(value)
+
+
+class TorchSaving(TorchKinds, Saving):
+    """A save may be made of one again where `fits` says so of its state: keys, kinds of values,
     dtypes, shapes and placements are the same as before. Where the tensors lie then, and what
     numbers and texts are then, it has found by itself.
     """
 
-    def __init__(self, values, restoring, rank, size):
-        self._rank, self._size = rank, size
-        self._tree = _cairn.Tree(TENSORS)
+    _MODULE = "cairn.torch"
+
+    def __init__(self, values, rank):
+        self._rank = rank
+        self._tree = _cairn.Tree(TENSORS, _copied)
         self._boxes = {}  # of meshes, placements and shapes
-        self.per_rank_keys = set()  # of all ranks
-        super().__init__(values, restoring)
+        self._in_module = False
+        self._parameters = {}  # of the optimizer that is walked, by path
+        self._object = None, 0  # the path of what has a state dict that is walked, and its number
+        super().__init__(values)
+        self._parameters = {}
 
     def fits(self, values):
-        return self._tree.fits(values)
+        return self._tree.fits(self.native, values)
+
+    @property
+    def may_fit(self):
+        return self._tree.may_fit
 
     def release(self):
         """Nothing of the application's is kept alive until the next save."""
         self._tree.release()
 
-    def _add_all(self, path, container, items, given=None):
-        items = list(items)
-        self._tree.enter(container if given is None else given, [name for name, _ in items])
-        super()._add_all(path, container, items)
+    def _add(self, key, value):
+        if isinstance(value, _CONTAINERS) and is_stateful(value):
+            self._add_by_itself(key, value)
+        else:
+            super()._add(key, value)
+
+    def _add_by_itself(self, key, value):
+        require_known(key, value)
+        if isinstance(value, DTensor):
+            self._add_distributed(key, value, 0)
+        elif isinstance(value, PerRank):
+            self._tree.enter_fetched(value, functools.partial(_of_rank, self._rank))
+            self._add_all(key, _of_rank(self._rank, value))
+            self._tree.leave()
+        elif is_stateful(value):
+            self._add_stateful(key, value)
+        else:
+            super()._add_by_itself(key, value)
+
+    def _add_open(self, key, value):
+        if hasattr(value, "_fields"):
+            self._refuse(key, value)
+        super()._add_open(key, value)
+
+    def _add_stateful(self, key, value):
+        """Of a module what it has decides what is restored, as of a dict of arrays; of all else, what
+        was saved."""
+        state = _state_dict_of(value)
+        self._tree.enter_fetched(value, _state_dict_of)
+        was = self._in_module, self._parameters
+        self._in_module = isinstance(value, torch.nn.Module)
+        self._parameters = parameters_of(key, value)
+        if not self._in_module and self._holds(state) < PARTS:
+            self._object = key, self._object[1] + 1
+            self._close(key, state, made=True)
+            self._object = None, self._object[1]
+        elif isinstance(state, collections.abc.Mapping):
+            self._add_all(key, state)
+        else:
+            self._add(key, state)
+        self._in_module, self._parameters = was
         self._tree.leave()
 
-    def _add(self, key, container, name, value):
-        if isinstance(value, DTensor):
-            self._add_distributed(key, value)
-        elif isinstance(value, torch.Tensor):
-            given = _cairn.GivenTensor(key, value, value, None, None, self._restoring)
-            if not self._tree.tensor(self.native, given, devices.is_elsewhere(value)):
-                self._add_copied(key, given, value, lambda value: value)
-        elif type(value).__name__ == "ShardedTensor":
-            raise _error(key, "it is a ShardedTensor", "Use DTensors: fully_shard (FSDP2).")
-        elif value is None:
-            self.native.add(key, [(np.zeros(0, np.uint8), None, None)], "automatic")
-            self._tree.same(value)
-        elif isinstance(value, PerRank):
-            self._add_per_rank(key, container, name, value)
-        elif _is_stateful(value):
-            self._add_stateful(key, value)
-        elif isinstance(value, (list, tuple)) and _are_numbers(value):
-            self._add_numbers(key, container, name, value)
-        elif isinstance(value, tuple) and not all(isinstance(one, (str, bytes)) for one in value):
-            self._add_tuple(key, container, name, value)
-        elif type(value) is np.ndarray:
-            self._tree.array(self.native, key, value)
-        else:
-            if not isinstance(value, _KNOWN):
-                self._tree.never()
-            super()._add(key, container, name, value)
+    def _is_told(self, key, text, value):
+        if text == '"tensor"':
+            in_module = self._in_module and not key.endswith("_extra_state")
+            return in_module or value.dim() > 0 or DTYPES.get(value.dtype) not in NATURAL
+        return text not in ('"numpy"', '"array"') and super()._is_told(key, text, value)
 
-    def _note(self, value, renew):
-        self._tree.renewed(value, renew)
+    def _form_leaf(self, key, value, made):
+        if not isinstance(value, torch.Tensor):
+            return super()._form_leaf(key, value, made)
+        require_known(key, value)
+        # What is made anew is there once for each place. But in the state dict of an object what is
+        # the same memory comes back as that, as it does with torch.load.
+        path, number = self._object
+        scope = 0 if not made else number if path is not None else -1
+        is_distributed = isinstance(value, DTensor)
+        add = self._add_distributed if is_distributed else self._add_tensor
+        tie = add(key, value, scope)
+        if isinstance(tie, str) and path is not None:
+            return "same", tie[len(path) + 1 :]
+        parameter = self._parameters.get(key.rpartition("/")[0])
+        if parameter is not None and parameter.shape == value.shape and (
+                _placements(parameter) == _placements(value)):
+            return "as parameter"
+        if is_distributed:
+            return "DTensor on " + " ".join(map(_word, value.placements))
+        return f"tensor on {value.device.type}" if made and devices.is_elsewhere(value) else "tensor"
 
-    def _add_distributed(self, key, value):
+    def _add_tensor(self, key, value, scope):
+        """Returns the key of the tensor that it is tied to, if it is."""
+        given = _cairn.GivenTensor(key, value, value, None, None, False, scope, False)
+        done = self._tree.tensor(self.native, given, devices.is_elsewhere(value))
+        return done or self._add_copied(key, given, value)
+
+    def _add_distributed(self, key, value, scope):
         where = value.device_mesh, value.placements, value.shape
         boxes = self._boxes.get(where)
         if boxes is None:
             boxes = self._boxes.setdefault(where, boxes_of(key, value))
-        if not boxes:
-            self._add_nothing(key, value)
-            return
         local = value._local_tensor
-        given = _cairn.GivenTensor(key, value, local, value._spec, boxes, self._restoring)
-        if self._tree.tensor(self.native, given, devices.is_elsewhere(local)):
-            return
-        self._add_copied(key, given, local, lambda value: _waited_for(value._local_tensor))
-
-    def _add_nothing(self, key, value):
-        spec, kind = value._spec, value.dtype
-        self.native.add_nothing_named(key, dtype_name(key, value), tuple(value.shape))
-        self._tree.renewed(value, lambda new: new._spec == spec and new.dtype == kind)
-
-    def _add_copied(self, key, given, local, local_of):
-        """Of a collective that is under way, a conjugate, of a class of its own."""
-        if local.device.type != "meta" and self._tree.is_tied(given):
-            return
-
-        def host_of(value, put_back):
-            host = in_memory(key, local_of(value), self._restoring, put_back)
-            dtype_name(key, host)
-            return host.as_subclass(torch.Tensor)
-
-        host = host_of(given.value, self._put_back)
-        if given.boxes is not None and tuple(host.shape) != given.boxes.local_shape():
-            raise _error(key, f"its part on this rank has the shape {tuple(host.shape)}, where "
-                         f"{given.value.placements} mean {given.boxes.local_shape()}",
-                         "Distribute it with torch's distribute_tensor.")
-        if not self._tree.prepared(self.native, given, host, lambda value: host_of(value, None)):
-            raise _error(key, f"it is a {type(given.value).__name__}, which is no plain memory",
-                         "Give tensor.contiguous(), or its parts under keys of their own.")
-
-    def _add_per_rank(self, key, container, name, value):
-        held = {f"rank-{self._rank}": value.value}
-        before = len(self.native)
-        self._tree.enter_fetched(value, lambda value: {f"rank-{self._rank}": value.value})
-        self._add_all(key, held, held.items())
-        self._tree.leave()
-        mine = f"{key}/rank-{self._rank}"
-        for one in self.native.keys(before):
-            self.per_rank_keys |= {
-                f"{key}/rank-{rank}{one[len(mine):]}" for rank in range(self._size)
-            }
-
-        def put_back():
-            value.value = held[f"rank-{self._rank}"]
-
-        self._put_back.append(put_back)
-
-    def _add_stateful(self, key, value):
-        if self._restoring and isinstance(value, torch.optim.Optimizer) and not value.state:
-            _make_states(value)
-        state = _state_dict_of(value, self._restoring)
-        self._tree.enter_fetched(value, lambda value: _state_dict_of(value, False))
-        self._add_all(key, state, state.items())
-        self._tree.leave()
-        self._put_back.append(lambda: value.load_state_dict(state))
-
-    def _add_numbers(self, key, container, name, value):
-        self._require_changeable(key, container)
-        kind = type(value)
-        try:
-            held = self._of_place(container, name,
-                                  np.array(value, np.int64 if type(value[0]) is int else np.float64))
-        except OverflowError:
-            raise _error(key, "it needs more than 64 bits", "Save it as a text.") from None
-        self.native.add(key, [(held, None, None)], "automatic")
-
-        def put_back():
-            container[name] = kind(held.tolist())
-
-        def renew(new):
-            if not _are_numbers(new) or len(new) != len(held) or type(new[0]) is not type(value[0]):
-                return False
-            try:
-                held[:] = new
-            except OverflowError:
-                return False
+        given = _cairn.GivenTensor(key, value, local, value._spec, boxes, False, scope, False)
+        done = self._tree.tensor(self.native, given, devices.is_elsewhere(local))
+        if not done and not boxes:
+            self._tree.never()
+            self.native.add_nothing_named(key, dtype_name(key, value), tuple(value.shape))
             return True
+        return done or self._add_copied(key, given, local)
 
-        self._put_back.append(put_back)
-        self._note(value, renew)
+    def _add_copied(self, key, given, local):
+        """Of a collective that is under way, a conjugate, of a class of its own."""
+        tie = local.device.type != "meta" and self._tree.tie(given)
+        if tie:
+            return tie
+        host = _copied(key, given.value)
+        require_its_part(key, given, host)
+        if not self._tree.prepared(self.native, given, host):
+            refuse_memory(key, given)
+        return True
 
-    def _add_tuple(self, key, container, name, value):
-        self._require_changeable(key, container)
-        if hasattr(value, "_fields"):
-            raise _error(key, "it is a named tuple", "Give a dict: value._asdict().")
-        items = list(value)
-        self._add_all(key, items, enumerate(items), given=value)
+    def _add_array_of_theirs(self, key, array):
+        if type(array) is np.ndarray:
+            self._tree.array(self.native, key, array)
+        else:
+            self._tree.never()
+            self._add_array(key, array)
 
-        def put_back():
-            container[name] = tuple(items)
+    def _add_held(self, key, value, array):
+        super()._add_held(key, value, array)
+        self._tree.held(value, array)
 
-        self._put_back.append(put_back)
+    def _enter(self, container, keys=None, ordered=False):
+        self._tree.enter(container, keys or [], ordered)
+
+    def _leave(self):
+        self._tree.leave()
+
+    def _note_same(self, value):
+        self._tree.same(value)
+
+    def _note_texts(self, value):
+        self._tree.texts(value, self._texts)
+
+    def _never(self):
+        self._tree.never()
 
 
-def _waited_for(local):
-    """Of a collective that is under way."""
-    return local.wait() if hasattr(local, "wait") else local
+def require_its_part(key, given, host):
+    if given.boxes is not None and tuple(host.shape) != given.boxes.local_shape():
+        raise _error(key, f"its part on this rank has the shape {tuple(host.shape)}, where "
+                     f"{given.value.placements} mean {given.boxes.local_shape()}",
+                     "Distribute it with torch's distribute_tensor.")
 
 
-# What the walk of a tree knows, beside what TorchBinding itself does.
-_KNOWN = (collections.abc.Mapping, str, bytes, list, tuple, bool, int, float, complex, np.generic)
-
-
-def _make_states(optimizer):
-    """An optimizer that has made no step has no states to fill: one of length 0 makes them."""
-    parameters = [one for group in optimizer.param_groups for one in group["params"]]
-    if any(one.grad is not None for one in parameters):
-        raise _error("optimizer", "it has made no step, and its parameters have gradients",
-                     "Restore before the first backward().")
-    rates = [group["lr"] for group in optimizer.param_groups if "lr" in group]
-    for group in optimizer.param_groups:
-        if "lr" in group:
-            group["lr"] = torch.zeros_like(group["lr"]) if torch.is_tensor(group["lr"]) else 0.0
-    for one in parameters:
-        if one.requires_grad:
-            one.grad = torch.zeros_like(one)
-    optimizer.step(closure=None)
-    for group, rate in zip((g for g in optimizer.param_groups if "lr" in g), rates):
-        group["lr"] = rate
-    optimizer.zero_grad(set_to_none=True)
+def refuse_memory(key, given):
+    raise _error(key, f"it is a {type(given.value).__name__}, which is no plain memory",
+                 "Give tensor.contiguous(), or its parts under keys of their own.")

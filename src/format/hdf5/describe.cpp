@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/json_numbers.hpp"
@@ -102,8 +103,16 @@ struct PutAttribute {
   void operator()(const std::string& value) const {
     put_text(object, name, ends_early(value) ? attribute.json() : value);
   }
+  // Also a number, a boolean or a text, as faces that speak JSON give them.
   void operator()(const Json& value) const {
     const auto parsed = parse_json(value.text, false);
+    if (parsed.is_boolean()) return (*this)(parsed.get<bool>());
+    if (parsed.is_number_unsigned() && !std::in_range<std::int64_t>(parsed.get<std::uint64_t>())) {
+      return (*this)(parsed.get<std::uint64_t>());
+    }
+    if (parsed.is_number_integer()) return (*this)(parsed.get<std::int64_t>());
+    if (parsed.is_number_float()) return (*this)(parsed.get<double>());
+    if (parsed.is_string()) return (*this)(parsed.get<std::string>());
     if (!put_list(object, name, parsed)) put_text(object, name, value.text);
   }
 };

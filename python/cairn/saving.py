@@ -1,0 +1,306 @@
+"""From the values of a state to tensors: what a save is made of."""
+
+import collections.abc
+
+import numpy as np
+
+from ._cairn import State
+from .forms import ARRAYS, MAPPINGS, NAME, PARTS, PLAIN, SEQUENCES, SHARDED, Forms
+from .leaves import Described, Parts, Resizable, _error, as_array, as_bytes, json_of
+
+NUMBERS = {bool: "bool", int: "int", float: "float", complex: "complex"}
+DTYPES = {bool: np.bool_, int: np.int64, float: np.float64, complex: np.complex128}
+NATURAL = ("bool", "int64", "uint64", "float64", "complex128")  # a scalar of these is a number of Python
+NOTHING = np.zeros(0, np.uint8)  # what stands for a value that has no tensor
+
+
+def kind_of_all(values):
+    """Of numbers or texts in a list or tuple: their class if they are of one."""
+    kind = type(values[0]) if values else None
+    if kind in NUMBERS or kind in (str, bytes):
+        return kind if all(type(one) is kind for one in values) else None
+    return None
+
+
+def as_numbers(values, kind):
+    """An array of numbers of one class; None: one has no place in it."""
+    try:
+        return np.array(values, DTYPES[kind])
+    except OverflowError:
+        return None
+
+
+def require_dict(values):
+    if not isinstance(values, collections.abc.Mapping):
+        raise _error("state", f"it is a {type(values).__name__}", "Give a dict.")
+
+
+def is_name(name):
+    """What a key of a dict may be."""
+    return type(name) is str or type(name) is int and -(2**63) <= name < 2**63
+
+
+def below(path, name):
+    if not isinstance(name, (str, int)) or isinstance(name, bool):
+        raise _error(path or "state", f"it has the key {name!r}", "Keys are texts.")
+    return f"{path}/{name}" if path else str(name)
+
+
+def _kind_of_dict(value):
+    """Of one whose keys its tensors tell."""
+    kind = MAPPINGS.get(type(value), "mapping")
+    if all(type(name) is str and name != "" and "/" not in name for name in value):
+        return kind
+    return f"{kind} of int" if all(type(name) is int for name in value) else None
+
+
+class Kinds:
+    """What the values of a state consist of. Subclasses know more."""
+
+    def _holds(self, value):
+        if value is None or type(value) in NUMBERS or type(value) in (str, bytes):
+            return PLAIN
+        if isinstance(value, np.generic):
+            return PLAIN
+        if isinstance(value, collections.abc.Mapping):
+            if not all(map(is_name, value)):
+                return PARTS
+            return max(map(self._holds, value.values()), default=PLAIN)
+        if isinstance(value, list) or type(value) in SEQUENCES:
+            if kind_of_all(value):
+                return PLAIN
+            return max(map(self._holds, value), default=PLAIN)
+        return self._holds_leaf(value)
+
+    def _holds_leaf(self, value):
+        return ARRAYS if isinstance(value, np.ndarray) else PARTS
+
+
+class Saving(Kinds, Parts):
+    """A native state that refers to the values of a dict.
+
+    Numbers and texts are copied into it. Each value that is no dict with arrays is described by its
+    form: what was saved decides what a restore brings back. What has none is refused.
+    """
+
+    _MODULE = "cairn"
+
+    def __init__(self, values):
+        require_dict(values)
+        self.native = State()
+        self._texts = 0
+        self._ties = 0  # tensors that were left out, since another one is the same memory
+        self._in_dict = False
+        self._said = {}  # of tensors and groups: as State.describe takes it
+        self._add_all("", values)
+        self.native.describe_all({NAME: json_of(NAME, self._MODULE)})
+        for key, said in self._said.items():
+            self.native.describe(key, *said)
+
+    def _add_all(self, path, container):
+        items = list(container.items())
+        self._enter(container, [name for name, _ in items])
+        for name, value in items:
+            self._add(below(path, name), value)
+        self._leave()
+
+    def _add(self, key, value):
+        if isinstance(value, Described):
+            self._never()
+            self._said[key] = (value.units, value.dimensions, value.coordinates, dict(value.attributes))
+            self._add(key, value.value)
+            return
+        holds = self._holds(value)
+        if isinstance(value, collections.abc.Mapping) and holds > ARRAYS:
+            self._add_all(key, value)
+        elif isinstance(value, collections.abc.Mapping) and _kind_of_dict(value) and (
+                holds == ARRAYS or len(value) == 0):
+            self._add_dict(key, value)
+        elif holds <= ARRAYS:
+            self._close(key, value)
+        elif isinstance(value, (list, tuple)):
+            self._add_open(key, value)
+        else:
+            self._add_by_itself(key, value)
+
+    def _add_dict(self, key, value):
+        """One with arrays, whose keys the tensors tell: ranks may have others."""
+        kind = _kind_of_dict(value)
+        ties, was = self._ties, self._in_dict
+        self._in_dict = True
+        self._add_all(key, value)
+        self._in_dict = was
+        # What is not said of a dict in another one is that it is a plain one. One that lacks what is
+        # saved elsewhere cannot be made anew.
+        if ties == self._ties and not (was and kind == "dict" and value):
+            self._say(key, f'"{kind}"')
+        if len(value) == 0:
+            self._add_array(key, NOTHING)
+
+    def _add_open(self, key, value):
+        """A list or tuple that the state's own one decides of, as it does of a dict with arrays."""
+        if type(value) not in SEQUENCES and not isinstance(value, list):
+            if any(self._holds(one) == PLAIN for one in value):
+                self._refuse(key, value)
+        self._enter(value)
+        for number, one in enumerate(value):
+            self._add(f"{key}/{number}", one)
+        self._leave()
+
+    def _add_by_itself(self, key, value):
+        """What is none of Python's own values."""
+        self._never()
+        if isinstance(value, Resizable) and isinstance(value.value, list):
+            if any(not isinstance(one, (str, bytes)) for one in value.value):
+                raise _error(key, "it is no list of texts", "Give an array of numbers, or texts.")
+            if any(isinstance(one, bytes) for one in value.value):
+                self._say(key, f'"{self._kind_of_texts(key, "list", value.value)}"')
+            self._add_texts(key, [as_bytes(key, one) for one in value.value], False, True)
+        else:
+            if isinstance(value, (int, float, complex, str, bytes)) and type(value) not in NUMBERS:
+                self._refuse(key, value)
+            self._add_part(key, value)
+
+    def _close(self, key, value, made=False):
+        """A value that comes back as it is now."""
+        forms = Forms()
+        before = len(self.native)
+        self._form(forms, key, value, made)
+        if len(self.native) == before:
+            if not isinstance(value, (collections.abc.Mapping, list, tuple)):
+                self._ties += 1
+                return  # it is saved with the one that it is tied to
+            self._add_array(key, NOTHING)
+        text = forms.text(key)
+        if made or not self._is_told(key, text, value):
+            self._say(key, text)
+
+    def _say(self, key, text):
+        self._said.setdefault(key, ("", [], [], {}))[3][NAME] = text
+
+    def _is_told(self, key, text, value):
+        """Whether dtype and shape alone tell the form."""
+        if text == '"numpy"':
+            return value.dtype.name not in NATURAL
+        if text == '"array"':
+            return value.ndim > 0
+        return text in ('"bool"', '"int"', '"float"', '"complex"', '"str"')
+
+    def _form(self, forms, key, value, made):
+        """Adds the value's tensors. Returns the number of its form. `made`: a restore makes it anew."""
+        kind = type(value)
+        if value is None:
+            self._note_same(value)
+            self._add_array(key, NOTHING)
+            return forms.number("None")
+        if kind in NUMBERS:
+            return forms.number(self._form_number(key, value))
+        if isinstance(value, np.character):
+            self._refuse(key, value)
+        if isinstance(value, np.generic):
+            self._add_held(key, value, np.array(value))
+            return forms.number("numpy")
+        if kind in (str, bytes):
+            self._note_texts(value)
+            self._add_texts(key, [as_bytes(key, value)], True, False)
+            return forms.number(kind.__name__)
+        if kind in SEQUENCES or isinstance(value, list) and not made:
+            return self._form_sequence(forms, key, value)
+        if isinstance(value, collections.abc.Mapping):
+            return self._form_mapping(forms, key, value, made)
+        leaf = self._form_leaf(key, value, made)
+        if leaf is None:
+            self._refuse(key, value)
+        return forms.number(leaf)
+
+    def _form_number(self, key, value):
+        if type(value) is int and not -(2**63) <= value < 2**64:
+            self._never()
+            self._add_texts(key, [hex(value).encode()], True, False)
+            return "big int"
+        self._add_held(key, value, as_array(key, value))
+        return NUMBERS[type(value)]
+
+    def _form_sequence(self, forms, key, value):
+        name = SEQUENCES.get(type(value), "list")
+        kind = kind_of_all(value)
+        if kind in (str, bytes):
+            self._note_texts(value)
+            self._add_texts(key, [as_bytes(key, one) for one in value], False, False)
+            return forms.number(self._kind_of_texts(key, name, value))
+        array = None if kind is None else as_numbers(value, kind)
+        if array is not None:
+            self._add_held(key, value, array)
+            return forms.number(name)
+        self._enter(value)
+        parts = [self._form(forms, f"{key}/{number}", one, True) for number, one in enumerate(value)]
+        self._leave()
+        return forms.number((name, *parts))
+
+    def _kind_of_texts(self, key, name, values):
+        kind = kind_of_all(values)
+        if kind is None:
+            raise _error(key, "it has str and bytes", "Give one of them.")
+        return name if kind is str else f"{name} of bytes"
+
+    def _form_mapping(self, forms, key, value, made):
+        name = MAPPINGS.get(type(value), None if made else "mapping")
+        if name is None:
+            raise _error(key, f"it is a {type(value).__name__}", "Give dict(value).")
+        items = list(value.items())
+        wrong = [one for one, _ in items if not is_name(one)]
+        if wrong:
+            raise _error(key, f"it has the key {wrong[0]!r}", "Keys are texts, or integers.")
+        self._enter(value, [one for one, _ in items], ordered=True)
+        parts = [(one, self._form(forms, below(key, one), part, made)) for one, part in items]
+        self._leave()
+        return forms.number((name, *parts))
+
+    def _form_leaf(self, key, value, made):
+        """The kind of an array, which is added; None: nobody could make it anew."""
+        if not isinstance(value, np.ndarray):
+            return None
+        self._add_array_of_theirs(key, value)
+        return "array"
+
+    def _refuse(self, key, value):
+        kind = type(value).__name__
+        for known in (*NUMBERS, str, bytes):
+            if isinstance(value, known):
+                raise _error(key, f"it is a {kind}, and would come back as {known.__name__}",
+                             f"Give {known.__name__}(value).")
+        if hasattr(value, "_fields"):
+            raise _error(key, "it is a named tuple", "Give a dict: value._asdict().")
+        raise _error(key, f"it is a {kind}", "Give a number, a text, an array, or a dict, a list or a "
+                     "tuple of these.")
+
+    # -- how each is added, and noted for the next save of the same form ----------------------------
+
+    def _add_array(self, key, array):
+        self.native.add(key, [(array, None, None)], "automatic")
+
+    def _add_array_of_theirs(self, key, array):
+        self._add_array(key, array)
+
+    def _add_held(self, key, value, array):
+        """A number, or several, of which `array` is a copy."""
+        self._add_array(key, array)
+
+    def _add_texts(self, key, texts, scalar, resizes):
+        self.native.add_strings(key, texts, scalar, resizes)
+        self._texts += 1
+
+    def _enter(self, container, keys=None, ordered=False):
+        pass
+
+    def _leave(self):
+        pass
+
+    def _note_same(self, value):
+        pass
+
+    def _note_texts(self, value):
+        pass
+
+    def _never(self):
+        """The next save of the same form makes all of it anew."""

@@ -1,0 +1,254 @@
+"""Restores of state dicts."""
+
+import functools
+
+import torch
+from torch import distributed
+from torch.distributed.tensor import DTensor, Replicate, Shard
+
+from .. import _cairn, restoring
+from ..leaves import _error
+from ..saving import below
+from . import devices
+from .placement import boxes_of
+from .state import (PerRank, RandomStates, TorchKinds, is_stateful, parameters_of, plain,
+                    refuse_memory, require_its_part, require_known, waited_for)
+from .tensors import OF_NAME, TENSORS, dtype_name, in_memory
+
+
+@functools.cache
+def _device(name):
+    """The one of this kind that is in use here, or the host."""
+    try:
+        torch.empty(0, device=name)
+    except (AssertionError, NotImplementedError, RuntimeError):
+        return "cpu"
+    return name
+
+
+def _is_as(value, found):
+    return value.dtype == OF_NAME.get(found[0]) and tuple(value.shape) == tuple(found[1])
+
+
+class TorchRestoring(TorchKinds, restoring.Restoring):
+    """Tensors are filled in place. What has load_state_dict() gets its saved state dict by that, when
+    all bytes are there, and nothing before: of a module what it has decides which tensors are filled;
+    of an optimizer and all else, what was saved, and what is not there is made."""
+
+    _ARRAYS = "tensor"
+
+    def __init__(self, values, rename, rank):
+        self._rank = rank
+        super().__init__(values, rename)
+
+    def _forget(self):
+        super()._forget()
+        self._tree = _cairn.Tree(TENSORS, None)
+        self._boxes = {}  # of meshes, placements and shapes
+        self._parameters = {}  # of the optimizer that is walked, by path
+        self._used = set()  # storages that are filled
+        self._at_last = []
+
+    def put_back(self):
+        super().put_back()
+        for one in self._at_last:  # others may draw random numbers
+            one()
+
+    def _is_changed(self, value):
+        return is_stateful(value) or isinstance(value, PerRank) or super()._is_changed(value)
+
+    def _fit(self, key, value, form=None):
+        if not is_stateful(value):
+            return super()._fit(key, value, form)
+        form = form or self._form_at(key)
+        self._note_place(key, value, form)
+        if form is not None and form.kind == "None":
+            raise _error(key, "it was None when it was saved", "Leave it out of the state.")
+        self._fit_stateful(key, value, form)
+        return None
+
+    def _fit_by_itself(self, key, value, form):
+        if isinstance(value, torch.Tensor):
+            self._fill(key, value)
+            return None
+        if isinstance(value, PerRank):
+            self._fit_per_rank(key, value)
+            return None
+        require_known(key, value)
+        return super()._fit_by_itself(key, value, form)
+
+    def _fit_per_rank(self, key, value):
+        path = f"{key}/rank-{self._rank}"
+        self._apart.append(key)
+        if self._find(path) is None and not self._is_below(path):
+            if self._is_below(key):
+                self._kept.append(path)  # of a rank that the job had not when it saved
+            else:
+                self._missing(key, None)
+            return
+        self._fit_into(path, vars(value), "value", value.value)
+
+    # -- what has load_state_dict() -----------------------------------------------------------------
+
+    def _fit_stateful(self, key, value, form):
+        is_module = isinstance(value, torch.nn.Module)
+        if form is None and not is_module and self._find(key) is None and not self._is_below(key):
+            self._missing(key, None)
+            return
+        state = value.state_dict()
+        was, self._parameters = self._parameters, parameters_of(key, value)
+        if is_module:
+            maker = self._fit_module(key, state)
+        elif form is not None:
+            if isinstance(value, torch.optim.Optimizer):
+                self._require_its_groups(key, value, form)
+            maker = self._make(key, form, state)
+        elif isinstance(value, torch.optim.Optimizer) and "state" in state:
+            maker = self._fit_unmarked_optimizer(key, state)
+        else:
+            if isinstance(value, RandomStates):  # with or without a device, then and now
+                self._apart.append(key)
+                state = {name: one for name, one in state.items()
+                         if name != "cuda" or self._is_below(f"{key}/{name}")}
+            maker = self._fit(key, state) or (lambda: state)
+        self._parameters = was
+        later = self._at_last if isinstance(value, RandomStates) else self._put_back
+        later.append(lambda: value.load_state_dict(maker()))
+
+    def _fit_module(self, key, state):
+        for name, one in list(state.items()):
+            place = below(key, name)
+            is_own = name.rpartition(".")[2] == "_extra_state"
+            is_lazy = isinstance(one, torch.Tensor) and torch.nn.parameter.is_lazy(one)
+            if (is_own or is_lazy) and (self._find(place) is not None or self._is_below(place)):
+                one = None  # what was saved decides
+            self._fit_into(place, state, name, one)
+        self._whole.append(key)
+        return lambda: state
+
+    def _fit_unmarked_optimizer(self, key, state):
+        """What was saved of a dict that was an optimizer's."""
+        groups = {name: one for name, one in state.items() if name != "state"}
+        self._fit_all(key, groups)
+        makers = {}
+        for number, (path, parameter) in enumerate(self._parameters.items()):
+            for name in self._stored.names_below(path):
+                found = self._find(f"{path}/{name}")
+                if found is not None:
+                    is_like = tuple(found[1]) == tuple(parameter.shape)
+                    there = state["state"].get(number, {}).get(name)
+                    makers[number, name] = self._make_array(
+                        f"{path}/{name}", "as parameter" if is_like else "tensor", found, there)
+
+        def make():
+            made = {}
+            for (number, name), one in makers.items():
+                made.setdefault(number, {})[name] = one()
+            return {**groups, "state": made}
+
+        return make
+
+    def _require_its_groups(self, key, value, form):
+        groups = dict(form.items()).get("param_groups") if form.is_mapping else None
+        if groups is None or groups.is_leaf or groups.is_mapping:
+            return
+        saved = [self._length(f"{key}/param_groups/{number}/params", dict(one.items())["params"])
+                 for number, one in enumerate(groups.parts())]
+        there = [len(one["params"]) for one in value.param_groups]
+        if saved != there:
+            raise _error(key, f"it has groups of {there} parameters, and was saved with {saved}",
+                         "Make it with the parameters that it had.")
+
+    def _length(self, key, form):
+        found = self._find(key)
+        return found[1][0] if form.is_leaf and found is not None else len(form.parts())
+
+    # -- tensors that are there ---------------------------------------------------------------------
+
+    def _fill(self, key, value, made=False):
+        require_known(key, value)
+        local, spec, boxes = value, None, None
+        if isinstance(value, DTensor):
+            where = value.device_mesh, value.placements, value.shape
+            boxes = self._boxes.get(where)
+            if boxes is None:
+                boxes = self._boxes.setdefault(where, boxes_of(key, value))
+            if not boxes:
+                self.native.add_nothing_named(key, dtype_name(key, value), tuple(value.shape))
+                return
+            local, spec = value._local_tensor, value._spec
+        # Of weights that are tied those after the first one may not have been saved. What was, is
+        # restored, and the library compares what goes to the same memory.
+        scope, wanted = -1 if made else 0, self._find(key) is not None
+        given = _cairn.GivenTensor(key, value, local, spec, boxes, True, scope, wanted)
+        if not self._tree.tensor(self.native, given, devices.is_elsewhere(local)):
+            self._fill_copied(key, given, waited_for(local), wanted)
+        elif local.numel() > 0:
+            self._used.add(local.untyped_storage().data_ptr())
+
+    def _fill_copied(self, key, given, local, wanted):
+        """Of a class of its own, of a device whose elements are not to be had in pieces."""
+        if local.device.type != "meta" and not wanted and self._tree.tie(given):
+            return
+        host = plain(key, in_memory(key, local, True, self._put_back))
+        require_its_part(key, given, host)
+        if not self._tree.prepared(self.native, given, host):
+            refuse_memory(key, given)
+
+    # -- tensors that are made ----------------------------------------------------------------------
+
+    def _sequence(self, kind):
+        return torch.Size if kind == "torch.Size" else super()._sequence(kind)
+
+    def _make_array(self, key, kind, found, present):
+        if kind in ("array", "numpy"):
+            return super()._make_array(key, kind, found, present)
+        if found[0] not in OF_NAME:
+            raise _error(key, f"torch has no dtype {found[0]}", "Read it by cairn.open.")
+        parameter = self._parameters.get(key.rpartition("/")[0])
+        if kind == "as parameter" and parameter is not None:
+            if tuple(parameter.shape) != tuple(found[1]):
+                raise _error(key, f"its parameter has the shape {tuple(parameter.shape)}, and had "
+                             f"{tuple(found[1])}", "Make the optimizer of the parameters that it had.")
+        is_distributed = kind.startswith("DTensor") or (
+            kind == "as parameter" and isinstance(parameter, DTensor))
+
+        def make():
+            if isinstance(present, torch.Tensor) and isinstance(present, DTensor) == is_distributed and (
+                    _is_as(present, found) and self._is_fillable(present)):
+                return present
+            with torch.inference_mode(False):
+                return self._new(key, kind, found, parameter)
+
+        tensor = self._shared(key, lambda one: _is_as(one, found), make)
+        self._fill(key, tensor, made=True)
+        if tensor is not present:
+            self._own.append(key)
+        return lambda: tensor
+
+    def _is_fillable(self, value):
+        local = value._local_tensor if isinstance(value, DTensor) else value
+        if hasattr(local, "wait") or TENSORS.elsewhere(local) is None or (
+                any(size > 1 and step == 0 for size, step in zip(local.shape, local.stride()))):
+            return False
+        return local.numel() == 0 or local.untyped_storage().data_ptr() not in self._used
+
+    def _new(self, key, kind, found, parameter):
+        dtype, shape = OF_NAME[found[0]], found[1]
+        if parameter is not None and parameter.device.type != "meta":
+            if kind == "as parameter":
+                return torch.empty_like(parameter.detach(), dtype=dtype)
+            if kind.startswith("DTensor") and isinstance(parameter, DTensor):
+                return self._distributed(kind, shape, dtype, parameter.device_mesh)
+        if kind.startswith("DTensor"):
+            raise _error(key, "it was a DTensor, and nothing here tells on which mesh it is to lie",
+                         "Give the object its state before the restore.")
+        return torch.empty(shape, dtype=dtype, device=_device(kind.partition(" on ")[2] or "cpu"))
+
+    def _distributed(self, kind, shape, dtype, mesh):
+        """As it lay, on a mesh of as many dimensions; else whole on each rank."""
+        words = kind.partition(" on ")[2].split()
+        if len(words) != mesh.ndim:
+            words = ["R"] * mesh.ndim
+        placements = [Replicate() if word == "R" else Shard(int(word[1:])) for word in words]
+        return distributed.tensor.empty(*shape, dtype=dtype, device_mesh=mesh, placements=placements)
