@@ -146,20 +146,22 @@ struct Mixed {
     flat.resize(10000);
     std::iota(flat.begin(), flat.end(), 1e6 * rank);
     state.add("flat", slice(flat.data(), {rows * 10000}, {row * 10000}, {10000}));
-    state.add("turned", slice(DType::float64, flat.data(), {100, 100 * rows}, {0, 100 * row},
+    turned = flat;
+    state.add("turned", slice(DType::float64, turned.data(), {100, 100 * rows}, {0, 100 * row},
                               {100, 100}, {1, 100}));
   }
   void poison() {
     for (auto& array : arrays) std::fill(array.begin(), array.end(), -1.0);
     std::fill(wide.begin(), wide.end(), -1.0);
     std::fill(flat.begin(), flat.end(), -1.0);
+    std::fill(turned.begin(), turned.end(), -1.0);
     step = -1;
   }
   std::int64_t step = 5;
   std::vector<std::string> words{"a", std::string("b\0c", 3), ""};
   std::vector<double> none;
   std::deque<std::vector<double>> arrays;
-  std::vector<double> wide, flat;
+  std::vector<double> wide, flat, turned;
   State state;
 };
 
@@ -184,6 +186,7 @@ TEST(Hdf5Collective, OneOfEverythingAtEachChunkSize) {
     mine.poison();
     ASSERT_TRUE(manager.restore_latest(mine.state));
     EXPECT_EQ(mine.flat, right);
+    EXPECT_EQ(mine.turned, right);
     EXPECT_EQ(mine.arrays, arrays);
     EXPECT_EQ(mine.step, 5);
     world->barrier();
