@@ -4,6 +4,7 @@
 #include <isa-l/raid.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <limits>
 
@@ -79,8 +80,14 @@ Transform Transform::decode(const Code& code, const std::vector<int>& there,
 
 void Transform::apply(std::int64_t bytes, std::span<const std::byte* const> from,
                       std::span<std::byte* const> to) const {
+  // Where ISA-L adds up, it takes the addresses as given: another one ends the process.
+  const auto begins_well = [](const std::byte* block) {
+    return reinterpret_cast<std::uintptr_t>(block) % 64 == 0;
+  };
   if (static_cast<int>(from.size()) != from_ || static_cast<int>(to.size()) != to_ ||
-      bytes > std::numeric_limits<int>::max()) {
+      bytes > std::numeric_limits<int>::max() ||
+      !std::all_of(from.begin(), from.end(), begins_well) ||
+      !std::all_of(to.begin(), to.end(), begins_well)) {
     throw Error(cairn::Code::internal, "blocks that do not fit their code");
   }
   if (is_sum_ && from_ == 1) {

@@ -4,6 +4,7 @@
 #include <bit>
 #include <map>
 #include <mutex>
+#include <new>
 #include <numeric>
 #include <random>
 #include <set>
@@ -82,6 +83,19 @@ TEST(Sets, GiveEachBlockOneHome) {
 struct Aligned {
   alignas(64) std::byte bytes[4096];
 };
+
+// Where blocks may begin.
+template <class T>
+struct AlignedAllocator {
+  using value_type = T;
+  static constexpr std::align_val_t alignment{64};
+  T* allocate(std::size_t count) {
+    return static_cast<T*>(::operator new(count * sizeof(T), alignment));
+  }
+  void deallocate(T* at, std::size_t) { ::operator delete(at, alignment); }
+  bool operator==(const AlignedAllocator&) const = default;
+};
+using Block = std::vector<std::byte, AlignedAllocator<std::byte>>;
 
 TEST(Erasure, EverySubsetComesBack) {
   std::mt19937_64 random(1);
@@ -325,8 +339,8 @@ TEST(Blocks, AnyAreComputedAsFarAsRowsBear) {
     for (std::int64_t cycle = 0; cycle < set.cycles(); ++cycle) {
       for (int row = 0; row < code.nodes; ++row) {
         for (int j = 0; j < code.parity; ++j) {
-          Pieces::Part sum(nth(set.block_bytes));
-          std::vector<Pieces::Part> data(nth(code.data()), Pieces::Part(nth(set.block_bytes)));
+          Block sum(nth(set.block_bytes));
+          std::vector<Block> data(nth(code.data()), Block(nth(set.block_bytes)));
           std::vector<const std::byte*> from;
           for (int place = 0; place < code.data(); ++place) {
             const int at = member_of(code, row, place);
@@ -347,7 +361,8 @@ TEST(Blocks, AnyAreComputedAsFarAsRowsBear) {
           std::byte* const to[]{sum.data()};
           Transform::encode(code, j).apply(set.block_bytes, from, to);
           const int at = member_of(code, row, code.data() + j);
-          pieces.parity[nth(at)][parity_number(code, cycle, code.data() + j)] = sum;
+          pieces.parity[nth(at)][parity_number(code, cycle, code.data() + j)] = {sum.begin(),
+                                                                                 sum.end()};
         }
       }
     }
