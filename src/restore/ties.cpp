@@ -109,10 +109,16 @@ void TieFinder::add_owner(Item item, const LocalTensor& given) {
   auto owner = rows.footprint();
   const bool is_known = owner.first;
   add(item, std::move(owner), {});
-  const auto memory = rows.memory();
-  if (!memory || !memory->writable()) return;
+  std::shared_ptr<SliceMemory> memory;
   auto extent = given.shape;
-  extent[0] = rows.count();
+  try {
+    memory = rows.memory();
+    extent[0] = rows.count();
+  } catch (const Error& error) {  // no whole rows so far, which a restore may make of it
+    if (error.code() != Code::invalid_argument) throw;
+    return;
+  }
+  if (!memory || !memory->writable()) return;
   if (is_known) item.kind = Item::Kind::memory_of_rows;
   item.box.reset();
   add(std::move(item), memory->footprint(), std::move(extent));

@@ -283,6 +283,23 @@ TEST_P(Ties, RowsOfRanksAndRowsById) {
       });
 }
 
+// A restore makes whole rows of it.
+TEST_P(Ties, WhatAVectorHeldNeedBeNoWholeRows) {
+  job(
+      [kept = std::make_shared<std::vector<double>>()](State& state) {
+        *kept = {1, 2, 3, 4};
+        state.add("ragged", ragged(*kept, {2})).add("resizable", resizable(*kept, {2}));
+      },
+      [](const auto& restore, int) {
+        std::vector<double> one(1, -1), other(3, -1);
+        State to;
+        to.add("ragged", ragged(one, {2})).add("resizable", resizable(other, {2}));
+        restore(to);
+        EXPECT_THAT(one, ElementsAre(1, 2, 3, 4));
+        EXPECT_THAT(other, ElementsAre(1, 2, 3, 4));
+      });
+}
+
 TEST_P(Ties, WhatNoRankHolds) {
   auto values = std::make_shared<std::vector<double>>(std::vector<double>{1, 2});
   const Fill save = [=](State& state) {
