@@ -1,5 +1,8 @@
 #include "tools/store_state.hpp"
 
+#include <string>
+#include <vector>
+
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "checkpoint/engine.hpp"
@@ -17,17 +20,20 @@ namespace {
 void remove_traces(io::FileSystem& files, const io::Path& own) {
   const auto lock = files.try_lock(own / commit::lock_name);
   if (!lock) return;
-  const auto is_sequences = [](const std::string& name) { return name.starts_with("sequences."); };
   const auto names = files.list(own);
+  std::vector<std::string> empty, small;  // directories, and files that any owner makes
   for (const auto& name : names) {
-    const bool known = name == commit::lock_name || name == commit::recycled_directory_name;
-    if (!known && !is_sequences(name)) return;
+    const bool is_room = name == commit::room_name(0) || name == commit::room_name(1);
+    if (name == commit::recycled_directory_name || name == commit::pinned_directory_name) {
+      empty.push_back(name);
+    } else if (is_room || name == commit::pin_lock_name || name.starts_with("sequences.")) {
+      small.push_back(name);
+    } else if (name != commit::lock_name) {
+      return;
+    }
   }
-  const auto recycled = own / commit::recycled_directory_name;
-  if (files.status(recycled)) files.remove_directory(recycled);  // an empty one
-  for (const auto& name : names) {
-    if (is_sequences(name)) files.remove(own / name);
-  }
+  for (const auto& name : empty) files.remove_directory(own / name);
+  for (const auto& name : small) files.remove(own / name);
   files.remove(own / commit::lock_name);
   files.remove_directory(own);
 }

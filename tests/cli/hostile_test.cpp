@@ -110,14 +110,15 @@ TEST_F(Hostile, MetadataThatAreLongerThanTheirFile) {
   });
   const auto prefix = at("run/ckpt-1");
   for (const auto& words : {std::vector<std::string>{"verify", prefix},
-                            {"verify", "--repair", prefix},
                             {"ls", at("run")},
-                            {"show", prefix}}) {
+                            {"show", prefix},
+                            {"verify", "--repair", prefix}}) {
     SCOPED_TRACE(words[0]);
     expect_words(run(words));
   }
-  const auto ran = run({"verify", "--repair", prefix});
-  EXPECT_EQ(ran.status, 1) << ran.out << ran.err;
+  // By the copy of the index, whose metadata are there.
+  const auto ran = run({"verify", prefix});
+  EXPECT_EQ(ran.status, 0) << ran.out << ran.err;
 }
 
 // Nobody has written it: it takes no place on the disk.
