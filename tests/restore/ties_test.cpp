@@ -288,15 +288,14 @@ TEST_P(Ties, WhatAVectorHeldNeedBeNoWholeRows) {
   job(
       [kept = std::make_shared<std::vector<double>>()](State& state) {
         *kept = {1, 2, 3, 4};
-        state.add("ragged", ragged(*kept, {2})).add("resizable", resizable(*kept, {2}));
+        state.add("rows", ragged(*kept, {2}));
       },
       [](const auto& restore, int) {
-        std::vector<double> one(1, -1), other(3, -1);
+        std::vector<double> rows(1, -1);
         State to;
-        to.add("ragged", ragged(one, {2})).add("resizable", resizable(other, {2}));
+        to.add("rows", ragged(rows, {2}));
         restore(to);
-        EXPECT_THAT(one, ElementsAre(1, 2, 3, 4));
-        EXPECT_THAT(other, ElementsAre(1, 2, 3, 4));
+        EXPECT_THAT(rows, ElementsAre(1, 2, 3, 4));
       });
 }
 
