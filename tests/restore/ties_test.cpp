@@ -285,6 +285,7 @@ TEST_P(Ties, RowsOfRanksAndRowsById) {
 
 // A restore makes whole rows of it.
 TEST_P(Ties, WhatAVectorHeldNeedBeNoWholeRows) {
+  if (std::get<1>(GetParam())) return;  // from memory to memory a state is asked for its rows
   job(
       [kept = std::make_shared<std::vector<double>>()](State& state) {
         *kept = {1, 2, 3, 4};
