@@ -12,6 +12,7 @@
 #include "cairn/log.hpp"
 #include "checkpoint/engine.hpp"
 #include "checkpoint/flush.hpp"
+#include "checkpoint/room.hpp"
 #include "contents/format.hpp"
 #include "group/collectives.hpp"
 #include "save/writers/writer.hpp"
@@ -285,13 +286,15 @@ void Engine::tell_unfinished() noexcept {
   const auto tell = [&](Flight& flight, LogLevel level, const char* what) {
     if (flight.handle->process != ::getpid() || flight.cancelled) return;
     const auto save = cat(what, " of step ", flight.asked.step);
-    if (const auto error = error_of(std::exchange(flight.failure, nullptr))) {
-      log(level, cat(save, " failed on rank ", job.rank(), " when no call was left to throw it",
-                     flight.result.merged ? "; the next manager completes it, if that can be" : "",
-                     ": ", error->what()));
+    if (const auto failure = error_of(std::exchange(flight.failure, nullptr))) {
+      const auto error = with_way_out(*failure,
+                                      "Until another save commits, a restart may still "
+                                      "complete it.");
+      log(level, cat(save, " failed on rank ", job.rank(),
+                     " when no call was left to throw it: ", error.what()));
       {
         const std::lock_guard guard(flight.handle->mutex);
-        flight.handle->error = *error;
+        flight.handle->error = error;
       }
       flight.handle->stage = SaveStage::failed;
     } else if (job.root() && !flight.result.merged) {
