@@ -44,10 +44,11 @@ Found look_at_all(const Plan& plan, const std::shared_ptr<io::MemoryFileSystem>&
       }
     if (group->rank() == 0) {
       found = all;
-      std::set<std::string> prefixes;
+      std::map<std::string, bool> prefixes;
       for (const auto& one : all.steps) {
         const auto at = twice.find(one.step);
-        if (at != twice.end() && at->second == one.stamp) prefixes.insert(cat("ckpt-", one.step));
+        if (at == twice.end() || at->second.stamp != one.stamp) continue;
+        prefixes.emplace(cat("ckpt-", one.step), at->second.required);
       }
       wrong += seen + left_over(*disk, contents, prefixes);
     }

@@ -12,8 +12,13 @@ namespace cairn::campaign {
 /// a multiple of 512 bytes.
 io::CrashChoice choose_crash(const io::MemoryFileSystem&, std::size_t stop, Random&);
 
-/// Steps that are there in two formats, by their stamps: with another one they are not.
-using Twice = std::map<std::int64_t, std::int64_t>;
+/// Steps that are there in two formats, as long as they have this stamp. One of which only a part
+/// has been removed may lack the other format.
+struct Both {
+  std::int64_t stamp = 0;
+  bool required = true;
+};
+using Twice = std::map<std::int64_t, Both>;
 
 /// Restarts on the disk, which may be changed, and looks at all. Then saves once more, lets the
 /// power fail and restarts again, if asked to. `wrong` is what must not be but for what the ledger

@@ -114,7 +114,8 @@ class Story {
   Twice twice_at(std::size_t stop) const {
     Twice twice;
     for (const auto& one : errands_) {
-      if (one.puts_beside && one.end <= stop) twice[one.step] = one.stamp;
+      if (!one.puts_beside || one.end > stop) continue;
+      twice[one.step] = {one.stamp, !ledger_.may_go(one.stamp, stop)};
     }
     return twice;
   }
@@ -170,7 +171,8 @@ class Story {
     set_clock(*disk_);
     starts_ = {0};
     errands_.clear();
-    for (const auto& [step, stamp] : twice) errands_.push_back({0, 0, false, true, step, stamp});
+    for (const auto& [step, both] : twice)
+      errands_.push_back({0, 0, false, true, step, both.stamp});
   }
 
   // One state that a crash could leave now.

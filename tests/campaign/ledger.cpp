@@ -153,6 +153,14 @@ bool Ledger::may_be_removed(std::size_t i, std::size_t stop) const {
   return false;
 }
 
+bool Ledger::may_go(std::int64_t stamp, std::size_t stop) const {
+  const std::lock_guard guard(mutex_);
+  for (std::size_t i = 0; i < saves_.size(); ++i) {
+    if (saves_[i].stamp == stamp) return may_be_removed(i, stop);
+  }
+  return false;
+}
+
 std::vector<std::size_t> Ledger::allowed(std::int64_t step, std::size_t stop,
                                          bool& required) const {
   std::vector<std::size_t> all;

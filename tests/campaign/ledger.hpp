@@ -59,6 +59,8 @@ class Ledger {
   void looked(const Found&, std::size_t now, bool told);
   /// What of this may not be, when so many operations had happened. Empty: all is well.
   std::string judge(const Found&, std::size_t stop) const;
+  /// Whether it may have been removed by then, or so far in part.
+  bool may_go(std::int64_t stamp, std::size_t stop) const;
   std::string text() const;
   std::size_t size() const { return saves_.size(); }
 

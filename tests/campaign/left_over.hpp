@@ -1,5 +1,6 @@
 #pragma once
 /// What a directory holds that belongs to no checkpoint.
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -13,9 +14,9 @@
 namespace cairn::campaign {
 
 /// Of /run, where these checkpoints are listed; empty: nothing, and no file of theirs is missing.
-/// `twice`: prefixes of some that are there in the other format, too.
+/// `twice`: prefixes of some that are there in the other format, too, and whether they must be.
 inline std::string left_over(io::FileSystem& disk, const std::vector<CheckpointContents>& listed,
-                             const std::set<std::string>& twice = {}) {
+                             const std::map<std::string, bool>& twice = {}) {
   std::set<std::string> expected{".cairn"};
   const auto expect = [&](const CheckpointContents& contents) {
     const auto prefix = io::Path(contents.prefix).filename().string();
@@ -30,11 +31,13 @@ inline std::string left_over(io::FileSystem& disk, const std::vector<CheckpointC
   };
   for (const auto& contents : listed) {
     expect(contents);
-    if (!twice.count(io::Path(contents.prefix).filename().string())) continue;
+    const auto both = twice.find(io::Path(contents.prefix).filename().string());
+    if (both == twice.end()) continue;
     const auto other = contents.format == Format::hdf5 ? Format::bundle : Format::hdf5;
     try {
       expect(read_contents_as(other, disk, contents.prefix));
     } catch (const Error& error) {
+      if (!both->second) continue;
       expected.insert(cat("the other format of ", contents.prefix, ": ", error.what()));
     }
   }
