@@ -63,6 +63,13 @@ Found of_index(io::FileSystem& files, const io::Path& prefix, IndexFile there) {
   }
   if (own.empty() && unknown.empty()) return index;
   if (own.size() > 1 || are_of_several(files, prefix)) {
+    // A crash may have brought back files of an earlier one, hardly all of them.
+    std::vector<OwnIndex> whole;
+    for (const auto& spare : own) {
+      auto one = of_copy(files, prefix, spare.index, true);
+      if (all_sound(files, one)) whole.push_back(std::move(one));
+    }
+    if (whole.size() == 1) return std::move(whole.front());
     return "the metadata do not fit the index, and what is there is of several saves";
   }
   if (!own.empty()) return of_copy(files, prefix, own.front().index, true);

@@ -2,6 +2,8 @@
 // What is there and sound stays.
 #include "tools/repair.hpp"
 
+#include <utility>
+
 #include "base/text.hpp"
 #include "cairn/checkpoint.hpp"
 #include "cairn/sparse.hpp"
@@ -46,6 +48,40 @@ TEST_F(Repairs, ExchangedIndexesAreBothPutBack) {
   }
   EXPECT_THAT(changed(files_, good), IsEmpty());
   EXPECT_EQ(latest(files_), 4);
+}
+
+// As a crash brings files of an earlier save of the step back.
+TEST_F(Repairs, OfSeveralSavesTheOneThatIsWhole) {
+  options_.overwrite = true;
+  save(files_, {1});
+  const auto three_files =
+      std::exchange(options_.store.policy, std::make_shared<MaxShardSizePolicy>(1600));
+  save(files_, {2});
+  const auto earlier = take(files_);
+  options_.store.policy = three_files;
+  save(files_, {4, 2});
+  const auto good = take(files_);
+  std::vector<std::string> gone;
+  for (const auto& [name, bytes] : earlier) {
+    if (!good.contains(name)) gone.push_back(name);
+  }
+  ASSERT_FALSE(gone.empty());
+  for (std::size_t missing = 0; missing <= gone.size(); ++missing) {
+    copy(files_, "ckpt-4.index", "ckpt-2.index");
+    for (std::size_t i = 0; i < gone.size(); ++i) {
+      if (i != missing) put(files_, gone[i], earlier.at(gone[i]));
+    }
+    const auto repaired = repair(files_, "/run/ckpt-2");
+    if (missing == gone.size()) {
+      EXPECT_THAT(repaired.left, ElementsAre(HasSubstr("is of several saves")));
+    } else {
+      EXPECT_THAT(repaired.left, IsEmpty());
+      EXPECT_EQ(bytes(files_, "ckpt-2.index"), good.at("ckpt-2.index"));
+    }
+    for (const auto& name : gone) {
+      if (files_->status("/run/" + name)) remove(files_, name);
+    }
+  }
 }
 
 // The only copy of an index stays, whatever name it has.
