@@ -429,8 +429,9 @@ void remove_temp(io::FileSystem& fs, const io::Path& temp) {
   if (foreign) {
     log(LogLevel::warning, temp.string() + " stays: it holds files that are not ours");
   } else {
-    // Not to come back with records in it, or with an index that would be put back.
-    if (any_record || any_old) fs.sync_directory(temp);
+    // Not to come back with records in it, or with an index that would be put back: of an empty one
+    // nobody knows whether what was in it is gone for good.
+    if (any_record || any_old || files.empty()) fs.sync_directory(temp);
     fs.remove_directory(temp);
   }
 }
