@@ -8,6 +8,7 @@
 #include "cairn/error.hpp"
 #include "cairn/version.hpp"
 #include "commit/names.hpp"
+#include "commit/sequences.hpp"
 #include "contents/notes.hpp"
 #include "format/bundle/index.hpp"
 #include "format/bundle/meta.hpp"
@@ -34,7 +35,8 @@ std::optional<PastSave> noted(io::FileSystem& files, const io::Path& directory,
   return found;
 }
 
-// Its place in the order of commits. Nothing, where the numbers of its neighbours leave none.
+// Its place in the order of commits: after all that may have been saved before it, whose records a
+// crash may bring back. Nothing, where the numbers of its neighbours leave none.
 std::optional<PastSave> find_place(io::FileSystem& files, const io::Path& directory,
                                    const commit::Naming& name, std::int64_t step) {
   const auto catalog = scan_catalog(files, directory, name);
@@ -57,7 +59,10 @@ std::optional<PastSave> find_place(io::FileSystem& files, const io::Path& direct
     return told;
   }
   if (after - before < 2) return std::nullopt;
-  place.sequence = before + 1;
+  constexpr auto none = std::numeric_limits<std::int64_t>::max();
+  place.sequence = after < none ? after - 1
+                                : commit::reserve_sequences(files, directory, before) -
+                                      commit::sequence_block + 1;
   return place;
 }
 
