@@ -4,6 +4,7 @@
 #include <optional>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
@@ -47,6 +48,27 @@ bool all_sound(io::FileSystem& files, const OwnIndex& index) {
   });
 }
 
+// Files of several saves bear this name, as after a crash that brought earlier ones back: the last
+// save, if it is whole, and the copies tell that all others came before it. Else what came later
+// could be taken for debris.
+std::optional<OwnIndex> last_whole(io::FileSystem& files, const io::Path& prefix,
+                                   const std::vector<Spare>& own, bool replaces) {
+  std::set<std::int64_t> counts;
+  const Spare* last = nullptr;
+  for (const auto& spare : own) {
+    counts.insert(spare.num_files);
+    if (!last || last->meta.sequence < spare.meta.sequence) last = &spare;
+  }
+  for (const auto& entry : files.list(prefix.parent_path())) {
+    const auto parsed = commit::parse_name(entry, alone(prefix));
+    const bool is_data = parsed.kind == commit::ParsedName::Kind::data;
+    if (is_data && !counts.contains(parsed.count)) return std::nullopt;
+  }
+  if (!last) return std::nullopt;
+  auto index = of_copy(files, prefix, last->index, replaces);
+  return all_sound(files, index) ? std::optional(std::move(index)) : std::nullopt;
+}
+
 // One can be read. Nothing is known against it where the metadata fit it; or are gone.
 Found of_index(io::FileSystem& files, const io::Path& prefix, IndexFile there) {
   OwnIndex index{there.bytes, parse_contents(there, prefix), true};
@@ -63,13 +85,7 @@ Found of_index(io::FileSystem& files, const io::Path& prefix, IndexFile there) {
   }
   if (own.empty() && unknown.empty()) return index;
   if (own.size() > 1 || are_of_several(files, prefix)) {
-    // A crash may have brought back files of an earlier one, hardly all of them.
-    std::vector<OwnIndex> whole;
-    for (const auto& spare : own) {
-      auto one = of_copy(files, prefix, spare.index, true);
-      if (all_sound(files, one)) whole.push_back(std::move(one));
-    }
-    if (whole.size() == 1) return std::move(whole.front());
+    if (auto last = last_whole(files, prefix, own, true)) return *std::move(last);
     return "the metadata do not fit the index, and what is there is of several saves";
   }
   if (!own.empty()) return of_copy(files, prefix, own.front().index, true);
@@ -92,6 +108,12 @@ Found of_lost(io::FileSystem& files, const io::Path& prefix) {
   if (spares.empty()) return cat(damaged, "no data file holds a sound copy of it");
   if (spares.size() > 1 || are_of_several(files, prefix) ||
       files.status(commit::hdf5_path(prefix))) {
+    const bool all_own = std::all_of(spares.begin(), spares.end(), [&](const auto& spare) {
+      return whose(files, prefix, spare.meta) == Whose::its_own;
+    });
+    if (all_own && !files.status(commit::hdf5_path(prefix))) {
+      if (auto last = last_whole(files, prefix, spares, false)) return *std::move(last);
+    }
     return cat(damaged, "what is there is of several saves");
   }
   auto index = of_copy(files, prefix, spares.front().index, false);
