@@ -1,6 +1,8 @@
 #include "campaign/crash_errand.hpp"
 
 #include <algorithm>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "base/text.hpp"
@@ -30,6 +32,16 @@ std::vector<StepInfo> settle(const Plan& plan, const Disk& disk) {
 Repair repair(const std::shared_ptr<io::FileSystem>& files, const io::Path& prefix) {
   const commit::Naming name(prefix.filename().string(), false);
   return repair_checkpoint(*files, prefix, commit::OwnedName::take(files, "/run", name, 0));
+}
+
+// The names of its data files.
+std::set<std::string> data_of(io::FileSystem& disk, const std::string& name) {
+  std::set<std::string> files;
+  for (const auto& entry : disk.list("/run")) {
+    const auto kind = commit::parse_name(entry, {name, false}).kind;
+    if (kind == commit::ParsedName::Kind::data) files.insert(entry);
+  }
+  return files;
 }
 
 // Durably, as a tool that copies may or may not be.
@@ -185,19 +197,32 @@ ErrandDone run_errand(const Plan& plan, const Disk& disk, const Errand& errand,
   return {};
 }
 
-void mend(const Plan& plan, const Disk& disk, std::string& wrong) try {
+bool mend(const Plan& plan, const Disk& disk, std::string& wrong) try {
   settle(plan, disk);
+  bool decided = true;
   for (const auto& name : list_prefixes(*disk, "/run")) {
     const auto prefix = io::Path("/run") / name;
     if (verify_checkpoint(*disk, prefix).verdict() == Verdict::whole) continue;
     const auto done = repair(disk, prefix);
     if (done.after.verdict() == Verdict::whole) continue;
+    const auto may_be_several = [](const std::string& why) {
+      return why.find("of several saves") != std::string::npos;
+    };
+    if (std::any_of(done.left.begin(), done.left.end(), may_be_several)) {
+      decided = false;
+      const auto files = data_of(*disk, name);
+      settle(plan, disk);
+      if (data_of(*disk, name) != files) wrong += cat(" data of ", name, " went undecided;");
+      continue;
+    }
     wrong += cat(" ", name, " cannot be repaired:");
     for (const auto& one : done.left) wrong += cat(" ", one, ";");
     for (const auto& one : done.after.findings) wrong += cat(" ", one.what, ";");
   }
+  return decided;
 } catch (const Error& error) {
   wrong += cat(" a repair ended by: ", error.what(), ";");
+  return true;
 }
 
 std::int64_t stamp_of(const Plan& plan, const Disk& disk, std::int64_t step) {

@@ -25,7 +25,9 @@ ErrandDone run_errand(const Plan&, const std::shared_ptr<io::MemoryFileSystem>&,
                       std::string& wrong);
 
 /// cairn verify --repair of all that is there, when an owner has settled what jobs have left.
-void mend(const Plan&, const std::shared_ptr<io::MemoryFileSystem>&, std::string& wrong);
+/// False: of some there are files of several saves, and nothing tells which was the last: all of
+/// them stay.
+bool mend(const Plan&, const std::shared_ptr<io::MemoryFileSystem>&, std::string& wrong);
 
 /// The stamp of a step that is there, as a reader finds it; 0: none.
 std::int64_t stamp_of(const Plan&, const std::shared_ptr<io::MemoryFileSystem>&, std::int64_t step);

@@ -227,7 +227,7 @@ class Rank {
     Found found;
     if (!attempt("a look", [&] { found = look(*manager_, mine_, *group_, wrong); })) return;
     note_handles();
-    if (found.newest != 0) step_ = found.steps.back().step;
+    if (!found.steps.empty()) step_ = found.steps.back().step;
     if (!root() || files_->mishaps() > 0) return;
     wrong += scene_.ledger->judge(found, now());
     if (!wrong.empty()) scene_.findings->add(cat("process ", number_, " sees:", wrong));

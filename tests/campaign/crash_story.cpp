@@ -120,12 +120,13 @@ class Story {
     return twice;
   }
 
-  // As an operator leaves it who has begun a repair, and tries it again.
+  // As an operator leaves it who has begun a repair, and tries it again. Null: what is there is of
+  // several saves, and nothing tells which was the last.
   std::shared_ptr<io::MemoryFileSystem> crash(std::size_t stop, const io::CrashChoice& choice,
                                               std::string& wrong) {
     auto crashed = disk_->crash(stop, choice);
     if (!is_spoilt(stop)) return crashed;
-    mend(plan_, crashed, wrong);
+    if (!mend(plan_, crashed, wrong)) return nullptr;
     return crashed->crash(crashed->operation_count(), {.keep = false});
   }
 
@@ -159,13 +160,17 @@ class Story {
     std::string wrong;
     ++tally_.states;
     const auto twice = twice_at(stop);
-    const auto found = restart(plan_, crash(stop, choice, wrong), twice, random_, true, wrong);
-    wrong += ledger_.judge(found, stop);
+    const auto crashed = crash(stop, choice, wrong);
+    if (crashed) {
+      const auto found = restart(plan_, crashed, twice, random_, true, wrong);
+      wrong += ledger_.judge(found, stop);
+      then.looked(found, 0, false);
+    }
     if (!wrong.empty()) {
       findings_.add(cat("after ", disk_->describe(stop, choice), ":", wrong));
       return;
     }
-    then.looked(found, 0, false);
+    if (!crashed) return;
     ledger_ = then;
     disk_ = crash(stop, choice, wrong);
     set_clock(*disk_);
@@ -184,7 +189,8 @@ class Story {
     auto crashed = crash(stop, choice, wrong);
     ++tally_.states;
     const int kind = random_.below(4);
-    if (kind == 0 && plan_.read_errors) {
+    if (!crashed) {  // an operator's to decide
+    } else if (kind == 0 && plan_.read_errors) {
       wrong += restart_badly(plan_, crashed, twice, ledger_.at(stop), random_);
     } else {
       std::optional<std::int64_t> seen;
