@@ -320,21 +320,28 @@ class Alive(Case):
         manager = self.manager(max_to_keep=1)
         gone = []
 
-        def state():
-            array = np.zeros(1000).view(Array)
+        def new(length):
+            array = np.zeros(length).view(Array)
             gone.append(weakref.ref(array))
+            return array
+
+        def state():
+            array = new(1000)
             return {"u": array, "t": "text", "l": [1, "a"], "n": {"v": array[1:]},
                     "r": cairn.resizable(["x"])}
+
+        def apart():  # memory that is shared is not restored into
+            return {**state(), "n": {"v": new(999)}}
 
         for step in range(1, 4):
             manager.save(step, state())
             manager.save_async(step + 10, state())
             manager.wait()
-            manager.restore(step + 10, state())
+            manager.restore(step + 10, apart())
             self.assertEqual([one() for one in gone], [None] * len(gone))
-        manager.restore_latest(state())
+        manager.restore_latest(apart())
         with self.assertRaises(cairn.Error):
-            manager.restore(13, {**state(), "else": 1})
+            manager.restore(13, {**apart(), "else": 1})
         self.assertEqual([one() for one in gone], [None] * len(gone))
 
     def test_memory_of_restores(self):
