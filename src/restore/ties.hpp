@@ -6,7 +6,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "cairn/contents.hpp"
@@ -38,7 +37,7 @@ class TieFinder {
     DType dtype;  // in memory
     int stored;
     std::optional<Box> box = {};  // none: not known yet
-    std::string_view fill = {};
+    std::string fill = {};        // its element
   };
   void add(Item, Footprint, Dims extent);
   void add_owner(Item, const LocalTensor& given);
