@@ -23,8 +23,14 @@ using testing::AnyOf;
 using testing::HasSubstr;
 using testing::Not;
 
-#if defined(__SANITIZE_ADDRESS__)
-constexpr bool limits_memory = false;  // of which a sanitizer takes all that there is
+// A sanitizer takes all addresses that there are.
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define CAIRN_TAKES_ALL_ADDRESSES
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(CAIRN_TAKES_ALL_ADDRESSES)
+constexpr bool limits_memory = false;
 #else
 constexpr bool limits_memory = true;
 #endif
