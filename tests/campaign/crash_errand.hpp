@@ -18,6 +18,7 @@ struct ErrandDone {
   bool damages = false;  ///< a power failure in between leaves what only a repair mends
   bool puts_beside = false;
   std::int64_t step = -1, stamp = 0;  ///< of which a copy in the other format was put beside
+  bool required = true;               ///< that copy may not be gone
 };
 
 /// Runs it in /run. `wrong` is what must not be.

@@ -115,7 +115,7 @@ class Story {
     Twice twice;
     for (const auto& one : errands_) {
       if (!one.puts_beside || one.end > stop) continue;
-      twice[one.step] = {one.stamp, !ledger_.may_go(one.stamp, stop)};
+      twice[one.step] = {one.stamp, one.required && !ledger_.may_go(one.stamp, stop)};
     }
     return twice;
   }
@@ -177,7 +177,7 @@ class Story {
     starts_ = {0};
     errands_.clear();
     for (const auto& [step, both] : twice)
-      errands_.push_back({0, 0, false, true, step, both.stamp});
+      errands_.push_back({0, 0, false, true, step, both.stamp, both.required});
   }
 
   // One state that a crash could leave now.
