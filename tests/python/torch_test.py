@@ -369,6 +369,36 @@ class States(unittest.TestCase):
                          manager.restore, 2, tied.state_dict())
             self.assertTrue(torch.equal(tied["b"].weight, torch.ones(4, 4)))
 
+    def test_one_object_under_two_keys(self):
+        def trained(steps):
+            net = torch.nn.Linear(3, 3)
+            optimizer = torch.optim.Adam(net.parameters())
+            for _ in range(steps):
+                net(torch.ones(2, 3)).sum().backward()
+                optimizer.step()
+            return net, optimizer
+
+        def moments(net, optimizer):
+            return optimizer.state[net.weight]["exp_avg"]
+
+        net, optimizer = trained(1)
+        numbers = [1, 2, 3]
+        with self.manager() as manager:
+            manager.save(1, {"a": net, "b": net, "o": optimizer, "p": optimizer, "d": {"x": 1.5, "l": numbers},
+                             "e": {"x": 1.5, "l": numbers}, "l": numbers})
+            manager.save(2, {"o": optimizer, "p": trained(0)[1], "d": {"x": 1}, "e": {"y": 1}})
+            new, its, shared, same = *trained(0), {"l": []}, []
+            shared["l"] = same
+            manager.restore(1, {"a": new, "b": new, "o": its, "p": its, "d": shared, "e": shared, "l": same})
+            self.assertTrue(torch.equal(new.weight, net.weight))
+            self.assertTrue(torch.equal(moments(new, its), moments(net, optimizer)))
+            self.assertEqual((shared, same), ({"x": 1.5, "l": numbers}, numbers))
+            for one, other, state in [("o", "p", {"o": its, "p": its}), ("d", "e", {"d": shared, "e": shared})]:
+                self.refuses("invalid_argument", f"'{one}' and '{other}' are to be restored into the same place",
+                             manager.restore, 2, state)
+            self.assertTrue(torch.equal(moments(new, its), moments(net, optimizer)))
+            self.assertEqual(shared, {"x": 1.5, "l": numbers})
+
     def refuses(self, code, words, call, *arguments):
         with self.assertRaises(cairn.Error) as caught:
             call(*arguments)
