@@ -169,6 +169,7 @@ std::string index_name(std::string_view prefix) { return cat(prefix, ".index"); 
 std::string replaced_index_name(std::string_view prefix) {
   return cat(index_name(prefix), ".replaced");
 }
+
 std::string hdf5_name(std::string_view prefix) { return cat(prefix, ".h5"); }
 
 std::filesystem::path index_path(const std::filesystem::path& prefix) {

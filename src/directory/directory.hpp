@@ -202,8 +202,7 @@ class Directory {
     if (staging_ && (in_flight || unwithdrawn_ || any_volatile())) staging_->leave();
   }
 
-  // -- room for a save that has failed for lack of it
-  // ----------------------------------------------
+  // -- room for a save that lacked it -------------------------------------------------------------
   /// What retention lets go already may go before a commit, but not on trust: one step is to be
   /// proved first, every byte of it, and stays, as does all that is newer, what the run was
   /// restored from, and what is being `saving`. Which one is to be proved: the newest, but for

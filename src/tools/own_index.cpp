@@ -106,12 +106,12 @@ Found of_lost(io::FileSystem& files, const io::Path& prefix) {
   });
   const auto damaged = cat(commit::index_name(prefix.filename().string()), " is damaged, and ");
   if (spares.empty()) return cat(damaged, "no data file holds a sound copy of it");
-  if (spares.size() > 1 || are_of_several(files, prefix) ||
-      files.status(commit::hdf5_path(prefix))) {
+  const bool beside_hdf5 = files.status(commit::hdf5_path(prefix)).has_value();
+  if (spares.size() > 1 || are_of_several(files, prefix) || beside_hdf5) {
     const bool all_own = std::all_of(spares.begin(), spares.end(), [&](const auto& spare) {
       return whose(files, prefix, spare.meta) == Whose::its_own;
     });
-    if (all_own && !files.status(commit::hdf5_path(prefix))) {
+    if (all_own && !beside_hdf5) {
       if (auto last = last_whole(files, prefix, spares, false)) return *std::move(last);
     }
     return cat(damaged, "what is there is of several saves");

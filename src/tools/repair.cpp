@@ -279,7 +279,7 @@ void Repairer::save_replaced_index() {
   const bool is_taken = io::exists(files_, aside);
   if (!is_taken || io::try_read_file(files_, aside, index_limit_bytes) != index) {
     if (is_taken) aside += cat('-', commit::new_uuid());
-    io::write_file(files_, aside, index);
+    io::copy(files_, index_path(), aside);
     files_.sync_directory(directory());
     set_aside_ = aside;
   }

@@ -1,6 +1,7 @@
 #include "tools/replace_files.hpp"
 
 #include <limits>
+#include <memory>
 
 #include "cairn/error.hpp"
 #include "tools/data_file.hpp"
@@ -78,8 +79,10 @@ void FileReplacer::replace_index(Replaced& now) {
   constexpr auto staged_bytes = std::numeric_limits<std::int64_t>::max();
   const auto bytes = io::read_file(files_, staged(now.path), staged_bytes);
   replaced_.push_back(now);
-  commit::begin(files_, *now.save);
-  commit::publish(files_, *now.save, bytes, {}, [](const auto&) { return true; });
+  const std::shared_ptr<io::FileSystem> borrowed(std::shared_ptr<void>(), &files_);
+  const auto made = no_more_open(borrowed, access());
+  commit::begin(*made, *now.save);
+  commit::publish(*made, *now.save, bytes, {}, [](const auto&) { return true; });
 }
 
 // Over what is there: a byte that is right stays so, whenever this breaks off.

@@ -20,15 +20,15 @@ namespace {
 void remove_traces(io::FileSystem& files, const io::Path& own) {
   const auto lock = files.try_lock(own / commit::lock_name);
   if (!lock) return;
-  const auto names = files.list(own);
+  using Kind = commit::ParsedName::Kind;
   std::vector<std::string> empty, small;  // directories, and files that any owner makes
-  for (const auto& name : names) {
-    const bool is_room = name == commit::room_name(0) || name == commit::room_name(1);
-    if (name == commit::recycled_directory_name || name == commit::pinned_directory_name) {
+  for (const auto& name : files.list(own)) {
+    const auto kind = commit::parse_private_name(name).kind;
+    if (kind == Kind::recycled_directory || kind == Kind::pinned_directory) {
       empty.push_back(name);
-    } else if (is_room || name == commit::pin_lock_name || name.starts_with("sequences.")) {
+    } else if (kind == Kind::room || kind == Kind::pin_lock || kind == Kind::sequences) {
       small.push_back(name);
-    } else if (name != commit::lock_name) {
+    } else if (kind != Kind::lock) {
       return;
     }
   }

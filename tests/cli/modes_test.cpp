@@ -146,6 +146,20 @@ TEST_F(Modes, OfWhatIsMadeOfACheckpointAreNoMoreOpen) {
   fs::remove(index);
   EXPECT_EQ(run_tool({"verify", "--repair", at("run/ckpt-4")}).status, 0);
   EXPECT_EQ(mode_of(index), 0600u);
+  const auto of_another = read_bytes(at("run/ckpt-3.index"));
+  for (const auto& entry : fs::directory_iterator(at("run"))) {
+    if (entry.path().filename().string().starts_with("ckpt-3.")) fs::remove(entry);
+  }
+  for (const bool renames : {true, false}) {
+    SCOPED_TRACE(renames);
+    if (!renames) write_bytes(at("run/.cairn/no-atomic-rename"), "");
+    write_bytes(index, of_another);
+    EXPECT_EQ(run_tool({"verify", "--repair", at("run/ckpt-4")}).status, 0);
+    EXPECT_EQ(mode_of(index), 0600u);
+    EXPECT_EQ(mode_of(at("run/ckpt-4.index.replaced")), 0600u);
+    fs::remove(at("run/ckpt-4.index.replaced"));
+  }
+  fs::remove(at("run/.cairn/no-atomic-rename"));
   for (const auto& words :
        {std::vector<std::string>{"convert", at("run/ckpt-4"), at("x.safetensors")},
         {"convert", at("run/ckpt-4"), at("x.zarr")},
