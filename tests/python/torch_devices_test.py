@@ -7,6 +7,7 @@ import tempfile
 import unittest
 
 from torch_jobs import job  # first: it sets what torch reads when it is imported
+from torch_cases import Loads
 
 import torch
 import torch.distributed as dist
@@ -95,17 +96,6 @@ def others_of_the_same_form(place):
             assert torch.equal(into["w"], values((8, 3), seed=min(step, 4)))
 
 
-class Holds:
-    def __init__(self, state):
-        self.state = state
-
-    def state_dict(self):
-        return self.state
-
-    def load_state_dict(self, state):
-        self.state = state
-
-
 def what_an_optimizer_has(place):
     """It comes back where it was, into one that has made no step, too."""
     def made(steps):
@@ -124,9 +114,9 @@ def what_an_optimizer_has(place):
     with Copies(), cairn.torch.Manager(place) as manager:
         model, optimizer = made(steps=2)
         held = {"there": values((5, 3)), "here": torch.ones(2), "list": [values((2,), torch.bfloat16)]}
-        manager.save(1, {"model": model, "optimizer": optimizer, "held": Holds(held)})
+        manager.save(1, {"model": model, "optimizer": optimizer, "held": Loads(held)})
         for steps in (0, 1):
-            again, fresh, into = *made(steps), Holds({})
+            again, fresh, into = *made(steps), Loads({})
             manager.restore(1, {"model": again, "optimizer": fresh, "held": into})
             assert seen(fresh) == seen(optimizer) != []
             assert bits(again.weight) == bits(model.weight)
